@@ -1,4 +1,4 @@
-"""What `show` costs on long runs: time and memory by number of requests, each in a process of its own."""
+"""Cost of `show` on long runs: time and memory by number of requests, each in a separate process."""
 
 import json
 import resource
@@ -14,7 +14,7 @@ TRIALS = 200
 
 
 def measure() -> dict[str, Any]:
-    """Seconds and peak memory of `show` at each size; the largest over the smallest, per request."""
+    """Seconds and peak memory of `show` at each size, and the ratio per request of the largest to the smallest."""
     from synthetic_run import make
 
     rows = []

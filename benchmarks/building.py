@@ -1,6 +1,6 @@
-"""How long a workload takes to build and how much memory that needs, against transformers' own `from_config`.
+"""Time and memory to build a workload, compared with transformers' own `from_config`.
 
-Each build runs in a process of its own; times and peaks are ratios of medians. Run: python benchmarks/building.py
+Each build runs in a separate process; times and peaks are ratios of medians. Run: python benchmarks/building.py
 """
 
 import json
@@ -19,7 +19,7 @@ def measure() -> dict[str, Any]:
     rows = []
     for name in NAMES:
         runs: dict[str, list[dict[str, float]]] = {"ours": [], "theirs": []}
-        for _ in range(REPEATS):  # interleaved, so that a busy machine is unfair to both
+        for _ in range(REPEATS):  # interleaved, so that other load affects both
             for side, results in runs.items():
                 done = subprocess.run([sys.executable, __file__, "--one", side, name], check=True, capture_output=True)
                 results.append(json.loads(done.stdout))
@@ -37,7 +37,7 @@ def measure() -> dict[str, Any]:
 
 
 def build_one(side: str, name: str) -> None:
-    """Build once, after all imports, and print what it took beyond them."""
+    """Build once, after all imports, and print the time and memory beyond them."""
     import torch
     import transformers
 

@@ -1,8 +1,8 @@
-"""How much a runner grows by the trial: thousands of short trials of an idle tenant, and its memory along the way.
+"""Memory growth of a runner per trial: thousands of short trials of an idle tenant.
 
     python benchmarks/growth.py [TRIALS] [DEVICE]
 
-The first quarter is warm-up: allocators fill their pools then. What counts is the slope over the rest.
+The first quarter is warm-up, in which allocators fill their pools. The slope over the rest counts.
 """
 
 import gc
@@ -29,7 +29,7 @@ PAGE_BYTES = 4096
 
 
 def growth(trials: int, device: str) -> dict[str, float | int | str]:
-    """Bytes by which the runner grows per trial, by a robust line through its resident memory."""
+    """Growth of the runner in bytes per trial, by a robust line through its resident memory."""
     seen: list[tuple[int, int]] = []
     done = 0
 

@@ -1,9 +1,8 @@
-"""What the instrument itself costs: a tenant that does nothing, under cotenant and under MLPerf LoadGen, in turns.
+"""Cost of the instrument itself: a tenant that does nothing, under cotenant and under MLPerf LoadGen, interleaved.
 
-Both drive the same Python function. Per-request cost: mean distance of requests that follow each other at once.
-Schedule error: how long after its due time a request is done, at 1,000 requests/s with Poisson arrivals (the function
-takes no time, so that all of it is the generator's). LoadGen tells its scheduled times only through the latencies
-in its summary, so both are compared by that latency.
+Both drive the same Python function. Per-request cost: mean interval between back-to-back requests. Schedule error: time
+from due to done, at 1,000 requests/s with Poisson arrivals (the function takes no time, so all of it is the
+generator's). LoadGen reports its schedule only through the latencies in its summary, so both are compared by latency.
 """
 
 import json
@@ -25,7 +24,7 @@ RATE = 1000
 
 
 def ours() -> dict[str, float]:
-    """One round of cotenant: the runner, a tenant process, the sampler, everything as in a real run."""
+    """One round of cotenant: the runner, a tenant process and the sampler, as in a real run."""
     from cotenant.devices import find_device
     from cotenant.measure.gather import Timing
     from cotenant.measure.live import LiveBench
@@ -69,7 +68,7 @@ def ours() -> dict[str, float]:
 
 
 def loadgen() -> dict[str, float]:
-    """One round of LoadGen, in a process of its own: its summary is a file in the working directory."""
+    """One round of LoadGen in a separate process, since its summary is a file in the working directory."""
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, str(Path(__file__).resolve()), "loadgen"]
         done = subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True)
@@ -131,7 +130,7 @@ def _number(summary: str, label: str) -> float:
 
 
 def measure() -> dict[str, Any]:
-    """Medians over rounds taken in turns, and the ratios within each round."""
+    """Medians over interleaved rounds, and the ratios within each round."""
     rounds = [(ours(), loadgen()) for _ in range(ROUNDS)]
     names = ("per_request_ns", "error_p50_us", "error_p99_us")
     result: dict[str, Any] = {

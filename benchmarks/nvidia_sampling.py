@@ -1,7 +1,7 @@
-"""What reading all sensors of four GPUs costs: a V100, an A100, an H100 and an RTX 4090 of the compiled mock driver.
+"""Cost of reading all sensors of four GPUs: a V100, an A100, an H100 and an RTX 4090 of the compiled mock driver.
 
-The driver's own work differs on real GPUs; what is measured here is ours: the sampler, the probes, the bindings.
-Another process keeps a core busy meanwhile, as a tenant does whenever sensors are read.
+The driver's own work differs on real GPUs; this measures our sampler, probes and bindings. Another process keeps a core
+busy meanwhile, like a tenant.
 """
 
 import ctypes
@@ -20,7 +20,7 @@ SECONDS = 4.0
 
 
 def measure() -> dict[str, Any]:
-    """CPU time of a process that does nothing but sample, as a share of one core; median of rounds."""
+    """CPU time of a process that only samples, as a fraction of one core; median of rounds."""
     sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "nvml_mock"))
     from mock_nvml import MockNvml, build
 

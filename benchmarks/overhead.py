@@ -1,4 +1,4 @@
-"""What timing a request adds to it: a small model served by the tenant's loop and by a bare loop, in turns."""
+"""Overhead of timing a request: a small model served by the tenant's loop and by a bare loop, interleaved."""
 
 import itertools
 import json
@@ -28,7 +28,7 @@ def measure() -> dict[str, Any]:
         stages = workloads.find(MODEL).build(WorkloadSpec(name=MODEL), seat).stages
         _bare(stages)
         rounds = []
-        for number in range(ROUNDS):  # who goes first changes, so that what the first one warms favours neither
+        for number in range(ROUNDS):  # alternate the order, so that warm-up favours neither
             if number % 2:
                 rounds.append((_bare(stages), _served(stages, seat)))
             else:

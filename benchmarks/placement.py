@@ -1,4 +1,4 @@
-"""How long placement takes: ten thousand jobs on ten thousand GPUs, under every policy."""
+"""Time of placement: ten thousand jobs on ten thousand GPUs, under every policy."""
 
 import json
 import time
@@ -15,7 +15,7 @@ GPUS = JOBS = 10_000
 
 
 def measure() -> dict[str, Any]:
-    """Seconds by policy; dies drawn with the spread of a real cluster's."""
+    """Seconds by policy; dies drawn with the spread of a real cluster."""
     times = 1 + 0.02 * np.random.default_rng(0).standard_normal(GPUS)
     fleet = Fleet(
         gpus=tuple(f"gpu{number}" for number in range(GPUS)),

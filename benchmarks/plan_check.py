@@ -1,6 +1,6 @@
-"""How far to trust `plan --check`: random tenants at 0.8 to 1.2 of the rate at which they just keep p99.
+"""Accuracy of `plan --check`: random tenants at 0.8 to 1.2 of the rate at which they just keep p99.
 
-The border is found by bisection, the truth by many more arrivals than the check sees. All of it is simulated time.
+The border is found by bisection, the truth by many more arrivals than the check uses. All in simulated time.
 """
 
 import json
@@ -18,7 +18,7 @@ QUICK = range(500, 502)
 
 
 def seat(random: np.random.Generator) -> dict[str, Any]:
-    """A tenant beside neighbours that slow it down by up to a half, with an objective of 3 to 8 times its service."""
+    """A tenant beside neighbours that slow it down by up to a half, with a limit of 3 to 8 times its service time."""
     return {
         "tenant": "t",
         "rate_rps": 1.0,
@@ -41,7 +41,7 @@ def border(one: dict[str, Any]) -> float:
 
 
 def measure() -> dict[str, Any]:
-    """What the check says and what is true."""
+    """The check's answers and the truth."""
     random = np.random.default_rng(5)
     said: dict[str, list[bool]] = {"kept": [], "missed": [], "can't tell": []}
     for _ in range(INSTANCES):

@@ -1,8 +1,8 @@
-"""How good plans get, and how fast: synthetic tenants that disturb each other, on devices of two kinds.
+"""Quality and speed of plans: synthetic tenants that interfere, on devices of two kinds.
 
-A tenant needs a share of a device, more of it the more its neighbours press on the memory: share x (1 + feels x sum of
-the neighbours' pressure). A group fits if its shares and its memory do. The second kind of device is half as large and
-half as dear.
+A tenant needs a share of a device that grows with its neighbours' memory pressure: share x (1 + feels x sum of the
+neighbours' pressure). A group fits if its shares and its memory do. The second kind of device has half the size and
+half the price.
 """
 
 import json

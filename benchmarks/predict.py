@@ -1,6 +1,6 @@
-"""How fast predictions are: all pairs and triples of 30 tenants on 5 ways to share, and all pairs of 1,000 tenants.
+"""Speed of predictions: all pairs and triples of 30 tenants on 5 ways to share, and all pairs of 1,000 tenants.
 
-Prints one JSON document. Seconds are CPU seconds, so that work beside it on the machine doesn't count.
+Prints one JSON document. Seconds are CPU seconds, so other load on the machine doesn't count.
 """
 
 import json
@@ -20,7 +20,7 @@ from cotenant.prediction.interference.setting import Setting, setting_of
 from cotenant.prediction.interference.shipped import GPU, GPU_PRIOR_HALF
 
 LAWS = (side_by_side, side_by_side, side_by_side, in_turns, in_turns)
-"""Ways to share: two laws, each with evidence of its own."""
+"""Ways to share: two laws, each with separate evidence."""
 
 
 def measure() -> dict[str, Any]:

@@ -1,11 +1,11 @@
-"""Predictions on this machine beside what was measured on it: pairs and triples of ten small models.
+"""Predictions on this machine against measurements: pairs and triples of ten small models.
 
-    python benchmarks/predict_live.py                 measure the study `predict-truth` first (about an hour)
+    python benchmarks/predict_live.py                 measure the study `predict-truth` first (half an hour)
     python benchmarks/predict_live.py RUN             judge by a run of it
     python benchmarks/predict_live.py RUN --write     also write docs/predict-live.md and docs/data/predict-truth.csv
 
-Of the run, a prediction sees the solos and the pairs that `next` chooses, and is judged by all other pairs and by the
-triples. Prints one JSON document. Measure on a machine that does nothing else.
+A prediction sees the run's solos and the pairs chosen by `next`, and is judged by all other pairs and the triples.
+Prints one JSON document. Measure on an otherwise idle machine.
 """
 
 import argparse
@@ -30,12 +30,12 @@ from cotenant.study.files import load_study
 
 STUDY = "predict-truth"
 GIVEN = 22
-"""Pairs that a prediction sees: two per model and two more."""
+"""Pairs given to a prediction: two per model and two more."""
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 
 
 def judge(run: Path, device: str | None = None) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """Errors by way to share and size of the mix, and a row per victim."""
+    """Errors by way to share and size of the mix, and one row per victim."""
     study = load_study(STUDY)
     place = place_of(study, device)
     asked = asked_of(study, place, learnt([run], place), study_name=STUDY)
@@ -54,7 +54,7 @@ def judge(run: Path, device: str | None = None) -> tuple[dict[str, Any], list[di
 
 
 def _given(asked: Asked, mixes: list[MeasuredMix], sharing: str) -> list[MeasuredMix]:
-    """The pairs that `next` would have chosen, one after another, before any was measured."""
+    """The pairs that `next` would have chosen, one by one, before any was measured."""
     pairs = [mix for mix in mixes if len(mix.members) == 2]
     nothing = predictor_for(replace(asked, mixes=()), sharing)
     rows = mixes_of([[asked.keys.index(key) for key in mix.members] for mix in pairs])
@@ -142,8 +142,8 @@ def _write(found: dict[str, Any], rows: list[dict[str, Any]], run: Path) -> None
 
 
 def main() -> None:
-    """Measure if there is no run, judge, print, write."""
-    parser = argparse.ArgumentParser(description="Predictions on this machine beside what was measured on it.")
+    """Measure if no run is given, judge, print, write."""
+    parser = argparse.ArgumentParser(description="Predictions on this machine against measurements.")
     parser.add_argument("run", nargs="?", type=Path)
     parser.add_argument("--device")
     parser.add_argument("--write", action="store_true")

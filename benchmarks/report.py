@@ -1,4 +1,4 @@
-"""How long a report of a million requests takes to write, how much memory, and how large the page is."""
+"""Time and memory to write a report of a million requests, and the size of the page."""
 
 import json
 import os

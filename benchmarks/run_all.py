@@ -1,4 +1,4 @@
-"""Runs every benchmark and writes docs/performance.md: ratios measured in one run, on the machine that it names."""
+"""Run every benchmark and write docs/performance.md: ratios measured in one run, on the machine it names."""
 
 import json
 import os
@@ -42,8 +42,8 @@ def servers(found: dict[str, Any]) -> Iterable[str]:
     """The client of servers against a scripted one, beside peers."""
     yield (
         f"Answers of {found['tokens']} tokens from a scripted server that notes when it received each request and sent "
-        f"each token, {found['seconds']:.0f} s at each constant rate. Errors: what a tool reports less what the server "
-        "noted, at the same quantile; schedule: how far requests arrived from the grid, p99; CPU: per request, of all "
+        f"each token, {found['seconds']:.0f} s at each constant rate. Errors: the tool's report minus the server's "
+        "record, at the same quantile; schedule: how far requests arrived from the grid, p99; CPU: per request, of all "
         "the tool's processes, between the first request and the last."
     )
     yield ""
@@ -64,7 +64,7 @@ def servers(found: dict[str, Any]) -> Iterable[str]:
 
 
 def time_to_answer(found: dict[str, Any]) -> Iterable[str]:
-    """Against the usual script."""
+    """Compared with the usual script."""
     yield "Solos and pairs of five small models, until the widest slowdown is as precise as the usual script's."
     yield ""
     yield "| | seconds | median half-width | widest |"
@@ -78,7 +78,7 @@ def time_to_answer(found: dict[str, Any]) -> Iterable[str]:
 
 
 def sharp(found: dict[str, Any]) -> Iterable[str]:
-    """What a minute gives."""
+    """The precision reached in a minute."""
     yield "| | seconds | blocks | median half-width | widest | valid trials |"
     yield "|---|---|---|---|---|---|"
     for name, title in (("quick", "the demo"), ("busy", "the demo beside a process that takes half a core")):
@@ -104,13 +104,13 @@ def nvidia_sampling(found: dict[str, Any]) -> Iterable[str]:
         f"at their natural rate, {found['values_per_s']:,.0f} values/s: {found['core_share']:.2%} of one core (median "
         f"of {found['rounds']} rounds, worst {found['worst_share']:.2%}), in the runner, never in a tenant's "
         "process, while another process keeps a core busy. "
-        "What the driver itself takes differs on real GPUs."
+        "The driver's own time differs on real GPUs."
     )
 
 
 def analysis(found: dict[str, Any]) -> Iterable[str]:
     """`show` on long runs."""
-    yield "`show` on runs of 200 trials, each in a process of its own."
+    yield "`show` on runs of 200 trials, each in a separate process."
     yield ""
     yield "| requests | seconds | peak memory, MiB |"
     yield "|---|---|---|"
@@ -121,7 +121,7 @@ def analysis(found: dict[str, Any]) -> Iterable[str]:
 
 
 def building(found: dict[str, Any]) -> Iterable[str]:
-    """Against transformers' own construction."""
+    """Compared with transformers' own construction."""
     yield f"Building a model with random weights, against `from_config`; medians of {found['repeats']}, in turns."
     yield ""
     yield "| model | cotenant, s | from_config, s | time ratio | memory ratio |"
@@ -178,7 +178,7 @@ def view(found: dict[str, Any]) -> Iterable[str]:
 
 
 def search_scoring(found: dict[str, Any]) -> Iterable[str]:
-    """Scorers of a model search beside what they score."""
+    """Scorers of a model search compared with extraction."""
     yield (
         f"Scoring {found['items']:,} items with {found['width']} features and {found['classes']:,} classes, one "
         f"thread, median of {found['candidates']} candidates; the cost grows with their number. "
@@ -283,6 +283,34 @@ def planning(found: dict[str, Any]) -> Iterable[str]:
     yield f"The plan for 1,000 tenants costs {row['below_greedy']:.1%} less than best-fit decreasing."
 
 
+def fleet(found: dict[str, Any]) -> Iterable[str]:
+    """Studies on Ray."""
+    yield (
+        f"Three Ray nodes on this machine, one study of {found['trials']} trials of `sleep` tenants, from the first "
+        f"trial's start to the last one's end; medians of {found['rounds']} rounds in turns."
+    )
+    yield ""
+    yield "| nodes | seconds | speed-up | of linear |"
+    yield "|---|---|---|---|"
+    yield f"| without Ray | {found['local_s']:.1f} | | |"
+    for count, row in found["nodes"].items():
+        yield f"| {count} | {row['seconds']:.1f} | {row['speed_up']:.2f} | {row['of_linear']:.2f} |"
+    yield ""
+    each = [seconds / found["trials"] * 1e3 for seconds in (found["nodes"]["1"]["seconds"], found["local_s"])]
+    yield (
+        f"That is {each[0]:.0f} ms per trial on one Ray node and {each[1]:.0f} ms without Ray, "
+        "for a window and lead of 500 ms."
+    )
+    large = found["fleet"]
+    asked = ", ".join(f"`{verb}` {seconds:.1f} s" for verb, seconds in large["database_s"].items())
+    yield ""
+    yield (
+        f"{large['devices']:,} simulated GPUs with {large['trials']:,} trials in one run: {large['seconds']:.0f} s, "
+        f"{large['peak_mib']:,.0f} MiB beyond the {large['cluster_mib']:,.0f} MiB of the idle cluster. In the "
+        f"database: {asked}."
+    )
+
+
 SECTIONS: tuple[tuple[str, str, Callable[[dict[str, Any]], Iterable[str]]], ...] = (
     ("Start-up", "start_up", start_up),
     ("The instrument", "instrument", instrument),
@@ -292,6 +320,7 @@ SECTIONS: tuple[tuple[str, str, Callable[[dict[str, Any]], Iterable[str]]], ...]
     ("Analysis", "analysis", analysis),
     ("Reporting", "report", report),
     ("The database of many GPUs", "variability_analysis", variability_analysis),
+    ("Studies on several nodes", "fleet", fleet),
     ("Placing jobs", "placement", placement),
     ("Planning for tenants", "planning", planning),
     ("Viewing many runs", "view", view),
@@ -306,7 +335,7 @@ SECTIONS: tuple[tuple[str, str, Callable[[dict[str, Any]], Iterable[str]]], ...]
 
 
 def _measured(module: str) -> dict[str, Any]:
-    """In a process of its own: what one benchmark loads must not count as another one's memory."""
+    """In a separate process: modules loaded by one benchmark must not count as another's memory."""
     script = Path(__file__).resolve().with_name(f"{module}.py")
     done = subprocess.run([sys.executable, str(script)], check=True, stdout=subprocess.PIPE, text=True)
     found: dict[str, Any] = json.loads(done.stdout)
@@ -314,14 +343,14 @@ def _measured(module: str) -> dict[str, Any]:
 
 
 def _kept(title: str) -> list[str]:
-    """A section as the page has it now; empty if it has none."""
+    """A section of the current page; empty if it has none."""
     text = PAGE.read_text(encoding="utf-8") if PAGE.exists() else ""
     _, found, rest = text.partition(f"\n## {title}\n\n")
     return rest.partition("\n## ")[0].rstrip("\n").split("\n") if found else []
 
 
 def main(only: list[str]) -> None:
-    """Measure, then write the page; with names, measure these and keep the other sections as they are."""
+    """Measure, then write the page; with names, measure these and keep the other sections."""
     machine = f"{os.cpu_count()} cores, {platform.machine()}, {platform.system()}, Python {platform.python_version()}"
     written = f"Last written by `make bench` on {datetime.now(UTC):%Y-%m-%d}: {machine}."
     note = "Each section is one run of its script and stands until the next one; absolute times are this machine's."
@@ -335,7 +364,7 @@ def main(only: list[str]) -> None:
         try:
             sections[title] = list(describe(_measured(module)))
         except subprocess.CalledProcessError:
-            failed.append(module)  # the others are still worth having
+            failed.append(module)  # the others are still useful
             continue
         lines = [line for name, body in sections.items() if body for line in ("", f"## {name}", "", *body)]
         PAGE.write_text("\n".join([*head, *lines]) + "\n", encoding="utf-8")

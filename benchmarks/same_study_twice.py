@@ -1,10 +1,10 @@
-"""The same study twice, while real load comes and goes beside it: how often `compare` calls that a change.
+"""The same study twice under varying real load: how often `compare` reports a change.
 
     python benchmarks/same_study_twice.py [PAIRS]     (or: make aa PAIRS=10)
 
-Three loads: none of ours, a memory-bound process that stays through a run, and one that comes and goes. Nothing changes
-between the runs of a pair, so every `slower` or `faster` is a false alarm. Exit code 1 if there are more than the level
-that `compare` states allows for. tests/compare/test_same_study_twice.py counts over 1,000 pairs in simulated time.
+Three loads: none, a memory-bound process throughout a run, and an intermittent one. Nothing changes between the runs of
+a pair, so every `slower` or `faster` is a false alarm. Exit code 1 if there are more than the stated level of `compare`
+allows. tests/compare/test_same_study_twice.py counts over 1,000 pairs in simulated time.
 """
 
 import contextlib
@@ -42,14 +42,14 @@ while True:
     time.sleep(rng.expovariate(1 / idle_s) if idle_s else 0)
 """
 LOADS: dict[str, tuple[float, float] | None] = {"none of ours": None, "steady": (3600, 0), "bursty": (4, 6)}
-"""Seconds busy and idle, on average."""
+"""Mean seconds busy and idle."""
 CHANCE = 3.0
-"""Standard deviations of a count that the level allows for."""
+"""Standard deviations of the count allowed by the level."""
 
 
 @contextlib.contextmanager
 def loaded(load: tuple[float, float] | None, seed: str) -> Iterator[None]:
-    """Have something else on the machine meanwhile."""
+    """Run other load on the machine meanwhile."""
     if load is None:
         yield
         return
@@ -61,7 +61,7 @@ def loaded(load: tuple[float, float] | None, seed: str) -> Iterator[None]:
 
 
 def claimed(found: Comparison) -> str:
-    """What was said of a pair: the worst of it."""
+    """The worst verdict on a pair."""
     if found.withheld:
         return "withheld"
     verdicts = {one.outcome.verdict for one in found.rows} | {one.outcome.verdict for one in found.tenants}
@@ -70,7 +70,7 @@ def claimed(found: Comparison) -> str:
 
 
 def main(pairs: int) -> int:
-    """Pairs under each load, one after another; prints a table."""
+    """Pairs under each load in turn; prints a table."""
     said = {load: Counter[str]() for load in LOADS}
     with tempfile.TemporaryDirectory() as folder:
         study = Path(folder) / "twice.yaml"
@@ -80,7 +80,7 @@ def main(pairs: int) -> int:
             for load, times in order.sample(list(LOADS.items()), len(LOADS)):
                 runs = []
                 for which in ("before", "now"):
-                    # Each run has load of its own: what happens to be there differs from one day to the next.
+                    # Each run has its own load: real disturbances differ from day to day.
                     with loaded(times, f"{number}/{which}"):
                         runs.append(cotenant.run(study, out=Path(folder) / "runs").folder)
                 found = cotenant.compare(runs)

@@ -1,8 +1,10 @@
-"""How well the scheduler keeps objectives under simulated time, against simple policies and the clairvoyant bound.
+"""Objectives kept by the scheduler under simulated time, compared with simple policies and the clairvoyant bound.
 
 Three tenants of one core (7.7, 31 and 108 ms back to back; objectives of three times the spaced cost), open-loop
-Poisson arrivals, 25 s each: S1 asks 20 % of the device each, in S2 one floods at 120 % beside two at 15 %, S3 asks
-45 % each. The seeds are not those on which settings were chosen. Everything but the time of a decision is simulated.
+Poisson arrivals, 25 s each: in S1 each demands 20 % of the device, in S2 one floods at 120 % beside two at 15 %, in S3
+each demands 45 %. The seeds are not those on which settings were tuned. Everything but the time of a decision is
+simulated.
+
 Run: python benchmarks/scheduling.py [--seeds N] [--json]
 """
 
@@ -37,7 +39,7 @@ CONDITIONS: dict[str, dict[str, Any]] = {
 
 
 class TimedScheduler(Scheduler):
-    """Notes how long each event takes that leads to a decision."""
+    """Records the time of each event that leads to a decision."""
 
     def __init__(self, *args: Any, **more: Any) -> None:
         super().__init__(*args, **more)
@@ -104,7 +106,7 @@ def measure(seeds: Sequence[int] = SEEDS, fewer: Sequence[int] = FEWER_SEEDS) ->
 
 
 def bounds(load: str, seeds: Sequence[int]) -> dict[str, float]:
-    """The mean clairvoyant bound, without batching and with batching relaxed."""
+    """The mean clairvoyant bound, without batching and with relaxed batching."""
     found = {}
     for batching in (False, True):
         values = [

@@ -1,4 +1,4 @@
-"""What checking the seals adds to `show`: one long run, and one of very many short trials, each in a fresh process."""
+"""Overhead of checking seals in `show`: one long run, and one of very many short trials, each in a fresh process."""
 
 import json
 import subprocess
@@ -13,7 +13,7 @@ REPEATS = 5
 
 
 def measure() -> dict[str, Any]:
-    """The share of `show` that goes into seals, by run; the largest of them."""
+    """The fraction of `show` spent on seals, by run, and the largest of them."""
     from synthetic_run import make
 
     shares = {}
@@ -28,7 +28,7 @@ def measure() -> dict[str, Any]:
 
 
 def _show(path: Path) -> float:
-    """Seconds that go into seals, over all seconds of `show`; what is hashed once in a process is counted once."""
+    """Seconds spent on seals over all seconds of `show`; a cached hash counts once."""
     import cotenant
     from cotenant.store import integrity
 

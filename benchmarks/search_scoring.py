@@ -1,7 +1,7 @@
-"""Whether scoring is ever what a search waits for: 10,000 items, 512 features, 1000 classes, per candidate.
+"""Is scoring ever the bottleneck of a search? 10,000 items, 512 features, 1000 classes, per candidate.
 
-Beside it, from the same run: what extracting the features of as many images costs with the smallest of the full-size
-models, and TransRate computed class by class. Run: python benchmarks/search_scoring.py
+For comparison, from the same run: the time to extract features of as many images with the smallest full-size model, and
+TransRate computed class by class. Run: python benchmarks/search_scoring.py
 """
 
 import json
@@ -16,7 +16,7 @@ ITEMS, WIDTH, CLASSES, CANDIDATES = 10_000, 512, 1000, 3
 SCORED = ("linear", "knn", "logme", "hscore", "transrate")
 EXTRACTED = 32
 LOOPED = 50
-"""Classes that stand for all where the plain way takes too long."""
+"""Classes sampled where the naive way takes too long."""
 MODEL = "mobilenet-v2"
 
 
@@ -70,7 +70,7 @@ def _class_by_class(features: np.ndarray, labels: np.ndarray) -> None:
 
 
 def _extraction_s() -> float:
-    """Seconds to extract the features of all items with one thread, from a few of them."""
+    """Seconds to extract the features of all items on one thread, extrapolated from a few."""
     import torch
 
     from cotenant.ranking.candidates import find_candidate

@@ -1,7 +1,7 @@
-"""Ranks 35 siblings that share a trunk: exhaustively, by halving alone, and by `cotenant search`, each in its process.
+"""Rank 35 siblings that share a trunk: exhaustively, by halving alone, and by `cotenant search`, each in its process.
 
-The two others are what a careful script does: one model after the other, whole, batch by batch, by the library's own
-loading and forward call. Halving alone keeps features, so that no item is extracted twice there either.
+The other two are what a careful script does: one complete model after the other, batch by batch, with the library's own
+loading and forward call. Halving alone keeps features, so no item is extracted twice there either.
 """
 
 import json
@@ -18,7 +18,7 @@ import numpy as np
 
 SIBLINGS, ITEMS, BATCH = 35, 2000, 32
 CHANGED = (1,)
-"""Of twelve blocks, so many of the last are a sibling's own."""
+"""Of twelve blocks, this many of the last are specific to a sibling."""
 MEMORY = 300 * 10**6
 DATA, SCORER = "embedded:fashion", "knn"
 SMALL_VIT = {
@@ -64,7 +64,7 @@ def _compared(ways: dict[str, dict[str, Any]]) -> dict[str, Any]:
 
 
 def _make(folder: Path) -> None:
-    """Siblings of one small ViT; the names tell nothing about their order."""
+    """Siblings of one small ViT; the names reveal nothing about their order."""
     from cotenant.workloads import find
     from siblings import write_siblings
 
@@ -81,7 +81,7 @@ def _make(folder: Path) -> None:
 
 
 def _apart(way: str, folder: Path) -> dict[str, Any]:
-    """In a process of its own, on one thread."""
+    """In a separate process, on one thread."""
     done = subprocess.run(
         [sys.executable, __file__, way, str(folder)],
         check=True,
@@ -98,18 +98,18 @@ def _models(folder: Path) -> list[Path]:
 
 
 class _Clock:
-    """Time on the wall and on the processor; on a quiet machine they are the same, since one thread works."""
+    """Wall and CPU time; the same on a quiet machine, since one thread works."""
 
     def __init__(self) -> None:
         self._wall, self._cpu = time.perf_counter(), time.process_time()
 
     def taken(self) -> dict[str, float]:
-        """Since the clock was made."""
+        """Time since the clock was created."""
         return {"seconds": time.perf_counter() - self._wall, "cpu_s": time.process_time() - self._cpu}
 
 
 class _Script:
-    """What a careful script does."""
+    """A careful script."""
 
     def __init__(self, folder: Path) -> None:
         from cotenant.ranking.data import open_data
@@ -174,7 +174,7 @@ def halving(folder: Path) -> dict[str, Any]:
 
 
 def search(folder: Path, *, exact: bool) -> dict[str, Any]:
-    """`cotenant search` until its last round is over."""
+    """`cotenant search` until its last round ends."""
     from cotenant.api.search import search as verb
     from cotenant.ranking.events import Event, RoundEnded
     from cotenant.ranking.folder import SearchFolder
@@ -211,7 +211,7 @@ def search(folder: Path, *, exact: bool) -> dict[str, Any]:
 
 
 def _warm() -> None:
-    """Code is loaded before anything is timed, in every way alike."""
+    """Load code before anything is timed, in every way."""
     import torch
     from transformers import ViTConfig, ViTForImageClassification
     from transformers.utils import logging

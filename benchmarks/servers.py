@@ -1,10 +1,10 @@
-"""Is a server's client a good clock? Held against a scripted server that writes down what it did, and against peers.
+"""Accuracy of the client of servers, against a scripted server that records what it did, and against peers.
 
-The scripted server notes when it received each request and when it sent each token. What a tool reports as time to
-first token and between tokens is held against that, at equal, constant rates: the difference is the kernel's way from
-one process to the other, and whatever the tool adds. How far requests arrive from a constant grid is the schedule's
-error. What a tool costs is the CPU time of its processes between the first request and the last, so that starting up
-counts for none. Peers (`AIPerf`, `vllm bench serve`) run from environments of their own, where they are named:
+The scripted server records when it received each request and sent each token. A tool's times to first token and between
+tokens are compared with that, at equal, constant rates: the difference is the kernel's transfer between processes plus
+the tool's overhead. The schedule error is the distance of arrivals from a constant grid. The cost of a tool is the CPU
+time of its processes between the first and last request, without start-up. Peers (`AIPerf`, `vllm bench serve`) run in
+their own environments, if given:
 
     AIPERF=ENV/bin/aiperf VLLM=ENV/bin/vllm TOKENIZER=MODEL_FOLDER python benchmarks/servers.py
 """
@@ -38,7 +38,7 @@ PEER_LIMIT_S = 150.0
 
 
 class Server:
-    """The scripted server, and what it noted."""
+    """The scripted server and its records."""
 
     def __init__(self, port: int) -> None:
         self.address = f"http://127.0.0.1:{port}"
@@ -51,7 +51,7 @@ class Server:
 
 @contextmanager
 def scripted() -> Iterator[Server]:
-    """A server that runs for the duration of a block of code."""
+    """A server for the duration of a block of code."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -70,7 +70,7 @@ def scripted() -> Iterator[Server]:
 
 
 class CpuWatch:
-    """CPU time of a process and all that it starts, while the server is being asked."""
+    """CPU time of a process and its children, while requests are sent."""
 
     def __init__(self, pid: int, server: Server, requests: int) -> None:
         self._process, self._server, self._requests = psutil.Process(pid), server, requests
@@ -80,7 +80,7 @@ class CpuWatch:
         self._thread.start()
 
     def seconds_per_request(self) -> float | None:
-        """Between the first request and the last; None: too few looks fell in between."""
+        """CPU time between the first and last request; None if there were too few samples."""
         self._over.set()
         self._thread.join()
         inside = [(served, cpu) for served, cpu in self._seen if 0 < served < self._requests]
@@ -103,7 +103,7 @@ class CpuWatch:
 
 
 def truth(server: Server, rate: float) -> dict[str, Any]:
-    """What the server noted of the last measurement."""
+    """The server's record of the last measurement."""
     noted = server.get("/noted")
     received = np.array([one["received_ns"] for one in noted]) / 1e6
     sent = [np.array(one["sent_ns"]) / 1e6 for one in noted]
@@ -125,7 +125,7 @@ def _quantiles(values: Any) -> dict[str, float]:
 
 
 def ours(server: Server, rate: float) -> dict[str, Any]:
-    """The real client in the real window, in a process of its own."""
+    """The real client in a real window, in a separate process."""
     command = [sys.executable, __file__, "--one", str(rate), server.address]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     watch = CpuWatch(process.pid, server, int(rate * SECONDS))
@@ -134,7 +134,7 @@ def ours(server: Server, rate: float) -> dict[str, Any]:
 
 
 def one_window(rate: float, address: str) -> dict[str, Any]:
-    """A window of requests at a constant rate: times of tokens as recorded."""
+    """A window of requests at a constant rate: token times as recorded."""
     from cotenant.measure.tenants.arena import ANSWER_COLUMNS, Board, opened, shared_memory_fd
     from cotenant.measure.tenants.concurrent import serve_concurrently
     from cotenant.measure.tenants.serving import SeatOrder, usage_of
@@ -228,7 +228,7 @@ def _peer(command: Sequence[str], server: Server, rate: float) -> CpuWatch:
 
 
 def measured(tool: Callable[[Server, float], dict[str, Any]], rate: float) -> dict[str, Any]:
-    """One tool at one rate: what it reports, what the server noted, and the difference."""
+    """One tool at one rate: its report, the server's record, and the difference."""
     with scripted() as server:
         found, true = tool(server, rate), truth(server, rate)
     errors = {

@@ -1,8 +1,8 @@
-"""How sharp the answers are that a minute gives: `python benchmarks/sharp.py [quick] [busy] [growth] [replay]`.
+"""Precision of the answers after a minute: `python benchmarks/sharp.py [quick] [busy] [growth] [replay]`.
 
-quick    the demo: half-widths of its slowdowns, share of valid trials, what the runner itself took of a core
+quick    the demo: half-widths of its slowdowns, share of valid trials, CPU share of the runner
 busy     the same beside a process that takes half a core
-growth   a minute of windows of 100 ms: bytes on disk and growth of the runner per trial, and how long `show` takes
+growth   a minute of windows of 100 ms: bytes on disk and growth of the runner per trial, and the time of `show`
 replay   the estimator on simulated blocks of a machine whose speed varies by 1 % per second
 """
 
@@ -47,7 +47,7 @@ def quick() -> dict[str, Any]:
 
 
 def busy() -> dict[str, Any]:
-    """The demo beside something that takes half a core."""
+    """The demo beside a process that takes half a core."""
     neighbour = subprocess.Popen([sys.executable, "-c", HALF_A_CORE])
     try:
         return quick()
@@ -57,7 +57,7 @@ def busy() -> dict[str, Any]:
 
 
 def growth() -> dict[str, Any]:
-    """What a trial leaves on disk and in the runner's memory."""
+    """Bytes of a trial on disk and in the runner's memory."""
     import cotenant
     from cotenant.measure.events import Event, TrialDone
     from cotenant.study.files import study_from
@@ -86,7 +86,7 @@ def growth() -> dict[str, Any]:
         begin = time.monotonic()
         cotenant.show([result.folder])
         show_s = time.monotonic() - begin
-    settled = len(seen) // 3  # before that the database and the libraries still grow
+    settled = len(seen) // 3  # before that, the database and the libraries still grow
     return {
         "trials": len(seen),
         "trials_per_second": len(seen) / GROWTH_S,
@@ -98,7 +98,7 @@ def growth() -> dict[str, Any]:
 
 
 def replay(studies: int = 200, blocks: int = 150) -> dict[str, Any]:
-    """A tenant that is 1.3 times as slow beside another; a block takes 0.4 s, the speed walks by 1 % per second."""
+    """A tenant slowed down by 1.3 beside another; a block takes 0.4 s, the speed drifts by 1 % per second."""
     from cotenant.analyse.estimates.intervals import ratio_interval
 
     rng = np.random.default_rng(1)
@@ -138,7 +138,7 @@ PARTS: dict[str, Callable[[], dict[str, Any]]] = {
 
 
 def measure(parts: list[str] | None = None) -> dict[str, Any]:
-    """All of it, or some, in one run on one machine; with the load of the minute before, which should be near 0."""
+    """All of it, or some, in one run on one machine; with the load of the preceding minute, which should be near 0."""
     return {name: {"load_before": os.getloadavg()[0], **PARTS[name]()} for name in parts or PARTS}
 
 

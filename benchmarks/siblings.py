@@ -1,4 +1,4 @@
-"""Siblings made on purpose: one model whose last blocks are changed, many times. To see what sharing saves."""
+"""Synthetic siblings: one model with its last blocks changed, many times. Shows the savings of sharing."""
 
 import json
 from pathlib import Path
@@ -16,11 +16,11 @@ def write_siblings(folder: Path, entry: ModelEntry, count: int, *, changed: int,
     """Directories of weights: the first is a model with random weights, the others differ in their last blocks.
 
     Args:
-        folder: Where the directories go.
+        folder: Parent of the directories.
         entry: The model.
-        count: How many directories.
-        changed: How many of the last blocks (and the tail) every sibling has of its own.
-        seed: Of the weights.
+        count: Number of directories.
+        changed: Number of last blocks (besides the tail) specific to each sibling.
+        seed: Seed of the weights.
     """
     mode = mode_for(entry, logits=False)
     model = materialise(skeleton(entry, mode), device="cpu", dtype=torch.float32, seed=seed)

@@ -1,7 +1,7 @@
-"""How fast the simulation's engine is: kernel completions per second of one core, over tenants, sharings and lengths.
+"""Speed of the simulation's engine: kernel completions per second of one core, over tenants, sharings and lengths.
 
-Prints one JSON document. Seconds are CPU seconds, so that work beside it on the machine doesn't count; the engine uses
-one thread.
+Prints one JSON document. Seconds are CPU seconds, so other load on the machine doesn't count; the engine uses one
+thread.
 """
 
 import json
@@ -48,7 +48,7 @@ def _run(traces: list[Trace], seconds: float, *, turns: bool = False, shared_hos
 
 
 def _rate(traces: list[Trace], *, turns: bool) -> float:
-    """Best of three: anything else on the machine only makes it slower."""
+    """Best of three: other load only makes it slower."""
     best = 0.0
     for _ in range(3):
         begin = time.process_time()
@@ -58,7 +58,7 @@ def _rate(traces: list[Trace], *, turns: bool) -> float:
 
 
 def _lengths() -> dict[str, float]:
-    """CPU seconds for longer and longer trials: they grow with the events and no faster."""
+    """CPU seconds for increasing trial lengths: linear in the events."""
     found = {}
     for length in (5, 50, 500):
         begin = time.process_time()
@@ -68,7 +68,7 @@ def _lengths() -> dict[str, float]:
 
 
 def _peak(length: int) -> int:
-    """Bytes that a run takes besides its results."""
+    """Bytes of a run besides its results."""
     tracemalloc.start()
     _run([BUSY, STARVED], float(length))
     _, peak = tracemalloc.get_traced_memory()

@@ -1,4 +1,4 @@
-"""How long `cotenant --help` and `show` of a small run take, beside Python itself: best of many, taken in turns."""
+"""Time of `cotenant --help` and `show` of a small run, compared with Python itself: best of many, interleaved."""
 
 import json
 import subprocess

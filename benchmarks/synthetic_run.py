@@ -1,4 +1,4 @@
-"""A run that nobody measured, for benchmarks of storing and analysis: as many requests as wanted, in seconds."""
+"""A synthetic run for benchmarks of storage and analysis: any number of requests, in seconds."""
 
 import sys
 import time

@@ -1,8 +1,8 @@
-"""How long until solos and pairs of five small models are known: cotenant against the usual script.
+"""Time to know solos and pairs of five small models: cotenant against the usual script.
 
 The usual script: for each solo and each pair, five repeats, each in fresh processes, 10 warm-up and 100 timed
 requests per tenant; slowdown = mean time beside the other / mean time alone. It runs first. Then cotenant measures the
-same models, with one thread each too, until its widest slowdown is as narrow as the script's: both times are measured.
+same models, also with one thread each, until its widest slowdown is as narrow as the script's: both times are measured.
 """
 
 import itertools
@@ -50,7 +50,7 @@ def ours(out: Path, target: float) -> dict[str, Any]:
 
 
 def usual() -> dict[str, Any]:
-    """The time of the usual script, and how precise it was."""
+    """The time of the usual script, and its precision."""
     begin = time.monotonic()
     solo = {name: [_fresh([name])[0] for _ in range(REPEATS)] for name in MODELS}
     widths = []
@@ -65,7 +65,7 @@ def usual() -> dict[str, Any]:
 
 
 def _fresh(names: list[str]) -> list[float]:
-    """Mean seconds per request of each model, all in fresh processes that begin to time together."""
+    """Mean seconds per request of each model, all in fresh processes that start timing together."""
     command = [sys.executable, str(Path(__file__).resolve()), "tenant"]
     tenants = [
         subprocess.Popen([*command, name], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for name in names

@@ -1,4 +1,4 @@
-"""What the database costs at ten million rows: adding and asking, each in a process of its own."""
+"""Cost of the database at ten million rows: adding and querying, each in a separate process."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""How quickly `view` answers over a thousand runs: a server in a process of its own, asked over a socket."""
+"""Response times of `view` over a thousand runs: a server in a separate process, queried over a socket."""
 
 import http.client
 import json
@@ -15,11 +15,12 @@ RUNS = 1000
 TRIALS = 9
 ROUNDS = 30
 SETTLED_S = 1.5
-"""What is fresher than a second is read again by every answer; a folder of a thousand runs is not that fresh."""
+"""Anything changed within the last second is reread by every answer; a real folder of a thousand runs isn't that
+fresh."""
 
 
 def measure() -> dict[str, Any]:
-    """Milliseconds to each kind of answer (median and slowest of the rounds), and how long the start took."""
+    """Milliseconds of each kind of answer (median and slowest of the rounds), and the start-up time."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         make(folder, RUNS)
@@ -48,7 +49,7 @@ def measure() -> dict[str, Any]:
 
 
 def make(folder: Path, runs: int) -> None:
-    """So many runs of a few trials each: one is written, the others are copies under identities of their own."""
+    """Write this many runs of a few trials each: one is written, the others are copies with their own identity."""
     from synthetic_run import make as make_run
 
     first = folder / "study-0" / "run-0000"
@@ -87,7 +88,7 @@ def _row(title: str, port: int, path: str) -> dict[str, Any]:
 
 
 def _counted(port: int, begin: float) -> float:
-    """Seconds until the verdicts of the oldest runs are known, those that are counted last."""
+    """Seconds until the verdicts of the oldest runs, counted last, are known."""
     while any(run["verdicts"] is None for run in json.loads(_ask(port, "/runs.json?page=10"))["runs"]):
         time.sleep(0.2)
     return time.perf_counter() - begin

@@ -1,4 +1,4 @@
-"""How far to trust the simulation: simulated beside measured, data set by data set, with trivial baselines.
+"""Accuracy of the simulation: simulated against measured, by data set, with trivial baselines.
 
 One module per data set, each with ``validate(data: Path) -> tuple[Result, ...]``, registered in `validation.runner`.
 """

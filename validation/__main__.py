@@ -1,4 +1,4 @@
-"""`python -m validation`: how far to trust the simulation."""
+"""`python -m validation`: compare the simulation with measurements."""
 
 from pathlib import Path
 
@@ -16,16 +16,16 @@ from cotenant.cli.output import as_json, console, show, show_json
     envvar="COTENANT_DATA",
     show_envvar=True,
     type=click.Path(path_type=Path),
-    help="Folder that holds the measured data.",
+    help="Folder with the measured data.",
 )
-@click.option("--only", metavar="NAME", multiple=True, help="Only this data set; may be given several times.")
+@click.option("--only", metavar="NAME", multiple=True, help="Only this data set; may be repeated.")
 @click.option("--write", metavar="FILE", type=click.Path(path_type=Path), help="Also write a page with figures.")
 @as_json
 def command(*, data: Path, only: tuple[str, ...], write: Path | None, as_json: bool) -> int:
-    """Compare the simulation with real measurements, data set by data set.
+    """Compare the simulation with real measurements, by data set.
 
-    Errors are taken over rows that no constant was fitted on, beside those of trivial baselines. Data sets that are
-    not in the folder are named and left out. Exit code 1: a file can't be used; 3: a target is missed.
+    Errors are taken over held-out rows, beside those of trivial baselines. Data sets missing from the folder are
+    reported and skipped. Exit code 1: a file can't be used; 3: a target is missed.
     """
     from cotenant.reporting.terminal.literal import literal
     from validation.tables import progress, summary

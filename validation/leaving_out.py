@@ -1,13 +1,13 @@
-"""Rows that can't be judged, counted by the reason: nothing is dropped in silence."""
+"""Rows that can't be judged, counted by reason: nothing is dropped silently."""
 
 from collections import Counter, defaultdict
 
 _NAMED = 6
-"""More than these are counted and not named."""
+"""Maximum names listed; the rest are counted."""
 
 
 class LeftOutRows:
-    """What was left out of one data set, and why."""
+    """Rows left out of one data set, and why."""
 
     def __init__(self) -> None:
         self._found: dict[str, Counter[str]] = defaultdict(Counter)
@@ -17,13 +17,13 @@ class LeftOutRows:
 
         Args:
             why: A clause: ``the GPU isn't in the catalogue``.
-            what: What they have in common: a model, a GPU, a file.
-            rows: How many.
+            what: What they share: a model, a GPU, a file.
+            rows: Number of rows.
         """
         self._found[why][what] += rows
 
     def sentences(self) -> tuple[str, ...]:
-        """One sentence for each reason."""
+        """One sentence per reason."""
         return tuple(_sentence(why, what) for why, what in self._found.items())
 
 

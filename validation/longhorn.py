@@ -1,4 +1,4 @@
-"""A fleet of V100s under SGEMM: does a simulated one vary as 392 real ones do, and for the same reason?"""
+"""A fleet of V100s under SGEMM: does a simulated fleet vary like 392 real GPUs, and for the same reason?"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,21 +20,21 @@ from validation.result import Measure, Result, Row, Target
 SGEMM = "power/v100_sgemm-longhorn.csv"
 PAGERANK = "power/v100_pagerank-longhorn.csv"
 FITTED_CABINETS = ("c002", "c003", "c004", "c005", None)
-"""None: the file doesn't say. About half of the GPUs."""
+"""None: not stated in the file. About half of the GPUs."""
 SOURCE = "{gpus:,} Tesla V100-SXM2-16GB, {runs:,} runs of SGEMM; TACC Longhorn, hal-uw/blox-pal (MIT)"
 SPLIT = (
     "Spread of dies, cooling and leakage fitted on the GPUs of cabinets c002 to c005 or of none named; "
     "all other cabinets are held out."
 )
 FEWEST = 8
-"""Fewer GPUs have no spread to compare with."""
+"""Minimum GPUs for a spread."""
 GPUS = 392
 FLEETS = 20
-"""Simulated fleets, each as large as the real one; figures are their means, so that no lucky draw decides."""
+"""Simulated fleets, each as large as the real one; figures are their means, so that no single draw decides."""
 RUNS = 28
 """Runs per GPU, as in the data on average."""
 LOCKED_MHZ = 1290.0
-"""The slowest real GPU's clock at the limit: a clock that every die can hold."""
+"""The slowest real GPU's clock at the limit: a clock every die can sustain."""
 LIGHT_LOAD = Activity(compute=0.027, memory=0.1)
 """PageRank: 80 W at the full clock on the GPUs used for fitting."""
 LOCK_NOTE = (
@@ -51,7 +51,7 @@ CHOICE_NOTE = (
 COLUMNS = ("perf", "freq", "temp", "pwr")
 """Time, clock, temperature and power of a run."""
 THROTTLED_W = 290.0
-"""Below this a GPU isn't held by its power limit: 4 of 392 are hot instead."""
+"""Below this, a GPU isn't power-limited: 4 of 392 are hot instead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,14 +59,14 @@ class Fleet:
     """Runs of a fleet: one row per run and GPU."""
 
     gpu: Floats
-    """Which GPU, as a number."""
+    """Index of the GPU."""
     time: Floats
     clock_mhz: Floats
     temperature_c: Floats
     power_w: Floats
 
     def by_gpu(self, column: Floats) -> list[Floats]:
-        """The column's values, GPU by GPU."""
+        """The column's values, by GPU."""
         order = np.argsort(self.gpu, kind="stable")
         if not order.size:
             return []
@@ -88,7 +88,7 @@ class Seen:
 
     @classmethod
     def of(cls, runs: Fleet) -> "Seen":
-        """Medians are taken once: every figure needs them."""
+        """Medians are computed once, since every figure needs them."""
         return cls(runs, runs.medians())
 
     def figure(self, name: str) -> float:
@@ -159,7 +159,7 @@ def validate(data: Path) -> tuple[Result, ...]:
 
 
 def _light(data: Path, cabinets: Mapping[str, str], left_out: LeftOutRows) -> Seen | None:
-    """The runs under a light load, where they are at hand."""
+    """The runs under a light load, if available."""
     try:
         light = _measured(data, PAGERANK, cabinets, fitted=False)
     except AbsentData:
@@ -207,7 +207,7 @@ def _fitted_note(learnt: Seen) -> tuple[str, ...]:
 
 @cache
 def simulated(seed: int, activity: Activity = FULL, limits: Limits = FREE) -> Fleet:
-    """The runs of one simulated fleet, as tools would have shown them."""
+    """The runs of one simulated fleet, as shown by tools."""
     gpu = find_gpu("v100-sxm2-16gb")
     random = np.random.default_rng((seed, GPUS))
     dies = Dies.of(fleet(gpu, GPUS, seed=seed)).warmed(random.normal(0.0, LONGHORN.run_to_run_c, (RUNS, GPUS)))
@@ -265,7 +265,7 @@ def _named(baselines: Mapping[str, float]) -> dict[str, float]:
 
 
 def _rows(real: Seen, fleets: Sequence[Seen], *, held_out: bool) -> list[Row]:
-    """Real GPUs from fast to slow beside the simulated fleets' GPUs of the same rank."""
+    """Real GPUs from fast to slow beside the simulated GPUs of the same rank."""
     if not real.gpus.time.size:
         return []
     times = np.sort(real.gpus.time)
@@ -279,13 +279,13 @@ def _rows(real: Seen, fleets: Sequence[Seen], *, held_out: bool) -> list[Row]:
 
 
 def _cabinets(data: Path) -> dict[str, str]:
-    """Where each GPU stands, from both files: neither knows all."""
+    """The cabinet of each GPU, from both files: neither has all."""
     found: dict[str, str] = {}
     for file in (SGEMM, PAGERANK):
         try:
             rows = read_table(data, file, ("uuid", "cabinet"))
         except AbsentData:
-            continue  # `_measured` says so where the file is needed
+            continue  # `_measured` reports it where the file is needed
         found |= {row["uuid"]: row["cabinet"] for row in rows if row["cabinet"] not in {"", "-1"}}
     return found
 

@@ -27,7 +27,7 @@ _PHYSICAL = {
     "vit-b-32": 8192,
     "vit-l-32": 4096,
 }
-"""The published table, with the sizes that its search never tried put right."""
+"""The published table, corrected for sizes its search never tried."""
 
 _CHOSEN_BY = ("resnet50", "resnet101", "resnet152")
 """They need the same memory per item, so that one decides for all."""
@@ -38,7 +38,7 @@ _INFERRED = (
 
 
 def validate(data: Path) -> tuple[Result, ...]:
-    """Simulated beside measured; the table is short and public, so that nothing is read from ``data``."""
+    """Simulated against measured; the table is short and public, so nothing is read from ``data``."""
     del data
     gpu = find_gpu("rtx-a5000")
     rows = tuple(

@@ -10,7 +10,7 @@ from validation.result import Measure, Row, Target, fitted_on, held_out
 
 Floats = NDArray[np.float64]
 Figure = Callable[[Floats, Floats], float]
-"""(measured, predicted) to a figure."""
+"""Maps (measured, predicted) to a figure."""
 
 
 def absolute_error(

@@ -1,4 +1,4 @@
-"""Kernels of small batches, one by one: V100, device time without any host."""
+"""Kernels of small batches, one by one: V100, device time without the host."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -43,7 +43,7 @@ _PROFILES = (
 
 
 def validate(data: Path) -> tuple[Result, ...]:
-    """Simulated beside measured: how long the kernels take, and how much of that time they leave SMs free."""
+    """Simulated against measured: total kernel time, and the fraction of it with free SMs."""
     times: list[Row] = []
     free: list[Row] = []
     left_out = LeftOutRows()
@@ -103,7 +103,7 @@ def validate(data: Path) -> tuple[Result, ...]:
 
 
 def _present(data: Path, left_out: LeftOutRows) -> list[_Profile]:
-    """The profiles that are at hand; others in the folder are named."""
+    """The available profiles; others in the folder are reported."""
     known = {f"{_FOLDER}/{profile.file}": profile for profile in _PROFILES}
     found = files(data, f"{_FOLDER}/*")
     for other in sorted(set(found) - set(known)):
@@ -124,7 +124,7 @@ def _measured(data: Path, profile: _Profile) -> tuple[Floats, Floats]:
 
 
 def _simulated(profile: _Profile) -> tuple[Kernels, Costs]:
-    """The profiled software is from before fused attention was common."""
+    """The profiled software predates fused attention."""
     kernels = kernels_for(profile.spec, Execution("eager", attention="unfused"))
     kernels = kernels.take(np.flatnonzero(kernels.kind != TRANSFER))
     return kernels, solo_costs(kernels, find_gpu("v100-sxm2-16gb"))

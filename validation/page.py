@@ -1,4 +1,4 @@
-"""How far to trust the simulation, as a page: what was compared, with what, how well, and a figure for each."""
+"""Accuracy of the simulation, as a page: data, measures and a figure each."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -7,18 +7,18 @@ from validation.result import Result, Skipped
 from validation.scatter import scatter
 from validation.tables import cells, progress, verdict
 
-HEAD = """# How far to trust the parts of the simulation
+HEAD = """# Accuracy of the parts of the simulation
 
 Single laws beside measurements: products of layers, kernels, memory, power, fleets, sensors. Written by
-`make validate DATA=DIR`; nothing here is typed by hand. What a study on a simulated GPU gives, and how far that was
-from real ones, is in [validation.md](validation.md).
+`make validate DATA=DIR`; nothing here is edited by hand. The accuracy of studies on simulated GPUs is in
+[validation.md](validation.md).
 
-Every figure in the tables is taken over models, GPUs or cabinets that were held out, never over random rows. Beside
-each stands what trivial baselines reach on the same rows. Errors are |simulated / measured - 1| unless a measure says
+Every figure in the tables is taken over held-out models, GPUs or cabinets, never over random rows, beside those of
+trivial baselines on the same rows. Errors are |simulated / measured - 1| unless a measure says
 otherwise; where a measure describes a population, the column *measured* has its value in the held-out data.
 """
 MOST_POINTS = 1500
-"""More than these are thinned in a figure, evenly; tables use all."""
+"""Maximum points in a figure, thinned evenly; tables use all."""
 
 
 def markdown(results: Sequence[Result], skipped: Sequence[Skipped] = (), *, folder: str) -> str:
@@ -65,7 +65,7 @@ def _figure(result: Result) -> str:
 
 
 def _names(folder: str, results: Sequence[Result]) -> list[str]:
-    """A file for each result, numbered within its data set, so that another data set renames nothing."""
+    """A file per result, numbered within its data set, so that another data set renames nothing."""
     seen: Counter[str] = Counter()
     names = []
     for result in results:
@@ -75,5 +75,5 @@ def _names(folder: str, results: Sequence[Result]) -> list[str]:
 
 
 def _text(words: str) -> str:
-    """Text that Markdown shows as it is, also within a table."""
+    """Text escaped for Markdown, also within a table."""
     return words.replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;").replace("\n", " ")

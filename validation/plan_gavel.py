@@ -1,8 +1,7 @@
-"""Gavel's 26 jobs two by two on 13 GPUs: how good the plan is after so many measured pairs, chosen for the plan.
+"""Gavel's 26 jobs paired on 13 GPUs: quality of the plan after this many measured pairs, chosen for the plan.
 
 `python -m validation.plan_gavel DATA` prints JSON. The gap goes from the mean of random plans (0 %) to the best plan
-that all measurements allow (100 %). Packing by the constant takes every pair for equally good: that is the random
-plan.
+given all measurements (100 %). Packing by the constant considers every pair equally good: that is the random plan.
 """
 
 import json
@@ -22,22 +21,22 @@ from validation.interference.gavel_matrix import Matrix, gavel_matrix
 
 AT = (0, 13, 26, 40, 50, 60)
 ROUND = 5
-"""Pairs that are measured before the plan is made again."""
+"""Pairs measured before the plan is remade."""
 RANDOM_PLANS = 2000
 SEEDS = range(5)
 
 
 @dataclass(frozen=True, slots=True)
 class Course:
-    """One way of choosing pairs."""
+    """One way to choose pairs."""
 
     chooses: str
     closed: dict[int, float]
-    """By measured pairs: part of the gap that the plan closes."""
+    """By measured pairs: fraction of the gap closed by the plan."""
 
 
 def taken(evidence: Evidence, cells: Sequence[int]) -> Evidence:
-    """Of the evidence, what these cells say."""
+    """The evidence of these cells."""
     mine = np.isin(evidence.cell, list(cells))
     return Evidence(
         evidence.rows[mine], evidence.logs[mine], evidence.variance[mine], evidence.cell[mine],
@@ -46,7 +45,7 @@ def taken(evidence: Evidence, cells: Sequence[int]) -> Evidence:
 
 
 class Field:
-    """All pairs of different jobs that fit, and what they are worth."""
+    """All pairs of different jobs that fit, and their worth."""
 
     def __init__(self, matrix: Matrix) -> None:
         self.matrix = matrix
@@ -70,19 +69,19 @@ class Field:
         return self._mean(best_pairs_at_random(random, self.pairs, len(self.matrix.setting)))
 
     def predictor(self, measured: Sequence[int]) -> Predictor:
-        """After these positions of pairs were measured."""
+        """The predictor after these pairs were measured."""
         evidence = taken(self.matrix.evidence, [self.cells[place] for place in measured])
         return Predictor(self.matrix.setting, evidence, GPU, prior_half=GPU_PRIOR_HALF)
 
     def closed(self, predictor: Predictor) -> float:
-        """Of the gap, by the plan that the predictor would make."""
+        """Fraction of the gap closed by the predictor's plan."""
         expected = together(predictor.slowdowns(self.pairs).estimate)
         chosen = best_pairs(expected, self.pairs, len(self.matrix.setting))
         return (self._mean(chosen) - self.random) / (self.best - self.random)
 
 
 def best_pairs_at_random(random: np.random.Generator, pairs: np.ndarray, tenants: int) -> np.ndarray:
-    """Disjoint pairs that fit, at random: shuffled, taken while they fit, and again until everyone has a place."""
+    """Random disjoint pairs that fit: shuffled and retried until all jobs are placed."""
     while True:
         free, chosen = set(range(tenants)), []
         for place in random.permutation(len(pairs)):
@@ -95,7 +94,7 @@ def best_pairs_at_random(random: np.random.Generator, pairs: np.ndarray, tenants
 
 
 def course(field: Field, chooses: str, seed: int = 0) -> Course:
-    """Measure pair after pair, and see how good the plan is on the way."""
+    """Measure pair after pair, tracking the quality of the plan."""
     random = np.random.default_rng(seed)
     measured: list[int] = []
     closed: dict[int, float] = {}

@@ -1,4 +1,4 @@
-"""ParvaGPU's six scenarios planned from its own measurements: how many A100s, with the proof that fewer don't do.
+"""ParvaGPU's six scenarios planned from its own measurements: the number of A100s, with proof of optimality.
 
 Its rules: one model per MIG instance, with 1 to 5 processes under MPS; the latency of a request below 0.9 x SLO / 2;
 the instances of a model together serve its rate.
@@ -21,7 +21,7 @@ from validation.reading import count, number, read_table
 MEASURED = "sharing/a100_mig_mps_parvagpu.csv"
 SCENARIOS = "sharing/parvagpu_scenarios.csv"
 HEADROOM = 0.9 / 2
-"""Of the SLO: the other half is for waiting."""
+"""Fraction of the SLO: the other half is for waiting."""
 SECONDS = 10.0
 
 _GIB = 2**30
@@ -46,7 +46,7 @@ class Scenario:
     rates: Mapping[str, float]
     slo_ms: Mapping[str, float]
     theirs: int
-    """GPUs that ParvaGPU's planner uses."""
+    """GPUs used by ParvaGPU's planner."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class Planned:
 
 
 def scenarios(data: Path) -> tuple[Scenario, ...]:
-    """As the source's scripts have them."""
+    """As in the source's scripts."""
     found: dict[int, list[Mapping[str, str]]] = defaultdict(list)
     for row in read_table(data, SCENARIOS, ("scenario", "model", "rate_per_s", "slo_ms", "gpus_of_parvagpu")):
         found[count(row["scenario"], SCENARIOS, "scenario")].append(row)
@@ -77,7 +77,7 @@ def scenarios(data: Path) -> tuple[Scenario, ...]:
 
 
 def served(data: Path, scenario: Scenario) -> np.ndarray:
-    """Models x instance sizes: the most requests/s of any batch and number of processes within the SLO."""
+    """Models x instance sizes: the highest rate of any batch and number of processes within the SLO."""
     models = list(scenario.rates)
     sizes = [profile.compute for profile in A100_80.profiles]
     best = np.zeros((len(models), len(sizes)))

@@ -1,7 +1,7 @@
-"""The product as a user drives it: a study on a simulated device, carried out trial by trial into records.
+"""The product as a user drives it: a study on a simulated device, executed trial by trial into records.
 
-The same functions as `cotenant run --device sim:...` calls, in one process and without a run's folder: a study is
-expanded into a block, shares of capacity are measured first, and `SimulatedBench` carries each trial out.
+Calls the same functions as `cotenant run --device sim:...`, in one process and without a run folder: a study is
+expanded into a block, shares of capacity are measured first, and `SimulatedBench` executes each trial.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,11 +23,11 @@ from cotenant.tenancy.records import TrialRecords
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """What one tenant did in one trial: times of its requests in the window, nanoseconds."""
+    """One tenant in one trial: times of its requests in the window, nanoseconds."""
 
     latency_ns: Floats
     service_ns: Floats
-    """From the start of serving, without the wait for its turn."""
+    """From the start of serving, without queueing."""
     window_s: float
 
     @property
@@ -49,13 +49,13 @@ class Answers:
     """By mix and sharing, then by tenant's name within the mix."""
 
     def slowdown(self, mix: str, sharing: str, tenant: str) -> float:
-        """Mean latency in the mix over that alone."""
+        """Mean latency in the mix relative to alone."""
         of = tenant.partition("#")[0]
         return self.shared[mix, sharing][tenant].mean_ms / self.solo[of].mean_ms
 
 
 def ask(study: Mapping[str, Any]) -> Answers:
-    """Carry out one block of a study on its simulated device."""
+    """Execute one block of a study on its simulated device."""
     checked = Study(**{"blocks": 1, "lead": "0.3s", **study})
     device = _device(checked.device)
     bench = SimulatedBench(device, run="validation")
@@ -78,7 +78,7 @@ def ask(study: Mapping[str, Any]) -> Answers:
 
 
 def ask_on_share(study: Mapping[str, Any], share: float | str, mode: str = "mps") -> Served:
-    """The only tenant of a study on a share of the device, with no neighbour: a cap of MPS, or a MIG instance."""
+    """The only tenant of a study on a share of the device without neighbours: an MPS cap, or a MIG instance."""
     checked = Study(**{"blocks": 1, "lead": "0.3s", **study})
     bench = SimulatedBench(_device(checked.device), run="validation")
     try:
@@ -92,12 +92,12 @@ def ask_on_share(study: Mapping[str, Any], share: float | str, mode: str = "mps"
 
 @cache
 def _device(name: str) -> SimulatedGpu:
-    """Opened once: what a request consists of is found out once per device."""
+    """Opened once per device, to analyse each request only once."""
     return open_simulated(name)
 
 
 def _capacity(bench: SimulatedBench, study: Study) -> Mapping[str, float]:
-    """Rates of a full load, measured before the first block as a run does."""
+    """Rates of a full load, measured before the first block as in a run."""
     tenants = needs_capacity(study)
     trials = capacity_trials(tenants, window_s=study.window_s or 1.0, lead_s=study.lead_s or 0.0, seed=study.seed)
     rates = {}

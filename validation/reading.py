@@ -1,4 +1,4 @@
-"""Measured data from the folder that the user names, read with the columns needed or refused in a sentence."""
+"""Read measured data from the user's folder, with the required columns or a one-sentence error."""
 
 import csv
 import json
@@ -8,15 +8,15 @@ from typing import Any
 
 from cotenant.errors import DataError
 
-HINT = "give --data the folder that holds the measured data; its README lists the files"
+HINT = "set --data to the folder with the measured data; its README lists the files"
 
 
 class AbsentData(DataError):
-    """The folder has no such file: nothing is wrong with it, there is only nothing to compare with."""
+    """The folder has no such file, so there is nothing to compare with."""
 
 
 def read_table(data: Path, file: str, columns: Sequence[str]) -> list[dict[str, str]]:
-    """The rows of a CSV file below ``data``, each with at least the named columns, as text without outer blanks."""
+    """The rows of a CSV file below ``data``, each with at least the named columns, as stripped text."""
     try:
         with _path(data, file).open(newline="", encoding="utf-8-sig") as stream:
             reader = csv.DictReader(stream, skipinitialspace=True)
@@ -29,7 +29,7 @@ def read_table(data: Path, file: str, columns: Sequence[str]) -> list[dict[str, 
     except (OSError, UnicodeDecodeError, csv.Error) as problem:
         raise DataError(f"{file} can't be read: {problem}.", hint=HINT) from problem
     if not rows:
-        raise DataError(f"{file} holds no rows.", hint=HINT)
+        raise DataError(f"{file} has no rows.", hint=HINT)
     return rows
 
 
@@ -61,15 +61,15 @@ def positive(text: str, file: str, column: str) -> float:
 
 
 def count(text: str, file: str, column: str) -> int:
-    """A cell as a whole number above 0: items of a batch, processes, tokens."""
+    """A cell as an integer above 0: items of a batch, processes, tokens."""
     value = number(text, file, column)
     if value < 1 or value != int(value):
-        raise DataError(f"{file} has {text!r} where column {column!r} should hold a whole number above 0.", hint=HINT)
+        raise DataError(f"{file} has {text!r} where column {column!r} should hold an integer above 0.", hint=HINT)
     return int(value)
 
 
 def files(data: Path, pattern: str) -> list[str]:
-    """The files below ``data`` that the pattern names, at least one, in order."""
+    """The files below ``data`` that match the pattern, at least one, sorted."""
     _folder(data)
     found = sorted(path.relative_to(data).as_posix() for path in data.glob(pattern) if path.is_file())
     if not found:

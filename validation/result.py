@@ -1,4 +1,4 @@
-"""What a validation gives: rows of simulated beside measured, and error measures with baselines and targets.
+"""Results of a validation: rows of simulated against measured, and error measures with baselines and targets.
 
 Constants of the simulation are fitted on a documented part of each data set; rows of the other part carry
 ``held_out=True``, and every measure is taken over those alone.
@@ -11,33 +11,33 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One measured value, and what the simulation and the baselines say it is."""
+    """One measured value with its simulation and baselines."""
 
     case: str
-    """What was measured, for a person: ``resnet50, batch 8, 3 processes, 4g``."""
+    """Description of the case: ``resnet50, batch 8, 3 processes, 4g``."""
     measured: float
     simulated: float
     baselines: Mapping[str, float] = field(default_factory=dict)
     """By the baseline's name: ``no interference``, ``constant``, ``plain roofline``, ..."""
     held_out: bool = True
-    """False: a constant of the simulation was fitted with the help of this row."""
+    """False if a constant of the simulation was fitted with this row."""
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The range in which a measure should lie."""
+    """The target range of a measure."""
 
     low: float = -math.inf
     high: float = math.inf
 
     def reached_by(self, value: float) -> bool:
-        """True within the range; a NaN reaches nothing."""
+        """Whether the value is within the range; NaN never is."""
         return self.low <= value <= self.high
 
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """One figure that says how good the simulation is, over held-out rows."""
+    """One measure of accuracy over held-out rows."""
 
     name: str
     """``mean abs. error of slowdown``."""
@@ -48,15 +48,15 @@ class Measure:
     """Held-out rows behind it."""
     target: Target | None = None
     measured: float | None = None
-    """The same figure in the measured data, where it describes a population and isn't an error."""
+    """The same figure in the measured data, if it describes a population instead of an error."""
     baselines: Mapping[str, float] = field(default_factory=dict)
     """The same measure for each trivial baseline."""
     fitted: float | None = None
-    """The same measure on the rows that were used for fitting: much better than ``value`` means over-fitting."""
+    """The same measure on the rows used for fitting: much better than ``value`` indicates over-fitting."""
 
     @property
     def reached(self) -> bool | None:
-        """None where there is no target, or no row to judge it by."""
+        """None if there is no target, or no row to judge it by."""
         return None if self.target is None or not self.n else self.target.reached_by(self.value)
 
 
@@ -69,18 +69,18 @@ class Result:
     what: str
     """One clause: ``2-5 processes under MPS on a whole GPU and inside MIG slices, solos given``."""
     source: str
-    """Whose data, which GPU, licence: the citation."""
+    """The citation: authors, GPU, licence."""
     split: str
     """One sentence: what was fitted on which part, and what is held out."""
     quantity: str
-    """What the rows hold: ``slowdown``, ``time``."""
+    """Quantity of the rows: ``slowdown``, ``time``."""
     unit: str
     rows: tuple[Row, ...]
     measures: tuple[Measure, ...]
     notes: tuple[str, ...] = ()
-    """One sentence each: what the data can't tell, what was left out and why."""
+    """One sentence each: limits of the data, omissions and their reason."""
     left_out: tuple[str, ...] = ()
-    """One sentence for each reason why rows of the data aren't among these."""
+    """One sentence per reason for left-out rows."""
 
     @property
     def n(self) -> int:
@@ -89,12 +89,12 @@ class Result:
 
     @property
     def n_held_out(self) -> int:
-        """Rows that no constant was fitted on."""
+        """Rows no constant was fitted on."""
         return sum(row.held_out for row in self.rows)
 
     @property
     def missed(self) -> tuple[Measure, ...]:
-        """The measures that have a target and don't reach it."""
+        """Measures that miss their target."""
         return tuple(measure for measure in self.measures if measure.reached is False)
 
 
@@ -106,11 +106,11 @@ class Skipped:
     why: str
     """One sentence."""
     damaged: bool
-    """True: its file is there and can't be used; False: there is no such file."""
+    """True if its file exists but can't be used; False if there is no such file."""
 
 
 def held_out(rows: Sequence[Row]) -> tuple[Row, ...]:
-    """The rows that no constant was fitted on."""
+    """The rows no constant was fitted on."""
     return tuple(row for row in rows if row.held_out)
 
 

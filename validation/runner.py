@@ -1,4 +1,4 @@
-"""Which data sets there are, and how they are run."""
+"""The data sets, and how they are run."""
 
 from collections.abc import Callable, Iterator, Sequence
 from difflib import get_close_matches
@@ -17,19 +17,19 @@ DATA_SETS: tuple[str, ...] = (
     "zeus",
     "sensor_traces",
 )
-"""Modules of this package, in the order in which they are run and shown."""
+"""Modules of this package, in the order of execution and display."""
 
 
 NEED_NO_DATA = frozenset({"max_batch"})
 
 
 def run(data: Path, only: Sequence[str] = ()) -> Iterator[Result | Skipped]:
-    """The results of every data set, or of those named, as they come.
+    """Yield the results of all or the named data sets.
 
-    One that is absent or damaged doesn't keep the others from being compared; one that was asked for by its name does.
+    An absent or damaged data set doesn't stop the others, unless it was named.
 
     Raises:
-        DataError: There is no such folder or data set, the only ones named can't be used, or none can.
+        DataError: There is no such folder or data set, the named ones can't be used, or none can.
     """
     names = chosen(only)
     if not data.is_dir():
@@ -48,7 +48,7 @@ def run(data: Path, only: Sequence[str] = ()) -> Iterator[Result | Skipped]:
             yield from results
             compared = compared or name not in NEED_NO_DATA
     if not compared:
-        raise DataError(f"{str(data)!r} holds none of the files of measured data.", hint=HINT)
+        raise DataError(f"{str(data)!r} has none of the files of measured data.", hint=HINT)
 
 
 def chosen(only: Sequence[str]) -> tuple[str, ...]:

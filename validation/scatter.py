@@ -1,11 +1,11 @@
-"""Simulated over measured as a drawing: dots near the diagonal are right."""
+"""Simulated against measured as a drawing: dots on the diagonal are exact."""
 
 import math
 from collections.abc import Sequence
 from html import escape
 
 SIZE, EDGE = 420.0, 56.0
-"""Of the square and of the margin that the labels stand in, pixels."""
+"""Size of the square, and of the margin for labels, in pixels."""
 
 STYLE = """<style>
 text{font:12px sans-serif;fill:#555}.line{stroke:#999;fill:none}
@@ -14,7 +14,7 @@ text{font:12px sans-serif;fill:#555}.line{stroke:#999;fill:none}
 
 
 def scatter(points: Sequence[tuple[float, float, bool]], *, across: str, up: str) -> str:
-    """An SVG with one dot per (measured, simulated, held out); logarithmic where values span more than tenfold."""
+    """An SVG with one dot per (measured, simulated, held out); logarithmic if values span more than a factor of ten."""
     values = [value for x, y, _ in points for value in (x, y) if math.isfinite(value)]
     low, high = min(values), max(values)
     logarithmic = low > 0 and high / low > 10
@@ -49,7 +49,7 @@ def scatter(points: Sequence[tuple[float, float, bool]], *, across: str, up: str
 
 
 class _Scale:
-    """Values to pixels, the same both ways so that the diagonal is equality."""
+    """Values to pixels, the same on both axes so that the diagonal is equality."""
 
     def __init__(self, low: float, high: float, logarithmic: bool) -> None:
         self._into = math.log10 if logarithmic else float
@@ -65,7 +65,7 @@ class _Scale:
         return SIZE - EDGE - self._share(value) * (SIZE - 2 * EDGE)
 
     def ticks(self) -> list[float]:
-        """Five values, evenly spaced on the paper, in few digits."""
+        """Five evenly spaced values, with few digits."""
         places = [self._start + (self._end - self._start) * k / 4 for k in range(5)]
         return [float(f"{self._back(place):.3g}") for place in places]
 

@@ -21,7 +21,7 @@ TRACES = {
 TRANSIENT = "power/sensors/a5000_transient.csv"
 AVERAGED_S = 1.0
 STRETCH_S = 0.02
-"""Steps of the true power that a trace is rebuilt on."""
+"""Steps of the reconstructed true power."""
 
 
 def validate(data: Path) -> tuple[Result, ...]:
@@ -40,7 +40,7 @@ def _periods(data: Path) -> Result | None:
         at_s, columns = _trace(data, file, ("power.draw [W]",))
         gpu = find_gpu(name)
         truth = np.arange(0.0, at_s[-1] + 1.0, 0.001)
-        noisy = np.random.default_rng(0).normal(160.0, 1.0, len(truth) - 1)  # any power that never stands still
+        noisy = np.random.default_rng(0).normal(160.0, 1.0, len(truth) - 1)  # any power that always changes
         energy = np.concatenate(([0.0], np.cumsum(noisy * 0.001)))
         shown = shown_power_w(truth, energy, at_s, gpu.sensor.window_ms / 1e3, gpu.sensor.update_ms / 1e3)
         rows.append(
@@ -72,7 +72,7 @@ def _average(data: Path) -> Result | None:
     grid = np.arange(at_s[0], at_s[-1], STRETCH_S)
     true_w = np.interp(grid[:-1] + STRETCH_S / 2, at_s, instant)
     energy = np.concatenate(([0.0], np.cumsum(true_w * STRETCH_S)))
-    fresh = np.flatnonzero(np.diff(average) != 0) + 1  # the first reading of each new value: when it was made is known
+    fresh = np.flatnonzero(np.diff(average) != 0) + 1  # the first reading of each new value: its time is known
     fresh = fresh[at_s[fresh] > at_s[0] + AVERAGED_S]
     shown = shown_power_w(grid, energy, at_s[fresh], AVERAGED_S, STRETCH_S)
     rows = tuple(
@@ -110,7 +110,7 @@ def _between_changes(at_s: Floats, shown: Floats) -> float:
 
 
 def _trace(data: Path, file: str, columns: tuple[str, ...]) -> tuple[Floats, list[Floats]]:
-    """Seconds since the first reading, and columns; the last line of a trace may be cut."""
+    """Seconds since the first reading, and columns; the last line of a trace may be truncated."""
     table = [row for row in read_table(data, file, ("timestamp", *columns)) if all(row[name] for name in columns)]
     try:
         times = [datetime.strptime(row["timestamp"], "%Y/%m/%d %H:%M:%S.%f").replace(tzinfo=UTC) for row in table]

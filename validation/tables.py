@@ -1,4 +1,4 @@
-"""How far to trust the simulation, as a table."""
+"""Accuracy of the simulation, as a table."""
 
 import math
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ def progress(one: Result | Skipped) -> str:
 
 
 def summary(results: Sequence[Result], skipped: Sequence[Skipped] = ()) -> Group:
-    """A table for each question, what was left out, and how many targets are reached."""
+    """A table per question, omissions, and the number of targets reached."""
     parts: list[RenderableType] = []
     for result in results:
         parts.append(Text(literal(f"{result.data_set}: {result.what}"), "bold"))
@@ -38,7 +38,7 @@ def summary(results: Sequence[Result], skipped: Sequence[Skipped] = ()) -> Group
 
 
 def verdict(results: Sequence[Result], skipped: Sequence[Skipped] = ()) -> str:
-    """One sentence: how many targets, how many reached, which not, which could not be judged."""
+    """One sentence: how many targets were reached, which were missed, which could not be judged."""
     judged = [(result, measure) for result in results for measure in result.measures if measure.target is not None]
     empty = [f"{measure.name} ({result.data_set})" for result, measure in judged if not measure.n]
     missed = [f"{measure.name} ({result.data_set})" for result, measure in judged if measure.reached is False]
@@ -65,7 +65,7 @@ def cells(measure: Measure) -> tuple[str, str, str, str, str]:
 
 
 def target(measure: Measure) -> str:
-    """The target as people write it: `≤ 8 %`, `≥ 0.97`, `7.7 to 9.7 %`."""
+    """The target as text: `≤ 8 %`, `≥ 0.97`, `7.7 to 9.7 %`."""
     if measure.target is None:
         return NOTHING
     low, high = measure.target.low, measure.target.high

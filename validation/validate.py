@@ -1,4 +1,4 @@
-"""`make validate`: how far to trust the simulation."""
+"""`make validate`: compare the simulation with measured data."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -19,16 +19,16 @@ class Validation:
 
     @property
     def damaged(self) -> tuple[Skipped, ...]:
-        """The data sets whose files are there and can't be used."""
+        """Data sets whose files exist but can't be used."""
         return tuple(one for one in self.skipped if one.damaged)
 
     @property
     def missed(self) -> tuple[Measure, ...]:
-        """The measures that don't reach their targets."""
+        """Measures that miss their targets."""
         return tuple(measure for result in self.results for measure in result.missed)
 
     def to_json(self) -> dict[str, Any]:
-        """Everything, rows included, with what was reached."""
+        """Everything, rows and targets included."""
         return {
             "results": [_result(result) for result in self.results],
             "missed": len(self.missed),
@@ -46,14 +46,14 @@ def validate(
     """Compare the simulation with measured data.
 
     Args:
-        data: The folder that holds the data.
+        data: The folder with the data.
         only: Names of data sets; empty: all.
-        write: Where to write the page, a Markdown file; its figures go into a folder beside it.
-        seen: Called with each result, and each data set that had to be skipped, as it comes.
+        write: Path of the page, a Markdown file; its figures go into a folder beside it.
+        seen: Called with each result and each skipped data set.
 
     Raises:
-        DataError: There is no such folder, none of the data is in it, there is no data set of that name, or one that
-            was named is absent or damaged.
+        DataError: There is no such folder or data set, none of the data is in it, or a named data set is absent or
+            damaged.
     """
     from validation.runner import run
 
@@ -72,7 +72,7 @@ def validate(
             _write(validation, write)
     except OSError as problem:
         raise CotenantError(
-            f"can't write {problem.filename}: {problem.strerror}", hint="choose a file in a folder of yours"
+            f"can't write {problem.filename}: {problem.strerror}", hint="choose a writable folder"
         ) from None
     return validation
 

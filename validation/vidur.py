@@ -19,9 +19,9 @@ _SIZES = ("n_head", "n_kv_head", "n_embd", "n_expanded_embd", "num_tokens", "num
 _WIDTH = 2
 """Bytes of a float16."""
 _FILES = "solo/vidur/*_mlp.csv"
-"""Each is named by its GPU, then its model."""
+"""Named by GPU, then model."""
 _GPUS = {"a100": "a100-sxm4-80gb", "a40": "a40", "h100": "h100-sxm5-80gb"}
-"""What the source calls its GPUs; other files may use names of the catalogue."""
+"""The source's names of GPUs; other files may use names of the catalogue."""
 _FITTED = ("a100-sxm4-80gb", "Llama-2-7b-hf")
 _NOTE = "The data give times in whole microseconds, so that the shortest ones are uncertain by several %."
 
@@ -38,7 +38,7 @@ class _File:
 
 
 def validate(data: Path) -> tuple[Result, ...]:
-    """Simulated beside measured, over every file that is there."""
+    """Simulated against measured, over every available file."""
     left_out = LeftOutRows()
     files_ = [file for name in files(data, _FILES) if (file := _file(data, name, left_out)) is not None]
     rows = [row for file in files_ for row in _rows(data, file)]
@@ -95,7 +95,7 @@ def _rows(data: Path, file: _File) -> list[Row]:
             operators.append(_product(m, n, k))
     kernels = _kernels(operators)
     gpu = find_gpu(file.gpu)
-    # Single kernels in short bursts: the clock stays at boost, which a model that runs on doesn't hold.
+    # Single kernels in short bursts run at boost, a clock that a running model doesn't sustain.
     simulated = solo_costs(kernels, gpu, clock_mhz=gpu.clocks_mhz.boost).duration_ns / 1e3
     roofline = plain_roofline_ns(kernels, gpu) / 1e3
     return [
@@ -109,7 +109,7 @@ def _products(line: Mapping[str, str], file: str) -> dict[str, tuple[int, int, i
     sizes = {name: count(line[name], file, name) for name in _SIZES}
     parts = sizes["num_tensor_parallel_workers"]
     tokens, width, inner = sizes["num_tokens"], sizes["n_embd"], sizes["n_expanded_embd"] // parts
-    heads = sizes["n_head"] + 2 * sizes["n_kv_head"]  # keys and values may have fewer than queries
+    heads = sizes["n_head"] + 2 * sizes["n_kv_head"]  # keys and values may have fewer heads than queries
     gates = 2 if line["use_gated_mlp"].lower() in {"true", "1"} else 1
     return {
         "attn_pre_proj": (tokens, heads * (width // sizes["n_head"]) // parts, width),

@@ -1,4 +1,4 @@
-"""Training under lower and lower power limits: what does the simulation say about time and power, given the highest?"""
+"""Training under decreasing power limits: predicted time and power, given the highest limit."""
 
 from collections import defaultdict
 from collections.abc import Iterator
@@ -21,10 +21,10 @@ FILES = {
 EVERY_FILE = "power/zeus/summary_power_*.csv"
 JOB = ("dataset", "network", "batch_size", "optimizer")
 FITTED = {"v100-pcie-32gb": "resnet50", "a40": "ncf"}
-"""By GPU the network that stands for what was fitted: the two below, and what the A40 draws without work."""
+"""By GPU, the network that represents what was fitted: the two constants below, and the A40's idle power."""
 MEMORY_PER_COMPUTE = 0.6
 CLOCK_BOUND = 0.8
-"""Share of a busy GPU's time in training that stretches with the clock; less where it is busy less than half of it."""
+"""Fraction of a busy GPU's training time that scales with the clock; less if it is busy less than half of the time."""
 SOURCE = "time per epoch and mean power of five training jobs per power limit, ml-energy/zeus (Apache-2.0)"
 SPLIT = (
     "Given each job's time and power at the highest limit; ResNet-50 on the V100 and NCF on the A40 count as used for "
@@ -94,7 +94,7 @@ def validate(data: Path) -> tuple[Result, ...]:
 
 
 def _present(data: Path, left_out: LeftOutRows) -> dict[str, str]:
-    """Files by the GPU that they were measured on."""
+    """Files by GPU."""
     named = {file: gpu for gpu, file in FILES.items()}
     found: dict[str, str] = {}
     for file in files(data, EVERY_FILE):
@@ -132,7 +132,7 @@ def _result(what: str, quantity: str, unit: str, rows: list[Row], left_out: Left
 
 
 def _activity(gpu: GpuSpec, given: Point) -> Activity:
-    """The activity that draws the job's power at the highest limit; bisection, since power rises with activity."""
+    """The activity that draws the job's power at the highest limit; by bisection, since power rises with activity."""
     low, high = 0.0, 1.0
     for _ in range(24):
         middle = (low + high) / 2

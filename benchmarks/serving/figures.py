@@ -1,4 +1,4 @@
-"""Tables of what `three_tenants.py` measured: means and spreads over seeds, ratios, the bound and the simulation.
+"""Tables of the results of `three_tenants.py`: means and spreads over seeds, ratios, the bound and the simulation.
 
 python benchmarks/serving/figures.py RESULTS > page.md
 """
@@ -34,7 +34,7 @@ Row = dict[str, Any]
 
 
 def table(rows: list[Row]) -> Iterable[str]:
-    """One line for each system: attainment by tenant, goodput with its spread, the worst tenant, idle time."""
+    """One line per system: attainment by tenant, goodput with its spread, the worst tenant, idle time."""
     yield "| | " + " | ".join(LOADS) + " | S3, worst tenant | idle S2, S3 | steal | runs |"
     yield "|---|---|---|---|---|---|---|---|"
     for system, words in NAMES.items():
@@ -48,7 +48,7 @@ def table(rows: list[Row]) -> Iterable[str]:
 
 
 def ratios(rows: list[Row], system: str, other: str, scenario: str, figure: str) -> list[float]:
-    """One system over another, seed by seed in the same slice."""
+    """One system relative to another, by seed in the same slice."""
     found = {(row["system"], row["slice"], row["seed"]): row[figure] for row in rows if row["scenario"] == scenario}
     return [
         value / found[other, slice_, seed]
@@ -58,7 +58,7 @@ def ratios(rows: list[Row], system: str, other: str, scenario: str, figure: str)
 
 
 def beside(row: Row, costs: dict[str, TenantCosts]) -> Row:
-    """The clairvoyant bound on a run's arrivals, and what the simulator says for its costs."""
+    """The clairvoyant bound on a run's arrivals, and the simulator's result for its costs."""
     spaced_s, seconds = row["spaced_s"], row["seconds"]
     plan = arrivals(row["scenario"], spaced_s, seconds=seconds, seed=row["seed"])
     coming = [Arrival(due, name) for due, name in plan]
@@ -76,7 +76,7 @@ def beside(row: Row, costs: dict[str, TenantCosts]) -> Row:
 
 
 def hour(row: Row) -> dict[str, TenantCosts]:
-    """The costs that the server measured at its start."""
+    """The costs measured by the server at its start."""
     return {name: costs_in(data) for name, data in row["costs"].items()}
 
 

@@ -1,9 +1,9 @@
-"""What the front end costs: CPU time per request of the server's own process, with a simulated device behind it.
+"""Cost of the front end: CPU time per request of the server's own process, with a simulated device behind it.
 
     python benchmarks/serving/front_end.py [--requests 300]
 
-A small request in JSON, an image of 150 KB as numbers in JSON, and the same image as binary data. The workers' side is
-not in it: a simulated GPU has none.
+A small request in JSON, an image of 150 KB as numbers in JSON, and the same image as binary data. Excludes the workers'
+side: a simulated GPU has none.
 """
 
 import argparse
@@ -39,7 +39,7 @@ def wire(host: str) -> dict[str, bytes]:
     tensor = {"name": "pixel_values", "datatype": "FP32", "shape": [1, 3, SIDE, SIDE]}
     ids = {"name": "input_ids", "datatype": "INT64", "shape": [1, 64], "data": list(range(64))}
     size = 4 * len(image)
-    told = json.dumps({"inputs": [{**tensor, "parameters": {"binary_data_size": size}}]}).encode()
+    header = json.dumps({"inputs": [{**tensor, "parameters": {"binary_data_size": size}}]}).encode()
 
     def post(model: str, body: bytes, header: bytes = b"") -> bytes:
         head = f"POST /v2/models/{model}/infer HTTP/1.1\r\nHost: {host}\r\nContent-Length: {len(body)}\r\n"
@@ -48,7 +48,7 @@ def wire(host: str) -> dict[str, bytes]:
     return {
         "64 ids, JSON": post("bert", json.dumps({"inputs": [ids]}).encode()),
         "150 KB, JSON": post("conv", json.dumps({"inputs": [{**tensor, "data": image}]}).encode()),
-        "150 KB, binary": post("conv", told + bytes(size), b"Inference-Header-Content-Length: %d\r\n" % len(told)),
+        "150 KB, binary": post("conv", header + bytes(size), b"Inference-Header-Content-Length: %d\r\n" % len(header)),
     }
 
 

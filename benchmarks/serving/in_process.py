@@ -1,4 +1,4 @@
-"""What the in-process scheduler adds to a call: a model that does nothing, called through it and directly.
+"""Overhead of the in-process scheduler: a model that does nothing, called through it and directly.
 
 python benchmarks/serving/in_process.py [--calls 2000]
 """

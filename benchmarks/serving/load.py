@@ -1,4 +1,4 @@
-"""Open-loop load on a running server: spaced costs, then Poisson arrivals, timed from when each was due to be sent."""
+"""Open-loop load on a running server: spaced costs, then Poisson arrivals, timed from the due time of each request."""
 
 import asyncio
 import json
@@ -9,20 +9,20 @@ from pathlib import Path
 
 SPACED = 15
 PATIENCE_S = 8.0
-"""How long a client waits for an answer."""
+"""Timeout of a client."""
 LOST = 599
-"""Stands for the status of a request that got no answer."""
+"""Status of a request without an answer."""
 
 
 class Connection:
-    """One keep-alive connection; requests go out as bytes that were made before."""
+    """One keep-alive connection for prebuilt requests."""
 
     def __init__(self, host: str, port: int) -> None:
         self._where = host, port
         self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
 
     async def send(self, request: bytes) -> int:
-        """The status of the answer; the body is read and dropped."""
+        """Send a request; returns the status. The body is read and dropped."""
         if self._streams is None:
             self._streams = await asyncio.open_connection(*self._where)
         reader, writer = self._streams
@@ -34,14 +34,14 @@ class Connection:
         return int(lines[0].split()[1])
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the connection."""
         if self._streams is not None:
             self._streams[1].close()
             self._streams = None
 
 
 def requests(host: str) -> dict[str, bytes]:
-    """One request of each tenant, in the tensors' own bytes where there are many."""
+    """One request of each tenant, with large tensors as binary data."""
 
     def post(path: str, body: bytes, header: bytes = b"") -> bytes:
         return b"POST %s HTTP/1.1\r\nHost: %s\r\nContent-Length: %d\r\n%s\r\n%s" % (
@@ -50,7 +50,7 @@ def requests(host: str) -> dict[str, bytes]:
 
     ids = {"inputs": [{"name": "input_ids", "datatype": "INT64", "shape": [1, 64], "data": list(range(20, 84))}]}
     raw = bytes(4 * 3 * 160 * 160)
-    told = json.dumps(
+    header = json.dumps(
         {
             "inputs": [
                 {
@@ -65,13 +65,13 @@ def requests(host: str) -> dict[str, bytes]:
     ).encode()
     return {
         "bert": post("/v2/models/bert/infer", json.dumps(ids).encode()),
-        "conv": post("/v2/models/conv/infer", told + raw, b"Inference-Header-Content-Length: %d\r\n" % len(told)),
+        "conv": post("/v2/models/conv/infer", header + raw, b"Inference-Header-Content-Length: %d\r\n" % len(header)),
         "gpt": post("/v2/models/gpt/infer", json.dumps(ids).encode()),
     }
 
 
 def steal_s() -> float:
-    """Seconds that the hypervisor took from this machine's cores so far."""
+    """CPU seconds stolen by the hypervisor so far."""
     fields = Path("/proc/stat").read_text().splitlines()[0].split()
     return int(fields[8]) / 100
 
@@ -108,7 +108,7 @@ async def offered(
 async def sent(
     where: dict[str, tuple[str, int]], wire: dict[str, bytes], plan: list[tuple[float, str]]
 ) -> dict[str, list[tuple[float, int]]]:
-    """Send every request when it is due. Latency from that time, and status, of each, by tenant."""
+    """Send every request when it is due. Returns the latency from that time and the status of each, by tenant."""
     idle: dict[tuple[str, int], list[Connection]] = {place: [] for place in where.values()}
     answers: dict[str, list[tuple[float, int]]] = {name: [] for name in wire}
     begin = time.perf_counter() + 0.2

@@ -1,4 +1,4 @@
-"""What the machine did meanwhile: work of ours on the device's core, work of others, and time that was stolen."""
+"""Activity of the machine: our work on the device's core, other processes' work, and stolen time."""
 
 import os
 from pathlib import Path
@@ -8,7 +8,7 @@ TICK = os.sysconf("SC_CLK_TCK")
 
 
 class Reading(NamedTuple):
-    """Seconds so far: our threads that are bound to the device's core, all work of ours, all work, stolen time."""
+    """Seconds so far: our threads bound to the device's core, all our work, all work, stolen time."""
 
     device_s: float
     ours_s: float
@@ -26,7 +26,7 @@ def read(core: int) -> Reading:
 
 
 def _family_s(core: int) -> tuple[float, float]:
-    """CPU time of threads of our living descendants: of those bound to the core, and of all."""
+    """CPU time of threads of our living descendants: those bound to the core, and all."""
     parents: dict[int, int] = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit() and (fields := _fields(entry)):

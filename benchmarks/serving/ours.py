@@ -1,4 +1,4 @@
-"""`cotenant serve`, started for a benchmark with the tenants and objectives that it wants."""
+"""Start `cotenant serve` for a benchmark with given tenants and objectives."""
 
 import re
 import signal
@@ -22,7 +22,7 @@ def tenants_file(objectives_ms: dict[str, float], fairness: str) -> str:
 
 @contextmanager
 def server(text: str, device: str) -> Iterator[tuple[str, int, int]]:
-    """A server, for as long as it is needed: its host, its port and its process."""
+    """A running server: its host, port and process."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "tenants.yaml"
         file.write_text(text)

@@ -1,9 +1,9 @@
-"""`cotenant serve` by the policy that is named, so that baselines run in the very same server.
+"""`cotenant serve` with a given policy, so that baselines run in the very same server.
 
     policy_server.py cotenant-shares|cotenant-equal|edf-chunks|edf TENANTS PORT DEVICE
 
-Beside the file of the tenants it leaves what the server measured (TENANTS.costs.json), and at its end the times of its
-decisions and the gaps between chunks (TENANTS.seen.json).
+Writes the server's measured costs to TENANTS.costs.json beside the tenants file, and at its end the times of its
+decisions and the gaps between chunks to TENANTS.seen.json.
 """
 
 import atexit
@@ -25,7 +25,7 @@ NAME, TENANTS, PORT, DEVICE = sys.argv[1:]
 
 
 class WatchedScheduler(Scheduler):
-    """Notes what it learns and how long its decisions take."""
+    """Records what it learns and the time of its decisions."""
 
     def __init__(self, *args: Any, **more: Any) -> None:
         policy = EarliestDeadline(chunks=NAME == "edf-chunks") if NAME.startswith("edf") else None
@@ -41,7 +41,7 @@ class WatchedScheduler(Scheduler):
         atexit.register(self._leave)
 
     def handle(self, event: Event) -> list[Instruction]:
-        """As the scheduler, watched."""
+        """As the scheduler, recorded."""
         if isinstance(event, TenantAdded):
             self._costs[event.contract.tenant] = costs_out(event.costs)
             Path(TENANTS).with_suffix(".costs.json").write_text(json.dumps(self._costs))
@@ -67,14 +67,14 @@ class WatchedScheduler(Scheduler):
     def _leave(self) -> None:
         seen = {"decision_us": self._took_us, "gap_us": self._gaps_us, "speed": self._speeds}
         cuts = {name: statistics.quantiles(row, n=100) for name, row in seen.items() if len(row) > 1}
-        told: dict[str, Any] = {
+        report: dict[str, Any] = {
             name: {"n": len(seen[name]), "p50": row[49], "p90": row[89], "p99": row[98]} for name, row in cuts.items()
         }
-        told["actual over predicted"] = {
+        report["actual over predicted"] = {
             piece: [len(row), round(statistics.median(row), 2)] for piece, row in sorted(self._ratios.items())
         }
-        told["shed"] = dict(self._shed)
-        Path(TENANTS).with_suffix(".seen.json").write_text(json.dumps(told))
+        report["shed"] = dict(self._shed)
+        Path(TENANTS).with_suffix(".seen.json").write_text(json.dumps(report))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What is offered: S1 asks for 20 % of the device each, S2 for 15 % beside a flood of 120 %, S3 for 45 % each."""
+"""The offered loads: S1 demands 20 % of the device each, S2 15 % beside a flood of 120 %, S3 45 % each."""
 
 import random
 
@@ -8,11 +8,11 @@ LOADS = {
     "S3": {"bert": 0.45, "conv": 0.45, "gpt": 0.45},
 }
 TIMES = 3.0
-"""An objective is this many times the spaced cost."""
+"""Objective relative to the spaced cost."""
 
 
 def arrivals(scenario: str, spaced_s: dict[str, float], *, seconds: float, seed: int) -> list[tuple[float, str]]:
-    """When which tenant's request is due to be sent: Poisson, at rates that make the load at these costs."""
+    """Due times by tenant: Poisson, at rates that give the load at these costs."""
     numbers = random.Random(seed)  # noqa: S311
     plan = []
     for name, part in LOADS[scenario].items():

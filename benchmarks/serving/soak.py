@@ -1,8 +1,8 @@
-"""A server under more load than it can serve, for a while: nothing may grow, and every request gets one answer.
+"""An overloaded server: nothing may grow, and every request gets one answer.
 
     python benchmarks/serving/soak.py --seconds 3600 [--load 1.2]
 
-Ends with 1 if memory, descriptors or threads of the server or its workers grew, or if a request got no answer.
+Exit code 1 if memory, descriptors or threads of the server or its workers grew, or if a request got no answer.
 """
 
 import argparse
@@ -18,7 +18,7 @@ from ours import LOOSE_MS, server, tenants_file
 
 SLICE_S = 10.0
 MEMORY_GROWTH = 1.10
-"""Of the resident memory after the first slices, which fill caches and pools."""
+"""Allowed growth of resident memory after the first slices, which fill caches and pools."""
 WARM_SLICES = 3
 
 
@@ -40,7 +40,7 @@ def processes(host: str, port: int, pid: int) -> list[int]:
 
 
 def grown(before: dict[str, int], after: dict[str, int]) -> list[str]:
-    """What is more than it was; descriptors of idle connections come and go, so a few don't count."""
+    """What has grown; a few descriptors of idle connections don't count."""
     allowed = {
         "memory_kib": MEMORY_GROWTH * before["memory_kib"],
         "descriptors": before["descriptors"] + 64,
@@ -50,7 +50,7 @@ def grown(before: dict[str, int], after: dict[str, int]) -> list[str]:
 
 
 async def soak(host: str, port: int, pid: int, options: argparse.Namespace) -> int:
-    """Slice by slice; the exit code."""
+    """Run slice by slice; returns the exit code."""
     wire = requests(host)
     costs = await spaced(host, port, wire)
     rates = {name: options.load / len(costs) / cost for name, cost in costs.items()}
@@ -67,7 +67,7 @@ async def soak(host: str, port: int, pid: int, options: argparse.Namespace) -> i
     problems = [sentence for before, after in zip(first, now, strict=True) for sentence in grown(before, after)]
     problems += [f"{count} answers {status}" for status, count in statuses.items() if status not in (200, 429, 413)]
     if processes(host, port, pid) != watched:
-        problems.append("a worker was started again")
+        problems.append("a worker was restarted")
     print("nothing grew, and every request was answered" if not problems else "; ".join(problems))
     return 1 if problems else 0
 
@@ -75,7 +75,7 @@ async def soak(host: str, port: int, pid: int, options: argparse.Namespace) -> i
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seconds", type=float, default=60.0)
-    parser.add_argument("--load", type=float, default=1.2, help="Of the device's time, all tenants together.")
+    parser.add_argument("--load", type=float, default=1.2, help="Fraction of the device's time, over all tenants.")
     parser.add_argument("--device", default="cpu:1")
     chosen = parser.parse_args()
     text = tenants_file({name: value / 30 for name, value in LOOSE_MS.items()}, "shares")

@@ -1,4 +1,4 @@
-"""What each tenant's request costs alone on the device's core, in plain torch: back to back, and after a gap.
+"""Cost of each tenant's request alone on the device's core, in plain torch: back to back, and after a gap.
 
 MODELS=folder CORE=1 python solo.py          one line of JSON, in seconds
 MODELS=folder CORE=1 python solo.py probe    for each line it reads: bert back to back, in seconds
@@ -19,7 +19,7 @@ NUMBERS = list(range(20, 20 + PROMPT))
 
 
 def main() -> None:
-    """Measure in turns, so that drift meets all alike."""
+    """Measure interleaved, so that drift affects all equally."""
     requests = {name: load(name) for name in NAMES}
     close: dict[str, list[float]] = {name: [] for name in NAMES}
     spaced: dict[str, list[float]] = {name: [] for name in NAMES}
@@ -38,7 +38,7 @@ def main() -> None:
 
 
 def probe() -> None:
-    """How fast the core is now, whenever somebody asks."""
+    """The current speed of the core, on each line of input."""
     request = load("bert")
     for _ in sys.stdin:
         request(NUMBERS)

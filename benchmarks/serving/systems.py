@@ -1,7 +1,6 @@
-"""The servers that are compared: how each is started in its own environment, and how a tenant is asked.
+"""The compared servers: how each is started in its own environment, and how a tenant is queried.
 
-A server runs on the front end's core; its models pin the thread that runs them to the device's core. Servers whose
-turn it isn't are suspended.
+A server runs on the front end's core; its models pin their thread to the device's core. Inactive servers are suspended.
 """
 
 import json
@@ -31,7 +30,7 @@ HOST = "127.0.0.1"
 
 @dataclass
 class Ground:
-    """What all servers stand on."""
+    """Common configuration of all servers."""
 
     envs: Path
     models: Path
@@ -41,46 +40,46 @@ class Ground:
     spaced_s: dict[str, float]
 
     def objective_s(self, name: str) -> float:
-        """Of a tenant."""
+        """Objective of a tenant."""
         return TIMES * self.spaced_s[name]
 
 
 @dataclass
 class System:
-    """A server that stands: where each tenant is asked, and with which bytes."""
+    """A running server: the address and request bytes of each tenant."""
 
     name: str
     where: dict[str, tuple[str, int]]
     wire: dict[str, bytes]
     processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
     file: Path | None = None
-    """The tenants file, if it is ours."""
+    """The tenants file, for our own server."""
 
     def costs(self) -> dict[str, Any] | None:
-        """What our server measured when it started."""
+        """Costs measured by our server at its start."""
         return self._left(".costs.json")
 
     def seen(self) -> dict[str, Any] | None:
-        """What our server noted, after its end."""
+        """Records of our server, after its end."""
         return self._left(".seen.json")
 
     def _left(self, suffix: str) -> dict[str, Any] | None:
         if self.file is None or not self.file.with_suffix(suffix).exists():
             return None
-        told: dict[str, Any] = json.loads(self.file.with_suffix(suffix).read_text())
-        return told
+        report: dict[str, Any] = json.loads(self.file.with_suffix(suffix).read_text())
+        return report
 
     def suspend(self) -> None:
-        """Keep it from using any processor; Ray's processes watch each other and stay awake."""
+        """Stop it from using any CPU; Ray's processes watch each other and stay awake."""
         if self.name != "ray":
             self._signal(signal.SIGSTOP)
 
     def resume(self) -> None:
-        """Its turn."""
+        """Resume it."""
         self._signal(signal.SIGCONT)
 
     def stop(self) -> None:
-        """End it, politely first."""
+        """Stop it, gracefully first."""
         self._signal(signal.SIGCONT)
         self._signal(signal.SIGTERM)
         for process in self.processes:
@@ -141,7 +140,7 @@ def _cotenant(name: str, ground: Ground) -> System:
     port = _free_port()
     fairness = "equal" if name == "cotenant-equal" else "shares"
     file = ground.work / f"{name}.yaml"
-    models = {one: str(ground.models / one) for one in ("bert", "gpt")}  # weights of images fix their size
+    models = {one: str(ground.models / one) for one in ("bert", "gpt")}  # the weights of images fix their size
     slo = {one: f"{1e3 * ground.objective_s(one):.3f}ms" for one in NAMES}
     file.write_text(
         f"fairness: {fairness}\n"
@@ -179,7 +178,7 @@ def _launched(command: list[str], name: str, ground: Ground, *, pinned: bool = T
 
 
 def wait_ready(system: System, within_s: float = 120.0) -> None:
-    """Return when each tenant has answered; whoever doesn't ends the benchmark with the log's last lines."""
+    """Wait until each tenant has answered; otherwise end the benchmark with the log's last lines."""
     end = time.monotonic() + within_s
     for tenant in NAMES:
         while (status := _ask(system, tenant)) != 200:

@@ -3,9 +3,9 @@
     python benchmarks/serving/three_tenants.py --envs ENVS --out RESULTS --seeds 1 2
 
 Each slice measures the tenants' spaced cost in plain torch on the device's core; objectives are three times that, and
-rates make the load at that cost. Then every system is offered the same arrivals in turn. One line of JSON for each run
-goes to RESULTS/runs.jsonl, with what was stolen from the core, how long the tenants left it idle and what foreign
-processes did. `figures.py` makes tables of them. ENVS holds one environment for each peer: see peers/README.md.
+rates give the load at that cost. Then every system is offered the same arrivals in turn. Writes one line of JSON per
+run to RESULTS/runs.jsonl, with the core's stolen and idle time and the activity of other processes. `figures.py` makes
+tables of them. ENVS contains one environment per peer: see peers/README.md.
 """
 
 import argparse
@@ -31,18 +31,18 @@ sys.path.insert(0, str(HERE / "peers"))
 
 
 def solo(models: Path, core: int) -> dict[str, dict[str, float]]:
-    """Costs alone, measured in a process of its own."""
+    """Costs alone, measured in a separate process."""
     environment = os.environ | {"MODELS": str(models), "CORE": str(core), "OMP_NUM_THREADS": "1"}
-    told = subprocess.run(
+    report = subprocess.run(
         [sys.executable, str(HERE / "solo.py")], env=environment, check=True, capture_output=True, text=True
     )
-    measured: dict[str, dict[str, float]] = json.loads(told.stdout.splitlines()[-1])
+    measured: dict[str, dict[str, float]] = json.loads(report.stdout.splitlines()[-1])
     return measured
 
 
 @contextmanager
 def speed_probe(models: Path, core: int) -> Iterator[Callable[[], float]]:
-    """A function that says how long bert takes back to back at the moment: the core's speed jumps."""
+    """Returns a function that measures bert's current back-to-back time: the core's speed jumps."""
     environment = os.environ | {"MODELS": str(models), "CORE": str(core), "OMP_NUM_THREADS": "1"}
     command = [sys.executable, str(HERE / "solo.py"), "probe"]
     with subprocess.Popen(
@@ -61,7 +61,7 @@ def speed_probe(models: Path, core: int) -> Iterator[Callable[[], float]]:
 
 
 def one_run(system: System, scenario: str, seed: int, spaced_s: dict[str, float], options: Any) -> dict[str, Any]:
-    """Offer a scenario to a server that stands."""
+    """Offer a scenario to a running server."""
     plan = arrivals(scenario, spaced_s, seconds=options.seconds, seed=seed)
     answers, before, after = asyncio.run(_offer(system, plan, options))
     spent = {name: getattr(after, name) - getattr(before, name) for name in machine.Reading._fields}
@@ -87,7 +87,7 @@ def one_run(system: System, scenario: str, seed: int, spaced_s: dict[str, float]
 
 
 async def _offer(system: System, plan: list[tuple[float, str]], options: Any) -> tuple[Any, Any, Any]:
-    """Answers, and readings at the load's begin and end: what is still answered afterwards doesn't count as use."""
+    """Answers, and readings at the start and end of the load: later answers don't count as use."""
     load = asyncio.create_task(sent(system.where, system.wire, plan))
     await asyncio.sleep(0)
     before = machine.read(options.core)
@@ -131,7 +131,7 @@ def main(options: argparse.Namespace) -> None:
                     before = probe()
                     system.resume()
                     row = one_run(system, scenario, seed, spaced_s, options)
-                    time.sleep(0.5)  # what runs for nobody any more comes to its end
+                    time.sleep(0.5)  # let abandoned requests finish
                     system.suspend()
                     row |= {"slice": int(began), "spaced_s": spaced_s, "close_s": costs["close_s"]}
                     row["slowdown"] = [one / costs["close_s"]["bert"] for one in (before, probe())]
@@ -143,10 +143,10 @@ def main(options: argparse.Namespace) -> None:
             for system in standing:
                 system.stop()
                 if seen := system.seen():
-                    told = {"slice": int(began), "system": system.name, **seen}
-                    print(json.dumps(told), flush=True)
+                    report = {"slice": int(began), "system": system.name, **seen}
+                    print(json.dumps(report), flush=True)
                     with (options.out / "seen.jsonl").open("a") as file:
-                        file.write(json.dumps(told) + "\n")
+                        file.write(json.dumps(report) + "\n")
 
 
 def _line(row: dict[str, Any]) -> str:
@@ -160,12 +160,12 @@ def _line(row: dict[str, Any]) -> str:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--envs", type=Path, required=True, help="Folder with one environment for each peer.")
+    parser.add_argument("--envs", type=Path, required=True, help="Folder with one environment per peer.")
     parser.add_argument("--out", type=Path, required=True, help="Folder for results and models.")
     parser.add_argument("--seeds", type=int, nargs="+", default=list(range(1, 11)))
     parser.add_argument("--systems", nargs="+", choices=SYSTEMS, default=list(SYSTEMS))
     parser.add_argument("--scenarios", nargs="+", choices=list(LOADS), default=list(LOADS))
     parser.add_argument("--seconds", type=float, default=12.0)
-    parser.add_argument("--core", type=int, default=1, help="The core that plays the device.")
+    parser.add_argument("--core", type=int, default=1, help="The core that acts as the device.")
     parser.add_argument("--front", type=int, default=0, help="The core of front ends and of the load.")
     main(parser.parse_args())

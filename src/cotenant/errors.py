@@ -3,32 +3,32 @@
 CotenantError
 ├── StudyError          a study file is wrong: all its problems at once
 ├── WorkloadError       a workload can't be found, described or built
-│   └── RequestFailed   a server did not answer a request as it should
-├── DeviceError         a device is not there or can't do what is asked
+│   └── RequestFailed   a server did not answer a request correctly
+├── DeviceError         a device is absent or lacks the capability
 │   ├── SharingUnavailable
 │   └── DeviceBusy      another run holds the device
 ├── DoesNotFit          a mix needs more memory than the device has
 ├── RunFolderError      a run folder is foreign, corrupt, newer, or can't be written
 ├── PredictionError     something has to be measured before it can be predicted
-├── QueryError          a question to the records is wrong
-├── DataError           measured data to validate against is absent, unknown or damaged
-├── FleetError          a cluster can't be reached or used, or its nodes don't fit together
-├── DatabaseError       the database of all machines' runs is foreign, damaged or can't answer
-├── SchedulingError     a contract, a cost or an event that the scheduler was given is wrong
-├── ServingError        a tenant can't be served as asked
-│   ├── BadInput        a request holds what the model can't take
-│   └── Refused         a request was turned away: why, and when to come back
+├── QueryError          a query over the records is wrong
+├── DataError           validation data is absent, unknown or damaged
+├── FleetError          a cluster can't be reached or used, or its nodes are incompatible
+├── DatabaseError       the database of all machines' runs is foreign, damaged or has no answer
+├── SchedulingError     a contract, cost or event passed to the scheduler is invalid
+├── ServingError        a tenant can't be served as configured
+│   ├── BadInput        a request has inputs that the model does not accept
+│   └── Refused         a request was refused, with the reason and when to retry
 └── TenantFailed        a tenant process crashed, hung or ran out of memory
 
-Warnings are sentences too; the command line prints them as such:
+Warnings are sentences too, and the command line prints them as such:
 
-IntegrityWarning        a run has no seals, so damage to it could not be noticed
-└── DamagedTrials       trials don't match their seals, or are gone, and were left out
+IntegrityWarning        a run has no seals, so damage would go unnoticed
+└── DamagedTrials       trials that don't match their seals, or are gone, were left out
 """
 
 
 class CotenantError(Exception):
-    """Something the user can act on; printed as one sentence and a hint, never as a traceback."""
+    """An error the user can act on; printed as one sentence and a hint, never as a traceback."""
 
     def __init__(self, message: str, *, hint: str | None = None) -> None:
         super().__init__(message)
@@ -37,7 +37,7 @@ class CotenantError(Exception):
 
 
 class StudyError(CotenantError):
-    """A study can't be used; ``problems`` holds one line each: file, line, key, what was expected."""
+    """A study can't be used; ``problems`` has one line each: file, line, key, what was expected."""
 
     def __init__(self, message: str, *, problems: tuple[str, ...] = (), hint: str | None = None) -> None:
         super().__init__(message, hint=hint)
@@ -49,11 +49,11 @@ class WorkloadError(CotenantError):
 
 
 HUNG_UP = "hung up"
-"""The kind of a request that its load gave up half way."""
+"""The kind of a request that its client cancelled."""
 
 
 class RequestFailed(WorkloadError):
-    """A server did not answer a request as it should; ``kind`` groups such failures: `http 503`, `timeout`."""
+    """A server did not answer a request correctly; ``kind`` groups such failures: `http 503`, `timeout`."""
 
     def __init__(self, kind: str, message: str, *, hint: str | None = None) -> None:
         super().__init__(message, hint=hint)
@@ -61,18 +61,18 @@ class RequestFailed(WorkloadError):
 
 
 class HungUp(RequestFailed):
-    """A request that the load itself gave up half way, as users do: neither an error nor a latency."""
+    """A request cancelled by the load itself, as users do: neither an error nor a latency."""
 
     def __init__(self, message: str) -> None:
         super().__init__(HUNG_UP, message)
 
 
 class DeviceError(CotenantError):
-    """A device is not there, or can't do what is asked of it."""
+    """A device is absent, or lacks the capability."""
 
 
 class SharingUnavailable(DeviceError):
-    """The device can't be shared that way here; the hint names what is missing and the next best way."""
+    """The device can't be shared that way here; the hint names what is missing and the best alternative."""
 
 
 class DeviceBusy(DeviceError):
@@ -92,15 +92,15 @@ class PredictionError(CotenantError):
 
 
 class QueryError(CotenantError):
-    """A question to the records is wrong."""
+    """A query over the records is wrong."""
 
 
 class DataError(CotenantError):
-    """Measured data to validate against is absent, unknown or damaged."""
+    """Validation data is absent, unknown or damaged."""
 
 
 class FleetError(CotenantError):
-    """A cluster can't be reached or used as it is, or its nodes don't fit together."""
+    """A cluster can't be reached or used, or its nodes are incompatible."""
 
 
 class DatabaseError(CotenantError):
@@ -108,19 +108,19 @@ class DatabaseError(CotenantError):
 
 
 class SchedulingError(CotenantError):
-    """A contract, a cost or an event that the scheduler was given is wrong."""
+    """A contract, cost or event passed to the scheduler is invalid."""
 
 
 class ServingError(CotenantError):
-    """A tenant can't be served as asked."""
+    """A tenant can't be served as configured."""
 
 
 class BadInput(ServingError):
-    """A request holds what its model can't take."""
+    """A request has inputs that its model does not accept."""
 
 
 class Refused(ServingError):
-    """A request was turned away; ``retry_after_s`` is when it's worth another try, None if it never is."""
+    """A request was refused; ``retry_after_s`` is when to retry, None if never."""
 
     def __init__(self, tenant: str, why: str, *, retry_after_s: float | None, predicted_wait_s: float) -> None:
         again = "it can't be served" if retry_after_s is None else f"try again in {retry_after_s:.3g} s"
@@ -139,7 +139,7 @@ class TenantFailed(CotenantError):
 
 
 class IntegrityWarning(UserWarning):
-    """A run was read, but damage to its files could not be noticed: it has no seals."""
+    """A run without seals was read: damage to its files would go unnoticed."""
 
 
 class DamagedTrials(IntegrityWarning):

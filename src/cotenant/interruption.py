@@ -1,4 +1,4 @@
-"""Ctrl-C and other wishes to end, neither lost nor mistaken: a library may swallow one, or make an error of it."""
+"""Requests to stop, such as Ctrl-C, that survive libraries which swallow them or turn them into other errors."""
 
 import signal
 import threading
@@ -9,17 +9,17 @@ from types import FrameType
 from typing import Any
 
 ONE_WISH_S = 0.1
-"""Signals that come so soon after another one are the same wish: a terminal and its shell each pass Ctrl-C on."""
+"""Signals this close together are one request: a terminal and its shell each forward Ctrl-C."""
 _DEFAULTS: dict[signal.Signals, Any] = {
     signal.SIGINT: signal.default_int_handler,
     signal.SIGTERM: signal.SIG_DFL,  # a service manager or a batch system ends the job
     signal.SIGHUP: signal.SIG_DFL,  # the terminal was closed
 }
-"""Wishes to end, with what is set for them where nobody else handles or ignores them."""
+"""Signals that request a stop, with the default handlers that may be replaced."""
 
 
 class _Wish:
-    """What is known of the user's wish to stop."""
+    """State of the request to stop."""
 
     came: signal.Signals | None = None
     at_s = 0.0
@@ -30,7 +30,7 @@ _wish = _Wish()
 
 
 def strike(number: int, frame: FrameType | None) -> None:
-    """The handler of a signal that asks to stop."""
+    """Handler of a signal that requests a stop."""
     del frame
     now = time.monotonic()
     again = _wish.came is not None and now - _wish.at_s < ONE_WISH_S
@@ -43,11 +43,11 @@ def strike(number: int, frame: FrameType | None) -> None:
 
 @contextmanager
 def heard() -> Iterator[None]:
-    """Note each wish to end before it is raised, so that `came` and `obey` know of it."""
-    if threading.current_thread() is not threading.main_thread():  # no other gets signals
+    """Record each request to stop before it is raised, so that `came` and `obey` know about it."""
+    if threading.current_thread() is not threading.main_thread():  # only the main thread receives signals
         yield
         return
-    # Where another handler is set somebody else takes care of it, or we did; `nohup` ignores the end of a terminal.
+    # Leave other handlers alone: they belong to the caller, or are ours. `nohup` ignores SIGHUP.
     ours = [number for number, usual in _DEFAULTS.items() if signal.getsignal(number) is usual]
     for number in ours:
         signal.signal(number, strike)
@@ -62,7 +62,7 @@ def heard() -> Iterator[None]:
 
 @contextmanager
 def held() -> Iterator[None]:
-    """A wish in the midst of this is raised at its end: for steps that are short and must be whole."""
+    """Postpone a request to stop until the end of the block: for short steps that must complete."""
     with heard():
         _wish.holds += 1
         try:
@@ -74,16 +74,16 @@ def held() -> Iterator[None]:
 
 
 def came() -> bool:
-    """Whether somebody asked to stop, whatever became of it."""
+    """True if a stop was requested, whatever became of it."""
     return _wish.came is not None
 
 
 def exit_code() -> int:
-    """What a process that was asked to stop ends with: 128 and the signal's number."""
+    """Exit code of a process that was asked to stop: 128 plus the signal number."""
     return 128 + (_wish.came or signal.SIGINT)
 
 
 def obey() -> None:
-    """Stop now if somebody asked for it and nobody did. Raises KeyboardInterrupt."""
+    """Stop now if a stop was requested and has not happened. Raises KeyboardInterrupt."""
     if _wish.came is not None:
         raise KeyboardInterrupt

@@ -1,7 +1,7 @@
-"""The one way to open a file that somebody else may have written: a regular file, of bounded size, never waited for.
+"""Open files of unknown origin: only regular files of bounded size, without ever blocking.
 
-A named pipe would be waited for without end, a device has no end, and a link may lead anywhere. Each is an `OSError`
-whose `strerror` is a phrase for the user, so that callers explain it as they explain every other unreadable file.
+Opening a named pipe may block forever, a device has no end, and a link may lead anywhere. Each is an `OSError` whose
+`strerror` is a phrase for the user, so callers report it like any other unreadable file.
 """
 
 import errno
@@ -13,7 +13,7 @@ from pathlib import Path
 TEXT_BYTES = 16 << 20
 """More than any manifest, study, list of jobs or plan."""
 TABLE_BYTES = 64 << 30
-"""More than any table that is read as a stream or mapped by a database."""
+"""More than any table that is streamed or mapped by a database."""
 
 _FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
 _KINDS = {
@@ -26,13 +26,13 @@ _KINDS = {
 
 
 def descriptor(path: Path | str, *, most: int, follow: bool = True, folder: int | None = None) -> int:
-    """Open a regular file to read it; gives a file descriptor that the caller closes.
+    """Open a regular file for reading; returns a file descriptor that the caller closes.
 
     Args:
         path: The file.
-        most: The most bytes it may have.
-        follow: Whether it may be a link. Inside a run folder it may not: the link could lead out of it.
-        folder: A descriptor of the folder that `path` starts from.
+        most: Size limit in bytes.
+        follow: Allow a symbolic link. Not inside a run folder: the link could lead out of it.
+        folder: A descriptor of the folder that `path` is relative to.
 
     Raises:
         OSError: It can't be opened, or it is not such a file.
@@ -46,12 +46,12 @@ def descriptor(path: Path | str, *, most: int, follow: bool = True, folder: int 
 
 
 def open_file(path: Path | str, *, most: int, follow: bool = True, folder: int | None = None) -> io.BufferedReader:
-    """The same as a binary file. Raises OSError."""
+    """The same as a binary file object. Raises OSError."""
     return open(descriptor(path, most=most, follow=follow, folder=folder), "rb")
 
 
 def read_bytes(path: Path | str, *, most: int = TEXT_BYTES, follow: bool = True, folder: int | None = None) -> bytes:
-    """The whole content of a regular file; of one that grows meanwhile, no more than is allowed. Raises OSError."""
+    """The content of a regular file; a file that grows meanwhile is cut at the limit. Raises OSError."""
     with open_file(path, most=most, follow=follow, folder=folder) as file:
         content = file.read(most + 1)
     if len(content) > most:
@@ -60,12 +60,12 @@ def read_bytes(path: Path | str, *, most: int = TEXT_BYTES, follow: bool = True,
 
 
 def read_text(path: Path | str, *, most: int = TEXT_BYTES, follow: bool = True, encoding: str = "utf-8") -> str:
-    """The whole text of a regular file. Raises OSError, and UnicodeDecodeError (a ValueError) if it is not text."""
+    """The text of a regular file. Raises OSError, and UnicodeDecodeError (a ValueError) if it is not text."""
     return read_bytes(path, most=most, follow=follow).decode(encoding)
 
 
 def require_regular(path: Path | str, *, most: int = TABLE_BYTES, follow: bool = True) -> None:
-    """Check a file that a library opens by its name. Raises OSError."""
+    """Check a file that a library opens by name. Raises OSError."""
     open_file(path, most=most, follow=follow).close()
 
 
@@ -80,14 +80,14 @@ def _too_large(most: int, path: str) -> OSError:
 
 
 def why(error: OSError) -> str:
-    """Why a file can't be opened, read or written, in words that end a sentence."""
+    """Why a file can't be opened, read or written, as the end of a sentence."""
     if error.errno == errno.ELOOP:
         return "it is a link, which could lead out of the folder"
     return (error.strerror or str(error)).lower()
 
 
 def system_words(error: BaseException) -> str:
-    """Why the system refused something to a library, which wraps the system's own words into its message."""
+    """The operating system's error from a library's message that wraps it."""
     if isinstance(error, OSError):
         return why(error)
     message = str(error)

@@ -1,8 +1,8 @@
-"""YAML as plain data: text, numbers, lists and mappings, in bounded depth and size, and nothing clever.
+"""YAML as plain data: text, numbers, lists and mappings, of bounded depth and size.
 
-Only what YAML 1.2 calls the core schema is read: `no` and `1:30` are text, and a key is always text. Anchors, aliases
-and tags are refused: no file of ours needs them, and hostile files live on them. Every YAML file is read here: studies
-(with the line of each key, see `study.tree`), jobs, plans, GPUs, and the studies inside manifests.
+Only the core schema of YAML 1.2 is read: `no` and `1:30` are text, and a key is always text. Anchors, aliases and tags
+are refused: our files don't need them, and hostile files rely on them. Every YAML file is read here: studies (with the
+line of each key, see `study.tree`), jobs, plans, GPUs, and the studies inside manifests.
 """
 
 import json
@@ -39,7 +39,7 @@ _READERS: dict[str, Callable[[str], Any]] = {
 
 
 class NotYaml(ValueError):
-    """The text can't be read; the message is a sentence, ``line`` is where (from 1)."""
+    """The text can't be read; the message is a sentence, ``line`` its line (from 1)."""
 
     def __init__(self, sentence: str, line: int) -> None:
         super().__init__(sentence)
@@ -75,7 +75,7 @@ def compose(text: str) -> Node | None:
     """The nodes of one YAML document, None if it is empty.
 
     Raises:
-        NotYaml: It isn't one, or is too large or too deep.
+        NotYaml: It is not valid YAML, too large or too deep.
     """
     if len(text) > LARGEST:
         raise NotYaml(f"larger than {LARGEST >> 20} million characters", 1)
@@ -87,7 +87,7 @@ def compose(text: str) -> Node | None:
             loader.dispose()
     except yaml.reader.ReaderError as error:
         line = text[: error.position].count("\n") + 1
-        raise NotYaml("holds a control character; the file has to be plain text", line) from None
+        raise NotYaml("contains a control character; the file must be plain text", line) from None
     except yaml.MarkedYAMLError as error:
         raise NotYaml(_syntax(error), _line(error)) from None
     return node
@@ -101,13 +101,11 @@ def _line(error: yaml.MarkedYAMLError) -> int:
 def _syntax(error: yaml.MarkedYAMLError) -> str:
     problem = error.problem or error.context or "it can't be read"
     if "'\\t'" in problem:
-        return "a tab stands where YAML wants spaces; indent with spaces"
+        return "a tab where YAML requires spaces; indent with spaces"
     if "but found another document" in problem:
-        return "a second document (---) begins here; the file has to be one document"
+        return "a second document (---) begins here; the file must be one document"
     if "mapping values are not allowed" in problem:
-        return (
-            "not valid YAML: a second ': ' on this line, or wrong indentation; put quotes around text that holds ': '"
-        )
+        return "not valid YAML: a second ': ' on this line, or wrong indentation; quote text that contains ': '"
     begun = f" (begun on line {error.context_mark.line + 1})" if error.context_mark and error.context else ""
     return f"not valid YAML: {problem}{begun}"
 
@@ -116,7 +114,7 @@ def load(text: str) -> Any:
     """The data of one YAML document.
 
     Raises:
-        NotYaml: It isn't one, or holds what is refused.
+        NotYaml: It is not valid YAML, or uses a refused feature.
     """
     node = compose(text)
     return None if node is None else _plain(node)
@@ -140,9 +138,9 @@ def _plain(node: Node) -> Any:
         mapping: dict[str, Any] = {}
         for key, value in node.value:
             if not isinstance(key, ScalarNode):
-                raise NotYaml("a list or mapping stands as a key; keys are text", _row(key))
+                raise NotYaml("a list or mapping as a key; keys are text", _row(key))
             if key.value in mapping:
-                raise NotYaml(f"{str(key.value)[:80]!r} is written twice", _row(key))
+                raise NotYaml(f"{str(key.value)[:80]!r} occurs twice", _row(key))
             mapping[str(key.value)] = _plain(value)
         return mapping
     if isinstance(node, SequenceNode) and node.tag == TAG + "seq":
@@ -153,7 +151,7 @@ def _plain(node: Node) -> Any:
 
 
 def tagged(node: Node) -> NotYaml:
-    """What to say of a node with a tag."""
+    """The error message for a node with a tag."""
     return NotYaml(f"tags such as {json.dumps(node.tag.replace(TAG, '!!')[:80])} are not used here", _row(node))
 
 

@@ -1,15 +1,15 @@
-"""How numbers, amounts and near misses read: the one place that puts values into words."""
+"""Format numbers and amounts as text, and suggest near misses."""
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
 NOTHING = "–"  # noqa: RUF001 - a dash is what tables show where there is no number
-"""Stands where there is no number."""
+"""Shown in place of a missing number."""
 
 
 class Interval(Protocol):
-    """An estimate with its interval; None where the data allows none."""
+    """An estimate with its interval; None where the data allow none."""
 
     @property
     def est(self) -> float | None: ...  # noqa: D102
@@ -20,7 +20,7 @@ class Interval(Protocol):
 
 
 def figure(value: float, digits: int = 3) -> str:
-    """A number in so many significant digits, never in powers of ten within what people meet: `1230`, `0.0123`."""
+    """A number to this many significant digits, without an exponent in the usual range: `1230`, `0.0123`."""
     if not math.isfinite(value):
         return "∞" if value > 0 else "-∞" if value < 0 else NOTHING
     if value == 0:
@@ -32,7 +32,7 @@ def figure(value: float, digits: int = 3) -> str:
 
 
 def ratio(value: float) -> str:
-    """A ratio such as a slowdown: in hundredths as far as anybody cares for them."""
+    """A ratio such as a slowdown, in hundredths where that is meaningful."""
     return f"{value:.2f}" if abs(value) < 9.995 else figure(value)
 
 
@@ -99,8 +99,20 @@ def amount(number: int, noun: str, plural: str | None = None) -> str:
     return f"{number:,} {noun if number == 1 else plural or f'{noun}s'}"
 
 
+def listed(names: Sequence[str]) -> str:
+    """`a`, `a and b`, `a, b and c`."""
+    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+
+
+def milliseconds(value: float) -> str:
+    """A latency or its limit: `30 ms`, `1,670 ms`, `3 s`."""
+    if value >= 1e3 and value % 1e3 == 0:
+        return f"{value / 1e3:,.0f} s"
+    return f"{value:,g} ms" if value == float(f"{value:.3g}") else f"{figure(value)} ms"
+
+
 def nearest(word: str, options: Iterable[str], *, most: int = 1, cutoff: float = 0.6) -> list[str]:
-    """The options that resemble a word, best first, whatever their case."""
+    """The options that resemble a word, best first, ignoring case."""
     from difflib import get_close_matches
 
     by_lower = {option.lower(): option for option in options}

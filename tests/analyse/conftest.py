@@ -8,7 +8,7 @@ from hypothesis import settings
 
 from cotenant.tenancy.records import TenantObservation
 
-# The same examples each time, and no failures because a busy machine was slow.
+# Fixed examples, and no failures because a busy machine was slow.
 settings.register_profile("analyse", deadline=None, derandomize=True)
 settings.load_profile("analyse")
 

@@ -1,4 +1,4 @@
-"""Whole matrices at once: how often an A/A study alarms, and how often a real effect is found."""
+"""Complete matrices: how often an A/A study alarms, and how often a real effect is found."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The canary takes out what the core's speed did, and never a part of the effect."""
+"""The canary removes variation in the core's speed, and never a part of the effect."""
 
 import numpy as np
 import pytest
@@ -42,6 +42,6 @@ def test_a_canary_that_is_missing_in_some_blocks_is_not_used(kept):
     assert adjusted(logs, dict(list(canaries.items())[:kept])) == logs
 
 
-def test_a_canary_that_tells_nothing_is_not_used():
+def test_an_uninformative_canary_is_not_used():
     logs, canaries = ratios(follows=0.0)
     assert adjusted(logs, canaries) == logs

@@ -1,4 +1,4 @@
-"""Change points: all stretches' costs at once give the same cuts as one end after another."""
+"""Change points: computing all stretches' costs at once gives the same cuts as one end after another."""
 
 import math
 
@@ -11,7 +11,7 @@ from cotenant.analyse.estimates.warmup import SHORTEST_STRETCH
 
 
 def plainly(points):
-    """Optimal partitioning as it is written down: for every end the best start, each cost by its definition."""
+    """Optimal partitioning by its textbook definition: the best start for every end."""
     n = points.size
     penalty = 15 * math.log(n)
     centred = points - np.median(points)

@@ -45,7 +45,7 @@ def test_without_any_spread_the_answer_is_certain():
     assert independent_effect([2.0, 2.0], [2.0, 2.0]).p_value == 1
 
 
-def test_one_block_is_no_effect():
+def test_one_block_is_not_enough_for_an_effect():
     with pytest.raises(ValueError, match="two blocks"):
         paired_effect([0.1])
     with pytest.raises(ValueError, match="two replicates"):
@@ -69,19 +69,19 @@ def test_equivalence_holds_just_from_the_margin_it_names(logs, margin):
     assert not equivalence(effect, within * 0.999).holds()
 
 
-def test_sameness_is_rarely_claimed_of_things_at_the_margin():
+def test_equivalence_is_rarely_claimed_at_the_margin():
     rng = np.random.default_rng(0)
     claimed = [equivalence(paired_effect(np.log(1.02) + rng.normal(0, 0.01, 6)), 0.02).holds() for _ in range(1000)]
     assert np.mean(claimed) <= 0.07
 
 
-def test_sameness_is_found_where_it_is():
+def test_true_equivalence_is_found():
     rng = np.random.default_rng(0)
     claimed = [equivalence(paired_effect(rng.normal(0, 0.01, 10)), 0.02).holds() for _ in range(300)]
     assert np.mean(claimed) >= 0.95
 
 
-def test_certain_sameness_and_a_margin_that_is_none():
+def test_exact_equivalence_and_an_invalid_margin():
     assert equivalence(paired_effect([0.0, 0.0]), 0.01).holds()
     assert not equivalence(paired_effect([0.5, 0.5]), 0.01).holds()
     with pytest.raises(ValueError, match="above 0"):

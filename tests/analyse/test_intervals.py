@@ -14,6 +14,8 @@ from cotenant.analyse.estimates.intervals import (
     ratio_interval,
 )
 
+pytestmark = pytest.mark.slow
+
 values = st.lists(st.floats(-100, 100), min_size=2, max_size=30)
 
 
@@ -143,13 +145,13 @@ def test_correlated_requests_cover_where_independence_would_not():
     assert np.mean(naive) < 0.75
 
 
-def test_independent_requests_are_not_blown_up():
+def test_intervals_of_independent_requests_are_not_inflated():
     series = np.random.default_rng(8).normal(5, 1, 5000)
     estimate = correlated_mean_interval(series)
     assert (estimate.hi - estimate.lo) / (2 * 1.96 / math.sqrt(5000)) == pytest.approx(1, abs=0.15)
 
 
-def test_a_constant_series_has_an_interval_of_no_width():
+def test_a_constant_series_has_a_zero_width_interval():
     estimate = correlated_mean_interval([2.0] * 50)
     assert (estimate.lo, estimate.hi) == (2.0, 2.0)
 

@@ -1,4 +1,4 @@
-"""Simulated numbers carry the simulation's own error in their intervals."""
+"""Intervals of simulated numbers include the simulation's error."""
 
 import pytest
 
@@ -10,7 +10,7 @@ from cotenant.tenancy.records import ModelError
 ERROR = ModelError("kind", True, "", time=(0.8, 1.25), slowdown=(0.5, 2.0), tail=(0.4, 2.5))
 
 
-def test_an_interval_holds_noise_and_the_models_error():
+def test_an_interval_includes_noise_and_the_models_error():
     number = widened(Estimate(5.8, 5.7, 5.9, 3, "t"), ERROR.slowdown)
     assert (number.lo, number.hi) == pytest.approx((2.85, 11.8))
     assert "simulation's error" in number.method
@@ -33,7 +33,7 @@ def test_total_work_falls_where_slowdowns_may_rise():
     assert of_metric("fairness", [ERROR]) == pytest.approx((0.5, 2.0))
 
 
-def test_what_was_never_compared_is_not_validated_and_as_wide_as_the_widest():
+def test_an_unvalidated_class_is_as_wide_as_the_widest():
     found = error_of(Class("kepler", "eager", "vision", "mps", calibrated=False), "slowdown")
     assert not found.validated
     assert found.sentence == "not validated"

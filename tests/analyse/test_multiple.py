@@ -9,7 +9,7 @@ p_values = st.lists(st.floats(0, 1), max_size=40)
 
 
 def by_hand(p, level):
-    """Holm's procedure as it is told: step down from the smallest, stop at the first that fails."""
+    """Holm's procedure by its definition: step down from the smallest, stop at the first that fails."""
     rejected = set()
     for step, index in enumerate(np.argsort(p, kind="stable")):
         if p[index] > level / (len(p) - step):
@@ -38,6 +38,6 @@ def test_a_textbook_case():
     assert holm([0.01, 0.04, 0.03, 0.005]).tolist() == pytest.approx([0.03, 0.06, 0.06, 0.02])
 
 
-def test_something_that_is_no_p_value():
+def test_values_outside_0_to_1_are_refused():
     with pytest.raises(ValueError, match="between 0 and 1"):
         holm([0.1, float("nan")])

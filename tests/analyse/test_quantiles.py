@@ -46,7 +46,7 @@ def test_the_estimate_is_the_order_statistic_however_requests_are_split_over_tri
         assert estimate.hi is None or estimate.hi >= estimate.est
 
 
-def test_too_few_requests_are_refused_and_told_how_many_it_takes():
+def test_too_few_requests_are_refused_with_the_number_needed():
     estimate = latency_quantile([np.arange(120)], 0.99)
     assert (estimate.est, estimate.lo, estimate.hi, estimate.n, estimate.needs_n) == (None, None, None, 120, 299)
     assert estimate.to_json()["needs_n"] == 299
@@ -80,12 +80,12 @@ def test_an_interval_may_reach_into_the_unfinished():
     assert "infinite" in estimate.reason
 
 
-def test_constant_latency_has_an_interval_of_no_width():
+def test_constant_latency_has_a_zero_width_interval():
     estimate = latency_quantile([np.full(100, 7)] * 3, 0.5)
     assert (estimate.est, estimate.lo, estimate.hi, estimate.deff) == (7, 7, 7, 1)
 
 
-def test_the_input_is_left_as_it_was():
+def test_the_input_is_not_modified():
     trials = [np.random.default_rng(0).integers(1, 1000, 500) for _ in range(2)]
     copies = [trial.copy() for trial in trials]
     latency_quantile(trials, 0.9)
@@ -132,7 +132,7 @@ def test_without_the_design_effect_differing_trials_would_not_cover():
 
 
 def test_a_stall_of_two_seconds_in_an_open_loop_is_in_the_p99():
-    """100 requests/s for 60 s, one stall: requests due meanwhile are late, so the tail holds it."""
+    """100 requests/s for 60 s, one stall: requests due meanwhile are late, so the tail contains it."""
     latency = np.full(6000, 3_000_000, dtype=np.int64)
     latency[3000:3200] += np.linspace(2e9, 0, 200).astype(np.int64)
     assert latency_quantile([latency], 0.99).est > 1e9

@@ -21,7 +21,7 @@ def only(rows, **wanted):
     return found[0]
 
 
-def test_the_shape_that_is_promised(synthetic_run):
+def test_the_documented_shape(synthetic_run):
     document = summarise(pair(synthetic_run()).observations).to_json()
     assert document["schema_version"] == 1
     tenant = only(document["tenants"], mix="a+b", sharing="processes", tenant="a")
@@ -49,7 +49,7 @@ def test_known_truth_is_enclosed(synthetic_run):
 
 
 @pytest.mark.parametrize("factor", [1.0, 2.0])
-def test_a_drift_of_five_per_cent_is_no_effect_and_hides_none(synthetic_run, factor):
+def test_a_drift_of_five_per_cent_neither_is_an_effect_nor_hides_one(synthetic_run, factor):
     covered = []
     for seed in range(150):
         run = pair(synthetic_run(seed=seed, drift=0.05, requests=50, blocks=5), factor)
@@ -69,7 +69,7 @@ def test_copies_are_compared_with_the_solo_of_what_they_copy(synthetic_run):
     assert only(rows, tenant="a#2")["slowdown"]["est"] == pytest.approx(2, rel=0.02)
 
 
-def test_solo_trials_of_other_blocks_settings_loads_or_runs_are_no_reference(synthetic_run):
+def test_solo_trials_of_other_blocks_settings_loads_or_runs_are_ignored(synthetic_run):
     shared = [row for row in pair(synthetic_run()).observations if not row.solo]
     solo = [row for row in pair(synthetic_run()).observations if row.solo]
     for change in ({"settings": '{"clock": 1}'}, {"load": "poisson(5)"}, {"run": "other"}, {"device": "cuda:0"}):
@@ -98,7 +98,7 @@ def test_blocks_where_one_side_is_invalid_are_left_out(synthetic_run):
     assert mix["trials_by_failed_check"] == {"clock-steady": 2}
 
 
-def test_a_cell_without_a_usable_trial_is_there_with_reasons(synthetic_run):
+def test_a_cell_without_a_usable_trial_is_listed_with_reasons(synthetic_run):
     run = synthetic_run().trials("a", "alone", {"a": 10})
     run.trials("a+b", "mps", {"a": 16, "b": 20}, verdicts=["invalid"] * 6)
     document = summarise(run.observations).to_json()
@@ -129,7 +129,7 @@ def test_unfinished_requests_reach_the_tail_and_mark_the_slowdown(synthetic_run)
     row = only(summarise(run.observations).to_json()["tenants"], mix="a+b", tenant="a")
     assert row["latency_ms"]["p50"]["est"] is not None
     assert row["latency_ms"]["p99"]["est"] is None
-    assert "never done" in row["latency_ms"]["p99"]["reason"]
+    assert "never completed" in row["latency_ms"]["p99"]["reason"]
     assert row["slowdown_is_least"] is True
 
 
@@ -163,7 +163,7 @@ def test_the_objective_that_is_missed_decides_and_goodput_keeps_all(synthetic_ru
     assert row["slo"]["goodput_rps"]["est"] == pytest.approx(50, rel=0.05)
 
 
-def test_no_request_at_all_leaves_no_hole_in_the_json(synthetic_run):
+def test_a_tenant_without_requests_still_gives_valid_json(synthetic_run):
     run = synthetic_run(requests=0).trials("a", "alone", {"a": 10}).trials("a+b", "processes", {"a": 10, "b": 10})
     text = json.dumps(summarise(run.observations).to_json(), allow_nan=False)
     assert "NaN" not in text
@@ -187,7 +187,7 @@ def test_calibration_trials_are_not_results(synthetic_run):
     assert summarise([*calibration, *run.observations]).to_json() == summarise(run.observations).to_json()
 
 
-def test_raw_latencies_are_let_go_as_they_pass(synthetic_run):
+def test_raw_latencies_are_released_as_they_pass(synthetic_run):
     import weakref
 
     rows = pair(synthetic_run(blocks=2)).observations
@@ -205,9 +205,9 @@ def test_raw_latencies_are_let_go_as_they_pass(synthetic_run):
     assert all(ref() is None for ref in alive)
 
 
-def test_a_tenants_observations_must_come_together(synthetic_run):
+def test_a_tenants_observations_must_be_consecutive(synthetic_run):
     rows = pair(synthetic_run()).observations
-    with pytest.raises(ValueError, match="one after another"):
+    with pytest.raises(ValueError, match="not consecutive"):
         summarise([rows[0], rows[-1], rows[1]])
 
 

@@ -48,7 +48,7 @@ def test_blocks_are_the_replicates_and_bounds_cut_the_interval():
     assert metrics.over_blocks("stp", blocks).n == 5
     assert metrics.over_blocks("stp", blocks).est == pytest.approx(gmean([b.sum() for b in blocks]))
     few = metrics.over_blocks("stp", [[0.1, 0.2], [2.0, 3.0]])
-    assert 0 < few.lo < few.est < few.hi  # however few the blocks, work is never negative
+    assert 0 < few.lo < few.est < few.hi  # work is never negative, however few the blocks
     assert metrics.over_blocks("fairness", blocks).hi <= 1
 
 

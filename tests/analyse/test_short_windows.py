@@ -1,4 +1,4 @@
-"""Whether short windows say what long ones do, when tenants have settled, and what a window leaves to the next."""
+"""Whether short windows agree with long ones, when tenants have settled, and carry-over between windows."""
 
 import math
 from dataclasses import replace
@@ -41,11 +41,11 @@ def test_a_bias_of_short_windows_is_found():
     assert "--set window=2s" in found.sentence()
 
 
-def test_a_few_noisy_long_windows_can_not_tell():
+def test_a_few_noisy_long_windows_are_inconclusive():
     assert short_windows_agree([windows(noise=0.4, blocks=12)]).answer == "can't tell"
 
 
-def test_without_long_windows_there_is_nothing_to_say():
+def test_without_long_windows_there_is_no_comparison():
     assert short_windows_agree([[(SEEN, 0.0), (replace(SEEN, block=1), 0.1)]]) is None
 
 
@@ -70,7 +70,7 @@ def test_settling_ends_where_requests_take_as_long_as_later_on():
     assert settled_after({0: moments([0.0] * 9), **{n: moments([0.2] * 9) for n in range(1, 20)}}, 0.005) is None
 
 
-def test_what_the_window_before_leaves_behind_shows():
+def test_carry_over_from_the_previous_window_shows():
     rng = np.random.default_rng(3)
     warm, cold = moments(0.02 * rng.normal(size=80)), moments(0.1 + 0.02 * rng.normal(size=80))
     found = carry_over([(warm, cold)])
@@ -79,7 +79,7 @@ def test_what_the_window_before_leaves_behind_shows():
     assert carry_over([(Moments(), cold)]) is None
 
 
-def test_a_block_that_stands_out_everywhere_was_disturbed():
+def test_a_block_that_is_an_outlier_everywhere_was_disturbed():
     rng = np.random.default_rng(4)
     logs = [dict(enumerate(0.02 * rng.normal(size=30))) for _ in range(6)]
     assert disturbed_blocks(logs) == 0
@@ -88,7 +88,7 @@ def test_a_block_that_stands_out_everywhere_was_disturbed():
     assert disturbed_blocks(logs) == 1
 
 
-def test_the_verdict_on_a_study_says_how_good_and_why_not_better():
+def test_the_verdict_on_a_study_names_its_precision_and_what_limits_it():
     rng = np.random.default_rng(5)
     shared = [dict(enumerate(0.3 + 0.1 * rng.normal(size=30)))]
     alone = [dict(enumerate(0.1 * rng.normal(size=30)))]

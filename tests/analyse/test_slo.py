@@ -17,7 +17,7 @@ def test_early_stopping_needs_what_mlperf_needs(quantile, needed):
 
 @given(st.sampled_from([0.5, 0.9, 0.95, 0.99]), st.integers(0, 30))
 def test_early_stopping_is_the_binomial_test(quantile, late):
-    """A tenant that just misses its objective would have shown so few late requests in at most 1 % of runs."""
+    """A tenant that just misses its objective would show that few late requests in at most 1 % of runs."""
     n = queries_needed(quantile, late)
     assert stats.binom.cdf(late, n, 1 - quantile) <= 0.01 + 1e-9
     assert stats.binom.cdf(late, n - 1, 1 - quantile) > 0.01 - 1e-9
@@ -59,7 +59,7 @@ def test_false_passes_stay_below_one_per_cent():
     assert np.mean(passes) <= 0.01
 
 
-def test_nothing_to_attain():
+def test_attainment_without_requests_is_refused():
     with pytest.raises(ValueError, match="at least one request"):
         attainment([], [], 0.9)
     with pytest.raises(ValueError, match="between 0 and 1"):

@@ -65,7 +65,7 @@ def test_labels_need_to_be_unique_only_within_their_group():
     )
 
 
-def test_what_can_not_be_told_apart_is_an_error():
+def test_levels_that_coincide_are_an_error():
     with pytest.raises(ValueError, match="two groups"):
         variance_components([1.0, 2.0], {"machine": ["a", "a"]})
     with pytest.raises(ValueError, match="splits nothing"):

@@ -33,7 +33,7 @@ def series(shape, n, seed=0, noise=0.03):
         ("bump", "no steady state"),
     ],
 )
-def test_shapes_are_told_apart_at_any_length(shape, kind, n):
+def test_shapes_are_classified_at_any_length(shape, kind, n):
     assert [classify(series(shape, n, seed)) for seed in range(5)] == [kind] * 5
 
 
@@ -49,7 +49,7 @@ def test_a_real_but_small_change_is_flat(n):
 
 
 @pytest.mark.parametrize("n", LENGTHS)
-def test_outliers_and_skew_are_no_change(n):
+def test_outliers_and_skew_are_not_changes(n):
     rng = np.random.default_rng(1)
     kinds = set()
     for seed in range(10):
@@ -83,5 +83,5 @@ def test_the_change_is_found_where_it_is(n):
     assert found.levels == pytest.approx((10, 13), rel=0.02)
 
 
-def test_integers_of_the_records_are_taken_as_they_are():
+def test_integers_are_accepted():
     assert classify(np.full(100, 5, dtype=np.int64)) == "flat"

@@ -1,4 +1,4 @@
-"""The documentation says what the code does, and its links lead somewhere."""
+"""The documentation matches the code, and its links work."""
 
 import importlib.util
 import re
@@ -23,7 +23,7 @@ GENERATOR = generator()
 
 
 @pytest.mark.parametrize("name", GENERATOR.PAGES)
-def test_the_reference_is_what_the_code_gives(name, monkeypatch):
+def test_the_reference_matches_the_code(name, monkeypatch):
     for variable in ("COLUMNS", "FORCE_COLOR"):
         monkeypatch.delenv(variable, raising=False)
     on_disk = (ROOT / "docs/reference" / name).read_text(encoding="utf-8")
@@ -94,7 +94,7 @@ def test_the_tenants_of_the_guide_to_serving_can_be_served(tmp_path):
 
 
 @pytest.mark.parametrize("text", [text for _, text in GUIDE_STUDIES], ids=[name for name, _ in GUIDE_STUDIES])
-def test_studies_in_the_guides_are_right(text, tmp_path):
+def test_studies_in_the_guides_are_valid(text, tmp_path):
     from cotenant.study.files import load_study
 
     (tmp_path / "mine.yaml").write_text(text, encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Whatever goes wrong becomes a sentence, a hint and an exit code."""
+"""Every failure becomes a sentence, a hint and an exit code."""
 
 import errno
 import os
@@ -36,7 +36,7 @@ def test_a_wrong_study_shows_all_its_problems(monkeypatch, capsys):
     assert capsys.readouterr().err == "error: a.yaml has 2 problems.\n  a.yaml:3: x\n  a.yaml:9: y\n\nhint: see docs\n"
 
 
-def test_control_characters_in_a_message_are_written_out(monkeypatch, capsys):
+def test_control_characters_in_a_message_are_escaped(monkeypatch, capsys):
     failing(monkeypatch, StudyError("no workload '\x1b[2Jx'", problems=("k\u202e: \r",)))
     main([])
     assert capsys.readouterr().err == "error: no workload '\\x1b[2Jx'\n  k\\u202e: \\x0d\n"
@@ -58,11 +58,11 @@ def test_ctrl_c_elsewhere_is_one_line(monkeypatch, capsys):
     ("problem", "words"),
     [
         (OSError(errno.ENOSPC, "No space left on device", "runs/a"), "the disk is full (runs/a)"),
-        (PermissionError(errno.EACCES, "Permission denied", "runs"), "may not be read or written (runs)"),
+        (PermissionError(errno.EACCES, "Permission denied", "runs"), "no permission to read or write (runs)"),
         (MemoryError(), "memory is used up"),
     ],
 )
-def test_what_the_system_refuses_is_a_sentence(problem, words):
+def test_system_errors_become_a_sentence(problem, words):
     failure = explain(problem)
     assert words in failure.sentence
     assert failure.code == 1
@@ -103,7 +103,7 @@ def test_a_mistyped_option_gets_a_suggestion_and_where_to_look(capsys):
     assert main(["run", "quick", "--devise", "cpu"]) == 1
     seen = capsys.readouterr().err
     assert "Did you mean '--device'?" in seen
-    assert "hint: `cotenant run --help` lists what it takes" in seen
+    assert "hint: `cotenant run --help` lists the options" in seen
 
 
 def test_no_arguments_give_help_on_stdout(capsys):
@@ -120,7 +120,7 @@ def test_every_verb_has_help_and_json(capsys):
         assert cli.get_command(None, verb).get_short_help_str()
 
 
-def test_a_reader_that_leaves_early_is_no_error():
+def test_a_reader_that_leaves_early_is_not_an_error():
     read, write = os.pipe()
     os.close(read)
     code = "import sys; from cotenant.cli.main import main; sys.exit(main(['--help']))"
@@ -129,7 +129,7 @@ def test_a_reader_that_leaves_early_is_no_error():
     assert (done.returncode, done.stderr) == (0, b"")
 
 
-def test_colour_only_on_a_terminal():
+def test_colour_is_used_only_on_a_terminal():
     done = subprocess.run(
         [sys.executable, "-m", "cotenant.cli.main", "shwo"], capture_output=True, check=False, cwd=Path.home()
     )

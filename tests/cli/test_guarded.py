@@ -1,4 +1,4 @@
-"""Whatever ends the process that does the work, the command ends with a sentence and an exit code."""
+"""Whatever ends the working process, the command ends with a sentence and an exit code."""
 
 import os
 import signal
@@ -50,7 +50,7 @@ def test_an_exit_code_passes_through(code):
     ],
     ids=["abort", "C++ without a handler", "bad address", "killed", "out of time"],
 )
-def test_a_process_that_is_ended_on_the_spot_gets_one_sentence(body, words, monkeypatch):
+def test_a_process_that_is_killed_gets_one_sentence(body, words, monkeypatch):
     monkeypatch.delenv("COTENANT_DEBUG", raising=False)
     code, out, err = ended(body)
     assert (code, out) == (1, "")
@@ -92,7 +92,7 @@ def _lives(pid):
         return False
 
 
-def test_without_a_further_process_the_work_is_done_all_the_same(monkeypatch):
+def test_the_work_is_done_even_if_no_process_can_be_started(monkeypatch):
     from cotenant.cli.guarded import guarded
 
     def refused():

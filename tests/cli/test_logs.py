@@ -1,4 +1,4 @@
-"""`--verbose` and COTENANT_LOG show on stderr what the library logs; without them it is silent."""
+"""`--verbose` and COTENANT_LOG print the library's log to stderr; without them it is silent."""
 
 import logging
 

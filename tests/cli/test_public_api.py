@@ -23,8 +23,8 @@ NAMED_OTHERWISE = {
     "workloads": "list_workloads",
     "fleet": "fleet_job",
 }
-"""`cotenant.devices`, `cotenant.workloads` and `cotenant.fleet` are packages, so their functions are called otherwise;
-`db` has verbs of its own."""
+"""`cotenant.devices`, `cotenant.workloads` and `cotenant.fleet` are packages, so their functions have other names;
+`db` has subcommands."""
 OPTIONAL = {"axe_playwright_python", "mlperf_loadgen", "playwright", "ray", "timm", "torchvision", "vl_convert"}
 
 
@@ -34,7 +34,7 @@ def submodules() -> list[str]:
 
 @contextmanager
 def suppress_absent_extras() -> Iterator[None]:
-    """Some modules need packages that few install."""
+    """Some modules need optional packages."""
     try:
         yield
     except ModuleNotFoundError as absent:
@@ -57,7 +57,7 @@ def test_every_verb_is_a_function_after_every_submodule_was_imported():
         cotenant.explain_metric("no such metric")
 
 
-def test_every_public_name_can_be_had_and_is_known_to_type_checkers():
+def test_every_public_name_exists_and_is_known_to_type_checkers():
     tree = ast.parse(Path(cotenant.__file__).read_text("utf-8"))
     typed = {
         (node.module, alias.asname)
@@ -83,7 +83,7 @@ def test_importing_the_package_imports_no_other_part_of_it():
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)  # a first check of everything that the API imports takes minutes; later ones seconds
+@pytest.mark.timeout(900)  # the first check of everything that the API imports takes minutes; later ones seconds
 def test_a_type_checker_accepts_a_clients_script_and_refuses_wrong_calls(tmp_path):
     wrong = tmp_path / "wrong.py"
     wrong.write_text(

@@ -1,4 +1,4 @@
-"""Quantities on the command line: one way to write each, and a sentence for what is none."""
+"""Quantities on the command line: one syntax each, and a sentence for invalid ones."""
 
 import click
 import pytest
@@ -29,11 +29,11 @@ def test_durations_are_written_as_in_a_study(text, value):
     ("read", "text"),
     [(memory, "much"), (memory, "0GB"), (power, "-1W"), (duration, "soon"), (duration, "10"), (duration, "0s")],
 )
-def test_what_is_no_quantity_is_refused_with_examples(read, text):
+def test_an_invalid_quantity_is_refused_with_examples(read, text):
     with pytest.raises(click.BadParameter, match=r"write e\.g\. "):
         read(text)
 
 
 def test_a_search_takes_the_same_quantities(capsys):
     assert main(["search", "--data", "x", "--models", "y", "--budget", "soon"]) != 0
-    assert "'soon' is no time; write e.g. 90s, 10min or 2h" in capsys.readouterr().err
+    assert "'soon' is not a time; write e.g. 90s, 10min or 2h" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""Each verb as a user calls it: data on stdout, talk on stderr, JSON on demand, exit codes that tell."""
+"""Each verb as a user calls it: data on stdout, messages on stderr, JSON on demand, meaningful exit codes."""
 
 import json
 from pathlib import Path
@@ -53,7 +53,7 @@ def folder(tmp_path) -> Path:
 
 @pytest.fixture
 def carried_out(monkeypatch, folder):
-    """A run that takes no time; what it was asked for, and what it gives."""
+    """A run that takes no time; records its arguments and returns a fixed result."""
     asked = {}
 
     def fake(study, **options):
@@ -69,7 +69,7 @@ def carried_out(monkeypatch, folder):
     return asked
 
 
-def test_run_hands_its_options_on_and_prints_the_result_on_stdout(carried_out, capsys, folder):
+def test_run_passes_its_options_on_and_prints_the_result_on_stdout(carried_out, capsys, folder):
     code = main(
         ["run", "mine.yaml", "--device", "cpu:0", "--set", "seed=3", "--set", "budget=1min", "--out", "elsewhere"]
     )
@@ -94,7 +94,7 @@ def test_run_with_json_prints_nothing_else_on_stdout(carried_out, capsys, folder
     assert {row["mix"] for row in result["mixes"]} == {"a", "b", "a+b"}
 
 
-def test_a_quiet_run_says_nothing_on_the_way(carried_out, capsys):
+def test_a_quiet_run_prints_no_progress(carried_out, capsys):
     assert main(["run", "quick", "--quiet", "--json"]) == 0
     assert capsys.readouterr().err == ""
 
@@ -119,12 +119,12 @@ def test_resume_needs_no_study(carried_out):
     assert carried_out["resume"] == Path("runs/mine")
 
 
-def test_run_without_a_study_says_what_to_do(capsys):
+def test_run_without_a_study_suggests_one(capsys):
     assert main(["run"]) == 1
     assert "cotenant run quick" in capsys.readouterr().err
 
 
-def test_dry_run_starts_nothing_and_says_what_it_takes(capsys):
+def test_dry_run_starts_nothing_and_prints_the_forecast(capsys):
     assert main(["run", "quick", "--dry-run"]) == 0
     assert "trials" in capsys.readouterr().out
     assert main(["run", "quick", "--dry-run", "--json"]) == 0
@@ -141,7 +141,7 @@ def test_show_gives_the_answer_all_tables_or_json(monkeypatch, capsys, folder):
     assert set(json.loads(capsys.readouterr().out)) >= {"schema_version", "tenants", "mixes"}
 
 
-def test_show_of_something_else_is_an_error_without_output(tmp_path, capsys):
+def test_show_of_a_folder_that_is_not_a_run_is_an_error_without_output(tmp_path, capsys):
     assert main(["show", str(tmp_path / "nothing")]) == 1
     seen = capsys.readouterr()
     assert seen.out == ""
@@ -180,7 +180,7 @@ def test_a_wrong_query_is_a_sentence(monkeypatch, capsys, folder):
     assert capsys.readouterr().err == "error: There is no table x.\n\nhint: Tables: trials\n"
 
 
-def test_export_hands_its_options_on(monkeypatch, capsys):
+def test_export_passes_its_options_on(monkeypatch, capsys):
     asked = []
     monkeypatch.setattr(export, "export", lambda *arguments: asked.append(arguments))
     assert main(["export", "trials", "r1", "r2", "--to", "x.csv"]) == 0

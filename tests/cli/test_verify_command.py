@@ -1,4 +1,4 @@
-"""`verify` and the warnings of every other verb: damage is said, and the exit code shows it."""
+"""`verify` and the warnings of every other verb: damage is reported, and the exit code shows it."""
 
 import json
 import sys
@@ -28,7 +28,7 @@ def flip(file):
     file.write_bytes(content)
 
 
-def test_a_whole_run(run, capsys):
+def test_an_intact_run(run, capsys):
     assert main(["verify", str(run.path)]) == 0
     assert capsys.readouterr().out == f"{run.path}: whole, 3 trials\n"
 
@@ -43,8 +43,8 @@ def test_a_flipped_bit_is_named_and_the_exit_code_is_1(run, capsys):
     ]
 
 
-def test_rows_of_another_trial_under_a_seal_of_its_own_are_found(run, capsys):
-    """Whoever swaps a table and seals it again: the rows still say whose they are."""
+def test_rows_of_another_trial_under_a_valid_seal_are_found(run, capsys):
+    """A swapped table with a new seal: the rows still name their trial."""
     from cotenant.store import seals
 
     (run.trial_path(1) / "requests.parquet").write_bytes((run.trial_path(2) / "requests.parquet").read_bytes())
@@ -67,7 +67,7 @@ def test_one_damaged_run_does_not_hide_the_others(run, tmp_path, capsys):
 
 
 @pytest.mark.parametrize("verb", [["show"], ["sql", "select count(*) from trials"], ["export", "trials"]])
-def test_an_answer_without_the_damaged_trials_says_so_and_exits_with_2(run, capsys, verb):
+def test_an_answer_without_the_damaged_trials_warns_and_exits_with_2(run, capsys, verb):
     flip(run.trial_path(1) / "requests.parquet")
     assert main([*verb, str(run.path)]) == 2
     assert capsys.readouterr().err == (

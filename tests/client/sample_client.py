@@ -1,5 +1,5 @@
 # ruff: noqa: T201 - a user's script
-"""A user's script that uses the public API alone. It is checked by mypy in strict mode and never run."""
+"""A user's script that uses only the public API. It is checked by mypy in strict mode and never run."""
 
 from pathlib import Path
 
@@ -27,12 +27,12 @@ def share_or_not(study: str, runs: Path) -> str:
     number: cotenant.Number = result.mixes[0].slowdown[result.mixes[0].tenants[0]]
     changed = cotenant.compare(["main", result.folder])
     why: cotenant.Explanation = cotenant.explain(result.folder)
-    rows: cotenant.Table = cotenant.sql("select mix from trials", [result.folder])
+    rows: cotenant.Table = cotenant.sql("select mix from trials", "runs/pairs")
     return f"{forecast} {worst_slowdown(result)} {number.est} {changed.regression} {why} {rows.columns}"
 
 
 def everything_else(runs: list[Path]) -> None:
-    """Each remaining verb once, with the type it gives."""
+    """Each remaining verb once, with its return type."""
     batches: tuple[cotenant.BatchAnswer, ...] = cotenant.batch(["bert-base-mini"], device="sim:t4")
     findings: tuple[cotenant.Finding, ...] = cotenant.doctor()
     studies: tuple[cotenant.StudyInfo, ...] = cotenant.list_studies()
@@ -40,7 +40,7 @@ def everything_else(runs: list[Path]) -> None:
     workloads: tuple[cotenant.WorkloadInfo, ...] = cotenant.list_workloads("bert")
     plan: cotenant.Plan = cotenant.plan(Path("jobs.yaml"), objective="energy")
     profile: cotenant.Profile = cotenant.profile("pairs", device="cpu")
-    written: cotenant.Written = cotenant.report(runs, markdown=Path("report.md"))
+    written: cotenant.Written = cotenant.report(runs, markdown="report.md")
     found: cotenant.SearchOutcome = cotenant.search("embedded:fashion", ["resnet18-mini"])
     checked: cotenant.SelfTest = cotenant.selftest("cpu")
     stored: cotenant.Contents = cotenant.db_contents()

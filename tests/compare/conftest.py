@@ -1,4 +1,4 @@
-"""Runs with known truth: machines that drift, processes that land on other pages, blocks that wander, noise."""
+"""Runs with known truth: machines that drift, processes with different memory layouts, blocks that wander, noise."""
 
 import itertools
 import json
@@ -23,13 +23,13 @@ class SyntheticRun:
     sharings: int = 2
     blocks: int = 8
     noise: float = 0.008
-    """Of a trial; heavy-tailed."""
+    """Noise of a trial; heavy-tailed."""
     machine: float = 0.01
     """The machine's speed in this run: uniform within +- this."""
     placement: float = 0.003
-    """Of a tenant's process in this run: the same in all its blocks."""
+    """Effect of a tenant's process in this run: the same in all its blocks."""
     wander: float = 0.005
-    """Of the machine over the run."""
+    """Drift of the machine over the run."""
     slow: dict = field(default_factory=dict)
     """Tenant -> factor on its time, alone and in company."""
     slow_shared: dict = field(default_factory=dict)
@@ -91,10 +91,10 @@ class SyntheticRun:
         )
 
     def write(self, path, **manifest):
-        """The same as a run folder; requests of a trial all take their mean."""
+        """The same as a run folder; all requests of a trial take its mean."""
         facts = {"run": self.run, "study_name": "mine", "study": "x", "seed": 1, "device": "cpu", "simulated": False}
         folder = RunFolder.create(path, facts | {"device_description": {"model": "X", "cores": [0, 1]}} | manifest)
-        with patch("os.fsync"):  # nobody pulls the plug on a test, and disks are slow
+        with patch("os.fsync"):  # no power failures in tests, and disks are slow
             self._commit(folder)
         return path
 

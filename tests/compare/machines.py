@@ -1,4 +1,4 @@
-"""A machine in simulated time that others use too: a study on it gives the evidence that `compare` sees."""
+"""A shared machine in simulated time: a study on it gives the evidence that `compare` sees."""
 
 import itertools
 from collections.abc import Callable
@@ -18,23 +18,23 @@ Load = Callable[[np.random.Generator, int], np.ndarray]
 
 
 def quiet(rng, steps):
-    """A little of everything, all of the time."""
+    """A little background load all the time."""
     return np.clip(rng.normal(0.01, 0.005, steps), 0, 1)
 
 
 def steady(rng, steps):
-    """A job that stays: as much in all of a run, and another amount in the next."""
+    """A long job: constant within a run, different in the next."""
     return np.clip(rng.uniform(0, 0.6) + rng.normal(0, 0.01, steps), 0, 1)
 
 
 def drifting(rng, steps):
-    """Too little for any single check, and it moves on the scale of a run."""
+    """Too little for any single check, drifting over the length of a run."""
     level = rng.uniform(0, 0.09) + np.cumsum(rng.normal(0, 0.03 / np.sqrt(steps), steps))
     return np.clip(level, 0, 0.095)
 
 
 def bursty(rng, steps):
-    """Jobs that come and go: 20 s of them, 30 s without, each as large as it likes."""
+    """Jobs that come and go: 20 s on, 30 s off, of random size."""
     taken = np.zeros(steps)
     at, busy = 0, rng.random() < 0.4
     while at < steps:
@@ -59,13 +59,13 @@ class Study:
     """A factor on the first tenant's time: a true change."""
 
     def run(self, name, load, seed):
-        """The evidence of one run, one trial after another while the load goes on."""
+        """The evidence of one run, one trial after another under ongoing load."""
         rng = np.random.default_rng([seed, *name.encode()])
         names = [f"t{number}" for number in range(self.tenants)]
         mixes = [(one,) for one in names] + list(itertools.combinations(names, 2))
         per_trial = round((TRIAL_S + GAP_S) / STEP_S)
         taken = load(rng, per_trial * len(mixes) * self.blocks)
-        tenant_rng = np.random.default_rng(seed)  # how much a tenant suffers is its own, in both runs
+        tenant_rng = np.random.default_rng(seed)  # a tenant's sensitivity is its own, the same in both runs
         suffering = dict(zip(names, tenant_rng.uniform(0.5, 1.5, self.tenants), strict=True))
         placed = {(mix, one): rng.normal(0, self.placement) for mix in mixes for one in mix}
         found, trial = [], 0

@@ -1,10 +1,12 @@
-"""What `compare` claims of two runs: never a false regression, real ones found and named, the clock told apart."""
+"""What `compare` claims about two runs: no false regressions, real ones found and named, the clock distinguished."""
 
 import numpy as np
 import pytest
 
 from cotenant.analyse.comparison.pair import compare_pair
 from cotenant.analyse.comparison.sentences import comparison_sentences, row_reason
+
+pytestmark = pytest.mark.slow
 
 
 def compared(synthetic, *, before=None, now=None, **both):
@@ -29,7 +31,6 @@ def test_the_same_study_twice_is_never_called_slower_in_20_repeats_of_50_verdict
         assert verdicts(found).count("same") > 30
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("study", [FIFTY, {"tenants": 2, "sharings": 12}, {"tenants": 3, "sharings": 8, "blocks": 4}])
 @pytest.mark.parametrize("noise", [0.004, 0.02])
 def test_false_alarms_stay_within_the_stated_level(synthetic, study, noise):
@@ -47,7 +48,7 @@ def test_a_slowdown_of_one_tenant_is_found_and_named(synthetic, factor, least):
     assert comparison_sentences(shown)[0] == "Slower: t2."
 
 
-def test_a_machine_that_is_a_little_slower_today_is_taken_out(synthetic):
+def test_a_machine_that_is_a_little_slower_today_is_corrected_for(synthetic):
     found = compared(synthetic, machine=0, now={"everything": 1.015}, **FIFTY)
     assert found.common.outcome.verdict == "same"
     assert found.common.outcome.total.est == pytest.approx(1.015, abs=0.005)
@@ -55,7 +56,7 @@ def test_a_machine_that_is_a_little_slower_today_is_taken_out(synthetic):
     assert verdicts(found).count("same") > 30
 
 
-def test_what_slows_everything_is_one_alarm_that_blames_no_tenant(synthetic):
+def test_a_slowdown_of_everything_is_one_alarm_that_blames_no_tenant(synthetic):
     found = compared(synthetic, now={"everything": 1.10}, **FIFTY)
     assert found.regression
     assert found.common.outcome.verdict == "slower"
@@ -95,7 +96,7 @@ def test_it_says_whether_the_tenant_or_the_sharing_changed(synthetic):
     assert {row.outcome.verdict for row in rows if not row.row.solo} == {"slower"}
 
 
-def test_same_is_only_said_where_it_is_shown(synthetic):
+def test_same_is_claimed_only_where_it_is_shown(synthetic):
     noisy = compared(synthetic, noise=0.06, tenants=3, blocks=4)
     assert "same" not in verdicts(noisy)
     row = next(row for row in noisy.rows if row.outcome.blocks_missing)
@@ -103,7 +104,7 @@ def test_same_is_only_said_where_it_is_shown(synthetic):
     assert f"about {row.outcome.blocks_missing} more block" in row_reason(row, noisy)
 
 
-def test_the_blocks_it_asks_for_are_about_enough(synthetic):
+def test_the_suggested_number_of_blocks_is_about_enough(synthetic):
     few = compared(synthetic, noise=0.03, tenants=3, blocks=6, placement=0, machine=0, seed=3)
     wanted = max(row.outcome.blocks_missing or 0 for row in few.rows)
     assert wanted
@@ -111,13 +112,13 @@ def test_the_blocks_it_asks_for_are_about_enough(synthetic):
     assert verdicts(many).count("same") >= 0.8 * len(many.rows)
 
 
-def test_one_block_is_no_comparison(synthetic):
+def test_one_block_is_not_compared(synthetic):
     found = compared(synthetic, blocks=1)
     assert {row.outcome.because for row in found.rows} == {"too few blocks"}
     assert comparison_sentences(found)[0] == "No verdict: no cell could be compared."
 
 
-def test_other_work_is_not_compared(synthetic):
+def test_different_work_is_not_compared(synthetic):
     found = compared(synthetic, now={"batch": {"t0": 8}, "slow": {"t0": 8}}, **FIFTY)
     rows = [row for row in found.rows if row.of == "t0"]
     assert {row.outcome.because for row in rows} == {"other work"}
@@ -138,7 +139,7 @@ def test_requests_that_are_no_longer_served_are_a_regression_even_if_the_others_
     assert row.detail == "0% of requests were not served before and 23% are not now"
 
 
-def test_a_run_without_a_usable_trial_says_so(synthetic):
+def test_a_run_without_a_usable_trial_is_reported(synthetic):
     found = compared(synthetic, now={"verdict": "invalid"}, tenants=2)
     assert {row.outcome.because for row in found.rows} == {"no usable trial"}
     assert "tenants_alive" in found.rows[0].detail

@@ -1,4 +1,4 @@
-"""The same study twice, on a machine that others use too: how often `compare` calls it a change.
+"""The same study twice on a shared machine: how often `compare` reports a change.
 
 1,000 pairs of runs in simulated time.
 """
@@ -16,6 +16,8 @@ from machines import LOADS, Study, quiet
 from cotenant.analyse.comparison.changes import LEVEL
 from cotenant.analyse.comparison.pair import compare_pair
 
+pytestmark = pytest.mark.slow
+
 PAIRS = 250
 """Under each of four loads."""
 CHANCE = 3.0
@@ -29,7 +31,7 @@ def compared(load, seed, **study):
 
 
 def claimed(found):
-    """What it said of the two runs: the worst of it."""
+    """The worst claim about the two runs."""
     if found.withheld:
         return "withheld"
     verdicts = {one.outcome.verdict for one in (*found.rows, *found.tenants)}
@@ -47,7 +49,7 @@ def test_false_alarms_stay_below_the_stated_level(load, tenants):
     assert said["faster"] <= allowed, said
 
 
-def test_a_busy_machine_withholds_the_verdict_and_says_so_first():
+def test_on_a_busy_machine_the_verdict_is_withheld_first_of_all():
     from cotenant.analyse.comparison.sentences import comparison_sentences
 
     found = next(

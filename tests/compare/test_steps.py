@@ -1,4 +1,4 @@
-"""Steps in a history: the exact best partition, no step in noise, the right one where there is one."""
+"""Steps in a history: the exact best partition, no step in noise, and true steps found."""
 
 import itertools
 
@@ -37,13 +37,13 @@ def test_mere_noise_has_steps_as_rarely_as_stated():
     assert sum(found) <= 0.08 * 400
 
 
-def test_the_noise_does_not_feel_the_step():
+def test_the_noise_estimate_ignores_the_step():
     rng = np.random.default_rng(2)
     stepped = rng.normal(0, 0.01, (40, 20)) + np.where(np.arange(20) < 12, 0, 0.5)
     assert noise_of(list(stepped)) == pytest.approx(0.01, rel=0.15)
 
 
-def test_steps_below_the_least_are_joined_away():
+def test_steps_below_the_least_are_merged():
     values = np.asarray([0.0] * 5 + [0.01] * 5 + [0.2] * 5)
     assert [step.at for step in find_steps(values, 1e-4, 10, least=0.03)] == [10]
 
@@ -73,7 +73,7 @@ def test_a_step_of_one_tenant_is_found_at_its_run_and_named(synthetic):
     assert history_sentences(found)[0].startswith("Slower than before, and still so: t1")
 
 
-def test_what_was_mended_is_no_regression(synthetic):
+def test_a_regression_that_was_fixed_is_not_reported(synthetic):
     slow = runs(synthetic, 3, blocks=5) + [
         item
         for number in range(3, 9)
@@ -102,6 +102,6 @@ def test_a_step_of_the_clock_is_not_the_code(synthetic):
     assert not found.regression
 
 
-def test_runs_are_put_in_order_of_time(synthetic):
+def test_runs_are_sorted_by_time(synthetic):
     found = compare_history(list(reversed(runs(synthetic, 4, blocks=3))))
     assert [run for run, _ in found.runs] == ["run0", "run1", "run2", "run3"]

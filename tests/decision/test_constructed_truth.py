@@ -1,4 +1,4 @@
-"""A hundred random runs whose truth is known: how often the decision is right, and what it must never do."""
+"""A hundred random runs with known truth: how often the decision is right, and what it must never do."""
 
 from dataclasses import dataclass
 
@@ -61,7 +61,7 @@ class Case:
         return self._truth_inside(best)
 
     def _truth_inside(self, option):
-        """Both the truth and what it is held against lie inside an interval: nothing better could be said."""
+        """Both the truth and its threshold lie inside an interval: no better answer is possible."""
         if self.limit is None:
             work = option.work
             return work.lo <= 1.005 and work.hi >= 1 and work.lo <= self.work(option.cell.sharing) <= work.hi
@@ -97,7 +97,7 @@ def noise(rng):
 
 
 def one_layout(rng):
-    """Everything misses except one way to cut the GPU."""
+    """Everything misses except one way to partition the GPU."""
     alone = rng.uniform(8, 14, 2)
     ways = {way: rng.uniform(32, 60, 2) for way in ("processes", "mps", *LAYOUTS)}
     ways[str(rng.choice(LAYOUTS))] = rng.uniform(14, 22, 2)
@@ -150,7 +150,7 @@ def test_the_one_layout_that_works_is_found(cases):
     assert all(case.answer.main.best.cell.sharing in case.admissible for case in found)
 
 
-def test_who_misses_alone_is_named(cases):
+def test_tenants_that_miss_alone_are_named(cases):
     for case in cases:
         if case.kind == "missed_alone" and case.p90(case.alone[0]) > 1.1 * LIMIT_MS:
             assert [one.tenant for one in case.answer.missed_alone] == ["a"]
@@ -162,7 +162,7 @@ def test_among_ways_that_do_as_much_the_easiest_to_set_up_is_taken():
     assert run.answer().main.best.cell.sharing == "processes"
 
 
-def test_among_ways_that_do_as_much_the_one_with_more_room_is_taken():
+def test_among_ways_that_do_as_much_the_one_with_more_headroom_is_taken():
     run = Truth(noise=0.001).solos(a=(10, 30), b=(10, 30))
     run.trials("processes", {"a": (11, 30), "b": (19, 30)}).trials("mig", {"a": (14.0, 30), "b": (14.0, 30)})
     assert run.answer().main.best.cell.sharing == "mig"

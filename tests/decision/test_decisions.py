@@ -1,16 +1,23 @@
-"""The decision over mixes and ways to share, on runs whose truth is known."""
+"""The decision over mixes and ways to share, on runs with known truth."""
 
+import re
 from io import StringIO
 from itertools import combinations
+from types import SimpleNamespace
 
 import pytest
 from rich.console import Console
 
 from cotenant.analyse.decision.in_words import in_words
+from cotenant.analyse.decision.objective import objective_of
 from cotenant.analyse.decision.wording import headline, option_sentence, slowdowns, what_would_tell
+from cotenant.analyse.estimates.quantiles import QuantileEstimate
 from cotenant.analyse.plain import plain
 from cotenant.reporting.terminal.answer import answer_parts
+from cotenant.tenancy.records import ModelError
 from tests.decision.truth import Truth
+
+WIDE = ModelError("kind", True, "", time=(0.7, 1.4), slowdown=(0.7, 1.4), tail=(0.7, 1.4))
 
 
 def free(time_ms):
@@ -39,7 +46,7 @@ def test_a_tenant_that_misses_alone_is_named_first():
     assert said[1] == "Don't put a + b on this device: a can't keep up even alone."
 
 
-def test_what_few_requests_leave_open_names_the_measurement():
+def test_an_open_objective_names_the_measurement_that_would_decide():
     run = Truth(requests=3, blocks=3).solos(a=(10, 60), b=(10, 60)).trials("mps", {"a": (49.5, 60), "b": (15, 60)})
     choice = run.answer().main
     assert choice.verdict == "open"
@@ -64,7 +71,7 @@ def test_work_within_the_margin_of_taking_turns_gains_nothing():
     assert run.answer().main.because == "gains nothing"
 
 
-def test_noise_leaves_it_open_and_says_what_would_tell():
+def test_noise_leaves_it_open_and_names_what_would_decide():
     run = Truth(noise=0.25, blocks=4).solos(a=free(10), b=free(10)).trials("threads", {"a": free(19), "b": free(19)})
     choice = run.answer().main
     assert (choice.verdict, choice.because) == ("open", "too few blocks")
@@ -101,7 +108,7 @@ def test_copies_are_grouped():
     assert slowdowns(run.answer().main.best) == "gpt x10: 3.10x each"
 
 
-def test_trials_that_all_failed_a_check_are_no_ground_for_a_recommendation():
+def test_trials_that_all_failed_a_check_support_no_recommendation():
     run = Truth().solos(a=free(10), b=free(20)).trials("pinned", {"a": free(12), "b": free(24)}, "unstable")
     assert headline(run.answer())[0] == "Can't tell yet about a + b: no trial of pinned passed every check."
     run.trials("threads", {"a": free(25), "b": free(50)})
@@ -116,7 +123,7 @@ def test_more_than_all_tenants_alone_is_not_believed():
     assert run.answer().main.because == "disturbed"
 
 
-def test_a_gain_that_two_decimals_would_not_show_is_none():
+def test_a_gain_that_two_decimals_would_not_show_is_ignored():
     run = (
         Truth(noise=1e-6, requests=20_000)
         .solos(a=free(10), b=free(10))
@@ -133,7 +140,7 @@ def test_one_block_decides_nothing():
     assert "run more blocks" in what_would_tell(choice)
 
 
-def test_every_other_way_to_share_has_a_sentence_of_its_own():
+def test_every_other_way_to_share_has_its_own_sentence():
     run = Truth().solos(a=(10, 30), b=(10, 30))
     run.trials("mps", {"a": (12, 30), "b": (12, 30)}).trials("threads", {"a": (40, 30), "b": (12, 30)})
     run.trials("pinned", {"a": (12, 30), "b": (12, 30)}, "invalid")
@@ -164,3 +171,48 @@ def test_the_answer_and_what_stands_below_it_fit_a_screen_of_25_lines():
     assert len(lines) + len(parts) - 1 + note_and_next_commands <= 25
     assert lines[0].startswith("chat misses its objective even alone"), "who misses alone is named first"
     assert any("more mixes" in line for line in lines)
+
+
+def simulated(p99_ms, lo=None, hi=None):
+    """A tenant of a shared cell whose requests were all in time, with a simulation that may be wrong threefold."""
+    return SimpleNamespace(
+        cell=SimpleNamespace(simulated=True, solo=False),
+        slo=SimpleNamespace(
+            quantile=0.99, answer="met", share=SimpleNamespace(est=1.0, n=400), needs_n=None, metric="latency"
+        ),
+        slo_ms=30.0,
+        latency_ms={"p99": QuantileEstimate(p99_ms, lo, hi, 400)},
+        throughput_rps=SimpleNamespace(est=40.0),
+        model_error=ModelError("kind", True, "", time=(1.0, 1.0), slowdown=(0.5, 2.0), tail=(1 / 3, 3.0)),
+    )  # fmt: skip
+
+
+def test_the_simulations_error_leaves_an_objective_open_also_where_too_few_requests_give_no_interval():
+    assert objective_of(simulated(9.0)).answer == "kept"
+    assert objective_of(simulated(11.0)).answer == "open"
+    assert objective_of(simulated(11.0, 5.0, 29.0)).answer == "kept", "the interval holds the error already"
+
+
+def test_an_open_objective_that_its_estimate_keeps_says_how_near_it_is():
+    run = Truth(blocks=3).solos(a=(10, 30), b=(10, 30))
+    run.trials(
+        "mps",
+        {"a": (22, 30), "b": (12, 30)},
+        simulated=True,
+        error=ModelError("kind", True, "", (0.7, 1.4), (0.7, 1.4), (0.7, 1.4)),
+    )
+    [said] = headline(run.answer())
+    assert re.fullmatch(
+        r"Can't tell yet whether a \+ b may share: a has a p90 of [\d.]+ ms \(95 % interval [\d.]+ to [\d.]+\), and "
+        r"its limit is 30 ms under mps; by the estimates alone all are kept\.",
+        said,
+    )
+
+
+def test_in_the_table_many_open_objectives_are_counted():
+    times = dict.fromkeys(("search", "ranker", "tagger"), (22, 30))
+    run = Truth(blocks=3).solos(**dict.fromkeys(times, (10, 30)))
+    run.trials("mps", times, simulated=True, error=WIDE)
+    console = Console(width=80, record=True, file=StringIO())
+    console.print(*answer_parts(run.answer()))
+    assert "3 of 3 open" in console.export_text()

@@ -1,4 +1,4 @@
-"""Runs whose truth is known."""
+"""Runs with known truth."""
 
 from dataclasses import replace
 
@@ -10,7 +10,7 @@ from cotenant.tenancy.records import TenantObservation
 
 QUANTILE = 0.9
 SHAPE = 50
-"""Of the gamma distribution that latencies have around their level."""
+"""Shape of the gamma distribution of latencies around their level."""
 
 
 class Truth:
@@ -21,7 +21,7 @@ class Truth:
         self.blocks, self.requests, self.noise = blocks, requests, noise
         self.seen = []
 
-    def trials(self, sharing, times, verdict="valid", *, simulated=False):
+    def trials(self, sharing, times, verdict="valid", *, simulated=False, error=None):
         mix = "+".join(times)
         for block in range(self.blocks):
             for name, (time_ms, limit_ms) in times.items():
@@ -30,10 +30,10 @@ class Truth:
                 self.seen.append(
                     TenantObservation(
                         run="r", trial=len(self.seen), block=block, mix=mix, sharing=sharing, settings="{}",
-                        load="closed(1)", device="cpu", simulated=simulated, solo=len(times) == 1, tenant=name,
-                        of=name.partition("#")[0], verdict=verdict, failed_checks=(), n=self.requests, unfinished=0,
-                        throughput_rps=1e9 / latency.mean(), mean_latency_ns=float(latency.mean()), window_s=1.0,
-                        slo_ms=limit_ms, slo_quantile=None if limit_ms is None else QUANTILE,
+                        load="closed(1)", device="cpu", simulated=simulated, model_error=error, solo=len(times) == 1,
+                        tenant=name, of=name.partition("#")[0], verdict=verdict, failed_checks=(), n=self.requests,
+                        unfinished=0, throughput_rps=1e9 / latency.mean(), mean_latency_ns=float(latency.mean()),
+                        window_s=1.0, slo_ms=limit_ms, slo_quantile=None if limit_ms is None else QUANTILE,
                         slo_met=None if limit_ms is None else int((latency <= limit_ms * 1e6).sum()),
                         latency_ns=latency,
                     )

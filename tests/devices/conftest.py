@@ -1,4 +1,4 @@
-"""A machine made of files, and tenants to put on it."""
+"""A machine made of files, and tenants to run on it."""
 
 import os
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from cotenant.workloads.protocol import WorkloadSpec
 
 
 class Machine:
-    """/proc and /sys in a folder; files are written as they would be found."""
+    """/proc and /sys in a folder, written as a kernel would expose them."""
 
     def __init__(self, root: Path) -> None:
         self.tree = FileTree(root)

@@ -1,4 +1,4 @@
-"""The doctor's findings on machines made of files: each state, each with a step that mends it."""
+"""The doctor's findings on machines made of files: each state, each with a fix."""
 
 import json
 from dataclasses import replace
@@ -26,7 +26,7 @@ def meminfo(available_gib, swap_gib=0.0, swap_free_gib=0.0):
 PEAK = Roofline({"float32": 2e11, "bfloat16": 1e9}, 4e10, 2, "2026-01-01T00:00:00+00:00")
 
 
-def test_on_this_machine_every_finding_is_a_line(monkeypatch):
+def test_on_this_machine_every_finding_is_one_line(monkeypatch):
     monkeypatch.setattr(limits, "roofline", lambda *_: PEAK)
     findings = find_device("cpu").checkup()
     subjects = [finding.subject for finding in findings]
@@ -57,7 +57,7 @@ def test_a_quota_below_the_devices_cores_is_a_warning(machine):
     tree = machine.write({"/proc/self/cgroup": "0::/\n", "/sys/fs/cgroup/cpu.max": "150000 100000\n"})
     finding = limits.quota(tree, (0, 1, 2, 3))
     assert finding.state == "warning"
-    assert "1.5 cores" in finding.text
+    assert "1.5 CPUs" in finding.text
     assert "cpu:0" in finding.fix
 
 
@@ -81,7 +81,7 @@ def test_a_containers_limit_counts_and_its_file_cache_does_not(machine):
     assert "container" in limits.memory(tree, (0,)).text
 
 
-def test_free_memory_without_a_container_is_what_the_kernel_has(machine):
+def test_free_memory_without_a_container_is_the_kernels(machine):
     assert CpuDevice("cpu", (0,), machine.write(meminfo(3))).free_memory_bytes() == 3 << 30
 
 
@@ -116,7 +116,7 @@ def test_hyper_threads_are_mentioned(machine):
 
 
 @pytest.mark.parametrize(("cores", "state"), [(0.001, "ok"), (0.05, "note"), (0.9, "warning")])
-def test_other_processes_are_named_by_what_they_take(cores, state):
+def test_other_processes_are_listed_by_cpu_use(cores, state):
     finding = load.foreign_load([load.Burner("ffmpeg", 77, cores)])
     assert finding.state == state
     assert ("ffmpeg (pid 77)" in finding.text) == (state != "ok")
@@ -148,7 +148,7 @@ def test_without_torch_there_is_a_problem(monkeypatch):
     assert software.torch_build((0,)).state == "problem"
 
 
-def test_peak_rates_come_in_units_that_people_read(machine, monkeypatch):
+def test_peak_rates_use_readable_units(machine, monkeypatch):
     monkeypatch.setattr(limits, "roofline", lambda *_: PEAK)
     finding = limits.peak_rates(machine.tree, (0,))
     assert finding.state == "ok"
@@ -160,7 +160,7 @@ def test_peak_rates_of_a_busy_machine_are_marked(machine, monkeypatch):
     assert limits.peak_rates(machine.tree, (0,)).state == "warning"
 
 
-def test_peak_rates_that_cannot_be_measured_are_no_crash(machine, monkeypatch):
+def test_unmeasurable_peak_rates_do_not_crash(machine, monkeypatch):
     def fail(*_):
         raise DeviceError("no", hint="why")
 
@@ -176,7 +176,7 @@ def test_threads_that_spin_are_mentioned(monkeypatch):
     assert software.waiting_threads((0, 1)).state == "ok"
 
 
-def test_thread_variables_of_the_users_are_mentioned(monkeypatch):
+def test_the_users_thread_variables_are_mentioned(monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", "7")
     assert "OMP_NUM_THREADS=7" in software.thread_environment().text
 
@@ -195,7 +195,7 @@ def test_a_description_is_json_and_names_the_machine():
     assert facts["torch"]
 
 
-def test_a_machine_that_shows_nothing_can_still_be_described(machine):
+def test_a_machine_without_facts_can_still_be_described(machine):
     facts = CpuDevice("cpu", (0,), machine.tree).describe()
     assert facts["memory_bytes"] is None
     assert facts["governors"] == []

@@ -30,14 +30,14 @@ def state(machine):
     return [machine.tree.text(path) for path in (GOVERNOR.format(0), GOVERNOR.format(1), BOOST)]
 
 
-def test_settings_hold_inside_and_are_put_back_outside(clocked):
+def test_settings_hold_inside_and_are_restored_outside(clocked):
     with device(clocked).apply({"governor": "performance", "boost": False}) as not_taken:
         assert state(clocked) == ["performance", "performance", "0"]
         assert not_taken == ()
     assert state(clocked) == ["powersave", "powersave", "1"]
 
 
-def test_settings_are_put_back_when_the_run_fails(clocked):
+def test_settings_are_restored_when_the_run_fails(clocked):
     with pytest.raises(KeyboardInterrupt), device(clocked).apply({"governor": "performance"}):
         raise KeyboardInterrupt
     assert state(clocked) == ["powersave", "powersave", "1"]
@@ -56,7 +56,7 @@ def test_boost_is_the_opposite_of_intels_no_turbo(machine, value, text):
     assert machine.tree.text(NO_TURBO) == "0"
 
 
-def test_a_setting_that_did_not_take_is_told(clocked, monkeypatch):
+def test_a_setting_that_did_not_take_effect_is_reported(clocked, monkeypatch):
     real = type(clocked.tree.root).write_text
     monkeypatch.setattr(
         type(clocked.tree.root),
@@ -72,8 +72,8 @@ def test_a_setting_that_did_not_take_is_told(clocked, monkeypatch):
     ("settings", "says"),
     [
         ({"govenor": "performance"}, "no control 'govenor'"),
-        ({"governor": "turbo"}, "no governor 'turbo' here"),
-        ({"governor": 3}, "no governor 3 here"),
+        ({"governor": "turbo"}, "governor 'turbo' is not available here"),
+        ({"governor": 3}, "governor 3 is not available here"),
         ({"boost": "maybe"}, "boost is on or off, not 'maybe'"),
         ({"boost": [1]}, "boost is on or off"),
     ],
@@ -101,7 +101,7 @@ def test_a_machine_without_the_control_says_so(machine, settings):
     assert "leave" in error.value.hint
 
 
-def test_without_permission_the_hint_is_the_command_and_the_rest_is_put_back(clocked, monkeypatch):
+def test_without_permission_the_hint_is_the_command_and_the_rest_is_restored(clocked, monkeypatch):
     real = type(clocked.tree.root).write_text
 
     def guarded(path, text, **kw):
@@ -117,7 +117,7 @@ def test_without_permission_the_hint_is_the_command_and_the_rest_is_put_back(clo
     assert state(clocked) == ["powersave", "powersave", "1"]
 
 
-def test_what_only_root_may_write_is_refused_while_the_study_is_planned(clocked, monkeypatch):
+def test_settings_that_need_root_are_refused_while_planning(clocked, monkeypatch):
     from cotenant.measure.plan import plan_for
     from cotenant.study.files import load_study
 

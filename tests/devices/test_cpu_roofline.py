@@ -1,4 +1,4 @@
-"""Peak rates: measured in a process of its own, remembered per machine, measured anew when the memory is no good."""
+"""Peak rates: measured in a separate process, cached per machine, measured again when the cache is invalid."""
 
 import json
 import os
@@ -19,7 +19,7 @@ MEASURED = Roofline({"float32": 2e11, "float64": 1e11, "bfloat16": 1e9}, 4e10, 2
 
 @pytest.fixture
 def measurements(monkeypatch, tmp_path):
-    """Counts the measurements that would be made; the cache is in a folder of its own."""
+    """Counts the measurements that would be made; the cache is in a temporary folder."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     made = []
 
@@ -31,7 +31,7 @@ def measurements(monkeypatch, tmp_path):
     return made
 
 
-def test_measured_once_and_then_remembered(machine, measurements):
+def test_measured_once_and_then_cached(machine, measurements):
     first, second = (roofline(machine.tree, (0, 1)) for _ in range(2))
     assert first == second == MEASURED
     assert len(measurements) == 1
@@ -43,7 +43,7 @@ def test_refreshing_measures_again(machine, measurements):
     assert len(measurements) == 2
 
 
-def test_other_cores_and_other_machines_are_measured_for_themselves(machine, measurements):
+def test_other_cores_and_machines_are_measured_separately(machine, measurements):
     paths = {cache_path(machine.tree, (0,)), cache_path(machine.tree, (0, 1))}
     machine.write({"/proc/cpuinfo": "model name : Other\n"})
     paths.add(cache_path(machine.tree, (0,)))
@@ -63,7 +63,7 @@ def test_other_cores_and_other_machines_are_measured_for_themselves(machine, mea
         '{"flops_per_s": {"float32": 1}, "bytes_per_s": 0, "cores": 1, "measured_utc": ""}',
     ],
 )
-def test_a_corrupt_memory_is_measured_anew_and_mended(machine, measurements, kept):
+def test_a_corrupt_cache_is_measured_again_and_rewritten(machine, measurements, kept):
     path = cache_path(machine.tree, (0,))
     path.parent.mkdir(parents=True)
     path.write_text(kept)
@@ -71,21 +71,21 @@ def test_a_corrupt_memory_is_measured_anew_and_mended(machine, measurements, kep
     assert json.loads(path.read_text())["bytes_per_s"] == MEASURED.bytes_per_s
 
 
-def test_a_cache_that_cannot_be_written_costs_nothing_but_time(machine, measurements, monkeypatch, tmp_path):
+def test_an_unwritable_cache_costs_only_time(machine, measurements, monkeypatch, tmp_path):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     assert roofline(machine.tree, (0,)) == MEASURED
 
 
-def test_a_disturbed_measurement_is_given_but_not_remembered(machine, measurements, monkeypatch):
+def test_a_disturbed_measurement_is_returned_but_not_cached(machine, measurements, monkeypatch):
     disturbed = replace(MEASURED, undisturbed=False)
     monkeypatch.setattr(module, "_measure", lambda *_: disturbed)
     assert roofline(machine.tree, (0,)) == disturbed
     assert not cache_path(machine.tree, (0,)).exists()
 
 
-def test_time_that_others_took_disturbs(machine, monkeypatch, tmp_path):
-    """The worker is replaced by one during which the cores were busy with something else."""
+def test_time_used_by_others_counts_as_disturbance(machine, monkeypatch, tmp_path):
+    """A worker during which other processes used the cores."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     ticks = os.sysconf("SC_CLK_TCK")
     machine.write({"/proc/stat": "cpu0 0 0 0 0 0 0 0 0 0 0\n"})
@@ -127,4 +127,4 @@ def test_on_this_machine_the_rates_are_those_of_a_computer(monkeypatch, tmp_path
     assert min(measured.flops_per_s.values()) > 1e8
     assert measured.bytes_per_s > 1e8
     assert measured.cores == len(device.cores)
-    assert ("torch" in sys.modules) == loaded_before, "the caller's process stays as it is"
+    assert ("torch" in sys.modules) == loaded_before, "the caller's process is unaffected"

@@ -18,7 +18,7 @@ def seat_on(*cores, threads=1, clock="process"):
 
 
 def run_python(program, **env):
-    """A program in a fresh process; what it prints as JSON."""
+    """Run a program in a new process and return the JSON it prints."""
     done = subprocess.run(
         [sys.executable, "-c", program],
         env={**os.environ, **env},
@@ -72,7 +72,7 @@ def test_affinity_is_restored_when_the_tenant_fails(two_cores):
     assert os.sched_getaffinity(0) == before
 
 
-def test_a_thread_born_on_the_seat_is_released_too(two_cores):
+def test_a_thread_created_on_the_seat_is_released_too(two_cores):
     a, _ = two_cores
     done = threading.Event()
     before = os.sched_getaffinity(0)
@@ -86,7 +86,7 @@ def test_a_thread_born_on_the_seat_is_released_too(two_cores):
         late.join()
 
 
-def test_what_was_observed_is_read_from_the_system(two_cores):
+def test_observations_are_read_from_the_system(two_cores):
     a, b = two_cores
     seat = seat_on(a)
     with seat.occupy():
@@ -102,7 +102,7 @@ def test_what_was_observed_is_read_from_the_system(two_cores):
     json.dumps(observed)
 
 
-def test_device_time_is_cpu_time_and_not_waiting():
+def test_device_time_is_cpu_time_without_waiting():
     seat = seat_on(*find_device("cpu").cores)
     start = seat.mark()
     time.sleep(0.05)
@@ -149,7 +149,7 @@ print(json.dumps([name for name in ("torch", "scipy", "duckdb", "rich") if name 
 
 @pytest.mark.slow
 def test_torch_gets_the_seats_threads_even_if_it_is_imported_later_and_per_tenant():
-    """Two tenants in one process with different thread counts, torch imported after they sat down."""
+    """Two tenants in one process with different thread counts, torch imported after they took their seats."""
     program = """
 import json, threading
 from cotenant.devices import find_device
@@ -174,7 +174,7 @@ print(json.dumps(found))
 
 @pytest.mark.slow
 def test_torch_and_blas_workers_stay_on_the_pinned_core(two_cores):
-    """The pool of numpy's BLAS exists before the seat is taken, torch's is made afterwards: both obey."""
+    """numpy's BLAS pool exists before the seat is taken, torch's is created afterwards: both are pinned."""
     a, _ = two_cores
     program = f"""
 import json, os
@@ -201,7 +201,7 @@ with seat.occupy():
         ("avx512_fp16", "float32"),
     ],
 )
-def test_the_default_dtype_is_what_the_processor_multiplies_natively(machine, flags, dtype):
+def test_the_default_dtype_is_the_native_one(machine, flags, dtype):
     tree = machine.write({"/proc/cpuinfo": f"processor\t: 0\nflags\t\t: {flags}\n\nprocessor\t: 1\n"})
     seat = CpuDevice("cpu", (0,), tree).seat({"cores": [0], "threads": 1, "clock": "process"})
     assert seat.default_dtype == dtype

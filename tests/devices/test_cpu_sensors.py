@@ -1,4 +1,4 @@
-"""Each sensor on a tree of files: what it reads, in which unit, and when it is left out."""
+"""Each sensor on a tree of files: its value, unit, and when it is omitted."""
 
 import math
 import os
@@ -59,7 +59,7 @@ def test_a_file_is_kept_open_and_read_afresh(machine):
     assert values(probe)["context_switches"] == 5000
 
 
-def test_files_larger_than_one_read_come_whole(machine):
+def test_files_larger_than_one_read_are_complete(machine):
     text = "x" * 200_000
     tree = machine.write({"/proc/large": text})
     assert HeldOpen(tree.path("/proc/large")).read() == text.encode()
@@ -115,7 +115,7 @@ def test_frequency_comes_from_the_driver_where_there_is_one(machine):
     assert values(open_frequency(tree, (0, 1))) == {"frequency_mhz": 2500, "frequency_min_mhz": 2000}
 
 
-def test_a_frequency_that_a_virtual_machine_states_is_called_nominal(machine):
+def test_a_virtual_machines_frequency_is_called_nominal(machine):
     text = "processor\t: 0\ncpu MHz\t\t: 2600.5\nflags\t\t: fpu{}\n\nprocessor\t: 1\ncpu MHz\t\t: 1000.0\n"
     real = machine.write({"/proc/cpuinfo": text.format("")})
     assert values(open_frequency(real, (0,))) == {"frequency_mhz": 2600.5}
@@ -138,7 +138,7 @@ def test_temperature_is_the_hottest_processor_sensor(machine):
     assert values(open_temperature(tree)) == {"temperature_c": 54.5}
 
 
-def test_thermal_zones_serve_where_there_is_no_monitor(machine):
+def test_thermal_zones_are_used_without_a_monitor(machine):
     tree = machine.write(
         {
             "/sys/class/thermal/thermal_zone0/type": "acpitz\n",
@@ -150,7 +150,7 @@ def test_thermal_zones_serve_where_there_is_no_monitor(machine):
     assert values(open_temperature(tree)) == {"temperature_c": 45.0}
 
 
-def test_energy_goes_on_when_the_counter_wraps(machine):
+def test_energy_continues_when_the_counter_wraps(machine):
     tree = machine.write(
         {f"{RAPL}/name": "package-0\n", f"{RAPL}/energy_uj": "9000000\n", f"{RAPL}/max_energy_range_uj": "10000000\n"}
     )
@@ -162,14 +162,14 @@ def test_energy_goes_on_when_the_counter_wraps(machine):
     assert read == pytest.approx([9.0, 9.5, 10.5, 10.7, 20.1])
 
 
-def test_energy_of_all_packages_is_added_and_their_parts_are_not_counted_twice(machine):
+def test_energy_sums_packages_without_counting_parts_twice(machine):
     for zone, name in (("0", "package-0"), ("1", "package-1"), ("0:0", "core"), ("2", "psys")):
         folder = f"/sys/class/powercap/intel-rapl:{zone}"
         machine.write({f"{folder}/name": name, f"{folder}/energy_uj": "5000000\n"})
     assert values(open_energy(machine.tree)) == {"package_energy_j": 10.0}
 
 
-def test_energy_that_may_not_be_read_is_left_out_and_named(machine, monkeypatch):
+def test_unreadable_energy_is_omitted_and_named(machine, monkeypatch):
     machine.write({f"{RAPL}/name": "package-0\n", f"{RAPL}/energy_uj": "5\n"})
     real_open = type(machine.tree.root).open
 
@@ -183,14 +183,14 @@ def test_energy_that_may_not_be_read_is_left_out_and_named(machine, monkeypatch)
     assert open_energy(machine.tree) is None
 
 
-def test_a_machine_that_shows_nothing_has_no_probes(machine, monkeypatch):
+def test_a_machine_without_sensors_has_no_probes(machine, monkeypatch):
     monkeypatch.setenv("PATH", "")
     assert open_probes(machine.tree, (0,)) == ()
 
 
 @pytest.fixture
 def fake_perf(tmp_path, monkeypatch):
-    """A `perf` on PATH that behaves as told."""
+    """A `perf` on PATH with the given behaviour."""
 
     def install(body):
         folder = tmp_path / "bin"
@@ -218,7 +218,7 @@ else:
 """
 
 
-def test_perf_counts_are_added_up_and_the_child_ends_with_the_probe(fake_perf):
+def test_perf_counts_are_summed_and_the_child_ends_with_the_probe(fake_perf):
     fake_perf(COUNTING)
     probe = perf.open_perf((0, 1))
     deadline = time.monotonic() + 20
@@ -233,7 +233,7 @@ def test_perf_counts_are_added_up_and_the_child_ends_with_the_probe(fake_perf):
         os.kill(child, 0)
 
 
-def test_a_perf_that_ends_is_a_source_that_is_gone(fake_perf):
+def test_a_perf_that_ends_is_a_lost_source(fake_perf):
     fake_perf('sys.stderr.write("1,,instructions,200,100.00,,\\n")')
     probe = perf.open_perf((0, 1))
     deadline = time.monotonic() + 60
@@ -245,34 +245,34 @@ def test_a_perf_that_ends_is_a_source_that_is_gone(fake_perf):
 
     with pytest.raises(OSError, match="perf has ended"):
         read_on()
-    assert seen[-1] == 1, "what it said before is not lost"
+    assert seen[-1] == 1, "its earlier output is not lost"
 
 
 @pytest.mark.parametrize(
     ("body", "reason"),
     [
-        ('sys.stderr.write("<not supported>,,instructions,0,100.00,,\\n")', "shows no counters"),
+        ('sys.stderr.write("<not supported>,,instructions,0,100.00,,\\n")', "exposes no counters"),
         ('sys.stderr.write("Access to performance monitoring is limited\\n"); sys.exit(255)', "may not count"),
     ],
 )
-def test_perf_that_cannot_count_is_left_out_with_the_reason(fake_perf, body, reason):
+def test_a_perf_that_cannot_count_is_omitted_with_the_reason(fake_perf, body, reason):
     fake_perf(body)
     assert reason in perf.why_not((0, 1))
     assert perf.open_perf((0, 1)) is None
 
 
 @pytest.mark.parametrize("name", ["instructions", "instructions:u", "cpu_core/instructions/", "cpu/instructions/u"])
-def test_an_event_is_known_in_every_way_perf_writes_it(name):
+def test_an_event_is_recognised_in_every_notation_of_perf(name):
     line = f"     0.101064410,37,,{name},101115379,100.00,,"
     assert perf.counts_by_event(f"{line}\n{line}\n# comment\n") == {"instructions": 74}
 
 
-def test_no_perf_is_a_reason_too(monkeypatch):
+def test_a_missing_perf_is_a_reason_too(monkeypatch):
     monkeypatch.setenv("PATH", "")
     assert perf.why_not((0,)) == "perf is not installed"
 
 
-def test_on_this_machine_each_sensor_says_what_it_is_worth_and_counters_never_fall():
+def test_on_this_machine_each_sensor_states_its_quality_and_counters_never_decrease():
     probes = find_device("cpu").probes()
     assert {"cpu_busy_s", "context_switches", "memory_used_bytes"} <= {s.name for p in probes for s in p.sensors}
     for probe in probes:

@@ -1,4 +1,4 @@
-"""How a mix is laid out on cores, and how a layout that is not so is found out."""
+"""How a mix is laid out on cores, and how deviations are detected."""
 
 import pytest
 
@@ -17,7 +17,7 @@ def layout(arrangement):
 
 
 def reports(arrangement, **changes):
-    """What tenants would report if all went as arranged, except for some changes by tenant."""
+    """Reports of tenants placed as arranged, except for some changes by tenant."""
     found = []
     for pid, host in enumerate(arrangement.hosts, start=100):
         for seat in host.seats:
@@ -78,15 +78,15 @@ def test_pinned_splits_hyper_threads_only_when_it_must(tenants):
     [
         ((), "abc", "a core for each tenant: 3 tenants, 2 cores"),
         ((1, 1, 1), "ab", "names 3 shares for 2 tenants"),
-        ((1, 2), "ab", "asks for 3 cores, and the device has 2"),
-        ((0.5, 1), "ab", "0.5 is no share"),
-        ((0, 1), "ab", "0.0 is no share"),
-        (("half", 1), "ab", "'half' is no share"),
-        ((float("nan"), 1), "ab", "nan is no share"),
-        ((float("inf"), 1), "ab", "inf is no share"),
+        ((1, 2), "ab", "asks for 3 cores, but the device has 2"),
+        ((0.5, 1), "ab", "0.5 is not a valid share"),
+        ((0, 1), "ab", "0.0 is not a valid share"),
+        (("half", 1), "ab", "'half' is not a valid share"),
+        ((float("nan"), 1), "ab", "nan is not a valid share"),
+        ((float("inf"), 1), "ab", "inf is not a valid share"),
     ],
 )
-def test_pinned_refuses_what_cannot_be(tenants, shares, names, says):
+def test_pinned_refuses_impossible_shares(tenants, shares, names, says):
     with pytest.raises(SharingUnavailable, match=says) as error:
         arrange(TWO, Sharing(mode="pinned", shares=shares), tenants(*names))
     assert error.value.hint
@@ -98,7 +98,7 @@ def test_a_mode_without_parts_takes_no_shares(tenants):
 
 
 def test_a_mode_of_other_devices_names_those_of_a_cpu(tenants):
-    with pytest.raises(SharingUnavailable, match="can't be shared by `mps`") as error:
+    with pytest.raises(SharingUnavailable, match="`mps` is not available on a CPU") as error:
         arrange(TWO, Sharing(mode="mps"), tenants("a", "b"))
     assert "processes, threads, pinned" in error.value.hint
 
@@ -136,8 +136,8 @@ def test_an_arrangement_that_came_out_as_planned_verifies(tenants, mode):
             "threads of b's process may also run on core 0, outside its cores",
         ),
         ("processes", {"b": {"threads": 1}}, "torch uses 1 threads in b, not 2 as arranged"),
-        ("processes", {"b": {"pid": 100}}, "a and b share process 100; `processes` wants one each"),
-        ("threads", {"b": {"pid": 101}}, "a and b sit in 2 processes; `threads` wants them in one"),
+        ("processes", {"b": {"pid": 100}}, "a and b share process 100; `processes` needs one each"),
+        ("threads", {"b": {"pid": 101}}, "a and b sit in 2 processes; `threads` needs them in one"),
     ],
 )
 def test_each_deviation_is_one_sentence(tenants, mode, changes, sentence):
@@ -152,7 +152,7 @@ def test_a_tenant_without_torch_is_not_blamed_for_its_threads(tenants):
 
 def test_a_tenant_that_reports_nothing_is_a_deviation(tenants):
     arrangement = arrange(TWO, Sharing(mode="processes"), tenants("a", "b"))
-    assert arrangement.verify(reports(arrangement)[:1]) == ("b did not say where it runs",)
+    assert arrangement.verify(reports(arrangement)[:1]) == ("b did not report where it runs",)
 
 
 def test_plans_travel_as_json(tenants):

@@ -1,4 +1,4 @@
-"""Devices are found by name, and a wrong name says what is right."""
+"""Devices are found by name, and the error for a wrong name lists the right ones."""
 
 import os
 
@@ -13,7 +13,7 @@ from cotenant.errors import DeviceError
 ALLOWED = tuple(sorted(os.sched_getaffinity(0)))
 
 
-def test_cpu_is_every_core_that_this_process_can_keep_busy():
+def test_cpu_is_every_core_this_process_can_keep_busy():
     device = find_device("cpu")
     assert set(device.cores) <= set(ALLOWED)
     assert device.simulated is False
@@ -37,8 +37,8 @@ def test_overlapping_devices_share_a_lock_key(two_cores):
     assert not set(find_device(f"cpu:{a}").lock_keys()) & set(find_device(f"cpu:{b}").lock_keys())
 
 
-def test_a_core_that_is_not_there_names_those_that_are():
-    with pytest.raises(DeviceError, match="names core 60000, and this process may use") as error:
+def test_the_error_for_a_missing_core_lists_the_available_ones():
+    with pytest.raises(DeviceError, match="names core 60000, but this process may use") as error:
         find_device("cpu:60000")
     assert format_cores(ALLOWED) in error.value.hint
 
@@ -46,7 +46,7 @@ def test_a_core_that_is_not_there_names_those_that_are():
 @pytest.mark.parametrize(
     "name", ["cpu:", "cpu:x", "cpu:1-0", "cpu:-1", "cpu:0,,1", "cpu:0-99999999", "cpu:0:1", "cpu:²"]
 )
-def test_cores_written_wrongly_are_refused_with_the_right_forms(name):
+def test_malformed_cores_are_refused_with_the_right_forms(name):
     with pytest.raises(DeviceError) as error:
         find_device(name)
     assert "cpu:0-1" in error.value.hint
@@ -56,7 +56,7 @@ def test_cores_written_wrongly_are_refused_with_the_right_forms(name):
 @pytest.mark.parametrize(
     ("name", "meant"), [("gpu", "cuda"), ("nvidia:0", "cuda"), ("hip:0", "rocm"), ("cudo:0", "cuda")]
 )
-def test_what_people_write_for_a_gpu_gets_a_suggestion(name, meant):
+def test_common_names_for_a_gpu_get_a_suggestion(name, meant):
     with pytest.raises(DeviceError, match="there is no device") as error:
         find_device(name)
     assert f"did you mean {meant!r}?" in error.value.hint

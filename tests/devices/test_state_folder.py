@@ -1,4 +1,4 @@
-"""Notes that say what to do lie where only this user can write."""
+"""Restore notes are kept where only this user can write."""
 
 import os
 from pathlib import Path
@@ -24,7 +24,7 @@ def test_it_follows_the_environment(monkeypatch, tmp_path):
     assert state_folder("controls") == tmp_path / "cotenant" / "controls"
 
 
-def test_without_a_home_a_folder_of_ones_own_stands_in(homeless):
+def test_without_a_home_a_private_temporary_folder_is_used(homeless):
     assert state_folder("controls") == homeless / "controls"
     assert homeless.stat().st_mode & 0o077 == 0
 
@@ -32,7 +32,7 @@ def test_without_a_home_a_folder_of_ones_own_stands_in(homeless):
 def test_a_folder_that_others_can_write_to_is_refused(homeless):
     homeless.mkdir()
     homeless.chmod(0o777)
-    with pytest.raises(PermissionError, match="not only yours"):
+    with pytest.raises(PermissionError, match="not private to this user"):
         state_folder("controls")
 
 

@@ -1,4 +1,4 @@
-"""Every measuring rule has an experiment; the page quotes what it gives, and it shows what the rule says."""
+"""Every measuring rule has an experiment; the page quotes its result, which supports the rule."""
 
 import importlib.util
 import re
@@ -6,6 +6,8 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+
+pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/concepts/measuring.md").read_text(encoding="utf-8")
@@ -37,7 +39,7 @@ def column(name, place):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_page_quotes_what_the_experiment_gives(name):
+def test_the_page_quotes_the_experiments_result(name):
     assert f"<!-- experiment: {name} -->\n{GENERATOR.experiment(name)}<!-- end of experiment -->" in PAGE, (
         "run `make docs`"
     )
@@ -87,7 +89,7 @@ def test_only_the_check_tells_a_fallback_from_a_result():
     assert [row[3].split(":")[0] for row in rows] == ["valid", "valid", "invalid"]
 
 
-def test_every_shape_gets_its_name():
+def test_every_shape_is_named_correctly():
     rows = rows_of("warm_up")
     assert [row[3] for row in rows] == ["flat", "warm-up", "slowdown", "no steady state"]
 
@@ -101,19 +103,19 @@ def test_noise_has_a_winner_and_the_interval_does_not():
     assert all(share <= 6 for share in column("no_interval", 2))
 
 
-def test_the_noisy_pair_takes_more_blocks_and_the_quiet_one_no_more_than_the_least():
+def test_the_noisy_pair_takes_more_blocks_and_the_quiet_one_the_minimum():
     quiet, *_, noisy = column("stopping", 2)
     assert quiet == 5
     assert noisy > 15
     assert all(share >= 90 for share in column("stopping", 4))
 
 
-def test_queueing_is_seen_by_one_clock_only():
+def test_queueing_is_visible_to_one_clock_only():
     assert set(column("two_clocks", 1)) == {5.0}
     assert column("two_clocks", 2)[-1] > 40
 
 
-def test_a_sensor_with_a_short_window_reads_anything():
+def test_a_sensor_with_a_short_window_may_read_any_value():
     assert column("sensor_window", 1)[-1] == 100
     assert column("sensor_window", 2)[-1] == 300
 

@@ -1,4 +1,4 @@
-"""Makes the scenes importable by name."""
+"""Makes the constructed runs importable by name."""
 
 import sys
 from pathlib import Path

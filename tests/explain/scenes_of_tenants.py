@@ -1,4 +1,4 @@
-"""Constructed runs whose cause is known: times are made of service, CPU time, clock and queue, as on a real CPU."""
+"""Constructed runs with a known cause: times consist of service, CPU time, clock and queue, as on a real CPU."""
 
 from dataclasses import dataclass, field
 
@@ -13,7 +13,7 @@ PEAKS = Peaks(flops_per_s={"float32": 100e9}, bytes_per_s=20e9, cores=2, memory_
 
 @dataclass
 class Tenant:
-    """What a request needs: milliseconds alone, and the work that it states."""
+    """Needs of a request: milliseconds alone, and the work that it states."""
 
     name: str
     ms: float = 10.0
@@ -29,7 +29,7 @@ class Tenant:
 
 @dataclass
 class Beside:
-    """What company does to a tenant."""
+    """Effect of company on a tenant."""
 
     cpu: float = 1.0
     """Factor on its CPU time per request at the same clock: slower instructions."""

@@ -22,7 +22,7 @@ PEAKS = {"flops_per_s": {"float32": 100e9}, "bytes_per_s": 20e9, "cores": 2, "me
 
 @pytest.fixture(autouse=True)
 def no_device(monkeypatch):
-    """An explanation depends on records alone: whoever asks for a device fails."""
+    """An explanation depends only on records: using a device fails."""
 
     def asked(name):
         raise AssertionError(f"{name} was asked for")
@@ -78,11 +78,11 @@ def two_triads(first="a", **options):
 
 def test_a_run_is_explained_from_its_records(run, capsys):
     assert main(["explain", run(two_triads(foreign=0.3)), "--all"]) == 0
-    told = " ".join(capsys.readouterr().out.split())
-    assert "a alone is bound by memory bandwidth" in told
-    assert "it reaches 2% of the compute peak and 75% of the memory bandwidth" in told
-    assert "b is the aggressor and a the victim" in told
-    assert "Processes outside the study took 30% of the device in 3 of 9 trials" in told
+    output = " ".join(capsys.readouterr().out.split())
+    assert "a alone is bound by memory bandwidth" in output
+    assert "it reaches 2% of the compute peak and 75% of the memory bandwidth" in output
+    assert "b is the aggressor and a the victim" in output
+    assert "Processes outside the study took 30% of the device in 3 of 9 trials" in output
 
 
 def many_mixes():
@@ -114,16 +114,16 @@ def test_json_and_markdown(run, capsys):
     assert "\\<b\\>\\|x" in capsys.readouterr().out
 
 
-def test_hostile_names_come_out_literally(run, capsys):
+def test_hostile_names_are_printed_literally(run, capsys):
     assert main(["explain", run(two_triads("[red]\x1b[2J"))]) == 0
-    told = capsys.readouterr().out
-    assert "[red]\\x1b[2J" in told
-    assert "\x1b[2J" not in told
+    output = capsys.readouterr().out
+    assert "[red]\\x1b[2J" in output
+    assert "\x1b[2J" not in output
 
 
-def test_a_run_without_a_roofline_says_so(run, capsys):
+def test_a_run_without_a_roofline_is_reported(run, capsys):
     assert main(["explain", run(two_triads(), roofline=None)]) == 0
-    assert "There is no roofline in this run" in " ".join(capsys.readouterr().out.split())
+    assert "This run has no roofline" in " ".join(capsys.readouterr().out.split())
 
 
 def test_a_saved_name_can_be_explained(run, capsys):
@@ -132,9 +132,9 @@ def test_a_saved_name_can_be_explained(run, capsys):
     assert json.loads(capsys.readouterr().out)["mixes"]
 
 
-def test_a_run_without_trials_says_so(run, capsys):
+def test_a_run_without_trials_is_refused(run, capsys):
     assert main(["explain", run(Scene())]) == 1
-    assert "holds no trial to explain" in capsys.readouterr().err
+    assert "contains no trial to explain" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -147,12 +147,12 @@ def test_metrics_are_found_by_the_names_people_use(name, capsys):
 
 def test_a_mistyped_metric_gets_a_suggestion(capsys):
     assert main(["explain", "slowdwon"]) == 1
-    told = capsys.readouterr().err
-    assert "There is no metric 'slowdwon'." in told
-    assert "Did you mean slowdown" in told
+    output = capsys.readouterr().err
+    assert "There is no metric 'slowdwon'." in output
+    assert "Did you mean slowdown" in output
 
 
-def test_a_path_that_is_not_there_is_taken_for_a_run_and_not_for_a_metric(capsys):
+def test_a_missing_path_is_treated_as_a_run_and_not_as_a_metric(capsys):
     assert main(["explain", "runs/nowhere"]) == 1
     assert "There is no run folder" in capsys.readouterr().err
 
@@ -161,6 +161,6 @@ def test_every_number_of_a_summary_is_defined():
     assert {*OF_MIXES, *QUANTILES, "slowdown", "throughput", "goodput"} <= set(METRICS)
 
 
-def test_no_two_metrics_answer_to_one_name():
+def test_metric_names_are_unique():
     for metric in METRICS.values():
         assert all(find_metric(name) is metric for name in (metric.name, metric.title, *metric.also))

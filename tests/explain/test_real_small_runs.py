@@ -1,4 +1,4 @@
-"""Small runs on this machine: what is known of their workloads is what the explanation says."""
+"""Small runs on this machine: the explanation matches what is known about their workloads."""
 
 import random
 from dataclasses import replace
@@ -47,7 +47,7 @@ def folder(tmp_path_factory):
     return done.folder
 
 
-def test_workloads_are_bound_by_what_they_are_made_to_be_bound_by(folder):
+def test_workloads_are_bound_by_what_they_were_designed_for(folder):
     found = {one.of: one.bound for one in explain(folder).tenants}
     assert found["sleep"] == "waiting elsewhere"
     assert found["spin"] == "compute"

@@ -1,4 +1,4 @@
-/* Steps the wall clock back by a day, once, after CLOCK_AFTER readings in a process; other clocks go on as they are. */
+/* Steps the wall clock back by a day, once, after CLOCK_AFTER readings in a process; other clocks are unaffected. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdatomic.h>

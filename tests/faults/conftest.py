@@ -1,4 +1,4 @@
-"""What the tests of faults share: a place of their own, tenants that misbehave, and a look at who is still alive."""
+"""Fixtures of the fault tests: a private folder, misbehaving tenants, and a check for surviving processes."""
 
 import shutil
 import sys
@@ -23,7 +23,7 @@ UNKNOWN = Properties(params=None, weight_bytes=None, flops=None, bytes_moved=Non
 
 @pytest.fixture(autouse=True)
 def own_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Locks and logs of these tests don't meet those of other runs on this machine; tenants find `misbehaviour`."""
+    """Keep locks and logs of these tests apart from other runs on this machine; tenants can import `misbehaviour`."""
     (tmp_path / "tmp").mkdir()
     monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))
     monkeypatch.setattr(tempfile, "tempdir", None)
@@ -33,14 +33,14 @@ def own_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(autouse=True)
 def nobody_left_behind(tmp_path: Path) -> Iterator[None]:
-    """Whatever a test does to its tenants: afterwards none of them, nor of what they started, is alive."""
+    """After every test, no tenant and nothing it started is alive."""
     yield
     assert gone_from(tmp_path) == []
 
 
 @pytest.fixture
 def bench() -> Iterator[LiveBench]:
-    """A device with tenant processes on it, without a run around it."""
+    """A device with tenant processes, outside a run."""
     made = LiveBench(
         find_device("cpu"), run="test", properties=lambda _: UNKNOWN, memory_of=lambda _: 0, warm_s=(0.0, 0.0)
     )
@@ -50,7 +50,7 @@ def bench() -> Iterator[LiveBench]:
 
 @pytest.fixture
 def serve(bench: LiveBench) -> Callable[..., TrialRecords]:
-    """Carry out one trial of these tenants."""
+    """Carry out one trial with these tenants."""
     numbers = iter(range(1000))
 
     def carry_out(*tenants: Tenant, sharing: str | None = None, window_s: float = 0.15) -> TrialRecords:

@@ -1,4 +1,4 @@
-"""Tenants that misbehave, each in one way. Copied into the folder in which the tests' tenants run."""
+"""Tenants that misbehave, each in one way. Copied into the working folder of the tests' tenants."""
 
 import os
 import resource
@@ -13,7 +13,7 @@ from typing import Any
 
 Request = Callable[[], None]
 WARM = 5
-"""The warm-up of these tests serves one request, so that a fault that comes here comes in a trial."""
+"""The warm-up of these tests serves one request, so that a fault from here on happens in a trial."""
 
 
 def _from_request(number: int, fault: Request) -> Request:
@@ -30,7 +30,7 @@ def _from_request(number: int, fault: Request) -> Request:
 
 
 def hangs() -> Request:
-    """Blocks for ever once a trial is on."""
+    """Blocks forever once a trial is running."""
     return _from_request(WARM, threading.Event().wait)
 
 
@@ -53,7 +53,7 @@ def raises_when_built() -> Request:
 
 
 def lacks_memory_when_built() -> Request:
-    """Needs more memory than there is, at once."""
+    """Needs more memory than available, at once."""
     _limit_memory()
     hoard = bytearray(1 << 40)
     return hoard.clear
@@ -79,7 +79,7 @@ def _limit_memory() -> None:
 
 
 def aborts() -> Request:
-    """Ends as C++ does when memory runs out."""
+    """Ends like C++ when memory runs out."""
 
     def fault() -> None:
         os.write(2, b"terminate called after throwing an instance of 'std::bad_alloc'\n")
@@ -89,7 +89,7 @@ def aborts() -> Request:
 
 
 def prints() -> Request:
-    """Says much, little of it text, and closes its mouth."""
+    """Prints a lot, little of it text, then closes its output."""
     rubbish = bytes(range(256)) * 4096
 
     def fault() -> None:
@@ -103,7 +103,7 @@ def prints() -> Request:
 
 
 def writes_everywhere() -> Request:
-    """Writes rubbish to every file descriptor there is."""
+    """Writes garbage to every open file descriptor."""
 
     def rubbish(fd: int) -> None:
         os.set_blocking(fd, False)
@@ -113,7 +113,7 @@ def writes_everywhere() -> Request:
 
 
 def cuts_everything_short() -> Request:
-    """Makes every file that it holds empty."""
+    """Truncates every file it holds."""
     return _from_request(WARM, lambda: _with_every_descriptor(lambda fd: os.ftruncate(fd, 0)))
 
 
@@ -137,7 +137,7 @@ def leaves(params: Mapping[str, Any]) -> Request:
 
 
 def has_children() -> Request:
-    """Starts processes that want to outlive it: in its session, in their own, and by forking; then it is killed."""
+    """Starts processes that outlive it: in its session, in their own, and by forking; then it is killed."""
     for new_session in (False, True):
         subprocess.Popen(["sleep", "1000"], start_new_session=new_session)
     _fork_a_sleeper()
@@ -145,19 +145,20 @@ def has_children() -> Request:
 
 
 def has_a_child() -> Request:
-    """Serves well, but starts a process that would outlive it."""
+    """Works correctly, but starts a process that would outlive it."""
     subprocess.Popen(["sleep", "1000"], start_new_session=True)
     return lambda: time.sleep(0.002)
 
 
 def _fork_a_sleeper() -> None:
     if os.fork() == 0:
+        os.setsid()
         time.sleep(1000)
         os._exit(0)
 
 
 def forks() -> Request:
-    """Forks in a request, and lets both processes go on as if nothing had happened; the child lags behind and fails."""
+    """Forks in a request and lets both processes continue; the child lags behind and fails."""
     parent = os.getpid()
     forked = False
 
@@ -184,6 +185,6 @@ def is_deaf() -> Request:
 
 
 def moves() -> Request:
-    """Goes to cores that it was not given."""
+    """Moves to cores it was not given."""
     os.sched_setaffinity(0, range(os.cpu_count() or 1))
     return lambda: time.sleep(0.001)

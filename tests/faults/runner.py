@@ -1,7 +1,7 @@
 """`cotenant` that kills itself: argument 1 says when, the rest is the command line.
 
-`step:N` dies at the Nth of the calls by which a run touches the disk or its tenants, `after:S` dies after S seconds
-in whatever it is doing, `never` does not.
+`step:N` dies at the Nth call that touches the disk or its tenants, `after:S` dies after S seconds
+wherever it is, `never` does not.
 """
 
 import os
@@ -20,7 +20,7 @@ def die() -> None:
 
 
 def arm(when: str) -> Callable[[], int]:
-    """Gives how many steps were seen so far."""
+    """Returns the number of steps so far."""
     kind, _, amount = when.partition(":")
     seen = 0
     if kind == "after":
@@ -49,6 +49,6 @@ if __name__ == "__main__":
     from cotenant.cli.main import main
     from cotenant.measure import live  # noqa: F401 - the imports of a run are not what is tested
 
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # tests that run in the background inherit a deaf ear
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # tests in the background inherit an ignored SIGINT
     arm(sys.argv[1])
     sys.exit(main(sys.argv[2:]))

@@ -1,4 +1,4 @@
-"""Tenants for the tests of faults, and a look at their records and their processes."""
+"""Tenants for the fault tests, and checks of their records and processes."""
 
 import os
 import time
@@ -11,19 +11,19 @@ from cotenant.workloads.protocol import WorkloadSpec
 
 
 def tenant(name: str, workload: str, **params: object) -> Tenant:
-    """A tenant that serves requests one after the other."""
+    """A tenant that serves requests one after another."""
     return Tenant(
         name=name, of=name, workload=WorkloadSpec(name=workload, params=params), load=Load(kind="closed"), threads=1
     )
 
 
 def calm(name: str = "calm") -> Tenant:
-    """A tenant that does nothing wrong."""
+    """A well-behaved tenant."""
     return tenant(name, "sleep", ms=2)
 
 
 def bad(behaviour: str, **params: object) -> Tenant:
-    """A tenant that misbehaves as the function of that name says."""
+    """A tenant that misbehaves like the function with that name."""
     return tenant("bad", f"misbehaviour:{behaviour}", **params)
 
 
@@ -33,17 +33,17 @@ def of(records: TrialRecords, name: str) -> dict[str, object]:
 
 
 def recorded(records: TrialRecords, name: str) -> int:
-    """How many requests of a tenant are in the records."""
+    """Number of a tenant's requests in the records."""
     return int((records.requests["tenant"] == name).sum()) if records.requests else 0
 
 
 def alive_in(folder: Path) -> list[int]:
-    """Processes, apart from this one, that work in a folder."""
+    """Processes, apart from this one, whose working directory is in a folder."""
     found = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdecimal() and int(entry.name) != os.getpid():
             try:
-                # What has ended, or is about to, has no directory any more.
+                # A process that has ended, or is about to, has no directory.
                 here = (entry / "cwd").readlink()
             except OSError:
                 continue
@@ -53,7 +53,7 @@ def alive_in(folder: Path) -> list[int]:
 
 
 def gone_from(folder: Path, within_s: float = 10.0) -> list[int]:
-    """Who is still there although they were given time to go."""
+    """Processes that survive although they had time to exit."""
     give_up = time.monotonic() + within_s
     while (left := alive_in(folder)) and time.monotonic() < give_up:
         time.sleep(0.01)

@@ -1,6 +1,6 @@
-"""Kills a command line at each of the calls by which it touches the disk, each time from the start.
+"""Kills a command line at each call that touches the disk, each time from the start.
 
-Then it asks what is left. Arguments: a file that describes it, see `Stepped`. Everything is imported once; each
+Then it inspects what is left. Argument: a file that describes it, see `Stepped`. Everything is imported once; each
 attempt is a fork. Prints JSON.
 """
 
@@ -18,7 +18,7 @@ from tests.storm import attempting
 
 @dataclass(frozen=True)
 class Stepped:
-    """What is killed, and what is asked of what it leaves behind; `FOLDER` in words is a copy of `room`."""
+    """The command to kill, and the commands that inspect the result; `FOLDER` stands for a copy of `room`."""
 
     room: str
     words: list[str]
@@ -29,10 +29,10 @@ class Stepped:
 
 
 def main() -> None:
-    """Attempt after attempt; gives how each kill was followed."""
+    """Run all attempts; return what followed each kill."""
     asked = Stepped(**json.loads(Path(sys.argv[1]).read_text()))
     attempting.import_everything(models=False)
-    _attempt(asked, 0)  # fills the cache of descriptions: later attempts have no such steps
+    _attempt(asked, 0)  # fills the cache of descriptions, so that later attempts skip those steps
     steps, _ = _attempt(asked, 0)
     step = max(1, -(-steps // asked.most))
     report = []
@@ -53,7 +53,7 @@ def _folder(asked: Stepped) -> Path:
 
 
 def _attempt(asked: Stepped, number: int) -> tuple[int, attempting.Ended]:
-    """Start afresh and die at a step, 0: at none; gives the steps that were seen."""
+    """Start over and die at a step (0: none); return the steps seen."""
     folder = _folder(asked)
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(asked.room, folder)

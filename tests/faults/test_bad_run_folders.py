@@ -1,4 +1,4 @@
-"""A folder that is no run, a broken one, or one from the future: each verb says so in one sentence."""
+"""A folder that isn't a run, a broken one, or one from the future: each verb reports it in one sentence."""
 
 import json
 
@@ -70,7 +70,7 @@ FOLDERS = {
 
 
 def told(capsys, *arguments):
-    """What the user gets: exit code 1, nothing on stdout, one sentence and perhaps a hint."""
+    """What the user sees: exit code 1, nothing on stdout, one sentence and perhaps a hint."""
     assert main([str(argument) for argument in arguments]) == 1
     said = capsys.readouterr()
     assert said.out == ""
@@ -84,7 +84,7 @@ def told(capsys, *arguments):
 
 @pytest.mark.parametrize("verb", VERBS)
 @pytest.mark.parametrize("make", FOLDERS, ids=lambda make: make.__name__.replace("_", " "))
-def test_every_verb_says_what_is_wrong_with_the_folder(tmp_path, capsys, make, verb):
+def test_every_verb_reports_the_problem_with_the_folder(tmp_path, capsys, make, verb):
     make(tmp_path / "run")
     assert FOLDERS[make] in told(capsys, *VERBS[verb], tmp_path / "run")
 
@@ -101,7 +101,7 @@ def test_every_verb_says_what_is_wrong_with_the_folder(tmp_path, capsys, make, v
         "tenants: {a: {workload: sleep}}\nx: 1",
     ],
 )
-def test_a_run_whose_study_can_not_be_read_can_not_be_resumed(tmp_path, capsys, study):
+def test_a_run_whose_study_cannot_be_read_cannot_be_resumed(tmp_path, capsys, study):
     RunFolder.create(tmp_path / "run", {"study": study})
     assert main(["run", "--resume", str(tmp_path / "run"), "-q"]) == 1
     said = capsys.readouterr()
@@ -112,7 +112,7 @@ def test_a_run_whose_study_can_not_be_read_can_not_be_resumed(tmp_path, capsys, 
 
 
 @pytest.mark.parametrize("entry", [{"sessions": 5}, {"modes": "all"}, {"capacity_rps": [1]}])
-def test_a_manifest_whose_entries_are_of_the_wrong_kind_can_not_be_resumed(tmp_path, capsys, entry):
+def test_a_manifest_with_entries_of_the_wrong_kind_cannot_be_resumed(tmp_path, capsys, entry):
     (tmp_path / "run").mkdir()
     manifest = {"schema_version": 1, "run": "a", "study": STUDY, **entry}
     (tmp_path / "run" / "manifest.json").write_text(json.dumps(manifest))
@@ -121,7 +121,7 @@ def test_a_manifest_whose_entries_are_of_the_wrong_kind_can_not_be_resumed(tmp_p
 
 @pytest.mark.parametrize("verb", [verb for verb in VERBS if verb != "run --resume"])  # which measures it again
 @pytest.mark.parametrize("table", ["trials", "requests"])
-def test_every_verb_names_the_file_that_is_damaged(tmp_path, capsys, table, verb):
+def test_every_verb_names_the_damaged_file(tmp_path, capsys, table, verb):
     run = RunFolder.create(tmp_path / "run", {"study": STUDY})
     run.commit(trial())
     file = run.trial_path(0) / f"{table}.parquet"
@@ -165,7 +165,7 @@ def trial():
     )
 
 
-def test_a_run_without_a_trial_shows_that(tmp_path, capsys):
+def test_a_run_without_a_trial_is_shown_as_such(tmp_path, capsys):
     RunFolder.create(tmp_path / "run", {"study": STUDY})
     code = main(["show", str(tmp_path / "run")])
     said = capsys.readouterr()

@@ -1,4 +1,4 @@
-"""One run at a time per device: who is second is told who is first, and nobody has to clean up after the dead."""
+"""One run at a time per device: the second learns who is first, and dead runs need no cleanup."""
 
 import json
 import os
@@ -26,7 +26,7 @@ def hold(directory, *keys, run="runs/mine"):
     return device_lock(keys or ("cpu:0",), run=run, directory=directory)
 
 
-def test_a_second_run_is_told_who_is_measuring(tmp_path, capsys):
+def test_a_second_run_learns_who_is_measuring(tmp_path, capsys):
     (tmp_path / "s.yaml").write_text(STUDY)
     with device_lock(find_device("cpu").lock_keys(), run="runs/the-first"):
         code = main(["run", "s.yaml", "--out", "runs"])
@@ -50,7 +50,7 @@ except DeviceBusy as busy:
 """
 
 
-def test_temporary_folders_of_their_own_do_not_let_two_runs_share_a_device(tmp_path, monkeypatch):
+def test_private_temporary_folders_do_not_let_two_runs_share_a_device(tmp_path, monkeypatch):
     """As under PrivateTmp, Slurm and most containers."""
     monkeypatch.delenv("COTENANT_LOCKS")
     key = f"test:{os.getpid()}"
@@ -78,8 +78,8 @@ with device_lock([sys.argv[1]], run="runs/far"):
 
 
 @pytest.mark.parametrize("user", ["the same user", "another user"])
-def test_a_run_in_a_network_namespace_of_its_own_is_found_by_its_processes(monkeypatch, user):
-    """As of a service with PrivateNetwork, or of a container seen from its host."""
+def test_a_run_in_another_network_namespace_is_found_by_its_processes(monkeypatch, user):
+    """As for a service with PrivateNetwork, or a container seen from its host."""
     monkeypatch.delenv("COTENANT_LOCKS")
     key = f"test:{os.getpid()}"
     apart = ["unshare", "--net"] if os.geteuid() == 0 else ["unshare", "--user", "--map-root-user", "--net"]
@@ -113,8 +113,8 @@ def test_a_long_key_is_a_lock_as_well(monkeypatch):
         pass
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder away")
-def test_a_folder_of_locks_that_belongs_to_another_user_is_refused(locks):
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can change a folder's owner")
+def test_a_lock_folder_owned_by_another_user_is_refused(locks):
     locks.mkdir()
     os.chown(locks, 65534, 65534)
     with pytest.raises(DeviceBusy, match="can't be used: it belongs to another user"), hold(locks):
@@ -131,7 +131,7 @@ def test_devices_that_share_a_core_exclude_each_other(locks):
         pass
 
 
-def test_who_could_not_have_all_cores_holds_none(locks):
+def test_a_run_that_cannot_get_all_cores_holds_none(locks):
     with hold(locks, "cpu:1"):
         with pytest.raises(DeviceBusy), hold(locks, "cpu:0", "cpu:1"):
             pass
@@ -140,14 +140,14 @@ def test_who_could_not_have_all_cores_holds_none(locks):
 
 
 @pytest.mark.parametrize("left", [b"", b"\xff\x00 rubbish", b"[1, 2]", b'{"pid": "x"}', b'{"pid": 1, "run": "old"}'])
-def test_what_a_dead_run_left_in_the_lock_file_does_not_matter(locks, left):
+def test_leftovers_of_a_dead_run_in_the_lock_file_are_ignored(locks, left):
     locks.mkdir()
     (locks / "cpu_0.lock").write_bytes(left)
     with hold(locks):
         assert json.loads((locks / "cpu_0.lock").read_text()) == {"pid": os.getpid(), "run": "runs/mine"}
 
 
-def test_a_holder_that_can_not_be_named_is_another_run(locks):
+def test_an_unknown_holder_is_called_another_run(locks):
     with hold(locks):
         (locks / "cpu_0.lock").write_bytes(b"\xff")
         with pytest.raises(DeviceBusy, match="cpu:0 is being measured by another run"), hold(locks):
@@ -168,7 +168,7 @@ def test_a_killed_run_holds_nothing(locks):
 def test_a_link_in_place_of_the_folder_is_not_followed(locks, tmp_path):
     (tmp_path / "precious").mkdir(mode=0o700)
     locks.symlink_to(tmp_path / "precious")
-    with pytest.raises(DeviceBusy, match=f"the folder of locks {locks} can't be used: "), hold(locks):
+    with pytest.raises(DeviceBusy, match=f"the lock folder {locks} can't be used: "), hold(locks):
         pass
     assert (tmp_path / "precious").stat().st_mode & 0o777 == 0o700
     assert list((tmp_path / "precious").iterdir()) == []
@@ -183,7 +183,7 @@ def test_a_link_in_place_of_the_file_is_not_followed(locks, tmp_path):
     assert (tmp_path / "precious").read_text() == "keep me"
 
 
-def test_what_is_no_folder_or_no_file_gets_a_sentence(locks):
+def test_a_lock_path_of_the_wrong_kind_is_one_sentence(locks):
     locks.mkdir()
     (locks / "cpu_0.lock").mkdir()
     os.mkfifo(locks / "cpu_1.lock")
@@ -214,8 +214,8 @@ except DeviceBusy as busy:
 """
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
-def test_users_share_the_lock_and_who_may_not_use_the_folder_gets_a_sentence():
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+def test_users_share_the_lock_and_those_without_access_get_an_error():
     def somebody_else(directory: Path) -> str:
         command = [sys.executable, "-c", AS_SOMEBODY_ELSE, str(directory)]
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
@@ -232,7 +232,7 @@ def test_users_share_the_lock_and_who_may_not_use_the_folder_gets_a_sentence():
         (locks / "cpu_0.lock").chmod(0o644)
         assert somebody_else(locks) == "held", "a file that can only be read can be locked"
         assert somebody_else(Path(place) / "others") == (
-            f"the folder of locks {place}/others can't be used: permission denied"
+            f"the lock folder {place}/others can't be used: permission denied"
         )
         locks.chmod(0o755)
         (locks / "cpu_0.lock").unlink()

@@ -1,4 +1,4 @@
-"""Names in a study are text: they come out as they went in, and lead nowhere."""
+"""Names in a study are text: they come out as they went in, and have no side effects."""
 
 import csv
 import io
@@ -48,7 +48,7 @@ def test_hostile_names_come_out_as_they_went_in(hostile_run, tmp_path, capsys, m
         assert "\x1b" not in out
         return out
 
-    # A terminal that is wide enough shows them whole.
+    # A wide terminal shows them in full.
     monkeypatch.setenv("COLUMNS", "400")
     shown = said("show", "--all")
     assert all(name in shown for name in (*NAMES, GROUP))
@@ -66,7 +66,7 @@ def test_hostile_names_come_out_as_they_went_in(hostile_run, tmp_path, capsys, m
     assert RunFolder.open(hostile_run).manifest["study_name"] == "hostile"
     inside = {path.name for path in hostile_run.rglob("*")}
     assert all(name.isascii() and re.sub(r"[-+.]", "", name).isalnum() for name in inside), (
-        "no file is called after a name"
+        "no file is named after a tenant"
     )
     assert {path.name for path in tmp_path.iterdir()} == {"hostile.yaml", "misbehaviour.py", "runs", "tmp"}
 
@@ -87,7 +87,7 @@ def test_hostile_names_come_out_as_they_went_in(hostile_run, tmp_path, capsys, m
         "x" * 5000,
     ],
 )
-def test_names_that_would_lead_somewhere_are_refused_in_one_sentence(tmp_path, capsys, name):
+def test_dangerous_names_are_refused_in_one_sentence(tmp_path, capsys, name):
     study = {"tenants": {name: {"workload": "sleep"}}, "mixes": ["solo"]}
     (tmp_path / "s.yaml").write_text(yaml.safe_dump(study))
     code = main(["run", "s.yaml", "--out", "runs"])
@@ -102,7 +102,7 @@ def test_names_that_would_lead_somewhere_are_refused_in_one_sentence(tmp_path, c
 
 
 @pytest.mark.parametrize("name", ["../up", "/etc", "..", "a\x1b[2Jb"])
-def test_a_study_can_not_choose_where_its_run_goes(tmp_path, capsys, name):
+def test_a_study_cannot_choose_where_its_run_goes(tmp_path, capsys, name):
     (tmp_path / "s.yaml").write_text(yaml.safe_dump({"name": name, "tenants": {"a": {"workload": "sleep"}}}))
     assert main(["run", "s.yaml", "--out", "runs"]) == 1
     assert "\x1b" not in capsys.readouterr().err

@@ -1,7 +1,7 @@
-"""A kill at each step of adding to a database: all of it or nothing.
+"""A kill at each step of adding to a database: all or nothing.
 
-Runs have longer tests of their own, test_runner_faults.py here and tests/store/test_store_faults.py for every commit,
-by which served traffic is recorded too. Searches are in test_killed_search.py.
+Runs have separate, longer tests: test_runner_faults.py here and tests/store/test_store_faults.py for every commit,
+including that of served traffic. For killed searches, see test_killed_search.py.
 """
 
 import json
@@ -58,7 +58,7 @@ def test_a_database(room):
 
 
 def test_a_new_database(room):
-    """Once, a kill between its first files and its index left a folder that could not be added to any more."""
+    """Regression: a kill between its first files and its index left a folder that could not be added to."""
     kills = killed_at_each_step(
         room,
         "db add FOLDER/other FOLDER/more.csv --db FOLDER/new",

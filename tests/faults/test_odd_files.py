@@ -1,4 +1,4 @@
-"""A pipe, a device, an endless or a linked file in the place of each file that is read: a sentence, and no waiting."""
+"""A pipe, a device, an endless or a linked file in place of each input file: one sentence, and no hanging."""
 
 import os
 import sys
@@ -113,7 +113,7 @@ def test_a_file_that_grows_while_it_is_read_is_bounded(tmp_path):
         ("[" * 10_000, "nested more than 20 levels deep"),
         ("a: &x [1]\nb: *x", "anchors"),
         ("a: !!python/object/apply:os.system [id]", "tags such as"),
-        ("a: 1\na: 2", "'a' is written twice"),
+        ("a: 1\na: 2", "'a' occurs twice"),
         ("? [1]\n: 2", "keys are text"),
         ("x: " + "9" * 30, "too long for a number"),
         ("a" * (plain_yaml.LARGEST + 1), "larger than"),
@@ -121,12 +121,12 @@ def test_a_file_that_grows_while_it_is_read_is_bounded(tmp_path):
         ("a: [1", "not valid YAML"),
     ],
 )
-def test_what_plain_yaml_refuses(text, how):
+def test_plain_yaml_refuses(text, how):
     with pytest.raises(plain_yaml.NotYaml, match=how):
         plain_yaml.load(text)
 
 
-def test_what_plain_yaml_reads():
+def test_plain_yaml_reads():
     assert plain_yaml.load("a: [1, 2.5, no, '3', ~, true]\nb: {c: 1:30}") == {
         "a": [1, 2.5, "no", "3", None, True],
         "b": {"c": "1:30"},

@@ -1,4 +1,4 @@
-"""What the system refuses, a damaged file or a foreign one: one sentence and exit code 1, whatever the verb."""
+"""Refusals by the system, damaged and foreign files: one sentence and exit code 1, whatever the verb."""
 
 import json
 import subprocess
@@ -53,7 +53,7 @@ def told(capsys, *arguments):
 
 
 def in_a_shell(line):
-    """A command line under limits that a test can't set for itself."""
+    """A command line under limits a test can't set for itself."""
     command = f"exec {sys.executable} -m cotenant.cli.main"
     done = subprocess.run(
         ["bash", "-c", line.replace("cotenant", command, 1)], capture_output=True, text=True, check=False
@@ -124,7 +124,7 @@ def test_too_little_address_space(run, kilobytes):
 
 def test_files_that_may_not_grow(run, tmp_path):
     sentence = one_sentence(*in_a_shell(f"ulimit -f 1; cotenant db add {run.path} --db {tmp_path / 'db2'}"))
-    assert "can't be written: file too large; it is as it was before" in sentence
+    assert "can't be written: file too large; it is unchanged" in sentence
     assert not any(file.suffix == ".parquet" for file in (tmp_path / "db2").rglob("*"))
 
 
@@ -136,7 +136,7 @@ def test_a_full_standard_output(run):
     assert "the disk is full" in one_sentence(*in_a_shell(f"cotenant show {run.path} >/dev/full"))
 
 
-def test_a_closed_standard_error_is_no_reason_to_fail(run):
+def test_a_closed_standard_error_is_not_a_failure(run):
     code, out, _ = in_a_shell(f"cotenant show {run.path} 2>&-")
     assert code == 0
     assert "bert-mini" in out

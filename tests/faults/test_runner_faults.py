@@ -1,4 +1,4 @@
-"""Whatever ends the runner, what was measured stays, nobody is left behind, and `--resume` goes on where it was."""
+"""However the runner ends, records stay, no process is left behind, and `--resume` continues."""
 
 import os
 import signal
@@ -19,6 +19,8 @@ from cotenant.measure.locking import device_lock
 from cotenant.measure.plan import plan_for
 from cotenant.store.folder import RunFolder
 from cotenant.study.files import load_study
+
+pytestmark = pytest.mark.slow
 
 RUNNER = Path(__file__).with_name("runner.py")
 STUDY = """
@@ -54,7 +56,7 @@ def finished(when, *arguments):
 
 
 def trials_of(study):
-    """The numbers that an uninterrupted run gives."""
+    """The figures of an uninterrupted run."""
     plan = plan_for(load_study(study), find_device("cpu"))
     return INSTRUMENT | {trial.number for number in (0, 1) for trial in plan.block(number).trials}
 
@@ -82,10 +84,10 @@ def assert_device_is_free():
 
 
 MOMENTS = ("step:2", "step:10", "step:21", "step:28", "after:1.2", "step:34", "step:43", "after:2")
-"""Before there is a folder, while it is made, while tenants start, in trials, and between any two calls of a write."""
+"""Before there is a folder, while it is created, while tenants start, in trials, and between any two write calls."""
 
 
-def test_a_runner_that_is_killed_again_and_again_loses_and_doubles_nothing(tmp_path, study):
+def test_a_repeatedly_killed_runner_loses_and_duplicates_nothing(tmp_path, study):
     arguments = ("run", study, "--out", tmp_path / "runs", "-q")
     before: frozenset[int] = frozenset()
     seen = []
@@ -99,7 +101,7 @@ def test_a_runner_that_is_killed_again_and_again_loses_and_doubles_nothing(tmp_p
         path = only_run(tmp_path)
         assert before <= RunFolder.open(path).committed()
         before = RunFolder.open(path).committed()
-        assert before - INSTRUMENT in whole_blocks(study), "a chunk is there whole or not at all"
+        assert before - INSTRUMENT in whole_blocks(study), "a chunk is complete or missing"
         seen.append((code, len(before)))
         arguments = ("run", "--resume", path, "-q")
     assert len({count for code, count in seen if code == -signal.SIGKILL}) >= 3, f"it died at many points: {seen}"
@@ -117,13 +119,13 @@ def test_a_runner_that_is_killed_again_and_again_loses_and_doubles_nothing(tmp_p
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129)])
-def test_a_run_that_is_told_to_end_says_so_in_its_manifest(tmp_path, study, number, code):
+def test_a_terminated_run_notes_it_in_its_manifest(tmp_path, study, number, code):
     study.write_text(STUDY.replace("blocks: 2", "blocks: 2\npause: 5s"))
     process = start("never", "run", study, "--out", tmp_path / "runs", start_new_session=True)
     give_up = time.monotonic() + 180
     while not list(tmp_path.glob("runs/faults/*/trials/00*")) and time.monotonic() < give_up:
         time.sleep(0.005)
-    os.kill(process.pid, number)  # as a service manager does: to the runner alone
+    os.kill(process.pid, number)  # like a service manager: to the runner only
     _, err = process.communicate(timeout=180)
     assert process.returncode == code, err
     assert err.splitlines()[-1].startswith("interrupted: finished trials are on disk")
@@ -148,12 +150,12 @@ def test_two_ctrl_c_at_once_end_a_run_as_one(tmp_path, study):
 
 
 def test_ctrl_c_ends_a_run_in_order(tmp_path, study):
-    study.write_text(STUDY.replace("blocks: 2", "blocks: 2\npause: 2s"))  # it is asked to stop before its end
+    study.write_text(STUDY.replace("blocks: 2", "blocks: 2\npause: 2s"))  # it is asked to stop early
     process = start("never", "run", study, "--out", tmp_path / "runs", start_new_session=True)
     give_up = time.monotonic() + 180
     while not list(tmp_path.glob("runs/faults/*/trials/00*")) and time.monotonic() < give_up:
         time.sleep(0.005)
-    os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to all of the foreground
+    os.killpg(process.pid, signal.SIGINT)  # like a terminal: to the entire foreground group
     _, err = process.communicate(timeout=180)
     path = only_run(tmp_path)
     assert process.returncode == 130, err
@@ -181,7 +183,7 @@ def small_disk(tmp_path):
     except FileNotFoundError:
         mounted = False
     if not mounted:
-        pytest.skip("a file system of its own can't be mounted here")
+        pytest.skip("a private file system can't be mounted here")
     yield place
     subprocess.run(["umount", "--lazy", str(place)], check=True)
 
@@ -207,7 +209,9 @@ def test_a_full_disk_ends_a_run_in_one_sentence_and_loses_nothing(study, small_d
     failure = explain(refusal.value)
     assert failure.code == 1
     assert failure.sentence.endswith(f" to {path}: no space left on device.")
-    assert failure.hint == (f"All 5 earlier trials are safe. Free some space, then go on: cotenant run --resume {path}")
+    assert failure.hint == (
+        f"All 5 earlier trials are safe. Free some space, then resume: cotenant run --resume {path}"
+    )
     assert RunFolder.open(path).committed() == INSTRUMENT | set(told)
     assert_device_is_free()
     filler.unlink()
@@ -215,7 +219,7 @@ def test_a_full_disk_ends_a_run_in_one_sentence_and_loses_nothing(study, small_d
     assert RunFolder.open(path).committed() == trials_of(study)
 
 
-def test_a_tenant_that_can_not_be_built_ends_the_run_before_its_first_trial(tmp_path):
+def test_a_tenant_that_cannot_be_built_ends_the_run_before_its_first_trial(tmp_path):
     (tmp_path / "faults.yaml").write_text("tenants: {bad: {workload: 'misbehaviour:raises_when_built'}}\nmixes: [solo]")
     code, out, err = finished("never", "run", tmp_path / "faults.yaml", "--out", tmp_path / "runs", "-q")
     assert code == 1

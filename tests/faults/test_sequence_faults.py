@@ -1,4 +1,4 @@
-"""A tenant that dies in a sequence of windows costs the window it dies in; everything else is kept or done again."""
+"""A tenant that dies in a sequence costs the window it dies in; everything else is kept or repeated."""
 
 import os
 import signal
@@ -30,7 +30,7 @@ def trials(*mixes, window_s=0.1):
 
 @pytest.fixture
 def carry_out(bench):
-    """Carry out all trials, stretch by stretch; gives the records of each stretch."""
+    """Carry out all trials, stretch by stretch; return the records of each stretch."""
 
     def carry_out_all(wanted):
         missing, stretches = list(wanted), []
@@ -49,7 +49,7 @@ def verdicts(stretches):
     return {records.trial["trial"]: records.trial["verdict"] for found in stretches for records in found}
 
 
-def test_a_sequence_without_faults_is_carried_out_at_once_by_the_same_processes(carry_out):
+def test_a_faultless_sequence_is_carried_out_at_once_by_the_same_processes(carry_out):
     [found] = carry_out(trials((calm(),), (calm(), calm("other")), (calm("other"),), (calm(),)))
     assert [records.trial["trial"] for records in found] == [0, 1, 2, 3]
     assert "invalid" not in verdicts([found]).values()
@@ -65,13 +65,13 @@ def test_only_the_window_in_which_a_tenant_dies_is_lost(carry_out):
     assert "bad ended with exit code 3" in " ".join(lost.trial["reasons"])
 
 
-def test_a_tenant_that_gives_up_ends_the_sequence_and_not_the_run(carry_out):
+def test_a_tenant_that_gives_up_ends_the_sequence_but_not_the_run(carry_out):
     found = carry_out(trials((calm(),), (bad("raises"),), (calm("other"),)))
     assert {number for number, verdict in verdicts(found).items() if verdict == "invalid"} == {1}
-    assert len(found) >= 2, "what comes after it gets a fresh process"
+    assert len(found) >= 2, "the next window gets a new process"
 
 
-def test_a_window_that_is_cut_short_because_somebody_outside_it_died_is_done_again(carry_out):
+def test_a_window_cut_short_by_a_death_outside_it_is_repeated(carry_out):
     [first] = carry_out(trials((tenant("victim", "sleep", ms=3),)))
     pid = of(first[0], "victim")["pid"]
     killer = threading.Timer(0.3, os.kill, (pid, signal.SIGKILL))

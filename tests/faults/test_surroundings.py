@@ -1,4 +1,4 @@
-"""What happens around a command: a clock that is set back, a quota, a limit of memory, files of another user."""
+"""The environment of a command: a clock set back, a quota, a memory limit, another user's files."""
 
 import errno
 import os
@@ -46,7 +46,7 @@ def stepping(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_wall_clock_that_is_set_back_changes_no_duration(tmp_path, stepping):
+def test_setting_the_wall_clock_back_changes_no_duration(tmp_path, stepping):
     import cotenant
 
     (tmp_path / "clock.yaml").write_text(STUDY)
@@ -59,7 +59,7 @@ def test_a_wall_clock_that_is_set_back_changes_no_duration(tmp_path, stepping):
     assert not cotenant.verify([run])[0].damaged
     [(count, shortest, longest)] = cotenant.sql(
         "select count(*), min(done_ns - started_ns), max(done_ns - started_ns) from requests "
-        "where ok and trial < 1000000",  # those above it are trials of the instrument
+        "where ok and trial < 1000000",  # higher numbers are trials of the instrument
         [run],
     ).rows
     assert count > 20
@@ -74,7 +74,7 @@ def test_a_quota_is_a_full_disk():
 
 @pytest.fixture
 def small_group():
-    """A control group that may use 300 MB; gives the file that takes processes in."""
+    """A control group limited to 300 MB; yields the file that adds processes to it."""
     name = f"cotenant-test-{os.getpid()}"
     for home, limit in (("memory", "memory.limit_in_bytes"), ("", "memory.max")):
         group = Path("/sys/fs/cgroup") / home / name
@@ -93,8 +93,8 @@ def small_group():
     pytest.skip("a control group can't be made here")
 
 
-def test_a_limit_of_memory_ends_in_one_sentence(small_group):
-    """The kernel kills the larger of the two processes; the other one says so."""
+def test_a_memory_limit_ends_in_one_sentence(small_group):
+    """The kernel kills the larger of the two processes; the other one reports it."""
     code = (
         "import sys; from cotenant.cli.guarded import guarded\n"
         "sys.exit(guarded(lambda: len(b'x' * 2_000_000_000) and 0))"
@@ -105,7 +105,7 @@ def test_a_limit_of_memory_ends_in_one_sentence(small_group):
     assert done.stderr.startswith("error: the process was killed from outside, most likely by the system")
 
 
-def test_files_of_another_user_are_a_sentence(tmp_path):
+def test_another_users_files_are_one_sentence(tmp_path):
     run = RunFolder.create(tmp_path / "run", {"study": "name: s\ntenants: {a: {workload: sleep}}\n"})
     run.commit(trial(0))
     as_user = ["setpriv", "--reuid", "65534", "--clear-groups"]

@@ -31,9 +31,8 @@ def test_the_knee_is_found_and_the_best_clock_is_near_it():
     assert sweep.energy_saved == pytest.approx(1 - (40 + 60 + 1.5) * 15 / ((40 + 90 + 181.5) * 10))
     assert sentence(sweep) == (
         "job needs the least energy at 1000 MHz: 1.52 J a request, 51 % less than with no limit, for 50 % more time; "
-        f"power rises faster above a knee at about {sweep.power.knee_mhz:.0f} MHz (curves are off by "
-        f"{sweep.time.held_out * 100:.2g} % in time, {sweep.power.held_out * 100:.2g} % in power at clocks that they "
-        "were not fitted on)."
+        f"power rises faster above a knee at about {sweep.power.knee_mhz:.0f} MHz (at clocks left out of the fit, the "
+        f"curves are off by {sweep.time.held_out * 100:.2g} % in time, {sweep.power.held_out * 100:.2g} % in power)."
     )
 
 
@@ -53,12 +52,12 @@ def test_a_sweep_of_power_limits_has_no_knee_and_names_the_limit():
     assert sentence(sweep).startswith("job needs the least energy at a limit of 200 W: 2.29 J a request")
 
 
-def test_two_clocks_are_no_sweep_and_clock_with_limit_is_neither():
+def test_two_clocks_do_not_make_a_sweep_nor_does_a_clock_with_a_limit():
     assert sweeps([reading(1000.0), reading(900.0), reading(None)]) == ()
     assert sweeps([reading(clock, limit=200.0) for clock in (900.0, 1000.0, 1100.0)]) == ()
 
 
-def test_if_nothing_saves_energy_it_says_so():
+def test_if_nothing_saves_energy_the_sentence_says_that():
     flat = [Reading("r", "job", "d", clock, None, clock, 100.0, 1e6 / clock) for clock in (600.0, 800.0, 1000.0)]
     [sweep] = sweeps(flat)
     assert sentence(sweep) == "job: no clock needs less energy per request than 1000 MHz."

@@ -1,4 +1,4 @@
-"""Simulated fleets through the whole pipeline: conclusions that agree with physics, labelled and reproducible."""
+"""Simulated fleets through the complete pipeline: conclusions that agree with physics, labelled and reproducible."""
 
 import json
 from pathlib import Path
@@ -109,7 +109,7 @@ def test_a_die_repeats_itself_far_better_than_dies_agree(fleet):
     assert 0 < within < 0.003
 
 
-def test_show_has_one_row_for_all_members_and_says_that_they_are_simulated(fleet):
+def test_show_has_one_row_for_all_members_labelled_as_simulated(fleet):
     summary = show([fleet])
     assert [(row.tenant, row.cell.settings) for row in summary.tenants] == [
         ("sgemm", LOCKED),
@@ -120,7 +120,7 @@ def test_show_has_one_row_for_all_members_and_says_that_they_are_simulated(fleet
     assert {use.device for use in show([fleet]).device_use} == {f"mean of {MEMBERS} members"}
 
 
-def test_the_manifest_tells_members_apart_without_repeating_the_gpu(fleet):
+def test_the_manifest_distinguishes_members_without_repeating_the_gpu(fleet):
     manifest = json.loads((fleet / "manifest.json").read_text())
     assert len(manifest["device_description"]["members"]) == MEMBERS
     names = {sensor["name"].rpartition(".")[2] for sensor in manifest["sensors"]}
@@ -157,14 +157,14 @@ def test_jobs_beside_the_base_are_compared_with_themselves_on_the_same_member(sh
     assert slow["bert+sgemm on 2 of 2", "bert"].est == pytest.approx(slow["bert+sgemm", "bert"].est, rel=0.02)
 
 
-def test_simulated_members_share_nothing_so_their_number_costs_nothing(shared):
+def test_simulated_members_share_nothing_so_their_number_has_no_cost(shared):
     summary = show([shared])
     apart = {row.cell.mix: row.slowdown.est for row in summary.tenants if row.cell.sharing == "apart"}
     assert set(apart) == {"sgemm on 2 of 2", "bert on 2 of 2"}
     assert all(slowdown == pytest.approx(1, abs=0.01) for slowdown in apart.values())
 
 
-def test_trials_begin_cool_and_say_how_long_that_took(shared):
+def test_trials_begin_cool_and_record_how_long_that_took(shared):
     starts = asked(
         "select max(value) filter (sensor = 'start_temperature_c'), max(value) filter (sensor = 'waited_s') "
         "from samples where source = 'precondition'",

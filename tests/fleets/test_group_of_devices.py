@@ -1,4 +1,4 @@
-"""A group is made of members: names, identities, how a mix is laid out over them, and every refusal in one sentence."""
+"""Groups of devices: names, identities, how a mix is laid out over the members, and every refusal in one sentence."""
 
 from contextlib import contextmanager
 
@@ -50,7 +50,7 @@ def test_the_dies_of_a_fleet_differ_and_are_the_same_in_every_fleet():
     assert find_device("sim:v100-sxm2-16gb#2").die == dies[2]
 
 
-def test_a_group_says_once_what_its_members_have_in_common():
+def test_a_group_states_once_what_its_members_have_in_common():
     described = group(FLEET).describe()
     assert described["title"] == find_device("sim:v100-sxm2-16gb").describe()["title"]
     assert [member["identity"] for member in described["members"]] == [f"sim:v100-sxm2-16gb#{i}" for i in range(4)]
@@ -71,7 +71,7 @@ def test_apart_means_alone_on_every_member():
     assert [part.arrangement.layout.mode for part in apart.parts] == [ALONE] * 4
 
 
-def test_seats_count_over_the_whole_mix_and_know_their_member():
+def test_seats_are_numbered_over_the_whole_mix_and_know_their_member():
     cores = group("cpu:each")
     tenants = [tenant(f"a@{i}", name) for i, name in enumerate(cores.names)]
     hosts = cores.arrange(Sharing(mode=ALONE), tenants).hosts
@@ -81,7 +81,7 @@ def test_seats_count_over_the_whole_mix_and_know_their_member():
     assert f"cpu:{options['cores'][0]}" == cores.names[-1]
 
 
-def test_probes_say_whose_sensors_they_read():
+def test_probes_name_the_member_they_read():
     cores = group("cpu:each")
     assert {probe.device for probe in cores.probes()} == set(cores.names)
 
@@ -124,7 +124,7 @@ def test_a_members_ground_stands_until_the_last_set_of_members_leaves_it():
     assert not second.standing
 
 
-def test_controls_of_all_members_are_set_and_put_back_and_late_sentences_are_told():
+def test_controls_of_all_members_are_set_and_restored_and_late_messages_are_reported():
     log: list[str] = []
 
     class Member:
@@ -151,7 +151,7 @@ def test_controls_of_all_members_are_set_and_put_back_and_late_sentences_are_tol
 @pytest.mark.parametrize(
     ("device", "spread", "sentence"),
     [
-        ("cpu", "each", "`spread: each` wants a group of devices, and this is a single one"),
+        ("cpu", "each", "`spread: each` needs a group of devices, and this is a single one"),
         (
             "sim:v100-sxm2-16gb*5",
             "combinations",
@@ -159,7 +159,7 @@ def test_controls_of_all_members_are_set_and_put_back_and_late_sentences_are_tol
         ),
     ],
 )
-def test_a_study_that_cannot_be_spread_so_is_refused_in_one_sentence(device, spread, sentence):
+def test_a_study_that_cannot_be_spread_that_way_is_refused_in_one_sentence(device, spread, sentence):
     with pytest.raises(StudyError) as refused:
         dry_run(study_from_text(f"{STUDY}spread: {spread}\n", source="s"), device=device)
     assert refused.value.message.startswith(sentence)
@@ -170,19 +170,19 @@ def test_a_study_that_cannot_be_spread_so_is_refused_in_one_sentence(device, spr
     ("name", "sentence"),
     [
         ("sim:v100-sxm2-16gb*0", "a fleet of 0 GPUs can't be simulated"),
-        ("sim:v100-sxm2-16gb*x", "'v100-sxm2-16gb*x' names no simulated GPU"),
+        ("sim:v100-sxm2-16gb*x", "'v100-sxm2-16gb*x' is not a simulated GPU"),
         ("cuda:0,7", "there is no cuda:7 for 'cuda:0,7': this machine has 2 NVIDIA GPUs"),
-        ("cuda:2-1", "'cuda:2-1' names no group of GPUs"),
+        ("cuda:2-1", "'cuda:2-1' is not a group of GPUs"),
     ],
 )
-def test_a_group_that_is_not_there_is_refused_in_one_sentence(name, sentence, monkeypatch):
+def test_a_missing_group_is_refused_in_one_sentence(name, sentence, monkeypatch):
     monkeypatch.setattr("cotenant.devices.group_names._gpu_count", lambda: 2)
     with pytest.raises(DeviceError) as refused:
         find_device(name)
     assert refused.value.message == sentence
 
 
-def test_a_machine_without_gpus_says_what_to_do_instead(monkeypatch):
+def test_a_machine_without_gpus_suggests_an_alternative(monkeypatch):
     monkeypatch.setattr("cotenant.devices.group_names._gpu_count", lambda: 0)
     with pytest.raises(DeviceError, match="this machine has no NVIDIA GPU") as refused:
         find_device("cuda:all")
@@ -194,6 +194,6 @@ def test_a_member_of_another_group_is_refused():
         group(FLEET).member("sim:v100-sxm2-16gb#9")
 
 
-def test_one_device_is_no_group():
-    with pytest.raises(DeviceError, match="'cpu' is one device, not a group of them"):
+def test_one_device_is_not_a_group():
+    with pytest.raises(DeviceError, match="'cpu' is a single device, not a group"):
         require_group(find_device("cpu"), "cpu")

@@ -1,6 +1,6 @@
-"""The study `variability` on four GPUs of the compiled stand-in for the driver: clocks locked and put back, one lost.
+"""The study `variability` on four GPUs of the compiled stand-in for the driver: clocks locked and restored, one lost.
 
-What torch computes stays on the CPU; sensors, controls and identities are the driver's.
+torch computes on the CPU; sensors, controls and identities are the driver's.
 """
 
 import pytest
@@ -41,7 +41,7 @@ def uuid(index: int) -> str:
 
 
 @pytest.mark.slow
-def test_variability_locks_clocks_puts_them_back_and_goes_on_without_a_gpu_that_is_lost(four_gpus, tmp_path):
+def test_variability_locks_clocks_restores_them_and_continues_without_a_lost_gpu(four_gpus, tmp_path):
     uuids = [uuid(index) for index in range(4)]
     done = []
 
@@ -99,12 +99,12 @@ def test_a_control_that_never_worked_ends_the_run_with_one_sentence(four_gpus, t
         run("variability", devices="cuda:0,1", overrides=overrides, out=tmp_path)
 
 
-def test_somebody_else_on_a_gpu_is_named(four_gpus):
+def test_a_foreign_process_on_a_gpu_is_named(four_gpus):
     import os
 
     four_gpus.change(1, processes=[(os.getpid(), 1 << 30)])
     group = find_device("cuda:all")
     [sentence] = group.foreign_processes(set())
     assert sentence.startswith(f"process {os.getpid()} (")
-    assert sentence.endswith(") is on cuda:1[torch on cpu] too")
+    assert sentence.endswith(") is also on cuda:1[torch on cpu]")
     assert group.foreign_processes({os.getpid()}) == ()

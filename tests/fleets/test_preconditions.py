@@ -1,4 +1,4 @@
-"""Before a trial: wait until the device is cool, but not for ever; say how warm it was; on simulated GPUs as well."""
+"""Before a trial: wait until the device is cool, up to a timeout; record how warm it was; also on simulated GPUs."""
 
 import numpy as np
 import pytest
@@ -19,7 +19,7 @@ V100 = find_gpu("v100-sxm2-16gb")
 
 
 class Thermometer:
-    """Cools by one degree a second of a clock that only sleeping moves."""
+    """Cools by one degree per second of a clock that only sleeping advances."""
 
     sensors = (SensorInfo("temperature_c", "°C", "test", 0.1, "exact"),)
 
@@ -47,7 +47,7 @@ def bench(before: Before | None) -> tuple[Preconditions, Thermometer, MemberProb
     return made, meter, probe
 
 
-def test_a_hot_device_is_waited_for_until_it_is_a_degree_above_idle():
+def test_waits_until_a_hot_device_is_a_degree_above_idle():
     made, meter, probe = bench(Before(cool_to="idle+1C", timeout=300))
     meter.heat(50)
     found = made.wait([probe])
@@ -56,7 +56,7 @@ def test_a_hot_device_is_waited_for_until_it_is_a_degree_above_idle():
     assert not found.unmet
 
 
-def test_waiting_ends_at_the_timeout_and_says_so():
+def test_waiting_ends_at_the_timeout_with_a_note():
     made, meter, probe = bench(Before(cool_to="idle+1C", timeout=5))
     meter.heat(50)
     found = made.wait([probe])
@@ -64,13 +64,13 @@ def test_waiting_ends_at_the_timeout_and_says_so():
     assert found.start_c == {"GPU-1": 45.0}
 
 
-def test_without_a_wish_nothing_is_read_and_nobody_waits():
+def test_without_a_precondition_nothing_is_read_and_there_is_no_wait():
     made, meter, probe = bench(None)
     meter.heat(50)
     assert made.wait([probe]) == Readiness()
 
 
-def test_steady_does_not_wait_but_tells_a_temperature_that_still_moves():
+def test_steady_does_not_wait_but_notes_a_temperature_that_still_moves():
     made, meter, probe = bench(Before(cool_to="steady"))
     meter.heat(50)
     assert made.wait([probe]).waited_s == 0
@@ -104,7 +104,7 @@ def test_a_simulated_gpu_cools_in_simulated_time():
 
 
 @pytest.mark.parametrize("written", ["idle+1C", "idle + 1 °C", "steady"])
-def test_a_study_says_how_cool(written):
+def test_a_study_sets_the_precondition(written):
     study = study_from_text(f"tenants: {{a: {{workload: 'null'}}}}\nbefore: {{cool_to: {written}}}\n", source="s")
     assert study.before is not None
     assert study.before.timeout_s == 300

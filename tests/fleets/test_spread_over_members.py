@@ -1,4 +1,4 @@
-"""How a study is spread over the members of a group: which trials there are, who sits where, under which name."""
+"""How a study is spread over the members of a group: the trials, their tenants' members, and their names."""
 
 from itertools import combinations
 
@@ -57,12 +57,12 @@ def test_combinations_are_all_subsets_and_only_single_members_are_a_baseline():
 
 
 @pytest.mark.parametrize(("count", "placements"), [(1, 1), (4, 15), (5, 5), (16, 16), (17, 1), (392, 1)])
-def test_auto_measures_as_much_as_the_size_of_the_group_allows(count, placements):
+def test_auto_measures_as_much_as_the_group_size_allows(count, placements):
     names = tuple(f"m{i}" for i in range(count))
     assert trials_per_block(study("auto", mixes="[solo]"), ("mps",), names) == 2 * placements
 
 
-def test_auto_on_a_single_device_is_nothing():
+def test_auto_has_no_effect_on_a_single_device():
     plain, spread = trials(None, ()), trials("auto", ())
     assert plain == spread
     assert all(tenant.member is None for trial in plain for tenant in trial.tenants)
@@ -73,7 +73,7 @@ def test_names_carry_the_member_and_copies_stay_apart():
     assert [tenant.name for tenant in found[-1].tenants] == ["a#1@0", "a#2@0", "a#1@1", "a#2@1"]
 
 
-def test_a_tenant_meets_the_same_arrivals_on_every_member_alone_and_in_company():
+def test_a_tenant_sees_the_same_arrivals_on_every_member_alone_and_in_company():
     alone = next(trial for trial in trials("combinations") if trial.mix == "a")
     company = next(trial for trial in trials("combinations") if trial.mix == "b+a on 4 of 4")
     seeds = {arrival_seed(company, tenant) for tenant in company.tenants if tenant.of == "a"}

@@ -1,4 +1,4 @@
-"""Groups of pairs against each other, with a known truth."""
+"""Groups of pairs compared, with a known truth."""
 
 from dataclasses import replace
 
@@ -30,7 +30,7 @@ def test_a_group_that_suffers_more_is_named_with_its_interval():
     assert "after Holm's correction" in said
 
 
-def test_groups_that_are_alike_are_not_told_apart():
+def test_equal_groups_are_not_reported_as_different():
     rows = pairs(("e1", "e2"), 0.3) + pairs(("d1", "d2"), 0.3, seed=2)
     [found] = contrasts(rows, KINDS)
     assert not found.shown
@@ -39,7 +39,7 @@ def test_groups_that_are_alike_are_not_told_apart():
     ]
 
 
-def test_a_small_one_beside_a_big_one_is_a_group_of_its_own():
+def test_a_small_one_beside_a_big_one_is_a_separate_group():
     rows = pairs(("e1", "e2"), 0.1) + pairs(("e1", "e2"), 0.5, seed=2, times=(1.0, 20.0))
     rows = [replace(one, mix=f"m{place // 2}") for place, one in enumerate(rows)]
     [found] = [one for one in contrasts(rows, KINDS) if "a small beside a big tenant" in (one.one.name, one.other.name)]
@@ -58,5 +58,5 @@ def test_false_alarms_are_rare_over_many_runs():
     assert alarms <= 8
 
 
-def test_few_mixes_are_no_group():
+def test_few_mixes_do_not_make_a_group():
     assert contrasts(pairs(("e1", "e2"), 0.1, count=2) + pairs(("d1", "d2"), 0.6, count=2), KINDS) == []

@@ -1,4 +1,4 @@
-"""Patterns in a matrix whose truth is known."""
+"""Patterns in a matrix with known truth."""
 
 import numpy as np
 import pytest
@@ -21,19 +21,19 @@ def matrix(truth, *, mixes=20, noise=0.05, seed=1, sharing="mps"):
     return rows
 
 
-def test_the_property_that_decides_is_found_and_predicts_mixes_left_out():
+def test_the_deciding_property_is_found_and_predicts_held_out_mixes():
     [found] = patterns(matrix(lambda of: 0.5 + 0.3 * of[NAMES[0]]))
     assert found.links[0].property == NAMES[0]
     assert found.links[0].lo > 0.8
     assert NAMES[0] in found.model
     assert found.left_out_r2 > 0.9
     first, second = pattern_sentences(found)
-    assert first.startswith(f"Under mps, how much a tenant suffers is told by {NAMES[0]} (r = 0.9")
-    assert "more suffering the more of it" in first
-    assert "of how slowdowns differ in mixes that were left out" in second
+    assert first.startswith(f"Under mps, a tenant's slowdown depends on {NAMES[0]} (r = 0.9")
+    assert "more slowdown the more of it" in first
+    assert "of how slowdowns differ in held-out mixes" in second
 
 
-def test_two_properties_are_used_where_both_decide():
+def test_two_properties_are_used_where_both_matter():
     [found] = patterns(matrix(lambda of: 0.3 * of[NAMES[1]] - 0.3 * of[NAMES[3]]))
     assert set(found.model) == {NAMES[1], NAMES[3]}
 
@@ -43,9 +43,7 @@ def test_noise_has_no_pattern(seed):
     [found] = patterns(matrix(lambda of: 0.0, noise=0.3, seed=seed))
     assert found.left_out_r2 < 0.3
     said = list(pattern_sentences(found))
-    assert said == [
-        "Under mps, no property of the tenants goes with their slowdown beyond doubt (40 tenants in 20 mixes)."
-    ]
+    assert said == ["Under mps, no tenant property clearly correlates with slowdown (40 tenants in 20 mixes)."]
 
 
 def test_false_alarms_are_rare_over_many_matrices():

@@ -1,4 +1,4 @@
-"""A wish to stop is obeyed once, and never in the midst of a step that must be whole."""
+"""A request to stop is obeyed once, and never in the middle of a step that must complete."""
 
 import os
 import signal
@@ -12,7 +12,7 @@ from cotenant.cli import main as command_line
 
 @pytest.fixture(autouse=True)
 def listening():
-    """What runs in the background of a shell ignores Ctrl-C, and so do its children."""
+    """Background jobs of a shell ignore Ctrl-C, and so do their children."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
@@ -22,7 +22,7 @@ def ctrl_c():
     os.kill(os.getpid(), signal.SIGINT)
 
 
-def test_ctrl_c_is_raised_at_once_and_known_of():
+def test_ctrl_c_is_raised_at_once_and_recorded():
     with interruption.heard():
         with pytest.raises(KeyboardInterrupt):
             ctrl_c()
@@ -31,7 +31,7 @@ def test_ctrl_c_is_raised_at_once_and_known_of():
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
-def test_a_step_that_must_be_whole_is_finished_first():
+def test_a_step_that_must_complete_is_finished_first():
     done = []
 
     def step():
@@ -46,19 +46,19 @@ def test_a_step_that_must_be_whole_is_finished_first():
     assert done == ["inner", "outer"]
 
 
-def test_a_wish_that_a_library_swallowed_is_obeyed_at_the_next_occasion():
+def test_a_request_that_a_library_swallowed_is_obeyed_at_the_next_opportunity():
     with interruption.heard():
-        with suppress(KeyboardInterrupt):  # as a library does that runs Python code in a call of its own
+        with suppress(KeyboardInterrupt):  # like a library that runs Python code in a callback
             ctrl_c()
         with pytest.raises(KeyboardInterrupt):
             interruption.obey()
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129), (signal.SIGINT, 130)])
-def test_other_wishes_to_end_have_their_own_exit_code(monkeypatch, capsys, number, code):
+def test_other_signals_have_their_own_exit_code(monkeypatch, capsys, number, code):
     monkeypatch.setattr(command_line, "_invoke", lambda *_: os.kill(os.getpid(), number))
     assert command_line.main([]) == code
-    assert capsys.readouterr().err == "interrupted: nothing was left half done.\n"
+    assert capsys.readouterr().err == "interrupted: nothing was left unfinished.\n"
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
 
 
@@ -73,7 +73,7 @@ def test_two_ctrl_c_at_once_are_one():
     assert raised == [True]
 
 
-def test_a_later_ctrl_c_is_another(monkeypatch):
+def test_a_later_ctrl_c_is_a_new_request(monkeypatch):
     monkeypatch.setattr(interruption, "ONE_WISH_S", 0.0)
     with interruption.heard():
         for _ in range(2):
@@ -90,13 +90,13 @@ def test_what_nohup_ignores_stays_ignored():
         signal.signal(signal.SIGHUP, before)
 
 
-def test_without_a_wish_nothing_stops():
+def test_without_a_request_nothing_stops():
     with interruption.heard(), interruption.held():
         interruption.obey()
     assert not interruption.came()
 
 
-def test_a_handler_of_the_program_around_stays():
+def test_a_handler_of_the_calling_program_is_kept():
     def own(number, frame):
         pass
 
@@ -108,7 +108,7 @@ def test_a_handler_of_the_program_around_stays():
         signal.signal(signal.SIGINT, before)
 
 
-def test_an_error_that_a_library_made_of_ctrl_c_is_told_as_an_interruption(monkeypatch, capsys):
+def test_an_error_that_a_library_made_of_ctrl_c_is_reported_as_an_interruption(monkeypatch, capsys):
     def interrupted_query(*_):
         try:
             ctrl_c()
@@ -117,4 +117,4 @@ def test_an_error_that_a_library_made_of_ctrl_c_is_told_as_an_interruption(monke
 
     monkeypatch.setattr(command_line, "_invoke", interrupted_query)
     assert command_line.main([]) == 130
-    assert capsys.readouterr().err == "interrupted: nothing was left half done.\n"
+    assert capsys.readouterr().err == "interrupted: nothing was left unfinished.\n"

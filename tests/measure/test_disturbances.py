@@ -1,4 +1,4 @@
-"""A test of the instrument: a known disturbance, in the device or beside it, has to change the verdict."""
+"""The instrument itself: a known disturbance, on the device or beside it, must change the verdict."""
 
 import os
 import subprocess
@@ -17,7 +17,7 @@ TIMING = Timing(start_ns=0, window_start_ns=SECOND, window_end_ns=3 * SECOND, de
 
 
 def judged(*, own, device, package, package_cores=2, members=("cpu:0",)):
-    """The verdict of a trial on one core, given CPU seconds per second: of the study, the device and its socket."""
+    """The verdict of a trial on one core, given CPU seconds per second of the study, the device and its socket."""
     rows = [("cpu", "own_cpu_s", own)]
     for member in members:
         rows += [(member, "cpu_busy_s", device), (member, "package_busy_s", package)]
@@ -47,16 +47,16 @@ def test_a_quiet_socket_is_valid():
 def test_a_hog_in_the_device():
     verdict, [reason] = judged(own=0.5, device=1.0, package=1.0)
     assert verdict == "unstable"
-    assert reason == "other processes took 50% of the device"
+    assert reason == "other processes used 50% of the device"
 
 
 def test_a_hog_beside_the_device():
     verdict, [reason] = judged(own=1.0, device=1.0, package=2.0)
     assert verdict == "unstable"
-    assert reason == "other processes took 50% of the socket whose cache and memory it shares"
+    assert reason == "other processes used 50% of the socket whose cache and memory it shares"
 
 
-def test_one_busy_core_of_sixty_four_is_a_small_part_of_what_is_shared():
+def test_one_busy_core_of_sixty_four_is_a_small_share_of_the_socket():
     assert judged(own=1.0, device=1.0, package=2.0, package_cores=64) == ("valid", [])
 
 
@@ -90,7 +90,7 @@ while True:
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs a core beside the device")
 @pytest.mark.parametrize("core", [0, 1], ids=["in the device", "beside the device"])
 def test_a_real_hog_changes_the_verdict(tmp_path, core):
-    """In the manner of MLPerf's compliance tests: disturb the run on purpose, and see that it says so."""
+    """Like MLPerf's compliance tests: disturb the run on purpose, and check that it reports it."""
     import cotenant
 
     study = tmp_path / "s.yaml"

@@ -1,4 +1,4 @@
-"""What sharings need stands while tenants live on it: never set up or put back under a living tenant."""
+"""Fixtures stay up while tenants use them: never set up or torn down under a running tenant."""
 
 import pytest
 
@@ -12,7 +12,7 @@ class Fixture:
 
     def __enter__(self):
         if self._fails:
-            raise SharingUnavailable(f"{self.name} can't be had")
+            raise SharingUnavailable(f"{self.name} is unavailable")
         self.up = True
         self._told.append(f"+{self.name}")
         return self
@@ -35,17 +35,17 @@ def fixtures(told):
     return Fixtures(end_tenants=lambda: told.append("end tenants"))
 
 
-def test_it_is_set_up_once_and_put_back_after_its_tenants(fixtures, told):
+def test_it_is_set_up_once_and_torn_down_after_its_tenants(fixtures, told):
     daemon = Fixture("daemon", told)
     for _ in range(3):
         fixtures.set_up(daemon)
-    fixtures.set_up(None)  # tenants without a need may run beside a daemon
+    fixtures.set_up(None)  # tenants without a fixture may run beside a daemon
     assert told == ["+daemon"]
     fixtures.close()
     assert told == ["+daemon", "end tenants", "-daemon"]
 
 
-def test_one_that_wants_the_device_for_itself_comes_after_all_others_have_gone(fixtures, told):
+def test_an_exclusive_fixture_is_set_up_after_all_others_are_gone(fixtures, told):
     daemon, partition = Fixture("daemon", told), Fixture("partition", told, alone=True)
     fixtures.set_up(daemon)
     fixtures.set_up(partition)
@@ -55,15 +55,15 @@ def test_one_that_wants_the_device_for_itself_comes_after_all_others_have_gone(f
 
 
 @pytest.mark.parametrize("next_one", ["nothing", "daemon"])
-def test_and_goes_before_anything_else_comes(fixtures, told, next_one):
+def test_an_exclusive_fixture_is_torn_down_before_any_other_is_set_up(fixtures, told, next_one):
     partition = Fixture("partition", told, alone=True)
     fixtures.set_up(partition)
     fixtures.set_up(None if next_one == "nothing" else Fixture("daemon", told))
-    assert told[:2] == ["end tenants", "+partition"]  # tenants without a need were in its way
+    assert told[:2] == ["end tenants", "+partition"]  # tenants without a fixture were in its way
     assert told[2:4] == ["end tenants", "-partition"]
 
 
-def test_one_that_fell_is_set_up_again_with_fresh_tenants(fixtures, told):
+def test_a_lost_fixture_is_set_up_again_with_new_tenants(fixtures, told):
     daemon = Fixture("daemon", told)
     fixtures.set_up(daemon)
     daemon.up = False
@@ -71,7 +71,7 @@ def test_one_that_fell_is_set_up_again_with_fresh_tenants(fixtures, told):
     assert told == ["+daemon", "end tenants", "-daemon", "+daemon"]
 
 
-def test_one_that_can_not_be_had_leaves_the_others_to_be_put_back(fixtures, told):
+def test_an_unavailable_fixture_leaves_the_others_to_be_torn_down(fixtures, told):
     fixtures.set_up(Fixture("daemon", told))
     with pytest.raises(SharingUnavailable):
         fixtures.set_up(Fixture("partition", told, fails=True))

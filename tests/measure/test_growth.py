@@ -1,4 +1,4 @@
-"""A runner stays as large as it is: a trial leaves less than a kilobyte. benchmarks/growth.py does thousands."""
+"""The runner's memory doesn't grow: a trial leaves less than a kilobyte. benchmarks/growth.py runs thousands."""
 
 import gc
 import tracemalloc

@@ -1,4 +1,4 @@
-"""A run of short windows from end to end: tenants that stay up, windows that don't meet, chunks on disk."""
+"""A complete run of short windows: tenants that stay up, windows that don't overlap, chunks on disk."""
 
 from itertools import pairwise
 
@@ -22,12 +22,12 @@ def rows(result, query):
     return cotenant.sql(query, [result.folder]).rows
 
 
-def test_every_window_of_every_block_was_carried_out_by_the_same_processes(result):
+def test_all_windows_are_carried_out_by_the_same_processes(result):
     assert rows(result, "SELECT count(*) FROM trials WHERE block >= 0") == ((8 * 3,),)
     assert rows(result, "SELECT count(DISTINCT pid) FROM tenants JOIN trials USING (trial) WHERE block >= 0") == ((2,),)
 
 
-def test_no_request_of_one_window_reaches_into_the_next(result):
+def test_no_request_extends_into_the_next_window(result):
     reached = rows(
         result,
         """
@@ -60,7 +60,7 @@ def test_one_window_in_four_blocks_is_long_and_is_compared_with_the_short_ones(r
     assert result.summary.windows.ratio.n == 2
 
 
-def test_the_run_says_what_it_learnt_about_its_windows(result):
+def test_the_run_reports_what_it_learnt_about_its_windows(result):
     [manifest] = result.manifests
     assert manifest["windows"]["alone_s"]["b"] >= 0.005
     assert manifest["switching"]["carry_over"]["windows"] > 0
@@ -69,7 +69,7 @@ def test_the_run_says_what_it_learnt_about_its_windows(result):
     assert accuracy.sentence().startswith("Good to ±")
 
 
-def test_a_load_that_can_not_be_kept_up_with_is_named_before_the_first_trial(tmp_path):
+def test_a_load_that_cannot_be_sustained_is_named_before_the_first_trial(tmp_path):
     events = []
     study = study_from(
         {
@@ -86,7 +86,7 @@ def test_a_load_that_can_not_be_kept_up_with_is_named_before_the_first_trial(tmp
     assert noticed.text.startswith("a can't keep up with poisson(50) even alone")
 
 
-def test_the_next_dry_run_knows_what_this_run_reached(result):
+def test_the_next_dry_run_knows_the_precision_of_this_run(result):
     study = study_from({"name": "short", "tenants": SLEEPERS, "mixes": ["pairs"], "until": None, "blocks": 32})
     found = cotenant.dry_run(study, device="cpu", out=result.folder.parent.parent)
     [manifest] = result.manifests

@@ -1,4 +1,4 @@
-"""What a run's manifest says of its device, so that the records explain themselves on any machine."""
+"""A run's manifest describes its device, so that the records can be explained on any machine."""
 
 import pytest
 
@@ -37,7 +37,7 @@ def test_a_simulated_device_states_the_rates_of_its_data_sheet(tmp_path):
     assert found["roofline"]["measured_utc"] == "data sheet"
 
 
-def test_a_real_device_is_measured_when_the_run_is_made(tmp_path, monkeypatch):
+def test_a_real_device_is_measured_during_the_run(tmp_path, monkeypatch):
     monkeypatch.setattr(CpuDevice, "remembered_roofline", lambda _: None)
     monkeypatch.setattr(CpuDevice, "roofline", lambda _: PEAKS)
     found = manifest_of("cpu:0", tmp_path)
@@ -51,7 +51,7 @@ def test_a_real_device_is_measured_when_the_run_is_made(tmp_path, monkeypatch):
     assert set(found) <= set(MANIFEST), "every entry is documented"
 
 
-def test_rates_that_cannot_be_measured_are_said_to_be_unknown(tmp_path, monkeypatch, caplog):
+def test_unmeasurable_rates_are_recorded_as_unknown(tmp_path, monkeypatch, caplog):
     def fail(_):
         raise DeviceError("torch is missing")
 
@@ -62,7 +62,7 @@ def test_rates_that_cannot_be_measured_are_said_to_be_unknown(tmp_path, monkeypa
 
 
 @pytest.mark.parametrize("device", ["cpu", "sim:t4", "sim:t4*2", "cpu:each"])
-def test_every_device_answers_all_of_the_protocol(device):
+def test_every_device_implements_the_entire_protocol(device):
     found = find_device(device)
     assert [one.name for one in found.members] == list(found.names or (found.name,))
     assert found.only([None]).name == found.name

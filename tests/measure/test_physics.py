@@ -1,7 +1,7 @@
-"""What physics demands of any measurement of sharing, on real processes.
+"""Physical constraints on any measurement of sharing, on real processes.
 
-These are the only tests here that compare times. Each compares trials of the same blocks, so that a machine that is
-busy with something else shifts both sides; the bounds leave room for the rest.
+These are the only tests here that compare times. Each compares trials of the same blocks, so that a busy machine
+shifts both sides; the bounds allow for the rest.
 """
 
 import os
@@ -14,7 +14,7 @@ from cotenant.study.files import study_from
 
 pytestmark = [pytest.mark.quiet, pytest.mark.slow]
 two_cores = pytest.mark.skipif(
-    len(os.sched_getaffinity(0)) < 2, reason="needs two cores to show that tenants on different cores don't meet"
+    len(os.sched_getaffinity(0)) < 2, reason="needs two cores to show that tenants on different cores don't interfere"
 )
 SPIN = {"workload": "spin", "threads": 1, "params": {"work": 4000}}
 
@@ -46,7 +46,7 @@ def test_two_equal_one_thread_tenants_on_one_core_run_at_half_speed(tmp_path):
         assert interval["est"] == pytest.approx(2.0, abs=0.3)
         assert covers(interval, 2.0, slack=0.1)
     [mix] = [mix for mix in result.summary.to_json()["mixes"] if mix["mix"] == "a+b"]
-    assert mix["stp"]["est"] == pytest.approx(1.0, abs=0.15)  # work is conserved: taking turns gains nothing
+    assert mix["stp"]["est"] == pytest.approx(1.0, abs=0.15)  # work is conserved: time slicing gains nothing
 
 
 @two_cores
@@ -67,7 +67,7 @@ def test_a_tenant_beside_an_idle_one_runs_as_alone(tmp_path):
 
 @pytest.fixture
 def own_module(tmp_path, monkeypatch):
-    """Workloads of this test's own, importable by tenant processes through the working directory."""
+    """Workloads for this test, importable by tenant processes through the working directory."""
     (tmp_path / "mine.py").write_text(
         textwrap.dedent(
             """
@@ -94,7 +94,7 @@ def own_module(tmp_path, monkeypatch):
 
 @pytest.mark.usefixtures("own_module")
 def test_a_stall_of_two_seconds_shows_in_the_tail_of_an_open_load_and_hides_in_a_closed_one(tmp_path):
-    """Coordinated omission: a closed load stops asking while the server stalls; users don't."""
+    """Coordinated omission: a closed load stops sending while the server stalls; users don't."""
 
     def p99_ms(load, at_request):
         tenants = {"a": {"workload": "mine:stalls_once", "params": {"at_request": at_request}}}
@@ -108,7 +108,7 @@ def test_a_stall_of_two_seconds_shows_in_the_tail_of_an_open_load_and_hides_in_a
 
 @pytest.mark.usefixtures("own_module")
 def test_a_drift_during_the_run_does_not_become_an_effect(tmp_path):
-    """Everything gets slower by about 1 % a second; solo and shared trials alike, since blocks mix their order."""
+    """Everything gets slower by about 1 % a second, in solo and shared trials alike, since blocks mix their order."""
     tenants = {"a": {"workload": "mine:drifts"}, "idle": {"workload": "null", "load": "poisson(1)"}}
     result = measured(tmp_path, None, tenants=tenants, mixes=["pairs"], window="200ms", blocks=8)
     interval = slowdowns(result)["a+idle", "processes", "closed(1)", "a"]

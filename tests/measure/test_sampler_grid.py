@@ -1,4 +1,4 @@
-"""Sensors with all kinds of periods are read at few awakenings."""
+"""Sensors with various periods are read with few wake-ups."""
 
 import time
 
@@ -25,7 +25,7 @@ def test_a_sensor_is_read_on_the_nearest_multiple_of_the_fastest_period(period_s
     assert every_s / FASTEST_S == pytest.approx(round(every_s / FASTEST_S))
 
 
-def test_every_sensor_is_read_at_the_beginning_and_at_the_end():
+def test_every_sensor_is_read_at_the_start_and_at_the_end():
     with Sampler("cpu", [Probe(0.05), Probe(3600)]) as sampler:
         while len(sampler._rows) < 2:
             time.sleep(0.001)

@@ -1,4 +1,4 @@
-"""The tenant's loop: what is due when, what is recorded, and when it ends."""
+"""The tenant's loop: when requests are due, what is recorded, and when it ends."""
 
 import itertools
 import os
@@ -17,7 +17,7 @@ MS = 1_000_000
 
 
 class CountingSeat:
-    """A seat whose device time is the number of marks made, and which counts how often it is waited for."""
+    """A seat whose device time is the number of marks, and which counts synchronisations."""
 
     def __init__(self):
         self.marks, self.waits = 0, 0
@@ -39,7 +39,7 @@ def nap(ms):
 
 @contextmanager
 def tenant(*, window_ms=40, lead_ms=10, drain_ms=9_000, schedule_ms=(), outstanding=1, seats=1, capacity=2000, **order):
-    """A board and an arena, with the order of a trial that begins in a moment."""
+    """A board and an arena, with the order of a trial that is about to start."""
     board_fd, arena_fd = shared_memory_fd("board"), shared_memory_fd("arena")
     start = time.monotonic_ns() + 2 * MS
     board = Board(board_fd)
@@ -104,7 +104,7 @@ def test_an_open_request_keeps_its_due_time_when_the_tenant_is_late():
         _, columns = run(Stage("compute", nap(5)))
     assert (columns["intended"] - order.start_ns) / MS == pytest.approx(schedule)
     latency_ms = (columns["done"] - columns["intended"]) / MS
-    assert latency_ms[3] > 15  # three requests of 5 ms were in front of it
+    assert latency_ms[3] > 15  # three requests of 5 ms were ahead of it
     assert np.all(columns["started"] >= columns["intended"])
 
 
@@ -115,7 +115,7 @@ def test_every_request_due_in_the_window_is_served_even_if_it_ends_after_it():
     assert columns["done"][1] > order.window_end_ns
 
 
-def test_a_tenant_goes_on_until_the_others_have_finished_too():
+def test_a_tenant_continues_until_the_others_have_finished():
     with tenant(seats=2, window_ms=10, lead_ms=0, drain_ms=300) as (order, _, run):
         _, columns = run(Stage("compute", nap(1)))
     assert columns["done"][-1] >= order.deadline_ns
@@ -128,7 +128,7 @@ def test_a_tenant_stops_as_soon_as_all_have_finished():
     assert columns["done"][-1] < order.deadline_ns - 2000 * MS
 
 
-def test_a_broken_mix_stops_everybody():
+def test_a_broken_mix_stops_all_tenants():
     with tenant(window_ms=10_000) as (_, board, run):
         board.stop[0] = 1
         served, _ = run(Stage("compute", nap(1)))
@@ -145,7 +145,7 @@ def test_stages_are_timed_in_order_and_repeated_ones_once_each():
     assert np.all(columns["done"] >= columns["slots"][-1])
 
 
-def test_a_stage_takes_what_the_one_before_returned():
+def test_a_stage_receives_the_previous_stages_output():
     seen = []
     stages = (Stage("a", lambda x: (x, "a")), Stage("b", lambda x: (x, "b"), repeat=2), Stage("c", seen.append))
     with tenant() as (_, _, run):
@@ -153,21 +153,21 @@ def test_a_stage_takes_what_the_one_before_returned():
     assert seen[0] == (((None, "a"), "b"), "b")
 
 
-def test_without_a_first_output_there_is_none():
+def test_a_request_without_a_first_output_records_none():
     with tenant() as (_, _, run):
         _, columns = run(Stage("compute", nap(1)))
     assert np.all(columns["first"] == MISSING_NS)
 
 
 @pytest.mark.parametrize(("synchronised", "waits_per_request"), [(False, 1), (True, 3)])
-def test_the_device_is_waited_for_once_or_after_each_stage(synchronised, waits_per_request):
+def test_the_device_is_synchronised_once_or_after_each_stage(synchronised, waits_per_request):
     seat = CountingSeat()
     with tenant(synchronised=synchronised) as (_, _, run):
         served, _ = run(Stage("a", nap(1)), Stage("b", nap(1)), seat=seat)
     assert seat.waits == served.recorded * waits_per_request
 
 
-def test_device_time_ends_with_the_work_and_not_when_the_host_has_woken_up():
+def test_device_time_ends_with_the_work_not_with_the_hosts_wake_up():
     order = []
 
     class Watched(CountingSeat):
@@ -184,7 +184,7 @@ def test_device_time_ends_with_the_work_and_not_when_the_host_has_woken_up():
     assert len(order) == 4 * served.recorded
 
 
-def test_a_single_failing_request_is_recorded_and_the_tenant_goes_on():
+def test_a_single_failing_request_is_recorded_and_the_tenant_continues():
     turns = itertools.count()
 
     def work(_):
@@ -221,7 +221,7 @@ def test_running_out_of_memory_ends_the_tenant_at_once():
     assert served.out_of_memory
 
 
-def test_a_full_arena_is_said_and_not_overrun():
+def test_a_full_arena_is_reported_and_not_overrun():
     with tenant(capacity=5) as (_, _, run):
         served, columns = run(Stage("compute", nap(1)))
     assert served.recorded == 5
@@ -230,7 +230,7 @@ def test_a_full_arena_is_said_and_not_overrun():
     assert columns["done"].size == 5
 
 
-def test_the_number_of_recorded_requests_is_on_the_board_for_whoever_reads_it_after_a_crash():
+def test_the_number_of_recorded_requests_survives_a_crash_on_the_board():
     with tenant() as (_, board, run):
         served, _ = run(Stage("compute", nap(1)))
         assert board.page(0).recorded[0] == served.recorded
@@ -257,11 +257,11 @@ def test_warming_up_ends_when_times_have_settled():
         (ValueError("shape mismatch"), False),
     ],
 )
-def test_out_of_memory_is_told_from_other_errors(error, is_one):
+def test_out_of_memory_is_distinguished_from_other_errors(error, is_one):
     assert is_out_of_memory(error) is is_one
 
 
-def test_the_canary_is_timed_between_requests_and_is_nobodys_latency():
+def test_the_canary_runs_between_requests_and_adds_no_latency():
     with tenant(window_ms=60, canary=True) as (_, _, run):
         served, columns = run(Stage("compute", nap(1)))
     assert served.canary_ns > 0

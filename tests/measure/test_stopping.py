@@ -1,4 +1,4 @@
-"""When a run has seen enough."""
+"""When a run stops."""
 
 from dataclasses import replace
 
@@ -17,12 +17,12 @@ def at(blocks, *, elapsed_s=10.0, block_s=5.0, width=0.1):
 @pytest.mark.parametrize(
     ("standing", "expected"),
     [
-        (at(1, width=0.001), None),  # too few blocks to believe a narrow interval
+        (at(1, width=0.001), None),  # too few blocks to trust a narrow interval
         (at(3, width=0.02), "precise enough"),
         (at(3, width=0.04), None),
         (at(3, width=None), None),
         (at(3, elapsed_s=96), "time budget used"),  # the next block would end after it
-        (at(2, elapsed_s=500), None),  # the least number of blocks is always made
+        (at(2, elapsed_s=500), None),  # the minimum number of blocks is always run
         (at(10), "all blocks done"),
     ],
 )
@@ -42,9 +42,9 @@ def test_time_left_follows_the_square_of_the_missing_precision():
     assert seconds_left(RULE, at(0)) is None
 
 
-def test_before_the_least_number_of_blocks_the_budget_already_limits_the_time_left():
+def test_the_budget_limits_the_time_left_even_before_the_minimum_of_blocks():
     assert seconds_left(RULE, at(1, width=None, block_s=20, elapsed_s=20)) == pytest.approx(80)  # not 9 blocks of 20 s
-    assert seconds_left(RULE, at(1, width=None, block_s=60, elapsed_s=60)) == pytest.approx(120)  # two more are made
+    assert seconds_left(RULE, at(1, width=None, block_s=60, elapsed_s=60)) == pytest.approx(120)  # two more are run
 
 
 def test_the_widest_interval_counts_and_a_missing_one_keeps_the_question_open():
@@ -54,7 +54,7 @@ def test_the_widest_interval_counts_and_a_missing_one_keeps_the_question_open():
     assert widest([]) is None
 
 
-def test_of_short_windows_a_narrow_interval_after_few_blocks_is_no_reason_but_the_budget_is():
+def test_with_short_windows_few_blocks_stop_for_the_budget_but_not_for_a_narrow_interval():
     rule = Rule(target=0.03, budget_s=60, blocks_min=3, blocks_max=1000, precise_from=12)
     early = Standing(blocks=5, elapsed_s=10, block_s=1.0, widest=0.01)
     assert reason_to_stop(rule, early) is None

@@ -1,4 +1,4 @@
-"""Tenants go from window to window by themselves, in order, together, and stop when they are told to."""
+"""Tenants advance from window to window by themselves, in order, together, and stop on request."""
 
 import os
 import threading
@@ -60,7 +60,7 @@ def test_all_tenants_of_a_window_start_at_one_time_and_windows_follow_in_order()
     assert ordered == sorted(ordered)
 
 
-def test_no_window_begins_before_everybody_has_left_the_one_before():
+def test_no_window_starts_before_every_seat_has_left_the_previous_one():
     left_at = {}
 
     def at(window, index):
@@ -75,7 +75,7 @@ def test_no_window_begins_before_everybody_has_left_the_one_before():
 
 
 @pytest.mark.parametrize("cell", ["stop", "halt"])
-def test_no_further_window_begins_once_that_is_asked_for(cell):
+def test_no_further_window_starts_once_requested(cell):
     with a_board() as board:
 
         def at(window, index):
@@ -86,7 +86,7 @@ def test_no_further_window_begins_once_that_is_asked_for(cell):
     assert {window for window, _, _ in log} == {0, 1}
 
 
-def test_a_page_does_not_show_through_another():
+def test_pages_do_not_overlap():
     with a_board() as board:
         board.page(3).finished[0] = board.page(3).recorded[1] = 1
         others = [board.page(number) for number in (0, 2, 4, Board.WINDOWS - 1)]

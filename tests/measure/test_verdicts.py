@@ -1,4 +1,4 @@
-"""From outcomes to verdicts: which checks fail, and what is said."""
+"""From outcomes to verdicts: which checks fail, and the reasons given."""
 
 import pytest
 
@@ -28,7 +28,7 @@ def test_a_trial_without_complaints_is_valid():
             "requests_succeed",
             "5 of 105 requests of a failed: ValueError: no",
         ),
-        ({"overflowed": True}, "invalid", "records_complete", "a served more requests than there was room to record"),
+        ({"overflowed": True}, "invalid", "records_complete", "a served more requests than could be recorded"),
         ({"served": 3}, "unstable", "enough_requests", "a served only 3 requests in the window"),
         (
             {"unfinished": 50},
@@ -45,7 +45,7 @@ def test_a_trial_without_complaints_is_valid():
         ({"warmup": "slowdown"}, "unstable", "steady", "the latency of a was not steady: slowdown"),
     ],
 )
-def test_what_is_wrong_with_a_tenant_is_named(changes, expected, check, reason):
+def test_problems_of_a_tenant_are_named(changes, expected, check, reason):
     assert judged(tenants=(good(**changes),)) == (expected, [check], [reason])
 
 
@@ -60,21 +60,21 @@ def test_what_is_wrong_with_a_tenant_is_named(changes, expected, check, reason):
         ({"sensors_lost": ("power vanished",)}, "unstable", "sensors_present"),
     ],
 )
-def test_what_is_wrong_around_the_tenants_is_named(changes, expected, check):
+def test_problems_around_the_tenants_are_named(changes, expected, check):
     assert judged(**changes)[:2] == (expected, [check])
 
 
 @pytest.mark.parametrize(
     "changes",
     [
-        {"tenants": (good(failed=1),)},  # 1 of 101: a stray failure is recorded, not fatal
-        {"tenants": (good(idle_lag_p99_ns=9e5),)},  # below a millisecond nobody would notice
+        {"tenants": (good(failed=1),)},  # 1 of 101: an isolated failure is recorded, not fatal
+        {"tenants": (good(idle_lag_p99_ns=9e5),)},  # below a millisecond: negligible
         {"tenants": (good(idle_lag_p99_ns=4e6, median_latency_ns=5e7),)},  # below a tenth of the latency
         {"foreign_share": 0.05},
         {"foreign_share": None, "steal_share": None, "clock_spread": None},  # not observed: nothing is claimed
     ],
 )
-def test_what_is_within_bounds_is_not_complained_about(changes):
+def test_values_within_bounds_are_not_reported(changes):
     assert judged(**changes)[0] == "valid"
 
 
@@ -85,14 +85,14 @@ def test_the_worst_check_decides():
     )
 
 
-def test_every_check_says_what_it_means_and_what_to_do():
+def test_every_check_states_its_meaning_and_a_remedy():
     for check in CHECKS.values():
         assert check.meaning.split()[0].islower(), "completes a sentence in the reference"
         assert check.hint
         assert check.meaning != check.hint
 
 
-def test_a_tenant_that_served_nothing_of_what_was_due_makes_the_trial_invalid():
+def test_a_tenant_that_served_none_of_its_requests_invalidates_the_trial():
     found, checks, reasons = judged(tenants=(good(served=0, unfinished=4),))
     assert (found, checks) == ("invalid", ["requests_served", "load_sustained"])
     assert reasons[0] == "a served no request in the window"
@@ -103,7 +103,7 @@ def test_a_short_window_in_which_nothing_was_due_says_nothing():
     assert judged(tenants=(good(served=0),), short=True) == ("valid", [], [])
 
 
-def test_a_hint_goes_beyond_what_the_run_already_did():
+def test_a_hint_goes_beyond_what_the_run_did():
     assert hint_for(CHECKS["enough_requests"], {"window_s": 0.1}) == CHECKS["enough_requests"].hint
     assert hint_for(CHECKS["enough_requests"], {"window_s": 20.0}) == "lengthen the window: --set window=80s"
     assert hint_for(CHECKS["steady"], {"lead_s": 3.0}).endswith("--set lead=12s")

@@ -13,7 +13,7 @@ def labels(trials):
     return sorted(trial.mix for trial in trials)
 
 
-def test_time_goes_to_the_cells_that_want_it_and_to_their_baselines():
+def test_time_goes_to_imprecise_cells_and_their_baselines():
     assert labels(visited(TRIALS, 1, PRECISE)) == ["b", "b+c", "c"]
 
 
@@ -22,11 +22,11 @@ def test_every_so_often_all_cells_are_visited():
     assert visited(TRIALS, 1, ()) == TRIALS
 
 
-def test_when_all_are_precise_none_is_left_out():
+def test_when_all_are_precise_none_is_skipped():
     assert visited(TRIALS, 1, {cell_of(trial) for trial in TRIALS}) == TRIALS
 
 
-def test_a_resumed_run_leaves_out_what_the_first_start_left_out():
+def test_a_resumed_run_skips_the_same_cells():
     visits = Visits()
     assert visits.note(5, PRECISE)
     assert not visits.note(6, PRECISE)

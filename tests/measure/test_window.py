@@ -1,4 +1,4 @@
-"""Which requests count: due in the window, and done while every tenant was active."""
+"""Which requests count: due in the window, and completed while every tenant was active."""
 
 import numpy as np
 
@@ -80,7 +80,7 @@ def test_a_request_counts_if_it_was_due_in_the_window_whenever_it_was_done():
     assert counted(made.requests, "a") == [100, 199]
 
 
-def test_when_a_tenant_stops_early_nobodys_later_requests_count():
+def test_when_a_tenant_stops_early_no_later_requests_count():
     early = outcome("a", requests((100, 120), (120, 150)), stopped_early=True)
     other = outcome("b", requests((100, 140), (140, 151), (151, 160)))
     made = records(early, other)
@@ -88,7 +88,7 @@ def test_when_a_tenant_stops_early_nobodys_later_requests_count():
     assert counted(made.requests, "a") == [100, 120]
 
 
-def test_requests_due_in_the_window_that_were_never_begun_count_as_unfinished():
+def test_requests_due_in_the_window_but_never_started_count_as_unfinished():
     schedule = np.array([110, 120, 130, 250], np.int64) * MS
     columns = with_unserved(requests((110, 125)), schedule, TIMING.window_end_ns)
     made = records(outcome("a", columns, load="poisson(50)"))
@@ -97,7 +97,7 @@ def test_requests_due_in_the_window_that_were_never_begun_count_as_unfinished():
     assert made.trial["failed_checks"] == ["load_sustained"]  # too few requests show over all short windows of a cell
 
 
-def test_what_still_waits_in_the_queue_of_a_closed_load_was_due_and_not_served():
+def test_requests_left_in_a_closed_loads_queue_count_as_due_and_unserved():
     served = requests((0, 90), (0, 110), (90, 150))
     columns = with_unserved(served, queued(served, 2), TIMING.window_end_ns)
     made = records(outcome("a", columns, load="closed(2)"))
@@ -105,7 +105,7 @@ def test_what_still_waits_in_the_queue_of_a_closed_load_was_due_and_not_served()
     assert "load_sustained" in made.trial["failed_checks"]
 
 
-def test_a_queue_that_was_served_beyond_the_window_leaves_nothing_behind():
+def test_a_queue_served_beyond_the_window_leaves_nothing_unserved():
     served = requests((0, 90), (0, 150), (90, 210), (150, 260))
     assert with_unserved(served, queued(served, 2), TIMING.window_end_ns) is served
 
@@ -117,7 +117,7 @@ def test_the_records_of_a_killed_tenant_are_kept_and_the_trial_is_invalid():
     assert made.requests["intended_ns"].size == 2
 
 
-def test_each_stage_begins_where_the_one_before_ended():
+def test_each_stage_starts_where_the_previous_one_ended():
     columns = requests((100, 120), (120, 150))
     two = RequestColumns(
         columns.intended,

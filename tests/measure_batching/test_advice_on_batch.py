@@ -1,4 +1,4 @@
-"""Which batch to take: the smallest that is as good as the best, and always with its reason."""
+"""Advice on the batch: the smallest that is as good as the best, always with a reason."""
 
 from cotenant.analyse.batching import Impact, advise
 from cotenant.analyse.estimates.estimate import Estimate
@@ -18,24 +18,24 @@ def test_a_device_that_is_full_gets_no_larger_batch():
     assert advice.reason.startswith("device-bound")
 
 
-def test_a_latency_goal_goes_before_throughput():
+def test_a_latency_goal_takes_precedence_over_throughput():
     advice = advise(SATURATING, latency_goal_ms=20)
     assert advice.batch == 4
     assert advice.reason.startswith("latency goal")
 
 
-def test_a_goal_that_nothing_meets_is_said():
+def test_an_unreachable_goal_is_reported():
     advice = advise(SATURATING, latency_goal_ms=5)
     assert advice.batch is None
     assert "the quickest, 1, takes 10 ms" in advice.reason
 
 
-def test_a_loader_that_can_not_keep_up_is_named():
+def test_a_loader_that_cannot_keep_up_is_named():
     slow = [impact(size, 200 + size / 100, size * 5.0, load_data=size * 4.0, inference=size * 1.0) for size in (1, 8)]
     assert advise(slow).reason.startswith("loader-bound: 80%")
 
 
-def test_throughput_that_still_grows_is_said():
+def test_throughput_that_still_grows_is_reported():
     assert advise(SATURATING[:2]).reason.startswith("not yet saturated")
 
 

@@ -1,4 +1,4 @@
-"""On this machine: prediction and verified maximum agree, and the command line tells all of it."""
+"""On this machine: prediction and verified maximum agree, and the command line shows both."""
 
 import json
 
@@ -7,8 +7,9 @@ import pytest
 from cotenant.api.batch import batch
 from cotenant.cli.main import main
 
+pytestmark = pytest.mark.slow
 
-@pytest.mark.slow
+
 def test_under_a_memory_limit_prediction_and_verified_maximum_agree_within_5_percent():
     [answer] = batch(["vit-b-16-mini"], device="cpu:0", memory_bytes=128 << 20, dtype="float32")
     assert answer.verified is not None
@@ -17,7 +18,7 @@ def test_under_a_memory_limit_prediction_and_verified_maximum_agree_within_5_per
     assert answer.safe < answer.largest
 
 
-def test_a_simulated_card_only_predicts_and_says_so():
+def test_a_simulated_card_only_predicts():
     [answer] = batch(["resnet50"], device="sim:rtx-a5000", dtype="float32")
     assert answer.verified is None
     assert answer.to_json()["estimated"] is True
@@ -50,7 +51,7 @@ def test_the_size_of_a_batch_is_measured_like_any_study_and_leads_to_advice(tmp_
         ([""], "name can't be ''"),
     ],
 )
-def test_bad_input_gets_a_sentence(arguments, sentence, capsys):
+def test_bad_input_gets_an_error_message(arguments, sentence, capsys):
     assert main(["batch", *arguments]) in (1, 2)
     said = capsys.readouterr().err
     assert sentence in said

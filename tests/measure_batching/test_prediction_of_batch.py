@@ -1,4 +1,4 @@
-"""The largest batch, predicted: what fits fits, one more doesn't, and what ends it is named."""
+"""The largest batch, predicted: it fits, one more doesn't, and the limiting cause is named."""
 
 import pytest
 
@@ -34,7 +34,7 @@ def test_the_largest_batch_fits_and_one_more_does_not(room):
     assert predicted.power_of_two <= predicted.batch < 2 * predicted.power_of_two
 
 
-def test_a_tensor_of_more_elements_than_32_bits_count_ends_it_where_kernels_count_so():
+def test_tensors_beyond_32_bit_indices_limit_the_batch_where_kernels_use_them():
     growth = growth_of(SPEC, described(GB, 1_000_000, elements=1_204_224))
     on_a_gpu = predict(growth, Room(24 * GB, indexed_32_bit=True))
     assert (on_a_gpu.limit, on_a_gpu.batch) == ("32-bit index", INDEX_LIMIT // 1_204_224)
@@ -46,8 +46,8 @@ def test_weights_that_do_not_fit_leave_no_batch():
     assert (predicted.batch, predicted.power_of_two) == (0, 0)
 
 
-def test_memory_that_can_not_be_known_is_said():
-    with pytest.raises(DoesNotFit, match="can't be known"):
+def test_unknown_memory_is_reported():
+    with pytest.raises(DoesNotFit, match="is unknown before it runs"):
         growth_of(SPEC, lambda spec: Properties(None, None, None, None, None))
 
 
@@ -69,7 +69,7 @@ PUBLISHED = {**PHYSICAL, "resnet34": 1024, "efficientnet-v2-s": 1024, "vit-b-32"
 
 
 def a_search_that_removes_while_it_iterates(fits):
-    """Doubles the size for all models; one that fails leaves the list, and the next one in it is skipped unseen."""
+    """Doubles the size for all models; one that fails leaves the list, which skips the next one."""
     models, largest, size = list(fits), {}, 32
     while models:
         for model in models:
@@ -81,7 +81,7 @@ def a_search_that_removes_while_it_iterates(fits):
     return largest
 
 
-def test_twelve_vision_models_on_a_card_of_24_gb_come_out_as_physics_has_them():
+def test_twelve_vision_models_on_a_24_gb_card_match_the_physics():
     room = find_device("sim:rtx-a5000").room()
     predicted = {
         name: predict(
@@ -93,7 +93,7 @@ def test_twelve_vision_models_on_a_card_of_24_gb_come_out_as_physics_has_them():
     assert predicted == PHYSICAL
 
 
-def test_a_faulty_search_over_these_sizes_gives_the_table_that_was_published():
+def test_a_faulty_search_over_these_sizes_reproduces_the_published_table():
     assert a_search_that_removes_while_it_iterates(PHYSICAL) == PUBLISHED
 
 

@@ -1,4 +1,4 @@
-"""Which batch really runs: the search around a prediction, and what an error means."""
+"""The largest batch that actually runs: the search around a prediction, and the meaning of errors."""
 
 import subprocess
 
@@ -33,12 +33,12 @@ def test_nothing_beyond_the_number_of_items_is_tried():
     assert (found.largest, found.smallest_too_large) == (500, None)
 
 
-def test_a_model_of_which_not_one_item_fits_has_no_batch():
+def test_a_model_without_room_for_one_item_has_no_batch():
     assert verify(8, device_with_room_for(0)).largest == 0
 
 
-def test_a_failure_is_no_limit():
-    with pytest.raises(TenantFailed, match="not for its size: no such file"):
+def test_a_failure_is_not_a_limit():
+    with pytest.raises(TenantFailed, match="not because of its size: no such file"):
         verify(8, lambda batch: Attempt(batch, "failed", "no such file"))
 
 
@@ -54,11 +54,11 @@ def test_a_failure_is_no_limit():
         ("FileNotFoundError: weights", "failed"),
     ],
 )
-def test_errors_are_told_apart(said, kind):
+def test_errors_are_classified(said, kind):
     assert classify(said, limited=False) == kind
 
 
-def test_a_library_that_gets_no_memory_is_understood_only_under_a_limit():
+def test_a_librarys_allocation_failure_counts_only_under_a_limit():
     said = "RuntimeError: could not create a primitive"
     assert classify(said, limited=True) == "out of memory"
     assert classify(said, limited=False) == "failed"
@@ -72,10 +72,10 @@ def test_a_process_that_the_kernel_killed_ran_out_of_memory():
     assert ended(-9).kind == "out of memory"
 
 
-def test_a_process_that_crashed_otherwise_failed():
+def test_any_other_crash_is_a_failure():
     assert ended(-11, err="Segmentation fault").kind == "failed"
-    assert "said nothing" in ended(1).said
+    assert "no error message" in ended(1).said
 
 
-def test_rubbish_before_the_answer_is_passed_over():
+def test_output_before_the_answer_is_ignored():
     assert ended(0, 'a warning\n{"kind": "ran", "peak_bytes": 5, "seconds": 0.1}') == Attempt(7, "ran", "", 5, 0.1)

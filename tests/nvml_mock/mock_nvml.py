@@ -1,4 +1,4 @@
-"""A driver to test against: libnvidia-ml.so.1 compiled from C, with GPUs, load and faults as the test says.
+"""A driver mock: libnvidia-ml.so.1 compiled from C, with GPUs, load and faults set by the test.
 
 The unmodified nvidia-ml-py loads it: in this process because a library of that name is already mapped, in others
 through LD_LIBRARY_PATH. See README.md.
@@ -58,7 +58,7 @@ KINDS = {"v100": V100, "a100": A100, "h100": H100, "rtx4090": RTX4090}
 
 
 def build(folder: Path, *, without: Sequence[str] = ()) -> Path:
-    """Compile the library into ``folder``; functions named in ``without`` are not in it, as in an older driver."""
+    """Compile the library into ``folder``, omitting the functions in ``without``, as in an older driver."""
     folder.mkdir(parents=True, exist_ok=True)
     library, hidden = folder / LIBRARY, folder / "hidden"
     names = " ".join(f"{name};" for name in (*without, "nothing_of_that_name"))
@@ -78,7 +78,7 @@ def compiler() -> str | None:
 
 
 class MockNvml:
-    """One machine's GPUs. Every change is seen by the next call of any process."""
+    """One machine's GPUs. The next call of any process sees every change."""
 
     def __init__(self, folder: Path, library: Path, kinds: Sequence[str] = ("v100", "a100", "h100")) -> None:
         self.folder, self.library = folder, library
@@ -89,7 +89,7 @@ class MockNvml:
         self.install(*kinds)
 
     def install(self, *kinds: str) -> None:
-        """Put these GPUs in: `v100`, `a100`, `h100`, `rtx4090`."""
+        """Install these GPUs: `v100`, `a100`, `h100`, `rtx4090`."""
         self.gpus = [
             {
                 **KINDS[kind],
@@ -115,16 +115,16 @@ class MockNvml:
         self._write()
 
     def fail(self, function: str, code: int) -> None:
-        """From now on this function returns this error (0: works again); 13 is what a missing symbol gives."""
+        """Make this function return this error from now on (0: works again); 13 stands for a missing symbol."""
         self.failing[function] = code
         self._write()
 
     def reset_energy(self, index: int) -> None:
-        """The counter starts again at 0, as after a reload of the driver."""
+        """Reset the counter to 0, as after a driver reload."""
         self.change(index, energy_epoch=int(str(self.gpus[index]["energy_epoch"])) + 1)
 
     def add_instance(self, index: int, profile: str, *, sms: int, slices: int, memory_mib: int) -> str:
-        """A MIG instance, seen while MIG is on; gives its UUID."""
+        """Add a MIG instance, visible while MIG is on; return its UUID."""
         have = list(self.gpus[index]["instances"])  # type: ignore[call-overload]
         uuid = f"MIG-{index:08x}-{len(have):04x}-5a11-8b1d-{index:012x}"
         have.append((profile, uuid, len(have) + 1, 0, sms, slices, memory_mib))
@@ -132,16 +132,16 @@ class MockNvml:
         return uuid
 
     def occupy(self, index: int, pid: int, *, memory_bytes: int = 0, load: float = 0.0) -> None:
-        """A process works on a GPU, as long as it lives or until `vacate`; the loads of all add up to at most 1."""
+        """Let a process work on a GPU while it lives or until `vacate`; loads add up to at most 1."""
         occupy(self.folder, index, pid, memory_bytes=memory_bytes, load=load)
 
     def vacate(self, pid: int) -> None:
-        """The process left the GPU."""
+        """Remove the process from the GPU."""
         (self.folder / "clients" / str(pid)).unlink(missing_ok=True)
         _touch(self.folder / "clients")
 
     def env(self, library: Path | None = None) -> dict[str, str]:
-        """What another process needs in its environment to meet this driver."""
+        """Environment through which another process uses this driver."""
         return {"NVML_MOCK": str(self.folder), "LD_LIBRARY_PATH": str((library or self.library).parent)}
 
     def _write(self) -> None:
@@ -159,7 +159,7 @@ class MockNvml:
 
 
 def occupy(folder: Path, index: int, pid: int, *, memory_bytes: int = 0, load: float = 0.0) -> None:
-    """As the method; for processes that only know the folder ($NVML_MOCK)."""
+    """Like the method, for processes that only know the folder ($NVML_MOCK)."""
     new = folder / "clients" / f".{pid}"
     new.write_text(f"{index} {memory_bytes} {load}\n")
     new.replace(folder / "clients" / str(pid))
@@ -167,7 +167,7 @@ def occupy(folder: Path, index: int, pid: int, *, memory_bytes: int = 0, load: f
 
 
 def _touch(path: Path) -> None:
-    """File systems keep times in coarse steps; the mock looks at nanoseconds to see a change."""
+    """File systems store coarse times; the mock compares nanoseconds to see a change."""
     now = time.time_ns()
     os.utime(path, ns=(now, now))
 
@@ -187,14 +187,14 @@ def mock_nvml(nvml_library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     """A V100, an A100 and an H100, idle, for this process; `mock_nvml.env()` for others."""
     mock = MockNvml(tmp_path / "nvml_mock", nvml_library)
     monkeypatch.setenv("NVML_MOCK", str(mock.folder))
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))  # where a run notes which controls it changed
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))  # where a run notes the controls it changed
     _forget_driver()
     yield mock
     _forget_driver()
 
 
 def _forget_driver() -> None:
-    """Neither the bindings nor cotenant remember a driver that another test made."""
+    """Drop what the bindings and cotenant cached of another test's driver."""
     import pynvml
 
     module = sys.modules.get("cotenant.devices.nvidia.nvml")
@@ -205,7 +205,7 @@ def _forget_driver() -> None:
 
 
 def main() -> None:
-    """`python mock_nvml.py FOLDER v100 a100 ...`: a machine for hand-made experiments; prints what to export."""
+    """`python mock_nvml.py FOLDER v100 a100 ...`: a machine for manual experiments; prints the variables to export."""
     folder = Path(sys.argv[1]).absolute()
     mock = MockNvml(folder / "machine", build(folder / "lib"), sys.argv[2:] or ["v100", "a100", "h100"])
     sys.stdout.write("".join(f"export {key}={value}\n" for key, value in mock.env().items()))

@@ -1,4 +1,4 @@
-"""What `make` installs is checked against hashes, and the lists of hashes are those of constraints.txt."""
+"""`make` installs packages checked against hashes, and the lists of hashes match constraints.txt."""
 
 import importlib.util
 import re
@@ -25,7 +25,7 @@ def locked(group):
 
 
 def test_what_the_core_needs_is_locked(lock):
-    """If this fails: `make lock`. What only tests need and no list has yet is installed by its pin."""
+    """If this fails: `make lock`. Test-only packages not yet in a list are installed by their pin."""
     assert lock.of_group("") <= set(locked("core"))
 
 

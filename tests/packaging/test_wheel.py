@@ -1,4 +1,4 @@
-"""The wheel alone is enough: built, installed into an empty environment, and used from a folder without the sources."""
+"""The wheel alone is enough: built, installed into an empty environment, and used outside the source tree."""
 
 import subprocess
 import sys
@@ -22,7 +22,7 @@ def wheel(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def empty(tmp_path_factory, wheel):
-    """An environment that holds the wheel; what it depends on is borrowed from this one, this checkout is not."""
+    """An environment with the wheel; its dependencies are borrowed from this one, this checkout is not."""
     folder = tmp_path_factory.mktemp("empty")
     venv.create(folder, with_pip=False)
     python = folder / "bin/python"
@@ -32,7 +32,7 @@ def empty(tmp_path_factory, wheel):
         capture_output=True,
     )
     (packages,) = (folder / "lib").glob("python*/site-packages")
-    # A folder on the path does not bring its own .pth files along, so the editable install stays out of sight.
+    # A folder on the path doesn't process its own .pth files, so the editable install stays invisible.
     (packages / "borrowed.pth").write_text(sysconfig.get_path("purelib"))
     return folder
 
@@ -48,7 +48,7 @@ def run(empty, folder, *arguments):
     )
 
 
-def test_the_wheel_holds_the_package_and_nothing_else(wheel):
+def test_the_wheel_contains_only_the_package(wheel):
     import zipfile
 
     names = zipfile.ZipFile(wheel).namelist()

@@ -1,4 +1,4 @@
-"""Helpers of this folder can be imported by its tests."""
+"""Make this folder's helpers importable by its tests."""
 
 import sys
 from pathlib import Path

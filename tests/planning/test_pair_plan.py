@@ -1,4 +1,4 @@
-"""Pairs: the best ones, and those worth measuring for them."""
+"""The best pairs, and which to measure first."""
 
 import numpy as np
 import pytest
@@ -22,18 +22,18 @@ def predictor(evidence):
     return Predictor(setting_of(list("abcdef"), features, prior), evidence, GPU, prior_half=GPU_PRIOR_HALF)
 
 
-def test_everyone_has_a_place_and_no_choice_is_worth_more():
+def test_all_tenants_are_paired_at_the_largest_total_worth():
     worth = np.array([10.0 if tuple(pair) in {(0, 5), (1, 4), (2, 3)} else 1.0 for pair in PAIRS])
     chosen = best_pairs(worth, PAIRS, 6)
     assert {tuple(pair) for pair in PAIRS[chosen].tolist()} == {(0, 5), (1, 4), (2, 3)}
 
 
-def test_pairs_that_leave_someone_out_are_refused():
-    with pytest.raises(ValueError, match="can't hold everyone"):
+def test_pairs_that_cannot_cover_all_tenants_are_refused():
+    with pytest.raises(ValueError, match="can't cover all tenants"):
         best_pairs(np.ones(1), np.array([[0, 1]]), 3)
 
 
-def test_what_the_plan_would_use_is_measured_first_and_nothing_twice():
+def test_pairs_the_plan_would_use_are_measured_first_and_only_once():
     unknown = predictor(no_evidence())
     used = set(best_pairs(together(unknown.slowdowns(PAIRS).estimate), PAIRS, 6).tolist())
     assert len(used & set(next_pairs(unknown, PAIRS, 4))) >= 2

@@ -1,4 +1,4 @@
-"""`cotenant plan`: a file of jobs in, a table out, and one sentence for whatever is wrong."""
+"""`cotenant plan`: a file of jobs in, a table out, and one sentence per error."""
 
 import json
 from io import StringIO
@@ -42,7 +42,7 @@ def jobs(folder, text):
     return str(path)
 
 
-def test_a_plan_names_gpus_clocks_and_what_is_predicted(database, capsys):
+def test_a_plan_names_gpus_clocks_and_predictions(database, capsys):
     file = jobs(database, "- {name: train, class: bert, gpus: 2, time: 2h}\n- {name: copy, class: pagerank, time: 60s}")
     assert main(["plan", file, "--json"]) == 0
     answer = json.loads(capsys.readouterr().out)
@@ -50,9 +50,9 @@ def test_a_plan_names_gpus_clocks_and_what_is_predicted(database, capsys):
     assert by_name["train"]["gpus"] == ["GPU-0000", "GPU-0001"]
     assert by_name["copy"]["gpus"] == ["GPU-0007"]
     assert main(["plan", file]) == 0
-    told = capsys.readouterr().out
-    assert "predicted from measured profiles" in told
-    assert "train: GPU-0000, GPU-0001" in told
+    text = capsys.readouterr().out
+    assert "predicted from measured profiles" in text
+    assert "train: GPU-0000, GPU-0001" in text
 
 
 def test_a_plan_from_simulated_profiles_says_so_everywhere():
@@ -61,10 +61,10 @@ def test_a_plan_from_simulated_profiles_says_so_everywhere():
     )
     found = plan(fleet, [Job("train", CLASSES[0], 1, 3600.0)])
     compared = compare(fleet, count=5, seeds=[1, 2], load=0.5)
-    told = [shown(plan_tables(found)), shown(comparison_parts(compared))]
+    texts = [shown(plan_tables(found)), shown(comparison_parts(compared))]
     assert found.simulated
     assert all(one.simulated for one in compared)
-    assert all("SIMULATED" in text and "measured" not in text for text in told)
+    assert all("SIMULATED" in text and "measured" not in text for text in texts)
 
 
 def shown(parts):
@@ -81,21 +81,21 @@ def test_policies_can_be_compared(database, capsys):
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("", "holds no list of jobs"),
+        ("", "is not a list of jobs"),
         ("- {name: a, time: 1h}", "either `class` or `core_share`"),
-        ("- {name: a, class: bret, time: 1h}", "no class 'bret'"),
+        ("- {name: a, class: bret, time: 1h}", "unknown class 'bret'"),
         ("- {name: a, class: bert, time: soon}", "time"),
-        ("- {name: a, class: bert, time: 1h}\n- {name: a, class: bert, time: 1h}", "two jobs are called 'a'"),
+        ("- {name: a, class: bert, time: 1h}\n- {name: a, class: bert, time: 1h}", "duplicate job name 'a'"),
         ("- [", "jobs.yaml:1: "),
     ],
 )
-def test_a_wrong_file_gets_a_sentence(tmp_path, text, sentence):
+def test_an_invalid_file_is_explained_in_one_sentence(tmp_path, text, sentence):
     with pytest.raises(StudyError) as caught:
         read_jobs(Path(jobs(tmp_path, text)))
     assert sentence in " ".join([caught.value.message, *caught.value.problems])
 
 
-def test_every_problem_of_a_file_comes_with_its_line(tmp_path):
+def test_every_problem_is_reported_with_its_line(tmp_path):
     one = "- {name: a, class: bert, time: 1h}\n"
     text = f"jobs:\n{one}- name: b\n  class: bret\n  time: soon\n{one}"
     with pytest.raises(StudyError) as caught:
@@ -106,6 +106,6 @@ def test_every_problem_of_a_file_comes_with_its_line(tmp_path):
 
 
 @pytest.mark.parametrize("arguments", [[], ["jobs.yaml", "--compare"], ["jobs.yaml", "--power-budget", "much"]])
-def test_wrong_arguments_get_a_sentence(arguments, capsys):
+def test_invalid_arguments_are_explained_in_one_sentence(arguments, capsys):
     assert main(["plan", *arguments]) in (1, 2)
     assert "Traceback" not in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""Measured mixes correct what is predicted for them, and the mean of their pairs corrects larger ones."""
+"""Measured mixes correct their own prediction; the mean of measured pairs corrects larger mixes."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""A fleet.yaml in place of a list of devices."""
+"""A fleet.yaml instead of a list of devices."""
 
 import pytest
 
@@ -12,7 +12,7 @@ def written(folder, text):
     return str(path)
 
 
-def test_a_fleet_file_says_what_there_is_and_what_it_costs(tmp_path):
+def test_a_fleet_file_lists_devices_and_prices(tmp_path):
     text = "devices:\n  - {device: sim:a100-sxm4-80gb, count: 3, price: 0.9}\n  - sim:t4\n"
     found = devices_of(written(tmp_path, text), {}, priced=True)
     first, second = found.kinds
@@ -20,7 +20,7 @@ def test_a_fleet_file_says_what_there_is_and_what_it_costs(tmp_path):
     assert (second.name, second.available) == ("sim:t4", 1)
 
 
-def test_all_problems_of_a_fleet_file_are_said_at_once(tmp_path):
+def test_all_problems_of_a_fleet_file_are_reported_at_once(tmp_path):
     text = "devices:\n  - {device: sim:t4, count: 0}\n  - {device: sim:t4, cost: 1}\n  - 7\n"
     with pytest.raises(StudyError) as refused:
         devices_of(written(tmp_path, text), {}, priced=True)
@@ -40,6 +40,6 @@ def test_a_cpu_is_a_device_without_a_price_and_clocks_are_those_of_gpus(tmp_path
     assert gpu.clocks[0].full_w > gpu.clocks[-1].full_w > 0
 
 
-def test_a_real_device_is_there_once():
+def test_a_real_device_exists_only_once():
     with pytest.raises(DeviceError, match="cpu is there once, not 2 times"):
         devices_of("cpu*2", {}, priced=True)

@@ -1,4 +1,4 @@
-"""Plans for a real CPU: what was measured alone and in pairs, and queues between them."""
+"""Plans for a real CPU from tenants measured alone and in pairs, with simulated queues."""
 
 import numpy as np
 import pytest
@@ -55,24 +55,24 @@ def test_neighbours_make_the_tail_longer_and_the_ends_are_in_order(closer):
     assert both.memory_bytes.sum() == 2e8
 
 
-def test_a_rate_beyond_what_it_can_do_takes_forever():
+def test_a_rate_beyond_capacity_has_infinite_latency():
     assert np.isinf(predictor()(mix(0, 1, rate=70.0)).latency_ms.estimate).all()
     assert predictor(closer=True)(mix(0, 1, rate=99.0)).latency_ms.estimate[0, 0, 0] > 1000
 
 
-def test_what_was_not_measured_or_has_no_room_does_not_fit():
+def test_unmeasured_and_oversized_mixes_do_not_fit():
     assert np.isinf(predictor()(mix(0, batch=4)).latency_ms.upper).all()
     assert np.isinf(predictor()(mix(0, 1, 0)).latency_ms.upper).all()
     assert most_of("pinned", 2) == 2
     assert most_of("processes", 2) == 8
 
 
-def test_the_basis_says_what_it_rests_on():
+def test_the_basis_names_its_sources():
     assert predictor()(mix(0)).basis == ("measured alone",)
     assert predictor(closer=True)(mix(0, 1)).basis == ("measured alone, mixes by the prior, queues simulated",)
 
 
-def test_what_has_to_be_measured_first_is_said_with_the_commands():
+def test_missing_measurements_are_named_with_their_commands():
     with pytest.raises(PredictionError, match="a and b have not been measured alone on cpu") as refused:
         require_measured(["a", "b"], "cpu", "tenants.yaml")
     assert "--study measure.yaml" in refused.value.hint
@@ -92,7 +92,7 @@ def test_a_device_of_a_plan_is_a_study_at_its_rates():
     study = study_from(yaml.safe_load(yaml.safe_dump(study_of(planned, about="x"))))
     load = study.tenants["a"].load
     assert (load.rate_rps, load.cv) == (10.0, 0.75)
-    # Three more items take 75 ms to come.
+    # Three more items take 75 ms to arrive.
     assert study.tenants["a"].slo.latency_s == pytest.approx(0.025)
     assert not study.tenants["b"].load.open
     assert study.device == "cpu"
@@ -108,18 +108,18 @@ def planned(kinds, *, left_out=()):
     return ServingPlan("cost", (device, device), left_out, 2.0, 2.0, 2.0, "", 0.1, ())
 
 
-def test_clocks_fall_until_the_budget_holds():
+def test_clocks_are_lowered_until_the_budget_holds():
     found = within_budget(planned, [kind((1400, 400), (1200, 300), (1000, 250))], 620)
     assert found.devices[0].clock_mhz == 1200
 
 
-def test_a_budget_that_breaks_objectives_names_the_least():
+def test_an_infeasible_budget_names_the_smallest_feasible_one():
     def make(kinds):
         if kinds[0].clocks[0].mhz < 1200:
             raise Impossible("too slow", ("a",))
         return planned(kinds)
 
-    with pytest.raises(CotenantError, match=r"400 W are too few: .* draws up to 600 W \(at 1200 MHz\)"):
+    with pytest.raises(CotenantError, match=r"400 W is too low: .* takes up to 600 W \(at 1200 MHz\)"):
         within_budget(make, [kind((1400, 400), (1200, 300), (1000, 100))], 400)
-    with pytest.raises(CotenantError, match="what g draws is not known"):
+    with pytest.raises(CotenantError, match="the power draw of g is unknown"):
         within_budget(make, [kind()], 400)

@@ -1,4 +1,4 @@
-"""From an old plan to a new one: as little as possible moves, cheapest first."""
+"""From an old plan to a new one with as few moves as possible, cheapest first."""
 
 from cotenant.planning.mixes.moves import moves
 
@@ -17,13 +17,13 @@ def test_equal_plans_need_no_move():
     assert moves(plan, plan) == ()
 
 
-def test_devices_that_only_changed_places_move_nobody():
+def test_reordered_devices_need_no_move():
     old = {"devices": [device("g0", "mps", a=seat(), b=seat()), device("g1", "alone", c=seat())]}
     new = {"devices": [device("g0", "alone", c=seat()), device("g1", "mps", a=seat(), b=seat())]}
     assert moves(old, new) == ()
 
 
-def test_what_loads_nothing_comes_first_and_what_loads_most_last():
+def test_moves_are_ordered_by_bytes_loaded():
     old = {"devices": [device("g0", "mps", a=seat(), b=seat(gib=9), d=seat()), device("g1", "alone", c=seat(gib=2))]}
     new = {
         "devices": [

@@ -1,4 +1,4 @@
-"""Queues of a mix: alone as any queue, beside others as slow as the active ones make it."""
+"""Queues of a mix: alone like any queue; beside others slowed down by the active ones."""
 
 import numpy as np
 import pytest
@@ -21,7 +21,7 @@ def test_requests_of_one_tenant_wait_for_each_other():
 
 def test_a_neighbour_slows_only_while_it_is_active():
     found = latencies([np.array([0.0]), np.array([0.5])], [np.array([1.0]), np.array([0.2])], halved)
-    # Half is done at 0.5; both run at half speed until the short one ends at 0.9; 0.3 are left, at full speed.
+    # Half is done at 0.5; both run at half speed until the short one ends at 0.9; 0.3 remain at full speed.
     assert found[1] == pytest.approx([0.4])
     assert found[0] == pytest.approx([1.2])
 

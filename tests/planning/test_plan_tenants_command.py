@@ -1,4 +1,4 @@
-"""`cotenant plan tenants.yaml`: the answer first, all problems of a file at once, and a check of what was planned."""
+"""`cotenant plan tenants.yaml`: the answer first, all problems of a file at once, and a check of the plan."""
 
 import json
 
@@ -46,7 +46,7 @@ def test_every_problem_of_a_file_is_named_with_its_line(tmp_path):
     assert 'tenants.d.isolaton: unknown key; did you mean "isolation"?' in text
 
 
-def test_contradictory_wishes_are_named_before_anything_is_planned(tmp_path):
+def test_contradictory_constraints_are_named_before_planning(tmp_path):
     path = written(
         tmp_path,
         "tenants:\n"
@@ -68,7 +68,7 @@ def test_batches_are_a_number_a_list_or_a_range(tmp_path, text, batches):
     assert tenant.rate_rps == 1.0
 
 
-def test_a_list_of_jobs_is_no_file_of_tenants(tmp_path):
+def test_a_list_of_jobs_is_not_a_tenants_file(tmp_path):
     assert not is_tenants_file(written(tmp_path, "- {name: train, class: bert, time: 2h}\n"))
     assert is_tenants_file(written(tmp_path, SMALL))
 
@@ -90,7 +90,7 @@ def test_a_plan_is_made_written_and_checked(tmp_path, capsys):
     assert all(one["lo"] <= one["attained"] <= one["hi"] for one in checked["tenants"])
 
 
-def test_a_check_of_a_plan_that_asks_too_much_says_missed(tmp_path, capsys):
+def test_checking_an_overcommitted_plan_reports_missed(tmp_path, capsys):
     path, out = written(tmp_path, SMALL), tmp_path / "plan.yaml"
     assert main(["plan", str(path), "--devices", DEVICES, "--out", str(out), "--time", "5s"]) == 0
     document = yaml.safe_load(out.read_text())
@@ -105,10 +105,10 @@ def test_an_objective_that_no_device_meets_is_one_sentence(tmp_path, capsys):
     path = written(tmp_path, "tenants: {big: {workload: bert-large, rate: 1/s, slo: {p99: 1ms}}}")
     assert main(["plan", str(path), "--devices", DEVICES]) == 1
     said = capsys.readouterr().err
-    assert "big can't keep its objectives even alone on sim:a100-sxm4-80gb: p99 of big" in " ".join(said.split())
+    assert "big can't meet its objectives even alone on sim:a100-sxm4-80gb: p99 of big" in " ".join(said.split())
 
 
-def test_an_unknown_price_names_the_key_that_would_say_it(tmp_path, capsys):
+def test_an_unknown_price_names_the_key_that_sets_it(tmp_path, capsys):
     path = written(tmp_path, SMALL)
     assert main(["plan", str(path), "--devices", "sim:v100-sxm2-16gb"]) == 1
     said = " ".join(capsys.readouterr().err.split())
@@ -121,14 +121,14 @@ def test_what_is_not_a_plan_is_refused(tmp_path, capsys):
     assert "is not a plan" in capsys.readouterr().err
 
 
-def test_tenants_without_devices_are_asked_for_them(tmp_path, capsys):
+def test_tenants_without_devices_are_an_error_that_asks_for_them(tmp_path, capsys):
     assert main(["plan", str(written(tmp_path, SMALL))]) != 0
     assert "--devices" in capsys.readouterr().err
 
 
-def test_the_device_that_could_is_named_where_there_is_one(tmp_path, capsys):
+def test_a_device_that_would_suffice_is_named(tmp_path, capsys):
     path = written(tmp_path, "tenants: {big: {workload: bert-base, seq: 512, batch: 8, rate: 400/s, slo: {p99: 60ms}}}")
     assert main(["plan", str(path), "--devices", "sim:t4"]) == 1
     said = " ".join(capsys.readouterr().err.split())
-    assert "big can't keep its objectives even alone on sim:t4: p99 of big" in said
+    assert "big can't meet its objectives even alone on sim:t4: p99 of big" in said
     assert "hint: sim:rtx-4090 could: add it to --devices" in said

@@ -1,4 +1,4 @@
-"""A plan keeps every objective at the upper end of what is predicted, respects wishes, and says why."""
+"""A plan meets every objective at the upper end of the prediction, respects constraints, and explains itself."""
 
 import itertools
 from dataclasses import replace
@@ -72,7 +72,7 @@ def test_every_upper_end_of_the_plan_is_within_its_limit():
         assert all(kept.upper_ms <= kept.limit_ms for seat in device.tenants for kept in seat.kept)
 
 
-def test_the_cheaper_kind_is_used_where_it_does():
+def test_the_cheaper_kind_is_used_where_it_suffices():
     made = plan([tenant("slow", 2, 500), tenant("fast", 40, 40)], [Work(10, gib=15), Work(10, gib=70)], [BIG, SMALL])
     assert {device.kind: [seat.tenant for seat in device.tenants] for device in made.devices} == {
         "big": ["fast"],
@@ -80,14 +80,14 @@ def test_the_cheaper_kind_is_used_where_it_does():
     }
 
 
-def test_memory_is_a_limit_of_its_own():
+def test_memory_is_a_separate_limit():
     made = plan([tenant("a", 1, 1000), tenant("b", 1, 1000)], [Work(1, gib=50), Work(1, gib=50)])
     assert len(made.devices) == 2
     assert made.binding == "memory of big"
     assert "100.0 GiB of 80.0" in made.cheaper
 
 
-def test_tenants_apart_and_near_are_where_they_want_to_be():
+def test_near_and_apart_are_respected():
     works = [Work(5)] * 3
     made = plan(
         [tenant("a", 5, 200, apart=frozenset("b")), tenant("b", 5, 200), tenant("c", 5, 200, near=frozenset("b"))],
@@ -102,7 +102,7 @@ def test_replicas_that_stay_apart_get_devices_of_their_own():
     assert [seat.rate_rps for device in made.devices for seat in device.tenants] == [2.5, 2.5]
 
 
-def test_wishes_that_contradict_each_other_are_refused_by_name():
+def test_contradictory_constraints_are_refused_by_name():
     tenants = [tenant("a", 5, near=frozenset("b")), tenant("b", 5, apart=frozenset("a"))]
     with pytest.raises(CotenantError, match="b has to be near a and apart from a"):
         plan(tenants, [Work(5)] * 2)
@@ -118,7 +118,7 @@ def test_a_rate_that_one_device_cannot_serve_gets_replicas():
 
 def test_an_objective_below_the_floor_names_tenant_floor_and_device():
     with pytest.raises(
-        CotenantError, match=r"a can't keep its objectives even alone on big: p99 of a up to 11 ms > 5 ms"
+        CotenantError, match=r"a can't meet its objectives even alone on big: p99 of a up to 11 ms > 5 ms"
     ):
         plan([tenant("a", 1, 5)], [Work(10)])
 
@@ -136,7 +136,7 @@ def test_a_small_objective_keeps_the_batch_small():
     assert made.devices[0].tenants[0].batch == 1
 
 
-def test_how_far_a_rate_may_grow_is_said_and_true():
+def test_the_stated_room_for_growth_is_exact():
     made = plan([tenant("a", 20, 40), tenant("b", 10, 200)], [Work(10), Work(10)])
     seat = next(seat for device in made.devices for seat in device.tenants if seat.tenant == "a")
     assert seat.holds_to is not None
@@ -145,7 +145,7 @@ def test_how_far_a_rate_may_grow_is_said_and_true():
     assert len(still.devices) == len(made.devices)
 
 
-def test_an_alternative_that_only_the_interval_refuses_is_what_to_measure():
+def test_an_alternative_refused_only_by_its_interval_is_measured_next():
     tenants = [tenant("a", 20, 22), tenant("b", 20, 100)]
     kinds = [replace(BIG, ways=("processes",))]
     wide = make_plan(tenants, kinds, toy([Work(10, press=0.3)] * 2, margin=0.4), clock=clock(), ask=Ask(seconds=5))
@@ -166,7 +166,7 @@ def test_a_job_runs_beside_a_tenant_or_takes_whole_devices():
     assert made.cost_per_h == 6.0
 
 
-def test_a_closer_look_can_refuse_a_mix_and_the_plan_does_without():
+def test_the_plan_avoids_mixes_the_second_predictor_refuses():
     tenants = [tenant("a", 20, 100), tenant("b", 20, 100)]
     rough, closer = toy([Work(10)] * 2), toy([Work(10, press=9.0)] * 2)
     made = make_plan(tenants, [BIG], rough, closer=closer, clock=clock(), ask=Ask(seconds=5))
@@ -190,7 +190,7 @@ def test_more_tenants_than_devices_leaves_some_out_and_names_them():
     assert not made.keeps_all
 
 
-def test_the_document_of_a_plan_says_how_to_carry_it_out():
+def test_a_plan_document_is_enough_to_carry_it_out():
     made = plan([tenant("a", 20, 100), tenant("b", 20, 100, priority=2)], [Work(10), Work(10)])
     document = to_document(made)
     (device,) = document["devices"]
@@ -200,7 +200,7 @@ def test_the_document_of_a_plan_says_how_to_carry_it_out():
     assert device["tenants"]["a"]["expected"]["p99"]["upper_ms"] <= 100
 
 
-def test_the_page_of_a_plan_shows_who_has_what_and_runs_no_script():
+def test_the_page_of_a_plan_shows_placements_without_scripts():
     from cotenant.reporting.html.plan_page import page
 
     made = plan([tenant("a<b>", 20, 100), tenant("b", 20, 100)], [Work(10), Work(10)])

@@ -1,7 +1,7 @@
-"""A predictor with a law short enough to check by hand.
+"""A predictor simple enough to check by hand.
 
-A tenant takes `ms` of the whole device per item, less per item in batches. Neighbours stretch its time by `press` for
-each share of the device they use. A request waits as in a queue with one server.
+A tenant takes `ms` of the entire device per item, less per item in batches. Neighbours stretch its time by `press` per
+share of the device they use. Requests wait in a single-server queue.
 """
 
 from dataclasses import dataclass
@@ -19,11 +19,11 @@ class Work:
     gib: float = 4.0
     press: float = 0.2
     wide: float = 1.0
-    """Percent of the device below which it gets slower, over 100."""
+    """Fraction of the device below which it gets slower."""
 
 
 def toy(works, *, margin=0.1, speed=None, basis="simulated"):
-    """A predictor of these works; ``margin`` is half the interval's width."""
+    """A predictor for these tenants; ``margin`` is the half-width of the interval."""
     ms = np.array([work.ms for work in works] + [0.0])
     gib = np.array([work.gib for work in works] + [0.0])
     press = np.array([work.press for work in works] + [0.0])

@@ -1,4 +1,4 @@
-"""Run where tritonclient is: reads config.pbtxt files as Triton's own protobuf message; prints what each one says."""
+"""Parse config.pbtxt files as Triton's own protobuf message and print them. Runs where tritonclient is installed."""
 
 import json
 import sys

@@ -1,4 +1,4 @@
-"""`run --active`: fewer mixes are measured, and every mix is known in the end."""
+"""`run --active` measures fewer mixes, and every mix is known in the end."""
 
 import json
 
@@ -41,13 +41,13 @@ def test_it_stops_when_the_rest_is_predicted_well_enough(study, tmp_path):
     assert sum(basis.startswith("simulated") for basis in bases) == 5
 
 
-def test_it_measures_everything_where_nothing_less_would_do(study, tmp_path):
+def test_it_measures_everything_if_necessary(study, tmp_path):
     found = cotenant.run_active(study, width=0.0001, out=tmp_path / "runs")
     assert found.measured == 15
     assert all(mix.tenants[0].basis.startswith("simulated") for mix in found.prediction.mixes)
 
 
-def test_the_command_line_says_how_many_were_measured(study, tmp_path):
+def test_the_command_line_reports_the_number_measured(study, tmp_path):
     done = CliRunner().invoke(
         command, [str(study), "--active", "--width", "50%", "--quiet", "--json", "--out", str(tmp_path / "runs")]
     )

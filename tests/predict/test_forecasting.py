@@ -1,4 +1,4 @@
-"""Forecasts: every number has a basis; tails come from the load; what is not known is said."""
+"""Forecasts: every number has a basis, tails follow from the load, and unknowns are reported."""
 
 import math
 from functools import partial
@@ -49,7 +49,7 @@ def measured(first, second, slowdowns):
     return MeasuredMix("processes", keys, tuple(zip(keys, estimates, strict=True)))
 
 
-def test_without_a_measured_mix_it_is_the_prior_and_says_so():
+def test_without_measured_mixes_the_prior_is_used_and_named():
     found = forecast(asked(), [("a", "b")], ["processes"])
     (mix,) = found.mixes
     assert [one.basis for one in mix.tenants] == ["prior only", "prior only"]
@@ -64,7 +64,7 @@ def test_a_prior_that_is_not_validated_gives_no_interval():
     assert (slowdown.lo, slowdown.hi) == (None, None)
 
 
-def test_a_measured_mix_is_given_as_measured_and_moves_the_others():
+def test_a_measured_mix_is_reproduced_and_corrects_the_others():
     evidence = (measured("a", "b", (2.6, 1.9)),)
     found = forecast(asked(mixes=evidence), [("b", "a"), ("a", "c")], ["processes"])
     own, other = found.mixes
@@ -80,7 +80,7 @@ def test_memory_is_unknown_where_a_tenant_has_none():
     assert forecast(asked(), [("a", "c")], ["processes"]).mixes[0].memory_bytes is None
 
 
-def test_what_to_measure_next_is_never_what_was_measured():
+def test_measured_mixes_are_never_suggested_again():
     found = forecast(
         asked(mixes=(measured("a", "b", (2.0, 1.5)),)),
         [("a", "b"), ("a", "c"), ("b", "c")],
@@ -90,13 +90,13 @@ def test_what_to_measure_next_is_never_what_was_measured():
     assert {one.mix for one in found.next} == {("a", "c"), ("b", "c")}
 
 
-def test_ways_to_share_without_a_prior_are_named_not_guessed():
+def test_sharings_without_a_prior_are_reported_not_guessed():
     found = forecast(asked(), [("a", "b")], ["processes", "mig"])
     assert {one.sharing for one in found.mixes} == {"processes"}
     assert any("mig" in note for note in found.notes)
 
 
-def test_an_open_load_has_a_tail_that_grows_with_it_and_is_said_to_be_unvalidated():
+def test_the_tail_grows_with_an_open_load_and_is_marked_as_not_validated():
     def p99(rate):
         loads = {"a": Load.model_validate(f"poisson({rate})")}
         found = forecast(asked(loads=loads, objectives={"a": Slo(latency_ms=50)}), [("a", "b")], ["processes"])
@@ -112,12 +112,12 @@ def test_an_open_load_has_a_tail_that_grows_with_it_and_is_said_to_be_unvalidate
     assert hopeless.attainment.est == 0.0
 
 
-def test_a_queue_makes_requests_wait_for_those_before():
+def test_requests_wait_for_earlier_ones_in_the_queue():
     due = np.array([0, 1_000_000, 50_000_000], np.int64)
     assert latencies(due, 0.01) == pytest.approx([0.01, 0.019, 0.01])
 
 
-def test_a_neighbour_that_is_rarely_busy_rarely_slows_anybody_down():
+def test_a_rarely_busy_neighbour_rarely_slows_others_down():
     weights = np.array([[0.0, 1.0], [1.0, 0.0]])
     always = stretched(np.array([0.01, 0.01]), np.array([2.0, 2.0]), weights, np.array([math.nan, math.nan]))
     rarely = stretched(np.array([0.01, 0.01]), np.array([2.0, 2.0]), weights, np.array([math.nan, 5.0]))

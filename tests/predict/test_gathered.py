@@ -1,4 +1,4 @@
-"""What runs say about interference: solos, mixes over blocks, and what is left aside."""
+"""Interference measured by runs: solos, mixes over blocks, and observations left out."""
 
 import math
 
@@ -12,7 +12,7 @@ A, B = TenantKey("alpha", 1), TenantKey("beta", 2)
 
 
 def seen(of, ns, *, trial, block, mix=None, tenant=None, verdict="valid", load="closed(1)", run="r"):
-    """One tenant in one trial; alone without a mix."""
+    """One tenant in one trial; a solo without a mix."""
     batch = {"alpha": 1, "beta": 2}[of]
     return TenantEvidence(
         seen=TenantObservation(
@@ -45,7 +45,7 @@ def seen(of, ns, *, trial, block, mix=None, tenant=None, verdict="valid", load="
 
 
 def block(number, *, slow_a=2.0, slow_b=1.5, run="r", drift=1.0, verdict="valid"):
-    """Both alone and both together; everything drifts alike."""
+    """Both tenants alone and together, with a common drift."""
     first = 10 * number
     return [
         seen("alpha", 1e6 * drift, trial=first, block=number, run=run),
@@ -71,7 +71,7 @@ def test_blocks_of_different_runs_are_different_blocks():
     assert dict(found.mixes[0].slowdowns)[A].est == pytest.approx(math.sqrt(2.0 * 2.2))
 
 
-def test_copies_are_one_tenant_that_is_there_twice():
+def test_copies_count_as_one_tenant_twice():
     found = gathered(
         [
             seen("alpha", 1e6, trial=0, block=0),
@@ -85,7 +85,7 @@ def test_copies_are_one_tenant_that_is_there_twice():
     assert mix.slowdowns[0][1].n == 1
 
 
-def test_invalid_trials_and_open_loads_are_left_aside():
+def test_invalid_trials_and_open_loads_are_left_out():
     late = seen("alpha", 9e6, trial=7, block=0, mix="alpha+beta", load="poisson(5)")
     found = gathered([*block(0), *block(1, slow_a=9.0, verdict="invalid"), late])
     assert dict(found.mixes[0].slowdowns)[A].est == pytest.approx(2.0)

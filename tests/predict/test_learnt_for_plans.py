@@ -1,4 +1,4 @@
-"""Evidence for plans: a factor where mixes were measured, nothing where they were not."""
+"""Corrections for plans: a factor where mixes were measured, none elsewhere."""
 
 import numpy as np
 import pytest
@@ -24,7 +24,7 @@ def learnt(evidence=EVIDENCE):
     return Learnt(Predictor(WHERE, evidence, GPU, prior_half=0.3), PLACES)
 
 
-def test_at_full_load_a_measured_mix_comes_out_as_measured():
+def test_at_full_load_a_measured_mix_is_reproduced():
     first, second = EVIDENCE.rows[2]
     asked = mixes((first, second))
     prior = np.exp(WHERE.prior(asked.tenants))
@@ -35,12 +35,12 @@ def test_at_full_load_a_measured_mix_comes_out_as_measured():
     assert (prior * found.factor)[0] == pytest.approx(expected, rel=1e-6)
 
 
-def test_a_mix_of_idle_tenants_is_left_alone():
+def test_a_mix_of_idle_tenants_is_not_corrected():
     found = learnt().factors(mixes((0, 3)), np.ones((1, 2)))
     assert found.factor == pytest.approx(1.0)
 
 
-def test_what_was_not_measured_at_this_batch_is_left_to_the_simulation():
+def test_batches_without_measurements_are_left_to_the_simulation():
     found = learnt().factors(mixes((0, 3), batch=8), np.full((1, 2), 1.5))
     assert found.factor == pytest.approx(1.0)
     assert found.basis == (None,)

@@ -1,4 +1,4 @@
-"""`cotenant predict` from the outside: a simulated GPU, runs of it, and questions that can't be answered."""
+"""`cotenant predict` on a simulated GPU with and without runs, and questions it can't answer."""
 
 import json
 
@@ -44,7 +44,7 @@ def test_a_simulated_gpu_needs_no_run(study):
     assert all(one.slowdown.lo <= one.slowdown.est <= one.slowdown.hi for mix in found.mixes for one in mix.tenants)
 
 
-def test_what_a_run_holds_is_taken_from_it(study, some_pairs):
+def test_measurements_of_a_run_are_used(study, some_pairs):
     found = cotenant.predict(study, runs=[some_pairs], next_mixes=2)
     bases = {(mix.mix, mix.sharing): mix.tenants[0].basis for mix in found.mixes}
     assert bases[("bert", "net"), "mps"] == "simulated, 2 blocks"
@@ -74,7 +74,7 @@ def test_it_prints_json_and_a_table(study, some_pairs):
         ({"device": "cpu"}, "not been measured alone", "--set 'mixes=[solo]'"),
     ],
 )
-def test_a_question_that_cannot_be_answered_is_one_sentence_and_a_command(study, options, says, hints):
+def test_an_unanswerable_question_gets_one_sentence_and_a_command(study, options, says, hints):
     with pytest.raises(CotenantError) as caught:
         cotenant.predict(study, **options)
     assert says in caught.value.message

@@ -1,4 +1,4 @@
-"""A matrix of tenants whose true slowdowns differ from the prior by effects of victim and neighbour."""
+"""Tenants whose true slowdowns differ from the prior by effects of victim and neighbour."""
 
 from functools import partial
 

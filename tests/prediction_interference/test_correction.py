@@ -1,4 +1,4 @@
-"""The correction: learns what evidence tells, says how sure it is, and leaves the rest to the prior."""
+"""The correction learns from evidence, states its uncertainty, and leaves the rest to the prior."""
 
 import numpy as np
 import pytest
@@ -14,14 +14,14 @@ def rows_of(mixes):
     return by_victim(mixes)[2]
 
 
-def test_without_evidence_the_prior_stands():
+def test_without_evidence_the_prior_is_unchanged():
     correction = Correction(setting(), no_evidence(), GPU)
     rows = rows_of(pairs())
     assert not correction.mean(rows).any()
     assert (correction.variance(rows) > GPU.noise).all()
 
 
-def test_evidence_takes_a_third_of_the_error_away_on_pairs_that_were_not_measured():
+def test_evidence_removes_a_third_of_the_error_on_unmeasured_pairs():
     where = setting()
     everything = pairs()
     known, rest = everything[::3], np.delete(everything, slice(None, None, 3), axis=0)
@@ -33,7 +33,7 @@ def test_evidence_takes_a_third_of_the_error_away_on_pairs_that_were_not_measure
     assert with_evidence < 0.65 * without
 
 
-def test_means_of_all_pairs_at_once_are_those_of_the_full_covariance():
+def test_means_of_all_pairs_match_the_full_covariance():
     where = setting()
     evidence = measured(where, np.concatenate([pairs()[::5]]))
     correction = Correction(where, evidence, GPU)
@@ -45,7 +45,7 @@ def test_means_of_all_pairs_at_once_are_those_of_the_full_covariance():
     assert correction.mean(rows) == pytest.approx(expected, abs=1e-9)
 
 
-def test_variances_of_all_pairs_at_once_are_those_of_the_full_covariance():
+def test_variances_of_all_pairs_match_the_full_covariance():
     where = setting()
     evidence = measured(where, np.concatenate([pairs()[::5]]))
     rows = rows_of(pairs())
@@ -53,14 +53,14 @@ def test_variances_of_all_pairs_at_once_are_those_of_the_full_covariance():
     assert correction.variance(rows) == pytest.approx(np.diag(correction.posterior(rows)) + GPU.noise, abs=1e-9)
 
 
-def test_a_group_is_no_surer_than_its_pairs():
+def test_a_group_is_never_more_certain_than_its_pairs():
     where = setting()
     correction = Correction(where, measured(where, pairs()[::3]), GPU)
     rows = rows_of(mixes_of([(0, 3, 7), (1, 2, 5)]))
     assert (correction.variance(rows) >= np.diag(correction.posterior(rows))).all()
 
 
-def test_leaving_out_in_closed_form_is_leaving_out():
+def test_leaving_out_in_closed_form_equals_refitting():
     where = setting()
     evidence = measured(where, pairs()[::4])
     errors, deviations = Correction(where, evidence, GPU).left_out(evidence.cell)
@@ -90,7 +90,7 @@ def test_measured_triples_are_evidence_too():
     assert error < 0.7 * np.abs(truth.logs - prior).mean()
 
 
-def test_fewer_witnesses_only_widen(monkeypatch):
+def test_using_fewer_rows_only_widens_variances(monkeypatch):
     where = setting()
     evidence = measured(where, pairs()[::2])
     rows = rows_of(pairs())

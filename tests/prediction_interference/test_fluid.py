@@ -1,4 +1,4 @@
-"""The closed-form prior: what must hold for any law of sharing, and that it says what the event engine says."""
+"""The closed-form prior: invariants of any sharing law, and agreement with the event engine."""
 
 from itertools import combinations
 
@@ -38,7 +38,7 @@ def test_small_kernels_pass_each_other_where_kernels_run_side_by_side_but_not_in
     assert slowdowns([SMALL], [(0, 0)], in_turns)[0] == pytest.approx([2.0, 2.0], rel=0.02)
 
 
-def test_a_tenant_that_waits_for_its_host_feels_little():
+def test_a_host_bound_tenant_is_hardly_slowed_down():
     victim = slowdowns([HOSTED, FULL], [(0, 1)])[0, 0]
     beside_itself = slowdowns([FULL, FULL], [(0, 1)])[0, 0]
     assert 1.0 <= victim < 0.75 * beside_itself
@@ -58,7 +58,7 @@ def test_one_more_neighbour_never_helps():
 
 
 PAIRED = ((10.0, 3.0, 400), (3.0, 9.0, 300), (40.0, 5.0, 900), (15.0, 12.0, 150))
-"""Milliseconds on the device and on the host, and kernels, of requests that are paired with each other."""
+"""Device ms, host ms and number of kernels of the requests to pair."""
 
 
 def test_in_turns_it_agrees_with_the_event_engine():
@@ -66,13 +66,13 @@ def test_in_turns_it_agrees_with_the_event_engine():
     assert np.abs(np.log(fluid / engine)).mean() < 0.06
 
 
-def test_side_by_side_it_ranks_sufferers_as_the_event_engine_does():
+def test_side_by_side_it_ranks_slowdowns_like_the_event_engine():
     fluid, engine = _pairs(side_by_side, None)
     assert spearmanr(fluid, engine).statistic > 0.75
 
 
 def _pairs(law, slicing):
-    """Slowdowns of every tenant of every pair by the closed form and by the engine."""
+    """Slowdowns of every tenant of every pair by closed form and by the engine."""
     traces = [_drained(device=device, host=host, kernels=kernels) for device, host, kernels in PAIRED]
     fluid, engine = [], []
     for both in combinations(traces, 2):
@@ -84,12 +84,12 @@ def _pairs(law, slicing):
 
 
 def _drained(*, device, host, kernels):
-    """A request of kernels that work, and then start and drain, in milliseconds."""
+    """A request whose kernels work, then start and drain, in milliseconds."""
     anatomy = Anatomy(host=(host, 0.0), device=(0.0, device), fixed=TYPICAL[:2], sm_bound=TYPICAL[2:])
     return anatomy.trace(1, unit_ns=1e6, kernels=kernels)
 
 
-def test_every_victim_of_every_mix_has_a_row_with_its_neighbours_behind():
+def test_every_victim_of_every_mix_has_a_row_followed_by_its_neighbours():
     which, place, rows = by_victim(mixes_of([(3, 5), (1, 2, 4)]))
     assert which.tolist() == [0, 0, 1, 1, 1]
     assert place.tolist() == [0, 1, 0, 1, 2]

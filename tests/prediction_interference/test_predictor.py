@@ -1,4 +1,4 @@
-"""Predictions: each with its basis, an interval that holds, and what to measure next."""
+"""Predictions have a basis, intervals that hold, and suggestions of what to measure next."""
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ from tests.prediction_interference.synthetic_matrix import TENANTS, measured, pa
 WHERE = setting()
 
 
-def test_a_measured_mix_is_given_as_measured_and_the_others_by_what_they_rest_on():
+def test_a_measured_mix_is_reproduced_and_the_others_name_their_basis():
     known = pairs()[:30]
     found = Predictor(WHERE, measured(WHERE, known), GPU, prior_half=0.3).slowdowns(pairs())
     assert (found.basis[:30] == MEASURED).all()
@@ -50,7 +50,7 @@ def test_few_measured_mixes_get_the_priors_interval_and_a_new_family_a_wider_one
     assert TENANTS // 2 - 1 not in many.widths.known_families
 
 
-def test_what_is_measured_next_tells_most_and_takes_the_choice_before_into_account():
+def test_the_next_mix_is_the_most_informative_given_earlier_choices():
     correction = Correction(WHERE, measured(WHERE, pairs()[:20]), GPU)
     candidates = pairs()[20:]
     chosen = next_cells(correction, candidates, 6)
@@ -60,7 +60,7 @@ def test_what_is_measured_next_tells_most_and_takes_the_choice_before_into_accou
     assert 0 < sum(gains) < 1
 
 
-def test_a_plan_asks_for_the_mixes_that_it_would_use():
+def test_a_plan_requests_the_mixes_it_would_use():
     correction = Correction(WHERE, no_evidence(), GPU)
     candidates = pairs()
     used = np.zeros(len(candidates))
@@ -68,14 +68,14 @@ def test_a_plan_asks_for_the_mixes_that_it_would_use():
     assert {cell for cell, _ in next_cells(correction, candidates, 2, used)} == {5, 40}
 
 
-def test_where_a_constant_is_as_good_that_can_be_seen():
+def test_a_constant_that_predicts_as_well_is_reported():
     evidence = measured(WHERE, pairs()[::2])
     typical, of_constant, ours = Predictor(WHERE, evidence, GPU, prior_half=0.3).typical()
     assert typical == pytest.approx(np.exp(np.median(evidence.logs)))
     assert ours < of_constant
 
 
-def test_cores_and_bandwidth_are_shared_evenly_and_the_modest_keep_theirs():
+def test_cores_and_bandwidth_are_shared_evenly_and_small_demands_are_met():
     solo = CpuProfiles(
         solo_ns=np.full(3, 1e7),
         cores=np.array([1.0, 0.2, 0.3]),

@@ -1,4 +1,4 @@
-"""The catalogue of simulated GPUs: complete, consistent with itself, and open to the user's own."""
+"""The catalogue of simulated GPUs: complete, consistent, and extensible by the user."""
 
 import pytest
 
@@ -56,7 +56,7 @@ LANES = {
 """float32 lanes of an SM, by compute capability."""
 
 
-def test_every_promised_gpu_is_there():
+def test_every_documented_gpu_exists():
     assert set(gpu_names()) >= PROMISED
 
 
@@ -67,7 +67,7 @@ def test_a_gpu_is_consistent_with_itself(name):
     assert gpu.sources, "every figure has a source"
     assert gpu.vector_tflops.float32 is not None
     peak = LANES[gpu.compute_capability] * gpu.sms * 2 * gpu.clocks_mhz.boost * 1e-6
-    # The H100's peak is stated at a higher clock than the one that tensor cores run at.
+    # The H100's peak is stated at a higher clock than its tensor cores run at.
     assert gpu.vector_tflops.float32 == pytest.approx(peak, rel=0.1)
     assert gpu.power.idle_w < gpu.power.min_limit_w <= gpu.power.limit_w
     assert gpu.clocks_mhz.min < gpu.power.knee_mhz < gpu.clocks_mhz.boost
@@ -110,16 +110,16 @@ def test_a_file_states_only_what_differs(tmp_path):
         ("like: a100-sxm4-40gb\nsms: -3\n", "`sms`: input should be greater than 0"),
         ("like: a100-sxm4-40gb\nsmz: 3\n", "`smz` is not a known key"),
         ("sms: 3\n", "`title` is missing"),
-        ("like: b200\n", "`like: b200` names no GPU"),
+        ("like: b200\n", "`like: b200` is not in the catalogue"),
         ("like: t4\nestimated: [colour]\n", "names 'colour'"),
-        ("like: t4\nclocks_mhz: {base: 5000}\n", "clocks must rise"),
-        ("like: t4\npower: {limit_w: 30}\n", "power must rise"),
+        ("like: t4\nclocks_mhz: {base: 5000}\n", "clocks must satisfy"),
+        ("like: t4\npower: {limit_w: 30}\n", "power must satisfy"),
         ("like: a30\nmig: {profiles: {4g.24gb: {sms: 99}}}\n", "`mig.profiles.4g.24gb.compute_slices` is missing"),
         ("- 3\n", "expected keys and values"),
         ("sms: [\n", "is not YAML"),
     ],
 )
-def test_a_wrong_file_is_refused_in_a_sentence(tmp_path, text, sentence):
+def test_an_invalid_file_is_refused_in_one_sentence(tmp_path, text, sentence):
     path = tmp_path / "gpu.yaml"
     path.write_text(text)
     with pytest.raises(DeviceError) as error:
@@ -132,7 +132,7 @@ def test_an_instance_has_no_more_sms_than_its_gpu(tmp_path):
     path = tmp_path / "gpu.yaml"
     instance = "{sms: 99, compute_slices: 4, memory_slices: 4, memory_gib: 23, instances: 1}"
     path.write_text(f"like: a30\nmig: {{profiles: {{4g.24gb: {instance}}}}}\n")
-    with pytest.raises(DeviceError, match=r"the MIG instance 4g\.24gb has 99 SMs, and the GPU 56"):
+    with pytest.raises(DeviceError, match=r"the MIG instance 4g\.24gb has 99 SMs, but the GPU only 56"):
         find_gpu(f"sim:{path}")
 
 

@@ -1,4 +1,4 @@
-"""Looking at a trace from the command line."""
+"""`cotenant kernels`: a trace on the command line."""
 
 import json
 
@@ -46,11 +46,11 @@ def test_fusing_leaves_fewer_kernels():
     ("options", "words"),
     [
         (["workloads", "--kernels"], "needs the name"),
-        (["workloads", "bert", "--batch", "8"], "goes with --kernels"),
+        (["workloads", "bert", "--batch", "8"], "requires --kernels"),
         (["workloads", "berd-base", "--kernels"], "bert-base"),
         ([*NAME, "--device", "cpu"], "isn't simulated"),
         ([*NAME, "--device", "sim:a1000"], "a100"),
-        ([*NAME, "--dtype", "float7"], "no number format"),
+        ([*NAME, "--dtype", "float7"], "not a number format"),
     ],
 )
 def test_bad_input_is_one_sentence(options, words, capsys):
@@ -60,8 +60,8 @@ def test_bad_input_is_one_sentence(options, words, capsys):
     assert "Traceback" not in error
 
 
-def test_the_library_says_the_same():
+def test_the_library_gives_the_same_result():
     with pytest.raises(DeviceError, match="isn't simulated"):
         list_kernels("bert-base-mini", device="cuda:0")
-    with pytest.raises(WorkloadError, match="no number format"):
+    with pytest.raises(WorkloadError, match="not a number format"):
         list_kernels("bert-base-mini", dtype="float7")

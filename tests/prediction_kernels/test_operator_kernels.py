@@ -1,4 +1,4 @@
-"""Operators become the kernels that libraries would launch, fused as the software of the day does."""
+"""Operators become the kernels that libraries would launch, fused as current software does."""
 
 import numpy as np
 import pytest
@@ -55,7 +55,7 @@ def test_a_convolution_is_a_product_of_its_unfolded_input():
     assert (kernels.m[0], kernels.n[0], kernels.k[0]) == (8 * 28 * 28, 64, 64 * 9)
 
 
-def test_small_and_depthwise_convolutions_are_told_apart():
+def test_small_and_depthwise_convolutions_are_distinguished():
     assert kind(kernels_of([convolution(), convolution(groups=64), convolution(side=1)])) == [
         "conv3x3",
         "depthwise",
@@ -72,7 +72,7 @@ def test_float32_uses_tensor_cores_where_it_is_allowed(tf32, conv, gemm):
     assert kernels.tensor.tolist() == [conv, gemm]
 
 
-def test_what_a_dry_run_shows_and_no_gpu_does_is_left_out():
+def test_operators_that_no_gpu_executes_are_left_out():
     shape = (8, 64)
     assert len(kernels_of([operator("clone", (shape,), shape), operator("detach_", (shape,), shape)])) == 0
 
@@ -157,7 +157,7 @@ def test_an_optimiser_works_on_many_parameters_at_once():
     assert kernels.read[1:].sum() == sum(one.bytes_read for one in step)
 
 
-def test_a_few_pointwise_operators_at_the_end_are_no_optimiser():
+def test_a_few_final_pointwise_operators_are_not_an_optimiser():
     shape = (64, 64)
     product = operator("mm", (shape, shape), shape, flops=1.0)
     assert len(kernels_of([product, *[operator("relu", (shape,), shape)] * 10])) == 11

@@ -1,4 +1,4 @@
-"""Weights in fewer bits, and layers cut over several GPUs: what must hold whatever the constants are."""
+"""Quantised weights and layers split over several GPUs: invariants that hold for any constants."""
 
 import numpy as np
 import pytest
@@ -25,12 +25,12 @@ DECODE = {"mode": "decode", "seq": 256}
 
 def test_a_decode_step_reads_about_a_quarter_with_four_bits():
     whole, small = request(**DECODE), quantised(request(**DECODE), "int4", find_gpu("a100-sxm4-40gb"))
-    layers = whole.kernels.weights.sum() - whole.kernels.weights.max()  # the head over the vocabulary stays
+    layers = whole.kernels.weights.sum() - whole.kernels.weights.max()  # the language-model head is not quantised
     assert whole.kernels.weights.sum() - small.kernels.weights.sum() == pytest.approx(layers * (1 - 4.5 / 16), rel=0.02)
     assert time_ms(small, "a100-sxm4-40gb") < 0.85 * time_ms(whole, "a100-sxm4-40gb")
 
 
-def test_memory_falls_by_what_the_layers_spare():
+def test_memory_shrinks_by_the_bytes_the_layers_save():
     whole = request().properties
     small = quantised(request(), "fp8", find_gpu("h100-sxm5-80gb")).properties
     table = 128256 * 2048
@@ -38,7 +38,7 @@ def test_memory_falls_by_what_the_layers_spare():
     assert whole.peak_memory_bytes - small.peak_memory_bytes == whole.weight_bytes - small.weight_bytes
 
 
-def test_products_in_eight_bits_are_faster_only_where_tensor_cores_take_them():
+def test_eight_bit_products_are_faster_only_with_tensor_core_support():
     prefill = {"mode": "prefill", "seq": 2048, "batch": 4}
     whole = request(**prefill)
     on_hopper = quantised(whole, "fp8", find_gpu("h100-sxm5-80gb"))
@@ -47,7 +47,7 @@ def test_products_in_eight_bits_are_faster_only_where_tensor_cores_take_them():
     assert time_ms(on_ampere, "a100-sxm4-40gb") == pytest.approx(time_ms(whole, "a100-sxm4-40gb"), rel=0.1)
 
 
-def test_two_gpus_share_the_work_and_add_up_twice_a_layer():
+def test_two_gpus_split_the_work_and_reduce_twice_per_layer():
     whole, half = request(mode="prefill", seq=1024), parallel(request(mode="prefill", seq=1024), 2)
     assert np.count_nonzero(half.kernels.kind == ALL_REDUCE) == 2 * 16
     head_and_norms = 0.02

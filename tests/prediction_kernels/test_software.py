@@ -1,4 +1,4 @@
-"""How software executes a model changes its kernels and what its host pays for them."""
+"""Software determines a model's kernels and the host time per launch."""
 
 import pytest
 
@@ -17,7 +17,7 @@ def host_ns(one, architecture="ampere"):
     return one.execution.launch_ns(one.kernels, architecture).sum()
 
 
-def test_every_word_of_a_study_has_an_execution():
+def test_every_software_name_of_a_study_has_an_execution():
     assert set(EXECUTIONS) == set(SOFTWARE)
 
 
@@ -28,7 +28,7 @@ def test_a_server_of_language_models_launches_less_and_copies_no_cache():
     assert "cat" not in served.kernels.names
 
 
-def test_graphs_run_the_same_kernels_and_spare_the_host():
+def test_graphs_run_the_same_kernels_with_less_host_time():
     eager, graphs = request(), request(software="graphs")
     assert len(eager.kernels) == len(graphs.kernels)
     assert host_ns(graphs) < host_ns(eager) / 10
@@ -58,9 +58,9 @@ def test_weight_gradients_of_convolutions_are_split_over_the_device():
     [
         ("bert-base-mini", {"software": "vllm"}, "vLLM serves decoders"),
         ("bert-base-mini", {"software": "tensorrt", "train": True}, "runs inference, not training"),
-        ("gpt2-mini", {"software": "onnxruntime", "mode": "decode"}, "no cache of keys and values"),
+        ("gpt2-mini", {"software": "onnxruntime", "mode": "decode"}, "no KV cache"),
     ],
 )
-def test_what_software_can_not_do_is_refused_in_a_sentence(name, options, words):
+def test_unsupported_software_is_refused_in_one_sentence(name, options, words):
     with pytest.raises(WorkloadError, match=words):
         find(name).check(WorkloadSpec(name=name, **options))

@@ -1,4 +1,4 @@
-"""Solo times obey what any GPU obeys, and agree with a few figures that were measured."""
+"""Solo times obey physical limits and agree with a few measurements."""
 
 import numpy as np
 import pytest
@@ -60,7 +60,7 @@ def test_one_tile_too_many_costs_another_wave():
 
 
 @pytest.mark.parametrize("name", gpu_names())
-def test_nothing_beats_the_roofline_where_nothing_is_cached(name):
+def test_nothing_beats_the_roofline_without_caching(name):
     gpu = find_gpu(name)
     kernels = columns([product(4096, 4096, 4096), product(8, 22016, 4096), pass_over(1 << 29)])
     # Winograd and L2 can beat a plain roofline; these three have neither.
@@ -109,7 +109,7 @@ def test_a_format_without_tensor_cores_runs_without_them():
     assert solo_costs(kernels, A100).tensor[0]
 
 
-def test_transfers_take_the_wire_and_no_sm():
+def test_transfers_use_the_link_and_no_sm():
     costs = solo_costs(columns([copy_in(250_000_000)]), A100)
     assert costs.sms[0] == 0
     assert costs.duration_ns[0] == pytest.approx(10e6, rel=0.01)

@@ -1,4 +1,4 @@
-"""Simulated solo times beside measured ones, on models and GPUs that nothing was fitted on."""
+"""Simulated against measured solo times, on models and GPUs not used for fitting."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Traces of real models: found without weights, kept, looked at, calibrated."""
+"""Traces of real models: made without weights, cached, summarised, calibrated."""
 
 import time
 
@@ -25,13 +25,13 @@ def test_mistral_7b_becomes_kernels_in_seconds_without_its_weights():
     assert costs.total_ns > layers / A100.bandwidth_gb_s, "reading them bounds the time"
 
 
-def test_a_trace_is_kept():
+def test_a_trace_is_cached():
     spec = WorkloadSpec(name="bert-base-mini", batch=2, dtype="float16")
     assert kernels_for(spec) is kernels_for(spec)
     assert kernels_for(spec) is not kernels_for(spec, EXECUTIONS["tensorrt"])
 
 
-def test_a_trace_can_be_looked_at():
+def test_a_trace_can_be_summarised():
     kernels = kernels_for(WorkloadSpec(name="resnet18-mini", batch=64, dtype="float16"))
     lines = look_at(kernels, solo_costs(kernels, A100), sms=A100.sms)
     assert sum(line.share for line in lines) == pytest.approx(1)
@@ -53,6 +53,6 @@ def test_a_measured_time_calibrates_a_trace():
         calibrated(costs, 0)
 
 
-def test_a_workload_that_can_not_be_seen_before_it_runs_is_refused():
+def test_a_workload_that_cannot_be_dry_run_is_refused():
     with pytest.raises(WorkloadError, match="can't be simulated"):
         kernels_for(WorkloadSpec(name="command:sleep 1"))

@@ -1,4 +1,4 @@
-"""A simulated training step has the stages of a live one."""
+"""A simulated training step has the stages of a real one."""
 
 import numpy as np
 import pytest
@@ -36,7 +36,7 @@ def test_inference_has_no_backward_pass():
     assert backward_begins([operator.name for operator in operators]) == len(operators)
 
 
-def test_no_kernel_is_fused_over_the_border_between_forward_and_backward():
+def test_no_kernel_is_fused_across_forward_and_backward():
     spec = WorkloadSpec(name="bert-base-mini", batch=2, dtype="float16", train=True)
     for software in ("compile", "tensorrt"):
         request = request_of(spec, EXECUTIONS[software])

@@ -1,4 +1,4 @@
-"""Dies: always the same for one number, spread as the population says."""
+"""Dies: reproducible by number, distributed like the population."""
 
 import numpy as np
 
@@ -16,7 +16,7 @@ def test_other_numbers_seeds_and_gpus_are_other_dies():
     assert len({draw(V100, 17), draw(V100, 18), draw(V100, 17, seed=1), draw(A100, 17)}) == 4
 
 
-def test_dies_spread_as_the_population_says():
+def test_dies_follow_the_population():
     dies = Dies.of(fleet(V100, 3000))
     for name in ("dynamic", "leakage", "time", "control"):
         spread = np.std(np.log(getattr(dies, name)))

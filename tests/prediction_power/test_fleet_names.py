@@ -26,7 +26,7 @@ def test_a_member_is_the_same_die_as_in_its_fleet():
 
 
 @pytest.mark.parametrize("name", ["v100-sxm2-16gb*", "v100-sxm2-16gb*-3", "v100-sxm2-16gb*0", "v100*2*3", "", "v1oo*3"])
-def test_names_that_mean_nothing_are_refused_with_a_way_on(name):
+def test_invalid_names_are_refused_with_a_hint(name):
     with pytest.raises(DeviceError) as refused:
         parse(name)
     assert refused.value.hint

@@ -20,8 +20,8 @@ def test_voltage_is_flat_below_the_knee_and_rises_above_it():
     assert above[0] > 1.0
 
 
-def test_matrix_product_on_a_v100_draws_what_was_measured_over_the_clock():
-    """99 W at 945 MHz and 186 W at 1380 given, 154 W at 1237 MHz lie within the law's few per cent."""
+def test_power_of_a_matrix_product_on_a_v100_matches_measurements():
+    """99 W at 945 MHz and 186 W at 1380 are given; 154 W at 1237 MHz lies within the law's few per cent."""
     low, middle, high = (clock * voltage_squared(V100, np.array(clock)) for clock in (945.0, 1237.0, 1380.0))
     assert 99 + (186 - 99) * (middle - low) / (high - low) == pytest.approx(154, rel=0.06)
 

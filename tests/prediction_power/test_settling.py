@@ -1,4 +1,4 @@
-"""Where a die settles: the limits hold, more room never hurts, heat never helps."""
+"""Steady states: limits hold, higher limits never hurt, heat never helps."""
 
 import numpy as np
 import pytest
@@ -32,7 +32,7 @@ def test_no_gpu_exceeds_its_limit_or_its_slowdown_temperature(name):
         for die in (TYPICAL, Die(dynamic=1.1, leakage=1.3, inlet_c=8.0), Die(resistance=1.5, inlet_c=10.0)):
             settled = settle(gpu, activity, die)
             assert settled.power_w <= gpu.power.limit_w
-            if settled.clock_mhz > gpu.clocks_mhz.min:  # below it there is nothing left to give up
+            if settled.clock_mhz > gpu.clocks_mhz.min:  # the lowest clock can't be lowered further
                 assert settled.temperature_c <= gpu.thermal.slowdown_c + 0.1
             assert gpu.clocks_mhz.min <= settled.clock_mhz <= gpu.clocks_mhz.boost
 
@@ -55,8 +55,8 @@ def test_warmer_air_is_never_faster(activity, cool, warm):
 
 
 @given(activity=activities, watts=limits_w, clock=clocks_mhz, index=st.integers(0, 500))
-def test_power_and_temperature_belong_together(activity, watts, clock, index):
-    """At rest, what goes in as power leaves through the cooling: T = air + R P."""
+def test_power_and_temperature_are_consistent(activity, watts, clock, index):
+    """In steady state, all power leaves through the cooling: T = air + R P."""
     die = draw(V100, index)
     settled = settle(V100, activity, die, Limits(watts, clock))
     c_per_w = (V100.thermal.fast_c_per_w + V100.thermal.slow_c_per_w) * die.resistance
@@ -65,7 +65,7 @@ def test_power_and_temperature_belong_together(activity, watts, clock, index):
         assert settled.power_w <= watts * REGULATED * die.control + 0.01
 
 
-def test_what_holds_the_clock_is_named():
+def test_the_limiting_factor_of_the_clock_is_named():
     assert settle(V100, Activity(0.1, 0.1)).held_by == "boost"
     assert settle(V100, FULL, limits=Limits(clock_mhz=1200)).held_by == "lock"
     assert settle(V100, FULL, Die(resistance=1.5)).held_by == "heat"
@@ -91,7 +91,7 @@ def test_the_fleet_settles_as_each_of_its_dies_alone():
 @pytest.mark.parametrize(
     ("limits", "words"), [(Limits(power_w=90), "power limit of 90 W"), (Limits(clock_mhz=9000), "clock of 9000 MHz")]
 )
-def test_limits_that_the_board_lacks_are_refused_with_the_range(limits, words):
+def test_unsupported_limits_are_refused_with_the_valid_range(limits, words):
     with pytest.raises(DeviceError, match=words) as refused:
         settle(V100, FULL, limits=limits)
     assert "choose" in str(refused.value.hint)

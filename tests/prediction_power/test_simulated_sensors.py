@@ -1,4 +1,4 @@
-"""Sensors: each shows the mean of its window at its last update, and nothing of what lies between."""
+"""Sensors show the mean of their window at the last update, and nothing in between."""
 
 import numpy as np
 import pytest
@@ -20,7 +20,7 @@ def _square_wave(period_s, seconds, low=100.0, high=300.0):
     return t, np.concatenate(([0.0], np.cumsum(power * np.diff(t))))
 
 
-def test_a_steady_power_is_shown_as_it_is():
+def test_constant_power_is_shown_exactly():
     t, energy = np.array([0.0, 10.0]), np.array([0.0, 2500.0])
     assert np.all(shown_power_w(t, energy, np.linspace(0, 9, 50), 0.025, 0.1) == 250.0)
 
@@ -34,7 +34,7 @@ def test_a_reading_holds_until_the_next_update():
 
 
 def test_an_a100s_sensor_is_blind_for_three_quarters_of_the_time():
-    """Load that comes and goes with the sensor's own period is shown as if it were always on, or never."""
+    """Load in step with the sensor's period appears as always on, or never."""
     t, energy = _square_wave(0.1, 5.0)
     at = np.arange(1.0, 4.9, 0.1) + 0.001
     full = shown_power_w(t, energy, at, 0.025, 0.1)
@@ -54,7 +54,7 @@ def test_the_last_update_lies_within_one_period_before_the_reading(at, update, p
     assert at - update - 1e-6 <= last <= at + 1e-6
 
 
-def test_what_is_shown_adds_up_to_the_energy_where_the_window_fills_the_period():
+def test_readings_add_up_to_the_energy_if_the_window_fills_the_period():
     run = timeline(V100, [Phase(2.0, FULL), Phase(2.0, Activity(0.1, 0.5))])
     at = np.arange(0.1, 4.05, 0.1)
     shown = shown_power_w(run.t_s, run.energy_j, at, 0.1, 0.1)
@@ -69,7 +69,7 @@ def test_counter_temperature_and_clock_are_shown_in_their_own_steps():
     assert np.all(np.diff(seen.energy_j) >= 0)
 
 
-def test_every_sensor_says_what_it_is_worth_and_that_it_is_simulated():
+def test_every_sensor_states_its_accuracy_and_that_it_is_simulated():
     power, *rest = infos(A100)
     assert (power.name, power.period_s) == ("power_w", 0.1)
     assert "25%" in power.quality

@@ -1,4 +1,4 @@
-"""Over time: energy is the integral of power, heat is neither lost nor made, and in the end a die settles."""
+"""Over time: energy is the integral of power, heat is conserved, and a die reaches its steady state."""
 
 import numpy as np
 import pytest
@@ -34,8 +34,8 @@ def test_energy_is_the_integral_of_power(phases, index):
 
 
 @given(phases=phases, index=st.integers(0, 50))
-def test_heat_is_neither_lost_nor_made(phases, index):
-    """Per pole: what flowed in is what is stored in its heat capacity plus what flowed out through its resistance."""
+def test_heat_is_conserved(phases, index):
+    """Per pole: heat in = heat stored in its capacity + heat out through its resistance."""
     die = draw(V100, index)
     cooling = Cooling.of(V100, die)
     run = timeline(V100, phases, die=die, start=COLD)
@@ -53,13 +53,13 @@ def test_heat_is_neither_lost_nor_made(phases, index):
 
 
 def _outflow(start_c, end_c, c_per_w, tau_s, span):
-    """Integral of (degrees / resistance) over a span in which the pole goes from start towards end."""
+    """Integral of (degrees / resistance) while the pole goes from start towards end."""
     return (end_c * span + (start_c - end_c) * tau_s * (1 - np.exp(-span / tau_s))) / c_per_w
 
 
 @pytest.mark.parametrize("die", [Die(), draw(V100, 17), Die(resistance=1.5)])
 @pytest.mark.parametrize("limits", [Limits(), Limits(power_w=180), Limits(clock_mhz=1200)])
-def test_in_the_end_a_die_is_where_settle_says(die, limits):
+def test_a_die_ends_in_its_steady_state(die, limits):
     run = timeline(V100, [Phase(200.0, FULL)], die=die, limits=limits, start=COLD)
     settled = settle(V100, FULL, die, limits)
     assert run.clock_mhz[-1] == pytest.approx(settled.clock_mhz, abs=2)

@@ -59,7 +59,7 @@ def test_overload_ends_at_the_deadline_with_the_rest_unserved():
     assert outcome.requests[0].done.size == 11
 
 
-def test_who_is_done_early_keeps_the_others_company():
+def test_tenants_done_early_keep_running_as_background_load():
     quick, slow = plain_trace(kernels=10, device_ns=1e6), plain_trace(kernels=10, device_ns=3e7)
     outcome = simulate([Player(quick), Player(slow)], window_end_ns=2e7)
     assert outcome.requests[0].done[-1] > 2e7
@@ -67,7 +67,7 @@ def test_who_is_done_early_keeps_the_others_company():
     assert np.all(outcome.requests[1].done[last_due] <= outcome.end_ns)
 
 
-def test_the_same_seed_gives_the_same_bytes_and_another_seed_others():
+def test_the_same_seed_gives_identical_results():
     players = [Player(plain_trace(kernels=30, device_ns=2e6, host_ns=2.5e6, occupancy=0.6))] * 3
     first, second, other = (simulate(players, window_end_ns=1e8, host_spread=0.05, seed=seed) for seed in (7, 7, 8))
     for a, b in zip(first.requests, second.requests, strict=True):
@@ -76,7 +76,7 @@ def test_the_same_seed_gives_the_same_bytes_and_another_seed_others():
     assert first.requests[0].done.tobytes() != other.requests[0].done.tobytes()
 
 
-def test_emptying_the_buffer_changes_nothing(monkeypatch):
+def test_draining_the_buffer_changes_nothing(monkeypatch):
     players = [Player(plain_trace(kernels=20, device_ns=2e6, host_ns=1e6, occupancy=0.7))] * 3
     slices = Slicing(5e5, 5e4, 1e4)
     for slicing in (None, slices):
@@ -115,28 +115,28 @@ def test_activity_is_the_share_that_was_used():
     assert outcome.activity[:9] == pytest.approx(np.tile([1.0, 0.25, 0.0, 0.125], (9, 1)), rel=1e-3)
 
 
-def test_turns_cost_what_switching_costs():
+def test_turns_add_the_cost_of_switching():
     full = plain_trace(kernels=400, device_ns=5e7)
     outcome = simulate([Player(full)] * 3, window_end_ns=2e9, slicing=Slicing(2e6, 2e5, 1e4))
     for one in outcome.requests:
         assert np.mean(np.diff(one.done)) == pytest.approx(3 * 5e7 * 1.1, rel=0.02)
 
 
-def test_a_tenant_alone_pays_for_no_turns():
+def test_a_tenant_alone_pays_no_switching_cost():
     full = plain_trace(kernels=400, device_ns=5e7)
     outcome = simulate([Player(full)], window_end_ns=5e8, slicing=Slicing(2e6, 2e5, 1e4))
     assert np.diff(outcome.requests[0].done) == pytest.approx(5e7)
 
 
 @pytest.mark.parametrize("wrong", [{"duration_ns": np.zeros(1)}, {"occupancy": np.array([1.5])}, {"dram": np.ones(2)}])
-def test_a_trace_that_makes_no_sense_is_refused(wrong):
+def test_an_invalid_trace_is_refused(wrong):
     good = {name: np.ones(1) for name in _COLUMNS}
     with pytest.raises(ValueError, match="kernel"):
         Trace(**{**good, "slot": np.zeros(1, np.int64), **wrong})
 
 
 def test_a_request_whose_input_is_copied_first_waits_for_two_turns():
-    """The host goes on when the copy is done: beside a busy tenant, copy and kernels take a turn each."""
+    """The host continues when the copy is done: beside a busy tenant, copy and kernels take a turn each."""
     busy = plain_trace(kernels=1000, device_ns=1e9)
     plain = plain_trace(kernels=10, device_ns=1e5, host_ns=1e4)
     copied = replace(plain, waited=np.array([1.0] + [0.0] * 9))
@@ -165,7 +165,7 @@ def test_a_kernel_waits_for_thread_blocks_of_the_others_and_with_priority_a_litt
 
 
 def test_streams_of_one_host_end_while_kernels_wait_for_thread_blocks():
-    """A kernel that was launched and waits for room must not stop the clock of the host that it shares."""
+    """A launched kernel that waits for room must not stop the clock of its shared host."""
     trace = plain_trace(kernels=20, device_ns=2e5, occupancy=0.9, host_ns=4e4)
     outcome = simulate([Player(trace, shared_host=True) for _ in range(3)], window_end_ns=5e6)
     assert all(one.done.size > 3 for one in outcome.requests)

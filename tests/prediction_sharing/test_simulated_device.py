@@ -1,4 +1,4 @@
-"""A simulated GPU as a device: names, ways to share, parts, controls, and every refusal in one sentence."""
+"""A simulated GPU as a device: names, sharing, parts, controls, and one-sentence refusals."""
 
 import json
 
@@ -63,7 +63,7 @@ def test_your_own_gpu_keeps_its_path_as_its_name(tmp_path):
     assert find_device(device.name).gpu.sms == 60
 
 
-def test_what_it_says_about_itself_is_json_and_says_simulated():
+def test_its_description_is_json_marked_as_simulated():
     device = gpu()
     assert device.simulated
     assert json.loads(json.dumps(device.describe()))["simulated"] is True
@@ -71,7 +71,7 @@ def test_what_it_says_about_itself_is_json_and_says_simulated():
     assert device.lock_keys() == ()
 
 
-def test_no_process_can_sit_on_it():
+def test_it_accepts_no_process():
     with pytest.raises(DeviceError, match="no process can run on it"):
         gpu().seat({})
 
@@ -81,7 +81,7 @@ def test_half_precision_where_there_are_tensor_cores_for_it():
     assert gpu("k80").default_dtype == "float32"
 
 
-def test_turns_and_mps_give_everybody_the_whole_device():
+def test_turns_and_mps_give_every_tenant_the_entire_device():
     for mode in ("processes", "mps", "streams"):
         assert {part.sms for part in laid_out(mode, 3).parts} == {108}
     assert laid_out("processes", 2).slicing is not None
@@ -91,7 +91,7 @@ def test_turns_and_mps_give_everybody_the_whole_device():
     assert "exclusive" not in {mode.mode for mode in sharing_modes(gpu().gpu)}
 
 
-def test_shares_of_mps_cap_the_sms_and_leave_them_common_ground():
+def test_mps_shares_cap_the_sms_but_keep_them_shared():
     parts = laid_out("mps", 2, 60.0, 40.0).parts
     assert [part.sms for part in parts] == [64, 43]
     assert {(part.sm_domain, part.domain_sms) for part in parts} == {(0, 108)}
@@ -104,7 +104,7 @@ def test_green_splits_sms_in_groups_and_shares_dram():
     assert {(part.dram_domain, part.dram_share) for part in parts} == {(0, 1.0)}
 
 
-def test_mig_gives_even_instances_and_large_ones_to_who_needs_memory():
+def test_mig_gives_even_instances_and_large_ones_for_large_memory():
     assert [part.label for part in laid_out("mig", 2).parts] == ["3g.20gb", "3g.20gb"]
     assert [part.label for part in laid_out("mig", 7).parts] == ["1g.5gb"] * 7
     needy = laid_out("mig", 3, needs={"t0": GIB, "t1": GIB, "t2": 15 * GIB}).parts
@@ -112,13 +112,13 @@ def test_mig_gives_even_instances_and_large_ones_to_who_needs_memory():
     assert len({part.dram_domain for part in needy}) == 3
 
 
-def test_mig_as_asked():
+def test_mig_instances_can_be_requested():
     parts = laid_out("mig", 2, "4g.20gb", "3g.20gb").parts
     assert [part.sms for part in parts] == [56, 42]
     assert [part.dram_share for part in parts] == [0.5, 0.5]
 
 
-def test_every_sharing_that_is_not_possible_is_refused_in_one_sentence():
+def test_every_impossible_sharing_is_refused_in_one_sentence():
     assert "v100-sxm2-16gb lacks MIG" in refusal("mig", 2, on="v100-sxm2-16gb").message
     assert "pinned" in refusal("pinned", 2).message
     assert "3g.21gb" in refusal("mig", 2, "3g.21gb", "3g.20gb").message
@@ -154,7 +154,7 @@ def test_a_time_of_an_unknown_workload_gets_the_nearest_name():
     assert "distilbert" in (refused.value.hint or "")
 
 
-def test_old_gpus_lack_what_they_lack():
+def test_old_gpus_lack_newer_features():
     modes = {mode.mode: mode for mode in gpu("k80").sharings()}
     assert modes["processes"].available
     assert not modes["mps"].available
@@ -177,6 +177,6 @@ def test_old_gpus_lack_what_they_lack():
         {"device_ms": {"resnet50": "x"}},
     ],
 )
-def test_settings_that_make_no_sense_are_refused(settings):
+def test_invalid_settings_are_refused(settings):
     with pytest.raises(DeviceError):
         gpu().controls(settings)

@@ -1,4 +1,4 @@
-"""Studies on simulated GPUs, through the whole pipeline: the same tables, verdicts and reports as on a real device."""
+"""Studies on simulated GPUs, end to end: the same tables, verdicts and reports as on a real device."""
 
 import json
 from pathlib import Path
@@ -78,7 +78,7 @@ def test_stages_add_up_to_the_request(folder):
     assert gap[0][0] <= 3  # nanoseconds are rounded
 
 
-def test_the_manifest_says_how_far_to_trust_it(folder):
+def test_the_manifest_states_the_validated_error(folder):
     manifest = json.loads((folder / "manifest.json").read_text())
     assert manifest["simulated"] is True
     assert manifest["simulation"]["source"] == "docs/validation.md"
@@ -96,7 +96,7 @@ def test_the_same_seed_gives_the_same_records(folder, tmp_path):
     assert asked(carried_out(tmp_path), question) == asked(folder, question)
 
 
-def test_open_loads_meet_the_same_arrivals_alone_and_in_company(tmp_path):
+def test_open_loads_have_the_same_arrivals_alone_and_shared(tmp_path):
     text = STUDY.replace("sharing: all", "sharing: [mps]") + "loads: [poisson(40%)]\n"
     path = carried_out(tmp_path, text)
     rows = asked(
@@ -125,7 +125,7 @@ def test_a_lower_clock_takes_longer(tmp_path):
     assert slow > 1.3 * fast
 
 
-def test_a_mix_that_does_not_fit_is_a_result_that_names_the_tenant_and_what_it_needs(tmp_path):
+def test_a_mix_that_does_not_fit_is_recorded_with_the_tenant_and_its_need(tmp_path):
     text = """
 name: tight
 tenants:
@@ -143,7 +143,7 @@ blocks: 1
     assert any("one#2 ran out of memory: it needs 1" in reason and "GiB" in reason for reason in reasons)
 
 
-def test_a_tenant_that_does_not_fit_alone_is_refused_before_anything_runs(tmp_path):
+def test_a_tenant_that_does_not_fit_alone_is_refused_up_front(tmp_path):
     text = STUDY.replace("gpt2-mini, batch: 1, seq: 64", "mistral-7b, batch: 1, seq: 16")
     with pytest.raises(DoesNotFit, match="gpt2"):
         carried_out(tmp_path, text, device="sim:rtx-2080")
@@ -159,13 +159,13 @@ def test_a_tenant_that_does_not_fit_alone_is_refused_before_anything_runs(tmp_pa
         (("blocks: 2", "blocks: 2\nsettings: [{clock_mhz: 99999}]"), "sim:a100-sxm4-40gb"),
     ],
 )
-def test_what_can_not_be_simulated_is_said_in_one_sentence(tmp_path, change, device):
+def test_what_cannot_be_simulated_is_refused_in_one_sentence(tmp_path, change, device):
     with pytest.raises(CotenantError) as error:
         carried_out(tmp_path, STUDY.replace(*change), device=device)
     assert "\n" not in error.value.message
 
 
-def test_a_dry_run_names_who_can_not_keep_up_before_anything_ran(tmp_path):
+def test_a_dry_run_names_tenants_that_cannot_keep_up(tmp_path):
     study = tmp_path / "study.yaml"
     study.write_text(
         "tenants:\n"

@@ -1,4 +1,4 @@
-"""Measured solo times calibrate host and device; what they can't tell stays as simulated."""
+"""Measured solo times calibrate host and device; what they can't determine stays as simulated."""
 
 import numpy as np
 import pytest
@@ -20,7 +20,7 @@ def solo(batch, *, host=1.0, device=1.0, kernels=50):
     return Solo(batch, measured, launched, remaining, 50e3)
 
 
-def test_three_batches_tell_a_slow_host_from_a_slow_device():
+def test_three_batches_separate_a_slow_host_from_a_slow_device():
     fit = fit_solos([solo(batch, host=1.5, device=1.2) for batch in (1, 2, 64, 128)])
     assert fit.host == pytest.approx(1.5, rel=0.05)
     assert fit.device == pytest.approx(1.2, rel=0.1)
@@ -31,7 +31,7 @@ def test_one_time_scales_both_alike():
     assert (fit.host, fit.device) == pytest.approx((1.4, 1.4))
 
 
-def test_a_calibrated_tenant_takes_as_long_alone_as_was_measured():
+def test_a_calibrated_tenant_reproduces_its_measured_solo_time():
     spec = WorkloadSpec(name="resnet18-mini", batch=4, dtype="float16")
     controls = GPU.controls({"solo_ms": {"resnet18-mini": 9.0}})
     request, fit = GPU.calibrated(GPU.request(spec), controls)
@@ -41,7 +41,7 @@ def test_a_calibrated_tenant_takes_as_long_alone_as_was_measured():
 
 
 @pytest.mark.parametrize(
-    ("rows", "words"),
+    ("rows", "message"),
     [
         ("workload,ms\nno-such-model,4\n", r"line 2: there is no workload 'no-such-model'"),
         ("workload,ms\nresnet18-mini,fast\n", r"line 2: `ms` is 'fast'"),
@@ -49,15 +49,15 @@ def test_a_calibrated_tenant_takes_as_long_alone_as_was_measured():
         ("workload,ms\n", "holds no rows"),
     ],
 )
-def test_a_bad_row_is_refused_with_its_line(tmp_path, rows, words):
+def test_a_bad_row_is_refused_with_its_line(tmp_path, rows, message):
     file = tmp_path / "solo.csv"
     file.write_text(rows)
-    with pytest.raises(DeviceError, match=words):
+    with pytest.raises(DeviceError, match=message):
         solo_times(str(file))
 
 
-@pytest.mark.parametrize(("ms", "words"), [(1e-7, "faster than the peak rate"), (1e6, "more than 50 times")])
-def test_an_impossible_time_or_a_wrong_unit_is_refused_with_its_row(ms, words):
+@pytest.mark.parametrize(("ms", "message"), [(1e-7, "faster than the peak rate"), (1e6, "more than 50 times")])
+def test_an_impossible_time_or_a_wrong_unit_is_refused_with_its_row(ms, message):
     spec = WorkloadSpec(name="resnet18-mini", batch=4, dtype="float16")
-    with pytest.raises(DeviceError, match=f"row 1 of solo_ms: .*{words}"):
+    with pytest.raises(DeviceError, match=f"row 1 of solo_ms: .*{message}"):
         GPU.calibrated(GPU.request(spec), GPU.controls({"solo_ms": {"resnet18-mini": ms}}))

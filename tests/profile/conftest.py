@@ -1,4 +1,4 @@
-"""Lets these tests write exports of Nsight Systems."""
+"""Fixtures that write Nsight Systems exports."""
 
 import sys
 from pathlib import Path

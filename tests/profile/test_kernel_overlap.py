@@ -1,4 +1,4 @@
-"""Kernels by tenant and overlap: arithmetic on intervals that can be done on paper."""
+"""Kernels by tenant and overlap: interval arithmetic that can be checked by hand."""
 
 import numpy as np
 import pytest
@@ -50,7 +50,7 @@ def test_kernels_that_take_most_time_come_first():
 
 def test_overlap_is_the_time_in_which_both_run_and_copies_do_not_count():
     [both] = overlaps(A_AND_B, WINDOW)
-    # 30-40 and 50-60; the copy beside a's relu is no kernel.
+    # 30-40 and 50-60; the copy beside a's relu is not a kernel.
     assert both.share == pytest.approx(0.2)
     assert both.share_of_one == pytest.approx(20 / 70)
     assert both.share_of_other == pytest.approx(20 / 30)
@@ -115,7 +115,7 @@ def test_merged_intervals_are_apart_and_in_order(rows):
     assert (starts[1:] > ends[:-1]).all()
 
 
-def test_an_excerpt_is_the_middle_and_holds_what_an_eye_can_tell_apart():
+def test_an_excerpt_is_the_middle_at_a_visible_resolution():
     many = table(*[("a", "k", "d", n * 1000, 500) for n in range(1000)])
     excerpt = excerpt_of(many, Window(0, 1_000_000), most=100)
     assert excerpt.start_s == pytest.approx(450e-6)

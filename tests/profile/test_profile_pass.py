@@ -1,4 +1,4 @@
-"""Whole profile passes on this machine's CPU: torch's own profiler for real, Nsight Systems by a stand-in."""
+"""Complete profile passes on this machine's CPU: real torch.profiler, a stand-in for Nsight Systems."""
 
 import json
 import os
@@ -54,7 +54,7 @@ def nsys(monkeypatch):
 
 @pytest.fixture(scope="module")
 def threads_pass(tmp_path_factory):
-    """One real pass, for all that only look at it."""
+    """One real pass, shared by all tests that only read it."""
     folder = tmp_path_factory.mktemp("pass")
     path = folder / "pair.yaml"
     path.write_text(STUDY.replace("SHARING", "threads"))
@@ -75,7 +75,7 @@ class TestWithTorch:
         [overlap] = both.overlaps
         assert 0 <= overlap.share <= 1
 
-    def test_kernels_stand_beside_the_requests_they_served(self, threads_pass):
+    def test_kernels_match_the_requests_they_served(self, threads_pass):
         rows = sql(
             """SELECT count(*), count(*) FILTER (EXISTS (FROM requests r WHERE r.trial = k.trial AND r.tenant = k.tenant
                AND k.start_ns >= r.started_ns - 1000000 AND k.start_ns <= r.done_ns + 1000000))
@@ -96,7 +96,7 @@ class TestWithTorch:
     def test_showing_it_points_to_its_kernels(self, threads_pass, capsys):
         assert main(["show", str(threads_pass.folder)]) == 0
         shown = "".join(capsys.readouterr().out.split())
-        assert f"isaprofilepass,whichnotimesaretakenfrom.Itskernels:cotenantprofile{threads_pass.folder}" in shown
+        assert f"isaprofilepass,whosetimesarenotused.Itskernels:cotenantprofile{threads_pass.folder}" in shown
 
     def test_it_is_never_resumed_as_a_run(self, threads_pass, capsys):
         assert main(["run", "--resume", str(threads_pass.folder)]) == 1
@@ -125,7 +125,7 @@ class TestWithNsys:
 
     @pytest.fixture
     def report(self, tmp_path):
-        """A report as the stand-in leaves it, of a session of ten milliseconds."""
+        """A report as written by the stand-in, of a session of ten milliseconds."""
         seen = {"pids": [11, 12], "began": time.time_ns(), "ended": time.time_ns() + 10_000_000, "metrics": True}
         (tmp_path / "report.nsys-rep").write_text(json.dumps(seen))
         return tmp_path
@@ -149,12 +149,12 @@ class TestWithNsys:
         sampled = samples_of_trial(samples, "cuda:1", (first, first + 1_000_000))
         assert (set(sampled["device"]), sampled["value"].tolist()) == ({"cuda:1"}, [0.8])
 
-    def test_no_kernels_is_said_and_not_hidden(self, report, nsys):
+    def test_missing_kernels_are_reported(self, report, nsys):
         nsys("no-kernels")
         (report / "report.nsys-rep").write_text((report / "report.nsys-rep").read_text().replace("true", "false"))
         kernels, samples, note = from_export(choose(Gpu(), "nsys").export(report), start_ns=0)
         assert (kernels, samples) == ({}, {})
-        assert "holds no kernels" in note
+        assert "has no kernels" in note
 
 
 class Gpu(SingleDevice):
@@ -170,7 +170,7 @@ class TestChoosingTheTool:
         assert tool.name == "nsys"
         assert tool.metrics[0] == "--gpu-metrics-devices=1"
 
-    def test_a_gpu_that_is_named_by_its_uuid_is_one_too(self, nsys, mock_nvml, monkeypatch):
+    def test_a_gpu_named_by_uuid_works_too(self, nsys, mock_nvml, monkeypatch):
         nsys("ok")
         monkeypatch.delenv("COTENANT_TORCH_DEVICE", raising=False)
         name = f"cuda:{nvml.find(2).uuid}"
@@ -182,7 +182,7 @@ class TestChoosingTheTool:
         nsys("old")
         assert choose(Gpu(), None).metrics[0] == "--gpu-metrics-device=1"
 
-    def test_counters_without_permission_are_left_out_with_the_reason(self, nsys):
+    def test_counters_without_permission_are_omitted_with_the_reason(self, nsys):
         nsys("no-permission")
         tool = choose(Gpu(), None)
         assert tool.metrics == ()
@@ -237,10 +237,10 @@ class TestFilesOfOtherTools:
         assert "&lt;script&gt;" in text
         assert "sm_active: 75 %" in text
 
-    def test_sensors_alone_are_no_profile(self, tmp_path):
+    def test_sensors_alone_are_not_a_profile(self, tmp_path):
         path = tmp_path / "smi.csv"
         path.write_text("timestamp, power.draw [W]\n2023/07/30 18:26:14.684, 81.46\n")
-        with pytest.raises(DataError, match="holds no kernels"):
+        with pytest.raises(DataError, match="contains no kernels"):
             profile(path)
 
     def test_a_run_that_was_timed_has_no_profile(self, tmp_path):

@@ -1,4 +1,4 @@
-"""Which of torch's nested operators are the kernels of a CPU, and whose they are."""
+"""Which of torch's nested operators count as kernels on a CPU, and whose they are."""
 
 import threading
 from dataclasses import dataclass
@@ -51,7 +51,7 @@ class Event:
         return False
 
 
-def test_an_operator_that_only_passes_work_on_is_not_the_kernel():
+def test_a_delegating_operator_is_not_the_kernel():
     events = [
         Event("aten::linear", 0, 100),
         Event("aten::t", 2, 5),
@@ -106,5 +106,5 @@ def test_torch_itself_on_two_threads_of_one_process():
 
 
 @pytest.mark.parametrize("events", [[], [Event("aten::mm", 0, 0)]])
-def test_nothing_that_took_time(events):
+def test_events_without_duration_give_no_kernels(events):
     assert not len(kernels_of(events, {1: "a"})["name"])

@@ -16,7 +16,7 @@ def cache(tmp_path_factory):
 
 @pytest.fixture(autouse=True)
 def _own_cache(cache, monkeypatch):
-    """Not the user's, where weights may lie; one for all tests, since dry runs are the same in all."""
+    """A separate cache, since the user's may contain weights; shared by all tests, since dry runs are the same."""
     monkeypatch.setenv("XDG_CACHE_HOME", cache)
 
 
@@ -30,7 +30,7 @@ def _one_thread():
 
 @pytest.fixture
 def photos(tmp_path):
-    """A folder of images whose stripes tell the class, if one looks through the noise."""
+    """A folder of images whose noisy stripes show the class."""
     rng = np.random.default_rng(1)
     across = np.linspace(0, 2 * np.pi, 64)
     for number in range(72):

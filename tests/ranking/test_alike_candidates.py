@@ -1,4 +1,4 @@
-"""Which candidates have one architecture: settings that only name things or matter in training don't count."""
+"""Candidates of one architecture: settings that are only names or only matter in training don't count."""
 
 from dataclasses import replace
 
@@ -18,9 +18,9 @@ def with_settings(candidate, **settings):
 
 
 @pytest.mark.parametrize("setting", [{"classifier_dropout": None}, {"_name_or_path": "x"}, {"use_cache": False}])
-def test_a_name_makes_no_other_architecture(candidate, setting):
+def test_a_name_does_not_change_the_architecture(candidate, setting):
     assert with_settings(candidate, **setting).architecture == candidate.architecture
 
 
-def test_a_size_does(candidate):
+def test_a_size_changes_the_architecture(candidate):
     assert with_settings(candidate, hidden_size=32).architecture != candidate.architecture

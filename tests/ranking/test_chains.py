@@ -1,4 +1,4 @@
-"""A chain gives bit for bit what the whole model gives, piece by piece."""
+"""A chain's output is bit for bit the full model's, piece by piece."""
 
 import pytest
 import torch
@@ -38,7 +38,7 @@ def inputs_of(entry, inputs):
 
 
 def whole_model(model, entry, batch):
-    """What block came to, and the features, from an ordinary forward call with hooks."""
+    """Inputs of the blocks, and the features, from an ordinary forward call with hooks."""
     seen, heads = {}, []
     options = {"use_cache": False} if entry.family == "decoder" else {}
     handles = [
@@ -58,7 +58,7 @@ def whole_model(model, entry, batch):
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_every_block_and_the_features_are_the_whole_models(name):
+def test_every_block_and_the_features_match_the_full_model(name):
     entry = find(name).entry
     model, inputs = stand(entry, WorkloadSpec(name=name, batch=3, seed=5), device="cpu", dtype=torch.float32)
     batch = inputs_of(entry, inputs)
@@ -78,7 +78,7 @@ def test_every_block_and_the_features_are_the_whole_models(name):
     assert features.shape[0] == 3
 
 
-def test_weights_from_a_directory_give_what_the_library_gives(siblings):
+def test_weights_from_a_directory_match_the_library(siblings):
     folder = siblings("resnet18-mini", 2, changed=1)[1]
     (candidate,) = resolve([str(folder)])
     chain = Chain(candidate.entry)
@@ -104,7 +104,7 @@ def test_siblings_share_the_digests_of_their_trunk_and_nothing_else(siblings):
     assert len({one[front_and_trunk] for one in digests}) == 3
 
 
-def test_a_single_changed_number_changes_the_digest_of_its_piece_alone(siblings):
+def test_a_single_changed_number_changes_only_the_digest_of_its_piece(siblings):
     one, other = siblings("vit-b-16-mini", 2, changed=1)
     weights = load_file(one / "model.safetensors")
     name = next(name for name in weights if ".1." in name and name.endswith("weight"))
@@ -116,7 +116,7 @@ def test_a_single_changed_number_changes_the_digest_of_its_piece_alone(siblings)
     assert [mine == theirs for mine, theirs in pairs] == [True, True, False, True, True, True]
 
 
-def test_the_logits_of_the_head_can_take_the_place_of_features():
+def test_the_logits_of_the_head_can_replace_features():
     entry = find("vit-b-16-mini").entry
     chain = Chain(entry, logits=True)
     model, inputs = stand(entry, WorkloadSpec(name=entry.name, batch=2), device="cpu", dtype=torch.float32)

@@ -1,4 +1,4 @@
-"""`--exact` gives what an exhaustive search gives: the same features bit for bit, the same scores, the same order."""
+"""`--exact` gives the results of an exhaustive search: the same features bit for bit, the same scores and order."""
 
 from itertools import pairwise
 
@@ -16,9 +16,11 @@ from cotenant.ranking.reading import read
 from cotenant.ranking.scorers import find_scorer
 from cotenant.workloads.models.weights import load
 
+pytestmark = pytest.mark.slow
+
 
 def exhaustively(data, folders, scorer):
-    """Every model by itself, whole, as a script would do it."""
+    """Every model on its own, complete, as a script would do it."""
     items = open_data(str(data))
     order = even_order(items.labels, 0)
     found = {}
@@ -51,7 +53,6 @@ def compare(outcome, expected):
     assert sorted(line.name for line in outcome.ranking) == sorted(order)
 
 
-@pytest.mark.slow
 def test_35_siblings_that_share_trunks(siblings, photos, tmp_path):
     made = [
         *siblings("vit-b-16-mini", 15, changed=1, folder="top"),
@@ -77,8 +78,7 @@ def test_full_models_of_different_architectures(siblings, photos, tmp_path):
     compare(outcome, exhaustively(photos, made, "linear"))
 
 
-@pytest.mark.slow
-def test_texts_in_parts_that_a_small_memory_forces(siblings, text_table, tmp_path):
+def test_texts_in_parts_forced_by_a_small_memory(siblings, text_table, tmp_path):
     made = siblings("bert-base-mini", 2, changed=2)
     whole = search(text_table, [str(made[0].parent)], scorer="knn", exact=True, out=tmp_path / "whole")
     expected = exhaustively(text_table, made, "knn")
@@ -92,10 +92,10 @@ def test_texts_in_parts_that_a_small_memory_forces(siblings, text_table, tmp_pat
 
 
 def least_memory(outcome, made):
-    """Read off the refusal of a budget that is too small."""
+    """The minimum, parsed from the refusal of a small budget."""
     from cotenant.errors import DoesNotFit
 
-    with pytest.raises(DoesNotFit, match="even one batch") as refused:
+    with pytest.raises(DoesNotFit, match="even a single batch") as refused:
         search(outcome.data, [str(made[0].parent)], memory_bytes=1_000_000, out=outcome.folder.parent / "tiny")
     return int(float(refused.value.hint.split()[1].removesuffix("MB,")) * 1e6)
 
@@ -117,7 +117,7 @@ def test_halving_extracts_no_item_twice_and_ranks_like_the_exact_search_where_it
         assert line.estimate.est == expected[line.name][1]
 
 
-def test_a_candidate_is_read_again_when_its_weights_fell_off_the_shelf(siblings):
+def test_a_candidate_is_read_again_after_its_weights_were_evicted(siblings):
     from cotenant.ranking.shelf import Shelf
 
     candidates = resolve([str(siblings("vit-b-16-mini", 3, changed=1)[0].parent)])

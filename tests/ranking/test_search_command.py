@@ -1,4 +1,4 @@
-"""The verb as its user meets it: results, kills and resumption, refusals in a sentence."""
+"""The verb as users see it: results, kills and resumption, refusals in one sentence."""
 
 import json
 import os
@@ -21,6 +21,8 @@ from cotenant.ranking.events import Planned, RoundEnded, Working
 from cotenant.ranking.ranking import Scored, ranks, score, tied
 from cotenant.ranking.scorers import find_scorer
 
+pytestmark = pytest.mark.slow
+
 
 def started(arguments, folder):
     return subprocess.Popen(
@@ -37,8 +39,7 @@ def found_features(folder):
     return {path: path.stat().st_mtime_ns for path in folder.glob("out/*/*/features/*/*.npy")}
 
 
-@pytest.mark.slow
-def test_a_search_that_was_killed_goes_on_without_redoing_or_losing_anything(siblings, photos, tmp_path):
+def test_a_killed_search_resumes_without_redoing_or_losing_anything(siblings, photos, tmp_path):
     made = str(siblings("vit-l-16-mini", 6, changed=3)[0].parent)
     arguments = ["--data", str(photos), made, "--exact", "--scorer", "knn", "--out", "out", "--memory", "40MB", "-q"]
     process = started(arguments, tmp_path)
@@ -68,7 +69,7 @@ def test_a_search_that_was_killed_goes_on_without_redoing_or_losing_anything(sib
     ]
 
 
-def test_the_command_prints_a_ranking_and_writes_a_page_that_needs_nothing_else(siblings, photos, tmp_path, capsys):
+def test_the_command_prints_a_ranking_and_writes_a_self_contained_page(siblings, photos, tmp_path, capsys):
     made = siblings("vit-b-16-mini", 3, changed=1)
     out = str(tmp_path / "out")
     code = main(
@@ -83,6 +84,8 @@ def test_the_command_prints_a_ranking_and_writes_a_page_that_needs_nothing_else(
     assert "vit-b-32-mini" in text.split("timed only")[1]
     assert "predicted" in text
     assert "3 models, 72 items" in talk
+    assert talk.startswith("vit-b-32-mini has no weights here: will be timed, not ranked."), "before anything is loaded"
+    assert re.match(r"sibling-0\d is|sibling-0\d, ", text), "the answer comes first"
     assert "leads with" in talk
 
     (folder,) = (tmp_path / "out").glob("*/*")
@@ -100,7 +103,7 @@ def test_the_command_prints_a_ranking_and_writes_a_page_that_needs_nothing_else(
 
 
 def links(page):
-    """Everything that a browser would load."""
+    """Everything a browser would load."""
     loaded = []
 
     class Reader(HTMLParser):
@@ -137,19 +140,19 @@ def test_listeners_hear_the_plan_the_leader_and_the_time_left(siblings, photos, 
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["--models", "bert-base-mini"], "holds images, and none of the candidates reads images"),
+        (["--models", "bert-base-mini"], "contains images, but none of the candidates reads images"),
         (["--models", "vit-b-16-mini", "--scorer", "guess"], "there is no scorer 'guess'"),
-        (["--models", "vit-b-16-mini", "--memory", "4 sheep"], "'4 sheep' is no size of memory"),
-        (["--models", "vit-b-16-mini", "--budget", "soon"], "'soon' is no time"),
+        (["--models", "vit-b-16-mini", "--memory", "4 sheep"], "'4 sheep' is not a size of memory"),
+        (["--models", "vit-b-16-mini", "--budget", "soon"], "'soon' is not a time"),
         (["--models", "vit-b-16-mini", "--device", "sim:a100-sxm4-40gb"], "a search runs on cpu or cuda:N"),
-        (["--models", "sgemm"], "is no model of images or texts"),
+        (["--models", "sgemm"], "is not a model for images or texts"),
         (["--models", "vit-b-16-mini,vit-b-16-mini"], "is named twice"),
-        (["--models", "efficientnet-lite0"], "the weights of efficientnet-lite0 are not here yet"),
+        (["--models", "efficientnet-lite0"], "the weights of efficientnet-lite0 are not here"),
         (["--models", "nonsense-net"], "there is no workload 'nonsense-net'"),
         ([], "Name models"),
     ],
 )
-def test_what_can_not_be_searched_is_refused_in_a_sentence(arguments, sentence, photos, tmp_path, capsys):
+def test_impossible_searches_are_refused_in_one_sentence(arguments, sentence, photos, tmp_path, capsys):
     assert main(["search", "--data", str(photos), "--out", str(tmp_path / "out"), *arguments]) == 1
     said = capsys.readouterr().err
     assert sentence in said
@@ -173,15 +176,15 @@ def test_a_text_model_without_its_vocabulary_is_refused(siblings, text_table, tm
         search(text_table, [str(made)], out=tmp_path / "out")
 
 
-def test_a_search_does_not_go_on_with_other_data(siblings, photos, tmp_path):
+def test_a_search_does_not_resume_with_other_data(siblings, photos, tmp_path):
     (made,) = siblings("vit-b-16-mini", 1, changed=1)
     outcome = search(str(photos), [str(made)], scorer="knn", out=tmp_path / "out")
     next(photos.rglob("*.png")).unlink()
-    with pytest.raises(CotenantError, match=r"the data of .* is no longer what it was"):
+    with pytest.raises(CotenantError, match=r"the data of .* changed"):
         search(None, resume=outcome.folder)
 
 
-def test_a_full_disk_is_a_sentence_and_loses_nothing(siblings, photos, tmp_path, monkeypatch):
+def test_a_full_disk_is_one_sentence_and_loses_nothing(siblings, photos, tmp_path, monkeypatch):
     import errno
 
     from cotenant.ranking import folder as module
@@ -192,7 +195,7 @@ def test_a_full_disk_is_a_sentence_and_loses_nothing(siblings, photos, tmp_path,
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(module.np, "save", full)
-    with pytest.raises(CotenantError, match="there is no space for features"):
+    with pytest.raises(CotenantError, match="not enough space for features"):
         search(str(photos), [str(made)], scorer="knn", out=tmp_path / "out")
     monkeypatch.undo()
     (folder,) = (tmp_path / "out").glob("*/*")
@@ -200,12 +203,12 @@ def test_a_full_disk_is_a_sentence_and_loses_nothing(siblings, photos, tmp_path,
     assert search(None, resume=folder).ranking[0].name == "sibling-00"
 
 
-def test_a_disk_that_is_too_small_is_refused_before_anything_is_computed(siblings, photos, tmp_path, monkeypatch):
+def test_too_little_disk_space_is_refused_before_anything_is_computed(siblings, photos, tmp_path, monkeypatch):
     from cotenant.ranking import conditions
 
     (made,) = siblings("vit-b-16-mini", 1, changed=1)
     monkeypatch.setattr(conditions.shutil, "disk_usage", lambda _: SimpleNamespace(free=1000))
-    with pytest.raises(CotenantError, match="there is no space for the features"):
+    with pytest.raises(CotenantError, match="not enough space for the features"):
         search(str(photos), [str(made)], scorer="knn", out=tmp_path / "out")
     assert not list((tmp_path / "out").rglob("*.npy"))
 
@@ -220,7 +223,7 @@ def test_bad_images_are_refused_or_counted(siblings, photos, tmp_path):
     assert outcome.items == 71
 
 
-def test_candidates_that_halves_can_not_tell_apart_share_a_rank():
+def test_candidates_that_halves_cannot_separate_share_a_rank():
     rng = np.random.default_rng(0)
     noise = rng.normal(0, 0.02, 8)
     best = Scored(0.80, 400, tuple(0.79 + noise))
@@ -229,12 +232,12 @@ def test_candidates_that_halves_can_not_tell_apart_share_a_rank():
     assert tied(best, close)
     assert not tied(best, worse)
     assert ranks([best, close, worse]) == [1, 1, 3]
-    assert not tied(best, Scored(0.80, 200, best.halves)), "judged by other items"
+    assert not tied(best, Scored(0.80, 200, best.halves)), "scored on other items"
     assert best.estimate.lo < 0.80 < best.estimate.hi
 
 
-def told_apart(count, items, apart):
-    """How often two candidates are told apart, and how often the interval holds what the score is on average."""
+def separated(count, items, apart):
+    """How often two candidates are separated, and how often the interval covers the mean score."""
     scorer, labels = find_scorer("knn"), np.arange(items) % 4
     centres = np.random.default_rng(99).normal(size=(4, 16)) * 0.45
     pairs = []
@@ -247,15 +250,15 @@ def told_apart(count, items, apart):
     return np.mean([not tied(*pair) for pair in pairs]), np.mean(held)
 
 
-def test_items_tell_candidates_apart_that_differ_and_seldom_others():
-    alarms, held = told_apart(60, 160, apart=0)
+def test_items_separate_different_candidates_and_rarely_equal_ones():
+    alarms, held = separated(60, 160, apart=0)
     assert alarms <= 0.1
     assert held >= 0.9
-    alarms, _ = told_apart(20, 160, apart=1)
+    alarms, _ = separated(20, 160, apart=1)
     assert alarms >= 0.8
 
 
-def test_a_resumed_search_does_not_ignore_other_settings_silently(tmp_path, capsys):
+def test_a_resumed_search_does_not_silently_ignore_other_settings(tmp_path, capsys):
     assert main(["search", "--resume", str(tmp_path), "--scorer", "knn"]) == 1
     assert "keeps its settings: leave out --scorer" in capsys.readouterr().err
 

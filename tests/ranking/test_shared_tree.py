@@ -1,4 +1,4 @@
-"""The tree computes what is shared once, in the order that needs the least cache; halving follows its rule."""
+"""The tree computes shared pieces once, in the order that needs the least cache; halving follows its rule."""
 
 import itertools
 
@@ -18,7 +18,7 @@ def path(candidate, *digests, sizes=None):
     return Path(candidate, tuple(TreeStep(d, d, size, 0, 1.0) for d, size in zip(digests, sizes, strict=True)))
 
 
-def test_what_two_paths_have_in_common_stands_in_the_tree_once():
+def test_shared_steps_are_in_the_tree_once():
     paths = [path(0, "data", "a", "b", "t0"), path(1, "data", "a", "c", "t1"), path(2, "data", "a", "c", "t2")]
     root = grow(paths)
     assert [step.digest for step in root.steps] == ["data", "a"]
@@ -34,7 +34,7 @@ def test_equal_models_end_in_one_leaf():
 
 
 def simulate(node, order):
-    """Most bytes held at once when children run in a given order, by playing it through."""
+    """Peak bytes held when children run in a given order, by simulation."""
     if not node.children:
         return 0
     peak, own = node.out_bytes, node.out_bytes
@@ -83,9 +83,9 @@ def test_data_is_split_when_the_cache_is_small():
     assert part * root.need_bytes <= tight.cache_bytes
 
 
-def test_a_budget_for_less_than_one_batch_is_refused_with_what_it_takes():
+def test_a_budget_below_one_batch_is_refused_with_the_amount_needed():
     root = grow([path(0, "data", "a", "t0"), path(1, "data", "a", "t1")])
-    with pytest.raises(DoesNotFit, match="even one batch of 8 items does not fit into"):
+    with pytest.raises(DoesNotFit, match="even a single batch of 8 items does not fit into"):
         allot(100, root, weights_bytes=10**6, largest_bytes=10**6, working_bytes=0, batch=8)
 
 
@@ -104,7 +104,7 @@ def test_rounds_end_between_batches_and_the_last_sees_all(models, items, batch, 
     assert all(one.items <= other.items and other.models == one.keep for one, other in itertools.pairwise(plan))
 
 
-def test_every_beginning_of_the_order_has_its_share_of_each_class():
+def test_every_prefix_of_the_order_has_its_share_of_each_class():
     labels = np.repeat([0, 1, 2], [60, 30, 10])
     order = even_order(labels, seed=3)
     assert sorted(order) == list(range(100))

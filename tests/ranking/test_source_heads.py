@@ -1,4 +1,4 @@
-"""A whole search by what the models' own heads say: LEEP and NCE."""
+"""A complete search by the models' own heads: LEEP and NCE."""
 
 import json
 
@@ -15,7 +15,7 @@ from cotenant.workloads.models.weights import load
 
 
 def logits_of(folder, data):
-    """What the library's model says, whole, in the order of a search."""
+    """The output of the library's full model, in the order of a search."""
     (candidate,) = resolve([str(folder)])
     model = load(candidate.entry, "classify", candidate.weights, dtype=torch.float32, seed=0)
     order = even_order(data.labels, 0)
@@ -68,11 +68,11 @@ def test_a_search_ranks_by_the_logits_of_heads_of_several_sizes(scorer, referenc
     assert all(line.estimate.lo < line.estimate.est < line.estimate.hi for line in outcome.ranking)
     assert [line.name.split()[0] for line in outcome.baselines] == ["random"] * len(outcome.baselines)
     assert outcome.baselines
-    assert any("no raw input" in note for note in outcome.notes)
+    assert any("no raw-input baseline" in note for note in outcome.notes)
 
 
 def test_a_model_without_a_head_is_refused_by_name(siblings, text_table, tmp_path, capsys):
     (made,) = siblings("bert-base-mini", 1, changed=1)
     code = main(["search", "--data", text_table, str(made), "--scorer", "leep", "--out", str(tmp_path / "out")])
     assert code == 1
-    assert "the weights of sibling-00 have no head for classes" in capsys.readouterr().err
+    assert "the weights of sibling-00 have no classification head" in capsys.readouterr().err

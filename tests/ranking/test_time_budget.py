@@ -1,4 +1,4 @@
-"""A budget of time is kept: fewer items are planned, the search stops in time, ranks what it has, and can go on."""
+"""A time budget is kept: fewer items are planned, the search stops in time, ranks what it has, and can be resumed."""
 
 from types import SimpleNamespace
 
@@ -22,7 +22,7 @@ PER_PART_S = 100.0
 
 @pytest.fixture
 def clock(monkeypatch):
-    """A clock that the test moves."""
+    """A clock moved by the test."""
     state = SimpleNamespace(now=0.0)
     monkeypatch.setattr(allowance_module, "time", SimpleNamespace(monotonic=lambda: state.now))
     return state
@@ -30,7 +30,7 @@ def clock(monkeypatch):
 
 @pytest.fixture
 def slow_parts(clock, monkeypatch):
-    """Every part is one batch, and by the clock takes long."""
+    """Every part is one batch, and takes long by the clock."""
     commit = SearchFolder.commit
 
     def slowly(folder, leaf, first, features):
@@ -42,7 +42,7 @@ def slow_parts(clock, monkeypatch):
 
 
 def ready(*, items=2000, models=2, per_item_s=0.1, score_s=0.0):
-    """Models of one architecture each, whose every item takes the same time."""
+    """Models of one architecture each, with the same time per item."""
     paths = {one: Path(one, (TreeStep(f"digest {one}", "whole", 4, seconds=per_item_s),)) for one in range(models)}
     return SimpleNamespace(
         bench=SimpleNamespace(
@@ -65,7 +65,7 @@ def planned(budget_s, **of):
 
 
 def test_the_plan_takes_as_many_items_as_can_be_handled_baselines_included(clock):
-    # 0.2 s per item for two models, as much again for random weights in both.
+    # 0.2 s per item for two models, and the same again for random weights in both.
     assert planned(None).items == 2000
     assert planned(None).predicted_s == pytest.approx(800)
     assert planned(1000.0).items == 2000
@@ -73,29 +73,31 @@ def test_the_plan_takes_as_many_items_as_can_be_handled_baselines_included(clock
     assert some.predicted_s == pytest.approx(0.4 * some.items)
     assert 0.75 * 200 < some.predicted_s < 0.9 * 200
     assert some.items % 32 == 0
-    assert some.notes == (f"At most {some.items:,} of 2,000 items are used, since all would take longer than asked.",)
+    assert some.notes == (f"At most {some.items:,} of 2,000 items are used, since all would exceed the time budget.",)
 
 
-def test_a_budget_that_does_not_suffice_for_the_fewest_items_is_refused_at_once(clock):
-    with pytest.raises(CotenantError, match=r"rank 2 models even on 96 items: .*about 38 s, and 30 s are") as refused:
+def test_a_budget_too_small_for_the_minimum_of_items_is_refused_at_once(clock):
+    with pytest.raises(
+        CotenantError, match=r"rank 2 models even on 96 items: .*38 s, but the budget is 30 s"
+    ) as refused:
         planned(30.0)
     assert refused.value.hint == "--budget 50s, or fewer models"
     assert planned(45.0).items == 96
 
 
-def test_the_time_that_preparation_took_is_gone(clock):
+def test_preparation_uses_up_the_budget(clock):
     allowance = Allowance(400.0)
     clock.now = 200.0
     found = plan(ready(), SearchSettings("data", (), exact=True), allowance, None)
     assert found.items == planned(200.0).items
 
 
-def test_a_search_that_goes_on_keeps_to_its_items(clock):
+def test_a_resumed_search_keeps_its_items(clock):
     found = plan(ready(), SearchSettings("data", (), exact=True), Allowance(1.0), 512)
     assert found.items == 512
 
 
-def test_what_is_left_is_counted_at_the_pace_of_the_work_so_far(clock):
+def test_the_rest_is_estimated_at_the_pace_so_far(clock):
     allowance = Allowance(100.0)
     assert allowance.items(per_item_s=0.5, later=Later(0.5)) == pytest.approx(100)
     clock.now, allowance.done_s = 40.0, 20.0  # twice as long as predicted
@@ -107,7 +109,7 @@ def test_what_is_left_is_counted_at_the_pace_of_the_work_so_far(clock):
     assert allowance.items(per_item_s=0.5, later=Later(0.5)) == 0
 
 
-def test_a_search_whose_time_is_up_ranks_what_it_has_and_goes_on_when_asked(siblings, photos, tmp_path, slow_parts):
+def test_a_search_out_of_time_ranks_what_it_has_and_can_be_resumed(siblings, photos, tmp_path, slow_parts):
     (made,) = siblings("vit-b-16-mini", 1, changed=1, seed=3)
     cut = search(str(photos), [str(made)], scorer="knn", budget_s=1.5 * PER_PART_S, out=tmp_path / "cut")
     assert (cut.items, cut.items_there) == (64, 72)
@@ -125,7 +127,7 @@ def test_a_search_whose_time_is_up_ranks_what_it_has_and_goes_on_when_asked(sibl
     assert not on.notes
 
 
-def test_too_few_items_to_rank_by_are_a_sentence_that_says_how_to_go_on(siblings, photos, tmp_path, slow_parts):
+def test_too_few_items_to_rank_by_are_an_error_with_the_resume_command(siblings, photos, tmp_path, slow_parts):
     (made,) = siblings("vit-b-16-mini", 1, changed=1)
     with pytest.raises(CotenantError, match=r"after 32 of 72 items: too few to rank by") as refused:
         search(str(photos), [str(made)], scorer="knn", budget_s=0.5 * PER_PART_S, out=tmp_path / "out")

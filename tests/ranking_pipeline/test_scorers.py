@@ -1,4 +1,4 @@
-"""Each scorer agrees with an independent computation of what it says it is."""
+"""Each scorer agrees with an independent computation of its definition."""
 
 import numpy as np
 import pytest
@@ -34,7 +34,7 @@ def test_the_split_is_the_same_for_all_and_has_every_class_on_both_sides():
     assert np.array_equal(again, learnt)
 
 
-def test_where_no_class_has_two_items_all_are_learnt_from_and_tested():
+def test_where_no_class_has_two_items_all_are_trained_and_tested_on():
     learnt, tested = split(np.arange(5, dtype=np.int64), 0)
     assert learnt.tolist() == tested.tolist() == [0, 1, 2, 3, 4]
 
@@ -54,7 +54,7 @@ def test_folds_test_every_item_once_and_have_every_class_on_both_sides():
 class TestLinear:
     @staticmethod
     def loss(flat, inputs, truth):
-        """Of weights and biases in one row, with its slope."""
+        """For weights and biases in one row, with its gradient."""
         weight, bias = flat[:-4].reshape(-1, 4), flat[-4:]
         logits = inputs @ weight + bias
         logs = logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
@@ -80,7 +80,7 @@ class TestLinear:
         flat = np.concatenate([weight[0].numpy().ravel(), bias[0, 0].numpy()]).astype(np.float64)
         assert self.loss(flat, inputs, truth)[0] == pytest.approx(best, rel=0.02)
 
-    def test_items_that_are_tested_fold_by_fold_are_named_as_by_a_second_order_optimiser(self):
+    def test_items_tested_by_fold_are_classified_as_by_a_second_order_optimiser(self):
         features, labels = clouds(apart=0.7)
         found = find_scorer("linear").tested(features, labels, classes=4, seed=1)
         expected = np.full(len(labels), np.nan)
@@ -94,7 +94,7 @@ class TestLinear:
         assert (found != expected).mean() < 0.03, "items on the border apart"
         assert 0.4 < expected.mean() < 0.95, "neither trivial nor hopeless"
 
-    def test_its_score_is_the_accuracy_of_that_optimum_on_items_held_back(self):
+    def test_its_score_is_the_held_out_accuracy_of_that_optimum(self):
         features, labels = clouds(items=400, apart=3.0)
         assert score("linear", features, labels) == 1.0
         shuffled = np.random.default_rng(1).permutation(labels)
@@ -107,7 +107,7 @@ class TestLinear:
         alone = [score("linear", one, labels, seed=5) for one in sets]
         assert together == pytest.approx(alone, abs=1.01 / len(split(labels, 5)[1]))
 
-    def test_little_data_are_passed_over_a_hundred_times_at_most(self):
+    def test_little_data_are_passed_over_at_most_a_hundred_times(self):
         from cotenant.ranking.scorers.linear import STEPS, _batches
 
         assert len(list(_batches(10, 0))) == PASSES
@@ -218,13 +218,13 @@ def test_features_that_separate_the_classes_score_higher_and_always_the_same(nam
 
 
 @pytest.mark.parametrize("name", list(SCORERS))
-def test_a_feature_that_never_changes_is_no_trouble(name):
+def test_a_constant_feature_is_harmless(name):
     features, labels = clouds()
     features[:, 3] = 7.0
     assert np.isfinite(score(name, features, labels))
 
 
-def test_a_scorer_that_does_not_exist_is_named():
+def test_an_unknown_scorer_is_named():
     with pytest.raises(CotenantError, match="logmee") as caught:
         find_scorer("logmee")
     assert "logme" in caught.value.hint

@@ -1,4 +1,4 @@
-"""Data are opened by name; what can't be used is said in one sentence, and skipped only if asked."""
+"""Data are opened by name; unusable data are reported in one sentence, and skipped only on request."""
 
 import csv
 import importlib.util
@@ -15,7 +15,7 @@ from cotenant.ranking.data import open_data
 
 @pytest.fixture
 def photos(tmp_path):
-    """Two classes of four images each, in several formats and colours."""
+    """Two classes of four images each, in several formats and colour modes."""
     rng = np.random.default_rng(0)
     for kind in ("cat", "dog"):
         folder = tmp_path / "photos" / kind
@@ -64,7 +64,7 @@ class TestImageFolder:
 
     def test_an_unreadable_image_is_named(self, photos):
         (photos / "dog" / "0.jpg").write_bytes(b"no image at all")
-        with pytest.raises(DataError, match=r"dog/0\.jpg is no image"):
+        with pytest.raises(DataError, match=r"dog/0\.jpg is not a readable image"):
             open_data(str(photos)).load([4], {"image": 8})
 
     def test_a_truncated_image_is_named(self, photos):
@@ -73,7 +73,7 @@ class TestImageFolder:
         with pytest.raises(DataError, match=r"dog/0\.jpg can't be read"):
             open_data(str(photos)).load([4], {"image": 8})
 
-    def test_bad_images_are_counted_and_skipped_only_if_asked(self, photos):
+    def test_bad_images_are_counted_and_skipped_only_on_request(self, photos):
         file = photos / "dog" / "0.jpg"
         file.write_bytes(file.read_bytes()[:-200])
         assert len(open_data(str(photos))) == 8
@@ -94,8 +94,8 @@ class TestImageFolder:
             open_data(str(photos))
         assert open_data(str(photos), skip_bad=True).classes == ("cat", "dog")
 
-    def test_an_empty_folder_is_said_to_be_empty(self, tmp_path):
-        with pytest.raises(DataError, match="no folders in it"):
+    def test_an_empty_folder_is_reported_as_such(self, tmp_path):
+        with pytest.raises(DataError, match="no subfolders"):
             open_data(str(tmp_path))
 
     def test_a_single_class_ranks_nothing(self, photos):
@@ -107,7 +107,7 @@ class TestImageFolder:
 
 
 class TestTable:
-    def test_texts_and_labels_are_the_columns_that_were_named(self, reviews):
+    def test_texts_and_labels_are_the_named_columns(self, reviews):
         data = open_data(f"{reviews}?text=review&label=sentiment")
         assert (data.kind, data.classes, len(data)) == ("text", ("bad", "good"), 8)
         assert data.texts[1] == 'Film 1, "quoted"\nwith a second line'
@@ -121,7 +121,7 @@ class TestTable:
         texts = open_data(f"{reviews}?text=review&label=sentiment")
         assert open_data(f"{parquet}?text=review&label=sentiment").fingerprint == texts.fingerprint
 
-    def test_a_table_of_images_holds_their_bytes(self, photos, tmp_path):
+    def test_a_table_of_images_contains_their_bytes(self, photos, tmp_path):
         import duckdb
 
         file = tmp_path / "pets.parquet"
@@ -137,15 +137,15 @@ class TestTable:
     @pytest.mark.parametrize(
         ("query", "sentence"),
         [
-            ("", "which the label is not said"),
-            ("?text=review", "which the label is not said"),
-            ("?text=review&label=sentimnt", "no column 'sentimnt' to take as label"),
-            ("?text=revue&label=sentiment", "no column 'revue' to take as text"),
-            ("?txt=review&label=sentiment", "'txt', which means nothing"),
+            ("", "label columns were not named"),
+            ("?text=review", "label columns were not named"),
+            ("?text=review&label=sentimnt", "no column 'sentimnt' to use as label"),
+            ("?text=revue&label=sentiment", "no column 'revue' to use as text"),
+            ("?txt=review&label=sentiment", "unknown option 'txt'"),
             ("?text=review&label=row id", "has only one item, and so have 7 others"),
         ],
     )
-    def test_what_is_wrong_with_a_name_is_said(self, reviews, query, sentence):
+    def test_a_bad_name_is_explained(self, reviews, query, sentence):
         with pytest.raises(DataError, match=sentence):
             open_data(f"{reviews}{query}")
 
@@ -156,7 +156,7 @@ class TestTable:
             open_data(f"{reviews}?text=review&label=sentiment")
         assert open_data(f"{reviews}?text=review&label=sentiment", skip_bad=True).skipped == 1
 
-    def test_a_file_that_is_no_table_is_no_table(self, tmp_path):
+    def test_an_invalid_table_is_refused(self, tmp_path):
         file = tmp_path / "x.parquet"
         file.write_bytes(b"PAR1 is how it begins")
         with pytest.raises(DataError, match="can't be read"):
@@ -169,11 +169,11 @@ class TestTable:
 
 
 class TestArrowFolder:
-    def test_without_pyarrow_one_sentence_says_so(self, tmp_path):
+    def test_without_pyarrow_it_is_refused_in_one_sentence(self, tmp_path):
         if importlib.util.find_spec("pyarrow"):
             pytest.skip("pyarrow is here")
         (tmp_path / "data-00000-of-00001.arrow").write_bytes(b"")
-        with pytest.raises(DataError, match="only pyarrow reads"):
+        with pytest.raises(DataError, match="need pyarrow"):
             open_data(f"{tmp_path}?text=text&label=label")
 
     def test_with_pyarrow_its_rows_and_class_names_are_read(self, tmp_path):
@@ -197,7 +197,7 @@ class TestEmbedded:
         assert len(data.classes) == 10
         assert np.bincount(data.labels).tolist() == [200] * 10
 
-    def test_its_images_can_be_had_as_jpeg_files_of_a_size(self):
+    def test_its_images_are_available_as_jpeg_files_of_a_size(self):
         data = open_data("embedded:fashion@48")
         for item in (0, 1999):
             with Image.open(data.sources[item]) as image:
@@ -216,7 +216,7 @@ class TestEmbedded:
     @pytest.mark.parametrize(
         "name", ["embedded:fasion", "embedded:fashion@", "embedded:fashion@4", "embedded:glosses@3"]
     )
-    def test_what_is_not_embedded_is_refused(self, name):
+    def test_unknown_embedded_data_are_refused(self, name):
         with pytest.raises(DataError):
             open_data(name)
 
@@ -236,7 +236,7 @@ class TestTokens:
         again = data.load([1], {"tokens": 12, "vocabulary": None, "size": 100})
         assert batch["input_ids"][1].tolist() == again["input_ids"][0].tolist()
 
-    def test_a_vocabulary_is_taken_from_the_models_directory(self, tmp_path):
+    def test_a_vocabulary_is_read_from_the_models_directory(self, tmp_path):
         words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "film", "good", "##s"]
         (tmp_path / "vocab.txt").write_text("\n".join(words))
         table = tmp_path / "t.csv"
@@ -251,6 +251,6 @@ class TestTokens:
             open_data("embedded:glosses").load([0], {"tokens": 5, "vocabulary": str(tmp_path)})
 
 
-def test_data_that_are_not_there_are_named(tmp_path):
+def test_missing_data_are_named(tmp_path):
     with pytest.raises(DataError, match="there is no data"):
         open_data(str(tmp_path / "nowhere"))

@@ -1,4 +1,4 @@
-"""Results of the original study are read as they were written: per batch, per stage."""
+"""Results of the original study are read as written: per batch, per stage."""
 
 import json
 
@@ -62,22 +62,22 @@ def test_times_become_rows_of_the_table_of_stages(written):
     ("document", "sentence"),
     [
         ("{half", "can't be read as JSON"),
-        ("[]", "no JSON object"),
+        ("[]", "not a JSON object"),
         ({"rows": []}, "no key 'measurements'"),
-        ({"measurements": {}}, "holds no measurements"),
-        ({"measurements": {"m": {"big": {"inference": [1]}}}}, "is no batch size"),
+        ({"measurements": {}}, "has no measurements"),
+        ({"measurements": {"m": {"big": {"inference": [1]}}}}, "is not a batch size"),
         ({"measurements": {"m": {"32": {"inference": []}}}}, "a stage has no times"),
-        ({"measurements": {"m": {"32": {"inference": [-1]}}}}, "no number of seconds"),
-        ('{"measurements": {"m": {"32": {"inference": [NaN]}}}}', "no number of seconds"),
-        ({"measurements": {"m": 3}}, "is no batch size"),
+        ({"measurements": {"m": {"32": {"inference": [-1]}}}}, "not a number of seconds"),
+        ('{"measurements": {"m": {"32": {"inference": [NaN]}}}}', "not a number of seconds"),
+        ({"measurements": {"m": 3}}, "is not a batch size"),
     ],
 )
-def test_what_can_t_be_used_is_said(written, document, sentence):
+def test_unusable_entries_are_reported(written, document, sentence):
     with pytest.raises(DataError, match=sentence):
         search_json.read(written(document))
 
 
-def test_a_bad_cell_is_left_out_only_if_asked(written):
+def test_a_bad_cell_is_skipped_only_on_request(written):
     damaged = json.loads(json.dumps(GOOD))
     damaged["measurements"]["resnet18"]["32"]["inference"][0] = "fast"
     with pytest.raises(DataError, match="resnet18, batch 32"):
@@ -86,7 +86,7 @@ def test_a_bad_cell_is_left_out_only_if_asked(written):
     assert (len(found.cells), found.skipped[0].count) == (2, 1)
 
 
-def test_other_files_are_not_taken_for_it(written):
+def test_other_files_are_not_recognised(written):
     assert search_json.recognise(written(GOOD))
     assert not search_json.recognise(written({"runs": []}))
     assert not search_json.recognise(written("time,power\n1,2"))
@@ -105,10 +105,10 @@ def test_a_user_sees_where_the_time_went(written, capsys):
     told = capsys.readouterr().out
     assert "result of the original model-search study" in " ".join(told.split())
     assert "vit_b_16" in told
-    assert "it knows no trials, intervals or verdicts" in " ".join(told.split())
+    assert "which has no trials, intervals or verdicts" in " ".join(told.split())
 
 
-def test_bad_entries_are_left_out_only_if_asked(written, capsys):
+def test_bad_entries_are_skipped_only_on_request(written, capsys):
     damaged = json.loads(json.dumps(GOOD))
     damaged["measurements"]["resnet18"]["32"]["inference"][0] = "fast"
     file = written(damaged)
@@ -118,7 +118,7 @@ def test_bad_entries_are_left_out_only_if_asked(written, capsys):
     assert "left out: " in capsys.readouterr().out
 
 
-def test_the_database_says_what_the_file_is_good_for(written, tmp_path, capsys):
+def test_the_database_states_the_limits_of_the_file(written, tmp_path, capsys):
     file = written(GOOD)
     assert main(["db", "add", str(file), "--db", str(tmp_path / "db")]) == 1
     told = " ".join(capsys.readouterr().err.split())

@@ -1,4 +1,4 @@
-"""One step of a search as a workload: stages that add up, slices and heads that are what they say."""
+"""One step of a search as a workload: stages that add up, correct slices and heads."""
 
 import time
 from collections import Counter
@@ -38,7 +38,7 @@ def spec(candidate="resnet18-mini", *, batch=4, batches=3, layers="full", mode=N
 
 
 def served(built):
-    """One request: the last stage's result, and seconds by stage and in all."""
+    """Run one request; return the last stage's result, and seconds by stage and in total."""
     value, seconds, begin = None, Counter(), time.perf_counter()
     for stage in built.stages:
         at = time.perf_counter()
@@ -64,21 +64,21 @@ class TestStages:
             {"candidate": "bert-base-mini", "heads": 2, "joined": "last 50%"},
         ],
     )
-    def test_they_add_up_to_the_whole_request(self, of):
+    def test_they_add_up_to_the_full_request(self, of):
         built = PIPELINE.build(spec(**of), Cpu())
         left_out = []
-        for _ in range(6):  # other work on the machine may come between two stages, though not every time
+        for _ in range(6):  # other work on the machine may come between two stages, but not every time
             _, seconds, whole = served(built)
             left_out.append(1 - sum(seconds.values()) / whole)
         assert 0 <= min(left_out) < 0.02
 
-    def test_pipelined_gives_the_same_scores_and_says_how_much_went_on_at_once(self):
+    def test_pipelined_gives_the_same_scores_and_reports_its_overlap(self):
         alone, _, _ = served(PIPELINE.build(spec(), Cpu()))
         ahead = PIPELINE.build(spec(mode="pipelined", workers=2), Cpu())
         assert served(ahead)[0] == alone
         assert 0 <= ahead.facts["overlap"] <= 1
 
-    def test_a_loader_that_is_never_waited_for_overlaps_wholly(self):
+    def test_a_loader_that_is_never_waited_for_overlaps_fully(self):
         times = LoaderTimes()
 
         def slow(number):
@@ -97,7 +97,7 @@ class TestStages:
         assert len(served(built)[0]) == 1
         built.close()
 
-    def test_every_request_loads_its_model_anew(self):
+    def test_every_request_loads_its_model_again(self):
         built = PIPELINE.build(spec(), Cpu())
         first, second = built.stages[0].run(None).model, built.stages[0].run(None).model
         assert first is not second
@@ -106,13 +106,13 @@ class TestStages:
     def test_cold_drops_the_files_and_gives_the_same(self):
         assert served(PIPELINE.build(spec(start="cold"), Cpu()))[0] == served(PIPELINE.build(spec(), Cpu()))[0]
 
-    def test_as_many_classes_as_asked_are_scored(self):
+    def test_the_requested_number_of_classes_is_scored(self):
         for classes in (2, 100):
             built = PIPELINE.build(spec(classes=classes), Cpu())
             assert (built.facts["classes"], built.facts["labels"]) == (classes, "drawn")
         assert PIPELINE.build(spec(classes=10), Cpu()).facts["labels"] == "the data's"
 
-    def test_random_weights_are_timed_and_never_scored_for_others_to_see(self):
+    def test_random_weights_are_timed_and_their_scores_never_shown(self):
         built = PIPELINE.build(spec(), Cpu())
         served(built)
         assert "scores" not in built.facts
@@ -120,7 +120,7 @@ class TestStages:
 
 class TestParts:
     @pytest.mark.parametrize("name", ["resnet18-mini", "mobilenet-v2-mini", "vit-b-16-mini", "bert-base-mini"])
-    def test_a_trunk_and_a_head_with_the_same_weights_are_the_whole_model(self, name):
+    def test_a_trunk_and_a_head_with_the_same_weights_are_the_full_model(self, name):
         entry = find_candidate(name)
         whole = _with_weights(
             entry, assemble(entry, cut=None, joined=None, heads=1, width=0, classes=0), 0, torch.float32
@@ -156,7 +156,7 @@ class TestParts:
         one, joined = PIPELINE.properties(spec()), PIPELINE.properties(spec(heads=5, joined="last 2"))
         assert one.flops < joined.flops < 3 * one.flops
 
-    def test_texts_are_read_with_their_padding_left_out(self):
+    def test_padding_of_texts_is_ignored(self):
         entry = find_candidate("bert-base-mini")
         model = _with_weights(
             entry, assemble(entry, cut=None, joined=None, heads=1, width=0, classes=0), 0, torch.float32
@@ -178,18 +178,18 @@ class TestSimulated:
         assert not request.beside_ns.any()
         assert request.slot[request.first_output] == 2
 
-    def test_pipelined_hosts_work_beside_the_device(self):
+    def test_pipelined_hosts_overlap_with_the_device(self):
         one = spec("resnet18", batch=8, batches=3, mode="pipelined", workers=4).model_copy(update={"dtype": "float32"})
         request = request_of(one)
         assert request.beside_ns[request.slot == 3].sum() == pytest.approx(8 / 282 / 4 * 1e9)
         loading = np.isin(request.slot, [0, len(request.stages) - 1])
-        assert request.waited_ns == request.waiting_ns[loading].sum() > 0  # a model and a score can't be had ahead
+        assert request.waited_ns == request.waiting_ns[loading].sum() > 0  # a model and a score can't be prefetched
 
 
 @pytest.mark.parametrize(
     ("wrong", "sentence"),
     [
-        ({"candidate": "gpt2-mini"}, "no candidate"),
+        ({"candidate": "gpt2-mini"}, "be a candidate"),
         ({"candidate": "nothing-like-it"}, "no workload"),
         ({"candidate": "resnet18-mini", "layers": "last 99"}, "8 blocks"),
         ({"candidate": "resnet18-mini", "layers": "last 8"}, "leaves nothing out"),
@@ -202,10 +202,10 @@ class TestSimulated:
         ({"candidate": "resnet18-mini", "batchs": 3}, "no param `batchs`"),
         ({"candidate": "resnet18-mini", "seq": 7}, "no sequence"),
         ({"candidate": "resnet18-mini", "data": "/nowhere/at/all"}, "no data '/nowhere/at/all'"),
-        ({"candidate": "resnet18-mini", "data": "embedded:fashion@7"}, "no side of an image"),
+        ({"candidate": "resnet18-mini", "data": "embedded:fashion@7"}, "not an image size"),
     ],
 )
-def test_what_can_t_be_run_is_refused_before_anything_starts(wrong, sentence):
+def test_impossible_options_are_refused_before_anything_starts(wrong, sentence):
     with pytest.raises(WorkloadError, match=sentence):
         PIPELINE.check(spec(**wrong))
 
@@ -230,6 +230,6 @@ def test_data_of_another_kind_are_refused():
         PIPELINE.build(spec(data="embedded:glosses"), Cpu())
 
 
-def test_a_candidate_has_to_be_named():
+def test_a_candidate_is_required():
     with pytest.raises(WorkloadError, match="`candidate`"):
         PIPELINE.check(WorkloadSpec(name="search-pipeline"))

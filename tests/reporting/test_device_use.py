@@ -1,4 +1,4 @@
-"""What a mix did to the device: means over windows, counters as growth, energy only where it can be claimed."""
+"""Device activity of a mix: means over windows, growth of counters, energy only where it is reliable."""
 
 import numpy as np
 import pytest
@@ -37,13 +37,13 @@ def test_trials_are_averaged_and_counted():
     assert (found.power_w.value, found.power_w.trials) == (200, 2)
 
 
-def test_energy_is_the_counters_growth_by_request_with_what_it_may_be_off():
+def test_energy_per_request_is_the_counters_growth_with_its_error():
     found = use(trial(served=50, energy_j=series(1000 + 200 * np.linspace(-0.5, 2.5, 61), "NVML energy counter")))
     assert found.energy_per_request_j.value == pytest.approx(200 * 2.0 / 50)
     assert found.energy_per_request_j.uncertainty > 0.05 * found.energy_per_request_j.value
 
 
-def test_without_a_counter_power_is_summed_up_and_says_so():
+def test_without_a_counter_power_is_integrated_and_labelled():
     found = use(trial(served=50, power_w=series([200] * 61, "NVML power usage")))
     assert found.energy_per_request_j.value == pytest.approx(200 * 2.0 / 50)
     assert found.energy_per_request_j.source == "NVML power usage, summed up"
@@ -52,8 +52,8 @@ def test_without_a_counter_power_is_summed_up_and_says_so():
 def test_energy_of_less_than_a_window_is_refused_with_the_reason():
     found = use(trial(window_s=0.05, energy_j=series(np.arange(61.0))))
     assert found.energy_per_request_j is None
-    assert "shorter than what the sensor can tell apart" in found.no_energy
-    assert "no J/request: a stretch of 50 ms" in sources_sentence([found])
+    assert "shorter than the sensor's resolution" in found.no_energy
+    assert "no J/request: a time span of 50 ms" in sources_sentence([found])
 
 
 def test_throttling_is_counted_where_there_are_counters():
@@ -62,7 +62,7 @@ def test_throttling_is_counted_where_there_are_counters():
     assert found.throttled_share.value == pytest.approx(0.5)
 
 
-def test_and_else_sampled_which_is_said():
+def test_throttling_is_sampled_without_counters_and_labelled():
     reasons = Series(np.array([0.1, 0.6, 1.1, 1.6]), np.array([0x4, 0x1, 0x0, 0x40], float), "NVML event reasons")
     found = use(trial(event_reasons=reasons))
     assert found.throttled_share.value == 0.5
@@ -79,4 +79,4 @@ def test_columns_without_a_value_are_not_shown_and_holes_are_dashes():
 def test_a_counter_that_started_again_gives_no_energy():
     found = use(trial(energy_j=series([*range(30), *range(31)])))
     assert found.energy_per_request_j is None
-    assert "started again" in found.no_energy
+    assert "was reset" in found.no_energy

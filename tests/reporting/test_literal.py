@@ -1,4 +1,4 @@
-"""Names are text, never instructions to the terminal."""
+"""Names are text, never control sequences for the terminal."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,7 +11,7 @@ def test_ordinary_names_stay_as_they_are():
         assert literal(name) == name
 
 
-def test_escapes_and_direction_marks_are_written_out():
+def test_escapes_and_direction_marks_are_escaped():
     assert literal("\x1b[31mred") == "\\x1b[31mred"
     assert literal("a\u202eb") == "a\\u202eb"
     assert literal("two\nlines") == "two\\x0alines"

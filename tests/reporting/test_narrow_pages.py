@@ -1,4 +1,4 @@
-"""Tables keep their names whole on a narrow page, and simulated devices don't bury the real ones."""
+"""Tables never wrap names on a narrow page, and simulated devices don't bury the real ones."""
 
 from io import StringIO
 
@@ -22,7 +22,7 @@ def shown(*parts, width=80):
     return console.export_text()
 
 
-def test_ways_to_share_simulated_devices_stand_once_and_each_says_what_it_lacks():
+def test_ways_to_share_simulated_devices_are_listed_once_with_exceptions():
     devices = [
         DeviceInfo("cpu", "2 cores", (PROCESSES,)),
         DeviceInfo("sim:a100", "an A100", (PROCESSES, MIG), simulated=True),
@@ -36,7 +36,7 @@ def test_ways_to_share_simulated_devices_stand_once_and_each_says_what_it_lacks(
     assert "SIMULATED" not in shown(device_list(devices[:1]))
 
 
-def test_the_table_of_batches_gives_up_columns_before_it_breaks_names():
+def test_the_table_of_batches_drops_columns_before_wrapping_names():
     growth = Growth(10**8, 1e8, 1e7, 6e5, 0, 1e5)
     answer = BatchAnswer(
         "efficientnet-v2-s", "float16", "sim:t4", simulated=True, predicted=predict(growth, Room(10**10))

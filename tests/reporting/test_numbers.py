@@ -1,9 +1,9 @@
-"""How numbers look."""
+"""Formatting of numbers."""
 
 import pytest
 
 from cotenant.analyse.estimates.estimate import Estimate
-from cotenant.text import duration, figure, percent, ratio, size, with_interval
+from cotenant.text import duration, figure, listed, milliseconds, percent, ratio, size, with_interval
 
 
 @pytest.mark.parametrize(
@@ -19,12 +19,24 @@ def test_rounding_up_keeps_the_digits():
     assert figure(0.9996) == "1.00"
 
 
-def test_the_interval_stands_beside_the_estimate():
+def test_the_interval_follows_the_estimate():
     assert with_interval(Estimate(1.62, 1.58, 1.671, 8, "bootstrap"), ratio) == "1.62 [1.58, 1.67]"
     assert with_interval(Estimate(1.62, None, None, 1, "one block"), ratio) == "1.62 [?]"
 
 
-def test_time_and_size_in_words():
+def test_durations_and_sizes_have_units():
     assert [duration(s) for s in (0.4, 59, 60, 95, 7800)] == ["400 ms", "59 s", "1 min", "1 min 35 s", "2 h 10 min"]
     assert size(1536 * 1024**2) == "1.50 GiB"
     assert percent(0.0312) == "3.1 %"
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(30.0, "30 ms"), (2.5, "2.5 ms"), (13.2049, "13.2 ms"), (1670.4, "1,670 ms"), (3000.0, "3 s"), (0.0, "0 ms")],
+)
+def test_latencies_read_as_people_write_them(value, text):
+    assert milliseconds(value) == text
+
+
+def test_names_are_listed_with_one_and():
+    assert [listed(names) for names in (["a"], ["a", "b"], ["a", "b", "c"])] == ["a", "a and b", "a, b and c"]

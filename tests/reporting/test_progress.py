@@ -1,4 +1,4 @@
-"""Progress: what a watcher sees, and that it costs nothing while a window is open."""
+"""Progress: what is displayed, and that it costs nothing during a window."""
 
 import io
 import threading
@@ -33,7 +33,7 @@ STORY = (
 )
 
 
-def told(*, terminal: bool, story=STORY, width=80, clock=None) -> str:
+def output(*, terminal: bool, story=STORY, width=80, clock=None) -> str:
     file = io.StringIO()
     console = Console(file=file, force_terminal=terminal, width=width, color_system=None, markup=False, highlight=False)
     with watch(console, **({"clock": clock} if clock else {})) as listener:
@@ -44,14 +44,14 @@ def told(*, terminal: bool, story=STORY, width=80, clock=None) -> str:
 
 def test_without_a_terminal_there_is_a_plain_line_per_block():
     trouble = "1 trial not valid; the latest: a + b, pinned: unstable: the latency of a was not steady: slowdown"
-    assert told(terminal=False).splitlines() == [
+    assert output(terminal=False).splitlines() == [
         "quick on cpu, trial 1 of at least 12: started, records in runs/quick/1",
         f"block 1 done; widest interval ±4.1 % (target ±3 %), about 32 s left; {trouble}",
         "2 trials in 8 s; stopped: precise enough",
     ]
 
 
-def test_the_live_display_says_how_far_what_and_how_precise():
+def test_the_live_display_shows_progress_trial_and_precision():
     standing = Standing()
     for event in STORY[:-1]:
         standing = after(standing, event)
@@ -73,7 +73,7 @@ def test_a_simulated_run_says_so():
 
 
 def test_nothing_runs_beside_the_measurement():
-    """No refresh thread: the display is drawn when an event comes and sleeps otherwise."""
+    """No refresh thread: the display is drawn on events and sleeps otherwise."""
     before = threading.active_count()
     with watch(Console(file=io.StringIO(), force_terminal=True, width=80)) as listener:
         listener(STORY[0])
@@ -88,33 +88,33 @@ def test_at_most_four_drawings_a_second():
         storm += [TrialStarted(trial, 0, f"mix{trial}", "alone", "closed(1)")]
 
     def clock() -> float:
-        now[0] += 0.001  # about one second in all
+        now[0] += 0.001  # about one second in total
         return now[0]
 
-    shown = told(terminal=True, story=storm, clock=clock)
+    shown = output(terminal=True, story=storm, clock=clock)
     assert shown.count("trial 1 of") <= 6
 
 
 def test_names_come_out_literally():
-    shown = told(
+    shown = output(
         terminal=False, story=[STORY[0], TrialDone(7, 0, "[red]\x1b[31m", "x", "y", "invalid", ("<b>",), 1.0), STORY[6]]
     )
     assert "[red]\\x1b[31m" in shown
     assert "<b>" in shown
-    live = told(
+    live = output(
         terminal=True, story=[STORY[0], TrialStarted(7, 0, "[red]\x1b[31m", "x", "y")], clock=iter(range(99)).__next__
     )
     assert "\x1b[31m" not in live
 
 
 def test_the_trial_that_is_being_measured_is_the_one_on_the_screen():
-    """It begins right after the one before has ended; a limit on drawing must not leave the old one there."""
-    shown = told(terminal=True, story=STORY[:5], clock=iter([0, 0.1, 1.0, 2.0, 2.01]).__next__)
+    """It begins right after its predecessor; the drawing limit must not leave the old one on screen."""
+    shown = output(terminal=True, story=STORY[:5], clock=iter([0, 0.1, 1.0, 2.0, 2.01]).__next__)
     assert "a + b, pinned, closed(1)" in shown
 
 
 @pytest.mark.parametrize(("left_s", "share"), [(32.0, 0.2), (None, 2 / 12)])
-def test_time_tells_how_far_else_trials_do(left_s, share):
+def test_progress_is_based_on_time_else_on_trials(left_s, share):
     standing = Standing()
     for event in (*STORY[:6], BlockDone(0, (), None, 8.0, left_s)):
         standing = after(standing, event)

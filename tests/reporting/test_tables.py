@@ -52,7 +52,7 @@ def page(*parts, width: int = 80) -> str:
     return file.getvalue()
 
 
-def test_a_slowdown_stands_with_its_interval_under_its_mix_and_sharing():
+def test_a_slowdown_is_listed_with_its_interval_under_mix_and_sharing():
     lines = page(*summary_tables(study("bert", "gpt"))).splitlines()
     at = lines.index(next(line for line in lines if line.strip() == "bert+gpt, processes"))
     assert lines[at + 1].split()[0] == "bert"
@@ -85,7 +85,7 @@ def test_names_longer_than_the_page_are_folded_and_not_cut():
     assert "…" not in shown
 
 
-def test_a_refused_quantile_says_how_many_requests_are_missing():
+def test_a_refused_quantile_states_the_missing_requests():
     shown = page(*summary_tables(study("bert", "gpt", n=30)))
     assert "– (needs 179 more)" in shown  # noqa: RUF001 - the dash that the table shows
 
@@ -102,7 +102,7 @@ def test_hostile_names_come_out_literally():
     assert page(*checkup([Finding(HOSTILE, "ok", HOSTILE, fix=HOSTILE)]), width=200).count(SHOWN) == 3
 
 
-def test_an_answer_of_more_columns_than_fit_comes_row_by_row():
+def test_an_answer_with_too_many_columns_is_printed_row_by_row():
     names = [f"column_{number}" for number in range(9)]
     rows = [list(range(9)), [HOSTILE, *range(10, 18)]]
     assert page(Answer(names, rows), width=200).splitlines()[0].split() == names
@@ -118,7 +118,7 @@ def test_failed_checks_are_named_with_a_hint():
     assert "the latest" not in shown
 
 
-def test_a_failed_check_says_why_in_the_words_of_the_latest_trial():
+def test_a_failed_check_quotes_the_reason_of_the_latest_trial():
     failed = study("a", "b", verdict="unstable", failed_checks=("quiet_machine",))
     shown = page(*summary_tables(failed, {"quiet_machine": f"{HOSTILE} took 40% of the device", "steady": "no"}))
     assert f"the latest: {SHOWN} took 40% of the device" in shown
@@ -147,6 +147,6 @@ def test_the_settings_come_first_and_simulation_is_loud():
     assert "12: 12 valid" in shown
 
 
-def test_nothing_measured_yet_is_no_crash():
+def test_a_run_without_measurements_is_shown():
     assert page(*summary_tables(summarise([]))) == ""
     assert "none" in page(heading([{"run": "r1", "state": "interrupted"}], summarise([])))

@@ -17,7 +17,7 @@ from cotenant.reporting.browser.site import site_over
 
 
 class Browserless:
-    """Asks a server over a real socket, and keeps nothing."""
+    """Sends requests to a server over a real socket, without state."""
 
     def __init__(self, server, index):
         self.server, self.index = server, index
@@ -38,14 +38,14 @@ class Browserless:
             connection.close()
 
     def key(self, name):
-        """What stands for a run in addresses."""
+        """The key of a run in URLs."""
         [found] = [listed.entry.key for listed in self.index.all() if listed.entry.name == name]
         return found
 
 
 @pytest.fixture
 def serve():
-    """Starts a server over a folder; all are ended with the test."""
+    """Start a server over a folder; all are stopped with the test."""
     running = []
 
     def start(root):
@@ -65,7 +65,7 @@ def serve():
 
 @pytest.fixture(scope="session")
 def runs(tmp_path_factory):
-    """Two runs of one study, the later of which is slower; one that was simulated; one that can't be read."""
+    """Two runs of one study, the later one slower; one simulated; one that can't be read."""
     root = tmp_path_factory.mktemp("runs")
     write_run(root / "pairs" / "monday", day=1)
     write_run(root / "pairs" / "tuesday", day=2, slow=1.3)

@@ -1,4 +1,4 @@
-"""The pages in a browser. Skipped where there is no Chromium or no Playwright."""
+"""The pages in a browser. Skipped without Chromium or Playwright."""
 
 import re
 import shutil
@@ -26,7 +26,7 @@ def chromium():
 
 
 class Visit:
-    """An open page, and all it complained about."""
+    """An open page, and its errors."""
 
     def __init__(self, browser, url, **context):
         self.context = browser.new_context(**({"viewport": {"width": 1280, "height": 900}} | context))
@@ -54,7 +54,7 @@ def rows(page):
     return page.locator("table.runs tbody tr")
 
 
-def test_the_filter_answers_while_one_types_and_the_address_keeps_it(site, visit):
+def test_the_filter_updates_while_typing_and_is_kept_in_the_address(site, visit):
     seen = visit(site.url)
     playwright.expect(rows(seen.page)).to_have_count(4)
     seen.page.keyboard.press("/")
@@ -81,7 +81,7 @@ def test_a_click_opens_the_report_and_its_figures_and_leads_back(site, visit):
     assert seen.complaints == []
 
 
-def test_two_runs_are_chosen_by_keyboard_and_compared_though_one_was_filtered_away(site, visit):
+def test_two_runs_are_chosen_by_keyboard_and_compared_even_if_filtered_out(site, visit):
     seen = visit(site.url)
     playwright.expect(seen.page.get_by_role("button", name="Compare")).to_be_disabled()
     seen.page.get_by_label("Choose pairs/monday").focus()
@@ -99,7 +99,7 @@ def test_two_runs_are_chosen_by_keyboard_and_compared_though_one_was_filtered_aw
     assert seen.complaints == []
 
 
-def test_a_run_in_progress_moves_on_without_a_reload(serve, tmp_path, visit):
+def test_a_run_in_progress_is_updated_without_a_reload(serve, tmp_path, visit):
     folder = write_run(tmp_path / "going", blocks=1, state="running", why="")
     site = serve(tmp_path)
     seen = visit(site.url)
@@ -114,10 +114,10 @@ def test_a_run_in_progress_moves_on_without_a_reload(serve, tmp_path, visit):
     assert seen.complaints == []
 
 
-def test_the_list_and_the_empty_page_notice_a_new_run_and_keep_what_was_chosen(serve, tmp_path, visit):
+def test_the_list_and_the_empty_page_show_new_runs_and_keep_the_selection(serve, tmp_path, visit):
     site = serve(tmp_path)
     seen = visit(site.url)
-    playwright.expect(seen.page.locator("main")).to_contain_text("There is no run in this folder yet")
+    playwright.expect(seen.page.locator("main")).to_contain_text("This folder has no runs yet")
     seen.page.wait_for_timeout(300)
     write_run(tmp_path / "first", blocks=1)
     playwright.expect(rows(seen.page)).to_have_count(1, timeout=15_000)
@@ -161,3 +161,33 @@ def test_pages_fit_their_screen_and_pass_an_accessibility_check(site, visit, sch
         seen.page.evaluate(axe)
         found = seen.page.evaluate("axe.run()")["violations"]
         assert [(one["id"], one["nodes"][0]["html"]) for one in found] == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_report_in_view_fits_a_phone_and_passes_an_accessibility_check(site, visit, scheme):
+    pytest.importorskip("axe_playwright_python", reason="axe is not installed: cotenant[browser]")
+    axe = (resources.files("axe_playwright_python") / "axe.min.js").read_text(encoding="utf-8")
+    seen = visit(
+        f"{site.url}run/{site.key('pairs/monday')}",
+        color_scheme=scheme,
+        viewport={"width": 400, "height": 860},
+        bypass_csp=True,
+    )
+    playwright.expect(seen.page.get_by_role("heading", name="The answer")).to_be_visible(timeout=30_000)
+    ground = seen.page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert ground == {"light": "rgb(255, 255, 255)", "dark": "rgb(19, 22, 27)"}[scheme]
+    assert seen.page.evaluate("document.documentElement.scrollWidth") <= 400
+    seen.page.evaluate(axe)
+    found = seen.page.evaluate("axe.run(document, {resultTypes: ['violations']})")["violations"]
+    assert [(one["id"], one["nodes"][0]["html"]) for one in found if one["impact"] in {"serious", "critical"}] == []
+
+
+def test_the_cell_of_a_report_in_view_opens_its_detail(site, visit):
+    seen = visit(f"{site.url}run/{site.key('pairs/monday')}")
+    cell = seen.page.locator(".matrix button").first
+    cell.click()
+    playwright.expect(cell).to_have_attribute("aria-pressed", "true")
+    detail = seen.page.locator(".detail:visible")
+    assert detail.get_attribute("id") == cell.get_attribute("data-mix")
+    playwright.expect(detail.locator(".drawing[data-part=curves] svg")).to_be_visible()
+    assert seen.complaints == []

@@ -1,4 +1,4 @@
-"""`cotenant view` as a user starts and ends it."""
+"""`cotenant view` as a user starts and stops it."""
 
 import json
 import os
@@ -14,6 +14,12 @@ import pytest
 from cotenant.cli.main import main
 from cotenant.errors import RunFolderError
 from cotenant.reporting.browser.server import Server
+
+
+@pytest.fixture(autouse=True)
+def _keep_priority(monkeypatch):
+    """The command lowers the priority of its process, which here is that of all tests."""
+    monkeypatch.setattr("os.nice", lambda _: 0)
 
 
 def test_it_prints_its_address_answers_and_ends_with_ctrl_c(runs):
@@ -37,7 +43,6 @@ def test_it_prints_its_address_answers_and_ends_with_ctrl_c(runs):
 
 
 def test_a_program_gets_the_address_as_json(runs, capsys, monkeypatch):
-    monkeypatch.setattr("os.nice", lambda _: 0)
     monkeypatch.setattr(Server, "serve_forever", lambda _: None)
     assert main(["view", str(runs), "--port", "0", "--json"]) == 0
     said = json.loads(capsys.readouterr().out)
@@ -45,8 +50,7 @@ def test_a_program_gets_the_address_as_json(runs, capsys, monkeypatch):
     assert said["directory"] == str(runs.resolve())
 
 
-def test_a_port_in_use_is_a_sentence(runs, capsys, monkeypatch):
-    monkeypatch.setattr("os.nice", lambda _: 0)
+def test_a_port_in_use_is_a_sentence(runs, capsys):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -58,20 +62,19 @@ def test_a_port_in_use_is_a_sentence(runs, capsys, monkeypatch):
 
 
 @pytest.mark.parametrize(("name", "sentence"), [("nowhere", "There is no folder"), ("file", "is a file, not a folder")])
-def test_a_folder_that_is_none_is_a_sentence(tmp_path, capsys, name, sentence, monkeypatch):
-    monkeypatch.setattr("os.nice", lambda _: 0)
+def test_a_missing_folder_is_a_sentence(tmp_path, capsys, name, sentence):
     (tmp_path / "file").write_text("")
     assert main(["view", str(tmp_path / name)]) == 1
     assert sentence in capsys.readouterr().err
 
 
-def test_a_port_that_can_not_be_one_is_a_sentence(tmp_path, capsys):
+def test_an_invalid_port_is_a_sentence(tmp_path, capsys):
     assert main(["view", str(tmp_path), "--port", "70000"]) == 1
     assert "70000" in capsys.readouterr().err
 
 
-def test_the_end_waits_for_an_answer_that_is_being_made(serve, runs):
-    """A thread that is left behind in the database would abort the process."""
+def test_shutdown_waits_for_answers_in_progress(serve, runs):
+    """A thread left behind in the database would abort the process."""
     site = serve(runs)
     inside, go_on = threading.Event(), threading.Event()
     made = []

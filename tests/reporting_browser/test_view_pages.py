@@ -1,4 +1,4 @@
-"""What the pages say, asked over a real socket."""
+"""Contents of the pages, requested over a real socket."""
 
 import json
 import time
@@ -85,7 +85,7 @@ def test_a_run_that_can_not_be_read_is_in_the_list_with_the_reason(site):
 def test_the_list_can_be_narrowed_down(site, query, found):
     assert names(site, query) == found
     rows = site.ask(f"/rows{query}").text
-    assert ("No run is like that" in rows) == (not found)
+    assert ("No run matches" in rows) == (not found)
 
 
 def test_a_long_list_comes_in_pages_that_keep_the_filter(serve, tmp_path):
@@ -101,7 +101,7 @@ def test_a_long_list_comes_in_pages_that_keep_the_filter(serve, tmp_path):
 def test_an_empty_folder_is_a_friendly_page(serve, tmp_path):
     answer = serve(tmp_path).ask("/")
     assert answer.status == 200
-    assert "There is no run in this folder yet" in answer.text
+    assert "This folder has no runs yet" in answer.text
     assert "cotenant run quick" in answer.text
 
 
@@ -126,7 +126,7 @@ def test_new_changed_and_removed_runs_are_seen_without_a_restart(serve, tmp_path
 def test_unchanged_manifests_are_not_read_again(serve, runs, monkeypatch):
     site = serve(runs)
     names(site)
-    time.sleep(1.1)  # what is fresher than that is read again, in case the clock of the file system missed something
+    time.sleep(1.1)  # anything fresher is reread, in case the file system's clock missed a change
     names(site)
     monkeypatch.setattr("cotenant.reporting.browser.index.read_entry", lambda *_: pytest.fail("read again"))
     assert len(names(site)) == 4
@@ -166,7 +166,7 @@ def test_two_runs_are_compared_older_first_and_the_slower_tenant_is_named(site):
     assert f'href="/report?run={keys[1]}&run={keys[0]}"' in page
 
 
-def test_runs_that_can_not_be_compared_say_why_and_can_still_stand_side_by_side(site):
+def test_incomparable_runs_state_the_reason_and_can_still_be_viewed_side_by_side(site):
     keys = "&".join(f"run={site.key(name)}" for name in ("pairs/monday", "solo-sim"))
     page = unescape(site.ask(f"/compare?{keys}").text)
     assert "can't be compared" in page
@@ -181,13 +181,13 @@ def test_a_comparison_needs_runs_that_exist(site, query):
     assert site.ask(f"/report{query}").status == 404
 
 
-def test_one_run_alone_is_no_comparison(site):
+def test_one_run_alone_cannot_be_compared(site):
     answer = site.ask(f"/compare?run={site.key('solo-sim')}")
     assert answer.status == 404
     assert "two runs or more" in answer.text
 
 
-def test_progress_of_a_run_tells_blocks_trials_and_verdicts(serve, tmp_path):
+def test_progress_of_a_run_shows_blocks_trials_and_verdicts(serve, tmp_path):
     folder = write_run(tmp_path / "going", blocks=0, state="running", why="")
     site = serve(tmp_path)
     address = f"/run/{site.key('going')}"

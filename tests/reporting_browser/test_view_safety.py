@@ -1,4 +1,4 @@
-"""Only this machine, only reading, only what is in the folder."""
+"""Only this machine, read-only, only the folder's contents."""
 
 import contextlib
 import socket
@@ -11,7 +11,7 @@ REFUSED = ["POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT", "PRO
 
 
 @pytest.mark.parametrize("method", REFUSED)
-def test_nothing_but_reading_is_allowed(site, method):
+def test_only_reading_is_allowed(site, method):
     answer = site.ask("/", method=method)
     assert answer.status == 405
     assert answer.headers["Allow"] == "GET, HEAD"
@@ -49,7 +49,7 @@ def test_loopback_names_are_answered_on_any_port_since_it_may_be_forwarded(site,
     ["evil.example", "evil.example:8765", "", "localhost.evil.example", "127.0.0.1.evil.example:80", "0.0.0.0", "[::1]",
      "127.0.0.1@evil.example", "evil.example:127.0.0.1"],
 )  # fmt: skip
-def test_other_host_names_are_refused_so_that_dns_can_not_be_turned_against_it(site, host):
+def test_other_host_names_are_refused_against_dns_rebinding(site, host):
     answer = site.ask("/runs.json", host=host)
     assert answer.status == 421
     assert "pairs" not in answer.text
@@ -98,7 +98,7 @@ def test_links_are_not_followed(serve, tmp_path):
     assert '"total": 0' in site.ask("/runs.json").text
 
 
-def test_every_answer_carries_the_same_safeguards(site):
+def test_every_answer_has_the_same_security_headers(site):
     for path in ("/", "/nothing", "/runs.json", "/script.js", f"/run/{site.key('pairs/monday')}"):
         headers = site.ask(path).headers
         policy = headers["Content-Security-Policy"]
@@ -112,7 +112,7 @@ def test_every_answer_carries_the_same_safeguards(site):
 
 
 @pytest.mark.parametrize("line", [b"nonsense", b"GET", b"GET / HTTP/9.9", b"GET / HTTP/1.1 x", b"GET " + b"/" * 70000])
-def test_a_request_that_is_none_gets_a_sentence_or_nothing_and_the_server_goes_on(site, line):
+def test_a_malformed_request_gets_a_sentence_or_nothing_and_the_server_continues(site, line):
     with socket.create_connection(("127.0.0.1", site.server.server_port), timeout=5) as connection:
         connection.sendall(line + b"\r\nHost: localhost\r\n\r\n")
         first = connection.recv(64)
@@ -120,19 +120,19 @@ def test_a_request_that_is_none_gets_a_sentence_or_nothing_and_the_server_goes_o
     assert site.ask("/").status == 200
 
 
-def test_a_defect_is_a_sentence_and_the_server_goes_on(site, monkeypatch):
+def test_an_internal_error_is_a_sentence_and_the_server_continues(site, monkeypatch):
     monkeypatch.delenv("COTENANT_DEBUG", raising=False)
     monkeypatch.setattr("cotenant.reporting.browser.choosing.choose", None)
     monkeypatch.setattr("cotenant.reporting.browser.site.choose", lambda *_: 1 / 0)
     answer = site.ask("/")
     assert answer.status == 500
-    assert "should not have happened" in answer.text
+    assert "Internal error" in answer.text
     assert "ZeroDivision" not in answer.text
     monkeypatch.undo()
     assert site.ask("/").status == 200
 
 
-def test_a_client_that_trickles_is_closed_when_its_time_is_over(site, monkeypatch):
+def test_a_slow_client_is_closed_at_its_deadline(site, monkeypatch):
     monkeypatch.setattr("cotenant.reporting.browser.server.IDLE_S", 1.0)
     with socket.create_connection(("127.0.0.1", site.server.server_port), timeout=10) as connection:
         begin = time.monotonic()
@@ -151,7 +151,7 @@ def test_a_client_that_trickles_is_closed_when_its_time_is_over(site, monkeypatc
     assert site.ask("/").status == 200
 
 
-def test_more_connections_than_there_is_room_for_are_closed_at_once(site):
+def test_connections_beyond_the_limit_are_closed_at_once(site):
     held = [socket.create_connection(("127.0.0.1", site.server.server_port), timeout=5) for _ in range(70)]
     try:
         closed = 0
@@ -171,7 +171,7 @@ def test_it_listens_on_loopback_only(site):
     assert site.server.server_address[0] == "127.0.0.1"
 
 
-def test_looking_writes_nothing(serve, tmp_path):
+def test_viewing_writes_nothing(serve, tmp_path):
     write_run(tmp_path / "one", blocks=2)
     files = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
     site = serve(tmp_path)

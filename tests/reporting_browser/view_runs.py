@@ -36,7 +36,7 @@ def write_run(
         "sessions": [{"started_utc": f"2030-01-0{day}T10:00:00+00:00", "host": "elsewhere", "pid": 1}],
         **manifest,
     }
-    with patch("os.fsync"):  # nobody pulls the plug on a test
+    with patch("os.fsync"):  # no power loss to survive in a test
         folder = RunFolder.create(path, facts)
         for block in range(blocks):
             add_block(folder, block, slow=slow, verdict=verdict, simulated=simulated, device=device, tenants=tenants)

@@ -1,4 +1,4 @@
-"""Lets these tests import the maker of runs."""
+"""Make the run writer importable by these tests."""
 
 import sys
 from pathlib import Path

@@ -35,7 +35,7 @@ def write_run(
 ) -> Path:
     """A run folder. ``loads``: label -> (rate in requests per second or None, factor on every latency).
 
-    ``mixes``: which tenants share, instead of all of them; ``slo_ms``: what 90 % of everybody's requests stay within.
+    ``mixes``: which tenants share, instead of all of them; ``slo_ms``: the limit for 90 % of every tenant's requests.
     """
     folder = RunFolder.create(
         path, {"study_name": "pairs", "device": "cpu", "seed": 1, "simulated": simulated, **(manifest or {})}

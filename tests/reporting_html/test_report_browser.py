@@ -1,4 +1,4 @@
-"""The page in a browser, from disk and without a network. Skipped where there is no Chromium or no Playwright."""
+"""The page in a browser, from disk and without a network. Skipped without Chromium or Playwright."""
 
 import shutil
 from importlib import resources
@@ -51,7 +51,8 @@ def pages(tmp_path_factory):
     )
     objectives = with_objectives(folder / "objectives")
     invalid = write_run(folder / "invalid", verdict="invalid", failed=["tenants_alive"], reasons=["it died"], blocks=1)
-    runs = {"plain": plain, "hostile": hostile, "invalid": invalid, "objectives": objectives}
+    million = write_run(folder / "million", requests=55_556)
+    runs = {"plain": plain, "hostile": hostile, "invalid": invalid, "objectives": objectives, "million": million}
     return {name: report([run]).html for name, run in runs.items()}
 
 
@@ -63,7 +64,7 @@ TO_THE_NEXT_FIGURE = """() => {
 
 
 class Visit:
-    """An open page, and all it complained about or asked for."""
+    """An open page, its errors and its requests."""
 
     def __init__(self, browser, path, **context):
         self.context = browser.new_context(offline=True, viewport={"width": 1280, "height": 900}, **context)
@@ -75,7 +76,7 @@ class Visit:
         self.page.goto(path.as_uri())
 
     def draw_all(self):
-        """Open what is folded away and scroll to each figure, so that all are drawn."""
+        """Unfold details and scroll to each figure, so that all are drawn."""
         self.page.evaluate("document.querySelectorAll('details').forEach((one) => (one.open = true))")
         for _ in range(400):
             if not self.page.evaluate(TO_THE_NEXT_FIGURE):
@@ -98,7 +99,7 @@ def visit(chromium, pages):
 
 
 @pytest.mark.parametrize("name", ["plain", "hostile", "invalid", "objectives"])
-def test_the_page_opens_from_disk_without_a_complaint_and_asks_for_nothing(visit, name):
+def test_the_page_opens_from_disk_without_errors_or_requests(visit, name):
     seen = visit(name)
     seen.draw_all()
     assert seen.complaints == []
@@ -166,6 +167,14 @@ def test_the_matrix_can_be_narrowed_by_name_and_by_verdict(visit):
     assert lines.count() == 4
 
 
+def test_a_million_requests_are_a_page_of_two_megabytes_whose_figures_are_drawn(pages, visit):
+    assert pages["million"].stat().st_size < 2_000_000
+    seen = visit("million")
+    seen.page.wait_for_selector(".detail:visible .drawing[data-part=curves] svg")
+    assert seen.page.locator(".detail:visible td[data-label=requests]").first.inner_text() == "166,668"
+    assert seen.complaints == []
+
+
 def test_data_is_downloaded_as_csv(visit):
     seen = visit("plain")
     with seen.page.expect_download() as started:
@@ -192,7 +201,7 @@ def test_a_page_without_a_valid_trial_says_why(visit):
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_text_stands_out_from_the_ground_it_is_on(visit, scheme):
+def test_text_has_enough_contrast(visit, scheme):
     page = visit("plain", color_scheme=scheme).page
     ground = page.evaluate("getComputedStyle(document.body).backgroundColor")
     assert ground == {"light": "rgb(255, 255, 255)", "dark": "rgb(19, 22, 27)"}[scheme]

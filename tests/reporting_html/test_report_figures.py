@@ -1,4 +1,4 @@
-"""Figures: rows in, a specification out; no more points than an eye can use; a reason where nothing can be drawn."""
+"""Figures: rows in, a specification out; a bounded number of points; a reason where nothing can be drawn."""
 
 import json
 from dataclasses import replace
@@ -95,7 +95,7 @@ def test_members_of_a_group_are_one_bar_as_long_as_their_mean(drawn):
 def test_counters_become_rates_and_levels_stay_levels(drawn):
     rows = [row for row in drawn[1]["sensors"][0].rows if "value" in row]
     busy = [row["value"] for row in rows if row["sensor"] == "cpu_busy, s per s"]
-    assert not busy  # it never changes, so it is left out
+    assert not busy  # left out, since it never changes
     points = [point for point in drawn[0].samples if point.sensor == "cpu_busy"]
     assert [point.value for point in points] == pytest.approx([1.5] * len(points))
     assert min(row["value"] for row in rows if row["sensor"].startswith("temperature")) >= 50
@@ -161,7 +161,7 @@ def test_a_curve_goes_as_far_as_its_requests_allow():
     assert (at[2.0], at[10.0], at[100.0]) == (500, 900, 990)
 
 
-def test_requests_that_were_never_done_are_slower_than_all_others():
+def test_unfinished_requests_are_slower_than_all_others():
     values = np.arange(1, 101, dtype=np.int64)
     odds, _ = curve_points(values, 900)
     assert max(odds) <= 1000 / 900 + 1e-9
@@ -185,7 +185,7 @@ def test_the_conditions_of_a_study_share_a_figure_while_they_are_few(drawn):
     assert len(drawn[1]["latency"]) == 3
 
 
-def test_several_runs_are_told_apart(tmp_path):
+def test_several_runs_are_distinguished(tmp_path):
     runs = [write_run(tmp_path / name, blocks=2) for name in "ab"]
     found = figures(gather(runs))
     for kind in ("stp", "throughput", "latency"):

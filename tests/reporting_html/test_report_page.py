@@ -1,4 +1,4 @@
-"""The page: one file, nothing from outside, nobody's text as markup, and an answer even where nothing is valid."""
+"""The page: self-contained, with all text escaped, and an answer even if no trial is valid."""
 
 import html
 import json
@@ -91,7 +91,7 @@ def test_the_answer_comes_first(text):
     assert "Share decoder + encoder by processes" in first, "the answer stands before the matrix"
 
 
-def test_every_figure_has_words_beside_it_and_data_to_download(text):
+def test_every_figure_has_an_explanation_and_data_to_download(text):
     data = json.loads(DATA.search(text).group(1))
     seen = parsed(text)
     drawn = {value for tag, name, value in seen.attributes if tag == "div" and name == "data-figure"}
@@ -121,8 +121,8 @@ def test_a_measured_run_is_not_called_simulated_and_a_simulated_one_is(text, tmp
     assert "**SIMULATED**" in (tmp_path / "run.md").read_text(encoding="utf-8")
 
 
-def test_a_simulated_run_says_how_far_its_figures_were_from_real_ones_on_the_page_and_in_markdown(text, tmp_path):
-    assert "How far such figures" not in text
+def test_a_simulated_run_states_its_validated_error_on_the_page_and_in_markdown(text, tmp_path):
+    assert "Error of such figures" not in text
     errors = {"mps": ["error of slowdown: 9 % (<b>table</b>, 7 held-out rows)"], "power": ["error of power: 5 %"]}
     run = write_run(tmp_path / "run", simulated=True, blocks=2, manifest={"simulation": {"error_by_class": errors}})
     shown = page_of(run, markdown=tmp_path / "run.md")
@@ -177,7 +177,7 @@ def test_no_name_becomes_markdown(hostile):
     assert len({len(re.findall(r"(?<!\\)\|", row)) for row in rows}) <= 2  # two tables, each of one width
 
 
-def test_embedded_json_can_end_no_element_and_means_the_same():
+def test_embedded_json_cannot_end_its_element_and_is_unchanged():
     data = {"a": HOSTILE, "b": ["\u2029", 1.5, None, float("nan")]}
     text = embedded_json(data)
     assert not set("<>&\u2028\u2029") & set(text)
@@ -215,21 +215,21 @@ def test_a_run_without_a_valid_trial_says_why(tmp_path):
     assert "decoder died: out of memory" in markdown
 
 
-def test_unstable_trials_alone_are_no_ground_for_advice(tmp_path, text):
+def test_unstable_trials_alone_give_no_advice(tmp_path, text):
     shaky = page_of(write_run(tmp_path / "run", verdict="unstable", failed=["quiet_machine"], reasons=["busy"]))
     top = shaky[shaky.index("<h2>The answer") : shaky.index('<div id="detail"')]
     assert "None of 12 trials is valid, most often because quiet_machine failed (12 trials)." in top
     assert "tell yet about decoder + encoder: no trial of processes passed every check" in top
     assert "Share decoder + encoder" not in top
-    assert "Take what follows" not in text
+    assert "The results below" not in text
 
 
 def test_a_run_without_any_trial_says_so(tmp_path):
     run = write_run(tmp_path / "run", blocks=0, manifest={"state": "running"})
     page = page_of(run, markdown=tmp_path / "run.md")
-    assert "hold no trial yet" in page
+    assert "have no trials yet" in page
     assert "State of the run: running." in page
-    assert "no trial yet" in (tmp_path / "run.md").read_text(encoding="utf-8")
+    assert "no trials yet" in (tmp_path / "run.md").read_text(encoding="utf-8")
 
 
 def test_tenants_that_only_ran_alone_make_a_report(tmp_path):
@@ -237,7 +237,7 @@ def test_tenants_that_only_ran_alone_make_a_report(tmp_path):
     assert "Most of the time goes to" in page, "nothing was to be decided: where the time goes comes first"
     assert "<h2>Slowdown" not in page, "sections without content are hidden"
     assert 'href="#slowdown"' not in page
-    assert "What this page leaves out, and why" in page
+    assert "Omitted from this page, and why" in page
     assert '<div class="drawing" data-figure="latency"' in page
 
 
@@ -264,7 +264,7 @@ def test_the_page_goes_into_the_run_s_folder_and_its_path_is_printed(tmp_path):
     assert json.loads(again.output) == {"html": str(run / "report.html"), "markdown": None, "figures": []}
 
 
-def test_foreign_folders_and_places_that_can_t_be_written_are_sentences(tmp_path, capsys):
+def test_foreign_folders_and_unwritable_paths_are_sentences(tmp_path, capsys):
     with pytest.raises(RunFolderError, match="not a run folder"):
         report([tmp_path])
     run = write_run(tmp_path / "run", blocks=1)
@@ -301,11 +301,11 @@ def test_every_library_in_the_page_has_its_licence_beside_it():
         assert "Redistribution and use in source and binary forms" in licence
 
 
-def test_a_profile_pass_says_what_it_is_instead_of_what_it_lacks(tmp_path):
+def test_a_profile_pass_is_labelled_as_such(tmp_path):
     page = page_of(write_run(tmp_path / "run", blocks=0, manifest={"profile_pass": {"tool": "torch"}}))
     assert "is a profile pass" in page
     assert f"cotenant profile {tmp_path / 'run'}" in page
-    assert "hold no trial yet" not in page
+    assert "have no trials yet" not in page
 
 
 def test_figures_for_a_file_instead_of_a_folder_get_a_sentence(tmp_path):

@@ -1,4 +1,4 @@
-"""What is drawn of a run: the same whether trials are read one by one or all at once, and within bounded memory."""
+"""Drawn samples of a run: the same whether trials are read one by one or all at once, in bounded memory."""
 
 from dataclasses import replace
 from functools import partial
@@ -16,7 +16,7 @@ SECOND = 1_000_000_000
 
 
 def trial(number: int) -> TrialRecords:
-    """Four seconds of two devices, whose energy counters stand far apart and grow by 100 and by 300 W."""
+    """Four seconds of two devices whose energy counters are far apart and grow by 100 and by 300 W."""
     t_ns = np.arange(0, 4 * SECOND, SECOND // 4)
     columns = [
         ("gpu:0", "energy_j", "J", 1e6 + 100 * t_ns / SECOND),
@@ -54,7 +54,7 @@ def trial(number: int) -> TrialRecords:
 
 
 @pytest.mark.parametrize("rows", [1, 10**6])
-def test_sensors_are_drawn_alike_in_any_portions_and_no_rate_is_between_two_devices(tmp_path, monkeypatch, rows):
+def test_sensors_are_drawn_alike_in_any_portions_without_mixing_devices(tmp_path, monkeypatch, rows):
     run = RunFolder.create(tmp_path / "run", {})
     for number in range(4):
         run.commit(trial(number))
@@ -72,7 +72,7 @@ def test_sensors_are_drawn_alike_in_any_portions_and_no_rate_is_between_two_devi
 
 
 def served(number: int, requests: int) -> TrialRecords:
-    """The trial with requests of one millisecond and more in later trials, in two stages of a quarter and the rest."""
+    """The trial with requests of one millisecond, more in later trials, in two stages of a quarter and the rest."""
     seq = np.arange(requests)
     started, took = seq * 2_000_000, np.full(requests, 1_000_000 * (number + 1))
     tenant = np.zeros(requests, np.int64)

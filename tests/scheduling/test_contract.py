@@ -32,7 +32,7 @@ def test_a_best_effort_tenant_gets_no_share():
         (lambda: Scheduler([(Contract("a", 0.005), encoder(each_s=0.010))]), "below the 10 ms that one request takes"),
     ],
 )
-def test_what_is_wrong_is_said_in_one_sentence(make, words):
+def test_errors_are_one_sentence(make, words):
     with pytest.raises(SchedulingError, match=words) as raised:
         make()
     assert raised.value.message.endswith(".")

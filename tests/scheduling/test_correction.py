@@ -32,7 +32,7 @@ def test_one_outlier_moves_the_speed_little():
     assert speed.factor < 1.2
 
 
-def test_a_chunk_that_is_dearer_than_stated_is_distinguished_from_a_slow_device():
+def test_a_chunk_costlier_than_stated_is_distinguished_from_a_slow_device():
     costs, _ = estimate()
     for _ in range(400):
         costs.see(0, 0, 1, 1.0, 0.010, spaced=False)
@@ -41,7 +41,7 @@ def test_a_chunk_that_is_dearer_than_stated_is_distinguished_from_a_slow_device(
     assert costs.chunk_s(1, 0, 1, 1.0, spaced=False) == pytest.approx(0.014, rel=0.05)
 
 
-def test_chunks_after_a_gap_teach_the_spaced_cost_only():
+def test_chunks_after_a_gap_only_update_the_spaced_cost():
     costs, speed = estimate()
     see(costs, 0, 0.030, 50, spaced=True)
     assert speed.factor == 1.0
@@ -61,7 +61,7 @@ def test_the_spread_of_many_chunks_adds_in_quadrature():
     assert math.sqrt(costs.rest_variance[3]) == pytest.approx(0.001)
 
 
-def test_a_chunk_that_was_stopped_for_seconds_teaches_no_more_than_one_twice_as_slow():
+def test_a_chunk_stopped_for_seconds_counts_at_most_as_twice_as_slow():
     costs, speed = estimate()
     see(costs, 0, 30.0, 1)
     assert speed.factor < 1.1

@@ -1,4 +1,4 @@
-"""What holds for any traffic: the simulator asserts that no chunk starts while another runs and no request is answered
+"""Invariants for any traffic: the simulator asserts that no chunk starts while another runs and no request is answered
 twice; these tests drive it with arbitrary arrivals, costs and delays."""
 
 import random

@@ -58,7 +58,7 @@ def test_an_older_queued_chunk_may_have_started_when_the_newer_message_came_late
     assert (ahead.after, ahead.chunk.requests) == (older.version, ("f",))
 
 
-def test_a_request_that_cannot_be_in_time_any_more_is_shed_with_a_reason_and_a_time_to_come_back():
+def test_a_request_that_can_no_longer_be_in_time_is_shed_with_a_reason_and_a_retry_time():
     worker = Worker(scheduler(("a", 0.025, encoder())))
     for number in range(4):
         worker.arrive(0.0, number, "a")
@@ -125,7 +125,7 @@ def test_a_soft_request_is_given_up_after_its_patience():
     assert ends[-1] is Shed
 
 
-def test_what_waits_is_batched_by_the_measured_curve_and_ends_together():
+def test_waiting_requests_are_batched_by_the_measured_curve_and_end_together():
     worker = Worker(scheduler(("a", 0.2, encoder(curve=(1.0, 1.2, 1.4)))))
     for number in range(4):
         worker.arrive(0.001 * number, number, "a")
@@ -297,7 +297,7 @@ def test_every_refusal_is_in_the_decision_log_and_explains_itself():
     assert any("to spare" in record.explain() for record in records if record.kind == "chunk")
 
 
-def test_events_that_contradict_what_was_said_are_errors():
+def test_contradictory_events_are_errors():
     worker = Worker(scheduler(("a", 0.2, encoder())))
     worker.arrive(0.0, 1, "a")
     with pytest.raises(SchedulingError, match="arrived twice"):
@@ -306,7 +306,7 @@ def test_events_that_contradict_what_was_said_are_errors():
         worker.send(ChunkDone(0.1, 99, 0.0, 0.1))
 
 
-def test_a_device_that_is_believed_to_be_too_slow_for_every_request_is_tried_again_after_a_while():
+def test_a_device_believed_too_slow_for_every_request_is_retried_after_a_while():
     worker = Worker(scheduler(("a", 0.025, encoder(chunks=2))))
     believed = worker.scheduler._roster.speed
     believed.level, believed.factor = 2.0, 7.4
@@ -318,7 +318,7 @@ def test_a_device_that_is_believed_to_be_too_slow_for_every_request_is_tried_aga
     assert worker.answers["later"].met
 
 
-def test_the_way_to_the_client_is_kept_free_but_does_not_count_as_late():
+def test_delivery_time_is_reserved_but_does_not_count_as_late():
     costs = encoder(each_s=0.010)
     assert Worker(scheduler(("a", 0.0102, costs))).scheduler.settings.way_s == 0
     worker = Worker(scheduler(("a", 0.025, costs), way_s=0.001))

@@ -36,7 +36,7 @@ def test_tenants_within_their_share_are_kept_beside_a_flood_that_starves_them_un
     assert goodput > plain_goodput
 
 
-def test_equal_fairness_lifts_the_worst_tenant_when_all_ask_too_much():
+def test_equal_fairness_lifts_the_worst_tenant_under_overload():
     shares, goodput = served("S3")
     equal, _ = served("S3", fairness=Fairness.EQUAL)
     _, first_come = served("S3", FirstCome())
@@ -53,7 +53,7 @@ def test_the_bound_is_above_the_scheduler_and_not_far():
     assert 0.8 * bound.goodput < result.goodput(three.WORTH_S, 6.0) <= batched.goodput
 
 
-def test_the_bound_of_a_small_case_is_the_one_by_hand():
+def test_the_bound_of_a_small_case_matches_a_hand_calculation():
     tenants = [(Contract("a", 0.015), encoder())]
     bound = clairvoyant_bound([Arrival(0.0, "a"), Arrival(0.0, "a")], tenants, {"a": 0.01}, duration_s=1.0)
     assert bound.attainment == {"a": pytest.approx(0.75)}
@@ -69,7 +69,7 @@ def test_a_device_that_changes_its_speed_is_followed():
     assert result.attainment()["a"] > 0.6
 
 
-def test_messages_that_take_time_are_survived_by_the_queue():
+def test_the_queue_hides_message_delays():
     scheduler = Scheduler(three.contracts())
     arrivals = three.arrivals("S3", 34, 5.0)
     result = simulate(arrivals, scheduler, SimulatedDevice(three.COSTS, seed=34), delay_s=0.0003)

@@ -28,7 +28,7 @@ def decoder(prefill_s=0.010, step_s=0.002, steps=10, curve=(1.0, 1.2, 1.4, 1.6),
 
 
 def scheduler(*tenants, policy=None, **settings):
-    """Tenants as (name, objective_s, costs) or whole contracts with costs."""
+    """Tenants as (name, objective_s, costs) or as complete contracts with costs."""
     agreed = [
         (tenant[0], tenant[1]) if len(tenant) == 2 else (Contract(tenant[0], tenant[1]), tenant[2])
         for tenant in tenants
@@ -74,7 +74,7 @@ class Worker:
         return self.began + self.running.predicted_s
 
     def end_chunk(self, took=1.0, finished=()):
-        """The running chunk ends after ``took`` times its predicted duration; the queued one goes on at once."""
+        """The running chunk ends after ``took`` times its predicted duration; the queued one starts at once."""
         chunk, began = self.running, self.began
         end = began + took * chunk.predicted_s
         queued, self.running, self.queued = self.queued, None, None
@@ -83,7 +83,7 @@ class Worker:
         return self.send(ChunkDone(end, chunk.version, began, end, queued.version if queued else None, finished))
 
     def lose_chunk(self, time):
-        """The worker dies: what runs and what is queued is gone."""
+        """The worker dies: the running and queued chunks are lost."""
         lost, self.running, self.queued = self.running, None, None
         return self.send(ChunkLost(time, lost.version))
 

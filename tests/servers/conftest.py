@@ -1,4 +1,4 @@
-"""A server whose times are known, in a process of its own."""
+"""A server with known timing, in a separate process."""
 
 import json
 import socket
@@ -11,7 +11,7 @@ import pytest
 
 
 class Running:
-    """A scripted server that runs."""
+    """A running scripted server."""
 
     def __init__(self, *options: str) -> None:
         with socket.socket() as probe:

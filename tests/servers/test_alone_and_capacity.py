@@ -1,11 +1,15 @@
-"""What is said of servers alone three ways, and of the rate up to which objectives are kept."""
+"""Sentences about servers alone (three ways), and the rate up to which objectives are met."""
 
+from io import StringIO
 from types import SimpleNamespace
+
+from rich.console import Console
 
 from cotenant.analyse.sharing.alone import alone_sentences, three_ways
 from cotenant.analyse.sharing.capacity import Curve, Level, capacity_sentences
 from cotenant.analyse.sharing.cells import Cell
 from cotenant.measure.bracketing import bracket_trials
+from cotenant.reporting.terminal.capacity import knee_table
 from cotenant.study.files import study_from
 from cotenant.study.windows import Windows
 from cotenant.tenancy.records import STOPPED_BLOCK, WHOLE_BLOCK
@@ -19,7 +23,7 @@ def seen(block, trial, ms, of="chat", verdict="valid"):
     )
 
 
-def test_idle_and_stopped_neighbours_are_told_apart():
+def test_idle_and_stopped_neighbours_are_distinguished():
     found = three_ways([seen(0, 1, 11.0), seen(1, 2, 13.0), seen(STOPPED_BLOCK, 9, 10.2), seen(STOPPED_BLOCK, 8, 9.8)])
     assert alone_sentences(found) == [
         (
@@ -29,16 +33,16 @@ def test_idle_and_stopped_neighbours_are_told_apart():
     ]
 
 
-def test_a_machine_that_changed_by_more_than_that_decides_nothing():
+def test_a_machine_that_changed_by_more_decides_nothing():
     stopped = [seen(STOPPED_BLOCK, 8, 9.0), seen(STOPPED_BLOCK, 9, 12.0, verdict="unstable")]
     [sentence] = alone_sentences(three_ways([seen(0, 1, 12.0), *stopped]))
-    assert sentence.endswith("idle neighbours cost it nothing that shows (not all of these trials were valid).")
+    assert sentence.endswith("idle neighbours cost it nothing measurable (not all of these trials were valid).")
 
 
-def test_what_a_smaller_cache_costs_is_said_apart():
+def test_the_cost_of_a_smaller_cache_is_reported_separately():
     found = three_ways([seen(0, 1, 10.0), seen(STOPPED_BLOCK, 2, 10.0), seen(WHOLE_BLOCK, 3, 8.0)])
     assert alone_sentences(found)[1] == (
-        "chat alone with the whole device's memory takes 8 ms instead of 10: its share costs +25%."
+        "chat alone with all of the device's memory takes 8 ms instead of 10: its share costs +25%."
     )
 
 
@@ -63,13 +67,13 @@ def test_servers_are_bracketed_and_each_has_the_whole_device_once():
     assert not list(bracket_trials(alone, "before", Windows(1.0, 0.1)))
 
 
-def curve(*, shared, kept):
-    cell = Cell("r", "cpu", False, "{}", "", shared, "chat+infer" if shared else "chat", "pinned")
+def curve(*, shared, kept, arrivals=""):
+    cell = Cell("r", "cpu", False, "{}", arrivals, shared, "chat+infer" if shared else "chat", "pinned")
     levels = tuple(Level(rate, share, 0.95, None) for rate, share in kept)
     return Curve(cell, "chat", "chat", levels)
 
 
-def test_the_knee_is_the_last_rate_before_the_first_that_is_missed():
+def test_the_knee_is_the_last_rate_before_the_first_miss():
     alone = curve(shared=False, kept=[(5, 1.0), (10, 0.99), (20, 0.96), (40, 0.5)])
     beside = curve(shared=True, kept=[(5, 1.0), (10, 0.97), (20, 0.8), (40, 0.96)])
     never = curve(shared=True, kept=[(5, 0.2), (10, 0.1), (20, 0.1)])
@@ -80,4 +84,33 @@ def test_the_knee_is_the_last_rate_before_the_first_that_is_missed():
             "time): 50% of what it keeps alone."
         ),
         "chat in chat+infer (pinned) misses its objectives already at 5 requests/s (20.0% in time).",
+    ]
+
+
+def test_rates_of_other_arrivals_make_another_curve():
+    even = [
+        curve(shared=shared, kept=[(5, 1.0), (10, 0.99), (20, 0.5)], arrivals="poisson") for shared in (False, True)
+    ]
+    bursty = curve(shared=True, kept=[(5, 1.0), (10, 0.5), (20, 0.1)], arrivals="trace")
+    assert capacity_sentences([*even, bursty])[1:] == [
+        (
+            "chat in chat+infer (pinned) under poisson keeps its objectives up to 10 requests/s, and no longer at 20 "
+            "(50.0% in time): 100% of what it keeps alone."
+        ),
+        (
+            "chat in chat+infer (pinned) under trace keeps its objectives up to 5 requests/s, and no longer at 10 "
+            "(50.0% in time)."
+        ),
+    ]
+
+
+def test_on_one_screen_each_knee_is_a_line():
+    alone = curve(shared=False, kept=[(5, 1.0), (20, 0.96), (40, 0.5)])
+    beside = curve(shared=True, kept=[(5, 1.0), (10, 0.97), (20, 0.8)])
+    console = Console(width=80, record=True, file=StringIO())
+    console.print(knee_table([alone, beside]))
+    lines = [" ".join(line.split()) for line in console.export_text().splitlines()]
+    assert lines[2:] == [
+        "chat alone 20.0/s 40.0/s (50 % in time) \N{EN DASH}",
+        "chat chat+infer 10.0/s 20.0/s (80 % in time) 50 %",
     ]

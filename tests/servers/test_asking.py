@@ -1,4 +1,4 @@
-"""What can be asked of a server with the OpenAI API beside single chats, and what is recorded of it."""
+"""Requests to a server with the OpenAI API besides single chats, and what is recorded."""
 
 import asyncio
 
@@ -16,7 +16,7 @@ FAST = ("--ttft", "0.001", "--itl", "0.001", "--sleep", "0.001")
 
 
 def asked(server, count=1, tokens=None, batch=1, **params):
-    """The answers to some requests, and the client that asked."""
+    """The answers to some requests, and the client that sent them."""
     name = f"openai:{server.address}"
     spec = WorkloadSpec(name=name, tokens=tokens, batch=batch, params=params)
     recognise(name).check(spec)
@@ -34,12 +34,12 @@ def asked(server, count=1, tokens=None, batch=1, **params):
 def test_a_conversation_carries_what_was_said_and_ends_after_its_turns(scripted):
     answers = asked(scripted(*FAST), count=5, tokens=4, turns=3, prompts={"tokens": 10})
     sizes = [one.tokens_in for one in answers]
-    assert sizes[0] < sizes[1] < sizes[2]  # each turn has all before it
-    assert sizes[3] == sizes[0]  # then a new one begins
+    assert sizes[0] < sizes[1] < sizes[2]  # each turn has all previous ones
+    assert sizes[3] == sizes[0]  # then a new one starts
     assert sizes[4] == sizes[1]
 
 
-def test_conversations_under_way_belong_to_one_request_each():
+def test_conversations_in_flight_belong_to_one_request_each():
     pool = Conversations(turns=2)
     first = pool.take()
     assert pool.take() is not first
@@ -83,7 +83,7 @@ def test_documents_are_ranked(scripted):
     assert answer.tokens_out is None
 
 
-def test_some_requests_are_given_up_half_way(scripted):
+def test_some_requests_are_cancelled_midway(scripted):
     with pytest.raises(HungUp, match="after 2 tokens"):
         asked(scripted(*FAST), tokens=8, cancel={"share": 1.0, "after": 2})
 
@@ -92,13 +92,13 @@ def test_some_requests_are_given_up_half_way(scripted):
     ("params", "sentence"),
     [
         ({"api": "rerank", "turns": 2}, "`rerank` generates nothing, so it has no turns"),
-        ({"stream": False, "cancel": {"share": 0.5}}, "only a streamed answer can be given up half way"),
+        ({"stream": False, "cancel": {"share": 0.5}}, "only a streamed answer can be cancelled"),
         ({"api": "completions", "turns": 2}, "only a streamed chat has `turns`"),
         ({"tokenizer": "/nowhere"}, "there is no tokenizer at /nowhere"),
         ({"prompts": {"trace": "a", "file": "b"}}, "give `file` or `trace`, not both"),
     ],
 )
-def test_what_does_not_go_together_is_one_sentence(params, sentence):
+def test_incompatible_options_are_refused_in_one_sentence(params, sentence):
     from cotenant.errors import WorkloadError
 
     spec = WorkloadSpec(name="openai:http://127.0.0.1:1", params=params)
@@ -118,7 +118,7 @@ python_gc_objects_collected_total{generation="0"} 512.0
 """
 
 
-def test_metrics_of_several_engines_are_one():
+def test_metrics_of_several_engines_are_combined():
     found = {one.metric: (one.known.sensor, one.value) for one in read_metrics(PAGE)}
     assert found == {"vllm:num_requests_waiting": ("queue", 7.0), "vllm:kv_cache_usage_perc": ("kv_cache", 0.75)}
     assert read_sizes(PAGE) == {"kv_cache_size_tokens": 1024}

@@ -1,4 +1,4 @@
-"""A server's client: several requests under way, sent when they are due, recorded whatever becomes of them."""
+"""A server's client: several requests in flight, sent when due, recorded whatever happens to them."""
 
 import asyncio
 import os
@@ -18,7 +18,7 @@ MS = 1_000_000
 
 
 class Sleepy:
-    """Takes a while for each request, and notes how many are under way."""
+    """Takes a while for each request, and records how many are in flight."""
 
     slots = ("begin", "end")
     first_output = 0
@@ -57,7 +57,7 @@ class Sleepy:
 
 
 def window(client, *, outstanding=0, schedule_ms=(), window_ms=100, lead_ms=20, patience_ms=5000, capacity=500):
-    """One window of one tenant; gives how it ended, the kinds of error, and the recorded columns."""
+    """Serve one window of one tenant; return how it ended, the kinds of error, and the recorded columns."""
     board_fd, arena_fd = shared_memory_fd("board"), shared_memory_fd("arena")
     board, loop = Board(board_fd), asyncio.new_event_loop()
     start = time.monotonic_ns() + 5 * MS
@@ -95,7 +95,7 @@ def window(client, *, outstanding=0, schedule_ms=(), window_ms=100, lead_ms=20, 
 
 
 @pytest.mark.parametrize("n", [1, 8])
-def test_a_closed_load_keeps_that_many_under_way(n):
+def test_a_closed_load_keeps_that_many_in_flight(n):
     client = Sleepy()
     served, _, columns, _ = window(client, outstanding=n)
     assert client.most == n
@@ -110,7 +110,7 @@ def test_the_next_request_of_a_closed_load_is_due_when_one_ends():
     assert all(due in ended for due in columns["intended"][2:].tolist())
 
 
-def test_an_open_load_sends_what_is_due_whatever_is_under_way():
+def test_an_open_load_sends_what_is_due_whatever_is_in_flight():
     client = Sleepy(seconds=0.2)
     served, _, columns, order = window(client, schedule_ms=range(0, 120, 10))
     assert client.most == 12
@@ -139,21 +139,21 @@ def test_errors_have_a_kind_and_a_tenant_that_only_fails_gives_up():
     assert (columns["first"] == MISSING_NS).all()
 
 
-def test_what_never_ends_is_recorded_as_never_done():
+def test_requests_that_never_end_are_recorded_as_such():
     served, _, columns, _ = window(Sleepy(hangs_from=2), schedule_ms=(0, 30, 60), patience_ms=50)
     assert columns["done"][2] == MISSING_NS
     assert columns["ok"].tolist() == [1, 1, 0]
     assert not served.stopped_early
 
 
-def test_what_was_sent_after_the_window_is_waited_for():
+def test_requests_sent_after_the_window_are_awaited():
     client = Sleepy(seconds=0.05)
     _, _, columns, _ = window(client, outstanding=4)
     assert client.under_way == 0
     assert (columns["done"] != MISSING_NS).all()
 
 
-def test_a_full_arena_is_said():
+def test_a_full_arena_is_reported():
     served, _, _, _ = window(Sleepy(seconds=0.001), outstanding=4, capacity=20)
     assert served.overflowed
     assert served.recorded == 20

@@ -1,4 +1,4 @@
-"""A command that works by itself: its progress is what is measured, and it rests while others are."""
+"""A command that works by itself: its progress is measured, and it is suspended in trials of others."""
 
 import asyncio
 import sys
@@ -62,7 +62,7 @@ def test_a_request_is_one_report_of_progress(train, tmp_path, way):
     assert not psutil.pid_exists(one.client.pids()[0])
 
 
-def test_it_stands_still_while_it_rests(train):
+def test_it_is_suspended_between_windows(train):
     one = built(f"{train} 1000", progress="step")
     try:
         one.client.begin(0)
@@ -76,7 +76,7 @@ def test_it_stands_still_while_it_rests(train):
         one.close()
 
 
-def test_one_that_ends_says_how_and_quotes_its_last_lines(train):
+def test_a_command_that_ends_is_reported_with_its_last_lines(train):
     one = built(f"{train} 2", progress="step")
     try:
         with pytest.raises(RequestFailed, match=r"ended with exit code 1; its output ends: .* / out of data"):
@@ -95,7 +95,7 @@ def test_commands_before_and_after_are_run(train, tmp_path):
         built(f"{train} 9", progress="step", prepare="false")
 
 
-def test_a_bad_expression_is_one_sentence(train):
+def test_a_bad_expression_is_refused_in_one_sentence(train):
     with pytest.raises(WorkloadError, match=r"param `progress` is '\('.*: not a regular expression"):
         built(train, progress="(")
     with pytest.raises(WorkloadError, match="give `line` or `progress`, not both"):

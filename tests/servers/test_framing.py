@@ -1,4 +1,4 @@
-"""Answers in HTTP/1.1, taken apart whatever pieces they come in."""
+"""HTTP/1.1 answers are parsed, whatever pieces they arrive in."""
 
 from itertools import pairwise
 
@@ -37,7 +37,7 @@ def test_a_body_without_a_length_ends_with_the_connection():
     assert (body, framing.keep) == (b"abcdef", False)
 
 
-def test_one_that_is_cut_short_is_not_complete():
+def test_a_truncated_answer_is_not_complete():
     framing, _, _ = taken_apart([CHUNKED[:60]])
     assert not framing.end()
 
@@ -60,6 +60,6 @@ def test_some_answers_have_no_body(head):
         b"HTTP/1.1 200 OK\r\n" + b"a" * 70_000,
     ],
 )
-def test_what_is_not_http_is_refused(rubbish):
+def test_anything_but_http_is_refused(rubbish):
     with pytest.raises(NotHttp):
         taken_apart([rubbish])

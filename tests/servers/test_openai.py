@@ -1,4 +1,4 @@
-"""The OpenAI API: which chunks are tokens, what is asked, and what is refused before anything is measured."""
+"""The OpenAI API: which chunks are tokens, what is sent, and what is refused before anything is measured."""
 
 import asyncio
 import json
@@ -84,15 +84,15 @@ def test_a_stream_that_is_not_an_answer_has_a_kind(stream, kind):
     assert failure(lambda: read(*stream)).kind == kind
 
 
-def test_prompts_are_new_each_time_and_as_long_as_asked():
+def test_prompts_are_new_each_time_and_of_the_requested_length():
     prompts = Prompts(PromptOptions(tokens=20), seed=1)
     made = [prompts.next(0) for _ in range(10)]
     assert len(set(made)) == 10
     assert {len(text.split()) for text in made} == {20}
-    assert Prompts(PromptOptions(tokens=20), seed=1).next(0) not in made  # nor does another run meet them again
+    assert Prompts(PromptOptions(tokens=20), seed=1).next(0) not in made  # nor does another run repeat them
 
 
-def test_prompts_share_a_prefix_if_asked():
+def test_prompts_share_a_prefix_if_requested():
     prompts = Prompts(PromptOptions(tokens=20, shared=0.5), seed=1)
     first, second = (prompts.next(0).split() for _ in range(2))
     assert first[:10] == second[:10]
@@ -118,7 +118,7 @@ def test_prompts_come_from_a_file_in_turn(tmp_path):
     assert [prompts.next(0) for _ in range(3)] == ["one", "two", "3"]
     assert prompts.next(0).endswith("one")
     (tmp_path / "p.jsonl").write_text('{"a": 1}\n')
-    with pytest.raises(WorkloadError, match=r"p.jsonl:1 holds no prompt"):
+    with pytest.raises(WorkloadError, match=r"p.jsonl:1 has no prompt"):
         Prompts(PromptOptions(file=str(tmp_path / "p.jsonl")), seed=0)
 
 
@@ -128,7 +128,7 @@ def refused_at_check(name, **fields) -> WorkloadError:
     return refused.value
 
 
-def test_a_model_that_the_server_lacks_is_refused_with_those_it_has(scripted):
+def test_a_model_the_server_lacks_is_refused_with_those_it_has(scripted):
     server = scripted()
     error = refused_at_check(f"openai:{server.address}", params={"model": "gpt"})
     assert (error.message, error.hint) == (f"`{server.address}` has no model `gpt`", "it has scripted")
@@ -138,35 +138,35 @@ def test_a_model_that_the_server_lacks_is_refused_with_those_it_has(scripted):
     recognise("v2:x").check(WorkloadSpec(name=f"v2:{server.address}", params={"model": "scripted"}))
 
 
-def test_an_endpoint_that_is_not_what_its_scheme_says_is_refused(scripted):
+def test_an_endpoint_of_another_kind_is_refused(scripted):
     server = scripted()
     message = refused_at_check(f"openai:{server.address}/elsewhere").message
-    assert "is not a server with the OpenAI API: GET /elsewhere/v1/models gives status 404" in message
+    assert "is not a server with the OpenAI API: GET /elsewhere/v1/models returns status 404" in message
 
 
 @pytest.mark.parametrize(
     ("name", "fields", "message"),
     [
-        ("openai:", {}, "`openai:` names no address"),
+        ("openai:", {}, "`openai:` has no address"),
         ("openai:ftp://a", {}, "`ftp://a` is not an address"),
         ("openai:http://a", {"batch": 2}, "`openai:http://a`: a request of `chat` has one prompt, not a batch of 2"),
         ("openai:http://a", {"train": True}, "`openai:http://a` has no train"),
         ("openai:http://a", {"params": {"api": "images"}}, "`openai:http://a`: param `api` is 'images'"),
         ("openai:http://a", {"params": {"prompts": {"file": "/no.jsonl"}}}, "the prompts in /no.jsonl can't be read"),
-        ("v2:http://a", {}, "`v2:http://a` names no model"),
+        ("v2:http://a", {}, "`v2:http://a` needs a model"),
         (
             "openai:http://a",
             {"server": {"start": "x {port}"}},
-            "`openai:http://a` names an address, and `server` starts one on a port that cotenant chooses",
+            "`openai:http://a` names an address, but `server` starts one on a port that cotenant chooses",
         ),
     ],
 )
-def test_what_can_not_be_asked_is_refused_in_one_sentence(name, fields, message):
+def test_invalid_requests_are_refused_in_one_sentence(name, fields, message):
     assert refused_at_check(name, **fields).message.startswith(message)
 
 
 def ask(spec: WorkloadSpec) -> Answer:
-    """One request to a server that runs."""
+    """One request to a running server."""
     client = recognise(spec.name).build(spec, None).client
 
     async def once():
@@ -181,7 +181,7 @@ def ask(spec: WorkloadSpec) -> Answer:
 @pytest.mark.parametrize(
     ("fault", "kind"), [("500", "http 500"), ("rubbish", "bad stream"), ("break", "broken off"), ("die", "connection")]
 )
-def test_each_fault_of_a_server_has_a_kind_and_is_no_latency(scripted, fault, kind):
+def test_each_fault_of_a_server_has_a_kind_and_no_latency(scripted, fault, kind):
     server = scripted("--fault", fault, "--ttft", "0.001", "--itl", "0.001")
     name = f"openai:{server.address}"
     assert failure(lambda: ask(WorkloadSpec(name=name, tokens=4))).kind == kind

@@ -1,4 +1,4 @@
-"""Servers by name, and a model written out for them."""
+"""Servers by name, and models exported for them."""
 
 import json
 
@@ -21,7 +21,7 @@ def test_each_preset_is_a_start_line_with_a_port(name):
     assert (spec.ready, spec.warm) == (PRESETS[name].ready, 20)
 
 
-def test_a_study_that_names_a_preset_is_written_down_with_its_start_line():
+def test_a_study_that_names_a_preset_is_recorded_with_its_start_line():
     study = study_from({"tenants": {"a": {"workload": "openai:", "server": {"preset": "vllm", "model": "m"}}}})
     assert study.tenants["a"].server.start == "vllm serve m --host 127.0.0.1 --port {port}"
     assert "vllm serve m" in study.to_yaml()
@@ -35,13 +35,13 @@ def test_a_study_that_names_a_preset_is_written_down_with_its_start_line():
         ({"preset": "vllm", "model": "m", "start": "x {port}"}, "give preset or start, not both"),
     ],
 )
-def test_a_wrong_preset_is_one_sentence(server, sentence):
+def test_a_wrong_preset_is_refused_in_one_sentence(server, sentence):
     with pytest.raises(StudyError) as refused:
         study_from({"tenants": {"a": {"workload": "openai:", "server": server}}})
     assert sentence in refused.value.problems[0]
 
 
-def test_servers_are_listed_with_what_was_never_run(capsys):
+def test_the_list_of_servers_marks_those_never_run(capsys):
     assert main(["workloads", "servers", "--json"]) == 0
     listed = {one["name"]: one for one in json.loads(capsys.readouterr().out)}
     assert list(listed) == ["vllm", "sglang", "tei", "llama.cpp", "ollama", "triton", "transformers", "cotenant"]
@@ -70,7 +70,7 @@ def test_an_exported_model_is_loaded_and_every_token_it_makes_has_a_text(tmp_pat
     assert all(tokenizer.decode([token]).strip() for token in made.tolist())
 
 
-def test_what_servers_do_not_load_is_not_exported(tmp_path, capsys):
+def test_models_that_servers_cannot_load_are_not_exported(tmp_path, capsys):
     assert main(["workloads", "export", "resnet50", str(tmp_path / "x")]) == 1
     assert "resnet50 is not a language model" in capsys.readouterr().err
     (tmp_path / "full").mkdir()
@@ -103,9 +103,9 @@ def test_a_model_is_exported_for_llama_cpp_too(tmp_path, capsys):
         ("--block-size 16", "--block-size 16"),
     ],
 )
-def test_a_share_of_memory_becomes_the_servers_own_arguments(given, arguments):
+def test_a_share_of_memory_becomes_the_servers_arguments(given, arguments):
     spec = ServerSpec.model_validate({"preset": "vllm", "model": "m", "memory": given, "whole_memory": "90%"})
     assert spec.arguments(1)[-2:] == arguments.split()
     assert spec.with_whole_memory().arguments(1)[-2:] == ["--gpu-memory-utilization", "0.9"]
-    with pytest.raises(ValueError, match="the preset sglang can't be given 2GB of memory"):
+    with pytest.raises(ValueError, match="the memory of preset sglang can't be set to 2GB"):
         ServerSpec.model_validate({"preset": "sglang", "model": "m", "memory": "2GB"})

@@ -1,4 +1,4 @@
-"""A server that cotenant starts: ready or given up, and gone with all that it started, however it behaves."""
+"""A server started by cotenant: ready or abandoned, and gone with all its children, however it behaves."""
 
 import sys
 
@@ -50,19 +50,19 @@ def test_it_is_ready_when_its_path_answers(server):
     assert server(READY + SERVE).wait_until_ready() > 0
 
 
-def test_one_that_never_listens_is_given_up_with_the_end_of_its_log(server):
+def test_a_server_that_never_listens_is_abandoned_with_the_end_of_its_log(server):
     code = "import time\nprint('loading weights', flush=True)\ntime.sleep(60)"
     message = refusal(server(code, ready_within_s=0.3).wait_until_ready)
     assert "was not ready after" in message
     assert message.endswith("nothing answered at /health; its log ends: loading weights")
 
 
-def test_one_that_ends_while_starting_says_why(server):
+def test_a_server_that_ends_while_starting_is_reported_with_its_log(server):
     message = refusal(server("print('one')\nprint('two')\nraise SystemExit('no such model')").wait_until_ready)
     assert message == "the server ended with exit code 1; its log ends: one / two / no such model"
 
 
-def test_one_that_ignores_sigterm_is_killed(server):
+def test_a_server_that_ignores_sigterm_is_killed(server):
     running = server(READY + "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n" + SERVE)
     running.wait_until_ready()
     running.stop()
@@ -70,7 +70,7 @@ def test_one_that_ignores_sigterm_is_killed(server):
 
 
 @pytest.mark.parametrize("own_session", [False, True])
-def test_what_it_started_is_stopped_too(server, own_session):
+def test_its_children_are_stopped_too(server, own_session):
     spawn = f"subprocess.Popen(['sleep', '60'], start_new_session={own_session})\n"
     running = server(READY + spawn + SERVE)
     running.wait_until_ready()
@@ -79,6 +79,6 @@ def test_what_it_started_is_stopped_too(server, own_session):
     assert not child.is_running() or child.status() == psutil.STATUS_ZOMBIE
 
 
-def test_a_program_that_is_not_there_is_refused():
+def test_a_missing_program_is_refused():
     spec = ServerSpec(start="no-such-server --port {port}")
     assert refusal(lambda: ServerProcess(spec)) == "there is no program `no-such-server` to start the server with"

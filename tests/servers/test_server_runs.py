@@ -1,4 +1,4 @@
-"""Whole runs with servers as tenants: what the server sees, what the records hold, what goes wrong."""
+"""Complete runs with servers as tenants: requests at the server, records, and failures."""
 
 import sys
 
@@ -9,6 +9,8 @@ from cotenant import run
 from cotenant.errors import TenantFailed
 from cotenant.store.reading import open_runs
 from cotenant.study.files import study_from
+
+pytestmark = pytest.mark.slow
 
 SCRIPTED = f"{sys.executable} -m cotenant.workloads.servers.scripted --port {{port}} --ttft 0.01 --itl 0.002"
 
@@ -25,15 +27,15 @@ def rows(tmp_path, query):
         return runs.con.execute(query).fetchall()
 
 
-def test_the_server_sees_as_many_requests_at_once_as_the_load_says(tmp_path, scripted):
+def test_the_server_gets_as_many_concurrent_requests_as_the_load_says(tmp_path, scripted):
     server = scripted("--sleep", "0.2")
     carry_out(tmp_path, {"sleepy": {"workload": f"{server.address}/sleep", "load": "closed(8)"}})
     assert server.get("/stats")["most_under_way"] == 8
     [(pids,)] = rows(tmp_path, "SELECT DISTINCT observed->'$.server_pids[*]' FROM tenants WHERE tenant = 'sleepy'")
-    assert [int(pid) for pid in pids] == [server.process.pid]  # what it uses is the tenant's, not a stranger's
+    assert [int(pid) for pid in pids] == [server.process.pid]  # its use counts for the tenant, not as foreign load
 
 
-def test_two_servers_are_started_measured_side_by_side_and_stopped(tmp_path):
+def test_two_servers_are_started_measured_together_and_stopped(tmp_path):
     chat = {
         "workload": "openai:",
         "server": {"start": SCRIPTED, "warm": "2 requests"},
@@ -58,7 +60,7 @@ def test_two_servers_are_started_measured_side_by_side_and_stopped(tmp_path):
     )
     served, mixes, fewest, most, firsts, quickest_us = by_tenant["chat"]
     assert (mixes, fewest, most, firsts) == (2, 8, 8, served)
-    assert quickest_us >= 10_000  # the role alone comes at once, and is not a token
+    assert quickest_us >= 10_000  # the role alone comes at once and is not a token
     assert by_tenant["infer"][:4] == [by_tenant["infer"][0], 2, None, None]
     [(tokens,)] = rows(tmp_path, "SELECT count(*) FROM stages WHERE tenant = 'chat' AND stage = 'token'")
     [(begun,)] = rows(tmp_path, "SELECT count(*) FROM requests WHERE tenant = 'chat' AND ok")
@@ -69,7 +71,7 @@ def test_two_servers_are_started_measured_side_by_side_and_stopped(tmp_path):
     assert not [one for one in psutil.process_iter() if "cotenant.workloads.servers.scripted" in _command(one)]
 
 
-def test_a_server_that_dies_half_way_costs_its_own_trials_only(tmp_path):
+def test_a_server_that_dies_midway_costs_only_its_own_trials(tmp_path):
     mortal = {"workload": "http:/sleep", "server": {"start": f"{SCRIPTED} --sleep 0.01 --fault die --after 60"}}
     steady = {"workload": "http:/sleep", "server": {"start": f"{SCRIPTED} --sleep 0.01"}}
     carry_out(tmp_path, {"mortal": mortal, "steady": steady}, loads=["closed(4)"], blocks=2)
@@ -89,7 +91,7 @@ def test_a_server_that_dies_half_way_costs_its_own_trials_only(tmp_path):
         ({"start": f"{SCRIPTED} --fault 500"}, "answered 500 Internal Server Error: "),
     ],
 )
-def test_a_server_that_can_not_serve_is_said_before_the_first_trial(tmp_path, server, sentence):
+def test_a_server_that_cannot_serve_is_reported_before_the_first_trial(tmp_path, server, sentence):
     with pytest.raises(TenantFailed, match=sentence):
         carry_out(tmp_path, {"a": {"workload": "http:/sleep", "server": server}})
 

@@ -1,4 +1,4 @@
-"""A server says nothing about where it runs: the driver's list of processes does."""
+"""A server doesn't report where it runs: the driver's list of processes does."""
 
 from types import SimpleNamespace
 
@@ -22,16 +22,16 @@ def elsewhere():
     return occupants.servers_elsewhere(None, "cuda:0", [chat, infer, SeatReport("bert", 30, {})])
 
 
-def test_a_server_that_the_driver_does_not_list_is_elsewhere(listed):
+def test_a_server_the_driver_does_not_list_is_elsewhere(listed):
     listed(12, 30)
     assert elsewhere() == ["the server of infer is not on cuda:0: the driver lists none of its processes there"]
 
 
-def test_all_there_is_no_sentence(listed):
+def test_servers_on_their_gpu_are_not_reported(listed):
     listed(12, 21, 99)
     assert elsewhere() == []
 
 
-def test_numbers_of_another_namespace_say_nothing(listed):
+def test_pids_of_another_namespace_prove_nothing(listed):
     listed(70001, 70002)
     assert elsewhere() == []

@@ -1,4 +1,4 @@
-"""Public traces of language models: when requests came, and how long they were."""
+"""Public traces of language models: arrival times and lengths."""
 
 import numpy as np
 import pytest
@@ -55,7 +55,7 @@ def test_a_row_without_its_values_is_refused_with_its_line(trace, text):
         read_trace(trace(text))
 
 
-def test_lengths_go_with_the_arrivals_wherever_a_window_begins(trace):
+def test_lengths_follow_the_arrivals_wherever_a_window_starts(trace):
     path = trace(AZURE)
     load = Load(kind="trace", path=str(path), rate_rps=10)
     begin = first_arrival(load, seed=1)
@@ -64,12 +64,12 @@ def test_lengths_go_with_the_arrivals_wherever_a_window_begins(trace):
     prompts = Prompts(PromptOptions(trace=str(path), longest=500), seed=0)
     prompts.begin(begin)
     lengths = [len(prompts.next(number).split()) for number in range(3)]
-    assert (begin, lengths) == (1, [396, 500, 374])  # in a circle, cut to what the model takes
+    assert (begin, lengths) == (1, [396, 500, 374])  # cyclic, cut to the model's limit
     assert [prompts.answer_tokens(number) for number in range(3)] == [109, 55, 44]
     assert gaps[0] == 1
 
 
-def test_prompts_that_began_alike_begin_alike(trace):
+def test_prompts_share_prefixes_as_recorded(trace):
     prompts = Prompts(PromptOptions(trace=str(trace(MOONCAKE))), seed=0)
     first, second = (prompts.next(number).split() for number in range(2))
     assert first[:BLOCK_TOKENS] == second[:BLOCK_TOKENS]
@@ -77,5 +77,5 @@ def test_prompts_that_began_alike_begin_alike(trace):
 
 
 def test_a_trace_of_times_alone_has_no_lengths(trace):
-    with pytest.raises(WorkloadError, match="has arrival times only"):
+    with pytest.raises(WorkloadError, match="has only arrival times"):
         Prompts(PromptOptions(trace=str(trace("arrival_s\n1\n2\n"))), seed=0)

@@ -1,4 +1,4 @@
-"""Forward passes in chunks: the same bits as uncut, several under way at once, and nothing left behind."""
+"""Forward passes in chunks: bit-identical to the uncut run, several in flight at once, no leftovers."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""Costs are measured as they are: a device with known times gives them back."""
+"""Costs are measured accurately: a device with known times reproduces them."""
 
 import pytest
 
@@ -9,7 +9,7 @@ from cotenant.serving.engines.protocol import Call, Progress, Prompt
 
 
 class Timed:
-    """An engine on a clock of its own: chunks of 2 and 3 ms, twice that after a gap, a batch of b at (1 + b) / 2."""
+    """An engine on its own clock: chunks of 2 and 3 ms, twice that after a gap, a batch of b at (1 + b) / 2."""
 
     stages = 2
 
@@ -54,7 +54,7 @@ def test_chunks_are_measured_back_to_back_and_after_a_gap():
     assert [chunk.spaced_s for chunk in costs.chunks] == pytest.approx([0.004, 0.003])
 
 
-def test_the_batch_curve_goes_through_what_was_measured():
+def test_the_batch_curve_passes_through_the_measurements():
     assert Timed().measure(Call(), largest=6).curve.factors == pytest.approx((1, 1.5, 2, 2.5, 3, 3.5))
 
 
@@ -83,7 +83,7 @@ def test_a_sample_that_fails_is_refused():
 def test_an_objective_below_the_solo_time_is_refused_with_the_floor():
     costs = TenantCosts((chunk_cost(0.040, cold=1.25),))
     check_floor(Contract("bert", 0.060), costs)
-    with pytest.raises(ServingError, match=r"bert can't keep its objective of 45.0 ms.* takes 50.0 ms alone"):
+    with pytest.raises(ServingError, match=r"bert can't meet its objective of 45.0 ms.* takes 50.0 ms alone"):
         check_floor(Contract("bert", 0.045), costs)
 
 

@@ -1,4 +1,4 @@
-"""Engines: chunks and batches give what plain calls give; gangs make the tokens that each request makes alone."""
+"""Engines: chunks and batches equal plain calls; gangs generate the same tokens as each request alone."""
 
 import pytest
 import torch
@@ -28,7 +28,7 @@ def stack(layers=4, width=8):
 
 
 def through(engine, requests):
-    """All stages of a batch; what came out of them."""
+    """Run all stages of a batch; returns its results."""
     results, failures = {}, {}
     for stage in range(engine.stages):
         progress = engine.run(requests, stage)
@@ -88,7 +88,7 @@ def test_a_module_without_layers_is_one_chunk():
 
 
 @pytest.mark.parametrize("entry", DECODERS, ids=lambda entry: entry.name)
-def test_a_gang_makes_the_tokens_that_each_makes_alone(entry):
+def test_a_gang_generates_the_same_tokens_as_each_request_alone(entry):
     model, _ = stand(entry, WorkloadSpec(name=entry.name), device="cpu", dtype=torch.float32)
     torch.manual_seed(1)
     prompts = {
@@ -108,7 +108,7 @@ def test_a_gang_makes_the_tokens_that_each_makes_alone(entry):
     note(engine.step(("a", "b"), 3), made)  # then two of different lengths
     note(through_prefill(engine, "c"), made)
     note(engine.step(("c", "b", "a"), 3), made)
-    note(engine.step(("b",), 2), made)  # one goes ahead by itself
+    note(engine.step(("b",), 2), made)  # one continues alone
     note(engine.step(("a", "b", "c"), 11), made)
     assert made == alone
 
@@ -148,7 +148,7 @@ def generate(model, **options):
     return result
 
 
-def test_sampling_repeats_with_its_seed_and_stays_within_the_likeliest(gpt):
+def test_sampling_is_reproducible_and_stays_within_top_p(gpt):
     warm = generate(gpt, tokens=12, temperature=1.5, seed=3)
     assert warm == generate(gpt, tokens=12, temperature=1.5, seed=3)
     assert warm != generate(gpt, tokens=12, temperature=1.5, seed=4)

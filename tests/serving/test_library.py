@@ -1,4 +1,4 @@
-"""The scheduler inside a program: call admitted models like functions; refusals say why and when."""
+"""The scheduler inside a program: call admitted models like functions; refusals state the reason and retry time."""
 
 import asyncio
 
@@ -18,7 +18,7 @@ def mini(name):
     return stand(entry, WorkloadSpec(name=name), device="cpu", dtype=torch.float32)
 
 
-def test_results_are_those_of_plain_calls_whoever_runs_beside():
+def test_results_equal_plain_calls_with_concurrent_tenants():
     bert, inputs = mini("bert-base-mini")
     mlp = nn.Sequential(nn.Linear(64, 256), nn.ReLU(), nn.Linear(256, 4)).eval()
     batch = inputs.ring[0]
@@ -39,7 +39,7 @@ def test_results_are_those_of_plain_calls_whoever_runs_beside():
             torch.testing.assert_close(result, mlp(row))
 
 
-def test_a_decoder_gives_tokens_whole_or_as_they_are_made():
+def test_a_decoder_returns_tokens_at_once_or_as_a_stream():
     gpt, inputs = mini("gpt2-mini")
     ids = inputs.ring[0]["input_ids"][0, :12].tolist()
 
@@ -64,7 +64,7 @@ def test_any_function_can_be_a_tenant():
     assert asyncio.run(main()) == 42
 
 
-def test_a_refusal_says_why_and_when_to_come_back():
+def test_a_refusal_states_the_reason_and_retry_time():
     def slow(value):
         import time
 
@@ -87,7 +87,7 @@ def test_a_refusal_says_why_and_when_to_come_back():
     assert any("was shed" in sentence for sentence in explained)
 
 
-def test_what_a_model_raises_reaches_the_caller_and_nobody_else():
+def test_a_model_error_reaches_only_its_caller():
     mlp = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4))
 
     async def main():
@@ -101,7 +101,7 @@ def test_what_a_model_raises_reaches_the_caller_and_nobody_else():
     assert right.shape == (1, 4)
 
 
-def test_a_cancelled_call_is_taken_back():
+def test_a_cancelled_call_is_withdrawn():
     import time
 
     async def main():
@@ -127,7 +127,7 @@ def test_an_objective_below_the_solo_time_is_refused_at_the_first_call():
             tenant = device.admit(lambda: time.sleep(0.03), slo="10ms", name="tight")
             await tenant()
 
-    with pytest.raises(ServingError, match=r"tight can't keep its objective of 10.0 ms"):
+    with pytest.raises(ServingError, match=r"tight can't meet its objective of 10.0 ms"):
         asyncio.run(main())
 
 

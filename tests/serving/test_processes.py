@@ -1,4 +1,4 @@
-"""Workers in processes: results as in this one, deaths noticed at once, others untouched."""
+"""Worker processes: the same results as in-process, deaths detected at once, others unaffected."""
 
 import asyncio
 import os
@@ -21,6 +21,8 @@ from cotenant.serving.processes.orders import TenantOrder, WorkerOrder
 from cotenant.serving.processes.parcel import label, unpack
 from cotenant.serving.processes.supervisor import Patience, Supervisor
 from cotenant.workloads.protocol import WorkloadSpec
+
+pytestmark = pytest.mark.slow
 
 BERT = WorkloadSpec(name="bert-base-mini", seq=16)
 GPT = WorkloadSpec(name="distilgpt2-mini", seq=8, mode="generate", tokens=6)
@@ -73,7 +75,7 @@ def test_tensors_and_tokens_cross_unchanged():
     assert len(tokens) == 6
 
 
-def test_a_killed_worker_is_back_and_the_others_notice_nothing():
+def test_a_killed_worker_is_restarted_without_affecting_others():
     async def scenario(conductor, supervisor):
         inputs = parcel_of({"input_ids": ids(1, 16)})
         killed = next(post for post in supervisor.posts if "bert" in post.tenants)
@@ -93,7 +95,7 @@ def test_a_killed_worker_is_back_and_the_others_notice_nothing():
     assert (len(other), len(back.tensors), restarts) == (3, 1, 1)
 
 
-def test_requests_under_way_hear_that_their_worker_died():
+def test_requests_in_flight_fail_when_their_worker_dies():
     async def scenario(conductor, supervisor):
         calls = [asyncio.ensure_future(conductor.serve("gpt", Prompt((9,), tokens=400), steps=399)) for _ in range(4)]
         await asyncio.sleep(0.2)
@@ -106,7 +108,7 @@ def test_requests_under_way_hear_that_their_worker_died():
     assert left == 0
 
 
-def test_a_hung_worker_is_ended_and_started_again():
+def test_a_hung_worker_is_killed_and_restarted():
     async def scenario(conductor, supervisor):
         os.kill(supervisor.posts[0].worker.pid, signal.SIGSTOP)
         with pytest.raises(Refused, match=r"paused|worker lost"):
@@ -118,7 +120,7 @@ def test_a_hung_worker_is_ended_and_started_again():
     assert serving(scenario, order(bert=BERT), hang_s=0.5, hang_times=1.0).tensors
 
 
-def test_ids_that_the_model_does_not_know_are_refused_and_it_lives_on():
+def test_unknown_ids_are_refused_and_the_worker_survives():
     async def scenario(conductor, _):
         with pytest.raises(BadInput, match="Token ids have to lie between 0 and 4095"):
             await conductor.serve("bert", parcel_of({"input_ids": torch.full((1, 4), 1_000_000)}))
@@ -128,16 +130,16 @@ def test_ids_that_the_model_does_not_know_are_refused_and_it_lives_on():
 
 
 def test_an_objective_below_the_floor_stops_the_start():
-    with pytest.raises(ServingError, match=r"bert can't keep its objective of 0\.00100 ms"):
+    with pytest.raises(ServingError, match=r"bert can't meet its objective of 0\.00100 ms"):
         serving(None, order(bert=BERT), objective_s=1e-6)
 
 
-def test_what_is_no_model_is_refused_in_its_own_words():
-    with pytest.raises(ServingError, match="only models are served"):
+def test_a_workload_that_is_not_a_model_is_refused():
+    with pytest.raises(ServingError, match="only models can be served"):
         serving(None, order(gemm=WorkloadSpec(name="null")))
 
 
-def test_an_arena_gives_room_back_and_says_when_it_is_full():
+def test_an_arena_reuses_released_space_and_reports_when_full():
     arena = Arena.create(4 * PAGE)
     places = [arena.put([b"a" * PAGE], PAGE) for _ in range(4)]
     assert arena.put([b"b"], 1) is None
@@ -148,7 +150,7 @@ def test_an_arena_gives_room_back_and_says_when_it_is_full():
     arena.close()
 
 
-def test_messages_are_whole_whatever_pieces_they_come_in():
+def test_messages_are_reassembled_from_any_pieces():
     sent = [(["take", 1, {"a": [1, 2]}], b"\x00\x01"), (["free", []], b"")]
     wire = b"".join(frame(*message) for message in sent)
     reader = Reader()

@@ -42,7 +42,7 @@ def test_objectives_and_shares_are_read_in_all_their_forms(tmp_path):
     assert (d.hard, d.service) == (False, "best-effort")
 
 
-def test_every_problem_is_told_with_its_line(tmp_path):
+def test_every_problem_is_reported_with_its_line(tmp_path):
     with pytest.raises(StudyError) as refusal:
         read(
             tmp_path,
@@ -53,26 +53,26 @@ def test_every_problem_is_told_with_its_line(tmp_path):
             "  d: {workload: bert-base-mini, slo: 1s, key: secret}\n"
             "devise: cpu\n",
         )
-    told = "\n".join(refusal.value.problems)
-    assert 'tenants.yaml:2: tenants.a.slow: unknown key; did you mean "slo"?' in told
-    assert "tenants.yaml:2: tenants.a.slo: slo is missing" in told
-    assert 'tenants.yaml:3: tenants.b.slo: expected a time such as 500ms, 2s or 2min, not "soon"' in told
-    assert "tenants.yaml:4: tenants.c.share: expected a share such as 40%" in told
-    assert "tenants.yaml:5: tenants.d.key: expected the hash of a key" in told
-    assert 'tenants.yaml:6: devise: unknown key; did you mean "device"?' in told
+    text = "\n".join(refusal.value.problems)
+    assert 'tenants.yaml:2: tenants.a.slow: unknown key; did you mean "slo"?' in text
+    assert "tenants.yaml:2: tenants.a.slo: slo is missing" in text
+    assert 'tenants.yaml:3: tenants.b.slo: expected a time such as 500ms, 2s or 2min, not "soon"' in text
+    assert "tenants.yaml:4: tenants.c.share: expected a share such as 40%" in text
+    assert "tenants.yaml:5: tenants.d.key: expected the hash of a key" in text
+    assert 'tenants.yaml:6: devise: unknown key; did you mean "device"?' in text
 
 
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("", "holds no mapping"),
+        ("", "has no mapping"),
         ("tenants: {}", "1 problem"),
         ("tenants: [", "not valid YAML"),
         ("tenants: {a: {workload: x, slo: 1s, share: 70%}, b: {workload: x, slo: 1s, share: 60%}}", "1 problem"),
         ("tenants: {a: {workload: x, slo: {tpot: 1s}}}", "1 problem"),
     ],
 )
-def test_what_is_no_tenants_file_is_refused(tmp_path, text, sentence):
+def test_an_invalid_tenants_file_is_refused(tmp_path, text, sentence):
     with pytest.raises(StudyError, match=sentence):
         read(tmp_path, text)
 
@@ -91,7 +91,7 @@ def test_the_front_end_keeps_a_core_where_there_are_several():
     assert worker_cores("cuda:0", [0, 1]) is None
 
 
-def test_beyond_this_machine_keys_and_tls_are_needed():
+def test_a_public_address_requires_keys_and_tls():
     key = new_key()[1]
     open_file, keyed = tenants(a=bert()), tenants(a=bert(key=key)).model_copy(update={"admin_key": key})
     for host in ("127.0.0.1", "::1", "localhost"):
@@ -100,14 +100,14 @@ def test_beyond_this_machine_keys_and_tls_are_needed():
         check_exposure(open_file, Listening("0.0.0.0"))
     with pytest.raises(ServingError, match="the admin has no key"):
         check_exposure(tenants(a=bert(key=key)), Listening("10.0.0.1"))
-    with pytest.raises(ServingError, match="in the clear"):
+    with pytest.raises(ServingError, match="sent unencrypted"):
         check_exposure(keyed, Listening("::"))
     with pytest.raises(ServingError, match="both a certificate and its key"):
         check_exposure(keyed, Listening("::", tls_cert="a.pem"))
     check_exposure(keyed, Listening("::", tls_cert="a.pem", tls_key="b.pem"))
 
 
-def test_a_dry_run_says_what_is_kept_and_what_is_not():
+def test_a_dry_run_reports_kept_and_missed_objectives():
     file = tenants(
         calm=bert(slo={"p95": "80ms"}, load="poisson(20%)", share="50%"),
         flood=bert(slo="60ms", load="poisson(150%)", share="50%"),
@@ -123,7 +123,7 @@ def test_a_dry_run_says_what_is_kept_and_what_is_not():
 
 
 def test_a_dry_run_needs_a_load():
-    with pytest.raises(ServingError, match="Tenant a states no open load"):
+    with pytest.raises(ServingError, match="Tenant a has no open load"):
         simulate_contracts(tenants(a=bert()))
 
 
@@ -160,10 +160,10 @@ def test_a_plan_is_served_as_it_was_made(tmp_path):
         ({"runs": None}, "doesn't say what tenant bert runs"),
         ({"software": "vllm"}, "plans bert with vllm"),
         ({"share": "3g.20gb"}, "the instance 3g.20gb"),
-        ({"expected": {}}, "promises bert no objective"),
+        ({"expected": {}}, "has no objective for bert"),
     ],
 )
-def test_what_a_plan_asks_for_and_is_not_served_is_refused(tmp_path, changes, sentence):
+def test_unsupported_parts_of_a_plan_are_refused(tmp_path, changes, sentence):
     with pytest.raises(StudyError, match=sentence):
         read_tenants(written(tmp_path, plan(**changes)))
 

@@ -1,4 +1,4 @@
-"""Text from tokens: whole characters, stop texts that never leak, templates in a sandbox."""
+"""Text from tokens: complete characters, stop texts that never leak, sandboxed templates."""
 
 import json
 
@@ -24,7 +24,7 @@ def written(text, size, *stops):
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 7])
-def test_pieces_make_the_text_and_no_character_is_torn(size):
+def test_pieces_add_up_to_the_text_without_broken_characters(size):
     pieces, writer = written("naïve 日本 🙂!", size)
     assert "".join(pieces) == "naïve 日本 🙂!"
     assert not any("\ufffd" in piece for piece in pieces)
@@ -38,7 +38,7 @@ def test_a_stop_text_never_leaks(size):
     assert writer.why(100) == "stop"
 
 
-def test_what_only_looked_like_a_stop_text_is_said():
+def test_a_false_start_of_a_stop_text_is_emitted():
     assert "".join(written("one EN two", 1, "END")[0]) == "one EN two"
 
 

@@ -1,4 +1,4 @@
-"""The real application in front of servers that run in the same loop: the scripted one, and one that repeats."""
+"""The real application in front of servers in the same loop: the scripted one, and an echo server."""
 
 import asyncio
 import contextlib
@@ -44,7 +44,7 @@ async def fronting(tenants, **more):
 
 
 class Repeater:
-    """Answers every POST with what it got, and remembers it; asleep it refuses."""
+    """Echoes every POST and records it; refuses while asleep."""
 
     def __init__(self, *, models=("only",), asleep=False):
         self.got = []
@@ -66,13 +66,13 @@ class Repeater:
     def answer(self, method, path, headers, body):
         plain = {"Content-Type": "application/json"}
         tensor = {"name": "x", "datatype": "FP32", "shape": [-1, 4]}
-        told = {
+        replies = {
             "/v1/models": {"data": [{"id": one} for one in self.models]},
             "/v2": {"name": "repeater", "extensions": ["binary_tensor_data"]},
             "/v2/models/only": {"name": "only", "inputs": [tensor], "outputs": [tensor]},
         }
         if method == "GET":
-            return 200, json.dumps(told[path]).encode(), plain
+            return 200, json.dumps(replies[path]).encode(), plain
         if path in {"/sleep?level=1", "/wake_up"}:
             self.asleep = path != "/wake_up"
             return 200, b"", plain

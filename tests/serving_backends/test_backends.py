@@ -1,4 +1,4 @@
-"""Other servers behind our admission: passed through as they are, in our order, within our contracts."""
+"""Other servers behind our admission: passed through unchanged, in our order, within our contracts."""
 
 import asyncio
 import json
@@ -17,7 +17,7 @@ def llm(port, **more):
     return {"slo": "20s", "tokens": 4, "backend": {"openai": f"http://127.0.0.1:{port}", **more}}
 
 
-def test_a_stream_comes_through_piece_by_piece_and_is_counted():
+def test_a_stream_is_passed_piece_by_piece_and_counted():
     async def scenario():
         async with scripted(ttft_s=0.002, itl_s=0.001) as (server, port), fronting({"llm": llm(port)}) as client:
             answer = await client.post("/v1/chat/completions", CHAT)
@@ -94,7 +94,7 @@ def test_binary_tensors_pass_through():
     assert "Open Inference Protocol (/v2) only" in wrong.json()["error"]["message"]
 
 
-def test_no_more_requests_than_agreed_are_under_way_and_the_order_is_ours():
+def test_requests_in_flight_are_limited_and_in_our_order():
     async def scenario():
         order = []
         async with (
@@ -118,7 +118,7 @@ def test_no_more_requests_than_agreed_are_under_way_and_the_order_is_ours():
     assert most == 1
 
 
-def test_a_flood_is_refused_with_a_time_to_come_back_and_the_other_tenant_is_served():
+def test_a_flood_is_refused_with_a_retry_time_and_the_other_tenant_is_served():
     async def scenario():
         async with scripted(sleep_s=0.04) as (_, port):
             backend = {"v2": f"http://127.0.0.1:{port}", "model": "scripted", "parallel": 1}
@@ -163,7 +163,7 @@ def test_a_backend_that_goes_down_is_503_and_is_served_again_when_it_is_back():
     assert int(headers["retry-after"]) >= 1
 
 
-def test_a_client_that_leaves_breaks_the_backends_work_off():
+def test_a_disconnecting_client_aborts_the_backends_work():
     async def scenario():
         broken_off = asyncio.Event()
 
@@ -187,7 +187,7 @@ def test_a_client_that_leaves_breaks_the_backends_work_off():
 
 
 @pytest.mark.parametrize(("fault", "status"), [("500", 500), ("break", 200)])
-def test_faults_of_the_backend_are_told_as_they_are(fault, status):
+def test_faults_of_the_backend_are_reported(fault, status):
     async def scenario():
         async with (
             scripted(ttft_s=0.001, itl_s=0.001, fault=fault, after=12) as (_, port),
@@ -198,24 +198,24 @@ def test_faults_of_the_backend_are_told_as_they_are(fault, status):
     answer = run(scenario)
     assert answer.status == status
     if fault == "break":
-        assert "broke off in the middle" in answer.events()[-1]
+        assert "closed the connection in the middle" in answer.events()[-1]
     else:
         assert answer.json()["error"]["message"] == "scripted failure"
 
 
-def test_an_objective_below_what_the_backend_takes_is_refused_at_the_start():
+def test_an_objective_below_the_backends_time_is_refused_at_the_start():
     async def scenario():
         async with scripted(ttft_s=0.05, itl_s=0.01) as (_, port), fronting({"llm": {**llm(port), "slo": "20ms"}}):
             pass
 
-    with pytest.raises(ServingError, match=r"can't keep its objective of 20\.0 ms"):
+    with pytest.raises(ServingError, match=r"can't meet its objective of 20\.0 ms"):
         run(scenario)
 
 
-def test_nothing_behind_an_address_is_said_at_the_start():
+def test_an_unreachable_backend_is_reported_at_the_start():
     async def scenario():
         async with fronting({"llm": llm(9)}):
             pass
 
-    with pytest.raises(ServingError, match=r"Tenant llm: The backend http://127\.0\.0\.1:9 can't be asked"):
+    with pytest.raises(ServingError, match=r"Tenant llm: The backend http://127\.0\.0\.1:9 can't be queried"):
         run(scenario)

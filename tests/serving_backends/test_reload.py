@@ -1,4 +1,4 @@
-"""A file that changes under load: the new one is served by, and nothing that was accepted is lost."""
+"""A file that changes under load: the new one takes effect, and no accepted request is lost."""
 
 import asyncio
 
@@ -22,7 +22,7 @@ def tenants_file(port, *, parallel=4, device="cpu", names=("net",), **more):
 
 
 class Reloading:
-    """A server whose file can be exchanged."""
+    """A server whose file can be replaced."""
 
     def __init__(self, server, port):
         self.server, self.port = server, port
@@ -80,7 +80,7 @@ def test_no_accepted_request_is_lost_when_workers_are_replaced_under_load():
     assert not measured.why
 
 
-def test_a_request_that_was_accepted_before_is_finished_by_the_old_and_counts_in_a_drain():
+def test_an_accepted_request_is_finished_by_the_old_workers_and_counts_in_a_drain():
     async def scenario(one):
         early = asyncio.ensure_future(one.client.post("/v2/models/net/infer", ASK))
         await asyncio.sleep(0.05)
@@ -93,7 +93,7 @@ def test_a_request_that_was_accepted_before_is_finished_by_the_old_and_counts_in
     assert reloading(scenario, sleep_s=0.4) == (200, 404, 1, True)
 
 
-def test_new_contracts_alone_leave_the_workers_as_they_are():
+def test_new_contracts_alone_keep_the_workers():
     async def scenario(one):
         before = one.service.conductor_of("net")
         answer = await one.take_over(slo="10s", share=0.5)
@@ -107,7 +107,7 @@ def test_new_contracts_alone_leave_the_workers_as_they_are():
     assert served.contract.objective_s == 10
 
 
-def test_shares_can_be_swapped_without_ever_passing_the_whole():
+def test_shares_can_be_swapped_without_exceeding_one():
     async def scenario(one):
         await one.take_over(names=("a", "b"))
 
@@ -129,7 +129,7 @@ def test_shares_can_be_swapped_without_ever_passing_the_whole():
     assert reloading(scenario) == [(False, [0.9, 0.1]), (False, [0.1, 0.9]), (False, [0.5, 0.5])]
 
 
-def test_a_wrong_file_changes_nothing():
+def test_an_invalid_file_changes_nothing():
     async def scenario(one):
         unchanged = await one.client.post("/reload")
         elsewhere = await one.take_over(device="sim:a100-sxm4-40gb")
@@ -142,11 +142,11 @@ def test_a_wrong_file_changes_nothing():
     assert elsewhere.status == 409
     assert "this server runs on cpu" in elsewhere.json()["error"]
     assert impossible.status == 409
-    assert "can't keep its objective of 1.00 ms" in impossible.json()["error"]
+    assert "can't meet its objective of 1.00 ms" in impossible.json()["error"]
     assert still == 200
 
 
-def test_without_a_file_there_is_nothing_to_read_again():
+def test_without_a_file_there_is_nothing_to_reload():
     async def main():
         async with scripted() as (_, port), opened(tenants_file(port)) as service:
             return await Client(Application(service), service).post("/reload")
@@ -157,18 +157,18 @@ def test_without_a_file_there_is_nothing_to_read_again():
 @pytest.mark.parametrize(
     ("tenant", "sentence"),
     [
-        ({"slo": "1s"}, "either a workload, which is served here, or a backend"),
+        ({"slo": "1s"}, "either a workload, served here, or a backend"),
         ({"slo": "1s", "workload": "bert-base-mini", "backend": {"v2": "http://a:1"}}, "either a workload"),
-        ({"slo": "1s", "backend": {}}, "a backend has one address"),
-        ({"slo": "1s", "backend": {"openai": "http://a:1", "v2": "http://a:1"}}, "a backend has one address"),
+        ({"slo": "1s", "backend": {}}, "a backend needs exactly one address"),
+        ({"slo": "1s", "backend": {"openai": "http://a:1", "v2": "http://a:1"}}, "a backend needs exactly one address"),
         ({"slo": "1s", "backend": {"openai": "ftp://a"}}, "is not an address"),
         ({"slo": "1s", "backend": {"openai": "http://user:secret@a"}}, "password"),
         ({"slo": "1s", "backend": {"openai": 7}}, "is not an address"),
-        ({"slo": "1s", "backend": {"v2": "http://a:1", "sleep": True}}, "sleep goes with openai"),
+        ({"slo": "1s", "backend": {"v2": "http://a:1", "sleep": True}}, "sleep requires openai"),
         ({"slo": "1s", "backend": {"openai": "http://a:1", "key_env": "A B"}}, "environment variable"),
     ],
 )
-def test_what_a_file_says_of_a_backend_is_checked(tmp_path, tenant, sentence):
+def test_a_backends_entry_is_validated(tmp_path, tenant, sentence):
     path = tmp_path / "tenants.yaml"
     path.write_text(yaml.safe_dump({"tenants": {"one": tenant}}))
     with pytest.raises(StudyError) as caught:

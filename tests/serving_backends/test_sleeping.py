@@ -19,7 +19,7 @@ class Sleeper:
         self.log.append(f"{self.name} wakes")
 
 
-def test_whoever_is_awake_is_let_through_at_once_and_a_change_waits_for_what_is_under_way():
+def test_the_awake_backend_is_admitted_at_once_and_a_change_waits_for_requests_in_flight():
     log = []
 
     async def scenario():
@@ -39,7 +39,7 @@ def test_whoever_is_awake_is_let_through_at_once_and_a_change_waits_for_what_is_
     assert log == ["a wakes", "a begins", "a ends", "a sleeps", "b wakes", "b begins", "b ends"]
 
 
-def test_a_turn_ends_for_others_that_wait_however_much_comes():
+def test_a_turn_ends_for_waiting_backends_under_any_load():
     now, log = [0.0], []
 
     async def scenario():

@@ -1,4 +1,4 @@
-"""The Open Inference Protocol over gRPC: the same service, other words."""
+"""The Open Inference Protocol over gRPC: the same service as over HTTP."""
 
 import asyncio
 import re
@@ -18,7 +18,7 @@ IDS = struct.pack("<4q", 9, 10, 11, 12)
 
 
 def run(scenario, **options):
-    """A scenario with a function that calls a method of the service."""
+    """Run a scenario with a function that calls a method of the service."""
 
     async def main():
         async with front(**options) as client, _calling(client.service) as call:
@@ -66,7 +66,7 @@ def test_raw_tensors_go_in_and_come_out():
     assert answer.raw_output_contents[0] == bytes(16)
 
 
-def test_numbers_in_the_message_are_as_good():
+def test_tensors_may_be_sent_as_numbers():
     async def scenario(_, call):
         contents = message("InferTensorContents")(int64_contents=[9, 10, 11, 12])
         answer = await call("ModelInfer", model_name="bert", inputs=[ids(contents=contents)])
@@ -114,7 +114,7 @@ def test_health_and_metadata():
         ),
     ],
 )
-def test_what_a_model_cannot_take_is_one_sentence(fields, code, sentence):
+def test_invalid_input_is_one_sentence(fields, code, sentence):
     async def scenario(_, call):
         with pytest.raises(grpc.aio.AioRpcError) as caught:
             await call("ModelInfer", **fields)
@@ -125,7 +125,7 @@ def test_what_a_model_cannot_take_is_one_sentence(fields, code, sentence):
     assert sentence in error.details()
 
 
-def test_a_refusal_says_when_to_come_back():
+def test_a_refusal_states_the_retry_time():
     async def scenario(service, call):
         fields = {"model_name": "bert", "inputs": [ids()], "raw_input_contents": [IDS]}
         answers = await asyncio.gather(*(call("ModelInfer", **fields) for _ in range(40)), return_exceptions=True)
@@ -138,7 +138,7 @@ def test_a_refusal_says_when_to_come_back():
     assert int(trailing["grpc-retry-pushback-ms"]) == int(trailing["retry-after-ms"]) > 0
 
 
-def test_the_clients_timeout_is_the_deadline_and_a_client_that_gives_up_takes_its_request_along():
+def test_the_clients_timeout_is_the_deadline_and_cancels_its_request():
     async def scenario(service, call):
         fields = {"model_name": "bert", "inputs": [ids()], "raw_input_contents": [IDS]}
         with pytest.raises(grpc.aio.AioRpcError) as caught:
@@ -152,7 +152,7 @@ def test_the_clients_timeout_is_the_deadline_and_a_client_that_gives_up_takes_it
     assert sum(why.values()) == 1
 
 
-def test_keys_are_wanted_here_too():
+def test_keys_are_required_over_grpc_too():
     (key, hashed), (other, other_hash) = new_key(), new_key()
 
     async def scenario(_, call):
@@ -188,7 +188,7 @@ def test_a_backend_gets_the_same_tensors_over_http():
 
 
 def _echo(answer):
-    """Inputs come back as outputs."""
+    """Return inputs as outputs."""
 
     def echoing(method, path, headers, body):
         status, given, kept = answer(method, path, headers, body)
@@ -201,8 +201,8 @@ def _echo(answer):
     return echoing
 
 
-def test_the_compiled_descriptor_is_that_of_the_proto():
-    """Without protoc: every field and method of the text is in the descriptor, and no other."""
+def test_the_compiled_descriptor_matches_the_proto():
+    """Without protoc: the descriptor has exactly the fields and methods of the text."""
     text = COMPILED.with_suffix(".proto").read_text()
     written = re.findall(
         r"^\s*(?:message \w+ \{ )?(?:repeated )?(?:map<[^>]*>|[\w.]+) (\w+) = (\d+);", text, re.MULTILINE

@@ -1,4 +1,4 @@
-"""A front end without processes: the real application over a worker that answers from a table of small functions."""
+"""A front end without processes: the real application over a worker of small functions."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""What holds for every protocol: refusals, deadlines, keys, limits, clients that leave, figures."""
+"""Common to every protocol: refusals, deadlines, keys, limits, disconnects, metrics."""
 
 import asyncio
 import re
@@ -12,7 +12,7 @@ from tests.serving_http.front import run
 IDS = {"inputs": [{"name": "input_ids", "datatype": "INT64", "shape": [1, 8], "data": [9] * 8}]}
 
 
-def test_a_refusal_is_429_with_a_computed_time_to_come_back():
+def test_a_refusal_is_429_with_a_computed_retry_time():
     async def scenario(client):
         return await asyncio.gather(*(client.post("/v2/models/bert/infer", IDS) for _ in range(12)))
 
@@ -35,7 +35,7 @@ def test_a_request_that_can_not_meet_its_own_deadline_is_413_without_retry():
     assert "retry-after" not in answer.headers
 
 
-def test_a_client_that_leaves_takes_its_request_along():
+def test_a_disconnecting_client_cancels_its_request():
     async def scenario(client):
         gone = await client.post("/v2/models/bert/infer", IDS, leave_after_s=0.05)
         streamed = await client.post(
@@ -59,14 +59,14 @@ def test_deadline_and_priority_have_one_meaning():
     assert wishes_of({}, vllm_priority=3) == Wishes(None, None, -3)
 
 
-def test_a_client_can_tighten_its_contract_and_never_stretch_it():
+def test_a_client_can_tighten_but_not_relax_its_contract():
     contract = Contract("gpt", 0.3, per_step_s=0.04)
     assert Wishes().within(contract, 10) is None
     assert Wishes(0.1, 0.01).within(contract, 10) == 0.2
     assert Wishes(60.0).within(contract, 10) == 0.7
 
 
-def test_keys_open_their_own_tenant_only():
+def test_keys_are_valid_for_their_own_tenant_only():
     (bert, bert_hash), (gpt, gpt_hash), (admin, admin_hash) = new_key(), new_key(), new_key()
 
     async def scenario(client):
@@ -93,7 +93,7 @@ def test_keys_open_their_own_tenant_only():
     assert (wrong, live) == (403, 200)
 
 
-def test_hashes_tell_nothing_but_equality():
+def test_hashes_reveal_nothing_but_equality():
     key, hashed = new_key()
     assert key not in hashed
     assert opens(key, None, hash_of("other"), hashed)
@@ -112,7 +112,7 @@ def test_bodies_headers_and_paths_have_limits():
     assert run(scenario, body=1000, headers=4000) == [413, 413, 431, 414, 413]
 
 
-def test_a_body_that_never_ends_is_given_up():
+def test_a_body_that_never_ends_times_out():
     async def scenario(client):
         scope = {"type": "http", "method": "POST", "path": "/v2/models/bert/infer", "headers": []}
         out = []
@@ -129,7 +129,7 @@ def test_a_body_that_never_ends_is_given_up():
     assert run(scenario, body_s=0.05) == 408
 
 
-def test_a_failure_of_ours_is_500_and_the_next_request_is_served(caplog):
+def test_an_internal_error_is_500_and_the_next_request_is_served(caplog):
     async def scenario(client):
         client.service.tenants["bert"].signature = None
         first = await client.post("/v2/models/bert/infer", IDS)
@@ -139,7 +139,7 @@ def test_a_failure_of_ours_is_500_and_the_next_request_is_served(caplog):
 
     first, second = run(scenario)
     assert first.status == 500
-    assert first.json()["error"] == "The server failed; its log says more."
+    assert first.json()["error"] == "Internal server error; see the server's log."
     assert second.status == 200
     assert "failed" in caplog.text
 
@@ -182,7 +182,7 @@ def test_pages_of_other_sites_can_not_use_a_server_without_keys():
     assert run(scenario) == [200, 200, 200, 421, 421, 200, 403]
 
 
-def test_a_key_opens_under_any_name():
+def test_a_key_is_valid_under_any_host_name():
     key, hashed = new_key()
 
     async def scenario(client):

@@ -1,4 +1,4 @@
-"""Headers and bodies at random: every answer is the client's fault or a result, and the server goes on."""
+"""Random headers and bodies: every answer is a client error or a result, and the server continues."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""OpenAI's interface: whole answers, streams, embeddings; what isn't offered is refused."""
+"""OpenAI's interface: complete answers, streams, embeddings; unsupported options are refused."""
 
 import base64
 import json
@@ -26,7 +26,7 @@ def test_a_chat_gets_a_message_and_its_usage():
     assert answer["usage"]["total_tokens"] == answer["usage"]["prompt_tokens"] + 5
 
 
-def test_a_stream_says_the_same_in_pieces():
+def test_a_stream_gives_the_same_text_in_pieces():
     body = {**CHAT, "max_tokens": 5, "stream": True, "stream_options": {"include_usage": True}}
     *events, last = ask("/v1/chat/completions", body).events()
     pieces = [json.loads(event) for event in events]
@@ -50,7 +50,7 @@ def test_a_stop_text_cuts_the_answer_and_is_not_part_of_it():
     assert answer["choices"][0]["finish_reason"] == "stop"
 
 
-def test_an_answer_that_a_stop_text_ended_was_served_and_nothing_stays_behind():
+def test_an_answer_ended_by_a_stop_text_counts_as_served_and_is_freed():
     async def scenario(client):
         await client.post("/v1/completions", {"model": "gpt", "prompt": "a", "max_tokens": 100, "stop": "@@@"})
         await client.service.conductor.drained()
@@ -84,19 +84,19 @@ WRONG = {
     "no messages": ({"model": "gpt"}, 400, "`messages` has to be a list"),
     "odd role": ({**CHAT, "messages": [{"role": "tool", "content": "x"}]}, 400, "role is"),
     "a picture": ({**CHAT, "messages": [{"role": "user", "content": [{"type": "image_url"}]}]}, 400, "content is text"),
-    "several answers": ({**CHAT, "n": 2}, 400, "`n` isn't offered"),
-    "tools": ({**CHAT, "tools": [{"type": "function"}]}, 400, "`tools` isn't offered"),
+    "several answers": ({**CHAT, "n": 2}, 400, "`n` isn't supported"),
+    "tools": ({**CHAT, "tools": [{"type": "function"}]}, 400, "`tools` isn't supported"),
     "too hot": ({**CHAT, "temperature": 3}, 400, "between 0 and 2"),
     "too long": ({**CHAT, "max_tokens": 500}, 400, "at most 128 tokens"),
-    "no tokens": ({**CHAT, "max_tokens": 0}, 400, "whole number above 0"),
-    "odd seed": ({**CHAT, "seed": "x"}, 400, "`seed` is a whole number"),
-    "odd priority": ({**CHAT, "priority": "x"}, 400, "priority has to be a whole number"),
+    "no tokens": ({**CHAT, "max_tokens": 0}, 400, "an integer above 0"),
+    "odd seed": ({**CHAT, "seed": "x"}, 400, "`seed` is an integer"),
+    "odd priority": ({**CHAT, "priority": "x"}, 400, "priority has to be an integer"),
 }
 
 
 @pytest.mark.parametrize(("body", "status", "sentence"), WRONG.values(), ids=WRONG)
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
-def test_what_is_wrong_comes_as_openais_error_object(body, status, sentence, stream):
+def test_errors_are_openais_error_objects(body, status, sentence, stream):
     answer = ask("/v1/chat/completions", {**body, "stream": stream})
     assert answer.status == status
     assert sentence in answer.json()["error"]["message"]

@@ -1,4 +1,4 @@
-"""The Open Inference Protocol over HTTP: JSON and binary, metadata, and every wrong request as one sentence."""
+"""The Open Inference Protocol over HTTP: JSON and binary, metadata, and every invalid request as one sentence."""
 
 import json
 import struct
@@ -10,7 +10,7 @@ from tests.serving_http.front import run
 IDS = {"name": "input_ids", "datatype": "INT64", "shape": [1, 3], "data": [9, 10, 11]}
 
 
-def test_numbers_in_json_come_back_as_numbers():
+def test_json_numbers_are_answered_with_json_numbers():
     async def scenario(client):
         return await client.post("/v2/models/bert/infer", {"id": "a7", "inputs": [IDS]})
 
@@ -24,7 +24,7 @@ def test_numbers_in_json_come_back_as_numbers():
     }
 
 
-def test_nested_lists_are_as_good_as_flat_ones():
+def test_nested_lists_are_accepted_like_flat_ones():
     async def scenario(client):
         nested = {"name": "input_ids", "datatype": "INT64", "shape": [2, 2], "data": [[1, 2], [3, 4]]}
         return await client.post("/v2/models/bert/infer", {"inputs": [nested]})
@@ -54,12 +54,12 @@ def test_raw_bytes_go_both_ways():
 
     answer = run(scenario)
     length = int(answer.headers["inference-header-content-length"])
-    told = json.loads(answer.body[:length])
-    assert told["outputs"][0]["parameters"] == {"binary_data_size": 16}
+    head = json.loads(answer.body[:length])
+    assert head["outputs"][0]["parameters"] == {"binary_data_size": 16}
     assert answer.body[length:] == bytes(16)
 
 
-def test_a_decoder_makes_tokens():
+def test_a_decoder_generates_tokens():
     async def scenario(client):
         return await client.post("/v2/models/gpt/infer", {"inputs": [IDS]})
 
@@ -94,7 +94,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize(("body", "sentence"), WRONG.values(), ids=WRONG)
-def test_what_is_wrong_is_said_in_one_sentence(body, sentence):
+def test_errors_are_one_sentence(body, sentence):
     async def scenario(client):
         return await client.post("/v2/models/bert/infer", body)
 
@@ -112,7 +112,7 @@ def test_a_header_length_beyond_the_body_is_refused(length):
     assert run(scenario).status == 400
 
 
-def test_metadata_lists_what_is_served():
+def test_metadata_lists_the_models():
     async def scenario(client):
         return [
             (await client.get(path)).json()

@@ -1,4 +1,4 @@
-"""What operators see: metrics under the names of other servers, a dashboard that asks for nothing else, traces."""
+"""Observability: metrics under the names of other servers, a matching dashboard, traces."""
 
 import asyncio
 import json
@@ -32,7 +32,7 @@ def test_dashboards_for_other_servers_find_their_names():
     assert 'vllm:num_requests_running{model_name="bert"}' not in text
 
 
-def test_requests_that_wait_and_those_that_have_begun_are_told_apart():
+def test_waiting_and_started_requests_are_distinguished():
     async def scenario(client):
         asking = [asyncio.ensure_future(client.post("/v2/models/bert/infer", IDS)) for _ in range(2)]
         await asyncio.sleep(0.05)
@@ -43,7 +43,7 @@ def test_requests_that_wait_and_those_that_have_begun_are_told_apart():
     assert run(scenario, slow=("bert",)) == ({"bert": 1}, {"bert": 1})
 
 
-def test_every_metric_of_the_dashboard_is_there():
+def test_every_metric_of_the_dashboard_exists():
     known = set(re.findall(r"^# TYPE (\S+)", run(_used), re.MULTILINE))
     asked = set(re.findall(r"cotenant_[a-z_]+", json.dumps([one["targets"] for one in _panels()])))
     assert asked

@@ -1,4 +1,4 @@
-"""A real server: `cotenant serve` in a process, with worker processes of its own."""
+"""A real server: `cotenant serve` in a process with worker processes."""
 
 import contextlib
 import json
@@ -44,12 +44,12 @@ class Server:
             return error.code, error.headers, _json(error.read())
 
     def worker_of(self, tenant):
-        """The process that serves a tenant, found among the server's children by what the server says."""
+        """The process that serves a tenant, as reported by the server."""
         workers = self.ask("/status")[2]["workers"]
         return next(one["pid"] for one in workers if tenant in one["tenants"])
 
     def until(self, true, within_s=120):
-        """Wait until something holds."""
+        """Wait until a condition holds."""
         end = time.monotonic() + within_s
         while not true():
             assert time.monotonic() < end, "it never happened"
@@ -65,7 +65,7 @@ def _json(body):
 
 @contextlib.contextmanager
 def serving(folder, tenants=TENANTS, *options):
-    """Start a server, and end it."""
+    """Start a server, and stop it."""
     file = folder / "tenants.yaml"
     file.write_text(tenants)
     process = subprocess.Popen(

@@ -1,4 +1,4 @@
-"""The application over tenants that compute nothing, behind a real server: `python -m tests.serving_server.fronted`."""
+"""The application over tenants without computation, behind a real server: `python -m tests.serving_server.fronted`."""
 
 import asyncio
 import sys

@@ -15,7 +15,7 @@ TENANTS = "threads: 1\ntenants:\n  bert: {workload: bert-base-mini, seq: 16, slo
 
 
 class Asking(threading.Thread):
-    """A client that asks again and again."""
+    """A client that repeats requests."""
 
     def __init__(self, server):
         super().__init__(daemon=True)
@@ -31,7 +31,7 @@ class Asking(threading.Thread):
         return self.answers
 
 
-def test_a_file_read_again_on_sighup_loses_no_request(tmp_path):
+def test_reloading_on_sighup_loses_no_request(tmp_path):
     with serving(tmp_path, TENANTS % 1) as server:
         before = server.worker_of("bert")
         clients = [Asking(server) for _ in range(3)]

@@ -1,4 +1,4 @@
-"""Clients that were written elsewhere: tritonclient, openai, curl, schemathesis, aiperf."""
+"""Third-party clients: tritonclient, openai, curl, schemathesis, aiperf."""
 
 import json
 import shutil
@@ -14,7 +14,7 @@ HERE = Path(__file__).parent / "clients"
 
 
 def speak(script, module, *arguments):
-    """Run a client; what it says, as data."""
+    """Run a client; returns its output as data."""
     command = [interpreter(module), str(HERE / script), *arguments]
     done = subprocess.run(command, capture_output=True, text=True, timeout=200, check=False)
     assert done.returncode == 0, done.stderr
@@ -23,27 +23,28 @@ def speak(script, module, *arguments):
 
 @pytest.mark.slow
 def test_tritonclient_sends_and_gets_binary_tensors(server):
-    told = speak("triton_client.py", "tritonclient", server.url)
-    assert (told["live"], told["ready"], told["same"], told["id"], told["shape"]) == (True, True, True, "7", [2, 100])
-    assert told["inputs"] == [{"name": "pixel_values", "datatype": "FP32", "shape": [-1, 3, 64, 64]}]
-    assert told["index"] == ["bert", "conv", "gpt"]
-    assert told["served"] >= 2
-    assert "of shape [-1, 3, 64, 64], not [1, 3, 8, 8]" in told["refused"]
+    report = speak("triton_client.py", "tritonclient", server.url)
+    assert (report["live"], report["ready"], report["same"]) == (True, True, True)
+    assert (report["id"], report["shape"]) == ("7", [2, 100])
+    assert report["inputs"] == [{"name": "pixel_values", "datatype": "FP32", "shape": [-1, 3, 64, 64]}]
+    assert report["index"] == ["bert", "conv", "gpt"]
+    assert report["served"] >= 2
+    assert "of shape [-1, 3, 64, 64], not [1, 3, 8, 8]" in report["refused"]
 
 
 @pytest.mark.slow
 def test_tritonclient_sends_and_gets_raw_tensors_over_grpc(server):
-    told = speak("triton_grpc_client.py", "tritonclient", server.grpc)
-    assert (told["live"], told["ready"], told["model_ready"], told["name"]) == (True, True, True, "cotenant")
-    assert told["inputs"] == [{"name": "pixel_values", "datatype": "FP32", "shape": ["-1", "3", "64", "64"]}]
-    assert (told["id"], told["shape"]) == ("7", [2, 100])
-    assert told["refused"]["shape"][0] == "StatusCode.INVALID_ARGUMENT"
-    assert "of shape [-1, 3, 64, 64], not [1, 3, 8, 8]" in told["refused"]["shape"][1]
-    assert told["refused"]["model"] == ["StatusCode.NOT_FOUND", "There is no model 'nothing'."]
+    report = speak("triton_grpc_client.py", "tritonclient", server.grpc)
+    assert (report["live"], report["ready"], report["model_ready"], report["name"]) == (True, True, True, "cotenant")
+    assert report["inputs"] == [{"name": "pixel_values", "datatype": "FP32", "shape": ["-1", "3", "64", "64"]}]
+    assert (report["id"], report["shape"]) == ("7", [2, 100])
+    assert report["refused"]["shape"][0] == "StatusCode.INVALID_ARGUMENT"
+    assert "of shape [-1, 3, 64, 64], not [1, 3, 8, 8]" in report["refused"]["shape"][1]
+    assert report["refused"]["model"] == ["StatusCode.NOT_FOUND", "There is no model 'nothing'."]
 
 
 @pytest.mark.slow
-def test_schemathesis_finds_nothing_that_the_description_does_not_say():
+def test_schemathesis_finds_no_deviation_from_the_description():
     python = interpreter("schemathesis")
     with subprocess.Popen(
         [sys.executable, "-m", "tests.serving_server.fronted"], stdout=subprocess.PIPE, text=True, cwd=HERE.parents[2]
@@ -60,11 +61,11 @@ def test_schemathesis_finds_nothing_that_the_description_does_not_say():
 
 @pytest.mark.slow
 def test_openai_reads_answers_streams_and_errors(server):
-    told = speak("openai_client.py", "openai", server.url)
-    assert told["models"] == ["bert", "conv", "gpt"]
-    assert (told["same"], told["reason"], told["usage"], told["stream_usage"]) == (True, "length", 6, 6)
-    assert (told["completion"], told["vectors"]) == (3, [128, 128])
-    assert "There is no model 'nothing'" in told["refused"]
+    report = speak("openai_client.py", "openai", server.url)
+    assert report["models"] == ["bert", "conv", "gpt"]
+    assert (report["same"], report["reason"], report["usage"], report["stream_usage"]) == (True, "length", 6, 6)
+    assert (report["completion"], report["vectors"]) == (3, [128, 128])
+    assert "There is no model 'nothing'" in report["refused"]
 
 
 @pytest.mark.slow

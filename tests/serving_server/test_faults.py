@@ -1,4 +1,4 @@
-"""What goes wrong around a server: workers that die, clients that send rubbish or stop, signals."""
+"""Faults around a server: dying workers, malformed or stalled clients, signals."""
 
 import contextlib
 import os
@@ -49,7 +49,7 @@ def test_a_killed_worker_is_503_with_retry_after_then_back_and_others_are_served
     ],
     ids=["bytes", "version", "length", "chunks", "path", "long"],
 )
-def test_rubbish_hurts_only_its_sender(server, rubbish):
+def test_malformed_requests_affect_only_their_sender(server, rubbish):
     with socket.create_connection(("127.0.0.1", server.port), timeout=20) as connection:
         connection.sendall(rubbish)
         connection.shutdown(socket.SHUT_WR)
@@ -58,14 +58,14 @@ def test_rubbish_hurts_only_its_sender(server, rubbish):
     assert server.ask("/v2/models/bert/infer", IDS)[0] == 200
 
 
-def test_a_client_that_stops_half_way_holds_nobody_up(server):
+def test_a_stalled_client_delays_no_one_else(server):
     head = b"POST /v2/models/bert/infer HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n{"
     with socket.create_connection(("127.0.0.1", server.port), timeout=20) as connection:
         connection.sendall(head)
         assert server.ask("/v2/models/bert/infer", IDS)[0] == 200
 
 
-def test_a_client_that_leaves_in_the_middle_of_a_stream_frees_its_request(server):
+def test_a_client_disconnecting_mid_stream_frees_its_request(server):
     body = b'{"model": "gpt", "prompt": "a", "max_tokens": 400, "stream": true}'
     head = b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(body)
     with socket.create_connection(("127.0.0.1", server.port), timeout=60) as connection:
@@ -74,7 +74,7 @@ def test_a_client_that_leaves_in_the_middle_of_a_stream_frees_its_request(server
     server.until(lambda: server.ask("/status")[2]["in_flight"] == 0, within_s=30)
 
 
-def test_sigterm_finishes_what_was_accepted_and_takes_nothing_new(tmp_path):
+def test_sigterm_finishes_accepted_requests_and_refuses_new_ones(tmp_path):
     tenants = (
         "tenants: {gpt: {workload: distilgpt2-mini, seq: 8, mode: generate, tokens: 200, slo: 300s}}\nthreads: 1\n"
     )

@@ -1,4 +1,4 @@
-"""The live page in a browser. Skipped where there is no Chromium or no Playwright."""
+"""The live page in a browser. Skipped without Chromium or Playwright."""
 
 import shutil
 
@@ -13,7 +13,7 @@ pytestmark = [
 IDS = {"inputs": [{"name": "input_ids", "datatype": "INT64", "shape": [1, 4], "data": [9, 10, 11, 12]}]}
 
 
-def test_it_shows_what_is_served_and_keeps_up(server):
+def test_it_shows_tenants_and_stays_up_to_date(server):
     with playwright.sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
         page = browser.new_page(viewport={"width": 1280, "height": 900})

@@ -1,4 +1,4 @@
-"""Lets the store's tests, and the processes they start, import the maker of synthetic trials."""
+"""Make synthetic trials importable by the store's tests and their processes."""
 
 import sys
 from pathlib import Path

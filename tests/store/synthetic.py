@@ -1,4 +1,4 @@
-"""Small trials for the store's tests: every column that matters can be said, the rest is plausible."""
+"""Small trials for the store's tests: every relevant column can be set, the rest is plausible."""
 
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ WINDOW_START_NS = 1_000_000_000
 
 
 def connect(paths: list[Path]) -> Any:
-    """A database of runs, locked as that of `cotenant sql` is."""
+    """A database of runs, locked like that of `cotenant sql`."""
     folders = views.find_folders(paths)
     files = {run: views.files_of(folder, integrity.usable(folder)) for run, folder in folders.items()}
     con = views.open_views(files)
@@ -71,7 +71,7 @@ def trial(
 
 
 def unsealed(run: RunFolder) -> RunFolder:
-    """The run as it would have been written before there were seals."""
+    """The run as written before seals existed."""
     for number in run.committed():
         (run.trial_path(number) / seals.NAME).unlink()
     run.update_manifest(sealed=False)

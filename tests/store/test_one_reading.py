@@ -1,4 +1,4 @@
-"""A command opens a run once: one database, one look at the manifest."""
+"""A command opens a run once: one database, one read of the manifest."""
 
 import duckdb
 import pytest
@@ -21,7 +21,7 @@ def run(tmp_path):
 
 @pytest.fixture
 def counted(monkeypatch):
-    """How often a database was opened and a manifest read."""
+    """Count opened databases and read manifests."""
     counts = {"databases": 0, "manifests": 0}
     connect, read = duckdb.connect, manifest.read
 

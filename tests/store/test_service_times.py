@@ -1,4 +1,4 @@
-"""Times of requests once they have begun: solo trials under closed loads, block by block."""
+"""Service times of requests: solo trials under closed loads, by block."""
 
 from types import SimpleNamespace
 
@@ -9,7 +9,7 @@ from cotenant.store.service_times import POINTS, service_times
 
 
 def opened(*rows):
-    """Trials of one tenant: block, solo, verdict, load, and how many ns its requests took."""
+    """Trials of one tenant: block, solo, verdict, load, and request times in ns."""
     con = duckdb.connect()
     con.execute("CREATE TABLE trials (run VARCHAR, trial INT, block INT, solo BOOL, verdict VARCHAR, load VARCHAR)")
     con.execute(

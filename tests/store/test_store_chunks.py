@@ -28,7 +28,7 @@ def test_a_chunk_is_named_after_its_trials(numbers, name):
 @pytest.mark.parametrize(
     "name", ["7", "000012-000012", "000014-000012", "000001+000002", "000000-999999", "x", "", "000001.old"]
 )
-def test_other_names_hold_no_trials(name):
+def test_other_names_contain_no_trials(name):
     assert trials_in(name) == ()
 
 
@@ -63,7 +63,7 @@ def test_a_trial_is_never_committed_twice(tmp_path):
     assert run.committed() == {0, 1}
 
 
-def test_a_chunk_that_can_not_be_written_leaves_nothing(tmp_path, monkeypatch):
+def test_a_chunk_that_cannot_be_written_leaves_nothing(tmp_path, monkeypatch):
     run = RunFolder.create(tmp_path / "run", {})
     run.commit(trial(0))
 

@@ -1,4 +1,4 @@
-"""What comparing and explaining see of a run, however large its tables are."""
+"""Input of comparisons and explanations, for tables of any size."""
 
 from dataclasses import replace
 
@@ -16,7 +16,7 @@ CORES = 2
 
 
 def sampled(*, device="cpu", **sensors):
-    """With readings of (seconds since the window opened, value) for each sensor."""
+    """Add readings of (seconds since the window opened, value) for each sensor."""
     rows = [(name, *reading) for name, readings in sensors.items() for reading in readings]
     return {
         "device": np.full(len(rows), device),
@@ -29,7 +29,7 @@ def sampled(*, device="cpu", **sensors):
 
 
 def staged(records, **durations_ns):
-    """With stages of these lengths in every request."""
+    """Add stages of these lengths to every request."""
     size = records.requests["seq"].size
     return {
         "tenant": np.tile(records.requests["tenant"], len(durations_ns)),
@@ -54,7 +54,7 @@ def found(tmp_path):
     return store
 
 
-def test_counters_are_read_between_their_readings_at_both_ends_of_the_window(found):
+def test_counters_are_interpolated_at_both_ends_of_the_window(found):
     plain = trial(tenants=("a",))
     busy = [(-0.5, 10.0), (0.5, 11.0), (1.5, 13.0)]
     own = [(0.25, 5.0), (1.25, 6.0)]  # its first reading is after the window opened
@@ -65,7 +65,7 @@ def test_counters_are_read_between_their_readings_at_both_ends_of_the_window(fou
     assert seen.clock_mhz == 2000
 
 
-def test_a_counter_that_was_last_read_within_the_window_tells_nothing(found):
+def test_a_counter_last_read_within_the_window_gives_no_value(found):
     plain = trial(tenants=("a",))
     [seen] = found(replace(plain, samples=sampled(cpu_steal_s=[(-1, 0.0), (0.9, 1.0)])))
     assert seen.steal_share is None
@@ -92,6 +92,6 @@ def test_trials_are_read_a_portion_at_a_time_with_the_same_result(found, monkeyp
     assert [item.steal_share for item in seen[:3]] == pytest.approx([0, 0.05, 0.1])
 
 
-def test_a_trial_that_never_served_has_circumstances_of_nothing(found):
+def test_a_trial_that_never_served_has_empty_circumstances(found):
     [seen] = found(replace(trial(tenants=("a",)), requests={}))
     assert (seen.service_ns, seen.stages_ns, seen.clock_mhz) == (None, {}, None)

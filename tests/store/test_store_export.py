@@ -1,4 +1,4 @@
-"""A table leaves as CSV, JSON or Parquet, whole or not at all."""
+"""A table is exported as CSV, JSON or Parquet, completely or not at all."""
 
 import csv
 import io
@@ -82,8 +82,8 @@ def test_an_export_replaces_the_file_of_the_last_one(run, tmp_path):
     [
         ("request", "a.csv", "There is no table 'request'.", "did you mean requests?"),
         ("trials; DROP", "a.csv", "There is no table 'trials; DROP'.", "did you mean trials?"),
-        ("trials", "a.xlsx", "'xlsx' is not a format to export to.", "Use one of csv, json, parquet."),
-        ("trials", "a", "'' is not a format to export to.", "Use one of csv, json, parquet."),
+        ("trials", "a.xlsx", "'xlsx' is not an export format.", "Use one of csv, json, parquet."),
+        ("trials", "a", "'' is not an export format.", "Use one of csv, json, parquet."),
     ],
 )
 def test_a_mistake_is_one_sentence(run, table, name, message, hint):
@@ -93,7 +93,7 @@ def test_a_mistake_is_one_sentence(run, table, name, message, hint):
     assert caught.value.hint.startswith(hint)
 
 
-def test_a_place_that_is_not_there(run, tmp_path):
+def test_a_missing_folder(run, tmp_path):
     with pytest.raises(RunFolderError) as caught:
         export([run], "trials", tmp_path / "gone" / "out.csv")
     assert caught.value.message == f"{tmp_path / 'gone' / 'out.csv'} can't be written: no such file or directory."
@@ -110,7 +110,7 @@ def hostile(tmp_path):
     return run.path
 
 
-def test_csv_shows_escapes_and_carries_out_no_formula(hostile, tmp_path):
+def test_csv_escapes_control_characters_and_formulas(hostile, tmp_path):
     export([hostile], "trials", tmp_path / "out.csv")
     text = (tmp_path / "out.csv").read_text()
     rows = list(csv.DictReader(io.StringIO(text, newline="")))
@@ -118,14 +118,14 @@ def test_csv_shows_escapes_and_carries_out_no_formula(hostile, tmp_path):
     assert "\x1b" not in text
 
 
-def test_json_escapes_them_and_keeps_what_they_are(hostile, tmp_path):
+def test_json_escapes_control_characters_losslessly(hostile, tmp_path):
     export([hostile], "trials", tmp_path / "out.json")
     text = (tmp_path / "out.json").read_text()
     assert not any(char in text for char in "\x1b\x9b\u202e")
     assert [row["mix"] for row in json.loads(text)] == [ESCAPE, FORMULA]
 
 
-def test_parquet_keeps_every_value_as_it_is(hostile, tmp_path):
+def test_parquet_keeps_every_value_unchanged(hostile, tmp_path):
     export([hostile], "trials", tmp_path / "out.parquet")
     kept = duckdb.read_parquet(str(tmp_path / "out.parquet")).project("mix").fetchall()
     assert sorted(kept) == [(FORMULA,), (ESCAPE,)]

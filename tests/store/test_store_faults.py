@@ -1,4 +1,4 @@
-"""Nothing committed is ever lost: SIGKILL at any point, a full disk, a limit on file sizes."""
+"""No committed trial is ever lost: SIGKILL at any point, a full disk, a file size limit."""
 
 import itertools
 import os
@@ -103,13 +103,13 @@ def start(script: str, *args: object) -> subprocess.Popen:
 
 
 def requests_by_trial(path: Path) -> dict[int, int]:
-    """Reads every row of every committed trial."""
+    """Read every row of every committed trial."""
     counted = "SELECT trial, count(*) FROM requests JOIN trials USING (run, trial) GROUP BY trial"
     with connect([path]) as con:
         return dict(con.execute(counted).fetchall())
 
 
-def test_a_run_that_is_killed_at_random_points_loses_and_doubles_nothing(run):
+def test_a_run_killed_at_random_points_loses_and_duplicates_nothing(run):
     rng = random.Random(5)
     reported: list[int] = []
     for _ in range(5):
@@ -142,11 +142,11 @@ def test_a_kill_at_each_step_of_a_commit_leaves_all_or_nothing(run):
     assert [state for state, _ in itertools.groupby(seen)] == [([0], None), ([0, 1], None), ([0, 1], 1)]
 
 
-def test_a_file_that_may_not_grow_fails_one_trial_and_no_other(run):
+def test_a_file_size_limit_fails_only_one_trial(run):
     output, _ = start(FILES_UP_TO, run.path).communicate()
     message, hint = output.splitlines()
     assert message == f"Trial 1 could not be written to {run.path}: file too large."
-    assert hint == f"All 1 earlier trials are safe. Free some space, then go on: cotenant run --resume {run.path}"
+    assert hint == f"All 1 earlier trials are safe. Free some space, then resume: cotenant run --resume {run.path}"
     assert requests_by_trial(run.path) == {0: 8, 2: 8}
     assert list((run.path / "partial").iterdir()) == []
 
@@ -179,13 +179,13 @@ def test_a_full_disk_fails_one_trial_with_one_sentence(small_disk):
     assert number > 0
     assert caught.value.message == f"Trial {number} could not be written to {run.path}: no space left on device."
     assert caught.value.hint == (
-        f"All {number} earlier trials are safe. Free some space, then go on: cotenant run --resume '{run.path}'"
+        f"All {number} earlier trials are safe. Free some space, then resume: cotenant run --resume '{run.path}'"
     )
     assert requests_by_trial(run.path) == dict.fromkeys(range(number), 20_000)
     assert list((run.path / "partial").iterdir()) == []
 
 
-def test_a_full_disk_never_costs_the_manifest(small_disk):
+def test_a_full_disk_never_destroys_the_manifest(small_disk):
     run = RunFolder.create(small_disk / "run", {"seed": 7})
     with pytest.raises(RunFolderError, match=r"^The manifest of .* could not be written: no space left on device\.$"):
         run.update_manifest(calibration="x" * 2_000_000)

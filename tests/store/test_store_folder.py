@@ -1,4 +1,4 @@
-"""A run folder: what goes in comes out, and every way a folder can be wrong has its own sentence."""
+"""A run folder: reads back what was written, and reports every defect in its own sentence."""
 
 import json
 import os
@@ -32,15 +32,15 @@ class TestLifeOfARun:
         assert run.committed() == frozenset()
         assert RunFolder.open(run.path).manifest == run.manifest
 
-    def test_its_identity_is_its_own_unless_given(self, tmp_path):
+    def test_its_identity_is_unique_unless_given(self, tmp_path):
         first, second = (RunFolder.create(tmp_path / name, {}) for name in "ab")
         assert first.run != second.run
         assert RunFolder.create(tmp_path / "c", {"run": "mine"}).run == "mine"
 
-    def test_the_store_alone_says_which_schema_it_writes(self, tmp_path):
+    def test_only_the_store_sets_the_schema_version(self, tmp_path):
         assert RunFolder.create(tmp_path / "run", {"schema_version": 99}).manifest["schema_version"] == 1
 
-    def test_committed_trials_are_there_for_the_next_reader(self, run):
+    def test_committed_trials_are_visible_to_the_next_reader(self, run):
         for number in (0, 3, 1_000_000):
             run.commit(trial(number))
         assert RunFolder.open(run.path).committed() == {0, 3, 1_000_000}
@@ -63,7 +63,7 @@ class TestLifeOfARun:
         before = (run.path / "trials/000004/requests.parquet").read_bytes()
         message, hint = refused(lambda: run.commit(trial(4, requests=9)))
         assert message == f"Trial 4 is already in {run.path}."
-        assert hint == f"Go on after it: cotenant run --resume {run.path}"
+        assert hint == f"Continue after it: cotenant run --resume {run.path}"
         assert (run.path / "trials/000004/requests.parquet").read_bytes() == before
 
     def test_resuming_removes_what_a_killed_session_left(self, run):
@@ -94,7 +94,7 @@ class TestCreating:
     def test_an_empty_folder_is_fine(self, tmp_path):
         assert RunFolder.create(tmp_path, {}).path == tmp_path
 
-    def test_so_is_one_whose_first_session_was_killed_at_once(self, tmp_path):
+    def test_a_folder_whose_first_session_was_killed_at_once_is_fine(self, tmp_path):
         (tmp_path / "manifest.json.new").write_text("{")
         assert RunFolder.create(tmp_path, {}).committed() == frozenset()
 
@@ -107,8 +107,8 @@ class TestCreating:
 
     def test_a_folder_with_a_run_is_refused(self, run):
         message, hint = refused(lambda: RunFolder.create(run.path, {}))
-        assert message == f"{run.path} already holds a run."
-        assert hint == f"Choose another folder, or go on with that run: cotenant run --resume {run.path}"
+        assert message == f"{run.path} already contains a run."
+        assert hint == f"Choose another folder, or resume that run: cotenant run --resume {run.path}"
 
     def test_a_file_in_the_way_is_refused(self, tmp_path):
         (tmp_path / "run").write_text("")
@@ -129,7 +129,7 @@ class TestFoldersThatCanNotBeRead:
     def test_foreign_without_a_manifest(self, tmp_path):
         message, hint = refused(lambda: RunFolder.open(tmp_path))
         assert message == f"{tmp_path} is not a run folder: it has no manifest.json."
-        assert hint == "Name the folder that `run` printed."
+        assert hint == "Use the folder printed by `run`."
 
     @pytest.mark.parametrize("text", ["{}", "[]", "3", '"x"', '{"schema_version": "one"}', '{"name": "web app"}'])
     def test_foreign_with_a_manifest(self, tmp_path, text):
@@ -157,7 +157,7 @@ class TestFoldersThatCanNotBeRead:
         assert message == (
             f"{run.path / 'manifest.json'} is corrupt: Unterminated string starting at at line 2, column 9."
         )
-        assert hint.startswith("The trials beside it may be whole: restore the manifest from a copy")
+        assert hint.startswith("The trials beside it may be intact: restore the manifest from a copy")
 
     @pytest.mark.parametrize(
         ("content", "how"),
@@ -165,7 +165,7 @@ class TestFoldersThatCanNotBeRead:
             (b"\xff\xfe\x00rubbish", "it is not text"),
             (b"[" * 100_000, "it is nested too deeply"),
             (b'{"schema_version": 1}', "the run's identity is missing"),
-            (b"9" * 10_000, "it holds a number that is too long"),
+            (b"9" * 10_000, "it contains a number that is too long"),
         ],
     )
     def test_corrupt(self, tmp_path, content, how):
@@ -186,12 +186,12 @@ class TestFoldersThatCanNotBeRead:
         with as_nobody_special():
             message, hint = refused(lambda: shared_run.commit(trial(1)))
         assert message == f"Trial 1 could not be written to {shared_run.path}: permission denied."
-        assert hint == f"All 1 earlier trials are safe. Mend that, then go on: cotenant run --resume {shared_run.path}"
+        assert hint == f"All 1 earlier trials are safe. Fix that, then resume: cotenant run --resume {shared_run.path}"
 
 
 @pytest.fixture
 def shared_run():
-    """A run in a folder that others can look into; pytest's own folders are closed to them."""
+    """A run in a folder readable by others; pytest's own folders are not."""
     with tempfile.TemporaryDirectory() as folder:
         Path(folder).chmod(0o755)
         yield RunFolder.create(Path(folder, "run"), {})
@@ -199,7 +199,7 @@ def shared_run():
 
 @contextmanager
 def as_nobody_special():
-    """Root may do everything, so step down for a while."""
+    """Root ignores permissions, so drop privileges."""
     if os.geteuid() != 0:
         yield
         return

@@ -1,4 +1,4 @@
-"""A new run's path is harmless, whatever the study is called."""
+"""A new run's path is safe for any study name."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What analysis sees: the definitions by example, then disk, memory and a plain reckoning agree on anything."""
+"""Observations: the definitions by example, then disk, memory and a naive computation agree on random input."""
 
 import math
 import tempfile
@@ -59,7 +59,7 @@ class TestDefinitions:
         seen = one([(-9, -9, -1, False, True), (0, 0, 10, True, True), (999, 999, 1009, False, True)])
         assert (seen.n, seen.unfinished, seen.mean_latency_ns) == (1, 0, 10 * MS)
 
-    def test_what_failed_or_was_never_done_is_unfinished(self):
+    def test_failed_and_never_done_requests_are_unfinished(self):
         seen = one([(0, 0, 10, True, True), (10, 10, 12, True, False), (12, 12, None, True, False)])
         assert (seen.n, seen.unfinished) == (1, 2)
         assert seen.latency_ns.tolist() == [10 * MS]
@@ -75,7 +75,7 @@ class TestDefinitions:
         seen = one([(100, 100, 200, True, True), (200, 200, 300, True, True)], load="poisson(2)")
         assert seen.throughput_rps == pytest.approx(2)
 
-    def test_open_throughput_pays_for_work_done_after_the_window(self):
+    def test_open_throughput_includes_time_after_the_window(self):
         seen = one([(0, 0, 1000, True, True), (1, 1000, 2000, True, True)], load="trace(a.csv, 2)")
         assert seen.throughput_rps == pytest.approx(1)
 
@@ -106,23 +106,23 @@ class TestDefinitions:
         assert observe_trial(replace(records, requests=requests), "r")[0].mean_device_ns is None
         assert observe_trial(records, "r")[0].mean_device_ns == 900_000
 
-    def test_the_trials_facts_come_along(self):
+    def test_facts_of_the_trial_are_included(self):
         records = trial(3, block=2, verdict="unstable", failed_checks=["drift"], simulated=True, settings='{"a": 1}')
         [seen, _] = observe_trial(records, "r")
         assert (seen.run, seen.trial, seen.block, seen.mix) == ("r", 3, 2, "bert-mini+gpt2-mini")
         assert (seen.verdict, seen.failed_checks, seen.simulated) == ("unstable", ("drift",), True)
         assert (seen.sharing, seen.settings, seen.solo, seen.of) == ("processes", '{"a": 1}', False, "bert-mini")
 
-    def test_raw_latencies_are_kept_only_if_asked_for(self):
+    def test_raw_latencies_are_kept_only_on_request(self):
         assert observe_trial(trial(), "r")[0].latency_ns is None
 
 
 GENERATED = [  # due at 0; first token, done, tokens
     (20, 60, 5),  # 10 ms a token
     (20, 70, 3),  # 25 ms a token
-    (50, 60, 2),  # late to begin with
-    (20, 20, 1),  # one token: it has no time per output token
-    (None, 60, 5),  # nothing came before the end
+    (50, 60, 2),  # late from the start
+    (20, 20, 1),  # one token: no time per output token
+    (None, 60, 5),  # no output before the end
 ]
 
 
@@ -198,7 +198,7 @@ mixes = st.dictionaries(st.sampled_from(["a", "b#1", "b#2", "it's"]), requests, 
 
 
 def by_hand(rows: list[tuple], *, closed: bool, slo_ms: float | None) -> dict:
-    """The definitions once more, as plainly as they can be said."""
+    """A naive implementation of the definitions."""
     due = [(i, s, d, ok) for i, s, d, in_window, ok in rows if in_window]
     served = [(i, d) for i, s, d, ok in due if ok and d is not None]
     latencies = [(d - i) * MS for i, d in served]
@@ -222,7 +222,7 @@ def by_hand(rows: list[tuple], *, closed: bool, slo_ms: float | None) -> dict:
 
 @settings(max_examples=20, deadline=None, derandomize=True)
 @given(mix=mixes, load=st.sampled_from(["closed(2)", "poisson(3)"]), slo_ms=st.sampled_from([None, 300.0]))
-def test_disk_and_memory_and_reckoning_by_hand_agree(mix, load, slo_ms):
+def test_disk_memory_and_naive_computation_agree(mix, load, slo_ms):
     records = records_of(mix, load, slo_ms=slo_ms)
     with tempfile.TemporaryDirectory() as folder:
         run = RunFolder.create(Path(folder, "run"), {"run": "r"})

@@ -1,4 +1,4 @@
-"""What measuring hands over arrives in the tables with its type, and what did not happen is NULL."""
+"""Records arrive in the tables with their types; missing values are NULL."""
 
 from dataclasses import replace
 
@@ -53,14 +53,14 @@ def test_files_are_compressed_with_zstd(run):
     assert used == [("ZSTD",)]
 
 
-def test_what_did_not_happen_is_null_in_requests_only(run):
+def test_missing_times_are_null_in_requests_only(run):
     records = trial(tenants=("a",), requests=2)
     requests = dict(records.requests, done_ns=np.array([2_000_000_000, -1]), seq=np.array([-1, 1]))
     run.commit(replace(records, requests=requests))
     assert stored(run, "SELECT seq, first_ns, done_ns FROM requests") == [(-1, None, 2_000_000_000), (1, None, None)]
 
 
-def test_a_sensor_that_gave_nothing_is_null(run):
+def test_a_missing_sensor_value_is_null(run):
     run.commit(everything())
     assert stored(run, "SELECT sensor, value, unit FROM samples") == [("psi", 0.5, None), ("temp", None, None)]
 
@@ -118,7 +118,7 @@ def test_fields_of_a_structured_array_and_reversed_views_are_read_right(run):
         ({"seq": np.zeros((8, 1))}, ValueError, "the columns of requests differ in length"),
     ],
 )
-def test_columns_that_make_no_sense_are_refused_and_nothing_is_written(run, change, error, said):
+def test_invalid_columns_are_refused_and_nothing_is_written(run, change, error, said):
     records = trial()
     with pytest.raises(error, match=said):
         run.commit(replace(records, requests=dict(records.requests, **change)))

@@ -1,4 +1,4 @@
-"""Long runs are read a portion at a time: the same results, few questions, and memory that does not grow."""
+"""Long runs are read in portions: the same results, few queries, bounded memory."""
 
 from dataclasses import replace
 from functools import partial
@@ -18,7 +18,7 @@ from cotenant.tenancy.records import TABLES
 
 
 @given(st.lists(st.integers(0, 20)), st.integers(1, 30))
-def test_portions_are_all_of_it_in_order_and_none_could_take_one_more(sizes, most):
+def test_portions_cover_everything_in_order_and_are_as_large_as_allowed(sizes, most):
     cut = list(portions(sizes, sizes, most))
     assert [size for portion in cut for size in portion] == sizes
     assert all(cut), "none is empty"
@@ -78,7 +78,7 @@ def test_a_member_is_read_with_its_own_requests_and_one_left_idle_is_not(tmp_pat
     assert [(one.device, one.served) for one in read(run)] == [("gpu:0", 6), ("gpu:1", 3)]
 
 
-def test_a_trial_that_served_nothing_is_read_all_the_same(tmp_path):
+def test_a_trial_that_served_nothing_is_still_read(tmp_path):
     run = RunFolder.create(tmp_path / "run", {})
     run.commit(with_samples(0, 5, requests=0))
     assert [one.served for one in read(run)] == [0]
@@ -99,7 +99,7 @@ def test_the_memory_for_readings_does_not_grow_with_the_run(tmp_path, monkeypatc
 
 
 class Counting:
-    """A connection that counts the questions."""
+    """A connection that counts queries."""
 
     def __init__(self, con):
         self.con, self.asked = con, 0
@@ -113,7 +113,7 @@ class Counting:
 
 
 @pytest.mark.parametrize("rows", [1, 6, 10**6])
-def test_latencies_of_many_trials_take_few_questions_and_are_the_same_in_any_portions(tmp_path, monkeypatch, rows):
+def test_latencies_of_many_trials_take_few_queries_and_are_the_same_in_any_portions(tmp_path, monkeypatch, rows):
     run = RunFolder.create(tmp_path / "run", {})
     trials = [trial(number, tenants=("a", "b"), requests=number % 4) for number in range(12)]
     for one in trials:

@@ -1,4 +1,4 @@
-"""SQL over runs: any SELECT, and nothing but reading them."""
+"""SQL over runs: any SELECT, read-only."""
 
 import subprocess
 import sys
@@ -42,7 +42,7 @@ def test_a_select_is_answered(run, text, columns, rows):
     assert (answer.columns, answer.rows) == (columns, rows)
 
 
-def test_what_there_is_can_be_asked(run):
+def test_tables_and_columns_can_be_listed(run):
     assert {row[0] for row in sql("SHOW TABLES", [run]).rows} == {
         "trials", "tenants", "requests", "stages", "samples", "kernels",
     }  # fmt: skip
@@ -67,7 +67,7 @@ def test_what_there_is_can_be_asked(run):
 )
 def test_anything_but_a_select_is_refused(run, text, kind):
     message, _ = refused(text, run)
-    assert message == f"Runs are only read: {kind} is not allowed, SELECT is."
+    assert message == f"Runs are read-only: {kind} is not allowed, only SELECT."
 
 
 @pytest.mark.parametrize(
@@ -89,19 +89,19 @@ def test_no_other_file_can_be_read(run, source):
     assert message.startswith("Only the runs' own tables can be read"), message
 
 
-def test_a_file_is_no_table(run):
+def test_a_file_cannot_be_used_as_a_table(run):
     assert refused("SELECT * FROM '/etc/passwd'", run)[0] == (
         "Table with name /etc/passwd does not exist (line 1, column 15)."
     )
 
 
-def test_the_manifest_beside_the_trials_is_no_table(run):
+def test_the_manifest_cannot_be_used_as_a_table(run):
     quoted = str(run).replace("'", "''")
     message, _ = refused(f"FROM read_text('{quoted}/manifest.json')", run)
     assert message == "Only the runs' own tables can be read (line 1, column 6)."
 
 
-def test_variables_of_the_program_are_no_tables(run):
+def test_variables_of_the_program_cannot_be_used_as_tables(run):
     secret = {"a": [1]}
     message, _ = refused("SELECT * FROM secret", run)
     assert message == "Table with name secret does not exist (line 1, column 15)."
@@ -141,7 +141,7 @@ def test_variables_of_the_program_are_no_tables(run):
         ),
     ],
 )
-def test_a_mistake_is_said_with_its_place_and_a_way_out(run, text, message, hint):
+def test_a_mistake_is_reported_with_its_place_and_a_hint(run, text, message, hint):
     said, way_out = refused(text, run)
     assert said == message
     if hint:
@@ -163,7 +163,7 @@ def test_memory_is_limited(run, monkeypatch):
 def test_an_endless_answer_is_refused(run, monkeypatch):
     monkeypatch.setattr(query, "MOST_ROWS", 1000)
     message, hint = refused("SELECT * FROM range(1001)", run)
-    assert message == "The query gives more than 1,000 rows."
+    assert message == "The query returns more than 1,000 rows."
     assert hint == "Aggregate, add a LIMIT, or export the table."
     assert len(sql("SELECT * FROM range(1000)", [run]).rows) == 1000
 
@@ -182,8 +182,8 @@ sys.exit(code)
 """
 
 
-def test_one_expression_can_not_pass_the_memory_limit(run):
-    """The database does not count the memory of single values: the process may not grow without end all the same."""
+def test_a_single_expression_cannot_exceed_the_memory_limit(run):
+    """The database doesn't count the memory of single values, but the process must still not grow without limit."""
     asked = ["sql", "select sum(length(repeat('ab', 400000000))) from range(20)", str(run)]
     done = subprocess.run([sys.executable, "-c", GROWTH, *asked], capture_output=True, text=True, check=False)
     assert done.returncode == 1

@@ -1,4 +1,4 @@
-"""Which sentence stands for a failed check."""
+"""The reason shown for a failed check."""
 
 import pytest
 from synthetic import trial
@@ -17,7 +17,7 @@ def latest_reasons(run):
         return runs.latest_reasons()
 
 
-def test_the_latest_trial_speaks(run):
+def test_the_reason_is_that_of_the_latest_trial(run):
     run.commit(trial(0, failed_checks=["steady"], reasons=["early"], started_utc="2026-01-01T00:00:02"))
     run.commit(trial(1, failed_checks=["quiet_machine", "steady"], reasons=["loud", "late"]))
     run.commit(trial(2))
@@ -26,11 +26,11 @@ def test_the_latest_trial_speaks(run):
     assert latest_reasons(run)["steady"] == "later"
 
 
-def test_where_it_cannot_be_told_which_sentence_is_whose_there_is_none(run):
+def test_ambiguous_reasons_are_left_out(run):
     run.commit(trial(0, failed_checks=["steady", "no_drift"], reasons=["of a", "of b", "drifts"]))
     assert latest_reasons(run) == {}
 
 
-def test_a_run_in_which_all_went_well_has_no_reasons(run):
+def test_a_run_without_failures_has_no_reasons(run):
     run.commit(trial(0))
     assert latest_reasons(run) == {}

@@ -1,4 +1,4 @@
-"""Seals: damage of any kind is noticed before a number is computed from it, and the rest of the run stays readable."""
+"""Seals: any damage is detected before a number is computed from it, and the rest of the run stays readable."""
 
 import json
 import os
@@ -15,7 +15,7 @@ from cotenant.store.folder import RunFolder
 
 @pytest.fixture
 def run(tmp_path):
-    """Four trials, distinguishable by how many requests they have."""
+    """Four trials, distinguishable by their number of requests."""
     folder = RunFolder.create(tmp_path / "run", {})
     for number in range(4):
         folder.commit(trial(number, requests=3 + number))
@@ -96,7 +96,7 @@ def test_a_damaged_trial_is_left_out_and_named(run, damage):
         assert read(run) == [0, 1, 3]
 
 
-def test_every_bit_of_a_table_is_under_the_seal(run):
+def test_every_bit_of_a_table_is_covered_by_the_seal(run):
     file = run.trial_path(0) / "tenants.parquet"
     whole = file.read_bytes()
     for place in range(0, len(whole), 7):
@@ -106,18 +106,18 @@ def test_every_bit_of_a_table_is_under_the_seal(run):
     assert not integrity.standing(run).damaged
 
 
-def test_a_whole_run_is_read_without_a_word(run):
+def test_an_intact_run_is_read_without_warnings(run):
     assert read(run) == [0, 1, 2, 3]
 
 
-def test_damage_after_a_first_look_is_seen_by_the_next(run):
+def test_damage_after_a_first_read_is_detected_by_the_next(run):
     assert read(run) == [0, 1, 2, 3]
     a_flipped_bit(run)
     with pytest.warns(DamagedTrials):
         assert read(run) == [0, 1, 3]
 
 
-def test_a_run_without_a_whole_trial_can_not_be_read(run):
+def test_a_run_without_an_intact_trial_cannot_be_read(run):
     for number in range(4):
         flip(run.trial_path(number) / "trials.parquet")
     with pytest.raises(RunFolderError, match=r"000000/trials.parquet is damaged: its content has changed") as caught:
@@ -133,7 +133,7 @@ def test_trials_that_a_complete_run_has_lost_are_counted(run):
         assert read(reopened) == [0, 1, 2]
 
 
-def test_a_run_from_before_seals_is_read_and_said_to_be_unsealed(run):
+def test_a_run_from_before_seals_is_read_with_a_warning(run):
     reopened = unsealed(run)
     with pytest.warns(IntegrityWarning, match="was written without seals") as caught:
         assert read(reopened) == [0, 1, 2, 3]
@@ -157,8 +157,8 @@ def test_the_seal_is_committed_with_the_trial_and_counts_its_rows(run):
     assert set(seal["files"]) == {"trials.parquet", "tenants.parquet", "requests.parquet"}
 
 
-def test_one_flipped_bit_of_the_manifest_is_noticed(run):
-    """Wherever the bit makes a difference to what is read."""
+def test_one_flipped_bit_of_the_manifest_is_detected(run):
+    """Wherever the bit affects what is read."""
     file = run.path / "manifest.json"
     whole, before = file.read_bytes(), dict(RunFolder.open(run.path).manifest)
     for place in range(len(whole)):

@@ -1,7 +1,6 @@
-"""Any number of runs are one database, wherever they lie and whatever they are called."""
+"""Any number of runs are one database, wherever they are and whatever their names."""
 
 import os
-import time
 
 import pytest
 from synthetic import connect, trial, unsealed
@@ -60,7 +59,7 @@ def test_folders_may_have_any_name(tmp_path):
     assert sorted(mixes) == sorted((run.run, f"{run.path.name} 0") for run in runs)
 
 
-def test_an_identity_may_hold_anything(tmp_path):
+def test_an_identity_may_be_any_text(tmp_path):
     run = make(tmp_path / "run", run="'; DROP VIEW trials; --")
     with connect([run.path]) as con:
         assert con.execute("SELECT DISTINCT run FROM requests").fetchall() == [(run.run,)]
@@ -101,16 +100,16 @@ class TestDamageWithoutSeals:
         return caught.value.message.removeprefix(f"{file} is damaged: ")
 
     @pytest.mark.parametrize("kept", [0, 3, 11, 100, -1])
-    def test_a_file_cut_off(self, tmp_path, kept):
+    def test_a_truncated_file(self, tmp_path, kept):
         run = unsealed(make(tmp_path / "run"))
         file = run.path / "trials/000001/requests.parquet"
         file.write_bytes(file.read_bytes()[:kept])
-        assert self.damaged(run, lambda: connect([run.path])) == "it is cut off or not Parquet."
+        assert self.damaged(run, lambda: connect([run.path])) == "it is truncated or not Parquet."
 
     def test_a_file_of_something_else(self, tmp_path):
         run = unsealed(make(tmp_path / "run"))
         (run.path / "trials/000001/requests.parquet").write_text("seq,done_ns\n1,2\n3,4\n")
-        assert self.damaged(run, lambda: connect([run.path])) == "it is cut off or not Parquet."
+        assert self.damaged(run, lambda: connect([run.path])) == "it is truncated or not Parquet."
 
     def test_a_folder_in_place_of_a_file(self, tmp_path):
         run = unsealed(make(tmp_path / "run"))
@@ -153,19 +152,16 @@ def test_other_things_among_the_trials_are_ignored(tmp_path):
         assert con.execute("SELECT count(*) FROM trials").fetchall() == [(2,)]
 
 
-@pytest.mark.slow
-def test_thousands_of_trials_are_opened_in_seconds(tmp_path):
+def test_hundreds_of_trials_are_read_as_one_table(tmp_path):
     run = make(tmp_path / "run", trials=1)
     first = run.trial_path(0)
-    for number in range(1, 3000):
+    for number in range(1, 300):
         run.trial_path(number).mkdir()
         for file in first.glob("*.parquet"):
             os.link(file, run.trial_path(number) / file.name)
         seals.write(run.trial_path(number), run=run.run, name=run.trial_path(number).name, rows={})
-    begin = time.monotonic()
     with connect([run.path]) as con:
-        assert con.execute("SELECT count(*) FROM requests").fetchall() == [(3000 * 8,)]
-    assert time.monotonic() - begin < 20
+        assert con.execute("SELECT count(*) FROM requests").fetchall() == [(300 * 8,)]
 
 
 def test_a_run_from_before_a_column_was_added_has_null_there(tmp_path):

@@ -1,4 +1,4 @@
-"""Puts this folder on the path, so that its tests share their material."""
+"""Put this folder on the path, so that its tests share their material."""
 
 import sys
 from pathlib import Path

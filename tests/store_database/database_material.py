@@ -10,7 +10,7 @@ MEMBERS = ("GPU-aaaa0000-1", "GPU-bbbb0000-2", "GPU-cccc0000-3")
 
 
 def longhorn(path, gpus=12, runs=10, slow=3):
-    """A row per run; one GPU is hot, below the cap and slow."""
+    """One row per run; one GPU is hot, below the cap and slow."""
     random = np.random.default_rng(0)
     lines = [HEADER]
     for gpu in range(gpus):
@@ -27,7 +27,7 @@ def longhorn(path, gpus=12, runs=10, slow=3):
 
 
 def stuck(path):
-    """An nvidia-smi log whose power stands still while it gets warm."""
+    """An nvidia-smi log whose power is constant while the GPU warms up."""
     lines = ["timestamp, uuid, power.draw [W], temperature.gpu"]
     lines += [
         f"2024/01/01 10:{second // 60:02d}:{second % 60:02d}.000, GPU-stuck-1, 46.19, {32 + second // 4}"

@@ -1,4 +1,4 @@
-"""Adding: once, all or nothing, safe with others; and what is said of bad files."""
+"""Adding sources: once, all or nothing, concurrently; and reports about bad files."""
 
 import json
 import subprocess
@@ -44,7 +44,7 @@ def test_a_run_comes_in_with_its_members_and_their_sensors(tmp_path):
     assert readings.place_of(0, "node") == "box"
 
 
-def test_a_run_that_went_on_takes_the_place_of_what_was_there(tmp_path):
+def test_a_resumed_run_replaces_its_older_version(tmp_path):
     home, folder = tmp_path / "db", run(tmp_path / "run", trials=2)
     add([folder], home)
     run(folder, trials=5, first=2)
@@ -54,7 +54,7 @@ def test_a_run_that_went_on_takes_the_place_of_what_was_there(tmp_path):
     assert add([folder], home)[0].how == "known"
 
 
-def test_invalid_trials_are_left_out_and_told(tmp_path):
+def test_invalid_trials_are_left_out_and_reported(tmp_path):
     folder = run(tmp_path / "run", trials=2)
     RunFolder.open(folder).commit(trial(7, verdict="invalid"))
     [found] = add([folder], tmp_path / "db")
@@ -62,7 +62,7 @@ def test_invalid_trials_are_left_out_and_told(tmp_path):
     assert found.source.left_out == ("left out: 1 invalid trial",)
 
 
-def test_settings_and_neighbours_are_conditions_of_their_own(tmp_path):
+def test_settings_and_neighbours_are_separate_conditions(tmp_path):
     folder = run(tmp_path / "run", trials=2)
     RunFolder.open(folder).commit(trial(7, settings='{"clock_mhz": 1200}'))
     add([folder], tmp_path / "db")
@@ -78,15 +78,15 @@ BAD = {
     ),
     "units where a number belongs": (
         HEADER + "\nsgemm,GPU-1,c1,1,1600000000,1000 ms,1365,877,65,297,0\n",
-        "perf is no number",
+        "perf is not a number",
     ),
-    "no rows": (HEADER + "\n", "holds no runs"),
-    "another format": ("hello\nworld\n", "no format"),
+    "no rows": (HEADER + "\n", "has no runs"),
+    "another format": ("hello\nworld\n", "unknown format"),
 }
 
 
 @pytest.mark.parametrize("what", BAD)
-def test_a_bad_file_is_told_with_its_place_and_nothing_of_the_call_is_added(what, tmp_path):
+def test_a_bad_file_is_reported_with_its_place_and_nothing_is_added(what, tmp_path):
     text, words = BAD[what]
     (tmp_path / "bad.csv").write_text(text, encoding="utf-8")
     home = tmp_path / "db"
@@ -108,7 +108,7 @@ def test_bad_lines_can_be_left_out_and_are_counted(tmp_path):
 def test_a_large_file_is_read_in_parts_and_comes_out_the_same(tmp_path, monkeypatch):
     file, log = longhorn(tmp_path / "a.csv"), stuck(tmp_path / "smi.csv")
     add([file, log], tmp_path / "whole")
-    # Perfect files are added by SQL alone and never come apart: without that way they are read line by line.
+    # Perfect files are added by SQL alone and are never split: disable that to read line by line.
     monkeypatch.setattr(from_sheets, "stage", lambda *_: None)
     monkeypatch.setattr(parts, "LARGE_BYTES", 1500)
     add([file, log], tmp_path / "parts")
@@ -121,7 +121,7 @@ def test_a_large_file_is_read_in_parts_and_comes_out_the_same(tmp_path, monkeypa
     assert found[0] == found[1]
 
 
-def test_bad_lines_of_a_large_file_are_told_by_their_true_numbers(tmp_path, monkeypatch):
+def test_bad_lines_of_a_large_file_are_reported_with_their_true_numbers(tmp_path, monkeypatch):
     file = longhorn(tmp_path / "a.csv")
     lines = file.read_text(encoding="utf-8").splitlines()
     lines[41], lines[101] = "rubbish", "more rubbish"
@@ -137,7 +137,7 @@ def test_bad_lines_of_a_large_file_are_told_by_their_true_numbers(tmp_path, monk
     assert everything(tmp_path / "db") == []
 
 
-def test_a_run_that_is_none_is_refused_and_nothing_is_left(tmp_path):
+def test_an_invalid_run_is_refused_and_leaves_nothing(tmp_path):
     (tmp_path / "none").mkdir()
     with pytest.raises(RunFolderError, match="not a run folder"):
         add([longhorn(tmp_path / "a.csv"), tmp_path / "none"], tmp_path / "db")
@@ -180,21 +180,21 @@ def test_a_failed_write_to_a_new_database_leaves_one_that_can_be_added_to(tmp_pa
         real(place, content)
 
     monkeypatch.setattr(index, "write", refuse)
-    with pytest.raises(DatabaseError, match="it is as it was before"):
+    with pytest.raises(DatabaseError, match="it is unchanged"):
         add([file], home)
     monkeypatch.setattr(index, "write", real)
     assert add([file], home)[0].how == "added"
 
 
-def test_what_is_no_database_is_left_alone(tmp_path):
+def test_a_folder_that_is_not_a_database_is_unchanged(tmp_path):
     (tmp_path / "mine.txt").write_text("hello", encoding="utf-8")
     with pytest.raises(DatabaseError, match="is not a database"):
         add([longhorn(tmp_path / "a.csv")], tmp_path)
-    with pytest.raises(DatabaseError, match="holds nothing yet"), Database.open(tmp_path / "new"):
+    with pytest.raises(DatabaseError, match="is empty"), Database.open(tmp_path / "new"):
         pass
 
 
-def test_a_damaged_or_newer_index_is_told(tmp_path):
+def test_a_damaged_or_newer_index_is_reported(tmp_path):
     home = tmp_path / "db"
     add([longhorn(tmp_path / "a.csv")], home)
     whole = (home / index.NAME).read_text(encoding="utf-8")
@@ -214,7 +214,7 @@ def test_names_with_quotes_stay_text(tmp_path):
         assert database.works()[0].work == "s'); DROP"
 
 
-def test_the_share_of_time_with_any_kernel_is_a_witness_against_a_power_sensor_that_stands_still(tmp_path):
+def test_activity_reveals_a_stuck_power_sensor(tmp_path):
     lines = ["timestamp, uuid, power.draw [W], utilization.gpu [%]"]
     lines += [f"2024/01/01 10:00:{second:02d}.000, GPU-x, 46.19, {second}" for second in range(60)]
     (tmp_path / "smi.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")

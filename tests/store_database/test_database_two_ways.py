@@ -1,4 +1,4 @@
-"""A file is read by DuckDB's own reader if every line is perfect, and line by line if not: nobody sees which."""
+"""A file is read by DuckDB's own reader if every line is perfect, else line by line: with the same result."""
 
 import duckdb
 import pytest
@@ -57,7 +57,7 @@ def files(draw):
 
 
 def staged(path, room, *, skip_bad=False):
-    """What would be added, or what is said instead."""
+    """The rows to add, or the error."""
     staging = Staging(room, "key")
     try:
         found = from_files.stage(path, staging, skip_bad=skip_bad)
@@ -81,7 +81,7 @@ def staged(path, room, *, skip_bad=False):
 
 @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
 @given(text=files(), skip_bad=st.booleans())
-def test_both_ways_add_the_same_or_say_the_same(tmp_path_factory, text, skip_bad):
+def test_both_ways_add_the_same_or_report_the_same(tmp_path_factory, text, skip_bad):
     folder = tmp_path_factory.mktemp("two")
     path = folder / "a [1].csv"
     path.write_bytes(text.encode())
@@ -111,14 +111,14 @@ def test_a_perfect_file_is_never_read_line_by_line(tmp_path, monkeypatch):
     for number, path in enumerate(perfect_files(tmp_path)):
         _, _, measurements, readings, gpus, _, left_out = staged(path, tmp_path / str(number))
         assert (measurements, readings, gpus) == ((3, 0, 1), (0, 9, 1))[number]
-    assert left_out == ("nvidia-smi clocks.sm gave nothing in 3 of 3 readings",)
+    assert left_out == ("nvidia-smi clocks.sm had no value in 3 of 3 readings",)
 
 
-def test_a_line_that_is_bad_in_a_column_that_the_database_does_not_keep_is_told_too(tmp_path):
+def test_a_bad_cell_in_an_unused_column_is_reported_too(tmp_path):
     runs, _ = perfect_files(tmp_path)
     runs.write_text(runs.read_text(encoding="utf-8").replace("877", "fast", 1), encoding="utf-8")
     message, _ = staged(runs, tmp_path / "room")
-    assert "memfreq is no number (line 2)" in message
+    assert "memfreq is not a number (line 2)" in message
 
 
 def test_rows_of_a_large_file_are_sorted_by_gpu_and_time(tmp_path):

@@ -26,7 +26,7 @@ def asked(capsys, *words):
     return json.loads(capsys.readouterr().out)
 
 
-def test_what_is_in_it(home, capsys):
+def test_contents_are_listed(home, capsys):
     found = asked(capsys)
     assert [source["name"] for source in found["sources"]] == ["fleet.csv", "smi.csv"]
     assert [work["name"] for work in found["works"]] == ["sgemm"]
@@ -72,10 +72,10 @@ def test_the_trend(home, capsys):
     ("words", "said"),
     [
         (("gpu", "nobody"), "No GPU in the database is called 'nobody'"),
-        (("gpu", "GPU-0000"), "fits 12 GPUs"),
+        (("gpu", "GPU-0000"), "matches 12 GPUs"),
         (("gpus", "--work", "bert"), "No work in the database is called 'bert'"),
         (("add", "absent.csv"), "can't be read"),
-        (("gpus", "--db", "elsewhere"), "holds nothing yet"),
+        (("gpus", "--db", "elsewhere"), "is empty"),
     ],
 )
 def test_mistakes_are_one_sentence_and_a_hint(home, capsys, words, said):
@@ -86,7 +86,7 @@ def test_mistakes_are_one_sentence_and_a_hint(home, capsys, words, said):
     assert "hint:" in error
 
 
-def test_the_report_holds_figures_sentences_and_no_address(home, tmp_path, capsys):
+def test_the_report_has_figures_and_sentences_and_loads_nothing(home, tmp_path, capsys):
     assert main(["db", "report", "--out", str(tmp_path / "page.html")]) == 0
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
     for part in ("boxes", "scatter", "places", "straggler", "trend", "timeline-1"):
@@ -120,5 +120,5 @@ def test_a_file_for_a_database_gets_a_sentence(arguments, tmp_path, capsys, monk
     taken.write_text("mine")
     monkeypatch.setenv("COTENANT_DB", str(taken))
     assert main(arguments) == 1
-    assert "is a file, and a database is a folder" in capsys.readouterr().err
+    assert "is a file; a database is a folder" in capsys.readouterr().err
     assert taken.read_text() == "mine"

@@ -1,4 +1,4 @@
-"""What the database holds against each other: the same work, on one kind of device; cores of every machine apart."""
+"""What the database compares: the same work on the same device model; cores of different machines separately."""
 
 from dataclasses import replace
 from io import StringIO
@@ -19,7 +19,7 @@ STUDY = "tenants: {{sgemm: {{workload: sgemm, params: {{size: {size}, inputs: no
 
 
 def run(path, *, host="box", size=512, members=(), described=None, simulated=False, changed=None):
-    """A run of four trials, its records changed by a function."""
+    """A run of four trials whose records are changed by a function."""
     manifest = {"run": path.name, "study_name": "variability", "study": STUDY.format(size=size), "device": "cpu:each",
                 "simulated": simulated, "seed": 1, "sessions": [{"host": host}],
                 "device_description": {**(described or {}), "members": list(members)}}  # fmt: skip
@@ -44,7 +44,7 @@ def names(home):
         return {work.name: database.readings(work).gpus for work in database.works()}
 
 
-def test_a_core_is_one_of_its_machine(tmp_path):
+def test_a_core_belongs_to_its_machine(tmp_path):
     runs = [run(tmp_path / host, host=host, changed=on_cores) for host in ("ant", "bee")]
     add(runs, tmp_path / "db")
     [gpus] = names(tmp_path / "db").values()
@@ -53,7 +53,7 @@ def test_a_core_is_one_of_its_machine(tmp_path):
         assert database.find_gpu("bee cpu:1") == "bee cpu:1"
 
 
-def test_a_core_is_found_by_its_number_though_others_begin_alike(tmp_path):
+def test_a_core_is_found_by_number_despite_common_prefixes(tmp_path):
     def many(records):
         for number, tenant in zip((1, 10, 11), records.tenants, strict=True):
             tenant["member"] = f"cpu:{number}"
@@ -101,7 +101,7 @@ def test_copies_of_one_tenant_on_one_member_are_one_measurement(tmp_path):
     assert readings.time_ms.tolist() == [np.mean([100, 110, 100])] * 4
 
 
-def test_simulated_trials_lie_one_after_another_though_they_were_computed_at_once(tmp_path):
+def test_simulated_trials_do_not_overlap_in_time(tmp_path):
     add([run(tmp_path / "run", simulated=True)], tmp_path / "db")
     with Database.open(tmp_path / "db") as database:
         at_s, _ = database.series(database.sensors("GPU-aaaa0000-1")[0])

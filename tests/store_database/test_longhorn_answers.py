@@ -1,4 +1,4 @@
-"""On measurements of 392 real V100s, imported into a database: the values that were worked out independently."""
+"""On measurements of 392 real V100s in a database: values computed independently."""
 
 import os
 from pathlib import Path
@@ -42,7 +42,7 @@ def test_its_variance_lies_between_gpus(works):
     assert next(one.share for one in found.components if one.level == "gpu") > 0.93
 
 
-def test_its_time_goes_with_the_clock_and_not_with_power(works):
+def test_its_time_correlates_with_the_clock_and_not_with_power(works):
     found = works["sgemm"].correlations
     assert found["clock_mhz"].est == pytest.approx(-0.98, abs=0.005)
     assert found["temperature_c"].est == pytest.approx(0.53, abs=0.01)
@@ -93,5 +93,5 @@ def test_a_vendors_average_is_seen_to_be_one_of_a_second():
     at = [np.asarray((one.t_ns - begin) / 1e9) for one in (fine, coarse)]
     found = compare_sensors(at[0], fine.value, at[1], coarse.value)
     assert found.window_s == 1.0
-    assert found.gain == pytest.approx(1.0, abs=0.1)  # one step up and one down: few transitions to tell it by
+    assert found.gain == pytest.approx(1.0, abs=0.1)  # one step up and one down: few transitions to detect it by
     assert found.held_out_rmse < found.uncorrected_rmse / 2

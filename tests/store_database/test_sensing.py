@@ -1,4 +1,4 @@
-"""Two sensors of one thing held against each other, and how power becomes heat, as a user of the database asks."""
+"""Comparison of two sensors of one quantity, and thermal models, from the database."""
 
 import json
 
@@ -12,7 +12,7 @@ HEADER = "timestamp, uuid, power.draw [W], power.draw.instant [W], temperature.g
 
 @pytest.fixture
 def home(tmp_path, monkeypatch):
-    """A log of a minute: power.draw is 0.95 of the mean over the last second, and every watt warms by 0.1 C."""
+    """A one-minute log: power.draw is 0.95 of the mean over the last second, and every watt warms by 0.1 C."""
     random = np.random.default_rng(0)
     at = np.arange(0, 60, 0.05)
     power = np.where(np.floor(at / 3) % 2 == 0, 100.0, 250.0) + random.normal(0, 2, at.size)
@@ -55,13 +55,13 @@ def test_two_sensors_are_named_by_words_of_their_lines(home, capsys):
     assert main(["db", "sensors", "GPU-a power_instant_w", "GPU-a power_w", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["gain"] == pytest.approx(0.95, abs=0.02)
     assert main(["db", "sensors", "instant", "average"]) == 1
-    assert "No sensor has all of 'average'" in capsys.readouterr().err
+    assert "No sensor matches all of 'average'" in capsys.readouterr().err
     assert main(["db", "sensors", "gpu-a", "instant"]) == 1
-    assert "'gpu-a' fits 3 sensors" in capsys.readouterr().err
+    assert "'gpu-a' matches 3 sensors" in capsys.readouterr().err
     assert main(["db", "sensors", "instant"]) == 1
 
 
-def test_sensors_that_never_ran_together_are_told(home, tmp_path, capsys):
+def test_sensors_that_never_overlap_are_reported(home, tmp_path, capsys):
     rows = [f"2025/01/01 10:00:{second:02d}.000, GPU-b, {second}, {second}, 40" for second in range(60)]
     (tmp_path / "later.csv").write_text("\n".join([HEADER, *rows]) + "\n", encoding="utf-8")
     assert main(["db", "add", str(tmp_path / "later.csv")]) == 0
@@ -69,7 +69,7 @@ def test_sensors_that_never_ran_together_are_told(home, tmp_path, capsys):
     assert "can't be compared: two sensors need 20 readings in common" in capsys.readouterr().err
 
 
-def test_the_report_says_it_beside_the_timeline(home, tmp_path):
+def test_the_report_states_it_beside_the_timeline(home, tmp_path):
     assert main(["db", "report", "--out", str(tmp_path / "page.html")]) == 0
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert "averaged over 1 s" in page

@@ -1,4 +1,4 @@
-"""Lets these tests write exports of Nsight Systems."""
+"""Make the writer of Nsight Systems exports importable."""
 
 import sys
 from pathlib import Path

@@ -70,7 +70,7 @@ class TestNsightSystems:
         imported = importing.read(write_export(tmp_path / "a.sqlite", TWO_PROCESSES, new=new, ranges=ranges))
         assert imported.kernels["tenant"].tolist() == ["bert", "resnet"]
 
-    def test_tenants_of_one_process_are_told_apart_by_the_launching_thread(self, tmp_path, new):
+    def test_tenants_of_one_process_are_distinguished_by_the_launching_thread(self, tmp_path, new):
         kernels = [
             {"start": 100, "end": 300, "pid": 11, "name": "gemm", "stream": 13, "correlation": 1},
             {"start": 150, "end": 350, "pid": 11, "name": "gemm", "stream": 14, "correlation": 2},
@@ -88,7 +88,7 @@ class TestNsightSystems:
         )
         assert imported.kernels["tenant"].tolist() == ["a", "b", "b"]
 
-    def test_copies_are_told_from_kernels(self, tmp_path, new):
+    def test_copies_are_distinguished_from_kernels(self, tmp_path, new):
         copies = [{"start": 5, "end": 9, "pid": 11, "kind": 1}, {"start": 6, "end": 9, "pid": 11, "kind": 99}]
         names = importing.read(write_export(tmp_path / "a.sqlite", TWO_PROCESSES, new=new, copies=copies)).kernels[
             "name"
@@ -120,7 +120,7 @@ class TestNsightSystems:
         assert (len(imported.kernels["name"]), imported.skipped[0].count) == (2, 2)
 
     def test_nothing_traced(self, tmp_path, new):
-        with pytest.raises(DataError, match="holds no kernels"):
+        with pytest.raises(DataError, match="has no kernels"):
             importing.read(write_export(tmp_path / "a.sqlite", [], new=new))
 
     def test_another_database_and_a_damaged_one(self, tmp_path):
@@ -172,12 +172,12 @@ class TestNvprof:
         assert np.unique([one.t_ns for one in series.values()]).tolist() == [1_000_500_000]
 
     @pytest.mark.parametrize("unit", ["us", "ms", "s", "ns"])
-    def test_units_stand_below_the_header(self, path, unit):
+    def test_units_are_read_below_the_header(self, path, unit):
         path.write_text(NVPROF.replace("s,ms,", f"s,{unit},"))
         factor = {"s": 1e9, "ms": 1e6, "us": 1e3, "ns": 1}[unit]
         assert importing.read(path).kernels["duration_ns"][0] == round(2435.5 * factor)
 
-    def test_units_that_are_missing(self, path):
+    def test_missing_units(self, path):
         path.write_text(NVPROF.replace("s,ms,,,,,,,\n", ""))
         with pytest.raises(DataError, match=r"Start in the unit '1.000000' \(line 4\)"):
             importing.read(path)
@@ -186,11 +186,11 @@ class TestNvprof:
         path.write_text(NVPROF + 'x,y\n"4","no",,"V100","1","7","k",1,\n"4","",,"V100",,,"[Temperature (C)]",,"hot"\n')
         with pytest.raises(DataError) as refusal:
             importing.read(path)
-        for part in ("3 lines", "not 9 cells (line 10)", "Duration is no number (line 11)", "System is no value"):
+        for part in ("3 lines", "not 9 cells (line 10)", "Duration is not a number (line 11)", "System is not a value"):
             assert part in refusal.value.message
         assert sum(one.count for one in importing.read(path, skip_bad=True).skipped) == 3
 
-    def test_a_summary_is_no_trace(self, path):
+    def test_a_summary_is_not_a_trace(self, path):
         path.write_text('==1== x\n"Type","Time(%)","Time","Calls"\n,%,ms,\n')
         with pytest.raises(DataError, match="no header line"):
             importing.read(path, format="nvprof")

@@ -53,16 +53,16 @@ class TestDetect:
         ("text", "name"),
         [(RUNS, "longhorn"), (SMI, "nvidia-smi"), (DMON, "dcgmi"), (DMON.replace("#Entity ", "# Entity"), "dcgmi")],
     )
-    def test_the_content_tells_the_format_whatever_the_name(self, write, text, name):
+    def test_the_format_is_detected_by_content(self, write, text, name):
         assert importing.detect(write(text, "unnamed.txt")) == name
 
     @pytest.mark.parametrize("text", ["", "a,b,c\n1,2,3\n", "once upon a time\n", b"\x00\xff\x17" * 50])
-    def test_anything_else_is_refused_with_what_is_known(self, write, text):
-        with pytest.raises(DataError, match="no format that is known") as refusal:
+    def test_anything_else_is_refused_with_the_known_formats(self, write, text):
+        with pytest.raises(DataError, match="unknown format") as refusal:
             importing.detect(write(text))
         assert all(name in refusal.value.hint for name in importing.FORMATS)
 
-    def test_a_file_that_is_not_there(self, tmp_path):
+    def test_a_missing_file(self, tmp_path):
         with pytest.raises(DataError, match="no such file"):
             importing.read(tmp_path / "absent.csv")
 
@@ -92,32 +92,32 @@ class TestRunsOfAFleet:
         said = refusal.value.message
         assert "4 lines that can't be used, so nothing was imported" in said
         assert "not 11 cells (2 times, in lines 5, 7)" in said
-        assert "perf is no number (line 4)" in said
+        assert "perf is not a number (line 4)" in said
         assert "uuid is empty (line 6)" in said
 
-    def test_bad_lines_are_left_out_only_if_asked_and_then_counted(self, write):
+    def test_bad_lines_are_skipped_only_on_request_and_counted(self, write):
         imported = importing.read(write(RUNS + "x,y\n" + RUNS.splitlines()[1] + "\n"), skip_bad=True)
         assert len(imported.runs["gpu"]) == 3
         [skipped] = imported.skipped
         assert (skipped.count, skipped.lines) == (1, (4,))
 
     @pytest.mark.parametrize("value", ["nan", "inf", "-inf", "", "1,5", "0x10", "1e999"])
-    def test_what_is_no_reading_is_no_number(self, write, value):
+    def test_missing_readings_are_nan(self, write, value):
         with pytest.raises(DataError, match="line 2"):
             importing.read(write(RUNS.replace("296.79", value)))
 
-    def test_bytes_that_are_no_text(self, write):
+    def test_binary_content(self, write):
         bad = RUNS.encode() + b"\xff\xfe\xfd\n"
         with pytest.raises(DataError, match="can't be read as text"):
             importing.read(write(bad))
         assert len(importing.read(write(bad), skip_bad=True).runs["gpu"]) == 2
 
     def test_a_header_without_rows(self, write):
-        with pytest.raises(DataError, match="holds no runs"):
+        with pytest.raises(DataError, match="has no runs"):
             importing.read(write(RUNS.splitlines()[0] + "\n"))
 
     @needs_data
-    def test_the_longhorn_data_whole(self):
+    def test_the_complete_longhorn_data(self):
         runs = importing.read(DATA / "power" / "v100_sgemm-longhorn.csv").runs
         assert len(runs["gpu"]) == 11087
         assert len(set(runs["gpu"])) == 392
@@ -130,7 +130,7 @@ class TestRunsOfAFleet:
 
 
 class TestNvidiaSmi:
-    def test_a_series_per_gpu_and_sensor_without_what_could_not_be_read(self, write):
+    def test_a_series_per_gpu_and_sensor_without_failed_readings(self, write):
         imported = importing.read(write(SMI))
         power = series(imported, "GPU-b", "power_w")
         assert (power.value.tolist(), power.unit, power.refused) == ([60.10], "W", 1)
@@ -148,20 +148,20 @@ class TestNvidiaSmi:
     def test_units_that_are_wrong_are_refused(self, write):
         with pytest.raises(DataError, match=r"'power.draw \[mW\]' in 'mw' in line 1; it should be in W"):
             importing.read(write(SMI.replace("power.draw [W]", "power.draw [mW]")))
-        with pytest.raises(DataError, match=r"power.draw \[W\] is no number \(line 4\)"):
+        with pytest.raises(DataError, match=r"power.draw \[W\] is not a number \(line 4\)"):
             importing.read(write(SMI.replace("82.00 W", "82000 mW")))
 
     def test_without_times_it_is_refused(self, write):
         with pytest.raises(DataError, match="no column 'timestamp'"):
             importing.read(write(SMI.replace("timestamp", "when")))
 
-    def test_a_last_line_that_was_cut_is_left_out_and_said(self, write):
+    def test_a_truncated_last_line_is_skipped_and_reported(self, write):
         imported = importing.read(write(SMI.rstrip()[:-25]))
-        assert [one.what for one in imported.skipped] == ["the last line was cut short"]
+        assert [one.what for one in imported.skipped] == ["the last line was truncated"]
         assert series(imported, "GPU-b", "temperature_c").value.tolist() == [41]
 
-    def test_times_that_are_none(self, write):
-        with pytest.raises(DataError, match=r"timestamp is no time \(line 3\)"):
+    def test_invalid_times(self, write):
+        with pytest.raises(DataError, match=r"timestamp is not a time \(line 3\)"):
             importing.read(write(SMI.replace("14.684, GPU-b", "99.684, GPU-b")))
 
     def test_a_large_file_keeps_its_order(self, write):
@@ -176,7 +176,7 @@ class TestNvidiaSmi:
             assert (np.diff(one.t_ns) == 3_000_000).all()
 
     @needs_data
-    def test_a_stuck_sensor_with_clocks_that_could_not_be_read(self):
+    def test_a_stuck_sensor_with_unreadable_clocks(self):
         imported = importing.read(DATA / "power" / "sensors" / "stuck_sensor.csv")
         assert np.unique(series(imported, "GPU 0", "power_w").value).tolist() == [46.19]
         assert series(imported, "GPU 0", "sm_clock_mhz").refused == 12792
@@ -190,7 +190,7 @@ class TestDcgmiDmon:
         assert series(imported, "GPU 1", "power_w").t_ns.tolist() == [0, 100_000_000]
         assert "assumed" in imported.clock
 
-    def test_the_end_that_dmon_prints_on_ctrl_c_is_no_data(self, write):
+    def test_the_last_line_of_dmon_on_ctrl_c_is_ignored(self, write):
         imported = importing.read(write(DMON + "\n\ndmon was stopped do to receiving a signal\n"))
         assert len(series(imported, "GPU 0", "sm_active").value) == 2
 
@@ -212,7 +212,7 @@ def test_lines_that_were_converted_twice_keep_their_names(tmp_path):
     assert len(found.runs["gpu"]) == 3
 
 
-def test_bytes_that_are_text_in_no_encoding_are_one_sentence(tmp_path):
+def test_undecodable_bytes_are_one_sentence(tmp_path):
     from cotenant.store import imports
 
     file = tmp_path / "smi.csv"

@@ -1,4 +1,4 @@
-"""Lines of tegrastats of four releases, as boards print them."""
+"""Lines of tegrastats from four releases."""
 
 import numpy as np
 import pytest
@@ -67,7 +67,7 @@ def test_jetpack_5_has_times_and_a_total(tmp_path):
     assert series["sm_clock_mhz"].value.tolist() == [114, 114]
 
 
-def test_lines_of_the_same_second_are_laid_into_it(tmp_path):
+def test_lines_of_the_same_second_are_spread_over_it(tmp_path):
     _, series = read(tmp_path, *[JETPACK_5_XAVIER_NX] * 4)
     assert np.diff(series["power_w"].t_ns).tolist() == [250_000_000] * 3
 
@@ -89,7 +89,7 @@ def test_jetpack_7_thor_has_its_input_as_total_and_readings_below_zero(tmp_path)
 
 
 def test_rubbish_between_the_lines(tmp_path):
-    with pytest.raises(DataError, match=r"RAM is no number.*line 2"):
+    with pytest.raises(DataError, match=r"RAM is not a number.*line 2"):
         read(tmp_path, JETPACK_4_NANO, "tegrastats: interrupted", JETPACK_4_NANO)
     imported, series = read(tmp_path, JETPACK_4_NANO, "tegrastats: interrupted", JETPACK_4_NANO, skip_bad=True)
     assert imported.skipped[0].lines == (2,)

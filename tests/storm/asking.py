@@ -1,6 +1,6 @@
-"""Requests to a server, attacked: v2 in JSON and with raw bytes, chats, completions, embeddings; the paths, too.
+"""Mutated requests to a server: v2 in JSON and with raw bytes, chats, completions, embeddings, and paths.
 
-Whatever comes, the answer is a status below 500 with a JSON body, and the next good request is answered as before.
+Every answer is a status below 500 with a JSON body, and the next valid request is answered as before.
 """
 
 import json
@@ -42,7 +42,7 @@ SOUND: tuple[tuple[str, bytes, Mapping[str, str]], ...] = (
 Asked = tuple[str, str, bytes, dict[str, str]]
 """Method, path, body, headers."""
 IN_ONE = 12
-"""Requests to one server: what the first does to it shows in the others."""
+"""Requests per server: effects of one show in the others."""
 
 
 def attack(rng: random.Random) -> list[Asked]:
@@ -66,7 +66,7 @@ def attack(rng: random.Random) -> list[Asked]:
 
 
 def answered(requests: list[Asked]) -> None:
-    """Send them to one server; prints what is wrong, if anything is."""
+    """Send them to one server; prints what is wrong, if anything."""
     from tests.serving_http.front import run
 
     async def scenario(client: Any) -> list[str]:
@@ -83,7 +83,7 @@ def answered(requests: list[Asked]) -> None:
                 wrong.append(f"{answer.status} without an error: {answer.body[:300]} to {path!r} {body!r}")
         after = await client.post(SOUND[0][0], SOUND[0][1])
         if (after.status, after.body) != (good.status, good.body):
-            wrong.append(f"afterwards a good request got {after.status} {after.body[:300]}")
+            wrong.append(f"afterwards a valid request got {after.status} {after.body[:300]}")
         return wrong
 
     print("\n".join(run(scenario)))  # noqa: T201

@@ -1,4 +1,4 @@
-"""One attempt: a command line in a fork of this process, with limits of time and memory, and the words of its end."""
+"""One attempt: a command line in a fork of this process, with limits on time and memory, and its last output."""
 
 import os
 import resource
@@ -12,15 +12,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 LONGEST_S = 20
-"""Of the CPU: a machine that runs other tests too takes longer on the wall."""
+"""CPU seconds: a busy machine takes longer on the wall."""
 MEMORY_BYTES = 1 << 30
-"""That an attempt may really use. What it may reserve is four times as much: threads and heaps reserve far more."""
+"""Memory an attempt may use. It may reserve four times as much, as threads and heaps reserve far more."""
 REFUSED = ("Traceback", "should not have happened", "Fatal Python error", "terminate called")
 
 
 @dataclass
 class Tally:
-    """Attempts by kind, and what failed."""
+    """Attempts by kind, and failures."""
 
     tried: Counter[str] = field(default_factory=Counter)
     findings: list[str] = field(default_factory=list)
@@ -44,7 +44,7 @@ def run(
     last: Callable[[], None] = lambda: None,
     meanwhile: Callable[[int, Path], None] = lambda _pid, _out: None,
 ) -> Ended:
-    """One command line; `first` and `last` are called in its process, `meanwhile` in this one while it runs."""
+    """Run one command line; `first` and `last` are called in its process, `meanwhile` in this one while it runs."""
 
     def body() -> int:
         from cotenant.cli.guarded import guarded
@@ -59,7 +59,7 @@ def run(
         resource.setrlimit(resource.RLIMIT_AS, (most, resource.RLIM_INFINITY))
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
         resource.setrlimit(resource.RLIMIT_CPU, (LONGEST_S, LONGEST_S + 1))
-        signal.alarm(20 * LONGEST_S)  # one that waits for something uses no time of the CPU
+        signal.alarm(20 * LONGEST_S)  # a waiting process uses no CPU time
         first()
         own = os.getpid()
         code = guarded(lambda: main(arguments))
@@ -73,7 +73,7 @@ def run(
 def alone(
     body: Callable[[], object], room: Path, meanwhile: Callable[[int, Path], None] = lambda _pid, _out: None
 ) -> Ended:
-    """Call something in a fork, and say how it ended."""
+    """Call a function in a fork, and report how it ended."""
     out, err = room / "out.txt", room / "err.txt"
     for path in (out, err):
         path.write_bytes(b"")
@@ -114,7 +114,7 @@ def badly_ended(ended: Ended) -> str | None:
 
 
 def line_of(path: Path, child: int, within_s: float = 60.0) -> str:
-    """The first line that a child wrote to a file; empty if it ended, or took too long."""
+    """The first line a child wrote to a file; empty if it ended or took too long."""
     give_up = time.monotonic() + within_s
     while time.monotonic() < give_up:
         text = path.read_text(encoding="utf-8", errors="replace")
@@ -127,7 +127,7 @@ def line_of(path: Path, child: int, within_s: float = 60.0) -> str:
 
 
 def import_everything(*, models: bool = True) -> None:
-    """Once, so that each attempt only costs a fork; no thread is started by that. Models take torch."""
+    """Import once, so that each attempt only costs a fork; this starts no threads. Models need torch."""
     import importlib
 
     names = ("numpy", "duckdb", "pydantic", "yaml", "rich.console", "rich.table", "scipy.special", "scipy.stats",

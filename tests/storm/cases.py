@@ -1,5 +1,5 @@
 # ruff: noqa: E501 - tables of cases
-"""What the storm attacks: files that cotenant reads, each with the command lines that read it; words; requests."""
+"""Targets of the storm: files that cotenant reads, with the command lines that read them; arguments; requests."""
 
 import random
 import shutil
@@ -43,12 +43,12 @@ class Case:
     sealed: bool = False
     """Damage must not change the answer: exit 0 means the same output as without it."""
     requests: list[asking.Asked] = field(default_factory=list)
-    """Instead of a command line: what a server is sent."""
+    """Requests to a server, instead of a command line."""
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A file, and a command line that reads it. `FOLDER` in it is where the attacked copy lies, `WHOLE` the original."""
+    """A file, and a command line that reads it. `FOLDER` is the folder of the attacked copy, `WHOLE` the original."""
 
     kind: str
     files: tuple[str, ...]
@@ -97,7 +97,7 @@ READERS = frozenset({
 
 
 def corpus(folder: Path) -> None:
-    """Everything that is attacked, whole, apart from `pictures`."""
+    """Everything that is attacked, undamaged, apart from `pictures`."""
     from cotenant.cli.main import main
     from cotenant.store.folder import RunFolder
     from cotenant.tenancy.records import TrialRecords
@@ -147,7 +147,7 @@ def _trial(records: Callable[..., object], number: int) -> object:
 
 
 def draw(whole: Path, folder: Path, rng: random.Random) -> Case:
-    """Attack a fresh copy of the corpus in one place; gives what to run."""
+    """Attack a fresh copy of the corpus in one place; returns what to run."""
     kind = rng.random()
     if kind < 0.1:
         return Case("requests", [], requests=asking.attack(rng))

@@ -1,7 +1,7 @@
-"""Lets one call of the C library fail in the middle of a command line, for any call of it.
+"""Make one C library call fail in the middle of a command line, for any call of it.
 
-The process that forks the attempts has the shim loaded; each fork arms it after everything is imported. One fault
-ends in the same answer, or in one sentence with exit code 1, and in all of a result or nothing of it.
+The process that forks the attempts has the shim loaded; each fork arms it after all imports. A fault ends in the same
+answer or in one sentence with exit code 1, and in a complete result or none.
 """
 
 import ctypes
@@ -37,9 +37,9 @@ CALLS = {
     "sync": (errno.EIO, errno.ENOSPC),
     "rename": (errno.EIO, errno.ENOSPC),
 }
-"""Each call, and what it can fail with."""
+"""Each call, and its possible errors."""
 LEAST = 8
-"""Faults, however slow the machine is."""
+"""Minimum faults on a slow machine."""
 MEASURED = """name: faults
 tenants:
   a: {workload: sleep, params: {ms: 2}}
@@ -63,7 +63,7 @@ INFER = {"inputs": [{"name": "input_ids", "datatype": "INT64", "shape": [1, 4], 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A command line, and what has to hold of what it leaves behind."""
+    """A command line, and a check of what it leaves behind."""
 
     verb: str
     words: str
@@ -82,7 +82,7 @@ def _page(room: Path, ended: Ended) -> str | None:
 
 
 def _database(room: Path, ended: Ended) -> str | None:
-    """Whatever was there before or is there now can be read, and adding again makes it whole."""
+    """Old and new contents can be read, and adding again completes them."""
     again = attempting.run(f"db add {room}/run {room}/smi.csv --db {room}/new".split(), room)
     shown = attempting.run(f"db --db {room}/new --json".split(), room)
     if again.code or shown.code:
@@ -99,7 +99,7 @@ def _runs(room: Path, ended: Ended) -> str | None:
 
 
 def ask(child: int, out: Path) -> None:
-    """A few requests to the server that starts, then its end."""
+    """Send a few requests to the starting server, then stop it."""
     url = attempting.line_of(out, child)
     for _ in range(3 if url else 0):
         try:
@@ -109,7 +109,7 @@ def ask(child: int, out: Path) -> None:
         except OSError:
             continue
     if url:
-        time.sleep(0.2)  # some of the traffic gets written meanwhile
+        time.sleep(0.2)  # some of the traffic is written meanwhile
     os.kill(child, signal.SIGTERM)
 
 
@@ -125,7 +125,7 @@ LINES = (
 
 
 def wrong(line: Line, ended: Ended, whole: Ended, room: Path) -> str | None:
-    """What is wrong with the way a line ended, if anything is."""
+    """What is wrong with the way a line ended, if anything."""
     if problem := attempting.badly_ended(ended):
         return problem
     if ended.code == 1:
@@ -134,16 +134,16 @@ def wrong(line: Line, ended: Ended, whole: Ended, room: Path) -> str | None:
     if ended.code not in {whole.code, 2}:
         return f"exit code {ended.code}"
     if line.same_answer and ended.code == whole.code and ended.out != whole.out:
-        return "another answer without a word"
+        return "a different answer without a message"
     return line.left_behind(room, ended)
 
 
 def storm(seconds: float, seed: int, shim: ctypes.CDLL) -> Tally:
-    """Faults for so long. The same seed gives the same faults in the same order."""
+    """Inject faults for this long. The same seed gives the same faults in the same order."""
     tally = Tally()
     with tempfile.TemporaryDirectory(prefix="faults-") as place:
         room, whole_room = Path(place) / "room", Path(place) / "whole"
-        (whole_room / "cache").mkdir(parents=True)  # filled by the first attempts, which no fault disturbs
+        (whole_room / "cache").mkdir(parents=True)  # filled by the first attempts, without faults
         attempting.alone(lambda: corpus(whole_room), whole_room)
         for name, text in (("measured", MEASURED), ("simulated", SIMULATED), ("served", SERVED)):
             (whole_room / f"{name}.yaml").write_text(text)
@@ -174,7 +174,7 @@ def storm(seconds: float, seed: int, shim: ctypes.CDLL) -> Tally:
 
 
 def _attempt(line: Line, fault: tuple[str, int, int], rooms: tuple[Path, Path], shim: ctypes.CDLL) -> tuple[Ended, int]:
-    """A line in a fresh room with one fault, and how many such calls it made."""
+    """A line in a fresh room with one fault, and the number of such calls it made."""
     source, room = rooms
     shutil.rmtree(room, ignore_errors=True)
     shutil.copytree(source, room)
@@ -201,7 +201,7 @@ def _attempt(line: Line, fault: tuple[str, int, int], rooms: tuple[Path, Path], 
 
 
 def start(seconds: float, seed: int, folder: Path) -> Tally:
-    """The storm in a process that has the shim loaded; gives its tally."""
+    """The storm in a process with the shim loaded; returns its tally."""
     library = folder / "shim.so"
     compiler = shutil.which("cc") or shutil.which("gcc") or "cc"
     subprocess.run([compiler, "-shared", "-fPIC", "-O1", "-o", library, SHIM, "-ldl"], check=True)

@@ -1,5 +1,5 @@
 # ruff: noqa: E501 - a table of bytes
-"""Bytes made wrong in the ways that disks, copies, editors and enemies make them wrong."""
+"""Corrupt bytes the way disks, copies, editors and attackers do."""
 
 import random
 
@@ -11,7 +11,7 @@ HOSTILE = (
 
 
 def mutated(content: bytes, rng: random.Random) -> bytes:
-    """The content after one to three accidents."""
+    """The content after one to three corruptions."""
     for _ in range(rng.choice((1, 1, 2, 3))):
         content = rng.choice(_ACCIDENTS)(content, rng)
     return content

@@ -1,7 +1,7 @@
-"""Carries attempts out, each in a process of its own, and holds every one to the same property.
+"""Run attempts, each in a separate process, and check the same property of each.
 
-Any bytes in any file: exit 0 (with equal output where a seal or a checksum guards the file), or exit 1 with one
-sentence, or exit 2 with a sentence that says what was left out; within 20 s and 1 GiB, and never a traceback.
+Any bytes in any file: exit 0 (with equal output if a seal or checksum guards the file), or exit 1 with one sentence, or
+exit 2 with a sentence about omissions; within 20 s and 1 GiB, and never a traceback.
 """
 
 import random
@@ -51,7 +51,7 @@ def storm(seconds: float, seed: int) -> Tally:
 
 
 def wrong(case: Case, ended: Ended, whole: Ended | None) -> str | None:  # noqa: PLR0911  (one return per rule)
-    """What is wrong with the way an attempt ended, if anything is."""
+    """What is wrong with the way an attempt ended, if anything."""
     if problem := attempting.badly_ended(ended):
         return problem
     if case.requests:
@@ -62,9 +62,9 @@ def wrong(case: Case, ended: Ended, whole: Ended | None) -> str | None:  # noqa:
         return None if ended.err.lstrip().startswith(("error:", "warning:")) else "no sentence"
     if ended.code == 2 and case.sealed and case.kind == "run folder":
         whole_code = whole is not None and whole.code == 2
-        return None if whole_code or "left out" in ended.err or "missing" in ended.err else "exit 2 without a word"
+        return None if whole_code or "left out" in ended.err or "missing" in ended.err else "exit 2 without a message"
     if case.sealed and whole is not None and (ended.code, ended.out) != (whole.code, whole.out):
-        return "another answer without a word"
+        return "a different answer without a message"
     return None if ended.code in {0, 2, 3} else f"exit code {ended.code}"
 
 
@@ -76,7 +76,7 @@ def run(case: Case, room: Path) -> Ended:
 
 
 def main() -> int:
-    """`python -m tests.storm.storming SECONDS [SEED] [FAULTS]`: FAULTS is the part (a fifth) for failing calls."""
+    """`python -m tests.storm.storming SECONDS [SEED] [FAULTS]`: FAULTS is the fraction of failing calls (a fifth)."""
     seconds = float(sys.argv[1]) if len(sys.argv) > 1 else 1800.0
     seed = int(sys.argv[2]) if len(sys.argv) > 2 else int(time.time())
     part = float(sys.argv[3]) if len(sys.argv) > 3 else 0.2

@@ -69,7 +69,7 @@ def problems_of(text: str) -> list[str]:
         ("slo: {itl: 3ms}", "slo: itl is not an objective; expected p99, ttft p95, tpot p95 or the like"),
         (
             "server: {start: vllm serve m}",
-            "server: start has no {port}: cotenant chooses a free port and has to tell the server",
+            "server: start has no {port}: cotenant chooses a free port and must pass it to the server",
         ),
         ("server: {ready: /health}", "server: start is missing, such as python serve.py --port {port}"),
         ("server: {start: 'x {port}', ready: health}", "server.ready: expected a path such as /health"),
@@ -139,17 +139,17 @@ def test_only_workloads_that_talk_to_a_server_have_one():
         ),
         (
             "mixes: [{groups: {bert: [bert, gpt2]}}]",
-            'mixes.0.groups.bert: a tenant is called "bert" too; give one another name',
+            'mixes.0.groups.bert: a tenant is called "bert" too; rename one of them',
         ),
         (
             "mixes: [{groups: {x+y: [bert, gpt2]}}]",
-            'mixes.0.groups.x+y: a name with + has to be that of the members, "bert+gpt2"',
+            'mixes.0.groups.x+y: a name with + must be that of the members, "bert+gpt2"',
         ),
         ("sharing: processes", 'sharing: expected all or a list such as [processes, threads], not "processes"'),
         ("sharing: [thread]", f'sharing.0: expected one of {MODES}, not "thread"; did you mean "threads"?'),
         (
             "sharing: [alone]",
-            "sharing.0: alone is how solo trials run, which are always measured; it is no way to share",
+            "sharing.0: alone is the sharing of solo trials, which are always measured; it can't be listed",
         ),
         ("sharing: [{threads: [1, 2]}]", "sharing.0: threads doesn't split the device, so it takes no shares"),
         (
@@ -168,7 +168,7 @@ def test_only_workloads_that_talk_to_a_server_have_one():
         (
             "window: 2s\nlead: 300ms\nbudget: 10s",
             (
-                "budget: 10s has no room for 3 blocks of at least 3 trials, 20.7s; "
+                "budget: 10s is too short for 3 blocks of at least 3 trials, 20.7s; "
                 "raise it, shorten the window or lower blocks.min"
             ),
         ),
@@ -189,17 +189,17 @@ def test_a_wrong_value_of_the_study(line: str, sentence: str):
 @pytest.mark.parametrize(
     ("name", "sentence"),
     [
-        ("a/b", "a/b: a name can't hold any of / \\ + #: they structure mixes and paths"),
-        ("a+b", "a+b: a name can't hold any of / \\ + #: they structure mixes and paths"),
-        ("a#1", "a#1: a name can't hold any of / \\ + #: they structure mixes and paths"),
+        ("a/b", "a/b: a name can't contain any of / \\ + #: they structure mixes and paths"),
+        ("a+b", "a+b: a name can't contain any of / \\ + #: they structure mixes and paths"),
+        ("a#1", "a#1: a name can't contain any of / \\ + #: they structure mixes and paths"),
         ("", '"": expected a name, not ""'),
-        (" a", " a: a name can't begin or end with a space, hold a line break, or be made of dots"),
-        ("..", "..: a name can't begin or end with a space, hold a line break, or be made of dots"),
-        ("\\e[31mred", '"\\u001b[31mred": holds control characters; use printable text'),
+        (" a", " a: a name can't begin or end with a space, contain a line break, or consist of dots"),
+        ("..", "..: a name can't begin or end with a space, contain a line break, or consist of dots"),
+        ("\\e[31mred", '"\\u001b[31mred": contains control characters; use printable text'),
         ("a" * 81, "a" * 57 + "...: is 81 characters long; at most 80 are allowed"),
     ],
 )
-def test_a_name_that_is_not_usable(name: str, sentence: str):
+def test_an_invalid_name(name: str, sentence: str):
     assert problems_of(f'tenants:\n  "{name}": {{workload: spin}}\n') == [f"s.yaml:2: tenants.{sentence}"]
 
 
@@ -222,22 +222,22 @@ def test_a_name_that_is_not_usable(name: str, sentence: str):
         ),
         ("tenants:\n  a: 3\n", "s.yaml:2: tenants.a: expected a mapping such as {workload: bert-base-mini}, not 3"),
         ("tenants:\n  a: {batch: 3}\n", "s.yaml:2: tenants.a: workload is missing, such as bert-base-mini"),
-        ("tenants:\n\ta: {workload: spin}\n", "s.yaml:2: a tab stands where YAML wants spaces; indent with spaces"),
+        ("tenants:\n\ta: {workload: spin}\n", "s.yaml:2: a tab where YAML requires spaces; indent with spaces"),
         ("tenants: {a: [1\nb: 2\n", "s.yaml:2: not valid YAML: expected ',' or ']', but got ':' (begun on line 1)"),
         (
             "about: this: that\n",
             (
                 "s.yaml:1: not valid YAML: a second ': ' on this line, or wrong indentation; "
-                "put quotes around text that holds ': '"
+                "quote text that contains ': '"
             ),
         ),
-        (f"{GOOD}---\na: 1\n", "s.yaml:2: a second document (---) begins here; the file has to be one document"),
-        (f"{GOOD}window: 1s\nwindow: 2s\n", "s.yaml:2: window: is written twice, here and on line 3; keep one"),
+        (f"{GOOD}---\na: 1\n", "s.yaml:2: a second document (---) begins here; the file must be one document"),
+        (f"{GOOD}window: 1s\nwindow: 2s\n", "s.yaml:2: window: occurs twice, here and on line 3; keep one"),
         (
             "tenants: {? [a] : {workload: spin}, b: {workload: spin}}\n",
             "s.yaml:1: tenants: line 1 has a list or mapping as a key; keys are text",
         ),
-        ("tenants: {a\x01: 1}\n", "s.yaml:1: holds a control character; the file has to be plain text"),
+        ("tenants: {a\x01: 1}\n", "s.yaml:1: contains a control character; the file must be plain text"),
         ("a: " + "[" * 50 + "]" * 50, "s.yaml:1: nested more than 20 levels deep"),
         (
             "a: &a [x]\nb: &b [*a, *a]\n",
@@ -245,7 +245,7 @@ def test_a_name_that_is_not_usable(name: str, sentence: str):
         ),
     ],
 )
-def test_a_file_that_is_no_study(text: str, problem: str):
+def test_a_file_that_is_not_a_study(text: str, problem: str):
     assert problems_of(text) == [problem]
 
 
@@ -310,12 +310,12 @@ def test_more_requests_than_a_trial_can_hold_are_refused():
     ]
 
 
-def test_two_traces_of_one_name_are_told_apart():
+def test_two_traces_of_one_name_are_refused():
     for folder in ("a", "b"):
         Path(folder).mkdir()
         Path(folder, "t.csv").write_text("arrival_s\n0\n1\n")
     assert problems_of(f"{GOOD}loads: [trace(a/t.csv), trace(b/t.csv)]\n") == [
-        "s.yaml:2: loads.1: trace(t.csv) stands for two different files; rename one of the traces"
+        "s.yaml:2: loads.1: trace(t.csv) refers to two different files; rename one of the traces"
     ]
 
 
@@ -342,7 +342,7 @@ def test_a_study_of_absurd_size_is_refused_quickly():
         (".", '"." is a directory, not a study file'),
     ],
 )
-def test_a_file_that_is_not_there(name: str, sentence: str):
+def test_a_missing_file(name: str, sentence: str):
     with pytest.raises(StudyError) as caught:
         load_study(name)
     assert caught.value.message == sentence

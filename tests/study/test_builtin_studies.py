@@ -1,4 +1,4 @@
-"""The studies that come with cotenant hold what they promise."""
+"""The built-in studies do what they claim."""
 
 import random
 import statistics
@@ -13,7 +13,7 @@ from cotenant.tenancy.nouns import Sharing
 CPU = ("processes", "threads", "pinned")
 
 
-def test_the_list_names_each_with_what_it_asks():
+def test_the_list_names_each_with_its_question():
     infos = builtin_studies()
     names = [info.name for info in infos]
     assert names == ["quick", *sorted(set(names) - {"quick"})]
@@ -90,7 +90,7 @@ def test_the_trace_is_bursty_and_follows_its_recipe():
     assert statistics.stdev(gaps) / statistics.mean(gaps) > 1.5
 
 
-def test_tenancy_pairs_holds_every_pair_of_the_tenancy_models():
+def test_tenancy_pairs_contains_every_pair_of_the_tenancy_models():
     full, pairs = load_study("tenancy"), load_study("tenancy-pairs")
     assert pairs.tenants == full.tenants
     shared = [mix.members for mix in pairs.mix_list() if len(mix.members) > 1]

@@ -1,4 +1,4 @@
-"""A dry run of somebody else's study: nothing that it names is imported, started, loaded or contacted."""
+"""A dry run of an untrusted study: nothing that it names is imported, started, loaded or contacted."""
 
 import contextlib
 import socket
@@ -28,7 +28,7 @@ def test_code_that_the_study_names_is_not_imported(tmp_path, capsys):
     assert 'not checked: tenant "a": `mine:serve` was not imported' in capsys.readouterr().out
 
 
-def test_a_module_that_is_not_there_is_found_out_by_the_run(tmp_path, capsys):
+def test_a_missing_module_is_detected_by_the_run(tmp_path, capsys):
     assert main(["run", study("no.such:thing", tmp_path / "s.yaml"), "--dry-run"]) == 0
     assert "was not imported" in capsys.readouterr().out
 
@@ -59,7 +59,7 @@ def test_a_command_is_not_started(tmp_path):
     assert not (tmp_path / "was-started").exists()
 
 
-def test_what_the_study_itself_says_wrongly_is_still_refused(tmp_path, capsys):
+def test_errors_in_the_study_itself_are_still_refused(tmp_path, capsys):
     (tmp_path / "s.yaml").write_text(
         "tenants:\n  a: {workload: 'mine:serve', params: {stated: {memory: lots}}}\nmixes: [solo]\n"
     )

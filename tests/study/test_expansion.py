@@ -39,7 +39,7 @@ def test_solos_come_first_in_the_numbering_then_each_mix_under_each_sharing():
     ]
 
 
-def test_all_sharings_are_those_the_device_has():
+def test_all_sharings_are_those_the_device_supports():
     study = study_of("a", "b", sharing="all")
     shared = [str(trial.sharing) for trial in canonical(study) if not trial.solo]
     assert shared == list(MODES)
@@ -75,7 +75,7 @@ def test_the_same_mix_from_two_rules_is_measured_once_under_its_first_name():
     assert [trial.mix for trial in canonical(study_of("a", "b", mixes=rules))] == ["a", "b", "a+b", "a x2"]
 
 
-def test_with_shares_it_matters_who_gets_which():
+def test_with_shares_the_order_of_tenants_matters():
     rules = ["pairs", {"groups": {"swapped": ["b", "a"]}}]
     study = study_of("a", "b", mixes=rules, sharing=["processes", {"mps": [60, 40]}])
     assert cells(study)[2:] == [
@@ -96,7 +96,7 @@ def test_repeated_settings_and_loads_are_measured_once():
     assert trials_per_block(study_of("a", settings=[{}, {}], loads=["closed(1)", "single-stream"]), MODES) == 1
 
 
-def test_a_load_of_its_own_overrides_the_studys():
+def test_a_tenants_own_load_overrides_the_studys():
     data = {
         "tenants": {"a": {"workload": "null", "load": "poisson(5)"}, "b": {"workload": "null"}},
         "loads": ["closed(1)", "closed(2)"],
@@ -111,13 +111,13 @@ def test_a_load_of_its_own_overrides_the_studys():
     ]
 
 
-def test_where_everyone_has_a_load_of_its_own_the_studys_loads_are_not_multiplied():
+def test_if_every_tenant_has_its_own_load_the_studys_loads_are_not_multiplied():
     entry = {"workload": "null", "load": "poisson(5)"}
     study = study_from({"tenants": {"a": entry, "b": entry}, "loads": ["closed(1)", "closed(2)"]})
     assert cells(study) == ["a | alone | own", "b | alone | own", "a+b | processes | own"]
 
 
-def test_a_trace_is_labelled_by_its_name_wherever_it_lies():
+def test_a_trace_is_labelled_by_its_file_name():
     assert "bert-mini | alone | trace(bursty.csv, 5%)" in cells(load_study("arrivals"))
 
 
@@ -145,7 +145,7 @@ def test_percent_loads_stay_unresolved():
     assert (trial.tenants[0].load.rate_share, trial.tenants[0].load.rate_rps) == (0.7, None)
 
 
-def test_a_tenant_meets_the_same_arrivals_alone_and_in_company_but_copies_differ():
+def test_a_tenant_sees_the_same_arrivals_alone_and_in_company_but_copies_differ():
     study = study_of("a", "b", mixes=["pairs", {"copies": {"a": [2]}}])
     seeds = {
         (trial.mix, tenant.name): arrival_seed(trial, tenant) for trial in canonical(study) for tenant in trial.tenants

@@ -1,4 +1,4 @@
-"""What a study will take, and the refusal of what can't fit."""
+"""The cost of a study, and the refusal of mixes that don't fit."""
 
 import json
 import os
@@ -44,7 +44,7 @@ def test_the_budget_ends_a_run_before_the_most_blocks():
     assert (found.blocks_max, found.seconds_max) == (5, pytest.approx(20 * TRIAL_S))
 
 
-def test_measuring_what_a_percentage_is_of_takes_time_too():
+def test_measuring_capacity_for_percentage_loads_takes_time_too():
     found = forecast_of(loads=["poisson(70%)"], blocks=1)
     assert (found.calibrations, found.seconds_min) == (2, pytest.approx((2 + 3) * TRIAL_S))
 
@@ -60,7 +60,7 @@ def test_memory_is_the_sum_over_the_mix_and_its_processes():
     found.require_fit()
 
 
-def test_a_mix_that_can_not_fit_is_refused_by_name():
+def test_a_mix_that_does_not_fit_is_refused_by_name():
     found = forecast_of(memory_gib=14.5)
     with pytest.raises(DoesNotFit) as caught:
         found.require_fit()
@@ -75,7 +75,7 @@ def test_where_a_tenants_memory_is_unknown_the_need_is_a_lower_bound():
     study = study_from({"tenants": {"yours": {"workload": "yours"}, "large": {"workload": "large"}}})
     found = forecast(study, modes=(), memory_bytes=GIB, properties=properties)
     assert found.memory[0].unknown == ("yours",)
-    with pytest.raises(DoesNotFit, match=r"needs at least 14 GiB .*; 1 more can't fit either"):
+    with pytest.raises(DoesNotFit, match=r"needs at least 14 GiB .*; 1 more don't fit either"):
         found.require_fit()
 
 
@@ -94,7 +94,7 @@ def test_the_demo_measures_for_less_than_two_minutes():
 
 
 @pytest.mark.skipif(not hasattr(os, "sched_getaffinity") or not {0, 1} <= os.sched_getaffinity(0), reason="two cores")
-def test_trials_that_the_device_can_not_give_are_not_counted():
+def test_trials_that_the_device_can_not_run_are_not_counted():
     found = dry_run("quick", device="cpu:0-1")
     assert found.trials_per_block == 3 + 2 * 3 - 1  # three tenants can't have a core each
     assert [sentence.split()[1] for sentence in found.left_out] == ["`pinned`"]

@@ -1,4 +1,4 @@
-"""How a good study file is read: forms, defaults, overrides, and writing it out again."""
+"""Reading a valid study file: forms, defaults, overrides, and writing it out again."""
 
 from pathlib import Path
 
@@ -26,7 +26,7 @@ def test_tenants_are_all_that_a_study_needs():
     assert study.budget_s is not None
 
 
-def test_a_file_is_called_by_its_name_unless_it_says_otherwise(tmp_path: Path):
+def test_a_study_is_named_after_its_file_unless_it_has_a_name(tmp_path: Path):
     file = tmp_path / "my study (2).yaml"
     file.write_text("tenants: {a: {workload: x}}\n")
     assert load_study(file).name == "my-study-2"
@@ -65,7 +65,7 @@ def test_an_objective_is_a_time_for_a_quantile_of_one_or_more_metrics(written: o
     assert again.slo == entry.slo
 
 
-def test_a_tenant_carries_everything_it_was_given():
+def test_a_tenant_keeps_all_its_settings():
     entry = {
         "workload": "gpt2-mini",
         "batch": 2,
@@ -106,7 +106,7 @@ def test_a_tenant_carries_everything_it_was_given():
     assert (tenant.priority, tenant.share, tenant.threads, tenant.synchronised) == (-1, 40, 1, True)
 
 
-def test_words_that_old_yaml_takes_for_something_else_are_names():
+def test_words_that_old_yaml_parses_as_other_types_are_names():
     study = study_from_text("tenants: {no: {workload: x}, 1:30: {workload: on}, 007: {workload: y}}", "s")
     assert tuple(study.tenants) == ("no", "1:30", "007")
     assert study.tenants["1:30"].workload == "on"
@@ -145,7 +145,7 @@ def test_a_trace_is_found_beside_the_study_from_anywhere(tmp_path: Path, monkeyp
     assert study_from_text(study.to_yaml(), "s") == study
 
 
-def test_overrides_change_what_the_file_says():
+def test_overrides_replace_values_of_the_file():
     study = load_study(
         "tenancy",
         [
@@ -171,7 +171,7 @@ def test_overrides_change_what_the_file_says():
     assert (study.device, study.about) == ("cuda:0", "again")
 
 
-def test_overriding_the_number_of_blocks_takes_back_when_to_stop():
+def test_overriding_the_number_of_blocks_cancels_the_precision_target():
     assert load_study("quick", ["blocks=1"]).until is None
     with pytest.raises(StudyError):
         load_study("quick", ["blocks=1", "until={interval: 3%}"])
@@ -188,19 +188,19 @@ def test_overriding_the_number_of_blocks_takes_back_when_to_stop():
         ("tenants.encodr.batch=8", 'there is no tenant "encodr" in this study; did you mean "encoder"?'),
         ("tenants.new=8", 'there is no tenant "new" in this study'),
         ("device.x=3", "device: expected text, not a mapping"),
-        ("sharing.0=threads", 'sharing is "all" here, not a mapping; set it as a whole'),
+        ("sharing.0=threads", 'sharing is "all" here, not a mapping; replace it entirely'),
         ("mixes.7=solo", 'mixes is a list; expected a position from 0 to 1, not "7"'),
         ("window=!!python/x 3", 'tags such as "!!python/x" are not used here'),
         ("window=*a", "anchors (&) and aliases (*) are not used here; write the value out"),
     ],
 )
-def test_an_override_that_is_wrong_is_named(override: str, sentence: str):
+def test_an_invalid_override_is_named(override: str, sentence: str):
     with pytest.raises(StudyError) as caught:
         load_study("quick", [override])
     assert caught.value.problems == (f"--set {override}: {sentence}",)
 
 
-def test_wrong_overrides_and_wrong_lines_come_together(tmp_path: Path):
+def test_problems_of_overrides_and_of_the_file_are_reported_together(tmp_path: Path):
     file = tmp_path / "s.yaml"
     file.write_text("tenants: {a: {workload: spin}}\nlead: x\n")
     with pytest.raises(StudyError) as caught:
@@ -210,7 +210,7 @@ def test_wrong_overrides_and_wrong_lines_come_together(tmp_path: Path):
 
 
 @pytest.mark.parametrize("name", builtin_names())
-def test_a_built_in_study_says_the_same_when_written_out(name: str):
+def test_a_built_in_study_survives_a_round_trip(name: str):
     study = load_study(name)
     assert study_from_text(study.to_yaml(), name) == study
 
@@ -253,7 +253,7 @@ entries = st.fixed_dictionaries(
         },
     )
 )
-def test_any_study_says_the_same_when_written_out(data: dict[str, object]):
+def test_any_study_survives_a_round_trip(data: dict[str, object]):
     study = study_from({**data, "budget": None})
     again = study_from_text(study.to_yaml(), "again")
     assert again == study

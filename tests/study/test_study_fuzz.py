@@ -1,4 +1,4 @@
-"""Whatever a file holds, it ends in a study or in sentences, never in a traceback."""
+"""Any file ends in a study or in sentences, never in a traceback."""
 
 import contextlib
 from collections.abc import Iterator
@@ -86,7 +86,7 @@ def test_any_text(text: str):
 @given(
     start=st.integers(0, len(QUICK)), length=st.integers(0, 30), other=st.text("{}[]:,&*!#-'\"\t \n%0aé\0", max_size=6)
 )
-def test_a_good_file_with_a_scratch(start: int, length: int, other: str):
+def test_a_valid_file_with_a_corruption(start: int, length: int, other: str):
     with sentences_at_most():
         study_from_text(QUICK[:start] + other + QUICK[start + length :], "s")
 

@@ -83,7 +83,7 @@ def test_built_in_studies_are_valid(name: str):
         "loads: ['gamma(20, 2.5)', single-stream]",
     ],
 )
-def test_forms_that_are_read_are_valid(text: str):
+def test_all_accepted_forms_are_valid(text: str):
     assert valid(read(f"tenants: {{a: {{workload: x, slo: 50ms}}}}\n{text}").data, SCHEMA)
 
 

@@ -1,4 +1,4 @@
-"""How long a window is where the study leaves it open."""
+"""Automatic window lengths."""
 
 import pytest
 
@@ -15,13 +15,13 @@ def study(**keys):
     return study_from({"tenants": SPIN, **keys})
 
 
-def test_a_window_holds_eight_requests_of_the_slowest_tenant_and_is_no_shorter_than_a_tenth_of_a_second():
+def test_a_window_fits_eight_requests_of_the_slowest_tenant_and_lasts_at_least_a_tenth_of_a_second():
     assert chosen(0.001) == SHORT
     assert chosen(0.05).window_s == pytest.approx(0.4)
     assert chosen(0.05).lead_s == pytest.approx(0.1)
 
 
-def test_what_the_study_says_stays():
+def test_lengths_given_by_the_study_are_kept():
     found = with_windows(study(window="700ms"), SHORT)
     assert (found.window_s, found.lead_s) == (0.7, SHORT.lead_s)
     assert study(window="auto").window_s is None
@@ -41,13 +41,13 @@ def test_open_loads_heat_and_simulated_devices_keep_long_windows(keys):
     assert expected(plan_for(asked, find_device(asked.device)).study) == LONG
 
 
-def test_closed_loads_on_a_real_device_get_short_ones():
+def test_closed_loads_on_a_real_device_get_short_windows():
     plan = plan_for(study(), find_device("cpu"))
     assert plan.study.window_s is None
     assert {trial.window_s for trial in plan.block(0).trials} == {SHORT.window_s}
 
 
-def test_now_and_then_one_window_is_long_and_another_one_each_time():
+def test_occasionally_one_window_is_long_a_different_one_each_time():
     plan = plan_for(study(), find_device("cpu"))
     long = [
         [trial.mix for trial in plan.block(number).trials if trial.window_s > SHORT.window_s]
@@ -57,7 +57,7 @@ def test_now_and_then_one_window_is_long_and_another_one_each_time():
     assert {mix for found in long for mix in found} == {"a", "b", "a+b"}
 
 
-def test_what_can_not_work_even_alone_is_said():
+def test_tenants_that_can_not_keep_up_even_alone_are_reported():
     asked = study_from(
         {
             "tenants": {
@@ -75,5 +75,5 @@ def test_what_can_not_work_even_alone_is_said():
             "slow can't keep up with poisson(50) even alone: "
             "at 30 ms a request it would be busy for 1.5 s of every second."
         ),
-        "late can't meet its objective even alone: 5 ms were promised, and a request takes 7.2 ms.",
+        "late can't meet its objective even alone: the limit is 5 ms, and a request takes 7.2 ms.",
     ]

@@ -1,4 +1,4 @@
-"""Workloads that don't exist or can't be run as the study says are named all at once, with their lines."""
+"""Workloads that don't exist or can't run as the study says are named all at once, with their lines."""
 
 from pathlib import Path
 
@@ -59,3 +59,13 @@ def test_a_study_without_a_file_is_checked_too():
         check_workloads(study_from({"tenants": {"a": {"workload": "x"}}}))
     assert caught.value.problems == ("tenants.a.workload: there is no workload 'x'",)
     check_workloads(study_from({"tenants": {"a": {"workload": "known"}}}))
+
+
+@pytest.mark.parametrize("workload", ["http://127.0.0.1:9/x", "openai:http://127.0.0.1:9", "v2:", "command: ./mine"])
+def test_servers_and_commands_are_refused_on_a_simulated_device_before_anything_is_asked_of_them(workload):
+    study = study_from({"tenants": {"a": {"workload": workload}, "b": {"workload": "known"}}})
+    with pytest.raises(StudyError) as caught:
+        check_workloads(study, simulated=True)
+    assert caught.value.problems == (
+        f'tenants.a.workload: "{workload}" can\'t run on a simulated device: name a real one, e.g. --device cpu',
+    )

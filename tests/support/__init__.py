@@ -1,1 +1,1 @@
-"""What several test folders share."""
+"""Shared by several test folders."""

@@ -1,4 +1,4 @@
-"""Interpreters with packages that don't agree with ours: clients that were written elsewhere."""
+"""Interpreters with packages incompatible with ours, for third-party clients."""
 
 import importlib.util
 import os
@@ -8,7 +8,7 @@ import pytest
 
 
 def interpreter(module, variable="COTENANT_CLIENTS"):
-    """An interpreter that has the module: this one, or the one that the variable names (`make test` sets it in CI)."""
+    """An interpreter that has the module: this one, or the one named by the variable (`make test` sets it in CI)."""
     python = os.environ.get(variable)
     if python is None:
         if importlib.util.find_spec(module) is None:

@@ -1,7 +1,7 @@
-"""`--allowed-skips FILE`: fail the session if a test was skipped that the file does not list.
+"""`--allowed-skips FILE`: fail the session if a skipped test is not listed in the file.
 
-A line of the file is a part of the reason, then ` # ` and why that is acceptable. Without this gate, a missing browser
-or package makes whole folders of tests vanish while the run stays green.
+A line of the file is part of the reason, then ` # ` and why that is acceptable. Without this gate, a missing browser or
+package makes entire folders of tests disappear while the run stays green.
 """
 
 from pathlib import Path
@@ -10,13 +10,13 @@ import pytest
 
 
 def read(file: Path) -> tuple[str, ...]:
-    """The reasons that are allowed."""
+    """The allowed reasons."""
     lines = (line.partition(" # ")[0].strip() for line in file.read_text(encoding="utf-8").splitlines())
     return tuple(line for line in lines if line and not line.startswith("#"))
 
 
 class SkipGate:
-    """Collects skips, on the controller only: workers report to it."""
+    """Collects skips on the controller only: workers report to it."""
 
     def __init__(self, allowed: tuple[str, ...]) -> None:
         self.allowed = allowed

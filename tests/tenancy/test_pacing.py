@@ -5,7 +5,7 @@ import time
 from cotenant.measure.pacing import MARGIN_MAX_NS, MARGIN_MIN_NS, sharpen_timer, spin_margin_ns, wait_until
 
 
-def test_waiting_never_returns_early_and_gives_the_time_it_saw():
+def test_waiting_never_returns_early_and_returns_the_time():
     for delay_ns in (0, 50_000, 3_000_000):
         due = time.monotonic_ns() + delay_ns
         seen = wait_until(due, margin_ns=100_000)

@@ -35,7 +35,7 @@ def test_poisson_gaps_have_the_mean_and_spread_of_an_exponential():
 
 
 @pytest.mark.parametrize("cv", [0.3, 1.0, 3.0])
-def test_gamma_gaps_have_the_burstiness_asked_for(cv):
+def test_gamma_gaps_have_the_stated_burstiness(cv):
     observed = gaps(Load(kind="gamma", rate_rps=50, cv=cv))
     assert np.mean(observed) == pytest.approx(1 / 50, rel=0.05)
     assert np.std(observed) / np.mean(observed) == pytest.approx(cv, rel=0.05)
@@ -49,7 +49,7 @@ def test_every_schedule_is_in_order_and_inside_its_horizon(rate, horizon_s, seed
     assert times.size == 0 or (times[0] >= 0 and times[-1] < horizon_s * 1e9)
 
 
-def test_a_trace_is_scaled_to_the_rate_and_starts_again_when_it_is_over(tmp_path):
+def test_a_trace_is_scaled_to_the_rate_and_repeats(tmp_path):
     path = tmp_path / "trace.csv"
     path.write_text("arrival_s,what\n100,a\n101,b\n104,c\n")  # 1 per 2 s
     times = arrivals_ns(Load(kind="trace", path=str(path), rate_rps=1.0), seed=0, horizon_s=7)
@@ -63,7 +63,7 @@ def test_a_trace_without_a_rate_is_played_as_recorded(tmp_path):
 
 
 @pytest.mark.parametrize(("seed", "expected"), [(0, [0, 1, 4]), (1, [0, 3, 5]), (2, [0, 2, 3]), (4, [0, 3, 5])])
-def test_the_seed_says_where_in_a_trace_to_begin(tmp_path, seed, expected):
+def test_the_seed_determines_where_in_a_trace_to_begin(tmp_path, seed, expected):
     path = tmp_path / "trace.csv"
     path.write_text("10\n11\n14\n")
     times = arrivals_ns(Load(kind="trace", path=str(path)), seed=seed, horizon_s=5.5)
@@ -83,7 +83,7 @@ def test_the_seed_says_where_in_a_trace_to_begin(tmp_path, seed, expected):
         ("1\nnan\n", "at least two arrival times"),
     ],
 )
-def test_a_doubtful_trace_is_refused_in_a_sentence(tmp_path, content, complaint):
+def test_an_invalid_trace_is_refused_in_a_sentence(tmp_path, content, complaint):
     path = tmp_path / "trace.csv"
     path.write_text(content)
     with pytest.raises(CotenantError, match=complaint):
@@ -91,7 +91,7 @@ def test_a_doubtful_trace_is_refused_in_a_sentence(tmp_path, content, complaint)
 
 
 @pytest.mark.parametrize("content", ["\ufeffarrival_s\n1\n3\n", "name, arrival_s\na, 1\nb, 3\n", "# 2 of them\n1\n3\n"])
-def test_what_spreadsheets_write_is_read(tmp_path, content):
+def test_traces_written_by_spreadsheets_are_read(tmp_path, content):
     path = tmp_path / "trace.csv"
     path.write_text(content, encoding="utf-8")
     assert list(read_trace(path).times_s) == [1, 3]

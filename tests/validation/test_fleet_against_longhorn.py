@@ -1,4 +1,4 @@
-"""On the measured data itself: the fleet, the sensors and the power limits reach what the validation page states."""
+"""On the measured data itself: the fleet, the sensors and the power limits reach the stated accuracy."""
 
 import os
 from pathlib import Path
@@ -35,12 +35,12 @@ def test_simulated_figures_lie_near_the_held_out_gpus(measures):
     assert measures["repeatability: median CV of one GPU's runs"].value == pytest.approx(0.125, abs=0.02)
 
 
-def test_a_fleet_is_better_than_taking_all_gpus_for_alike(measures):
+def test_a_fleet_is_better_than_identical_gpus(measures):
     by_rank = measures["mean abs. error of time by rank"]
     assert by_rank.value < by_rank.baselines["all alike"] / 3
 
 
-def test_the_first_fleet_itself_varies_as_the_real_one():
+def test_the_first_fleet_varies_like_the_real_one():
     assert longhorn.whiskers(longhorn.simulated(0).time) == pytest.approx(8.7, abs=1.0)
 
 
@@ -50,7 +50,7 @@ def test_sensors_change_and_average_as_real_ones():
     assert average.measures[0].value < average.measures[0].baselines["no window"] / 5
 
 
-def test_time_under_a_power_limit_is_told_better_than_by_any_baseline():
+def test_time_under_a_power_limit_beats_every_baseline():
     times, _ = zeus.validate(DATA)
     error = times.measures[0]
     assert error.value < min(error.baselines.values())

@@ -1,4 +1,4 @@
-"""Judging predictions: what is left out stays out, and the baselines are real."""
+"""Judging predictions: left-out rows stay out, and the baselines are real."""
 
 import numpy as np
 import pytest
@@ -19,7 +19,7 @@ def matrix():
     return Matrix("V100", jobs, where, measured(where, pairs()), profiles().features())
 
 
-def test_a_new_jobs_family_is_left_out_but_for_the_pairs_that_it_was_given(matrix):
+def test_a_new_jobs_family_is_left_out_except_for_its_given_pairs(matrix):
     families = np.array(matrix.families)
     for given in (0, 2):
         for job, (_, split) in enumerate(new_jobs(matrix, GPU, given, lambda _: matrix.setting)):
@@ -37,7 +37,7 @@ def test_of_two_new_families_nothing_is_known(matrix):
         assert set(families[matrix.evidence.rows[split.test]].ravel()) == new
 
 
-def test_a_matrix_grows_by_as_many_pairs_as_asked(matrix):
+def test_a_matrix_grows_by_the_requested_number_of_pairs(matrix):
     split = grown(matrix, GPU, 20)
     assert np.unique(matrix.evidence.cell[split.train]).size == 20
     found = judged(matrix, [(matrix.setting, split)], GPU, trees=False)

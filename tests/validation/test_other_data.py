@@ -1,4 +1,4 @@
-"""Data of the same form from elsewhere: other rows are compared, what can't be is named, damage is a sentence."""
+"""Other data in the same form: other rows are compared, the rest is reported, damage is a sentence."""
 
 import csv
 
@@ -86,14 +86,14 @@ def test_a_fleet_without_fitted_cabinets_or_light_loads_is_compared(tmp_path):
     assert not any("PageRank" in measure.name for measure in result.measures)
 
 
-def test_a_data_set_that_is_asked_for_must_be_there(tmp_path):
+def test_a_named_data_set_must_exist(tmp_path):
     with pytest.raises(DataError, match=r"There is no power/v100_sgemm-longhorn\.csv"):
         list(runner.run(tmp_path, ["longhorn"]))
 
 
 def test_a_folder_with_none_of_the_files_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(runner, "DATA_SETS", ("vidur", "longhorn"))
-    with pytest.raises(DataError, match="holds none of the files"):
+    with pytest.raises(DataError, match="has none of the files"):
         list(runner.run(tmp_path))
 
 

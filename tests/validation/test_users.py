@@ -1,4 +1,4 @@
-"""Classes of rows: errors, intervals that cover, the best simple law; and the product driven as a user does."""
+"""Classes of rows: errors, calibrated intervals, the best simple law; and the product driven as by a user."""
 
 import os
 from pathlib import Path
@@ -34,7 +34,7 @@ def test_intervals_of_other_groups_cover_what_is_left_out():
     assert judged.half_width < 2.5 * judged.error.mean_error
 
 
-def test_a_law_that_is_nearer_is_said_so():
+def test_a_closer_simple_law_is_reported():
     biased = [UserRow("demo", "x", f"g{n}", KIND, "slowdown", 3.0, 2.0) for n in range(30)]
     [judged] = judge(biased)
     assert judged.law_is_better
@@ -54,7 +54,7 @@ def test_a_study_is_carried_out_as_a_run_would():
 
 
 @pytest.mark.skipif(not (DATA / "sharing").is_dir(), reason=f"no measured data in {DATA} (set COTENANT_DATA)")
-def test_turns_of_a_large_model_are_within_a_tenth_of_what_was_measured():
+def test_turns_of_a_large_model_are_within_a_tenth_of_the_measurement():
     from validation.users.sharing import nos
 
     turns = [row for row in nos(DATA) if row.kind.sharing == "processes" and not row.kind.calibrated]

@@ -35,7 +35,7 @@ def test_a_missed_target_is_exit_code_3_and_is_named(demo, tmp_path, capsys):
     assert "0 of 1 targets are reached; missed: error (demo)." in capsys.readouterr().out
 
 
-def test_json_holds_rows_measures_and_what_was_reached(demo, tmp_path, capsys):
+def test_json_has_rows_measures_and_targets(demo, tmp_path, capsys):
     assert main(["--data", str(tmp_path), "--json"], command=command, name="validation") == 3
     data = json.loads(capsys.readouterr().out)
     assert data["missed"] == 1
@@ -53,7 +53,7 @@ def test_the_page_has_a_table_and_a_figure_and_no_path_of_the_machine(demo, tmp_
     assert (page.parent / "validation" / "demo-1.svg").read_text().startswith("<svg")
 
 
-def test_figures_are_well_formed_and_tell_fitted_rows_apart():
+def test_figures_are_well_formed_and_mark_fitted_rows():
     from xml.etree import ElementTree as ET
 
     [svg] = figures([RESULT], folder="f").values()
@@ -103,7 +103,7 @@ def test_cells_and_json_files_are_checked_too(tmp_path):
     assert number("1.5", "t.csv", "a") == 1.5
 
 
-def test_a_place_that_cannot_be_written_is_one_sentence(demo, tmp_path, capsys):
+def test_an_unwritable_path_is_one_sentence(demo, tmp_path, capsys):
     command_line = ["--data", str(tmp_path), "--write", "/dev/null/such.md"]
     assert main(command_line, command=command, name="validation") == 1
     assert "can't write" in capsys.readouterr().err

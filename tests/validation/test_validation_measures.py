@@ -1,4 +1,4 @@
-"""Errors are taken over held-out rows alone, for the simulation and for every baseline alike."""
+"""Errors are taken over held-out rows only, for the simulation and for every baseline."""
 
 import math
 
@@ -24,7 +24,7 @@ def test_error_counts_held_out_rows_only():
     assert measure.baselines == {"constant": pytest.approx((100 + 0) / 2)}
 
 
-def test_median_and_mean_are_told_apart():
+def test_median_and_mean_are_distinguished():
     rows = [Row("x", 1.0, 1.0 + error) for error in (0.0, 0.1, 0.8)]
     assert absolute_error(rows, of="time").value == pytest.approx(30)
     assert absolute_error(rows, of="time", average="median").value == pytest.approx(10)

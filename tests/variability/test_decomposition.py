@@ -1,4 +1,4 @@
-"""Where the variance comes from: built in at one level, found at that level."""
+"""Sources of variance: built in at one level, found at that level."""
 
 import numpy as np
 import pytest
@@ -27,7 +27,7 @@ def test_noise_explains_no_more_than_chance(fleet):
     assert component(found, "residual") > 0.8
 
 
-def test_a_slow_node_is_the_nodes_and_not_the_gpus():
+def test_a_slow_node_is_attributed_to_the_node_not_the_gpus():
     random = np.random.default_rng(3)
     gpu = np.repeat(np.arange(80), 10)
     node = gpu // 4
@@ -38,9 +38,9 @@ def test_a_slow_node_is_the_nodes_and_not_the_gpus():
     assert found.level("gpu").added < 0.02
 
 
-def test_jobs_are_found_though_each_run_has_a_number_of_its_own():
+def test_jobs_are_found_although_each_run_has_its_own_number():
     random = np.random.default_rng(4)
-    job = np.repeat(np.arange(100), 4)  # four GPUs of one node run a job together
+    job = np.repeat(np.arange(100), 4)  # four GPUs of one node share a job
     gpu = (job % 10) * 4 + np.tile(np.arange(4), 100)
     time = 100 * (1 + 0.05 * random.standard_normal(100)[job]) * (1 + 0.001 * random.standard_normal(400))
     found = decompose(
@@ -57,7 +57,7 @@ def test_jobs_are_found_though_each_run_has_a_number_of_its_own():
     assert any("began on one node in the same second" in note for note in found.notes)
 
 
-def test_a_change_from_day_to_day_is_told_apart_from_noise():
+def test_a_change_from_day_to_day_is_distinguished_from_noise():
     random = np.random.default_rng(5)
     gpu, day = np.repeat(np.arange(30), 40), np.tile(np.repeat(np.arange(10), 4), 30)
     shift = 0.01 * random.standard_normal((30, 10))[gpu, day]
@@ -66,6 +66,6 @@ def test_a_change_from_day_to_day_is_told_apart_from_noise():
     assert component(found, "day") > 0.9
 
 
-def test_equal_times_and_single_runs_are_no_crash():
+def test_equal_times_and_single_runs_do_not_crash():
     assert decompose(Readings.of(["a", "a", "b", "b"], [1.0, 1, 1, 1])).between_gpus.est is None
     assert decompose(Readings.of(["a", "b"], [1.0, 2.0])).between_gpus.est is None

@@ -1,4 +1,4 @@
-"""Sensors compared, stuck ones found; curves of clock, power, time and heat; energy and who pays for it."""
+"""Sensor comparison, stuck sensors; curves of clock, power, time and heat; energy and its attribution."""
 
 import numpy as np
 import pytest
@@ -36,7 +36,7 @@ def test_sensors_that_do_not_overlap_are_refused():
         compare_sensors(np.arange(10.0), np.arange(10.0), np.arange(100.0, 110.0), np.arange(10.0))
 
 
-def test_a_power_sensor_that_stands_still_while_it_gets_warm_is_stuck():
+def test_a_constant_power_sensor_during_warming_is_stuck():
     at = np.arange(0, 100, 0.5)
     found = stuck("power_w", at, np.full(200, 46.19), {"temperature_c": np.linspace(32, 63, 200)})
     assert (found.value, found.readings, found.witness) == (46.19, 200, "temperature_c")
@@ -50,11 +50,11 @@ def test_a_power_sensor_that_stands_still_while_it_gets_warm_is_stuck():
         (np.random.default_rng(0).normal(46, 1, 200), np.linspace(32, 63, 200)),  # it moves
     ],
 )
-def test_a_sensor_that_moves_or_has_no_reason_to_is_not_stuck(values, witness):
+def test_a_sensor_that_changes_or_need_not_is_not_stuck(values, witness):
     assert stuck("power_w", np.arange(0, 100, 0.5), values, {"temperature_c": witness}) is None
 
 
-def test_a_pause_between_trials_is_no_long_stretch():
+def test_a_pause_between_trials_is_not_a_long_stretch():
     at = np.concatenate([np.arange(0, 2, 0.1), np.arange(60, 62, 0.1)])
     assert stuck("power_w", at, np.full(40, 297.0), {"temperature_c": np.linspace(30, 60, 40)}) is None
 
@@ -70,12 +70,12 @@ def test_the_knee_of_power_is_found():
     assert found.at(CLOCKS) == pytest.approx(power, rel=0.01)
 
 
-def test_few_clocks_make_no_knee():
+def test_few_clocks_give_no_knee():
     with pytest.raises(ValueError, match="5 different clocks"):
         fit_power(CLOCKS[:4], CLOCKS[:4])
 
 
-def test_time_is_split_into_what_stretches_and_what_does_not():
+def test_time_is_split_into_clock_bound_and_fixed_parts():
     found = fit_time(CLOCKS, 3 + 7 * 1500 / CLOCKS)
     assert (found.memory_ms, found.core_ms) == (pytest.approx(3, abs=0.01), pytest.approx(7, abs=0.01))
     assert found.core_share == pytest.approx(0.7)

@@ -1,4 +1,4 @@
-"""Which GPUs are slow and why, and when that began."""
+"""Which GPUs are slow and why, and since when."""
 
 from dataclasses import replace
 
@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from cotenant.analyse.variability.drift import drift
+from cotenant.analyse.variability.opening import opening
 from cotenant.analyse.variability.sentences import anomalies, headline, undecided_sentences
 from cotenant.analyse.variability.slow import power_cap, sick_sensors, slow_gpus
 from cotenant.analyse.variability.summary import analyse_variability
@@ -76,11 +77,11 @@ def test_with_few_gpus_three_percent_is_slow(fleet):
     assert slow_gpus(fleet(gpus=4, between=0.0, slow={2: 1.02})) == ()
 
 
-def test_no_gpu_is_called_slow_where_gpus_cannot_be_told_apart(fleet):
+def test_no_gpu_is_called_slow_where_gpus_are_indistinguishable(fleet):
     found = analyse_variability(fleet(between=0.0, within=0.05, runs=6, seed=1), "resnet")
-    assert "told apart" in found.undecided
+    assert "indistinguishable" in found.undecided
     assert found.slow == ()
-    assert any("can't be told apart" in sentence for sentence in undecided_sentences([found]))
+    assert any("indistinguishable" in sentence for sentence in undecided_sentences([found]))
 
 
 def test_a_power_reading_that_never_changes_over_many_runs_is_sick(fleet):
@@ -98,7 +99,7 @@ def test_half_the_power_at_full_speed_is_sick(fleet):
     assert found.gpu == readings.gpus[slowest]
 
 
-def test_a_gpu_that_became_slow_is_told_with_its_day(fleet):
+def test_a_gpu_that_became_slow_is_reported_with_the_day(fleet):
     readings = fleet(runs=30, days=29)
     time = readings.time_ms.copy()
     time[4 * 30 + 18 : 5 * 30] *= 1.15
@@ -113,14 +114,14 @@ def test_a_gpu_that_became_slow_is_told_with_its_day(fleet):
     assert any("GPU-004" in sentence and "since 2020-10-01" in sentence for sentence in anomalies(found))
 
 
-def test_one_bad_run_is_no_step_and_noise_is_no_change(fleet):
+def test_one_bad_run_is_not_a_step_and_noise_is_not_a_change(fleet):
     readings = fleet(runs=30)
     time = readings.time_ms.copy()
     time[4 * 30 + 18] *= 1.5
     assert drift(replace(readings, time_ms=time)).changes == ()
 
 
-def test_days_that_differ_for_no_reason_are_no_steps(fleet):
+def test_random_differences_between_days_are_not_steps(fleet):
     random = np.random.default_rng(4)
     alarms = 0
     for seed in range(20):
@@ -131,7 +132,7 @@ def test_days_that_differ_for_no_reason_are_no_steps(fleet):
     assert alarms <= 4  # about 1 is expected; if runs of a day counted as independent, all 20 would alarm
 
 
-def test_five_days_in_order_are_no_drift_of_one_gpu_in_many(fleet):
+def test_five_ordered_days_of_one_gpu_in_many_are_not_a_drift(fleet):
     readings = fleet(gpus=60, runs=5, days=4)
     time = readings.time_ms.copy()
     time[15:20] = [1000, 1010, 1020, 1030, 1040]
@@ -166,3 +167,15 @@ def test_the_headline_says_spread_source_companions_and_cost(fleet):
     text = " ".join(headline(analyse_variability(fleet(), "sgemm", simulated=True)))
     for part in ("Simulated: sgemm on 60 GPUs", "whiskers over median", "between GPUs", "clock (-", "synchronous job"):
         assert part in text
+
+
+def test_over_many_kinds_of_work_three_findings_come_first(fleet):
+    calm = analyse_variability(fleet(), "bert")
+    troubled = analyse_variability(fleet(slow={5: 1.12}), "sgemm")
+    apart, slow, cost = opening([calm, troubled])
+    assert apart.startswith("60 GPUs differ most under ")
+    assert apart.endswith(" of 2 kinds of work by 1 % or more.")
+    assert slow.startswith("Under sgemm GPU-005 (cabinet c0, node n1) is 12 % slower than the median GPU: silicon;")
+    assert cost.startswith("A job on ")
+    assert "waits for the slowest" in cost
+    assert opening([calm])[1] == "No GPU is slow here."

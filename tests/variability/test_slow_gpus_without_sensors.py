@@ -1,4 +1,4 @@
-"""Without sensors nobody knows why a device is slow, and nothing says so."""
+"""Without sensors the cause of slowness is unknown, and none is claimed."""
 
 from cotenant.analyse.variability.readings import Readings
 from cotenant.analyse.variability.slow import slow_gpus

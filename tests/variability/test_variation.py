@@ -1,4 +1,4 @@
-"""How far apart GPUs are: the numbers that a person could work out by hand, and intervals that hold them."""
+"""Variation between GPUs: numbers that can be checked by hand, and intervals that cover them."""
 
 import numpy as np
 import pytest
@@ -32,22 +32,22 @@ def test_variation_of_a_fleet_with_known_spread(fleet):
     assert found.max_over_median.est > 1.03
 
 
-def test_intervals_of_the_spread_hold_the_truth(fleet):
+def test_intervals_of_the_spread_cover_the_truth(fleet):
     held = 0
     for seed in range(24):
         number = variation(fleet(gpus=60, runs=2, seed=seed)).cv
         held += number.lo <= 0.02 <= number.hi
-    assert held >= 20  # a percentile bootstrap of a spread is a little short of its 95 %
+    assert held >= 20  # a percentile bootstrap of a spread covers slightly less than 95 %
 
 
-def test_intervals_of_the_whisker_range_hold_what_other_fleets_of_that_size_show(fleet):
+def test_intervals_of_the_whisker_range_cover_other_fleets_of_that_size(fleet):
     usual = np.mean([whisker_range(fleet(gpus=20, runs=3, seed=seed).time_ms) for seed in range(200)])
     numbers = [variation(fleet(gpus=20, runs=3, seed=seed)).whisker_range for seed in range(24)]
     assert sum(number.lo <= usual <= number.hi for number in numbers) >= 19  # a plain resample: 14
     assert all(number.hi > number.est for number in numbers)
 
 
-def test_a_single_gpu_has_no_interval_and_is_no_error(fleet):
+def test_a_single_gpu_has_no_interval_and_is_not_an_error(fleet):
     found = variation(fleet(gpus=1))
     assert found.whisker_range.lo is None
     assert "no interval" in found.whisker_range.method
@@ -120,7 +120,7 @@ def test_three_runs_each_prove_nothing_about_two_gpus():
     assert found.differing == 0
 
 
-def test_robust_effect_is_cohens_d_for_normal_values_and_shrugs_at_outliers():
+def test_robust_effect_is_cohens_d_for_normal_values_and_ignores_outliers():
     random = np.random.default_rng(0)
     a, b = random.normal(1.0, 1.0, 20_000), random.normal(0.0, 1.0, 20_000)
     assert robust_effect(a, b) == pytest.approx(1.0, abs=0.05)
@@ -129,11 +129,11 @@ def test_robust_effect_is_cohens_d_for_normal_values_and_shrugs_at_outliers():
     assert robust_effect(np.ones(5), np.ones(5)) == 0
 
 
-def test_constant_times_are_no_crash():
+def test_constant_times_do_not_crash():
     assert anderson_darling([np.ones(5), np.ones(5)]) == (None, None)
 
 
-def test_profiles_say_what_placement_needs(fleet):
+def test_profiles_contain_what_placement_needs(fleet):
     profiles = gpu_profiles(fleet(slow={7: 1.2}))
     slow = profiles[7]
     assert slow.relative_time == pytest.approx(1.2, abs=0.01)

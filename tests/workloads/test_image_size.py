@@ -1,4 +1,4 @@
-"""The side of a vision model's images can be chosen, and is part of what a description is found by."""
+"""The image size of a vision model can be chosen, and is part of the key of its description."""
 
 import numpy as np
 import pytest
@@ -33,6 +33,6 @@ def test_a_model_with_positions_is_built_for_the_size():
 
 
 @pytest.mark.parametrize("side", [0, 16, 4096, True, "big"])
-def test_impossible_sizes_are_refused_in_a_sentence(side):
-    with pytest.raises(WorkloadError, match="`image` is a side of 32 to 2048 pixels"):
+def test_impossible_sizes_are_refused_in_one_sentence(side):
+    with pytest.raises(WorkloadError, match="`image` is a side length of 32 to 2048 pixels"):
         find("resnet18-mini").check(spec("resnet18-mini", image=side))

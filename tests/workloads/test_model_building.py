@@ -1,4 +1,4 @@
-"""A model built in place is the same model that transformers builds, with other weights."""
+"""A model built in place is the model transformers builds, with other weights."""
 
 import importlib
 
@@ -20,7 +20,7 @@ def first_tensor(result):
 
 @pytest.mark.parametrize("entry", MINIS, ids=lambda entry: entry.name)
 def test_with_the_weights_of_from_config_it_gives_the_output_of_from_config(entry):
-    """This holds only if every buffer (rotary frequencies, position numbers) is right and every tie is kept."""
+    """Holds only if every buffer (rotary frequencies, position numbers) is right and every tie is kept."""
     library = importlib.import_module("transformers")
     config = getattr(library, entry.architecture.config)(**entry.config)
     theirs = getattr(library, entry.architecture.classes[entry.modes[0]])._from_config(config).eval()

@@ -1,4 +1,4 @@
-"""Every model of the catalogue is what its authors published, and is listed without importing torch."""
+"""Every model of the catalogue matches its publication, and is listed without importing torch."""
 
 import subprocess
 import sys
@@ -83,7 +83,7 @@ PUBLISHED = {
 }
 
 
-def test_the_catalogue_holds_exactly_the_published_models():
+def test_the_catalogue_contains_exactly_the_published_models():
     assert {entry.name: entry.params for entry in FULL} == PUBLISHED
 
 
@@ -96,7 +96,7 @@ def test_a_model_built_on_meta_has_the_published_number_of_parameters(entry):
     assert sum(parameter.numel() for parameter in model.parameters()) == entry.params
 
 
-def test_every_model_says_where_its_figure_comes_from_and_has_a_small_sibling():
+def test_every_model_has_a_source_and_a_small_sibling():
     lines = {line.name: line for line in catalogue()}
     for entry in FULL:
         line = lines[entry.name]

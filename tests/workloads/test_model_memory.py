@@ -1,4 +1,4 @@
-"""The peak memory that a dry run predicts is what torch's allocator really hands out on a CPU."""
+"""The peak memory predicted by a dry run matches torch's allocator on a CPU."""
 
 import json
 import os
@@ -14,12 +14,15 @@ from cotenant.workloads.catalogue import model_entries
 from cotenant.workloads.models.building import stages_of, stand
 from cotenant.workloads.models.describing import describe
 from cotenant.workloads.protocol import WorkloadSpec
+from tests.support.architectures import one_of_each
 
-MINIS = [entry for entry in model_entries() if entry.mini_of is not None]
+pytestmark = pytest.mark.slow
+
+MINIS = one_of_each(entry for entry in model_entries() if entry.mini_of is not None)
 
 
 def allocated_peak(entry, spec):
-    """Weights, and the largest sum of allocations alive at once that torch's allocator reports (kernels' own too)."""
+    """Weights, and the largest sum of live allocations reported by torch's allocator (kernels' own included)."""
     model, inputs = stand(entry, spec, device="cpu", dtype=torch.float32)
     weights = {id(t.untyped_storage()): t.untyped_storage().nbytes() for t in [*model.parameters(), *model.buffers()]}
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
@@ -83,9 +86,8 @@ print(json.dumps(peak - before))
 """
 
 
-@pytest.mark.slow
-def test_resident_memory_grows_by_what_was_predicted():
-    """A large batch, and freed memory goes back at once: else one would measure the habits of malloc."""
+def test_resident_memory_grows_as_predicted():
+    """A large batch with freed memory returned at once: otherwise this would measure malloc's caching."""
     name, batch = "bert-base-mini", 256
     command = [sys.executable, "-c", RESIDENT, name, str(batch)]
     environment = {**os.environ, "MALLOC_MMAP_THRESHOLD_": "65536"}

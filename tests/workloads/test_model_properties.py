@@ -1,4 +1,4 @@
-"""What a request costs is known before it runs, and agrees with torch's counter and with the literature."""
+"""The cost of a request is known before it runs, and agrees with torch's counter and with the literature."""
 
 import json
 import subprocess
@@ -17,23 +17,26 @@ from cotenant.workloads.models.building import stages_of, stand
 from cotenant.workloads.models.describing import describe
 from cotenant.workloads.properties import from_json, to_json
 from cotenant.workloads.protocol import WorkloadSpec
+from tests.support.architectures import one_of_each
 
-MINIS = [entry for entry in model_entries() if entry.mini_of is not None]
+pytestmark = pytest.mark.slow
+
+MINIS = one_of_each(entry for entry in model_entries() if entry.mini_of is not None)
 
 
 @cache
 def described(name):
-    """The description of a model as it is run when nothing else is said; several tests look at it."""
+    """The default description of a model, shared by several tests."""
     return describe(find(name).entry, WorkloadSpec(name=name))
 
 
 def counted_flops(entry, spec):
-    """What torch's own counter sees in a real request; attention unfused, since it has no formula for the fused one."""
+    """Torch's own count for a real request; attention unfused, since it has no formula for the fused one."""
     model, inputs = stand(entry, spec, device="cpu", dtype=torch.float32)
     if entry.name.startswith(("deepseek-v", "gpt-oss")):
         model.set_experts_implementation("eager")  # nor for grouped products
     stages = stages_of(model, entry, spec, inputs, "cpu")
-    model.requires_grad_(spec.train)  # the counter follows gradients, which inference does not have
+    model.requires_grad_(spec.train)  # the counter follows gradients, which inference lacks
     state = None
     with FlopCounterMode(display=False) as counter, sdpa_kernel(SDPBackend.MATH):
         for stage in stages:
@@ -82,7 +85,7 @@ def test_flops_agree_with_the_literature(name, giga_macs):
 
 
 def test_depthwise_training_costs_three_forward_passes():
-    """Torch's counter overlooks groups in the backward pass; the arithmetic does not."""
+    """Torch's counter ignores groups in the backward pass; the arithmetic does not."""
     entry = find("mobilenet-v2").entry
     forward = describe(entry, WorkloadSpec(name="mobilenet-v2")).flops
     step = describe(entry, WorkloadSpec(name="mobilenet-v2", train=True)).flops
@@ -113,7 +116,7 @@ def test_sampled_lengths_cost_their_mean():
 
 @pytest.mark.parametrize("entry", MINIS, ids=lambda entry: entry.name)
 def test_a_mini_is_bound_like_its_big_sibling(entry):
-    """Many operations per byte in the big one: several in the mini; few in the big one: few in the mini.
+    """The mini has many operations per byte where the full model does, and few where it has few.
 
     Small matrices do fewer operations per byte at the same shape of model, hence two thresholds.
     """
@@ -147,7 +150,6 @@ def test_a_broken_cache_file_is_computed_again(tmp_path, monkeypatch):
     assert find(spec.name).properties(spec) == first
 
 
-@pytest.mark.slow
 @pytest.mark.quiet
 def test_seven_billion_parameters_are_described_in_seconds_and_without_their_memory():
     """In a new process, imports and all, in the mode that takes longest."""

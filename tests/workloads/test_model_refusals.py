@@ -1,4 +1,4 @@
-"""What can't be run is refused in one sentence, before anything is built."""
+"""What can't run is refused in one sentence, before anything is built."""
 
 import json
 import time
@@ -28,7 +28,7 @@ def refusal(name, **options):
     [
         ("gpt2", {"seq": 1025}, "at most 1024 tokens", "1024 or less"),
         ("bert-base", {"seq": 513}, "at most 512 tokens", "512 or less"),
-        ("gpt2", {"mode": "generate", "seq": 1000, "tokens": 100}, "1000 of context and 100 new", "924"),
+        ("gpt2", {"mode": "generate", "seq": 1000, "tokens": 100}, "1000 of context plus 100 new", "924"),
         ("gpt2", {"mode": "generat"}, "no mode 'generat'", "did you mean generate"),
         ("bert-base", {"mode": "decode"}, "no mode 'decode'", None),
         ("gpt2", {"tokens": 4}, "`tokens` is for mode generate", "mode: generate"),
@@ -42,7 +42,7 @@ def refusal(name, **options):
         ("dlrm", {"params": {"rows": 0}}, "whole number from 1", "rows: 4"),
         ("dlrm", {"params": {"skew": "much"}}, "exponent of a Zipf law", "1.05"),
         ("gpt2", {"layers": "last 13"}, "12 blocks", "1 to 12"),
-        ("gpt2", {"layers": "the best"}, "not understood", "last 50%"),
+        ("gpt2", {"layers": "the best"}, "is invalid", "last 50%"),
         ("dlrm", {"layers": "last 2"}, "can't be sliced", "leave `layers` out"),
         ("gpt2", {"layers": "last 2", "mode": "decode"}, "a slice can't decode", "forward"),
         ("efficientnet-v2-s", {"weights": "/tmp"}, "takes no weights", "leave `weights` out"),
@@ -67,7 +67,7 @@ def test_a_hub_id_without_a_network_is_refused_within_seconds(monkeypatch):
 
 
 @pytest.mark.parametrize("library", ["timm", "torchvision"])
-def test_a_model_of_a_library_that_is_not_there_says_how_to_get_it(library, monkeypatch):
+def test_a_model_of_a_missing_library_names_the_install_command(library, monkeypatch):
     import builtins
 
     real = builtins.__import__
@@ -110,7 +110,7 @@ def test_weights_of_a_directory_are_used_and_recorded(folder):
     assert built.weights == str(folder)
 
 
-def test_a_directory_is_a_workload_of_its_own(folder):
+def test_a_directory_is_a_workload(folder):
     workload = find(str(folder))
     assert workload.family == "encoder"
     assert answer(str(folder), batch=2).shape == (2, 128)
@@ -145,7 +145,7 @@ def test_pickled_weights_are_never_read(folder):
     assert "safetensors" in error.hint
 
 
-def test_a_directory_without_its_parts_says_which_is_missing(folder):
+def test_an_incomplete_directory_names_the_missing_part(folder):
     (folder / "model.safetensors").unlink()
     assert "no safetensors" in refusal("bert-base-mini", weights=str(folder)).message
     (folder / "config.json").write_text("{")
@@ -156,7 +156,7 @@ def test_a_directory_without_its_parts_says_which_is_missing(folder):
 
 def test_broken_weights_are_one_sentence_at_build_time(folder):
     (folder / "model.safetensors").write_bytes(b"not safetensors at all")
-    with pytest.raises(WorkloadError, match="can't take the weights"):
+    with pytest.raises(WorkloadError, match="can't use the weights"):
         answer("bert-base-mini", weights=str(folder))
 
 

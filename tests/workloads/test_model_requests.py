@@ -1,4 +1,4 @@
-"""Every small sibling serves and trains on a CPU, in all its modes, through the stages it names."""
+"""Every small sibling serves and trains on a CPU, in all modes, through its named stages."""
 
 import pytest
 import torch
@@ -6,6 +6,8 @@ import torch
 from cotenant.workloads import find
 from cotenant.workloads.catalogue import model_entries
 from cotenant.workloads.protocol import WorkloadSpec
+
+pytestmark = pytest.mark.slow
 
 MINIS = [entry for entry in model_entries() if entry.mini_of is not None]
 
@@ -34,7 +36,7 @@ def test_every_mini_runs_in_every_mode(entry):
         first, second = request(built), request(built)
         assert torch.isfinite(first.float()).all(), mode
         assert first.shape[0] == 2
-        if entry.family != "recommender":  # its requests go round different rows
+        if entry.family != "recommender":  # its requests cycle through different rows
             assert torch.equal(first, second), f"{mode}: the same input gave two answers"
 
 
@@ -62,7 +64,7 @@ def test_generation_names_its_first_output_and_repeats_decoding():
     assert request(built).shape == (3, 5)
 
 
-def test_generation_makes_the_tokens_that_plain_forward_passes_would_choose():
+def test_generation_makes_the_tokens_of_plain_forward_passes():
     from cotenant.workloads.models.building import stand
     from cotenant.workloads.models.serving import inference_stages
 
@@ -85,7 +87,7 @@ def test_decoding_keeps_its_context_length():
     assert len({request(built).item() for _ in range(5)}) == 1  # a growing context would change the answer
 
 
-def test_sampled_lengths_go_round_and_are_recorded():
+def test_sampled_lengths_cycle_and_are_recorded():
     built = build("bert-base-mini", params={"lengths": "sampled"}, seq=64)
     lengths = built.facts["lengths"]
     seen = [built.stages[0].run(None)["input_ids"].shape[1] for _ in range(len(lengths) + 1)]
@@ -101,14 +103,14 @@ def test_the_same_seed_gives_the_same_answer_and_another_seed_another():
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float64"])
-def test_a_dtype_is_taken_by_weights_and_inputs(dtype):
+def test_a_dtype_applies_to_weights_and_inputs(dtype):
     for name in ("llama-3.2-1b-mini", "resnet18-mini"):
         built = build(name, dtype=dtype)
         assert built.dtype == dtype
         assert str(request(built).dtype) == f"torch.{dtype}"
 
 
-def test_a_recommender_asks_for_popular_rows_more_often():
+def test_a_recommender_accesses_popular_rows_more_often():
     from cotenant.workloads.models.inputs import make_inputs
 
     entry = find("dlrm-mini").entry
@@ -122,7 +124,7 @@ def test_a_recommender_asks_for_popular_rows_more_often():
     assert share_of_top_row(1.05) > 0.05
 
 
-def test_a_recommender_takes_tables_of_stated_size():
+def test_a_recommender_accepts_table_sizes():
     properties = find("dlrm").properties(WorkloadSpec(name="dlrm", params={"rows": 1000}))
     assert properties.params == 26 * 1000 * 16 + 155_984 + 320_001
 

@@ -1,4 +1,4 @@
-"""A slice is the last blocks of a model, found by how the model runs."""
+"""A slice is the last blocks of a model, found by watching it run."""
 
 import pytest
 import torch
@@ -11,9 +11,14 @@ from cotenant.workloads.models.layers import block_count, kept
 from cotenant.workloads.models.watching import Watch
 from cotenant.workloads.protocol import WorkloadSpec
 from cotenant.workloads.slices import find_blocks
+from tests.support.architectures import one_of_each
+
+pytestmark = pytest.mark.slow
 
 DETECTOR = "yolos-small"
-MINIS = [entry for entry in model_entries() if entry.mini_of not in (None, DETECTOR) and block_count(entry) is not None]
+MINIS = one_of_each(
+    entry for entry in model_entries() if entry.mini_of not in (None, DETECTOR) and block_count(entry) is not None
+)
 
 
 @pytest.mark.parametrize("entry", MINIS, ids=lambda entry: entry.name)
@@ -37,7 +42,7 @@ def test_the_last_n_blocks_are_kept_and_run(entry):
 
 
 @pytest.mark.parametrize("name", ["bert-base-mini", "gpt2-mini", "resnet50-mini", "vit-b-16-mini"])
-def test_a_slice_fed_with_the_real_hidden_state_gives_the_whole_models_answer(name):
+def test_a_slice_fed_with_the_real_hidden_state_gives_the_full_models_answer(name):
     entry = find(name).entry
     whole, inputs = stand(entry, WorkloadSpec(name=name), device="cpu", dtype=torch.float32)
     spec = WorkloadSpec(name=name, layers="last 2")
@@ -66,11 +71,11 @@ def test_half_of_a_model_has_half_of_its_blocks_cost():
 @pytest.mark.parametrize(
     ("layers", "blocks", "count"), [("full", 12, 12), ("last 50%", 12, 6), ("last 3", 12, 3), ("last 1%", 12, 1)]
 )
-def test_how_layers_are_written(layers, blocks, count):
+def test_notations_of_layers(layers, blocks, count):
     assert kept(layers, blocks) == count
 
 
 @pytest.mark.parametrize("layers", ["first 3", "last 0", "last 13", "last 0%", "last 101%", "last 2.5", "half"])
-def test_layers_that_mean_nothing_are_refused(layers):
+def test_invalid_layers_are_refused(layers):
     with pytest.raises(WorkloadError):
         kept(layers, 12)

@@ -1,4 +1,4 @@
-"""null, sleep and spin: what they do, what they refuse, and that spin is work and not time."""
+"""null, sleep and spin: what they do and refuse, and that spin is an amount of work, not of time."""
 
 import hashlib
 import subprocess
@@ -80,15 +80,15 @@ def test_spins_cost_is_not_claimed_to_be_floating_point():
     ("workload", "fields", "sentence"),
     [
         (Null(), {"params": {"ms": 5}}, "`null` has no param `ms`"),
-        (Null(), {"train": True}, "`null` has no train, but the tenant says `train: true`"),
+        (Null(), {"train": True}, "`null` has no train, but the tenant sets `train: true`"),
         (Sleep(), {"params": {"mss": 5}}, "`sleep` has no param `mss`"),
         (Sleep(), {"params": {"ms": -1}}, "`sleep`: param `ms` is -1: input should be greater than or equal to 0"),
         (Sleep(), {"params": {"ms": "long"}}, "`sleep`: param `ms` is 'long': input should be a valid number"),
         (Spin(), {"params": {"work": 0}}, "`spin`: param `work` is 0: input should be greater than or equal to 1"),
-        (Spin(), {"dtype": "float64"}, "`spin` has no dtype, but the tenant says `dtype: float64`"),
+        (Spin(), {"dtype": "float64"}, "`spin` has no dtype, but the tenant sets `dtype: float64`"),
     ],
 )
-def test_what_it_would_not_use_is_refused_in_one_sentence(workload, fields, sentence):
+def test_unused_options_are_refused_in_one_sentence(workload, fields, sentence):
     with pytest.raises(WorkloadError) as refused:
         workload.check(WorkloadSpec(name=workload.name, **fields))
     assert refused.value.message.startswith(sentence)

@@ -1,4 +1,4 @@
-"""Kernels: every one runs, is described exactly, says what it used, and refuses what it can't do."""
+"""Kernels: each runs, is described exactly, records its inputs, and refuses what it can't do."""
 
 import subprocess
 import sys
@@ -118,7 +118,7 @@ def test_the_launch_kernel_starts_many_tiny_operators():
 
 
 def inputs_of(distribution: str, seed: int = 1, name: str = "sgemm"):
-    """The first factor, seen through the stage's closure: multiply it by nothing and look."""
+    """The first factor, read from the stage's closure."""
     seen = []
     original = torch.mm
 
@@ -136,7 +136,7 @@ def inputs_of(distribution: str, seed: int = 1, name: str = "sgemm"):
     return built, seen[0].double()
 
 
-def test_inputs_follow_their_distribution_and_say_so():
+def test_inputs_follow_their_distribution_and_record_it():
     expected = {
         "zeros": lambda x: bool((x == 0).all()),
         "constant": lambda x: bool((x == 1).all()),
@@ -170,19 +170,19 @@ def test_the_seed_decides_the_inputs():
         (
             "sgemm",
             {"dtype": "float64"},
-            "`sgemm` multiplies float32 matrices, but the tenant says `dtype: float64`",
+            "`sgemm` multiplies float32 matrices, but the tenant sets `dtype: float64`",
             "use `dgemm`",
         ),
         (
             "bgemm-mini",
             {"dtype": "float16"},
-            "`bgemm-mini` multiplies bfloat16 matrices, but the tenant says `dtype: float16`",
+            "`bgemm-mini` multiplies bfloat16 matrices, but the tenant sets `dtype: float16`",
             "use `hgemm-mini`",
         ),
         (
             "sgemm",
             {"dtype": "int8"},
-            "`sgemm` multiplies float32 matrices, but the tenant says `dtype: int8`",
+            "`sgemm` multiplies float32 matrices, but the tenant sets `dtype: int8`",
             "the products are sgemm, dgemm, hgemm, bgemm",
         ),
         ("sgemm", {"params": {"sise": 8}}, "`sgemm` has no param `sise`", "did you mean size?"),
@@ -199,11 +199,11 @@ def test_the_seed_decides_the_inputs():
         ("triad", {"params": {"size": "large"}}, "`triad`: param `size` is 'large': could not parse", None),
         ("triad", {"dtype": "int8"}, "`triad` computes with floating point numbers, not int8", "use one of"),
         ("cache", {"params": {"sweeps": 0}}, "`cache`: param `sweeps` is 0: input should be greater", None),
-        ("launch", {"seq": 128}, "`launch` has no seq, but the tenant says `seq: 128`", "remove `seq`"),
+        ("launch", {"seq": 128}, "`launch` has no seq, but the tenant sets `seq: 128`", "remove `seq`"),
         ("launch", {"weights": "./dir"}, "`launch` has no weights, but the tenant", "remove `weights`"),
     ],
 )
-def test_what_it_can_not_do_is_refused_in_one_sentence(name, fields, message, hint):
+def test_unsupported_options_are_refused_in_one_sentence(name, fields, message, hint):
     with pytest.raises(WorkloadError) as refused:
         BY_NAME[name].check(WorkloadSpec(name=name, **fields))
     assert refused.value.message.startswith(message)
@@ -213,11 +213,11 @@ def test_what_it_can_not_do_is_refused_in_one_sentence(name, fields, message, hi
 @pytest.mark.parametrize(
     ("name", "params"), [("sgemm", {"size": 512}), ("triad", {"size": "1MiB"}), ("cache", {"size": "3MiB"})]
 )
-def test_what_does_not_fit_is_refused_before_it_is_allocated(name, params, monkeypatch):
+def test_sizes_beyond_memory_are_refused_before_allocation(name, params, monkeypatch):
     monkeypatch.setattr(room, "_free_bytes", lambda device: 2 * 2**20)
     with pytest.raises(DoesNotFit, match=rf"`{name}` needs 0.00 GiB, but cpu has 0.00 GiB free"):
         BY_NAME[name].build(WorkloadSpec(name=name, params=params), Here())
 
 
-def test_room_on_this_machine_is_what_the_system_says():
+def test_free_memory_is_the_systems_figure():
     assert 0 < room._free_bytes("cpu") <= psutil.virtual_memory().total

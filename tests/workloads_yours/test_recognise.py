@@ -1,4 +1,4 @@
-"""A name says by its form what it is."""
+"""The form of a name determines the kind of workload."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""`command: ...`: one line in, one line out; programs that die, hang or talk too much are told apart."""
+"""`command: ...`: one line in, one line out; programs that die, hang or print too much are distinguished."""
 
 import json
 import shlex
@@ -27,7 +27,7 @@ ECHO = "import sys\nfor line in sys.stdin: print(line.strip())"
 
 @pytest.fixture
 def built():
-    """Builds commands and closes them all, whatever happens."""
+    """Builds commands and always closes them."""
     opened = []
 
     def build(name: str, **fields):
@@ -59,7 +59,7 @@ def test_a_request_is_a_line_of_json_and_its_answer_a_line(built):
     echo = built(python(ECHO), batch=4, seq=16, seed=3)
     assert [stage.name for stage in echo.stages] == ["send", "wait"]
     assert json.loads(serve(echo)) == {"request": 1, "batch": 4, "seq": 16, "dtype": None, "seed": 3}
-    assert json.loads(serve(echo))["request"] == 2  # number 0 was the hand shake
+    assert json.loads(serve(echo))["request"] == 2  # number 0 was the handshake
 
 
 def test_the_line_can_be_the_users(built):
@@ -71,13 +71,13 @@ def test_no_shell_sees_the_command(built):
     assert serve(shown) == b"$(touch x) $HOME *"
 
 
-def test_what_only_a_shell_would_understand_is_refused():
+def test_shell_syntax_is_refused():
     spec = WorkloadSpec(name="command: cat | tee x")
     message = refusal(lambda: recognise(spec.name).check(spec))
     assert message == "`command: cat | tee x` is started without a shell, so `|` would only be an argument"
 
 
-def test_closing_ends_the_program_and_what_it_started(built):
+def test_closing_ends_the_program_and_its_children(built):
     source = (
         "import subprocess, sys\n"
         "child = subprocess.Popen(['sleep', '60'])\n"
@@ -95,10 +95,10 @@ def test_closing_ends_the_program_and_what_it_started(built):
         time.sleep(0.01)
 
 
-def test_a_program_that_ends_at_the_start_is_told_with_its_last_words(built):
+def test_a_program_that_ends_at_the_start_is_reported_with_its_last_output(built):
     name = python("import sys; print('no model file', file=sys.stderr); sys.exit(3)")
     assert refusal(lambda: built(name)).endswith(
-        "ended with exit code 3 before it answered; its last words: 'no model file'"
+        "ended with exit code 3 before it answered; its last output: 'no model file'"
     )
 
 
@@ -108,7 +108,7 @@ def test_a_program_that_dies_between_requests_fails_them(built):
     server = built(python(source))
     assert serve(server) == b"1"
     for _ in range(2):
-        assert refusal(lambda: serve(server)).endswith("was ended by SIGKILL before it answered")
+        assert refusal(lambda: serve(server)).endswith("was killed by SIGKILL before it answered")
 
 
 def test_a_program_that_never_answers_is_stopped(built):
@@ -125,14 +125,14 @@ def test_a_program_that_hangs_later_is_stopped(built):
 
 
 def test_a_banner_is_not_taken_for_an_answer(built):
-    # In one write with the first answer: how soon after the banner that comes is the machine's affair.
+    # In one write with the first answer, so that the test doesn't depend on timing.
     name = python("import sys\nsys.stdout.write('server ready\\n' + sys.stdin.readline())\n" + ECHO)
-    assert "wrote a line that nobody asked for: '" in refusal(lambda: built(name))
+    assert "wrote an unexpected line: '" in refusal(lambda: built(name))
 
 
 def test_two_lines_for_one_request_are_refused(built):
     name = python("import sys\nfor line in sys.stdin: print('a\\nb')")
-    assert refusal(lambda: built(name)).endswith("wrote a line that nobody asked for: 'b'")
+    assert refusal(lambda: built(name)).endswith("wrote an unexpected line: 'b'")
 
 
 def test_a_flood_on_stderr_neither_blocks_nor_grows(built):
@@ -146,17 +146,17 @@ def test_a_flood_on_stderr_neither_blocks_nor_grows(built):
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("command:", "`command:` names no program"),
+        ("command:", "`command:` has no program"),
         ("command: 'a", "`command: 'a` can't be split into arguments: no closing quotation"),
         ("command: no-such-program-here", "there is no program `no-such-program-here` to start for"),
         ("command: /etc/passwd", "there is no program `/etc/passwd` to start for"),
     ],
 )
-def test_what_can_not_be_started_is_refused_at_once(name, message):
+def test_a_command_that_cannot_be_started_is_refused_at_once(name, message):
     assert refusal(lambda: recognise(name).check(WorkloadSpec(name=name))).startswith(message)
 
 
-def test_a_program_that_is_not_one_is_told(built, tmp_path):
+def test_an_invalid_executable_is_reported(built, tmp_path):
     script = tmp_path / "script"
     script.write_bytes(b"\x00 no program")
     script.chmod(0o755)
@@ -169,7 +169,7 @@ def test_a_request_is_one_line_that_fits_into_a_pipe(line):
     assert "a request is one line of at most" in refusal(lambda: recognise(spec.name).check(spec))
 
 
-def test_costs_are_only_what_is_stated():
+def test_only_stated_costs_are_known():
     spec = WorkloadSpec(name="command: cat", params={"stated": {"parameters": 7}})
     known = recognise(spec.name).properties(spec)
     assert (known.params, known.flops) == (7, None)

@@ -1,4 +1,4 @@
-"""`http://...`: a server of any kind on the loopback interface, under our load."""
+"""`http://...`: any server on the loopback interface, under our load."""
 
 import asyncio
 import socket
@@ -20,7 +20,7 @@ class Here:
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Answers by path; notes what it was asked."""
+    """Answers by path; records the requests."""
 
     protocol_version = "HTTP/1.1"
 
@@ -52,17 +52,17 @@ class Handler(BaseHTTPRequestHandler):
             case "/closes":
                 self.answer(b"bye", Connection="close")
                 self.close_connection = True
-            case "/drops":  # says it would keep the connection, and drops it
+            case "/drops":  # promises to keep the connection, and drops it
                 self.answer(b"kept?")
                 self.close_connection = True
-            case "/silent":  # takes the request and closes without a word
+            case "/silent":  # takes the request and closes silently
                 self.close_connection = True
             case "/slow":
                 self.send_response(200)
                 self.send_header("Transfer-Encoding", "chunked")
                 self.end_headers()
                 self.wfile.write(b"5\r\nfirst\r\n")
-                if len(self.server.seen) > 1:  # the one that building sends is answered at once
+                if len(self.server.seen) > 1:  # the request sent while building is answered at once
                     self.server.released.wait(30)
                 self.wfile.write(b"4\r\nlast\r\n0\r\n\r\n")
             case "/truncated":
@@ -99,7 +99,7 @@ def server():
 
 
 class Asked:
-    """A built endpoint, and the loop in which its client lives."""
+    """A built endpoint, and its client's event loop."""
 
     def __init__(self, workload, spec) -> None:
         self.built = workload.build(spec, Here())
@@ -107,7 +107,7 @@ class Asked:
         self.marks = []
 
     def __call__(self, times: int = 1) -> None:
-        """That many requests at once; the first error is raised."""
+        """Send that many requests at once; raise the first error."""
         self.marks = []
 
         async def all_of_them():
@@ -184,18 +184,18 @@ def test_the_connection_is_kept(built, server):
     assert len({client for client, *_ in server.seen}) == 1
 
 
-def test_requests_at_once_have_a_connection_each(built, server):
+def test_concurrent_requests_have_a_connection_each(built, server):
     endpoint = built("/")
     endpoint(times=4)
     assert len({client for client, *_ in server.seen}) == 4
 
 
 @pytest.mark.parametrize("path", ["/closes", "/drops"])
-def test_a_connection_that_the_server_closes_is_opened_again(built, server, path):
+def test_a_connection_closed_by_the_server_is_reopened(built, server, path):
     endpoint = built(path)
     for _ in range(3):
         endpoint()
-        time.sleep(0.02)  # the server's end of the connection needs a moment to be gone
+        time.sleep(0.02)  # the server's end of the connection needs a moment to close
     assert len(server.seen) == 3
     assert len({client for client, *_ in server.seen}) == 3
 
@@ -209,7 +209,7 @@ def test_the_first_output_is_the_first_of_the_body(built, server):
         while 1 not in endpoint.marks:
             await asyncio.sleep(0.001)
         before = list(endpoint.marks)
-        server.released.set()  # only now is the rest sent
+        server.released.set()  # only now the rest is sent
         await asked
         return before
 
@@ -230,10 +230,10 @@ def test_an_empty_answer_is_an_answer(built):
         ("/broken", "http 503", "/broken` answered 503 Service Unavailable: out of memory"),
         ("/silent", "connection", "/silent` closed the connection without an answer: it closed the connection"),
         ("/hangs", "timeout", "/hangs` sent no answer within 0.2 s"),
-        ("/truncated", "broken off", "the server broke off in the middle of an answer"),
+        ("/truncated", "broken off", "the server closed the connection in the middle of an answer"),
     ],
 )
-def test_what_goes_wrong_has_a_kind_and_a_sentence(built, path, kind, message):
+def test_every_failure_has_a_kind_and_a_message(built, path, kind, message):
     error = refusal(built(path, params={"timeout_s": 0.2}))
     assert (error.kind, error.message[-len(message) :]) == (kind, message)
 
@@ -256,7 +256,7 @@ def test_the_expected_status_can_be_stated(built):
     assert "answered 200 OK" in refusal(built("/", params={"expect_status": 201})).message
 
 
-def test_nothing_that_listens_is_told_at_the_check():
+def test_a_missing_server_is_reported_by_the_check():
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         name = f"http://127.0.0.1:{free.getsockname()[1]}/"
@@ -291,18 +291,18 @@ def test_a_server_that_goes_away_fails_requests_and_can_come_back(built, server)
         ("http://", {}, "`http://` is not an address"),
         ("http://host:99999/", {}, "`http://host:99999/` is not an address: port out of range"),
         ("http://ho st/", {}, "`http://ho st/` is not an address"),
-        ("http://me:secret@host/", {}, "an address with a user name or password in it would be written into every"),
+        ("http://me:secret@host/", {}, "an address with a user name or password would end up in every"),
         ("http://127.0.0.1:1/", {"bdy": 1}, "`http://127.0.0.1:1/` has no param `bdy`"),
         ("http://127.0.0.1:1/", {"method": "P OST"}, "`http://127.0.0.1:1/`: param `method` is 'P OST': string should"),
         ("http://127.0.0.1:1/", {"headers": {"a": "b\r\nc: d"}}, "`http://127.0.0.1:1/`: param `headers` is"),
         ("http://127.0.0.1:1/", {"expect_status": 7}, "`http://127.0.0.1:1/`: param `expect_status` is 7: input"),
     ],
 )
-def test_what_is_malformed_is_refused_in_one_sentence(name, params, message):
+def test_malformed_input_is_refused_in_one_sentence(name, params, message):
     assert refusal(lambda: recognise(name).check(WorkloadSpec(name=name, params=params))).message.startswith(message)
 
 
-def test_a_request_that_nobody_checked_is_refused_at_the_build_too():
+def test_an_unchecked_request_is_refused_when_building_too():
     error = refusal(lambda: recognise("http://x/").build(WorkloadSpec(name="http://x/", train=True), Here()))
     assert error.message.startswith("`http://x/` has no train")
 

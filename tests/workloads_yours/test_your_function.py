@@ -1,4 +1,4 @@
-"""`package.module:function`: what it is given, what it may return, and how its mistakes are told."""
+"""`package.module:function`: its arguments, its return values, and how its mistakes are reported."""
 
 import sys
 from pathlib import Path
@@ -18,7 +18,7 @@ class Here:
 
 @pytest.fixture
 def module(tmp_path: Path, monkeypatch):
-    """Writes a module of the user's into the current directory and gives its name."""
+    """Write a user's module into the current directory and return its name."""
     monkeypatch.chdir(tmp_path)
     before = set(sys.modules)
     count = 0
@@ -63,7 +63,7 @@ def refusal_before(name: str, **fields) -> WorkloadError:
     return refused.value
 
 
-def test_it_is_given_the_arguments_that_it_names(module):
+def test_it_gets_the_arguments_it_names(module):
     source = "def make(batch, *, seq=None, device, dtype, seed, params):\n"
     source += "    said = (batch, seq, device, dtype, seed, dict(params))\n    return lambda: said\n"
     name = module(source)
@@ -80,12 +80,12 @@ def test_it_need_not_take_any(module):
     assert built.dtype == "unknown"
 
 
-def test_keyword_catch_alls_are_given_everything(module):
+def test_keyword_catch_alls_get_everything(module):
     name = module("def make(**told):\n    return lambda: sorted(told)\n")
     assert serve(build(f"{name}:make")) == ["batch", "device", "dtype", "params", "seed", "seq"]
 
 
-def test_pairs_are_stages_that_hand_on_their_results(module):
+def test_pairs_are_stages_that_pass_on_their_results(module):
     name = module(
         "def make():\n    return [('load_data', lambda: 20), ('compute', lambda x: x + 1), ('log', lambda: 'logged')]\n"
     )
@@ -118,7 +118,7 @@ def test_the_current_directory_is_importable_for_this_only(module, tmp_path):
     assert sys.path == before
 
 
-def test_what_is_stated_is_all_that_is_known(module):
+def test_only_stated_costs_are_known(module):
     name = module("def make():\n    return lambda: None\n")
     workload = recognise(f"{name}:make")
     nothing = workload.properties(WorkloadSpec(name=workload.name))
@@ -136,14 +136,14 @@ def test_checking_never_imports_the_module_into_this_process(module, capfd):
     assert capfd.readouterr().out == ""
 
 
-def test_a_missing_module_is_told_with_the_nearest(module):
+def test_a_missing_module_is_reported_with_the_nearest(module):
     name = module("def make():\n    return lambda: None\n")
     error = refusal_before(f"{name}x:make")
     assert error.message.startswith(f"there is no module `{name}x` for `{name}x:make`")
     assert error.hint == f"did you mean {name}?"
 
 
-def test_a_missing_function_is_told_with_the_nearest(module):
+def test_a_missing_function_is_reported_with_the_nearest(module):
     name = module("def make_model():\n    return lambda: None\n")
     error = refusal_before(f"{name}:make_modle")
     assert error.message == f"`{name}` has no `make_modle`"
@@ -162,18 +162,18 @@ def test_a_missing_function_is_told_with_the_nearest(module):
         ("raise SystemExit(3)\n", "SystemExit: 3 ({file}:1)"),
     ],
 )
-def test_an_import_that_raises_is_told_with_its_line(module, source, message):
+def test_an_import_that_raises_is_reported_with_its_line(module, source, message):
     name = module(source)
     error = refusal_before(f"{name}:make")
     assert error.message.startswith(f"importing `{name}` raised {message.format(file=f'{name}.py')}")
 
 
-def test_an_import_that_ends_the_process_is_told(module):
+def test_an_import_that_ends_the_process_is_reported(module):
     name = module("import os, sys\nprint('its last words', file=sys.stderr, flush=True)\nos._exit(9)\n")
     assert refusal_before(f"{name}:make").message.endswith("ended its process (exit code 9): its last words")
 
 
-def test_building_that_raises_is_told_with_the_users_line(module):
+def test_an_error_while_building_is_reported_with_the_users_line(module):
     name = module("import json\n\ndef make():\n    text = '{'\n    return json.loads(text)\n")
     error = refusal(f"{name}:make")
     assert error.message.startswith(f"`{name}:make` raised while it was building: JSONDecodeError: Expecting property")
@@ -197,7 +197,7 @@ def test_building_that_raises_is_told_with_the_users_line(module):
         ("def run():\n        yield 1\n    return run", "returned an async or generator function: calling it would"),
     ],
 )
-def test_nonsense_is_refused_in_one_sentence(module, body, message):
+def test_invalid_return_values_are_refused_in_one_sentence(module, body, message):
     name = module(f"def make():\n    {body}\n")
     error = refusal(f"{name}:make")
     assert error.message.startswith(f"`{name}:make` {message}")
@@ -212,20 +212,20 @@ def test_async_functions_are_refused(module):
 @pytest.mark.parametrize(
     ("signature", "fields", "message"),
     [
-        ("", {"batch": 2}, "does not take `batch`, but the tenant says `batch: 2`"),
-        ("batch", {"seq": 8}, "does not take `seq`, but the tenant says `seq: 8`"),
-        ("", {"params": {"a": 1}}, "does not take `params`, but the tenant says `params: {'a': 1}`"),
-        ("width", {}, "needs the argument `width`, which is not one that it can be given"),
-        ("batch, /", {}, "needs the argument `batch`, which is not one that it can be given"),
-        ("params", {"train": True}, "has no train, but the tenant says `train: true`"),
+        ("", {"batch": 2}, "does not take `batch`, but the tenant sets `batch: 2`"),
+        ("batch", {"seq": 8}, "does not take `seq`, but the tenant sets `seq: 8`"),
+        ("", {"params": {"a": 1}}, "does not take `params`, but the tenant sets `params: {'a': 1}`"),
+        ("width", {}, "needs the argument `width`, which is not available"),
+        ("batch, /", {}, "needs the argument `batch`, which is not available"),
+        ("params", {"train": True}, "has no train, but the tenant sets `train: true`"),
         ("", {"params": {"stated": {"flop": 1}}}, "has no param `stated.flop`"),
     ],
 )
-def test_what_it_would_never_see_is_refused(module, signature, fields, message):
+def test_fields_it_would_never_see_are_refused(module, signature, fields, message):
     name = module(f"def make({signature}):\n    return lambda: None\n")
     assert refusal_before(f"{name}:make", **fields).message == f"`{name}:make` {message}"
 
 
-def test_what_is_not_a_function_is_refused(module):
+def test_anything_but_a_function_is_refused(module):
     name = module("make = 3\n")
     assert refusal(f"{name}:make").message == f"`{name}:make` is an int, not a function"

@@ -1,4 +1,4 @@
-"""TorchScript and ONNX files: fed with made-up inputs; pickles are refused unopened."""
+"""TorchScript and ONNX files: fed with random inputs; pickles are refused unopened."""
 
 import pickle
 import sys
@@ -85,12 +85,12 @@ def test_several_inputs_have_a_shape_each(tmp_path):
         ({"params": {"shape": [0]}}, ": param `shape` is [0]: every dimension is at least 1"),
         ({"params": {"shape": ["seq"]}}, "has a dimension `seq`, but the tenant has no `seq`"),
         ({"params": {"shape": [4]}, "seq": 3}, "has `seq: 3`, but its shape has no dimension `seq`"),
-        ({"params": {"shape": [4]}, "dtype": "float16"}, "has no dtype, but the tenant says `dtype: float16`"),
+        ({"params": {"shape": [4]}, "dtype": "float16"}, "has no dtype, but the tenant sets `dtype: float16`"),
         ({"params": {"shape": [[4], [4]], "input_dtype": ["int8"]}}, "2 inputs, but 1 number formats"),
         ({"params": {"shape": [5]}}, "fails on inputs of shape (1, 5): "),
     ],
 )
-def test_inputs_that_do_not_fit_are_told(tmp_path, fields, message):
+def test_inputs_that_do_not_fit_are_reported(tmp_path, fields, message):
     name = saved(torch.nn.Linear(4, 2), tmp_path / "model.pt", torch.zeros(1, 4))
     error = refusal(name, **fields)
     assert message in error.message
@@ -98,7 +98,7 @@ def test_inputs_that_do_not_fit_are_told(tmp_path, fields, message):
 
 
 class Boom:
-    """Writes a file when it is unpickled: proof of code that ran."""
+    """Writes a file when it is unpickled: proof that code ran."""
 
     def __init__(self, path: Path):
         self.path = path
@@ -133,18 +133,18 @@ def test_a_pickle_inside_a_torchscript_archive_runs_no_python(tmp_path):
 def test_export_archives_are_refused_because_torch_unpickles_them(tmp_path):
     (tmp_path / "model.pt2").write_bytes(b"anything")
     error = refusal(str(tmp_path / "model.pt2"), params={"shape": [4]})
-    assert "torch.export archive, and torch unpickles parts of those" in error.message
+    assert "torch.export archive, parts of which torch unpickles" in error.message
 
 
 @pytest.mark.parametrize("suffix", ["pt", "onnx"])
-def test_a_file_that_is_not_there_is_told(tmp_path, monkeypatch, suffix):
+def test_a_missing_file_is_reported(tmp_path, monkeypatch, suffix):
     monkeypatch.chdir(tmp_path)
     assert refusal(f"gone.{suffix}").message == f"there is no file `gone.{suffix}` (looked from {tmp_path})"
     (tmp_path / f"folder.{suffix}").mkdir()
     assert refusal(f"folder.{suffix}").message == f"`folder.{suffix}` is not a file"
 
 
-def test_made_up_inputs_are_seeded_and_within_their_limits():
+def test_random_inputs_are_seeded_and_within_their_limits():
     assert np.array_equal(
         made_up((3,), "float32", integers_below=9, seed=1), made_up((3,), "float32", integers_below=9, seed=1)
     )
@@ -153,7 +153,7 @@ def test_made_up_inputs_are_seeded_and_within_their_limits():
     assert made_up((4,), "bool", integers_below=1, seed=0).dtype == np.bool_
 
 
-def test_a_machine_without_onnxruntime_is_told(tmp_path, monkeypatch):
+def test_a_machine_without_onnxruntime_is_reported(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
     monkeypatch.setattr("cotenant.workloads.yours.onnx_file.find_spec", lambda name: None)
     (tmp_path / "model.onnx").write_bytes(b"")
@@ -167,7 +167,7 @@ def test_open_dimensions_are_filled_from_the_tenant():
     assert filled_shape("x", ["batch_size", "sequence_length", "height", 3], spec) == (4, 16, 8, 3)
     with pytest.raises(WorkloadError, match=r"input `x` of `m\.onnx` leaves its dimension `width` open"):
         filled_shape("x", ["n", "width"], spec)
-    with pytest.raises(WorkloadError, match=r"`m\.onnx` was exported for a batch of 1, but the tenant says `batch: 4`"):
+    with pytest.raises(WorkloadError, match=r"`m\.onnx` was exported for a batch of 1, but the tenant sets `batch: 4`"):
         filled_shape("x", [1, 3], spec)
 
 
@@ -197,7 +197,7 @@ def test_an_onnx_file_serves_batches_of_its_own_shape(tmp_path):
     assert built.facts["threads"] == torch.get_num_threads()
 
 
-def test_a_broken_onnx_file_is_told(tmp_path):
+def test_a_broken_onnx_file_is_reported(tmp_path):
     pytest.importorskip("onnxruntime")
     (tmp_path / "model.onnx").write_bytes(b"no model")
     message = refusal(str(tmp_path / "model.onnx")).message

@@ -1,4 +1,4 @@
-"""Every example on the page about your own workloads runs as it is printed."""
+"""Every example on the page about your own workloads runs as printed."""
 
 import asyncio
 import os
@@ -34,7 +34,7 @@ class Here:
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """The page's files in the current directory, and `python` as the page says it."""
+    """The page's files in the current directory, and `python` as used on the page."""
     for name, source in FILES.items():
         (tmp_path / name).write_text(source)
     monkeypatch.chdir(tmp_path)
@@ -91,7 +91,7 @@ def test_every_example_runs(name, tenant, folder, request):
             runpy.run_path("save_model.py")
     spec = WorkloadSpec(name=tenant.pop("workload"), **tenant)
     workload = recognise(spec.name)
-    if name == "exported":  # the page has no file for it: its tests are elsewhere
+    if name == "exported":  # the page has no file for it; tested elsewhere
         with pytest.raises(WorkloadError, match=r"there is no file `model\.onnx`"):
             workload.check(spec)
         return

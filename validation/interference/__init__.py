@@ -1,1 +1,1 @@
-"""How good predictions of interference are: tenants, families and groups that the evidence doesn't hold."""
+"""Accuracy of interference predictions for tenants, families and groups outside the evidence."""

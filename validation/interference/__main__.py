@@ -1,4 +1,4 @@
-"""`python -m validation.interference`: how far to trust predictions of interference."""
+"""`python -m validation.interference`: compare interference predictions with measurements."""
 
 from pathlib import Path
 
@@ -16,9 +16,9 @@ from cotenant.cli.output import console
     envvar="COTENANT_DATA",
     show_envvar=True,
     type=click.Path(path_type=Path),
-    help="Folder that holds the measured data.",
+    help="Folder with the measured data.",
 )
-@click.option("--write", metavar="FILE", type=click.Path(path_type=Path), help="Write the page here, not to stdout.")
+@click.option("--write", metavar="FILE", type=click.Path(path_type=Path), help="Write the page here instead of stdout.")
 def command(*, data: Path, write: Path | None) -> int:
     """Compare predictions of interference with real measurements. Exit code 3: a target is missed."""
     from validation.interference.gavel_questions import gavel_results

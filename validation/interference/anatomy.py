@@ -1,8 +1,8 @@
-"""What a request consists of, inferred from measured times: the host's part, and the device's by what limits it.
+"""Infer the parts of a request from measured times: the host's, and the device's by limiting resource.
 
-Times over batch sizes, parts of the device and copies beside each other tell the parts apart: the host's doesn't
-shrink with the batch, the fixed one doesn't grow on a smaller part of the device, the SMs' and the DRAM's grow as
-their shares shrink. What the given times can't tell is taken from the average of requests that were told apart.
+Times over batch sizes, parts of the device and concurrent copies separate the parts: the host's doesn't shrink with the
+batch, the fixed one doesn't grow on a smaller part of the device, the SMs' and the DRAM's grow as their shares shrink.
+What the given times can't determine is taken from the average of separated requests.
 """
 
 from collections.abc import Sequence
@@ -14,27 +14,27 @@ from cotenant.prediction.kernels.columns import Floats
 from cotenant.prediction.sharing.trace import FIXED_HOLDS, Trace
 
 TYPICAL = (0.51, 0.23, 0.59, 0.57)
-"""Share of the device's time that is fixed, then SM-bound share of the rest: each first for what doesn't grow with the
-batch, then for what does. Averages of the same four models, told apart by their times on slices."""
+"""Fixed share of the device's time, then SM-bound share of the rest: each first for what doesn't grow with the batch,
+then for what does. Averages of the same four models, separated by their times on slices."""
 
 KERNELS = 100
-"""Kernels of a request of which nobody counted them."""
+"""Kernels of a request with an unknown number."""
 VARIATION = 1.0
 """Coefficient of variation of its kernels' lengths."""
 
 _SHORTEST_NS = 1.0
-"""What the engine can still tell from nothing."""
+"""Shortest time the engine can distinguish from zero."""
 _SHARPNESS = 8
-"""Host and device overlap almost perfectly: the longer one counts. The engine gives the same, see its tests."""
+"""Host and device overlap almost perfectly: the longer one counts. The engine agrees, see its tests."""
 _CROWD_SHARPNESS = 5
-"""Copies collide by chance before they fill the device. The engine gives the same within 8 %, without a bias."""
+"""Copies collide by chance before they fill the device. The engine agrees within 8 %, without bias."""
 _ROBUST = 0.05
-"""Relative errors beyond this count less and less: measured tables hold slips."""
+"""Larger relative errors are down-weighted: measured tables contain slips."""
 _SIZE_TRUST, _SHARE_TRUST = 0.02, 0.07
-"""How much a guess counts against a measured time, per unit of its logarithm or logit."""
+"""Weight of a guess against a measured time, per unit of its logarithm or logit."""
 _SIZE_GUESS = (0.9, 0.3, 0.3, 0.5)
-"""Where the sizes are looked for, relative to the shortest time: chosen on the same four models and on every other
-model of MISO (A100-40GB: BERT, DeepSpeech2, GNN, ResNet), whole GPU given, slices told."""
+"""Initial sizes relative to the shortest time: chosen on the same four models and on every other model of MISO
+(A100-40GB: BERT, DeepSpeech2, GNN, ResNet), with the full GPU given and slices predicted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,25 +45,25 @@ class Measured:
     time: float
     """Any unit, the same for all."""
     sm_share: float = 1.0
-    """Part of the device's SMs."""
+    """Fraction of the device's SMs."""
     dram_share: float = 1.0
     copies: int = 1
-    """Processes that ran the same at once, side by side (MPS)."""
+    """Processes running the same concurrently (MPS)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Anatomy:
-    """Time of a request's parts on the whole device: a constant and what each item of the batch adds."""
+    """Time of a request's parts on the entire device: a constant and an increment per item of the batch."""
 
     host: tuple[float, float]
     device: tuple[float, float]
     fixed: tuple[float, float]
     """Share of the device's time that no resource shortens."""
     sm_bound: tuple[float, float]
-    """Share of the rest that SMs shorten; DRAM bandwidth shortens what is left."""
+    """Share of the rest bound by SMs; the remainder is bound by DRAM bandwidth."""
 
     def host_time(self, batch: float) -> float:
-        """Time that the host takes; the device works meanwhile."""
+        """Host time, overlapping with the device."""
         return self.host[0] + self.host[1] * batch
 
     def parts(self, batch: float, sm_share: float = 1.0, dram_share: float = 1.0) -> tuple[float, float, float]:
@@ -84,18 +84,18 @@ class Anatomy:
         kernels: int = KERNELS,
         serial: float = 0.0,
     ) -> Trace:
-        """A request for the engine, with kernels of different lengths but of one kind.
+        """A request for the engine, with kernels of one kind and varying lengths.
 
-        Each first works, on all SMs that it has, and then starts and drains: tenants beside each other collide where
-        both work, and pass where one doesn't.
+        Each first works on all its SMs, then starts and drains: concurrent tenants collide where both work, and pass
+        where one doesn't.
 
         Args:
             batch: Items per request.
             unit_ns: The unit of the measured times, in nanoseconds.
-            sm_share: Part of the device's SMs that it has.
-            dram_share: Part of the bandwidth.
-            kernels: How many the device's time is cut into.
-            serial: Host time (in the same unit) during which the device has nothing of its to do, on top.
+            sm_share: Its fraction of the device's SMs.
+            dram_share: Its fraction of the bandwidth.
+            kernels: Number of kernels the device's time is split into.
+            serial: Additional host time (in the same unit) during which the device idles.
         """
         fixed, sm, dram = self.parts(batch, sm_share, dram_share)
         lengths = _lengths(kernels) * unit_ns
@@ -116,8 +116,8 @@ class Anatomy:
         )
 
 
-def told_apart(times: Sequence[Measured]) -> Anatomy:
-    """The anatomy that explains the measured times best; typical shares where they can't tell."""
+def fit_anatomy(times: Sequence[Measured]) -> Anatomy:
+    """The anatomy that best explains the measured times; typical shares where they can't determine it."""
     from scipy.optimize import least_squares
 
     rows = np.array([[one.batch, one.time, one.sm_share, one.dram_share, one.copies] for one in times])
@@ -146,7 +146,7 @@ def told_apart(times: Sequence[Measured]) -> Anatomy:
 
 
 def _explained(values: Floats, rows: Floats) -> Floats:
-    """Closed form of what the engine gives for equal tenants; fitting needs thousands of evaluations."""
+    """Closed form of the engine for equal tenants; fitting needs thousands of evaluations."""
     batch, _, sm_share, dram_share, copies = rows.T
     sizes, part = np.exp(values[:4]), 1 / (1 + np.exp(-values[4:]))
     host = sizes[0] + sizes[1] * batch
@@ -162,16 +162,16 @@ def _explained(values: Floats, rows: Floats) -> Floats:
 
 
 def _longer(first: Floats, second: Floats, *, sharpness: float) -> Floats:
-    """The longer of two times, rounded where they are alike."""
+    """The longer of two times, smoothed where they are close."""
     return np.asarray((first**sharpness + second**sharpness) ** (1 / sharpness))
 
 
 def _in_turn(first: Floats, second: Floats) -> Floats:
-    """One of the first, one of the second, and so on."""
+    """Interleave: one of the first, one of the second, and so on."""
     return np.column_stack((first, second)).ravel()
 
 
 def _lengths(kernels: int) -> Floats:
-    """Shares of the time, of different lengths, always the same."""
+    """Deterministic shares of the time, of different lengths."""
     lengths = np.random.default_rng(kernels).gamma(1 / VARIATION**2, 1.0, kernels) + 1e-3
     return np.asarray(lengths / lengths.sum())

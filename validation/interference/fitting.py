@@ -1,4 +1,4 @@
-"""Variances of the correction from a whole measured matrix, by marginal likelihood with a weak pull to one size."""
+"""Fit the variances of the correction to a complete measured matrix, by marginal likelihood with a weak prior."""
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
@@ -10,16 +10,16 @@ from cotenant.prediction.interference.setting import Setting
 from cotenant.prediction.kernels.columns import Floats
 
 _SHIFT, _SLOPE, _NOISE = 0.05**2, 0.1**2, 0.04**2
-"""Where variances are pulled to."""
+"""Centre of the prior of variances."""
 _PULL = 3.0
-"""How far they may be from there: standard deviation of the logarithm of a variance."""
+"""Width of the prior: standard deviation of the logarithm of a variance."""
 _BOUNDS = (-14.0, 2.0)
 _SLOPES = ((0, 0), (2, 0), (0, 2), (2, 2), (1, 0), (0, 1), (3, 0), (0, 3))
-"""Slopes that are fitted, by places in `PARTS`: of all, of those alike, of families, of single tenants."""
+"""Fitted slopes, by index in `PARTS`: of all, of similar ones, of families, of single tenants."""
 
 
 def fit_variances(setting: Setting, evidence: Evidence) -> Variances:
-    """The variances under which the prior's errors on these pairs are most likely."""
+    """The variances that maximise the likelihood of the prior's errors on these pairs."""
     victim, neighbour = evidence.rows[:, 0], evidence.rows[:, 1]
     prior = setting.pair_prior[victim, neighbour]
     residual = evidence.logs - prior

@@ -8,17 +8,17 @@ from typing import Any
 
 from cotenant.errors import DataError
 from cotenant.prediction.sharing.trace import Trace
-from validation.interference.anatomy import TYPICAL, Anatomy, Measured, told_apart
+from validation.interference.anatomy import TYPICAL, Anatomy, Measured, fit_anatomy
 from validation.leaving_out import LeftOutRows
 from validation.reading import HINT, read_json
 
 FILE = "sharing/v100_p100_pairs_gavel.json"
 SOURCE = "stanford-futuredata/gavel, oracle_throughputs.json (OSDI'20), MIT"
 HOST_US = 25.0
-"""Host time per launch of eager PyTorch of that time, where no other time tells it: ParvaGPU's plateaus at small
+"""Host time per launch of eager PyTorch of that time, if no measurement determines it: ParvaGPU's plateaus at small
 batches are 25 to 30 us per operator for every one of its vision models."""
 LOOKED_AT = frozenset({"A3C", "CycleGAN", "Recommendation"})
-"""Models whose anatomy was settled with their pairs in view."""
+"""Models whose anatomy was chosen with their pairs in view."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,17 +40,17 @@ GPUS = {
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """What is known of a model from its architecture."""
+    """Facts about a model from its architecture."""
 
     kernels: int | None
-    """Launches of one training step: forward, backward and optimiser, eager. None: as many as the host's time makes."""
+    """Launches of one eager training step: forward, backward and optimiser. None: derived from the host's time."""
     item_flops: float | None = None
-    """Training FLOPs per item, where times over batches can't separate host from device."""
+    """Training FLOPs per item, if times over batches can't separate host from device."""
     item_bytes: float = 0.0
     counted: bool = True
-    """The FLOPs are counted from the architecture; False: a guess."""
+    """True if the FLOPs are counted from the architecture, False if guessed."""
     steps_per_iteration: float = 0.0
-    """Items that one reported iteration goes over; 0: an iteration is a step."""
+    """Items per reported iteration; 0 if an iteration is a step."""
 
 
 FAMILIES = {
@@ -58,17 +58,17 @@ FAMILIES = {
     "ResNet-18": Family(kernels=470),
     "LM": Family(kernels=400),  # two LSTM layers over 35 steps
     "Transformer": Family(kernels=3400),  # 6 + 6 layers; Adam alone launches two thirds
-    # Six passes of two generators of 114 GFLOPs with their backward passes, and the discriminators
+    # Six passes of two generators of 114 GFLOPs with their backward passes, and the discriminators.
     "CycleGAN": Family(kernels=4000, item_flops=1.9e12),
     "A3C": Family(
         kernels=900, item_flops=0.45e12, counted=False
     ),  # four simulators on the CPU; the device's part is a guess
-    # An autoencoder over 20,108 items with 200 hidden units; one reported iteration goes over all training users
+    # An autoencoder over 20,108 items with 200 hidden units; one reported iteration covers all training users.
     "Recommendation": Family(kernels=90, item_flops=48.3e6, item_bytes=12 * 4 * 20108.0, steps_per_iteration=116_677.0),
 }
 UNKNOWN = Family(kernels=None)
-"""A model that nobody described: its times over batches tell host and device apart. With all four held-out models taken
-for unknown, their error rises from 10 to 13 %."""
+"""An unknown model: its times over batches separate host and device. With all four held-out models treated as unknown,
+their error rises from 10 to 13 %."""
 FEWEST_KERNELS, MOST_KERNELS = 50, 5000
 
 
@@ -80,7 +80,7 @@ class Job:
     family: str
     batch: int
     seconds: float
-    """Of one step, alone."""
+    """Time of one step alone."""
 
 
 Table = Mapping[str, Mapping[str, Any]]
@@ -105,14 +105,14 @@ def measured_pairs(table: Table, jobs: Mapping[str, Job]) -> Mapping[tuple[str, 
 
 
 def traces_of(jobs: Mapping[str, Job], gpu: Gpu, *, blind: Collection[str] = ()) -> Mapping[str, Trace]:
-    """A request of each job for the engine; of ``blind`` families nothing is used but times and counted FLOPs."""
+    """A request of each job for the engine; for ``blind`` families, only times and counted FLOPs are used."""
     traces: dict[str, Trace] = {}
     for family in sorted({job.family for job in jobs.values()}):
         known = FAMILIES.get(family, UNKNOWN)
         known = _blind(known) if family in blind else known
         members = [job for job in jobs.values() if job.family == family]
         if known.item_flops is None:
-            anatomy = told_apart([Measured(batch=job.batch, time=job.seconds) for job in members])
+            anatomy = fit_anatomy([Measured(batch=job.batch, time=job.seconds) for job in members])
             traces |= {job.name: _scaled(anatomy, job, known.kernels) for job in members}
         else:
             traces |= {job.name: _by_flops(job, known, gpu) for job in members}
@@ -120,7 +120,7 @@ def traces_of(jobs: Mapping[str, Job], gpu: Gpu, *, blind: Collection[str] = ())
 
 
 def _blind(known: Family) -> Family:
-    """Without what was settled while looking at pairs."""
+    """Without constants chosen with pairs in view."""
     return replace(known, item_bytes=0.0) if known.item_flops is not None and known.counted else UNKNOWN
 
 
@@ -134,7 +134,7 @@ def _scaled(anatomy: Anatomy, job: Job, kernels: int | None) -> Trace:
 
 
 def _by_flops(job: Job, known: Family, gpu: Gpu) -> Trace:
-    """Device time from the architecture; the rest of the time is the host's, before the device can begin."""
+    """Device time from the architecture; the rest is host time before the device can start."""
     assert known.item_flops is not None
     assert known.kernels is not None
     device = job.batch * (known.item_flops / gpu.flops + known.item_bytes / gpu.bytes_per_s)
@@ -153,10 +153,10 @@ def _job(name: str, iterations_per_s: float) -> Job:
 
 
 def read_tables(data: Path) -> Mapping[str, Table]:
-    """By GPU, checked."""
+    """Tables by GPU, validated."""
     tables = read_json(data, FILE)
     if not isinstance(tables, dict) or not all(isinstance(jobs, dict) and jobs for jobs in tables.values()):
-        raise DataError(f"{FILE} doesn't hold jobs by GPU.", hint=HINT)
+        raise DataError(f"{FILE} doesn't contain jobs by GPU.", hint=HINT)
     for gpu, jobs in tables.items():
         for name, row in jobs.items():
             if not isinstance(row, dict) or not _is_rate(row.get("null")) or not row["null"]:
@@ -173,7 +173,7 @@ def _is_rate(value: object) -> bool:
 
 
 def _pair(table: Table, first: str, second: str, left_out: LeftOutRows) -> tuple[float, float]:
-    """Throughputs of two jobs together, from either one's row; zeros where there are none to compare with."""
+    """Throughputs of two jobs together, from either one's row; zeros if there are none."""
     mine, theirs = table[first].get(second) or reversed(table[second].get(first, (-1.0, -1.0)))
     if not (mine > 0 and theirs > 0):
         why = "they weren't measured together" if mine < 0 else "they don't fit together"

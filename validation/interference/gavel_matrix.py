@@ -41,7 +41,7 @@ def gavel_matrix(data: Path, gpu: str, *, blind: Collection[str] = ()) -> Matrix
     Args:
         data: The folder of measured data.
         gpu: `v100` or `p100`.
-        blind: Families of which nothing that was settled with pairs in view is given to the prior.
+        blind: Families for which the prior uses nothing chosen with pairs in view.
     """
     table = read_tables(data)[gpu]
     jobs = jobs_of(table)

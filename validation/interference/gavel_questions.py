@@ -1,4 +1,4 @@
-"""What Gavel's pairs are asked: new jobs, new families, and how much of a matrix has to be measured."""
+"""Questions to Gavel's pairs: new jobs, new families, and how much of a matrix must be measured."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -18,11 +18,11 @@ from validation.interference.protocols import Split, both_new, grown, new_jobs
 from validation.result import Measure, Result, Target
 
 NEW_JOB = {"V100": {0: 9.5, 1: 6.0, 3: 5.0}, "P100": {0: 9.5, 3: 7.0}}
-"""Mean errors to stay below, by GPU and measured pairs of the new job."""
+"""Targets of mean errors, by GPU and measured pairs of the new job."""
 BOTH_NEW = {"V100": 11.5}
 MATRIX_PAIRS, MATRIX_ERROR = 50, 5.0
 WIDTHS = {"P100": {0: 54.6, 1: 37.7, 2: 32.5, 3: 31.2}}
-"""Half-widths to stay below for new families."""
+"""Targets of half-widths for new families."""
 KNOWN_WIDTHS = {52: 19.5, 100: 14.3}
 """The same for known families on the V100, by measured pairs."""
 BLIND = (

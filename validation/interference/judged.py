@@ -1,4 +1,4 @@
-"""Predictions and baselines of one split, beside what was measured."""
+"""Predictions and baselines of one split against measurements."""
 
 from collections.abc import Iterable
 
@@ -66,7 +66,7 @@ class Judged:
         return absolute_error(self.rows, of="slowdown", average="median")
 
     def clean(self) -> "Judged":
-        """Only the families whose constants were settled without their pairs in view."""
+        """Only families whose constants were chosen without their pairs in view."""
         found = Judged()
         for row, family, inside, half in zip(self.rows, self.families, self.inside, self.half, strict=True):
             if family not in LOOKED_AT:
@@ -77,7 +77,7 @@ class Judged:
         return found
 
     def coverage(self, least: float | None = None) -> Measure:
-        """How many measured values lie in their interval."""
+        """Fraction of measured values within their interval."""
         return Measure(
             name="90 % intervals that hold",
             value=100 * float(np.mean(self.inside)),
@@ -87,7 +87,7 @@ class Judged:
         )
 
     def worst_family(self, least: float | None = None) -> Measure:
-        """The same for the family with the fewest."""
+        """The same for the family with the lowest fraction."""
         by_family = {
             name: 100
             * float(np.mean([hit for hit, one in zip(self.inside, self.families, strict=True) if one == name]))

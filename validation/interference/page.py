@@ -19,7 +19,7 @@ BASELINES = ("constant", "additive", "low rank", "boosted trees", "prior only", 
 
 
 def markdown(results: Sequence[Result]) -> str:
-    """The whole page."""
+    """The complete page."""
     shown = [name for name in BASELINES if any(name in _first(one).baselines for one in results)]
     parts = [
         HEAD,

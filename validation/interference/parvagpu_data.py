@@ -12,7 +12,7 @@ from validation.reading import count, number, read_table
 FILE = "sharing/a100_mig_mps_parvagpu.csv"
 SOURCE = "MunQ-Lee/ParvaGPU_SC24 (SC'24), A100-80GB, MIT"
 FITTED = frozenset({"resnet50", "vgg16", "densenet121", "mobilenetv2"})
-"""The models that the constants of `anatomy` were fitted on."""
+"""The models the constants of `anatomy` were fitted on."""
 WHOLE = 7
 SM_SHARE = {1: 1 / 7, 2: 2 / 7, 3: 3 / 7, 4: 4 / 7, 7: 1.0}
 DRAM_SHARE = {1: 1 / 8, 2: 2 / 8, 3: 4 / 8, 4: 4 / 8, 7: 1.0}
@@ -39,7 +39,7 @@ Throughputs = Mapping[Case, float]
 
 
 def read_cases(data: Path) -> tuple[Throughputs, frozenset[Case], tuple[str, ...]]:
-    """What was measured, which of it repeats another row, and what is left out."""
+    """The measured cases, duplicates of other rows, and what is left out."""
     left_out = LeftOutRows()
     measured: dict[Case, float] = {}
     for row in read_table(data, FILE, _COLUMNS):
@@ -64,7 +64,7 @@ def read_cases(data: Path) -> tuple[Throughputs, frozenset[Case], tuple[str, ...
 
 
 def measured_time(case: Case, throughput: float) -> Measured:
-    """For `told_apart`."""
+    """The measured time, for `fit_anatomy`."""
     return Measured(
         batch=case.batch,
         time=case.batch / throughput * 1e3,

@@ -1,4 +1,4 @@
-"""ParvaGPU: three to five copies of a model from what two copies do to each other."""
+"""ParvaGPU: predict three to five copies of a model from pairs."""
 
 from functools import partial
 from pathlib import Path
@@ -12,7 +12,7 @@ from cotenant.prediction.interference.mixes import mixes_of
 from cotenant.prediction.interference.predictor import Predictor
 from cotenant.prediction.interference.setting import setting_of
 from cotenant.prediction.interference.shipped import GPU, GPU_PRIOR_HALF
-from validation.interference.anatomy import told_apart
+from validation.interference.anatomy import fit_anatomy
 from validation.interference.parvagpu_data import (
     FITTED,
     SOURCE,
@@ -36,7 +36,7 @@ def parvagpu_result(data: Path) -> Result:
         case for case in measured if case.processes == 1 and _with(case, 2) in measured and _with(case, 2) not in copied
     )
     anatomies = {
-        model: told_apart([measured_time(case, measured[case]) for case in measured if is_solo_of(case, model)])
+        model: fit_anatomy([measured_time(case, measured[case]) for case in measured if is_solo_of(case, model)])
         for model in {case.model for case in cases}
     }
     profiles = profiles_of(

@@ -1,4 +1,4 @@
-"""Who is left out, and which pairs are measured: the evidence that each prediction is made from."""
+"""Splits: what is left out, and which pairs are measured, as the evidence for each prediction."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from validation.interference.gavel_matrix import Matrix
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """Positions of rows in a matrix: what is known, and what is to be predicted."""
+    """Indices of rows in a matrix: known ones, and ones to predict."""
 
     train: Ints
     test: Ints
@@ -25,15 +25,15 @@ class Split:
 def new_jobs(
     matrix: Matrix, variances: Variances, pairs: int, of_family: Callable[[str], Setting]
 ) -> Iterator[tuple[Setting, Split]]:
-    """Each job in turn is new: all of its family are left out, and it has been measured beside ``pairs`` known jobs.
+    """Each job in turn is new: its entire family is left out, and it has been measured beside ``pairs`` known jobs.
 
-    Pairs are chosen one by one by what they tell about the job's others; these are predicted, in both directions.
+    Pairs are chosen one by one by their information about the job's others; these are predicted, in both directions.
 
     Args:
-        matrix: All that was measured.
-        variances: Of the correction.
-        pairs: How many the new job has.
-        of_family: The setting to use where this family is left out.
+        matrix: All measurements.
+        variances: Variances of the correction.
+        pairs: Number of measured pairs of the new job.
+        of_family: The setting to use when this family is left out.
     """
     evidence = matrix.evidence
     of_rows = np.array(matrix.families)[evidence.rows]
@@ -48,7 +48,7 @@ def new_jobs(
 
 
 def both_new(matrix: Matrix) -> Iterator[Split]:
-    """Every two families are new at once, with their solo profiles only; pairs between the two are predicted."""
+    """Every two families are new at once, with only their solo profiles; pairs between the two are predicted."""
     of_rows = np.array(matrix.families)[matrix.evidence.rows]
     found = sorted(set(matrix.families))
     for place, first in enumerate(found):
@@ -61,7 +61,7 @@ def both_new(matrix: Matrix) -> Iterator[Split]:
 
 
 def grown(matrix: Matrix, variances: Variances, pairs: int) -> Split:
-    """A matrix of which no pair is known at first, after measuring so many by what each tells about the others."""
+    """A matrix without known pairs at first, after measuring this many by their information about the others."""
     train, left = np.empty(0, np.int64), np.arange(len(matrix.evidence))
     candidates = mixes_of_cells(matrix.evidence, left)
     correction = Correction(matrix.setting, matrix.evidence.only(train), variances)
@@ -71,7 +71,7 @@ def grown(matrix: Matrix, variances: Variances, pairs: int) -> Split:
 
 
 def mixes_of_cells(evidence: Evidence, rows: Ints) -> Ints:
-    """One mix for each cell of the rows, in the cells' order."""
+    """One mix per cell of the rows, in order of cells."""
     _, first = np.unique(evidence.cell[rows], return_index=True)
     return evidence.rows[rows[first]]
 

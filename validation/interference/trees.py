@@ -1,4 +1,4 @@
-"""Boosted regression trees on the solo features of victim and neighbour: what a learner without physics reaches."""
+"""Boosted regression trees on the solo features of victim and neighbour: a learner without physics."""
 
 from dataclasses import dataclass
 
@@ -23,7 +23,7 @@ class _Fork:
 
 
 def boosted(features: Floats, values: Floats, asked: Floats) -> Floats:
-    """Values at the asked rows, from trees fitted one after another to what the ones before left over."""
+    """Values at the requested rows, from trees fitted to successive residuals."""
     mean = float(values.mean())
     left, answer = values - mean, np.full(len(asked), mean)
     for _ in range(_TREES):

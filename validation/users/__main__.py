@@ -1,4 +1,4 @@
-"""`python -m validation.users`: every data set as a user would simulate it, and the errors that the product ships."""
+"""`python -m validation.users`: simulate every data set as a user would, and compute the shipped errors."""
 
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from cotenant.cli.output import console
 @click.option("--write", metavar="FILE", type=click.Path(path_type=Path), help="Also write the page.")
 @click.option("--errors", metavar="FILE", type=click.Path(path_type=Path), help="Also write the classes' errors.")
 def command(*, data: Path, write: Path | None, errors: Path | None) -> int:
-    """Carry out a study for every measured row, and judge each class of them."""
+    """Run a study for every measured row, and judge each class."""
     from cotenant.prediction.trust import as_json
     from validation.users.classes import errors as shipped
     from validation.users.classes import judge

@@ -1,4 +1,4 @@
-"""From rows to classes: errors, intervals that cover, and the best simple law beside them."""
+"""From rows to classes: errors, calibrated intervals, and the best simple law."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -12,14 +12,14 @@ from validation.users.row import UserRow
 
 Floats = NDArray[np.float64]
 TAILS = (0.05, 0.04, 0.03, 0.02, 0.01, 0.0)
-"""Shares of the residuals that each end of an interval may miss, from that of a 90 % interval down: the next model is
-not one of these, so that the largest is taken with which groups that were left out are still covered."""
+"""Fractions of the residuals that each end of an interval may miss, from that of a 90 % interval down: the largest that
+still covers left-out groups is taken, since the next model is not one of these."""
 COVERED = 0.86
-"""Share of such rows that must be: a little more than the 85 % that is promised."""
+"""Required fraction of covered rows: slightly above the promised 85 %."""
 _RANGE_AND = 0.1
-"""Where even the range of all others doesn't cover them, this share of it is added at each end."""
+"""If even the range of all others doesn't cover them, this fraction of it is added at each end."""
 _FEW = 20
-"""Below this many rows no quantile can be told: the range of all of them is taken, widened."""
+"""With fewer rows, quantiles are unreliable: the widened range of all rows is used."""
 _WIDENED = 0.25
 
 
@@ -31,11 +31,11 @@ class Judged:
     quantity: Quantity
     error: ModelError
     held_out_error: float
-    """Mean error of the rows that no constant was fitted with; NaN: there is none."""
+    """Mean error of the rows no constant was fitted with; NaN if none."""
     coverage: float
-    """Share of rows within the interval that the other groups' rows give."""
+    """Fraction of rows within the interval from the other groups' rows."""
     worst_group: tuple[str, float]
-    """The group whose rows are covered least."""
+    """The group with the lowest coverage."""
     half_width: float
     """Median relative half-width."""
     law: str
@@ -43,7 +43,7 @@ class Judged:
 
     @property
     def law_is_better(self) -> bool:
-        """The simple law, fitted to these very rows, is nearer."""
+        """Whether the simple law, fitted to these very rows, is closer."""
         return self.law_error < self.error.mean_error
 
 
@@ -56,7 +56,7 @@ def judge(rows: Sequence[UserRow]) -> list[Judged]:
 
 
 def errors(judged: Sequence[Judged]) -> Mapping[tuple[Class, Quantity], ModelError]:
-    """What the product ships."""
+    """The errors shipped with the product."""
     return {(one.kind, one.quantity): one.error for one in judged}
 
 
@@ -94,13 +94,13 @@ def _judged(kind: Class, quantity: Quantity, rows: Sequence[UserRow]) -> Judged:
 
 
 def _tail(rows: Sequence[UserRow], residuals: Floats) -> float:
-    """The largest share that ends may miss; below 0: not even the range of the others is enough."""
+    """The largest fraction that each end may miss; below 0 if not even the range of the others is enough."""
     enough = (tail for tail in TAILS if float(np.mean(_left_out(rows, residuals, tail))) >= COVERED)
     return next(enough, -1.0)
 
 
 def _range(residuals: Floats, tail: float) -> tuple[float, float]:
-    """Where the next residual will lie, nine times in ten."""
+    """Where the next residual will be, nine times in ten."""
     if residuals.size < _FEW:
         spread = _WIDENED * float(max(np.ptp(residuals), np.abs(residuals).max()))
         return float(residuals.min()) - spread, float(residuals.max()) + spread
@@ -113,7 +113,7 @@ def _range(residuals: Floats, tail: float) -> tuple[float, float]:
 
 
 def _left_out(rows: Sequence[UserRow], residuals: Floats, tail: float) -> NDArray[np.bool_]:
-    """Whether each row is covered by the interval of all other groups; of a class of one group, by its own."""
+    """Whether each row is covered by the interval of all other groups; in a class of one group, by its own."""
     names = np.array([row.group for row in rows])
     inside = np.zeros(len(rows), dtype=np.bool_)
     for name in set(names):
@@ -125,7 +125,7 @@ def _left_out(rows: Sequence[UserRow], residuals: Floats, tail: float) -> NDArra
 
 
 def _best_law(rows: Sequence[UserRow], quantity: Quantity) -> tuple[str, float]:
-    """The nearest of the simple laws, with constants fitted to these rows."""
+    """The closest of the simple laws, with constants fitted to these rows."""
     measured = np.array([row.measured for row in rows])
     found = {"a constant": float(np.abs(np.median(measured) / measured - 1).mean())}
     sizes = {len(row.features) for row in rows}

@@ -1,4 +1,4 @@
-"""All rows of all data sets that are driven as a user does."""
+"""All rows of all data sets that are simulated as a user would."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -21,10 +21,10 @@ DATA_SETS: dict[str, Callable[[Path], Iterator[UserRow]]] = {
 
 
 def collect(data: Path, seen: Callable[[str], None] = lambda _: None) -> list[UserRow]:
-    """Every row; a data set that is absent is named and left out.
+    """Every row; an absent data set is reported and skipped.
 
     Raises:
-        DataError: The folder holds none of them.
+        DataError: The folder has none of them.
     """
     rows: list[UserRow] = []
     for name, rows_of in DATA_SETS.items():
@@ -36,5 +36,5 @@ def collect(data: Path, seen: Callable[[str], None] = lambda _: None) -> list[Us
         rows += found
         seen(f"{name}: {len(found)} rows")
     if not rows:
-        raise DataError(f"{str(data)!r} holds none of the files of measured data.")
+        raise DataError(f"{str(data)!r} has none of the files of measured data.")
     return rows

@@ -1,4 +1,4 @@
-"""NVIDIA's published inference of ResNet-50 and BERT, read: which software, GPU, model, precision and batch."""
+"""NVIDIA's published inference of ResNet-50 and BERT: software, GPU, model, precision and batch of each row."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -21,14 +21,14 @@ _GPUS = {
     "A30": "a30",
 }
 _SEQ = 384
-"""Tokens of the tables that don't say (SQuAD)."""
+"""Tokens of tables that don't state them (SQuAD)."""
 _FALL = 0.75
-"""Where a table's throughput falls below this share with a larger batch, the rows before were made in another mode."""
+"""If a table's throughput falls below this fraction with a larger batch, earlier rows were made in another mode."""
 
 _TF2_TABLES = {"V100-16GB": 830, "V100-32GB": 888, "A100-80GB": 947, "T4": 1005}
-"""Lines of TensorFlow 2's page at which each GPU's four tables begin."""
+"""First lines of each GPU's four tables on TensorFlow 2's page."""
 _TF2_LINES = 13
-"""From one of them to the next."""
+"""Lines from one of them to the next."""
 
 _SOFTWARE: Mapping[str, Software] = {
     "PyTorch": "eager",
@@ -41,17 +41,17 @@ _SOFTWARE: Mapping[str, Software] = {
     "Triton, PyTorch": "onnxruntime",
     "Triton, TensorRT": "tensorrt",
 }
-"""The word of a study that comes nearest. TensorFlow, MXNet and TorchScript (PyTorch in Triton) have none of their own:
-they launch graphs without Python, attention as products around a softmax."""
+"""The closest `software` of a study. TensorFlow, MXNet and TorchScript (PyTorch in Triton) have none of their own: they
+launch graphs without Python, with attention as products around a softmax."""
 OWN_WORDS = {
     "MXNet": "mxnet",
     "TensorFlow 1": "tensorflow",
     "TensorFlow 2": "tensorflow",
     "Triton, PyTorch": "torchscript",
 }
-"""What they are called in the table of classes: nothing that a study can say is judged by them."""
+"""Their names in the table of classes; no class of a study is judged by them."""
 _ROUNDED = ("TensorFlow 1", "TensorFlow 2")
-"""They round products in float32 to TF32 on Ampere, which no word of a study says: those rows are left out."""
+"""They round float32 products to TF32 on Ampere, which a study can't express: those rows are left out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ def cases(data: Path) -> list[Case]:
 
 
 def _places(lines: Sequence[Mapping[str, str]]) -> Mapping[tuple[str, str], tuple[int, ...]]:
-    """By model and GPU, the lines of the source at which tables begin, in order."""
+    """By model and GPU, the first lines of tables in the source, in order."""
     found: dict[tuple[str, str], set[int]] = defaultdict(set)
     for line in lines:
         found[line["model"], line["gpu"]].add(_place(line))
@@ -104,7 +104,7 @@ def _place(line: Mapping[str, str]) -> int:
 def _recognised(
     line: Mapping[str, str], places: Mapping[tuple[str, str], tuple[int, ...]]
 ) -> tuple[str, str, Dtype] | None:
-    """Software, model and precision of a line; None: it isn't one of those that are simulated."""
+    """Software, model and precision of a line; None if it can't be simulated."""
     half: Dtype = "float16"
     full: Dtype = "float32"
     match line["model"]:
@@ -125,14 +125,14 @@ def _recognised(
 
 
 def _tf2_table(line: Mapping[str, str], places: tuple[int, ...]) -> int:
-    """Which of its GPU's four tables a line is from, also where the others aren't at hand."""
+    """Which of its GPU's four tables a line belongs to, even if the others are missing."""
     first = _TF2_TABLES.get(line["gpu"])
     tables = (_place(line) - first) / _TF2_LINES if first is not None else -1.0
     return round(tables) if 0 <= tables < 4 else places.index(_place(line))
 
 
 def _in_one_mode(cases: Sequence[Case]) -> list[Case]:
-    """Without the rows before a fall of throughput that no larger batch explains."""
+    """Without the rows before a drop in throughput that a larger batch can't explain."""
     tables: dict[tuple[str, str, str, Dtype, int | None], list[Case]] = defaultdict(list)
     for case in cases:
         tables[case.source, case.gpu, case.model, case.dtype, case.seq].append(case)

@@ -7,23 +7,23 @@ from validation.users.classes import Judged
 from validation.users.row import UserRow
 from validation.users.targets import targets
 
-HEAD = """# How far to trust the simulation
+HEAD = """# Accuracy of the simulation
 
-Every number on this page comes from a study on a `sim:` device, carried out by the functions that `cotenant run` calls,
-beside a public measurement. Written by `make validate DATA=DIR`; nothing in the tables is typed by hand.
+Every number on this page compares a study on a `sim:` device, run by the same functions as `cotenant run`, with a
+public measurement. Written by `make validate DATA=DIR`; nothing in the tables is edited by hand.
 
-A *class* says what a number is: the GPU's family, the tenant's software, what it does, how the GPU is shared, and
-whether measured solo times were given (`solo_ms`, see `cotenant calibrate`). A simulated number is printed with the
-interval of its class: nine in ten measured values lay within it. Where nothing was compared, numbers say "not
-validated" and carry the widest range of all classes.
+A *class* is the GPU's family, the tenant's software and phase, the way the GPU is shared, and whether measured solo
+times were given (`solo_ms`, see `cotenant calibrate`). A simulated number is printed with the interval of its class,
+which contained nine in ten measured values. Without a comparison, numbers are marked "not validated" and carry the
+widest range of all classes.
 
 - *error*: mean of |simulated / measured - 1|; *held out*: over rows of models, mixes or GPUs that no constant was
   fitted with.
-- *interval*: as wide as rows of groups that are left out need it to be covered by those of the others.
-- *covered*: share of rows within the interval made of all **other** groups (models, mixes, GPUs); the group that is
-  covered least stands beside it. A class of one group is covered by its own interval, which says little.
-- *simple law*: the nearest of a constant, a line in the number of copies or parts, and launches plus roofline, each
-  with constants fitted to these very rows. **Bold**: the law is nearer than the simulation; take the law.
+- *interval*: wide enough to cover the rows of left-out groups when built from the others.
+- *covered*: share of rows within the interval made of all **other** groups (models, mixes, GPUs); the group with
+  the lowest coverage is named. A class of one group is covered by its own interval, which says little.
+- *simple law*: the closest of a constant, a line in the number of copies or parts, and launches plus roofline, each
+  with constants fitted to these very rows. **Bold**: the law is closer than the simulation; use the law.
 """
 
 FITTED = """## What was fitted, on what
@@ -47,8 +47,8 @@ FITTED = """## What was fitted, on what
 | what kernels of more thread blocks get of the SMs | pairs of ResNet-50 trainings, V100 (Gavel) |
 | priors of calibration | ResNet-50, VGG-16, DenseNet-121, MobileNetV2 (ParvaGPU) |
 
-Forms of laws were chosen with whole data sets in view, so that held-out errors are better than those of data that was
-never looked at. Not compared with anything: attention over long contexts, growth of the cache within a request,
+Forms of laws were chosen with complete data sets in view, so held-out errors are lower than on unseen data. Not
+validated at all: attention over long contexts, growth of the cache within a request,
 co-location under a power cap, contention for the host's CPU and data loading, green contexts, streams, tensor
 parallelism, GPUs of the families Kepler, Pascal, Ada and Hopper.
 """

@@ -1,4 +1,4 @@
-"""One measured value beside what a study on a simulated device gives, and the class that it tells about."""
+"""One measured value beside the result of a study on a simulated device, and its class."""
 
 from dataclasses import dataclass, field
 from typing import Literal
@@ -15,12 +15,12 @@ class UserRow:
     data_set: str
     case: str
     group: str
-    """What is left out together: a model, a mix, a GPU."""
+    """Left out together: a model, a mix, a GPU."""
     kind: Class
     quantity: Quantity
     measured: float
     simulated: float
     fitted: bool = False
-    """A constant of the simulation was fitted with its help."""
+    """A constant of the simulation was fitted with it."""
     features: tuple[float, ...] = field(default=())
-    """What the best simple law of its class may use: for times the number of launches and the roofline's time."""
+    """Inputs of the simple laws: for times, the number of launches and the roofline's time."""

@@ -1,6 +1,6 @@
 """Sharing: mixes of language models in turns, copies under MPS, MIG slices, pairs of trainings, tails beside training.
 
-Each data set is asked twice where solo times are part of it: as a user would who knows nothing, and with `solo_ms`.
+A data set with solo times is simulated twice: without any measurements, and with `solo_ms`.
 """
 
 from collections import defaultdict
@@ -32,7 +32,7 @@ _TRAINED: Mapping[str, Mapping[str, Any]] = {
     "gpt2-large_train_1": {"workload": "gpt2-large", "batch": 1, "seq": 1024},
     "bert_train_32": {"workload": "bert-large", "batch": 32, "seq": 128},
 }
-"""Whisper with a batch of 16 doesn't fit the simulated card. Lengths that the source leaves open are guesses."""
+"""Whisper with a batch of 16 doesn't fit the simulated card. Lengths not given by the source are guesses."""
 _FITTED_PAIRS = "ResNet-50"
 _FITTED_TAILS = frozenset({"resnet50_train_128", "bert_train_32"})
 _WAYS = {"processes": ("processes", 0), "mps": ("mps", 0), "mps, bert with high priority": ("mps", 1)}
@@ -78,7 +78,7 @@ def llms(data: Path) -> Iterator[UserRow]:
 
 
 def parvagpu(data: Path) -> Iterator[UserRow]:
-    """2 to 5 copies under MPS on a whole A100, MIG slices relative to the whole, and solos on the whole."""
+    """2 to 5 copies under MPS on a full A100, MIG slices relative to the full GPU, and solos."""
     table: dict[tuple[str, int, int, int], float] = {}
     for line in read_table(data, _PARVA, ("model", "mig_gpcs", "batch", "n_procs_mps", _THROUGHPUT)):
         value = number(line[_THROUGHPUT] or "0", _PARVA, _THROUGHPUT)
@@ -144,7 +144,7 @@ def nos(data: Path) -> Iterator[UserRow]:
 
 
 def gavel(data: Path) -> Iterator[UserRow]:
-    """Pairs of ResNet trainings on a V100, the only ones of these jobs that the catalogue describes."""
+    """Pairs of ResNet trainings on a V100, the only such jobs in the catalogue."""
     jobs: Mapping[str, Mapping[str, Any]] = read_json(data, _GAVEL)["v100"]
     known = {name: job for name in sorted(jobs) if (job := _gavel_job(name)) is not None}
     solos = {name: 1e3 / jobs[name]["null"] for name in known}
@@ -263,6 +263,7 @@ def _gavel_job(name: str) -> Mapping[str, Any] | None:
     workload = {"ResNet-18": "resnet18", "ResNet-50": "resnet50"}.get(family)
     if workload is None:
         return None
-    # CIFAR's ResNet-18 begins without stride and pooling: from its first layer on, it is torchvision's for 128 pixels.
+    # CIFAR's ResNet-18 starts without stride and pooling: from its first layer on, it equals torchvision's for 128
+    # pixels.
     image = {"params": {"image": 128}} if family == "ResNet-18" else {}
     return {"workload": workload, "batch": int(rest.rstrip(")")), "train": True, "dtype": "float32", **image}

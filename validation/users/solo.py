@@ -20,11 +20,11 @@ from validation.users.row import UserRow
 Tenant = Mapping[str, Any]
 _TIMM = {"inference": "solo/vision_rtx3090_timm.csv", "training": "solo/training_rtx3090_timm.csv"}
 _SAME_MODEL = 0.02
-"""The data name the number of parameters (in millions): within this, the model that was described is the same."""
+"""The data state the number of parameters (in millions): within this tolerance, the model is the same."""
 _FITTED_TIMM = ("resnet50", "vit_base_patch16", "mobilenetv2_100", "efficientnet_b0")
 _SHARES = "sharing/a100_sm_share_llama7b_muxserve.csv"
 _MOST_TOKENS = 16_384
-"""Prefills of more tokens are left out: 64 GiB of logits and scores don't fit the simulated card."""
+"""Longer prefills are left out: 64 GiB of logits and scores don't fit the simulated card."""
 
 
 _PHASES: Mapping[Phase, str] = {"prefill": "prefill_ms", "decode": "decode_ms_per_token"}
@@ -83,7 +83,7 @@ def timm(data: Path) -> Iterator[UserRow]:
 
 
 def nvidia_tables(data: Path) -> Iterator[UserRow]:
-    """Inference of ResNet-50 and BERT as NVIDIA published it."""
+    """Inference of ResNet-50 and BERT as published by NVIDIA."""
     for case in nvidia.cases(data):
         tenant: dict[str, Any] = {"workload": case.model, "batch": case.batch, "dtype": case.dtype}
         tenant |= {"seq": case.seq} if case.seq else {}

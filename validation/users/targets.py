@@ -1,4 +1,4 @@
-"""What the simulation should reach, class by class, beside what it reaches."""
+"""Targets of the simulation by class, and whether they are reached."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -9,18 +9,18 @@ from validation.users.classes import Judged
 from validation.users.row import UserRow
 
 _MANY = 30
-"""Rows from which on an interval's coverage is a target."""
+"""Minimum rows for a target on an interval's coverage."""
 _LEAST_COVERED, _WIDEST = 0.85, 2.5
-_BERT = """ParvaGPU's BERT is the reason why copies and slices miss theirs. Its time per item falls by far less from one
-MIG slice to seven than SMs grow, which leaves about 2.4 ms per item outside of the GPU; nothing in a study says so, and
-simulated copies fill the GPU where the measured ones don't. Solo
-times over several batches show it (`cotenant calibrate`)."""
+_BERT = """Copies and slices miss theirs because of ParvaGPU's BERT. From one MIG slice to seven, its time per item
+falls far less than the SMs grow, which leaves about 2.4 ms per item outside of the GPU. A study doesn't state this, so
+simulated copies fill the GPU where measured ones don't. Solo times over several batches show it
+(`cotenant calibrate`)."""
 _HEAD = ["## Targets", "", "| what | rows | error, % | at most, % | |", "|---|---:|---:|---:|---|"]
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A mean error that must not be exceeded."""
+    """An upper limit on a mean error."""
 
     what: str
     at_most: float
@@ -44,7 +44,7 @@ def _without_bert(belongs: Callable[[UserRow], bool]) -> Callable[[UserRow], boo
 
 
 def _table(*words: str) -> Callable[[UserRow], bool]:
-    """Rows of NVIDIA's tables whose software has one of these words in its name."""
+    """Rows of NVIDIA's tables whose software name contains one of these words."""
     return lambda row: row.data_set.startswith("NVIDIA's") and any(word in row.data_set for word in words)
 
 
@@ -85,7 +85,7 @@ TARGETS = (
 
 
 def targets(judged: Sequence[Judged], rows: Sequence[UserRow]) -> list[str]:
-    """Lines of the page: reached or not, and intervals that are too narrow or too wide."""
+    """Lines of the page: targets, and intervals that are too narrow or too wide."""
     lines = list(_HEAD)
     for target in TARGETS:
         off = [abs(row.simulated / row.measured - 1) for row in rows if target.belongs(row)]

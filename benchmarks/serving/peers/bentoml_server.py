@@ -1,4 +1,4 @@
-"""BentoML tuned: one service for each tenant, at most two requests inside it, the others refused with 429."""
+"""BentoML tuned: one service per tenant, at most two requests inside it, the others refused with 429."""
 
 import bentoml
 from tenants import load

@@ -1,4 +1,4 @@
-"""LitServe as installed: one worker process for each tenant."""
+"""LitServe with defaults: one worker process per tenant."""
 
 import sys
 from typing import Any

@@ -1,4 +1,4 @@
-"""Mosec as installed: one worker process for each tenant."""
+"""Mosec with defaults: one worker process per tenant."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Ray Serve as installed: one deployment for each tenant."""
+"""Ray Serve with defaults: one deployment per tenant."""
 
 import signal
 import sys

@@ -1,7 +1,7 @@
-"""The three models as plain torch, for servers that know nothing of cotenant: each takes 64 numbers and gives a few.
+"""The three models as plain torch, for servers without cotenant: each takes 64 numbers and returns a few.
 
-Needs torch and transformers only, so that it runs in every peer's own environment. ``MODELS`` (environment) names the
-folder that ``make`` filled: all servers load the same weights. ``CORE`` is the core that plays the device.
+Needs only torch and transformers, so that it runs in every peer's environment. ``MODELS`` (environment) is the folder
+filled by ``make``: all servers load the same weights. ``CORE`` is the core that acts as the device.
 """
 
 import os
@@ -32,7 +32,7 @@ def make(folder: Path) -> None:
 
 
 def load(name: str) -> Callable[[list[int]], list[float]]:
-    """A tenant's request as a function, on one thread, pinned to the device's core whoever calls it."""
+    """A tenant's request as a function, on one thread, pinned to the device's core in any calling thread."""
     torch.set_num_threads(1)
     run = {"bert": _bert, "conv": _conv, "gpt": _gpt}[name](Path(os.environ["MODELS"]) / name)
 

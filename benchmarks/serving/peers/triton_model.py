@@ -1,11 +1,11 @@
-"""A tenant as a model of Triton's Python backend; its name is the model's."""
+"""A tenant as a model of Triton's Python backend, named after the model."""
 
 import json
 import sys
 from pathlib import Path
 from typing import Any
 
-sys.path[:0] = json.loads((Path(__file__).parent / "where.json").read_text())  # Triton's interpreter is another one
+sys.path[:0] = json.loads((Path(__file__).parent / "where.json").read_text())  # triton's interpreter is a different one
 
 import numpy as np  # noqa: E402
 import triton_python_backend_utils as backend  # noqa: E402 - there inside Triton only
@@ -20,7 +20,7 @@ class TritonPythonModel:
         self._request = load(args["model_name"])
 
     def execute(self, requests: list[Any]) -> list[Any]:
-        """One answer for each request."""
+        """One answer per request."""
         answers = []
         for request in requests:
             numbers = backend.get_input_tensor_by_name(request, "numbers").as_numpy()

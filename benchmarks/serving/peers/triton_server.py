@@ -25,7 +25,7 @@ dynamic_batching {{ max_queue_delay_microseconds: 0 default_queue_policy {{
 
 
 def main() -> None:
-    """Write the repository and start the server in this process's place."""
+    """Write the repository and exec the server."""
     import pytriton
 
     port, folder, timeouts = int(sys.argv[1]), Path(sys.argv[2]), json.loads(sys.argv[3])

@@ -1,4 +1,4 @@
-"""Which batch to take, and why: pure, on what was measured."""
+"""Choose a batch size from measurements."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from cotenant.analyse.estimates.estimate import Estimate
 
 ENOUGH = 0.95
-"""A batch that reaches this part of the best throughput is as good: larger ones only wait longer."""
+"""A batch that reaches this share of the best throughput is good enough: larger ones only add latency."""
 HOST_STAGES = ("load_data", "data_to_device", "to_device")
 """Stages that feed the device."""
 LOADER_BOUND = 0.5
@@ -14,38 +14,38 @@ LOADER_BOUND = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Impact:
-    """What a batch size does."""
+    """Measurements of one batch size."""
 
     batch: int
     items_per_s: Estimate
     latency_ms: float
-    """Of one request, from due to done, in the mean."""
+    """Mean latency of a request, from due to done."""
     stages_ms: Mapping[str, float] = field(default_factory=dict)
-    """Mean time of each stage; they add up to the request."""
+    """Mean time of each stage; they add up to the latency."""
 
     @property
     def feeding_share(self) -> float:
-        """Part of a request in which the device only waits for its data."""
+        """Share of a request during which the device only waits for its data."""
         total = sum(self.stages_ms.values())
         return sum(self.stages_ms.get(stage, 0.0) for stage in HOST_STAGES) / total if total else 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """A batch, and the reason for it."""
+    """The chosen batch size and the reason."""
 
     batch: int | None
-    """None: no size that was measured will do."""
+    """None if no measured size qualifies."""
     reason: str
 
 
 def advise(impacts: Sequence[Impact], *, latency_goal_ms: float | None = None, largest: int | None = None) -> Advice:
-    """The batch to take.
+    """Choose a batch size.
 
     Args:
-        impacts: What was measured, at least one size.
-        latency_goal_ms: A request may take this long.
-        largest: The largest batch that fits, if it is known.
+        impacts: The measured sizes, at least one.
+        latency_goal_ms: The longest a request may take.
+        largest: The largest batch that fits, if known.
     """
     fitting = [one for one in impacts if largest is None or one.batch <= largest]
     quick = [one for one in fitting if latency_goal_ms is None or one.latency_ms <= latency_goal_ms]
@@ -69,7 +69,7 @@ def advise(impacts: Sequence[Impact], *, latency_goal_ms: float | None = None, l
             f"loader-bound: {chosen.feeding_share:.0%} of a request goes into feeding the device, whatever the size",
         )
     if chosen.batch == max(one.batch for one in fitting):
-        return Advice(chosen.batch, "not yet saturated: throughput still grows at the largest size that was measured")
+        return Advice(chosen.batch, "not yet saturated: throughput still grows at the largest size measured")
     gain = best.items_per_s.est / chosen.items_per_s.est - 1
     return Advice(
         chosen.batch, f"device-bound: larger sizes give at most {gain:.1%} more items per second, and take longer each"

@@ -1,4 +1,4 @@
-"""What each mix did to the device: power, clock, heat, throttling, activity, energy per request, with their sources."""
+"""Device use by mix: power, clock, heat, throttling, activity and energy per request, with their sources."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -16,16 +16,16 @@ REASONS_THAT_SLOW = 0xEC
 GAUGES = ("power_w", "sm_clock_mhz", "temperature_c", "sm_active", "tensor_active", "dram_active", "memory_used_bytes")
 SENSORS = (*GAUGES, "energy_j", f"{THROTTLED}%", "event_reasons")
 TELLING = ("power_w", "sm_clock_mhz", "sm_active")
-"""Without one of these there is nothing to tell: a CPU's trials have no such table."""
+"""Sensors of an accelerator: without any of them (a CPU) there is no table."""
 MEANS = (*GAUGES, "throttled_share", "energy_per_request_j")
-"""What is averaged over trials."""
+"""Quantities averaged over trials."""
 MOST_DEVICES = 8
 """Members of a larger group share one row."""
 
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """One sensor over one trial, seconds since the window opened."""
+    """One sensor over one trial, in seconds since the window opened."""
 
     t_s: Floats
     values: Floats
@@ -39,10 +39,10 @@ class TrialReadings:
     cell: Cell
     trial: int
     device: str
-    """The one that was read: a member, where the trial's device is a group."""
+    """The device that was read: a member, if the trial's device is a group."""
     window_s: float
     served: int
-    """Requests in the window of all tenants that were on it."""
+    """Requests in the window, of all tenants on the device."""
     series: Mapping[str, Series]
 
 
@@ -54,7 +54,7 @@ class Reading:
     trials: int
     source: str
     uncertainty: float | None = None
-    """It may be off by this much, whatever the number of trials."""
+    """Systematic error, which more trials don't reduce."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class DeviceUse:
     memory_used_bytes: Reading | None
     energy_per_request_j: Reading | None
     no_energy: str | None
-    """Why there is no energy per request, if there is none."""
+    """Why energy per request is missing."""
 
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
@@ -81,7 +81,7 @@ class DeviceUse:
 
 
 def device_use(trials: Iterable[TrialReadings], manifests: Sequence[Mapping[str, Any]]) -> tuple[DeviceUse, ...]:
-    """A row for each device under each mix; empty without sensors of an accelerator."""
+    """One row per device and mix; empty without accelerator sensors."""
     sensors = {str(manifest.get("run")): _power_sensor(manifest) for manifest in manifests}
     groups: dict[tuple[Cell, str], list[DeviceUse]] = {}
     for trial in trials:
@@ -92,7 +92,7 @@ def device_use(trials: Iterable[TrialReadings], manifests: Sequence[Mapping[str,
 
 
 def _pooled(groups: dict[tuple[Cell, str], list[DeviceUse]]) -> dict[tuple[Cell, str], list[DeviceUse]]:
-    """One row for all members of a large group: nobody reads hundreds."""
+    """Collapse all members of a large group into one row."""
     members: dict[Cell, list[str]] = {}
     for cell, device in groups:
         members.setdefault(cell, []).append(device)
@@ -105,7 +105,7 @@ def _pooled(groups: dict[tuple[Cell, str], list[DeviceUse]]) -> dict[tuple[Cell,
 
 
 def _in_trial(trial: TrialReadings, sensor: PowerSensor | None) -> DeviceUse:
-    """Of one trial, since nobody could hold the readings of all of them."""
+    """Reduce one trial at a time: the readings of all trials would not fit in memory."""
     energy_per_request_j, no_energy = _energy(trial, sensor)
     return DeviceUse(
         cell=trial.cell,
@@ -118,7 +118,7 @@ def _in_trial(trial: TrialReadings, sensor: PowerSensor | None) -> DeviceUse:
 
 
 def _over(cell: Cell, device: str, trials: Sequence[DeviceUse]) -> DeviceUse:
-    """The mean of trials."""
+    """Mean over trials."""
     return DeviceUse(
         cell=cell,
         device=device,
@@ -136,7 +136,7 @@ def _mean(found: Sequence[Reading | None]) -> Reading | None:
         value=float(np.mean([reading.value for reading in there])),
         trials=len(there),
         source=", ".join(dict.fromkeys(reading.source for reading in there)),
-        uncertainty=float(np.mean(off)) if off else None,  # gains don't average out, so trials don't make it smaller
+        uncertainty=float(np.mean(off)) if off else None,  # a gain error does not average out
     )
 
 
@@ -149,16 +149,16 @@ def _gauge(trial: TrialReadings, name: str) -> Reading | None:
 
 
 def _inside(series: Series, window_s: float) -> Any:
-    """Readings in the window; the nearest one before it if it is shorter than the sensor's period."""
+    """Readings in the window, or the last one before it if the window is shorter than the sensor's period."""
     inside = series.values[(series.t_s >= 0) & (series.t_s <= window_s)]
     return inside if inside.size else (series.values[-1:] if series.values.size else None)
 
 
 def _throttled(trial: TrialReadings) -> Reading | None:
-    """The share of the window in which something held the clock down: by counters, else by sampled reasons."""
+    """Share of the window in which the clock was held down: from counters, else from sampled reasons."""
     counters = [series for name, series in trial.series.items() if name.startswith(THROTTLED) and series.t_s.size >= 2]
     if counters:
-        # Reasons overlap, so the longest one is a lower bound and their sum an upper; the longest is told.
+        # Reasons overlap: the longest is a lower bound and their sum an upper bound. Report the longest.
         grown = [float(np.interp(trial.window_s, s.t_s, s.values) - np.interp(0, s.t_s, s.values)) for s in counters]
         return Reading(min(max(0.0, *grown, 0.0) / trial.window_s, 1.0), 1, counters[0].source)
     reasons = trial.series.get("event_reasons")
@@ -170,9 +170,9 @@ def _throttled(trial: TrialReadings) -> Reading | None:
 
 
 def _energy(trial: TrialReadings, sensor: PowerSensor | None) -> tuple[Reading | None, str | None]:
-    """Joules per request, or why none can be claimed."""
+    """Joules per request, or the reason why they are missing."""
     if sensor is None:
-        return None, "nothing is known of the power sensor"
+        return None, "the power sensor's properties are unknown"
     if not trial.served:
         return None, "no request was served"
     counter, power = trial.series.get("energy_j"), trial.series.get("power_w")
@@ -190,7 +190,7 @@ def _energy(trial: TrialReadings, sensor: PowerSensor | None) -> tuple[Reading |
 
 
 def _power_sensor(manifest: Mapping[str, Any]) -> PowerSensor | None:
-    """As the run recorded it; else from how often the sensor is said to change."""
+    """Sensor properties as recorded by the run, else derived from the documented update period."""
     described = manifest.get("device_description")
     kept = described.get("power_sensor") if isinstance(described, Mapping) else None
     try:

@@ -1,4 +1,4 @@
-"""What a sweep over clocks or power limits found: time, power and energy at each, and where energy is least."""
+"""Sweeps over clocks or power limits: time, power and energy at each value, and the value with the least energy."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -17,9 +17,9 @@ from cotenant.analyse.variability.frequency import (
 
 Control = Literal["clock_mhz", "power_w"]
 FEWEST = 3
-"""Values of a control that make a sweep."""
+"""Fewest values of a control that make a sweep."""
 WORTH_SAYING = 0.01
-"""Less energy saved than this is none."""
+"""Smaller energy savings are ignored."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class Reading:
     clock_set_mhz: float | None
     limit_set_w: float | None
     clock_mhz: float
-    """As seen, which a limit may have pulled below what was set."""
+    """Clock as measured, which a limit may have pulled below the clock set."""
     power_w: float
     time_ms: float
     """Mean time per request."""
@@ -45,10 +45,10 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """All readings at one value of the control: means."""
+    """Means over all readings at one value of the control."""
 
     value: float | None
-    """None: the control was left alone."""
+    """None: the control was left at its default."""
     clock_mhz: float
     power_w: float
     time_ms: float
@@ -65,23 +65,23 @@ class Sweep:
     control: Control
     devices: int
     steps: tuple[Step, ...]
-    """From the control left alone (if measured) down to the lowest value."""
+    """From the default (if measured) down to the lowest value."""
     power: PowerByClock | None
     time: TimeByClock | None
 
     @property
     def best(self) -> Step:
-        """The one that needs the least energy per request."""
+        """The step with the least energy per request."""
         return min(self.steps, key=lambda step: step.energy_j)
 
     @property
     def energy_saved(self) -> float:
-        """By the best, as a share of what the first step needs."""
+        """Energy saved by the best step, as a share of the first step's."""
         return 1 - self.best.energy_j / self.steps[0].energy_j
 
     @property
     def time_lost(self) -> float:
-        """By the best, as a share of what the first step takes."""
+        """Time lost by the best step, as a share of the first step's."""
         return self.best.time_ms / self.steps[0].time_ms - 1
 
     def to_json(self) -> dict[str, Any]:
@@ -102,7 +102,7 @@ class Sweep:
 
 
 def sweeps(readings: Iterable[Reading]) -> tuple[Sweep, ...]:
-    """Every job and control of which at least three values were measured; nothing else was set meanwhile."""
+    """Every job and control with at least three measured values and no other control set."""
     found: dict[tuple[str, str, Control], list[Reading]] = {}
     free: dict[tuple[str, str], list[Reading]] = {}
     for one in readings:
@@ -120,7 +120,7 @@ def sweeps(readings: Iterable[Reading]) -> tuple[Sweep, ...]:
 
 
 def sentence(sweep: Sweep) -> str:
-    """What to take away."""
+    """The conclusion in one sentence."""
     best, first = sweep.best, sweep.steps[0]
     against = "no limit" if first.value is None else _named(sweep.control, first.value)
     if best is first or sweep.energy_saved < WORTH_SAYING:
@@ -133,7 +133,7 @@ def sentence(sweep: Sweep) -> str:
         for what, model in (("time", sweep.time), ("power", sweep.power))
         if model is not None and model.held_out is not None
     ]
-    off = f" (curves are off by {', '.join(errors)} at clocks that they were not fitted on)" if errors else ""
+    off = f" (at clocks left out of the fit, the curves are off by {', '.join(errors)})" if errors else ""
     return (
         f"{sweep.job} needs the least energy at {_named(sweep.control, best.value)}: {best.energy_j:.3g} J a request, "
         f"{sweep.energy_saved * 100:.0f} % less than with {against}, for {max(sweep.time_lost, 0) * 100:.0f} % more "

@@ -1,4 +1,4 @@
-"""What kernels say: which take a tenant's time, and how much of the time those of two tenants ran at once."""
+"""Kernels by tenant: which take most of its time, and how long kernels of two tenants ran at once."""
 
 import itertools
 from collections.abc import Sequence
@@ -13,19 +13,19 @@ Floats = npt.NDArray[np.float64]
 TIMELINE_PARTS = 40
 MOST_LAUNCHES = 300
 COPY = "[CUDA mem"
-"""How the names of copies begin: they move data beside the kernels, so they don't count as running."""
+"""Prefix of the names of copies: they move data beside the kernels, so they don't count as running."""
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """The time that is looked at, nanoseconds."""
+    """The time span under analysis, nanoseconds."""
 
     start_ns: int
     end_ns: int
 
     @property
     def length_ns(self) -> int:
-        """How long it is."""
+        """Length of the window."""
         return self.end_ns - self.start_ns
 
 
@@ -38,7 +38,7 @@ class Kernel:
     total_ms: float
     mean_us: float
     share: float
-    """Of the time that the tenant's kernels take together."""
+    """Share of the time of all the tenant's kernels."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class TenantKernels:
     running_share: float
     """Share of the window in which at least one of its kernels ran."""
     copying_share: float
-    """The same of its copies to and from the device."""
+    """The same for its copies to and from the device."""
     top: tuple[Kernel, ...]
     others: int
     """Kernels beyond these."""
@@ -58,14 +58,14 @@ class TenantKernels:
 
 @dataclass(frozen=True, slots=True)
 class Overlap:
-    """How much two tenants' kernels ran at the same time, on the same device."""
+    """How long two tenants' kernels ran at the same time on the same device."""
 
     one: str
     other: str
     share: float
     """Of the window."""
     share_of_one: float
-    """Of the time in which the first one's kernels ran."""
+    """Share of the time in which the first one's kernels ran."""
     share_of_other: float
 
 
@@ -78,7 +78,7 @@ class Activity:
     unit: str
     mean: float
     highest: float
-    """Of the parts of the timeline."""
+    """Highest mean of any part of the timeline."""
     timeline: tuple[float, ...]
     """Means over equal parts of the window; NaN where there is no reading."""
 
@@ -96,7 +96,7 @@ class Launch:
 
 @dataclass(frozen=True, slots=True)
 class Excerpt:
-    """The middle of the window, as long as an eye can tell kernels apart."""
+    """The middle of the window, short enough for single kernels to be visible."""
 
     start_s: float
     """From the window's start."""
@@ -106,7 +106,7 @@ class Excerpt:
 
 @dataclass(frozen=True, slots=True)
 class KernelProfile:
-    """What kernels say of one mix."""
+    """Kernel statistics of one mix."""
 
     mix: str
     sharing: str
@@ -127,14 +127,14 @@ def profile_of(
     window: Window | None = None,
     top: int = 10,
 ) -> KernelProfile:
-    """Everything about one mix.
+    """Analyse the kernels of one mix.
 
     Args:
         kernels: As in the table `kernels`; may be empty.
         readings: Device, sensor, unit, times and values of each counter.
         mix: Its name.
         sharing: How the device was shared.
-        window: The time to look at; None: from the first kernel (or reading) to the last.
+        window: The time span; None: from the first kernel (or reading) to the last.
         top: Kernels listed per tenant.
     """
     some = bool(kernels) and len(kernels["start_ns"]) > 0
@@ -161,13 +161,13 @@ def profile_of(
 
 
 def excerpt_of(kernels: Columns, window: Window, *, most: int = MOST_LAUNCHES) -> Excerpt:
-    """The kernels in the middle of the window, about so many at most."""
+    """The kernels in the middle of the window, up to about this many."""
     count = max(int(_clipped(kernels, window)[2].sum()), 1)
     length = max(1, round(window.length_ns * min(1.0, most / count)))
     begin = window.start_ns + (window.length_ns - length) // 2
     part = Window(begin, begin + length)
     starts, ends, inside = _clipped(kernels, part)
-    places = np.flatnonzero(inside)[: 2 * most]  # where they come in bursts, the excerpt is fuller than the rest
+    places = np.flatnonzero(inside)[: 2 * most]  # where kernels come in bursts, the middle is denser than the rest
     return Excerpt(
         start_s=(begin - window.start_ns) / 1e9,
         length_ms=length / 1e6,
@@ -194,7 +194,7 @@ def window_of(kernels: Columns) -> Window:
 
 
 def kernels_by_tenant(kernels: Columns, window: Window, *, top: int = 10) -> tuple[TenantKernels, ...]:
-    """Every tenant with the kernels that take most of its time, the busiest tenant first."""
+    """Every tenant with its longest-running kernels, the busiest tenant first."""
     starts, ends, inside = _clipped(kernels, window)
     names = np.asarray(kernels["name"]).astype(str)
     tenants = np.asarray(kernels["tenant"]).astype(str)
@@ -236,18 +236,18 @@ def overlaps(kernels: Columns, window: Window) -> tuple[Overlap, ...]:
     found = []
     for one, other in itertools.combinations(tenants, 2):
         devices = {device for tenant, device in running if tenant in {one, other}}
-        nobody = (np.empty(0, np.int64), np.empty(0, np.int64))
-        pairs = [(running.get((one, d), nobody), running.get((other, d), nobody)) for d in sorted(devices)]
+        nothing = (np.empty(0, np.int64), np.empty(0, np.int64))
+        pairs = [(running.get((one, d), nothing), running.get((other, d), nothing)) for d in sorted(devices)]
         both = sum(_shared_ns(first, second) for first, second in pairs)
         alone = [sum(_length(pair[side]) for pair in pairs) for side in (0, 1)]
-        # On several devices each contributes a window of its own.
+        # Each device contributes its own window.
         length = window.length_ns * max(len(devices), 1)
         found.append(Overlap(one, other, both / length, both / (alone[0] or 1), both / (alone[1] or 1)))
     return tuple(found)
 
 
 def merged(starts: Int64s, ends: Int64s) -> tuple[Int64s, Int64s]:
-    """The union of intervals, as intervals that neither touch nor overlap, in order."""
+    """The union of intervals, as disjoint intervals in order."""
     if not starts.size:
         return starts, ends
     order = np.argsort(starts, kind="stable")
@@ -281,7 +281,7 @@ def _running(kernels: Columns, window: Window) -> dict[tuple[str, str], tuple[In
 
 
 def _clipped(kernels: Columns, window: Window) -> tuple[Int64s, Int64s, npt.NDArray[np.bool_]]:
-    """Starts and ends cut to the window, and which kernels have a part in it."""
+    """Starts and ends clipped to the window, and the kernels that overlap it."""
     starts = np.asarray(kernels["start_ns"], np.int64)
     ends = starts + np.asarray(kernels["duration_ns"], np.int64)
     inside = (starts < window.end_ns) & (ends > window.start_ns)
@@ -293,6 +293,6 @@ def _length(intervals: tuple[Int64s, Int64s]) -> int:
 
 
 def _shared_ns(one: tuple[Int64s, Int64s], other: tuple[Int64s, Int64s]) -> int:
-    """Length of the intersection: both less their union."""
+    """Length of the intersection: the sum of both lengths less that of their union."""
     union = merged(np.concatenate((one[0], other[0])), np.concatenate((one[1], other[1])))
     return _length(one) + _length(other) - _length(union)

@@ -1,4 +1,4 @@
-"""Results as JSON knows them."""
+"""Results as JSON values."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -7,11 +7,11 @@ from typing import Any
 
 
 def plain(data: Any) -> Any:  # noqa: PLR0911 - one return per case
-    """The same data in lists, dicts, text and finite numbers; JSON has no infinity and no NaN: they become null.
+    """Convert to lists, dicts, text and finite numbers; infinity and NaN, which JSON lacks, become null.
 
-    An object says what it is by `to_json`; a dataclass without one is its fields.
+    An object is converted by its `to_json`; a dataclass without one becomes its fields.
     """
-    if hasattr(data, "to_json"):  # first: a named tuple that has one is no mere sequence
+    if hasattr(data, "to_json"):  # first: a named tuple with `to_json` is also a sequence
         return plain(data.to_json())
     match data:
         case None | bool() | int() | str():

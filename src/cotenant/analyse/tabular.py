@@ -22,7 +22,7 @@ class Tabular:
     __slots__ = ()
 
     def rows(self) -> Sequence[Row]:
-        """Each row by column; all rows have the same columns."""
+        """Rows as mappings by column; all have the same columns."""
         raise NotImplementedError
 
     def to_arrow(self) -> "pa.Table":
@@ -52,7 +52,7 @@ class Tabular:
         return frame
 
     def _repr_html_(self) -> str:
-        """How a notebook shows it."""
+        """HTML for notebooks."""
         rows = self.rows()
         head = "".join(f"<th>{html.escape(str(name))}</th>" for name in (rows[0] if rows else ()))
         lines = (

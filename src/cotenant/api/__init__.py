@@ -1,1 +1,1 @@
-"""The verbs as Python functions: what the command line calls, and what a script may call."""
+"""The verbs as Python functions, called by the command line and by scripts."""

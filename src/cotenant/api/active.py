@@ -1,4 +1,4 @@
-"""`run --active`: measure the mixes that tell most, predict the others, stop when all are known well enough."""
+"""`run --active`: measure the most informative mixes, predict the others, stop when all are known well enough."""
 
 import time
 from collections.abc import Sequence
@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from cotenant.api.paths import AnyPath
 from cotenant.measure.events import Listener, silent
 
 if TYPE_CHECKING:
@@ -15,20 +16,20 @@ if TYPE_CHECKING:
 WIDTH = 0.1
 """Relative half-width at which a slowdown counts as known."""
 ROUND_SHARE = 0.08
-"""Of all mixes, how many are measured before it is asked again what to measure."""
+"""Share of all mixes to measure before choosing again."""
 FEWEST_PER_ROUND = 2
 MEASURED = ("measured", "simulated,")
 
 
 @dataclass(frozen=True, slots=True)
 class ActiveResult:
-    """What was measured, and what is known of every mix."""
+    """What was measured, and what is known about every mix."""
 
     folders: tuple[Path, ...]
     """One run per round."""
     prediction: "Prediction"
     measured: int
-    """Mixes that were measured, of ``mixes``; each under every way to share."""
+    """Measured mixes, out of ``mixes``; each under every way to share."""
     mixes: int
     why: str
     """Why it stopped."""
@@ -50,30 +51,31 @@ def run_active(
     device: str | None = None,
     overrides: Sequence[str] = (),
     width: float = WIDTH,
-    out: Path = Path("runs"),
+    out: AnyPath = Path("runs"),
     listener: Listener = silent,
 ) -> ActiveResult:
     """Measure a study in rounds until every mix is known, measured or predicted.
 
-    The first round measures every tenant alone and beside the next one of the study. After each round the mixes that
-    tell most about the others are measured, as `predict --next` names them.
+    The first round measures every tenant alone and beside the next one of the study. Each further round measures the
+    mixes that say most about the others, as named by `predict --next`.
 
     Args:
         study: A built-in study's name, a YAML file, or a study.
-        device: Where, instead of the study's own device.
+        device: Overrides the study's device.
         overrides: `key=value` each, as `--set`.
         width: Relative half-width of the 90 % interval at which a slowdown counts as known.
-        out: The folder in which each round gets a folder of its own.
-        listener: Told what happens while it goes on.
+        out: Parent folder of the rounds' run folders.
+        listener: Receives progress events.
 
     Raises:
-        CotenantError: Nothing that was measured is lost.
+        CotenantError: It can't be carried out. Finished measurements are kept.
     """
     from cotenant.api.predict import predict
     from cotenant.api.run import run
     from cotenant.study.files import load_study, study_from
     from cotenant.study.model import Study
 
+    out = Path(out)
     if not isinstance(study, Study):
         study = load_study(study, overrides)
     elif overrides:
@@ -131,5 +133,5 @@ def _reason(
     if not wanted:
         return "every mix was measured"
     if deadline is not None and time.monotonic() >= deadline:
-        return f"the time budget is used; {len(unknown)} mixes are known less well than ±{100 * width:g} %"
+        return f"the time budget is used; {len(unknown)} mixes are known less precisely than ±{100 * width:g} %"
     return None

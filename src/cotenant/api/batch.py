@@ -1,10 +1,11 @@
-"""`batch`: how large a batch fits, and how large a batch pays."""
+"""`batch`: the largest batch that fits, and the size that pays."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from cotenant.api.paths import AnyPath
 from cotenant.errors import WorkloadError
 from cotenant.measure.events import Listener, silent
 from cotenant.workloads.protocol import WorkloadSpec
@@ -27,35 +28,36 @@ def batch(
     impact: bool = False,
     latency_goal_ms: float | None = None,
     window_s: float = 1.0,
-    out: Path = Path("runs"),
+    out: AnyPath = Path("runs"),
     said: Callable[[str], None] = lambda _: None,
     listener: Listener = silent,
 ) -> "tuple[BatchAnswer, ...]":
-    """The largest batch of each workload on a device, and what its size does to speed.
+    """Find the largest batch of each workload on a device, and how its size affects speed.
 
     Args:
         workloads: Names from the catalogue, or directories of weights.
-        device: Where; a simulated GPU answers for a card that isn't here.
-        memory_bytes: Only so much of the device's memory.
-        dtype: Number format; None: what the device does well.
+        device: The device; a simulated GPU stands in for one that isn't installed.
+        memory_bytes: Limit on the device memory to use.
+        dtype: Number format; None: the device's preferred one.
         image: Side of a vision model's images.
         seq: Tokens per item.
         train: A training step instead of inference.
-        verify: Try it in fresh processes; a simulated GPU can't.
+        verify: Try the size in fresh processes; not possible on a simulated GPU.
         impact: Also measure throughput, latency and stages by size.
-        latency_goal_ms: Only for the recommendation.
-        window_s: Length of a trial's window for the impact.
-        out: Where the impact's run folder goes.
-        said: Told what is going on.
-        listener: Told how the impact's run goes on.
+        latency_goal_ms: Latency limit for the recommendation.
+        window_s: Length of a trial's window when measuring the impact.
+        out: Parent folder of the run folder for the impact.
+        said: Called with progress messages.
+        listener: Receives progress events of the run for the impact.
 
     Raises:
-        CotenantError: A workload is unknown or can't be described, a device is not there, an attempt failed.
+        CotenantError: A workload is unknown or can't be described, a device is absent, or an attempt failed.
     """
     from cotenant.analyse.batching import advise
     from cotenant.devices import find_device
     from cotenant.measure.batching.impact import measure_impact, sizes_up_to
 
+    out = Path(out)
     place = find_device(device)
     params = {} if image is None else {"image": image}
     specs = [_spec({"name": name, "dtype": dtype, "seq": seq, "train": train, "params": params}) for name in workloads]
@@ -72,7 +74,7 @@ def batch(
 
 
 def _spec(stated: dict[str, Any]) -> WorkloadSpec:
-    """What was asked for, checked; what can't be meant is refused with the first reason."""
+    """Validate the options; the first error is raised."""
     from pydantic import ValidationError
 
     try:
@@ -105,8 +107,8 @@ def _largest(
         return answer
     attempt = attempt_on(device, spec, memory_bytes or device.free_memory_bytes())
 
-    def told(size: int) -> Any:
+    def announced(size: int) -> Any:
         said(f"{spec.name}: trying a batch of {size:,} in a fresh process (predicted: {predicted.batch:,})")
         return attempt(size)
 
-    return replace(answer, verified=search(max(predicted.batch, 1), told))
+    return replace(answer, verified=search(max(predicted.batch, 1), announced))

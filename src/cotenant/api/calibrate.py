@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from cotenant.api.paths import AnyPath
 from cotenant.devices.simulated.calibrated import CalibratedTenant, Calibration
 from cotenant.errors import DeviceError
 
@@ -10,13 +11,13 @@ if TYPE_CHECKING:
     from cotenant.devices.simulated.solo_times import SoloTime
 
 
-def calibrate(source: Path, *, device: str) -> Calibration:
+def calibrate(source: AnyPath, *, device: str) -> Calibration:
     """Fit host and device of each workload to its measured solo times.
 
     Args:
-        source: A run on a real device that is like the simulated one, or a CSV file with a column `workload`, a column
-            `ms` (milliseconds per request, alone) and, where they matter, batch, seq, dtype, mode, software and train.
-        device: The simulated GPU that is to be like it.
+        source: A run on a real device of the simulated kind, or a CSV file with a column `workload`, a column `ms`
+            (milliseconds per request, alone) and, where they matter, batch, seq, dtype, mode, software and train.
+        device: The simulated GPU to fit.
 
     Raises:
         DeviceError: A row can't be used: a unit is wrong, a workload unknown, a time impossible.
@@ -25,6 +26,7 @@ def calibrate(source: Path, *, device: str) -> Calibration:
     from cotenant.prediction.sharing.on_part import solo_of
     from cotenant.workloads.protocol import WorkloadSpec
 
+    source = Path(source)
     if not device.startswith("sim:"):
         raise DeviceError(f"{device} isn't simulated, so there is nothing to calibrate", hint="name a device sim:...")
     gpu, times = open_simulated(device), measured_solos(source)
@@ -53,14 +55,14 @@ def _of_run(folder: Path) -> "tuple[SoloTime, ...]":
 
     result = show(folder)
     if result.manifests[0].get("simulated"):
-        raise DeviceError(f"{folder} was simulated itself", hint="give a run on a real device")
+        raise DeviceError(f"{folder} is itself a simulated run", hint="give a run on a real device")
     study = study_from_text(str(result.manifests[0].get("study", "")), source=str(folder / "manifest.json"))
     times = []
     for tenant in result.tenants:
         if not tenant.cell.solo or tenant.of not in study.tenants or not isinstance(tenant.mean_latency_ms, Estimate):
             continue
         if not tenant.cell.load.startswith("closed(1)"):
-            continue  # a queue's time is not the request's own
+            continue  # latency includes queueing, which is not the request's own time
         spec = study.tenants[tenant.of].spec()
         times.append(
             SoloTime(

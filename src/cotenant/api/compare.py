@@ -24,7 +24,7 @@ def compare(runs: Sequence[str | Path], *, margin: float = 0.03) -> "Comparison 
         margin: The smallest change that matters, e.g. 0.03 for 3 %.
 
     Raises:
-        RunFolderError: There are not enough runs, one can't be read, or they can't be compared.
+        RunFolderError: There are too few runs, one can't be read, or they can't be compared.
     """
     from cotenant.analyse.comparison.environment import differences, forbids
     from cotenant.analyse.comparison.history import FEWEST_RUNS, compare_history
@@ -37,7 +37,7 @@ def compare(runs: Sequence[str | Path], *, margin: float = 0.03) -> "Comparison 
 
     paths = [baselines.resolve(str(run)) for run in runs]
     if len(paths) < 2:
-        raise RunFolderError("A comparison needs two runs or more.", hint="cotenant compare BEFORE NOW")
+        raise RunFolderError("A comparison needs at least two runs.", hint="cotenant compare BEFORE NOW")
     if len({path.resolve() for path in paths}) < len(paths):
         raise RunFolderError(
             f"{' and '.join(map(str, paths))} can't be compared: both are the same run.",
@@ -81,10 +81,10 @@ def _one_study_on_several(manifests: "Sequence[Mapping[str, Any]]") -> bool:
 
 
 def save_baseline(run: str | Path, name: str) -> Path:
-    """Remember a run under a name for later comparisons; nothing of it is copied. Gives the file that says so.
+    """Save a run under a name for later comparisons; only its path is stored. Returns the file written.
 
     Raises:
-        RunFolderError: It is no run, or the name can't be one.
+        RunFolderError: It is not a run, or the name is not valid.
     """
     from cotenant.store import baselines
 

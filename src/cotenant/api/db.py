@@ -1,9 +1,10 @@
-"""`db`: what every machine has measured, in one place, and the questions that can be put to it."""
+"""`db`: measurements of all machines in one place, and queries over them."""
 
 import os
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from cotenant.api.paths import AnyPath, Runs, run_paths
 
 if TYPE_CHECKING:
     from cotenant.analyse.variability.drift import Drift
@@ -14,38 +15,39 @@ if TYPE_CHECKING:
     from cotenant.store.database.sensing import SensorPair
 
 
-def db_add(paths: Sequence[Path], *, db: Path | None = None, skip_bad: bool = False) -> "tuple[Added, ...]":
+def db_add(paths: Runs, *, db: AnyPath | None = None, skip_bad: bool = False) -> "tuple[Added, ...]":
     """Add run folders and files of nvidia-smi, dcgmi, nvprof, tegrastats, or CSV with a row per run; all or nothing.
 
     Args:
         paths: Run folders and files.
         db: The database's folder; default: $COTENANT_DB, or `runs/.database`.
-        skip_bad: Leave lines out that can't be used, and count them, instead of refusing the file.
+        skip_bad: Skip and count unusable lines instead of refusing the file.
 
     Raises:
-        RunFolderError: A folder is no run, or is damaged.
-        DataError: A file is of no known format, or has lines that can't be used.
+        RunFolderError: A folder is not a run, or is damaged.
+        DataError: A file has an unknown format, or contains unusable lines.
         DatabaseError: The database can't be written.
     """
     from cotenant.store.database.add import add
 
-    return add(paths, home_of(db), skip_bad=skip_bad)
+    return add(run_paths(paths), home_of(db), skip_bad=skip_bad)
 
 
-def db_gather(folder: Path, *, on: str, db: Path | None = None, insecure: bool = False) -> "tuple[Added, ...]":
-    """Bring the runs below a folder of every node of a Ray cluster here, beside the database, and add them.
+def db_gather(folder: AnyPath, *, on: str, db: AnyPath | None = None, insecure: bool = False) -> "tuple[Added, ...]":
+    """Copy the runs below a folder of every node of a Ray cluster to this machine, beside the database, and add them.
 
     Raises:
         CotenantError: No node has a run there, or one can't be used.
     """
     from cotenant.fleet.asking import gather
 
+    folder = Path(folder)
     home = home_of(db)
     return db_add(gather(on, folder, home.parent / "gathered", insecure=insecure), db=db)
 
 
-def db_contents(*, db: Path | None = None) -> "Contents":
-    """What is in the database: where it came from and which work it holds. Raises DatabaseError if there is none."""
+def db_contents(*, db: AnyPath | None = None) -> "Contents":
+    """The database's sources and kinds of work. Raises DatabaseError if there is none."""
     from cotenant.store.database.database import Database
     from cotenant.store.database.questions import Contents
 
@@ -54,8 +56,8 @@ def db_contents(*, db: Path | None = None) -> "Contents":
         return Contents(home, tuple(database.sources.values()), tuple(database.works()))
 
 
-def db_gpus(work: str | None = None, *, db: Path | None = None) -> "tuple[Variability, ...]":
-    """How the GPUs differ under every kind of work whose name holds the text, and a line for each GPU.
+def db_gpus(work: str | None = None, *, db: AnyPath | None = None) -> "tuple[Variability, ...]":
+    """How the GPUs differ under every kind of work whose name contains the text, with a line for each GPU.
 
     Raises:
         DatabaseError: There is no database or no such work.
@@ -67,11 +69,11 @@ def db_gpus(work: str | None = None, *, db: Path | None = None) -> "tuple[Variab
         return tuple(found for _, found in variabilities(database, work))
 
 
-def db_gpu(gpu: str, *, db: Path | None = None) -> "GpuStory":
-    """All that is known of one GPU, named by its UUID or a part of it.
+def db_gpu(gpu: str, *, db: AnyPath | None = None) -> "GpuStory":
+    """Everything known about one GPU, given its UUID or part of it.
 
     Raises:
-        DatabaseError: There is no such GPU, or several.
+        DatabaseError: No GPU matches, or several do.
     """
     from cotenant.store.database.database import Database
     from cotenant.store.database.questions import gpu_story
@@ -80,8 +82,8 @@ def db_gpu(gpu: str, *, db: Path | None = None) -> "GpuStory":
         return gpu_story(database, database.find_gpu(gpu))
 
 
-def db_sensors(*, db: Path | None = None) -> "tuple[tuple[Sensor, str], ...]":
-    """Every sensor that was read, with the name of the source. Raises DatabaseError."""
+def db_sensors(*, db: AnyPath | None = None) -> "tuple[tuple[Sensor, str], ...]":
+    """Every sensor read, with the name of the source. Raises DatabaseError."""
     from cotenant.store.database.database import Database
     from cotenant.store.database.sensing import sensor_lines
 
@@ -89,16 +91,16 @@ def db_sensors(*, db: Path | None = None) -> "tuple[tuple[Sensor, str], ...]":
         return tuple(sensor_lines(database))
 
 
-def db_compare_sensors(reference: str, other: str, *, db: Path | None = None) -> "SensorPair":
-    """Gain, offset, lag and averaging window of one sensor against a finer one of the same thing.
+def db_compare_sensors(reference: str, other: str, *, db: AnyPath | None = None) -> "SensorPair":
+    """Gain, offset, lag and averaging window of one sensor against a finer one of the same quantity.
 
     Args:
-        reference: Words that only the finer sensor's line has: GPU, sensor, tool, source.
+        reference: Words that match only the finer sensor's line: GPU, sensor, tool, source.
         other: The same for the sensor to be judged.
-        db: The database's folder instead of the usual one.
+        db: The database's folder instead of the default.
 
     Raises:
-        DatabaseError: Words fit no sensor or several, or the two have no time in common.
+        DatabaseError: The words match no sensor or several, or the two don't overlap in time.
     """
     from cotenant.store.database.database import Database
     from cotenant.store.database.sensing import compare_named
@@ -107,7 +109,7 @@ def db_compare_sensors(reference: str, other: str, *, db: Path | None = None) ->
         return compare_named(database, reference, other)
 
 
-def db_trend(work: str | None = None, *, db: Path | None = None) -> "dict[str, Drift]":
+def db_trend(work: str | None = None, *, db: AnyPath | None = None) -> "dict[str, Drift]":
     """Drift and steps over time, by work. Raises DatabaseError."""
     from dataclasses import replace
 
@@ -119,8 +121,8 @@ def db_trend(work: str | None = None, *, db: Path | None = None) -> "dict[str, D
         return {one.name: replace(drift(database.readings(one)), simulated=one.simulated) for one in works}
 
 
-def db_anomalies(work: str | None = None, *, db: Path | None = None) -> "Anomalies":
-    """Which GPU is slow, since when and why; what changed; which sensor can't be believed. Raises DatabaseError."""
+def db_anomalies(work: str | None = None, *, db: AnyPath | None = None) -> "Anomalies":
+    """Slow GPUs with date and cause, changes, and unreliable sensors. Raises DatabaseError."""
     from cotenant.store.database.database import Database
     from cotenant.store.database.questions import all_anomalies
 
@@ -128,13 +130,14 @@ def db_anomalies(work: str | None = None, *, db: Path | None = None) -> "Anomali
         return all_anomalies(database, work)
 
 
-def db_report(out: Path, work: str | None = None, *, db: Path | None = None) -> Path:
+def db_report(out: AnyPath, work: str | None = None, *, db: AnyPath | None = None) -> Path:
     """Write one self-contained HTML file about the database. Raises DatabaseError, or RunFolderError if it can't."""
     from cotenant.api.report import write_whole
     from cotenant.reporting.html.variability_material import gather
     from cotenant.reporting.html.variability_page import page
     from cotenant.store.database.database import Database
 
+    out = Path(out)
     home = home_of(db)
     with Database.open(home) as database:
         material = gather(database, work)
@@ -142,12 +145,12 @@ def db_report(out: Path, work: str | None = None, *, db: Path | None = None) -> 
     return out
 
 
-def home_of(db: Path | None) -> Path:
-    """The folder named, or the usual one."""
+def home_of(db: AnyPath | None) -> Path:
+    """The folder given, or the default."""
     from cotenant.errors import DatabaseError
     from cotenant.store.database.database import DEFAULT
 
-    home = db or Path(os.environ.get("COTENANT_DB") or DEFAULT)
+    home = Path(db or os.environ.get("COTENANT_DB") or DEFAULT)
     if home.exists() and not home.is_dir():
-        raise DatabaseError(f"{home} is a file, and a database is a folder.", hint="name a folder: --db DIR")
+        raise DatabaseError(f"{home} is a file; a database is a folder.", hint="name a folder: --db DIR")
     return home

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 def doctor(device: str | None = None, *, on: str | None = None, insecure: bool = False) -> "tuple[Finding, ...]":
     """The findings for a device; default: the CPU and every GPU; ``on`` a Ray cluster those of all nodes.
 
-    A GPU that isn't there, or is lost, is a finding. Raises DeviceError for a name that no device could have.
+    A missing or lost GPU is a finding. Raises DeviceError for an invalid device name.
     """
     from cotenant.devices import find_device
     from cotenant.devices.nvidia.checkup import absent
@@ -32,7 +32,7 @@ def doctor(device: str | None = None, *, on: str | None = None, insecure: bool =
 
 
 def doctor_fix(device: str | None = None) -> "tuple[Finding, ...]":
-    """Mend what is safe to mend (persistence of GPUs, what killed runs left); gives what was done.
+    """Fix what is safe to fix (GPU persistence mode, leftovers of killed runs); returns what was done.
 
     Args:
         device: Only this GPU; default: all of them.
@@ -52,14 +52,14 @@ def doctor_fix(device: str | None = None) -> "tuple[Finding, ...]":
 
 
 def doctor_restore() -> "tuple[Finding, ...]":
-    """Put back what killed runs left on this machine, and what `doctor_fix` changed; gives what was done."""
+    """Restore settings left by killed runs on this machine or changed by `doctor_fix`; returns what was done."""
     from cotenant.devices.nvidia import checkup
 
     return tuple(checkup.restore())
 
 
 def _gpus() -> "tuple[Finding, ...]":
-    """Of every GPU; a machine without one gets a single line."""
+    """Findings for every GPU; a single line on a machine without one."""
     from cotenant.devices.nvidia.checkup.driver import every_gpu
     from cotenant.devices.nvidia.device import open_cuda
     from cotenant.devices.nvidia.jetson_device import open_jetson
@@ -77,10 +77,10 @@ def _gpus() -> "tuple[Finding, ...]":
     if why_none is not None:
         found.append(Finding("NVIDIA GPUs", "note", why_none.message, "cotenant doctor --device cuda:0 says more"))
     elif not found:
-        found.append(Finding("NVIDIA GPUs", "note", "the driver is there and sees none"))
+        found.append(Finding("NVIDIA GPUs", "note", "the driver is installed and sees none"))
     return tuple(found)
 
 
 def _own(findings: "tuple[Finding, ...]") -> "tuple[Finding, ...]":
-    """Without what the CPU's findings have already said."""
+    """Drop findings already reported for the CPU."""
     return tuple(one for one in findings if one.subject not in {"Python", "disk"})

@@ -11,15 +11,15 @@ if TYPE_CHECKING:
 
 
 def explain(run: str | Path) -> "Explanation":
-    """What binds each tenant, what mixes fight over, the parts of each slowdown, and which mixes are worth it.
+    """What limits each tenant, what mixes contend for, the parts of each slowdown, and which mixes are worth it.
 
-    It depends on the run's records alone: they explain the same on any machine.
+    Depends only on the run's records: the explanation is the same on any machine.
 
     Args:
         run: A run folder, or the name of a saved baseline.
 
     Raises:
-        RunFolderError: It can't be read, or holds no trial.
+        RunFolderError: It can't be read, or contains no trial.
     """
     from cotenant.analyse.explanation.explain import explain_run
     from cotenant.analyse.sharing.peaks import peaks_of
@@ -32,9 +32,9 @@ def explain(run: str | Path) -> "Explanation":
     path = baselines.resolve(str(run))
     with open_runs([path]) as opened:
         found, (manifest,) = evidence(opened), opened.manifests
-        answer = result_of(opened).answer  # the same decision as everywhere, with every latency at hand
+        answer = result_of(opened).answer  # same decision as elsewhere, from all latencies
     if not found:
-        raise RunFolderError(f"{path} holds no trial to explain.", hint="Go on with it: cotenant run --resume RUN")
+        raise RunFolderError(f"{path} contains no trial to explain.", hint="Continue it: cotenant run --resume RUN")
     return explain_run(found, peaks_of(manifest), answer, _kinds(manifest))
 
 

@@ -1,17 +1,18 @@
 """`export`: a table of the records as a file."""
 
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
+
+from cotenant.api.paths import AnyPath, Runs, run_paths
 
 if TYPE_CHECKING:
     from cotenant.store.export import Format
 
 
 def export(
-    runs: Sequence[Path],
+    runs: Runs,
     table: str,
-    destination: "Path | Literal['-']",
+    destination: AnyPath,
     format: "Format | None" = None,  # noqa: A002 - the word of the command line
 ) -> None:
     """Write one table of the runs as CSV, JSON or Parquet; `-` is the standard output.
@@ -22,4 +23,4 @@ def export(
     """
     from cotenant.store import export as store
 
-    store.export(runs, table, destination, format)
+    store.export(run_paths(runs), table, "-" if destination == "-" else Path(destination), format)

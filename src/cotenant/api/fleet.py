@@ -1,4 +1,4 @@
-"""`fleet`: what starts a cluster and a run on it, for Slurm or Kubernetes."""
+"""`fleet`: Slurm and Kubernetes files that start a cluster and a run on it."""
 
 from pathlib import Path
 from typing import Literal
@@ -17,16 +17,16 @@ def fleet_job(
     devices: str = "all",
     image: str | None = None,
 ) -> str:
-    """The job script or manifest that starts a Ray cluster, carries a study out there and keeps the result.
+    """The job script or manifest that starts a Ray cluster, runs a study on it and keeps the result.
 
     Args:
         kind: `slurm` or `kubernetes`.
         study: A built-in study's name, or a YAML file.
         nodes: Machines (or pods) with devices.
-        gpus: On each of them; 0: their CPUs are measured.
-        hours: The longest that it may take.
-        out: A folder that all nodes see; on Kubernetes one of the volume.
-        devices: Which of the cluster's devices take part.
+        gpus: GPUs per node; 0 measures their CPUs.
+        hours: Time limit.
+        out: A folder visible to all nodes; on Kubernetes a path in the volume.
+        devices: Which of the cluster's devices to use.
         image: Kubernetes: a container image with cotenant[ray].
 
     Raises:
@@ -36,7 +36,7 @@ def fleet_job(
     from cotenant.fleet import kubernetes, slurm
     from cotenant.study.files import load_study
 
-    load_study(study, ())  # a mistake in it shows now, and not after hours in a queue
+    load_study(study, ())  # fail now rather than after hours in a queue
     job = slurm.Job(study, nodes, gpus, hours, out, devices)
     if kind == "slurm":
         return slurm.script(job)

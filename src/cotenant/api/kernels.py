@@ -1,4 +1,4 @@
-"""`cotenant workloads NAME --kernels`: what a request runs on a simulated GPU, kernel by kernel."""
+"""`cotenant workloads NAME --kernels`: the kernels of a request on a simulated GPU."""
 
 from typing import TYPE_CHECKING
 
@@ -20,20 +20,20 @@ def list_kernels(
     train: bool = False,
     software: str = "eager",
 ) -> "KernelTrace":
-    """What one request of a workload runs on a simulated GPU.
+    """The kernels that one request of a workload runs on a simulated GPU.
 
     Args:
         workload: Its name.
         device: A simulated GPU, `sim:...`.
         batch: Items per request.
-        seq: Tokens per item; None: the workload's own default.
-        dtype: Number format; None: what the GPU does well.
+        seq: Tokens per item; None: the workload's default.
+        dtype: Number format; None: the GPU's preferred one.
         train: A training step instead of inference.
-        software: How it is executed: `eager`, `compile`, `graphs`, `onnxruntime`, `tensorrt` or `vllm`.
+        software: Execution mode: `eager`, `compile`, `graphs`, `onnxruntime`, `tensorrt` or `vllm`.
 
     Raises:
         DeviceError: The device isn't simulated.
-        WorkloadError: There is no such workload or number format, or its kernels can't be seen before it runs.
+        WorkloadError: There is no such workload or number format, or its kernels are known only while it runs.
     """
     from typing import get_args
 
@@ -45,11 +45,11 @@ def list_kernels(
 
     if not device.startswith("sim:"):
         raise DeviceError(
-            f"{device} isn't simulated, and what a device really runs is only seen while it runs",
+            f"{device} isn't simulated, and the kernels of a real device are known only while it runs",
             hint=f"name a simulated GPU, e.g. {DEVICE}",
         )
     if dtype is not None and dtype not in get_args(Dtype):
-        raise WorkloadError(f"{dtype!r} is no number format", hint=f"choose one of {', '.join(get_args(Dtype))}")
+        raise WorkloadError(f"{dtype!r} is not a number format", hint=f"choose one of {', '.join(get_args(Dtype))}")
     if software not in SOFTWARE:
         raise WorkloadError(f"there is no software {software!r}", hint=f"choose one of {', '.join(SOFTWARE)}")
     given = {"name": workload, "batch": batch, "seq": seq, "dtype": dtype, "train": train, "software": software}

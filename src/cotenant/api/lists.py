@@ -1,4 +1,4 @@
-"""The lists: studies, devices, workloads, servers; and a model written out for servers."""
+"""Lists of studies, devices, workloads and servers; and export of a model for servers."""
 
 from typing import TYPE_CHECKING
 
@@ -24,7 +24,7 @@ def list_devices(*, on: str | None = None, insecure: bool = False) -> "tuple[Dev
 
     Args:
         on: `ray` or `ray://host:port`.
-        insecure: Accept a cluster that asks nobody for a token.
+        insecure: Accept a cluster without token authentication.
     """
     from cotenant import devices
 
@@ -37,12 +37,12 @@ def list_devices(*, on: str | None = None, insecure: bool = False) -> "tuple[Dev
 
 
 def list_workloads(words: str | None = None) -> "tuple[WorkloadInfo, ...]":
-    """The catalogue with what one request of each entry costs at its defaults.
+    """The catalogue, with the cost of one request of each entry at its defaults.
 
-    The costs come from a dry run without weights, remembered after the first time.
+    The costs come from a dry run without weights, cached after the first time.
 
     Args:
-        words: Only the entries whose name, family or description hold all of these.
+        words: Only entries whose name, family or description contains all of these.
     """
     from cotenant.workloads import catalogue, described
 
@@ -65,17 +65,17 @@ def list_servers() -> "tuple[Preset, ...]":
 def export_workload(
     name: str, folder: "str | Path", *, seed: int = 0, dtype: str = "float32", gguf: bool = False
 ) -> "dict[str, Any]":
-    """Write a model of the catalogue into a folder that servers load; gives what was written.
+    """Write a model of the catalogue into a folder that servers can load; returns what was written.
 
     Args:
         name: A model of the catalogue.
         folder: A new or empty folder.
-        seed: Of the random weights.
-        dtype: Of the weights: float32, bfloat16 or float16.
+        seed: Seed of the random weights.
+        dtype: Format of the weights: float32, bfloat16 or float16.
         gguf: Also write model.gguf, for llama.cpp; models of the Llama family.
 
     Raises:
-        WorkloadError: It is not a language model, or the folder holds something.
+        WorkloadError: It is not a language model, or the folder is not empty.
     """
     from pathlib import Path
 

@@ -1,10 +1,11 @@
-"""Runs as callers name them: one folder or several, as text or as paths."""
+"""Paths as callers give them: as text or as path objects, one run folder or several."""
 
 from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path
 
-Runs = str | PathLike[str] | Sequence[str | PathLike[str]]
+AnyPath = str | PathLike[str]
+Runs = AnyPath | Sequence[AnyPath]
 
 
 def run_paths(runs: Runs) -> list[Path]:

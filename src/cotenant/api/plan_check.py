@@ -1,8 +1,8 @@
-"""`plan --check`: a plan under simulated arrivals, with the scheduler that will serve it.
+"""`plan --check`: simulate a plan's arrivals with the scheduler that will serve it.
 
-Each tenant has a worker of its own, as every way to share in a plan gives it; neighbours make it as much slower as the
-plan's prediction says. Requests come by the tenant's own process (bursts included), are batched, ordered and shed by
-the scheduler, and count as kept if they are done within the objective.
+Each tenant has its own worker, as in every way to share that plans use; neighbours slow it down by the plan's predicted
+factor. Requests follow the tenant's arrival process (bursts included), are batched, ordered and shed by the scheduler,
+and count as kept if they finish within the objective.
 """
 
 from collections.abc import Iterable, Mapping
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from cotenant.api.paths import AnyPath
 from cotenant.errors import StudyError
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 SEEDS = range(11, 19)
 LEAST_REQUESTS, MOST_REQUESTS, LONGEST_S = 600, 3000, 600.0
 OBJECTIVES = 20
-"""A window is at least this many objectives long, so that a queue has the time to grow."""
+"""A window lasts at least this many objectives, so that queues have time to grow."""
 _HINT = "write one with `cotenant plan tenants.yaml --devices ... --out plan.yaml`"
 
 
@@ -34,7 +35,7 @@ class Attained:
     rate_rps: float
     objective_ms: float
     wanted: float
-    """Part of the requests that have to be done within the objective."""
+    """Share of the requests that must finish within the objective."""
     attained: float
     lo: float
     hi: float
@@ -45,7 +46,7 @@ class Attained:
 
     @property
     def verdict(self) -> str:
-        """`kept`, `missed`, or `can't tell` where the interval holds the part that is wanted."""
+        """`kept`, `missed`, or `can't tell` if the interval contains the required share."""
         if self.lo >= self.wanted:
             return "kept"
         return "missed" if self.hi < self.wanted else "can't tell"
@@ -61,11 +62,11 @@ class Checked:
 
     @property
     def keeps_all(self) -> bool:
-        """No objective is missed for certain, and none is in doubt."""
+        """No objective is missed or in doubt."""
         return all(one.verdict == "kept" for one in self.tenants)
 
 
-def check_plan(path: Path) -> Checked:
+def check_plan(path: AnyPath) -> Checked:
     """Simulate a plan.
 
     Args:
@@ -74,6 +75,7 @@ def check_plan(path: Path) -> Checked:
     Raises:
         StudyError: It can't be read or isn't a plan.
     """
+    path = Path(path)
     document = read_plan(path)
     found = []
     measured = False
@@ -91,7 +93,7 @@ def check_plan(path: Path) -> Checked:
 
 
 def _on_real(document: Mapping[str, Any], device: Mapping[str, Any], source: str) -> list[Attained]:
-    """Every tenant in a process of its own, as `cotenant run` carries the plan out: nothing is shed."""
+    """Every tenant in its own process, as `cotenant run` runs the plan: nothing is shed."""
     from cotenant.api.plan_check_measured import attainments, measured_device
 
     found = []
@@ -108,7 +110,7 @@ def _on_real(document: Mapping[str, Any], device: Mapping[str, Any], source: str
 
 
 def read_plan(path: Path) -> Mapping[str, Any]:
-    """The document of a plan.yaml.
+    """Read a plan.yaml.
 
     Raises:
         StudyError: It can't be read or isn't a plan.
@@ -133,7 +135,7 @@ def read_plan(path: Path) -> Mapping[str, Any]:
 def attained(
     device: Mapping[str, Any], name: str, seat: Mapping[str, Any], *, seeds: Iterable[int] = SEEDS
 ) -> Attained:
-    """One tenant of a plan's document under simulated arrivals."""
+    """Simulate one tenant of a plan."""
     from cotenant.scheduling import Contract, Scheduler
     from cotenant.scheduling.simulation import Arrival, SimulatedDevice, simulate
     from cotenant.tenancy.arrivals import arrivals_ns
@@ -174,7 +176,7 @@ def attained(
 
 
 def _interval(parts: list[float]) -> tuple[float, float]:
-    """Student's, over the seeds; seeds that all agree say no more than their number of requests allows."""
+    """Student's interval over the seeds; identical seeds give no narrower interval than their requests allow."""
     from scipy.stats import t
 
     mean = float(np.mean(parts))
@@ -185,7 +187,7 @@ def _interval(parts: list[float]) -> tuple[float, float]:
 
 
 def _objective(expected: Mapping[str, Mapping[str, float]], steps: int) -> tuple[float, float]:
-    """The time of a whole request and its quantile; of a generating tenant that of its first output and all others."""
+    """The latency limit of a request and its quantile; for a generating tenant, of its first and all other outputs."""
     whole = {key: value for key, value in expected.items() if key.startswith("p")}
     label, limit = next(iter((whole or expected).items()))
     if whole:
@@ -211,9 +213,9 @@ def _simulation(device: Mapping[str, Any], name: str, seat: Mapping[str, Any]) -
 
 
 def _costs(simulation: "Simulation", device: Mapping[str, Any], seat: Mapping[str, Any]) -> "tuple[TenantCosts, float]":
-    """What requests cost on the part and beside the neighbours that the plan gives them, and how much that varies.
+    """Request costs on the part of the device and beside the neighbours that the plan gives them, and their variation.
 
-    The plan's slowdown is over the whole device alone, so that it holds the part too.
+    The plan's slowdown is relative to the whole device alone, so it includes the effect of the part.
     """
     from cotenant.scheduling import BatchCurve, TenantCosts, chunk_cost
 

@@ -1,4 +1,4 @@
-"""`plan --check` on a real device: the mix under simulated arrivals, with the times that were measured."""
+"""`plan --check` on a real device: the mix under simulated arrivals, with measured times."""
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -16,7 +16,7 @@ def measured_device(document: Mapping[str, Any], device: Mapping[str, Any], sour
     """The predictor that a plan's device was planned with.
 
     Raises:
-        CotenantError: The runs that the plan rests on are gone.
+        CotenantError: The runs behind the plan are gone.
     """
     from cotenant.api.plan_solos import measured_on
     from cotenant.api.prediction_inputs import place_at
@@ -26,7 +26,7 @@ def measured_device(document: Mapping[str, Any], device: Mapping[str, Any], sour
     runs = [Path(run) for run in document.get("from") or ()]
     gone = [run for run in runs if not run.exists()]
     if gone or not runs:
-        what = f"{gone[0]}, on which the plan rests, is gone" if gone else f"{source} names no run that it rests on"
+        what = f"{gone[0]}, on which the plan is based, is gone" if gone else f"{source} names no run behind it"
         raise StudyError(what, hint="plan again with --from RUN --out plan.yaml")
     entries = {}
     for name, seat in device["tenants"].items():
@@ -41,9 +41,9 @@ def measured_device(document: Mapping[str, Any], device: Mapping[str, Any], sour
 def attainments(
     measured: "Measured", device: Mapping[str, Any], seeds: Iterable[int]
 ) -> dict[str, tuple[float, float, float, float, int]]:
-    """By tenant: part of its requests within the objective, its ends, p99 in ms, and how many requests.
+    """By tenant: share of requests within the objective with its interval, p99 in ms, and number of requests.
 
-    The ends hold what the measured times leave open (at the plan's risk) and what differs from seed to seed.
+    The interval covers the uncertainty of the measured times (at the plan's risk) and the variation between seeds.
     """
     seats = list(device["tenants"].items())
     asked = [(number, int(seat["batch"]), float(seat.get("rate_rps", 0))) for number, (_, seat) in enumerate(seats)]
@@ -79,7 +79,7 @@ def attainments(
 
 
 def _limit_s(seat: Mapping[str, Any]) -> float | None:
-    """Of a whole request; of a generating tenant that of its first output and all others."""
+    """The limit of a request; for a generating tenant, of its first and all other outputs."""
     expected: Mapping[str, Mapping[str, float]] = seat.get("expected") or {}
     whole = [float(one["limit_ms"]) for label, one in expected.items() if label.startswith("p")]
     if whole:
@@ -92,7 +92,7 @@ def _limit_s(seat: Mapping[str, Any]) -> float | None:
 
 
 def _least(parts: list[float]) -> float:
-    """Below the mean by what differs from seed to seed: what one run of this length may show."""
+    """The mean less the variation between seeds: what one run of this length may show."""
     spread = 2 * float(np.std(parts, ddof=1)) if len(parts) > 1 else 0.0
     return max(float(np.mean(parts)) - spread, 0.0)
 

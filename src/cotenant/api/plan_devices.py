@@ -1,4 +1,4 @@
-"""What `--devices` of a plan names: kinds of devices with their number, price, memory and ways to share."""
+"""Parse `--devices` of a plan: kinds of devices with their number, price, memory and ways to share."""
 
 import re
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from cotenant.devices.simulated.device import SimulatedGpu
 
 WAYS = ("processes", "mps", "mig")
-"""Ways to share a GPU that plans use where it has them."""
+"""Ways to share a GPU that plans use where available."""
 CLOCK_PERCENTS = (100, 90, 80, 70, 60, 50)
 CPU_WAYS = ("processes", "threads", "pinned")
 _OWN = Price(0.0, "your own machine, no price given", "")
@@ -25,26 +25,26 @@ _MORE_OF_IT = re.compile(r"^\d+(-\d+)?$")
 
 @dataclass(frozen=True, slots=True)
 class Devices:
-    """Kinds, and where predictions for each come from."""
+    """Kinds of devices, and the source of predictions for each."""
 
     kinds: tuple[DeviceKind, ...]
     gpus: "Mapping[str, SimulatedGpu]" = field(default_factory=dict)
-    """By kind: the GPU that is simulated; of a real GPU its twin in the catalogue."""
+    """By kind: the simulated GPU; for a real GPU, its twin in the catalogue."""
     places: "Mapping[str, Place]" = field(default_factory=dict)
     """By kind: real CPUs, known from runs only."""
 
 
 def devices_of(devices: str, prices: Mapping[str, float], *, priced: bool, clocked: bool = False) -> Devices:
-    """What a list of devices names.
+    """Parse a list of devices.
 
     Args:
         devices: Comma-separated: `sim:a100-sxm4-80gb*4, sim:t4`, `cuda:0,1`, `cpu`; or a fleet.yaml.
-        prices: The user's own, dollars per hour by kind.
-        priced: False: a kind without a price costs nothing.
-        clocked: GPUs can be held to lower clocks.
+        prices: The user's prices, dollars per hour by kind.
+        priced: False: a kind without a price is free.
+        clocked: GPUs can run at lower clocks.
 
     Raises:
-        CotenantError: There is no such device, it can't be planned for, or its price is unknown.
+        CotenantError: A device is unknown, can't be planned for, or has no known price.
     """
     from cotenant.api.plan_fleet import is_fleet_file, read_fleet
     from cotenant.devices.simulated.device import open_simulated
@@ -61,7 +61,7 @@ def devices_of(devices: str, prices: Mapping[str, float], *, priced: bool, clock
             before = kinds.get(gpu.name)
             if before is not None and before.members:
                 raise DeviceError(
-                    f"{name} is the simulated twin of {before.members[0]}, and both were named",
+                    f"{name} is the simulated twin of {before.members[0]}, and both were given",
                     hint="plan for one of them",
                 )
             count = number + (before.available if before else 0)
@@ -79,7 +79,7 @@ def devices_of(devices: str, prices: Mapping[str, float], *, priced: bool, clock
             kinds[kind.name] = replace(kind, members=members, available=len(members))
             gpus[kind.name] = gpu
     if not kinds:
-        raise DeviceError("no device was named", hint="write e.g. --devices sim:a100-sxm4-80gb*4")
+        raise DeviceError("no device was given", hint="write e.g. --devices sim:a100-sxm4-80gb*4")
     if clocked:
         kinds = {
             name: replace(kind, clocks=_clocks(gpus[name])) if name in gpus else kind for name, kind in kinds.items()
@@ -88,7 +88,7 @@ def devices_of(devices: str, prices: Mapping[str, float], *, priced: bool, clock
 
 
 def _clocks(gpu: "SimulatedGpu") -> tuple[Clock, ...]:
-    """From the highest down to half of it, with what the GPU draws there when all of it works."""
+    """From the highest clock down to half of it, with the power of the fully busy GPU at each."""
     from cotenant.api.plan_profiles import power_w
 
     levels = dict.fromkeys(float(gpu.absolute({"clock_mhz": f"{part}%"})["clock_mhz"]) for part in CLOCK_PERCENTS)
@@ -96,14 +96,14 @@ def _clocks(gpu: "SimulatedGpu") -> tuple[Clock, ...]:
 
 
 def _named(devices: str) -> list[tuple[str, int]]:
-    """Names and numbers; `cuda:0,1` goes on with the family before."""
+    """Names and counts; in `cuda:0,1` the second part inherits the family of the first."""
     found: list[tuple[str, int]] = []
     for part in (one.strip() for one in devices.split(",")):
         if not part:
             continue
         name, _, number = part.partition("*")
         if number and (not number.isdigit() or int(number) < 1):
-            raise DeviceError(f"{part!r} names no number of devices", hint="write e.g. sim:a100-sxm4-80gb*4")
+            raise DeviceError(f"{part!r} does not end in a number of devices", hint="write e.g. sim:a100-sxm4-80gb*4")
         if _MORE_OF_IT.match(name) and found:
             name = f"{found[-1][0].partition(':')[0]}:{name}"
         found.append((name.strip(), int(number or 1)))
@@ -137,7 +137,7 @@ def _gpu_kind(gpu: "SimulatedGpu", count: int, price: Price) -> DeviceKind:
 
 
 def _real_gpu(name: str, prices: Mapping[str, float], *, priced: bool) -> "tuple[DeviceKind, SimulatedGpu]":
-    """A GPU of this machine, predicted by its twin of the catalogue; it can be shared as it can be shared here."""
+    """A GPU of this machine, predicted by its twin in the catalogue; its ways to share are those available here."""
     from cotenant.api.prediction_inputs import place_at, twin_of
 
     place = place_at(name)

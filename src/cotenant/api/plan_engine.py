@@ -1,7 +1,7 @@
-"""Predictions for planning on simulated GPUs by the event engine: for the mixes that decide.
+"""Predictions for planning on simulated GPUs by the event engine, for the mixes that matter most.
 
-The kernels of all tenants run against each other under seeded arrivals. Of a generating tenant the engine says how much
-its neighbours slow it down, and the closed form the rest.
+The kernels of all tenants run against each other under seeded arrivals. For a generating tenant the engine gives the
+slowdown by its neighbours, and the closed form the rest.
 """
 
 from collections.abc import Sequence
@@ -23,21 +23,19 @@ LEAST_REQUESTS, LONGEST_S, SHORTEST_S = 400, 120.0, 4.0
 
 
 class Engine:
-    """The event engine, mix by mix; remembers its answers."""
+    """The event engine, mix by mix; caches its results."""
 
     def __init__(self, simulation: Simulation, rough: ClosedForm, *, seed: int = 1) -> None:
         self.simulation, self.rough, self.seed = simulation, rough, seed
         self._known: dict[tuple[object, ...], Floats] = {}
 
     def __call__(self, mixes: Mixes, /) -> Predicted:
-        """What would happen: latencies by the engine, the rest as the closed form has it."""
+        """Predict: latencies from the engine, the rest from the closed form."""
         rough = self.rough(mixes)
         half = self.simulation.half_width(mixes.sharing, closed=False)
         estimate = np.stack([self._quantiles(mixes, row) for row in range(len(mixes.tenants))])
         latency = Range(estimate / (1 + half), estimate, estimate * (1 + half))
-        measured = np.array(
-            [not one.startswith(CLOSED) for one in rough.basis]
-        )  # a measurement is closer than any look
+        measured = np.array([not one.startswith(CLOSED) for one in rough.basis])  # a measurement beats any simulation
         kept = [
             np.where(measured[:, None, None], getattr(rough.latency_ms, end), getattr(latency, end))
             for end in ("lower", "estimate", "upper")
@@ -101,7 +99,7 @@ class Engine:
         return result
 
     def _batches(self, mixes: Mixes) -> Ints:
-        """Batches as the engine runs them: of generating tenants, as many sequences as are active on average."""
+        """Batches as the engine runs them: for generating tenants, the mean number of active sequences."""
         table = Seats.of(self.simulation, mixes)
         active = mixes.rate_rps / 1e3 * (table.first + (table.outputs - 1) * table.step)
         usual = np.clip(np.round(active), 1, mixes.batch).astype(np.int64)

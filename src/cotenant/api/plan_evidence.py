@@ -17,17 +17,17 @@ if TYPE_CHECKING:
 
 
 def use_runs(runs: Sequence[Path], rough: "ClosedForm") -> str:
-    """Let runs correct a prediction: times alone scale the simulation's, slowdowns of mixes what neighbours add.
+    """Correct predictions by runs: solo times scale the simulation's, slowdowns of mixes the effect of neighbours.
 
     Args:
         runs: Run folders; tenants are matched by name.
         rough: Corrected in place.
 
     Returns:
-        What was used, in a sentence.
+        The evidence used, in a sentence.
 
     Raises:
-        CotenantError: The runs know none of the tenants.
+        CotenantError: The runs contain none of the tenants.
     """
     from cotenant.api.show import show
 
@@ -103,7 +103,7 @@ def _mixes(result: "Result", names: Sequence[str]) -> dict[tuple[str, tuple[int,
 
 
 def _predicted(rough: "ClosedForm", key: tuple[str, tuple[int, ...]]) -> Mapping[int, float] | None:
-    """The closed form's slowdowns of the same mix, everyone always busy."""
+    """The closed form's slowdowns of the same mix with every tenant always busy."""
     sharing, numbers = key
     device = next(iter(rough.simulation.gpus))
     seats = np.array([numbers], np.int64)

@@ -1,4 +1,4 @@
-"""A fleet.yaml as `--devices` of a plan: what there is, how often, at which price."""
+"""A fleet.yaml as `--devices` of a plan: devices, counts and prices."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,12 +12,12 @@ _HINT = "e.g. `devices: [{device: sim:a100-sxm4-80gb, count: 4, price: 1.20}, cu
 
 
 def is_fleet_file(devices: str) -> bool:
-    """Whether `--devices` names a file instead of devices."""
+    """True if `--devices` names a file."""
     return devices.endswith((".yaml", ".yml")) and not devices.startswith("sim:")
 
 
 def read_fleet(path: Path) -> tuple[str, Mapping[str, float]]:
-    """The devices as `--devices` writes them, and prices per hour by kind.
+    """The devices in the syntax of `--devices`, and prices per hour by kind.
 
     Raises:
         StudyError: with every problem of the file.
@@ -48,7 +48,7 @@ def read_fleet(path: Path) -> tuple[str, Mapping[str, float]]:
 
 
 def _problem(entry: Any) -> str | None:
-    """What is wrong with an entry, in a sentence; None: nothing."""
+    """The problem with an entry, in a sentence; None if it is valid."""
     if isinstance(entry, str):
         return None
     if not isinstance(entry, dict) or not isinstance(entry.get("device"), str):

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from cotenant.api.plan_solos import Solo
 
 NOT_VALIDATED = 0.5
-"""Relative error that is assumed of a slowdown that nothing was compared with."""
+"""Relative error assumed for a slowdown without any validation."""
 REQUESTS, MOST_REQUESTS = 1500, 12000
-"""Simulated: of the slowest tenant, and of all."""
+"""Simulated requests: of the slowest tenant, and in total."""
 SHORTEST_S = 5.0
 _TWO_SIDED = 1.645
 """Half-width of the interference predictor's 90 % intervals in standard deviations."""
@@ -32,7 +32,7 @@ _TWO_SIDED = 1.645
 
 @dataclass(frozen=True, slots=True)
 class Law:
-    """Slowdowns of any mix under one way to share; places are those of the solos."""
+    """Slowdowns of any mix under one way to share; indexed like the solos."""
 
     predictor: Predictor
     most: int
@@ -52,15 +52,15 @@ class Measured:
         closer: bool = False,
         seed: int = 1,
     ) -> None:
-        """Know what was measured.
+        """Store the measurements.
 
         Args:
-            tenants: Of the plan.
+            tenants: Tenants of the plan.
             solos: By tenant and batch.
             laws: By way to share.
             risk: How often an upper end may be exceeded.
-            closer: Simulate the queues instead of a formula.
-            seed: Of the arrivals.
+            closer: Simulate the queues instead of using a formula.
+            seed: Seed of the arrivals.
         """
         from scipy.special import ndtri
 
@@ -92,7 +92,7 @@ class Measured:
         )
 
     def _seat(self, mixes: Mixes, row: int, place: int) -> "tuple[Solo, float] | None":
-        """What was measured of a seat, and the part of the time that it is busy; None: nobody, or not measured."""
+        """The measurement for a seat and the share of time it is busy; None if the seat is empty or not measured."""
         tenant, batch = int(mixes.tenants[row, place]), int(mixes.batch[row, place])
         solo = self.solos.get((tenant, batch)) if tenant >= 0 else None
         if solo is None:
@@ -178,15 +178,15 @@ class Measured:
         self, sharing: str, asked: Sequence[tuple[int, int, float]], cvs: Sequence[float],
         *, end: int, seed: int, seconds: float,
     ) -> list[Floats]:  # fmt: skip
-        """Seconds of the requests of one mix.
+        """Latencies of the requests of one mix, in seconds.
 
         Args:
-            sharing: How; `alone` where there is one tenant.
+            sharing: The way to share; `alone` for a single tenant.
             asked: Tenant, batch and items per second of every seat.
             cvs: Burstiness of each.
-            end: 0, 1, 2: the lower end of what is known, the estimate, the upper end.
-            seed: Of arrivals and draws.
-            seconds: Simulated.
+            end: 0, 1, 2: the lower end, the estimate, the upper end.
+            seed: Seed of arrivals and draws.
+            seconds: Simulated time.
         """
         law = self.laws[next(iter(self.laws)) if sharing == "alone" else sharing]
         solos = [self.solos[number, batch] for number, batch, _ in asked]
@@ -196,7 +196,7 @@ class Measured:
         return simulated(cvs, rates, batches, drawn, table, seed=seed, seconds=seconds)
 
     def _tables(self, law: Law, places: Sequence[int]) -> "_Tables":
-        """Slowdowns of every part of a mix that may be active at once."""
+        """Slowdowns of every subset of a mix that may be active at once."""
         count = len(places)
         masks = range(1, 2**count)
         groups = [[place for place in range(count) if mask >> place & 1] for mask in masks]
@@ -243,7 +243,7 @@ class Measured:
 @dataclass(frozen=True, slots=True)
 class _Tables:
     slowdowns: Floats
-    """Ends x who is active x tenants."""
+    """Indexed by end, set of active tenants, tenant."""
     weights: Floats
     basis: str
 
@@ -257,11 +257,11 @@ def simulated(
     Args:
         cv: Burstiness of items, by tenant.
         rates: Batches per second.
-        batches: Items of each: batches are less bursty than items.
+        batches: Items per batch: batches are less bursty than items.
         drawn_s: Times alone to draw from.
-        table: Who is active x tenants: slowdown.
-        seed: Of arrivals and draws.
-        seconds: How long; default: enough for a tail of the slowest.
+        table: Slowdown by set of active tenants and tenant.
+        seed: Seed of arrivals and draws.
+        seconds: Duration; default: enough for a tail of the slowest.
     """
     random = np.random.default_rng(seed)
     serving = [place for place, rate in enumerate(rates) if rate > 0]
@@ -289,7 +289,7 @@ def _first(objective: Objective) -> bool:
 
 
 def _by_formula(solo: "Solo", rate: float, cv: float, stretch: float, quantile: float) -> float:
-    """A queue's usual tail: the wait of one server, and the quantile of its service."""
+    """Typical tail of a queue: the wait of one server, and the quantile of its service."""
     service = solo.mean_s * stretch
     load = rate * service
     if load >= 1:
@@ -301,7 +301,7 @@ def _by_formula(solo: "Solo", rate: float, cv: float, stretch: float, quantile: 
 
 
 def most_of(sharing: str, cores: int) -> int:
-    """Tenants that a way to share a CPU can hold, and that a mix can be predicted for."""
+    """Most tenants that a way to share a CPU can hold, and that a mix can be predicted for."""
     return min(cores, LARGEST) if sharing == "pinned" else LARGEST
 
 

@@ -1,8 +1,8 @@
 """Predictions for planning on simulated GPUs, in closed form: fast enough for all mixes.
 
-Items are served in batches as large as the plan says: a batch is due when its last item is there. A generating tenant
-has as many places as its batch instead, and a sequence takes the first that is free. The solo times of the simulation
-are stretched by what neighbours hold of the device, and the wait of a queue is added.
+Items are served in batches of the planned size: a batch is due when its last item arrives. A generating tenant instead
+has as many slots as its batch, and a sequence takes the first free one. The simulation's solo times are stretched by
+the neighbours' use of the device, and queueing time is added.
 """
 
 from dataclasses import dataclass
@@ -17,14 +17,14 @@ from cotenant.planning.mixes.tenants import Objective
 from cotenant.planning.solver.problem import Bools, Floats, Ints
 
 SWITCHING = 1.11
-"""What taking turns costs beside the others' time: the driver's interruptions, 11 % of a slice."""
+"""Cost of taking turns beyond the others' time: the driver's interruptions, 11 % of a slice."""
 SERVICE_CV2 = 0.1
 """Squared variation of service times beside neighbours; the engine computes its own."""
 CLOSED = "simulated (closed form)"
 
 
 class ClosedForm:
-    """Answers for arrays of mixes."""
+    """Predictions for arrays of mixes."""
 
     def __init__(self, simulation: Simulation) -> None:
         self.simulation = simulation
@@ -43,7 +43,7 @@ class ClosedForm:
         half = halves[:, None]
         ends = [self.latency(mixes, seats, slowdown * factor) for factor in (1 / (1 + half), 1.0, 1 + half)]
         spread = 1 + half * (mixes.there.sum(axis=1, keepdims=True) > 1)
-        # A tenant on a part of the device is slower than on the whole of it, neighbours or not.
+        # A tenant on a part of the device is slower than on all of it, even without neighbours.
         over_whole = slowdown * seats.alone / seats.whole
         stretched = Range(np.maximum(over_whole / spread, 1.0), over_whole, over_whole * spread)
         pairs = zip(busy, bandwidth, strict=True)
@@ -71,7 +71,7 @@ _ANY = Objective("latency", 0.5, np.inf)
 
 
 class _Asked(NamedTuple):
-    """What a tenant's seats are asked to do: items per ms, in which batches, how much slower than alone, how bursty."""
+    """The load on a tenant's seats: items per ms, batch size, slowdown, burstiness."""
 
     rate: Floats
     batch: Ints
@@ -98,7 +98,7 @@ class Seats:
 
     @classmethod
     def of(cls, simulation: Simulation, mixes: Mixes) -> "Seats":
-        """Look every seat's profile up, each kind once."""
+        """Look up every seat's profile, each distinct one once."""
         shares = np.where(np.isnan(mixes.share), WHOLE, mixes.share)
         keys = np.stack([mixes.tenants, mixes.batch, shares], axis=-1).reshape(-1, 3).astype(float)
         needed, index = np.unique(keys, axis=0, return_inverse=True)
@@ -111,7 +111,7 @@ class Seats:
             at = mixes.clock_mhz
             one = simulation.profile(mixes.device, int(tenant), int(batch), mixes.sharing, held, clock_mhz=at)
             first = one.first_ms
-            if one.outputs > 1 and batch > 1:  # a sequence joins alone, whatever else runs
+            if one.outputs > 1 and batch > 1:  # a sequence joins by itself, whatever else runs
                 first = simulation.profile(mixes.device, int(tenant), 1, mixes.sharing, held, clock_mhz=at).first_ms
             whole = one.alone_ms
             if share != WHOLE or at is not None:
@@ -123,17 +123,17 @@ class Seats:
         rate = mixes.rate_rps / 1e3
         together = np.clip(rate * (first + (outputs - 1) * step), 1.0, mixes.batch)
         needs = np.where(outputs > 1, first + (outputs - 1) * step / together, alone / mixes.batch)
-        asked = np.where(mixes.rate_rps > 0, np.minimum(rate * needs, 1.5), 1.0)  # a job never rests
+        asked = np.where(mixes.rate_rps > 0, np.minimum(rate * needs, 1.5), 1.0)  # a job is always busy
         use = np.where(mixes.there, asked * device / alone, 0.0)
         return cls(alone, first, step, device, holds, moves, memory, outputs, whole, use)
 
     def only(self, mine: Bools) -> "Seats":
-        """Some of the seats, in a row."""
+        """A subset of the seats, flattened."""
         return Seats(*(getattr(self, name)[mine] for name in Seats.__slots__))
 
 
 def _in_batches(seats: Seats, asked: _Asked, objective: Objective) -> Floats:
-    """A batch fills, waits for the one before it, and is served."""
+    """A batch fills up, waits for the previous one, and is served."""
     rate, batch, slowdown, cv = asked
     service = seats.alone * slowdown
     load = rate / batch * service
@@ -146,9 +146,9 @@ def _in_batches(seats: Seats, asked: _Asked, objective: Objective) -> Floats:
 
 
 def _generating(seats: Seats, asked: _Asked, objective: Objective) -> Floats:
-    """A sequence waits for a place, its prompt is read between two steps of the others, and then it takes its steps.
+    """A sequence waits for a slot, its prompt is processed between two steps of the others, then it takes its steps.
 
-    The wait is that of a queue with as many servers as places (Erlang's formula, stretched by the burstiness).
+    The wait is that of a queue with as many servers as slots (Erlang's formula, scaled by the burstiness).
     """
     rate, batch, slowdown, cv = asked
     prompt = seats.first * slowdown
@@ -168,7 +168,7 @@ def _generating(seats: Seats, asked: _Asked, objective: Objective) -> Floats:
 
 
 def _erlang(active: Floats, places: Ints) -> Floats:
-    """Probability that all places are taken."""
+    """Probability that all slots are taken."""
     result = np.ones_like(active)
     for count in np.unique(places):
         mine = (places == count) & (active < count)

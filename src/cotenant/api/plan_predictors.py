@@ -1,4 +1,4 @@
-"""Who predicts what for a plan: the simulation for GPUs, runs for real CPUs."""
+"""Choose predictors for a plan: the simulation for GPUs, runs for real CPUs."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class ByKind:
-    """Asks the predictor of the kind of device."""
+    """Dispatches to the predictor of the kind of device."""
 
     def __init__(self, predictors: Mapping[str, Predictor]) -> None:
         self._predictors = predictors
@@ -33,18 +33,18 @@ def predictors_for(
     source: str,
     told: Callable[[str], None],
 ) -> tuple[tuple[ServingTenant, ...], Predictor, Predictor]:
-    """Tenants with the software that suits each device, a predictor that sweeps all mixes, and one that looks closer.
+    """Tenants with the best software for each device, a predictor that sweeps all mixes, and a more precise one.
 
     Args:
         file: The tenants.
         there: The devices.
-        runs: What was measured.
+        runs: Measured runs.
         risk: How often an upper end may be exceeded.
         source: The file's name, for commands in hints.
-        told: Called with what runs were good for.
+        told: Called with a sentence on what the runs contributed.
 
     Raises:
-        CotenantError: A tenant has to be measured first, or the runs say nothing.
+        CotenantError: A tenant has to be measured first, or the runs contain nothing relevant.
     """
     from cotenant.api.plan_engine import Engine
     from cotenant.api.plan_evidence import use_runs
@@ -61,7 +61,7 @@ def predictors_for(
     tenants = file.planned()
     for kind, place in there.places.items():
         mine = [run for run in runs if same_kind(RunFolder.open(baselines.resolve(str(run))), place)]
-        # Runs of another device are refused with a sentence where there is no other device to use them for.
+        # Runs of another device are an error only if no other device can use them.
         measured, said = measured_on(place, file, mine if there.gpus else runs, risk=risk, source=source)
         told(said)
         rough[kind], closer[kind] = measured, measured.closer()

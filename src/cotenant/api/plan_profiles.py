@@ -1,4 +1,4 @@
-"""Every tenant alone on every part of a simulated GPU, and how far such figures can be trusted."""
+"""Every tenant alone on every part of a simulated GPU, and the error of such figures."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from cotenant.workloads.protocol import WorkloadSpec
 
 WHOLE = -1.0
-"""Stands for the whole device where parts are numbers."""
+"""Denotes the whole device where parts are numbers."""
 NOT_VALIDATED = 0.5
-"""Mean error that is assumed of a way to share that nothing was compared with."""
+"""Mean error assumed for a way to share without any validation."""
 ENGINE_DISAGREES = 0.15
-"""Half-width for the closed form against the engine, beside the simulation's own error."""
+"""Half-width for the closed form against the engine, in addition to the simulation's own error."""
 HOST_COUNTS = 0.5
-"""How much of a request's time on its host counts when software is chosen: neighbours may use the device meanwhile."""
+"""Weight of a request's host time when choosing software: neighbours may use the device meanwhile."""
 _TEMPERATURE_C = 60.0
 
 
@@ -34,22 +34,22 @@ class Profile:
 
     alone_ms: float
     first_ms: float
-    """Until its first output; all of it where there is none before the end."""
+    """Until its first output; the total if there is none before the end."""
     step_ms: float
-    """Per output after the first; 0: there is one only."""
+    """Per output after the first; 0 if there is only one."""
     device_ms: float
-    """Its kernels behind each other."""
+    """Sum of its kernels' times."""
     holds: float
-    """Share of the GPU's SMs while they run."""
+    """Share of the GPU's SMs used while they run."""
     moves: float
-    """Share of its bandwidth while they run."""
+    """Share of its bandwidth used while they run."""
     memory_bytes: float
     outputs: int
-    """Per request; 1: it doesn't generate."""
+    """Per request; 1 if it doesn't generate."""
 
 
 class Simulation:
-    """Profiles of all tenants on all kinds of simulated GPUs, found when they are asked for."""
+    """Profiles of all tenants on all kinds of simulated GPUs, computed on demand."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class Simulation:
     def profile(
         self, device: str, tenant: int, batch: int, sharing: str, share: float, *, clock_mhz: float | None = None
     ) -> Profile:
-        """One of them; the share is a percentage of SMs, a number of a MIG profile, or NaN."""
+        """A single profile; the share is a percentage of SMs, a number of a MIG profile, or NaN."""
         part = (sharing, share) if np.isfinite(share) else ("", WHOLE)
         key = (device, tenant, batch, *part, clock_mhz)
         if key not in self._profiles:
@@ -79,15 +79,15 @@ class Simulation:
         return self._profiles[key]
 
     def spec(self, device: str, tenant: int, batch: int) -> "WorkloadSpec":
-        """What a tenant runs there, with the software that was chosen."""
+        """A tenant's trace with the chosen software."""
         spec = self.gpus[device].spec(self._entries[tenant].at_batch(batch))
         software = self._software.get((device, tenant))
         return spec if software is None else spec.model_copy(update={"software": software})
 
     def _choose_software(self) -> None:
-        """Where there is a choice: the software whose largest batch keeps the device busy for the shortest time.
+        """Choose the software whose largest batch keeps the device busy for the shortest time.
 
-        It is the better neighbour as well, so that the choice needn't wait for the mix.
+        It is the better neighbour as well, so the choice does not depend on the mix.
         """
         for number, (tenant, entry) in enumerate(zip(self.tenants, self._entries, strict=True)):
             for device in self.gpus if entry.software and len(entry.software) > 1 else ():
@@ -99,17 +99,17 @@ class Simulation:
                 self._software[device, number] = min(times, key=times.__getitem__)
 
     def softwares(self, tenant: int) -> dict[str, str]:
-        """By kind of device: what was chosen for a tenant, where there was a choice."""
+        """By kind of device: the software chosen for a tenant, where there was a choice."""
         return {device: software for (device, number), software in self._software.items() if number == tenant}
 
     def forget(self) -> None:
-        """Find profiles anew; the scale has changed."""
+        """Drop cached profiles; the scale has changed."""
         self._profiles.clear()
 
     def trace(
         self, device: str, tenant: int, batch: int, part: "Part", clock_mhz: float | None = None
     ) -> "tuple[Trace, int, int]":
-        """For the engine: the trace, the kernel of the first output, and how many outputs there are."""
+        """For the engine: the trace, the kernel of the first output, and the number of outputs."""
         gpu = self.gpus[device]
         request = gpu.request(self.spec(device, tenant, batch))
         outputs = sum(stage == "decode" for stage in request.stages) + 1
@@ -136,7 +136,7 @@ class Simulation:
         return Part(max(1, int(gpu.sms * share / 100)), 0, gpu.sms, gpu.memory_bytes)
 
     def law_half_width(self) -> float:
-        """Of what the closed form's queue says where times are measured."""
+        """Error of the closed form's queue where times are measured."""
         return self._half(ENGINE_DISAGREES)
 
     def _half(self, mean_error: float) -> float:
@@ -145,7 +145,7 @@ class Simulation:
         return mean_error * float(np.sqrt(np.pi / 2)) * float(ndtri(1 - self.risk))
 
     def half_width(self, sharing: str, *, closed: bool) -> float:
-        """Of an interval that is exceeded as often as the risk says, from the simulation's validated errors."""
+        """Half-width exceeded as often as the risk says, from the simulation's validated errors."""
         from cotenant.prediction.trust import classes
 
         way = "mps" if sharing == "streams" else sharing
@@ -156,7 +156,7 @@ class Simulation:
         return self._half(float(np.hypot.reduce([*errors, ENGINE_DISAGREES if closed else 0.0])))
 
     def power_w(self, device: str, busy: float, bandwidth: float, clock_mhz: float | None = None) -> float:
-        """On average, at its boost clock or at this one."""
+        """Mean power, at the boost clock or at the given one."""
         return power_w(self.gpus[device].gpu, busy, bandwidth, clock_mhz)
 
     def _found(
@@ -182,7 +182,7 @@ class Simulation:
 
 
 def power_w(gpu: "GpuSpec", busy: float, bandwidth: float, clock_mhz: float | None = None) -> float:
-    """What a GPU draws on average while this share of it and of its bandwidth is used; None: at its boost clock."""
+    """Mean power of a GPU with this share of it and of its bandwidth in use; None: at its boost clock."""
     from cotenant.prediction.power.draw import Activity, leakage_w, power_curve
 
     curve = power_curve(gpu, Activity(min(busy, 1.0), min(bandwidth, 1.0)))

@@ -1,10 +1,11 @@
-"""`compare plan.yaml RUN`: the plan beside what was measured or served."""
+"""`compare plan.yaml RUN`: the plan against what was measured or served."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from cotenant.api.paths import AnyPath
 from cotenant.errors import RunFolderError
 
 if TYPE_CHECKING:
@@ -19,21 +20,21 @@ class PlanAndReality:
     runs: tuple[str, ...]
     rows: "tuple[Beside, ...]"
     simulated: bool
-    """The run is one on a simulated device."""
+    """The run is from a simulated device."""
 
     @property
     def missed(self) -> bool:
-        """An objective that the plan promises was missed."""
+        """An objective promised by the plan was missed."""
         return any(row.kept == "missed" for row in self.rows)
 
     @property
     def as_planned(self) -> bool:
-        """Nothing is slower than the plan's interval, and all of it is known."""
+        """Nothing is slower than the plan's interval, and everything is known."""
         return all(row.verdict in {"as planned", "faster"} for row in self.rows)
 
 
-def compare_plan(plan: Path, runs: Sequence[str | Path]) -> PlanAndReality:
-    """A plan beside runs of it: `cotenant run plan.yaml`, or served traffic.
+def compare_plan(plan: AnyPath, runs: Sequence[str | Path]) -> PlanAndReality:
+    """Compare a plan with runs of it: `cotenant run plan.yaml`, or served traffic.
 
     Args:
         plan: A plan.yaml.
@@ -47,6 +48,7 @@ def compare_plan(plan: Path, runs: Sequence[str | Path]) -> PlanAndReality:
     from cotenant.planning.mixes.reality import beside
     from cotenant.store import baselines
 
+    plan = Path(plan)
     document = read_plan(plan)
     paths = [baselines.resolve(str(run)) for run in runs]
     results = [show(path) for path in paths]
@@ -55,6 +57,6 @@ def compare_plan(plan: Path, runs: Sequence[str | Path]) -> PlanAndReality:
     if not found:
         raise RunFolderError(
             f"{' and '.join(map(str, paths))} measured no tenant of {plan}",
-            hint=f"carry the plan out: cotenant run {plan}",
+            hint=f"measure the plan: cotenant run {plan}",
         )
     return PlanAndReality(str(plan), tuple(map(str, paths)), found, any(row.cell.simulated for row in rows))

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from cotenant.api.paths import AnyPath, Runs, run_paths
 from cotenant.errors import CotenantError
 from cotenant.text import amount
 
@@ -22,7 +23,7 @@ SECONDS, RISK = 30.0, 0.1
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """A plan and the file that it is for."""
+    """A plan and the file it is for."""
 
     plan: "ServingPlan"
     source: str
@@ -30,33 +31,33 @@ class Planned:
     models: "Mapping[str, Model]"
     """By tenant."""
     runs: tuple[str, ...] = ()
-    """What it rests on beside the simulation."""
+    """Evidence besides the simulation."""
 
 
 def plan_tenants(
-    tenants: Path,
+    tenants: AnyPath,
     devices: str,
     *,
     minimise: "Minimise" = "cost",
     seconds: float = SECONDS,
     risk: float = RISK,
     prices: Mapping[str, float] | None = None,
-    runs: Sequence[Path] = (),
+    runs: Runs = (),
     power_budget_w: float | None = None,
     told: Callable[[str], None] = lambda _: None,
 ) -> Planned:
-    """The best plan that keeps every objective at the upper end of what is predicted.
+    """Find the best plan that keeps every objective at the upper end of the prediction.
 
     Args:
         tenants: A YAML file.
-        devices: What there is: `sim:a100-sxm4-80gb*4, sim:t4*2`, `cuda:0,1`, `cpu`.
+        devices: Available devices: `sim:a100-sxm4-80gb*4, sim:t4*2`, `cuda:0,1`, `cpu`.
         minimise: `cost`, `energy` or `latency`.
-        seconds: Time for the search, beside that of the predictions.
-        risk: How often an objective may be missed if the prediction's error is what its validation says.
-        prices: Dollars per hour by kind of device, before the file's and the table's.
+        seconds: Time for the search, not counting predictions.
+        risk: How often an objective may be missed, given the prediction's validated error.
+        prices: Dollars per hour by kind of device; takes precedence over the file and the table.
         runs: Runs whose measurements correct the predictions; tenants are matched by name.
-        power_budget_w: All devices together draw no more, whatever they do: clocks are lowered until that holds.
-        told: Called with a sentence when something is found.
+        power_budget_w: Limit on the power of all devices in any state: clocks are lowered until it holds.
+        told: Called with progress messages.
 
     Raises:
         CotenantError: The file is wrong, a device or price is unknown, or objectives can't be met.
@@ -67,18 +68,19 @@ def plan_tenants(
     from cotenant.planning.mixes.make import Ask, Impossible, make_plan
     from cotenant.planning.tenants_file import read_tenants
 
+    tenants = Path(tenants)
     if not 0 < risk < 0.5:
-        raise CotenantError(f"the risk has to be between 0 and 0.5, not {risk:g}", hint="e.g. --risk 0.05")
-    file = read_tenants(tenants)
+        raise CotenantError(f"the risk must be between 0 and 0.5, not {risk:g}", hint="e.g. --risk 0.05")
+    file, learnt_from = read_tenants(tenants), run_paths(runs)
     clocked = minimise == "energy" or power_budget_w is not None
     own = {**file.prices, **(prices or {})}
     there = devices_of(devices, own, priced=minimise == "cost", clocked=clocked)
     told(f"describing {amount(len(file.tenants), 'tenant')} on {amount(len(there.kinds), 'kind')} of device")
-    wanted, rough, closer = predictors_for(file, there, runs, risk=risk, source=str(tenants), told=told)
+    wanted, rough, closer = predictors_for(file, there, learnt_from, risk=risk, source=str(tenants), told=told)
     ask = Ask(minimise=minimise, seconds=seconds, risk=risk)
 
     def make(kinds: "Sequence[DeviceKind]") -> "ServingPlan":
-        return make_plan(wanted, kinds, rough, clock=time.monotonic, ask=ask, closer=closer, told=told)
+        return make_plan(wanted, kinds, rough, clock=time.monotonic, ask=ask, closer=closer, progress=told)
 
     try:
         found = make(there.kinds) if power_budget_w is None else within_budget(make, there.kinds, power_budget_w)
@@ -88,11 +90,11 @@ def plan_tenants(
     if found.measure is not None:
         found = replace(found, measure=replace(found.measure, command=_command(found.measure, tenants, devices)))
     models = {name: _model(entry) for name, entry in file.tenants.items()}
-    return Planned(found, str(tenants), devices, models, tuple(str(run) for run in runs))
+    return Planned(found, str(tenants), devices, models, tuple(map(str, learnt_from)))
 
 
 def _command(measurement: "Measurement", tenants: Path, devices: str) -> str:
-    """What measures a mix: the study of the tenants, with this mix and this way to share only."""
+    """The command that measures a mix: the study of the tenants, limited to this mix and this way to share."""
     study = f"cotenant plan {tenants} --devices '{devices}' --study next.yaml; cotenant run next.yaml"
     if len(measurement.tenants) < 2:
         return study
@@ -101,7 +103,7 @@ def _command(measurement: "Measurement", tenants: Path, devices: str) -> str:
 
 
 def _could(names: Sequence[str], file: "TenantsFile", tried: set[str], risk: float) -> str | None:
-    """Which device of the price table could serve these tenants, the cheapest first; None: none."""
+    """The cheapest device of the price table that could serve these tenants; None if there is none."""
     from cotenant.api.plan_devices import devices_of
     from cotenant.api.plan_predictor import ClosedForm
     from cotenant.api.plan_profiles import Simulation
@@ -120,22 +122,23 @@ def _could(names: Sequence[str], file: "TenantsFile", tried: set[str], risk: flo
     return None
 
 
-def export_plan(planned: Planned, target: str, folder: Path) -> tuple[Path, ...]:
+def export_plan(planned: Planned, target: str, folder: AnyPath) -> tuple[Path, ...]:
     """Write a plan as the configuration of another tool.
 
     Args:
         planned: The plan.
         target: `cotenant`, `triton`, `vllm`, `kubernetes` (and `kubernetes-device-plugin`, `kubernetes-hami`,
             `kubernetes-kai`), `ray` or `shell`.
-        folder: Where; made if it isn't there.
+        folder: Output folder; created if missing.
 
     Raises:
         CotenantError: The target can't express the plan, there is no such target, or the folder can't be written.
     """
     from cotenant.planning.exports.targets import TARGETS
 
+    folder = Path(folder)
     if target not in TARGETS:
-        raise CotenantError(f"there is no export for {target!r}", hint=f"there are {', '.join(TARGETS)}")
+        raise CotenantError(f"there is no export for {target!r}", hint=f"choose one of {', '.join(TARGETS)}")
     files = TARGETS[target](planned.plan, planned.models)
     written = []
     for name, text in files.items():
@@ -151,7 +154,7 @@ def export_plan(planned: Planned, target: str, folder: Path) -> tuple[Path, ...]
     return tuple(written)
 
 
-def write_plan_page(planned: Planned, path: Path) -> None:
+def write_plan_page(planned: Planned, path: AnyPath) -> None:
     """Write the plan as an HTML page that needs no network.
 
     Raises:
@@ -159,14 +162,15 @@ def write_plan_page(planned: Planned, path: Path) -> None:
     """
     from cotenant.reporting.html.plan_page import page
 
+    path = Path(path)
     try:
         path.write_text(page(planned.plan, source=planned.source), encoding="utf-8")
     except OSError as error:
         raise CotenantError(f"{path} can't be written: {error.strerror}", hint="choose another file") from None
 
 
-def moves_from(planned: Planned, old: Path) -> "tuple[Move, ...]":
-    """What leads from an older plan to this one, the cheapest moves first.
+def moves_from(planned: Planned, old: AnyPath) -> "tuple[Move, ...]":
+    """The moves from an older plan to this one, the cheapest first.
 
     Args:
         planned: The new plan.
@@ -179,14 +183,16 @@ def moves_from(planned: Planned, old: Path) -> "tuple[Move, ...]":
     from cotenant.planning.mixes.moves import moves
     from cotenant.planning.mixes.plan import to_document
 
+    old = Path(old)
     return moves(read_plan(old), to_document(planned.plan))
 
 
-def write_plan(planned: Planned, path: Path) -> None:
-    """Write plan.yaml, for `--check` and for carrying it out."""
+def write_plan(planned: Planned, path: AnyPath) -> None:
+    """Write plan.yaml, for `--check` and `cotenant run`."""
     from cotenant.planning.mixes.plan import to_document
     from cotenant.study.tree import write
 
+    path = Path(path)
     runs = {name: model.runs for name, model in planned.models.items() if model.runs is not None}
     head = f"# {planned.source} on {planned.devices}; written by `cotenant plan`.\n"
     try:

@@ -1,4 +1,4 @@
-"""What runs on a real device say about a plan's tenants: times alone by batch, and slowdowns of mixes."""
+"""Evidence from runs on a real device about a plan's tenants: times alone by batch, and slowdowns of mixes."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from cotenant.store.service_times import ServiceTimes
 
 ONE_BLOCK = 0.1
-"""Drift that is assumed where a single block was measured, which can't show any."""
+"""Drift assumed for a single block, which can't show any."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,13 +26,13 @@ class Solo:
     """A tenant at one batch, measured alone."""
 
     place: int
-    """Among the solos that the laws know."""
+    """Index among the solos that the laws know."""
     mean_s: float
     drawn_s: Floats
     drift: float
-    """Standard deviation of the logarithm of its mean from block to block."""
+    """Standard deviation of the logarithm of its mean between blocks."""
     cores: float
-    """Part of the device's cores that it keeps busy."""
+    """Share of the device's cores that it keeps busy."""
     bandwidth: float
     memory_bytes: float
     first_s: float | None = None
@@ -42,7 +42,7 @@ class Solo:
 def measured_on(
     place: "Place", file: "TenantsFile", runs: Sequence[Path], *, risk: float, source: str
 ) -> tuple[Measured, str]:
-    """A predictor for a real device, and what it rests on in a sentence.
+    """A predictor for a real device, and its evidence in a sentence.
 
     Args:
         place: The device.
@@ -52,7 +52,7 @@ def measured_on(
         source: The tenants file's name, for the command that measures what is missing.
 
     Raises:
-        PredictionError: A tenant was not measured alone; or a run is of another device.
+        PredictionError: A tenant was not measured alone; or a run is from another device.
     """
     from cotenant.api.prediction_evidence import learnt
     from cotenant.api.prediction_inputs import on_cpu, solo_of
@@ -106,7 +106,7 @@ def _services(runs: Sequence[Path]) -> "Mapping[tuple[TenantKey, str], ServiceTi
 
 
 def _times(solo: "SoloTenant", services: "Mapping[tuple[TenantKey, str], ServiceTimes]") -> "ServiceTimes | None":
-    """Of the tenant of that name; else of another that runs the same."""
+    """The tenant of that name, else another that runs the same."""
     return services.get((solo.key, solo.name)) or next(
         (one for (key, _), one in services.items() if key == solo.key), None
     )

@@ -1,9 +1,10 @@
-"""Studies around a plan: what has to be measured before planning for a real device, and the plan itself, measured."""
+"""Studies around a plan: the measurements needed to plan for a real device, and the measurement of a plan."""
 
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from cotenant.api.paths import AnyPath
 from cotenant.errors import CotenantError, StudyError
 from cotenant.planning.mixes.study import study_of
 
@@ -11,20 +12,20 @@ if TYPE_CHECKING:
     from cotenant.planning.tenants_file import PlannedEntry
 
 MOST_PAIRED = 8
-"""Tenants up to which all pairs are measured at once; beyond, `cotenant run --active` chooses."""
+"""Up to this many tenants all pairs are measured at once; beyond, `cotenant run --active` chooses."""
 NOT_RUN = ("rate", "load", "slo", "batch", "near", "apart", "replicas", "isolation", "job", "priority", "share",
            "software")  # fmt: skip
-"""Keys of a tenants file that say what is wanted, not what runs."""
+"""Keys of a tenants file that state requirements, not what runs."""
 
 
 def runs_of(entry: "PlannedEntry") -> dict[str, Any]:
-    """What a tenant runs, in the words of a study."""
+    """A tenant in the format of a study."""
     found: dict[str, Any] = entry.model_dump(mode="json", by_alias=True, exclude_defaults=True, exclude=set(NOT_RUN))
     return found
 
 
-def write_study(tenants: Path, devices: str, out: Path) -> None:
-    """Write the study that a plan for a real device needs: everyone alone at every batch, and pairs.
+def write_study(tenants: AnyPath, devices: str, out: AnyPath) -> None:
+    """Write the study that a plan for a real device needs: every tenant alone at every batch, and pairs.
 
     Args:
         tenants: The tenants file.
@@ -38,10 +39,12 @@ def write_study(tenants: Path, devices: str, out: Path) -> None:
     from cotenant.planning.tenants_file import read_tenants
     from cotenant.study.tree import write
 
+    tenants = Path(tenants)
+    out = Path(out)
     file = read_tenants(tenants)
     kind = devices_of(devices, file.prices, priced=False).kinds[0]
     study: dict[str, Any] = {
-        "about": f"What a plan for {tenants.name} has to know: everyone alone, and pairs.",
+        "about": f"Measurements needed to plan for {tenants.name}: every tenant alone, and pairs.",
         "device": kind.member(0),
         "tenants": {},
         "mixes": ["solo"],
@@ -63,10 +66,10 @@ def _entry(entry: "PlannedEntry", batch: int) -> dict[str, Any]:
 
 
 def planned_study(path: str | Path, device: str | None) -> dict[str, Any] | None:
-    """The study of a plan's file; None: it isn't a plan.
+    """The study of a plan file; None if it isn't a plan.
 
     Raises:
-        StudyError: It is a plan, and it can't be measured.
+        StudyError: It is a plan that can't be measured.
     """
     from cotenant.api.plan_check import read_plan
     from cotenant.study.tree import NotYaml, read
@@ -77,7 +80,7 @@ def planned_study(path: str | Path, device: str | None) -> dict[str, Any] | None
     try:
         data = read(file.read_text(encoding="utf-8"), str(file)).data
     except (OSError, UnicodeDecodeError, NotYaml):
-        return None  # whoever reads it as a study says what is wrong
+        return None  # reading it as a study reports the error
     if not isinstance(data, dict) or "plan" not in data or "devices" not in data:
         return None
     return study_of_plan(read_plan(file), str(file), device)
@@ -87,8 +90,8 @@ def study_of_plan(document: Mapping[str, Any], source: str, device: str | None) 
     """One device of a plan as a study: its mix at the plan's rates, shared as planned.
 
     Args:
-        document: What plan.yaml holds.
-        source: Its name, for sentences.
+        document: Contents of a plan.yaml.
+        source: Its name, for messages.
         device: Which of its devices; None: the only one.
 
     Raises:

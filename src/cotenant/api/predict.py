@@ -1,9 +1,10 @@
-"""`predict`: what would happen in mixes that were not measured, from what was."""
+"""`predict`: mixes that were not measured, from those that were."""
 
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from cotenant.api.paths import AnyPath
 from cotenant.errors import StudyError
 
 if TYPE_CHECKING:
@@ -18,17 +19,17 @@ def predict(
     runs: Sequence[str | Path] = (),
     mix: str | None = None,
     next_mixes: int = 0,
-    db: Path | None = None,
+    db: AnyPath | None = None,
 ) -> "Prediction":
     """Slowdown, throughput, latency and memory of every mix of a study, each with an interval and its basis.
 
     Args:
         study: A built-in study's name, a YAML file, or a study: tenants, mixes, ways to share, loads.
-        device: Where, instead of the study's own device.
+        device: Overrides the study's device.
         runs: Run folders or saved names to learn from; `db`: all runs of the database on this kind of device.
         mix: Only this mix: names of tenants joined by `+`; it needn't be one of the study's.
-        next_mixes: Also name this many mixes whose measurement would tell most about the others.
-        db: The database's folder instead of the usual one.
+        next_mixes: Also suggest this many mixes whose measurement would say most about the others.
+        db: The database's folder instead of the default.
 
     Raises:
         PredictionError: Something has to be measured first; the hint is the command that does.
@@ -50,7 +51,7 @@ def predict(
 
 
 def _groups(study: "Study", mix: str | None) -> tuple[tuple[str, ...], ...]:
-    """The mixes asked about, by tenants' names."""
+    """The requested mixes, by tenants' names."""
     from cotenant.prediction.interference.mixes import LARGEST
     from cotenant.text import did_you_mean
 

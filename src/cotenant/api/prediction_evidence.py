@@ -1,10 +1,11 @@
-"""Which runs a prediction learns from, and whether they are of the device that is asked about."""
+"""The runs that a prediction learns from, limited to the device in question."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from cotenant.api.paths import AnyPath
 from cotenant.errors import PredictionError
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ FROM_DATABASE = "db"
 
 @dataclass(frozen=True, slots=True)
 class Learnt:
-    """What runs on this kind of device say."""
+    """Evidence from runs on this kind of device."""
 
     found: "Gathered"
     bytes_per_s: float | None
@@ -25,16 +26,16 @@ class Learnt:
     notes: tuple[str, ...] = ()
 
 
-def learnt(runs: Sequence[str | Path], place: "Place", *, db: Path | None = None) -> Learnt:
+def learnt(runs: Sequence[str | Path], place: "Place", *, db: AnyPath | None = None) -> Learnt:
     """Read the runs.
 
     Args:
         runs: Folders, saved names, or `db`.
-        place: The device that is asked about.
-        db: The database's folder instead of the usual one.
+        place: The device in question.
+        db: The database's folder instead of the default.
 
     Raises:
-        PredictionError: A named run is of another device, or the database has none of this one.
+        PredictionError: A named run is from another device, or the database has none from this one.
     """
     from cotenant.analyse.sharing.peaks import peaks_of
     from cotenant.prediction.interference.gathered import gathered
@@ -61,14 +62,12 @@ def learnt(runs: Sequence[str | Path], place: "Place", *, db: Path | None = None
     peaks = [peaks_of(folder.manifest).bytes_per_s for folder in folders.values()]
     result = gathered(known)
     if result.open_loads:
-        notes.append(
-            f"{result.open_loads} observations under open loads were left aside: predictions rest on closed loads."
-        )
+        notes.append(f"{result.open_loads} observations under open loads were ignored: predictions use closed loads.")
     return Learnt(result, max((peak for peak in peaks if peak), default=None), tuple(notes))
 
 
 def kind_of(description: Mapping[str, Any]) -> str:
-    """What makes two devices one kind: the model, and of a CPU the number of its cores."""
+    """Identity of a kind of device: the model and, for a CPU, the number of cores."""
     from cotenant.analyse.sharing.peaks import cores_of
 
     model = str(description.get("model") or description.get("title") or description.get("name") or "unknown device")
@@ -76,8 +75,8 @@ def kind_of(description: Mapping[str, Any]) -> str:
     return f"{model}, {cores_of({'device_description': description})} cores" if cores else model
 
 
-def _of_database(place: "Place", db: Path | None) -> "tuple[list[RunFolder], list[str]]":
-    """Runs of the database on this kind of device whose folders are still beside it."""
+def _of_database(place: "Place", db: AnyPath | None) -> "tuple[list[RunFolder], list[str]]":
+    """Runs of the database on this kind of device whose folders still exist."""
     from cotenant.api.db import home_of
     from cotenant.store.database import index
     from cotenant.store.folder import RunFolder
@@ -94,7 +93,7 @@ def _of_database(place: "Place", db: Path | None) -> "tuple[list[RunFolder], lis
             f"the database at {home} has no run on {place.kind}",
             hint="measure and add one: cotenant run STUDY, then cotenant db add RUN",
         )
-    said = [f"{lost} of the database's {len(runs)} runs were left aside: their folders are gone."] if lost else []
+    said = [f"{lost} of the database's {len(runs)} runs were ignored: their folders are gone."] if lost else []
     return folders, said
 
 
@@ -105,13 +104,13 @@ def _require_same(folder: "RunFolder", place: "Place") -> None:
         kind = kind_of(described(folder.manifest))
         simulated = " (simulated)" if folder.manifest.get("simulated") else ""
         raise PredictionError(
-            f"{folder.path} was measured on {kind}{simulated}, and the question is about {place.kind}",
-            hint=f"measure there: cotenant run STUDY --device {place.name}; or ask about the run's own device",
+            f"{folder.path} was measured on {kind}{simulated}, but the prediction is for {place.kind}",
+            hint=f"measure there: cotenant run STUDY --device {place.name}; or predict for the run's own device",
         )
 
 
 def same_kind(folder: "RunFolder", place: "Place") -> bool:
-    """Whether a run was measured (or simulated, as the device is) on this kind of device."""
+    """True if a run was measured (or simulated, like the device) on this kind of device."""
     from cotenant.analyse.sharing.peaks import described
 
     simulated = bool(folder.manifest.get("simulated"))

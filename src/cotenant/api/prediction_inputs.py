@@ -1,4 +1,4 @@
-"""The tenants of a study as a prediction sees them: solo profiles, the prior for each way to share, loads."""
+"""The tenants of a study as inputs to a prediction: solo profiles, the prior for each way to share, loads."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,19 +18,19 @@ if TYPE_CHECKING:
     from cotenant.tenancy.load import Load
 
 SIDE_BY_SIDE = ("mps", "streams", "exclusive")
-"""Ways to share a GPU in which kernels of all tenants may be on it at once."""
+"""Ways to share a GPU in which kernels of all tenants may run at once."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """The device that is asked about."""
+    """The device in question."""
 
     name: str
     kind: str
     simulated: bool
     modes: tuple[str, ...]
     cores: int
-    """Of a CPU; 0: it is none."""
+    """Cores of a CPU; 0 for other devices."""
     device: "Device"
 
 
@@ -58,17 +58,17 @@ def place_at(device: str) -> Place:
 
 
 def asked_of(study: "Study", place: Place, learnt: "Learnt", *, study_name: str, exact: bool = False) -> "Asked":
-    """Tenants of the study first, then those that the runs know besides.
+    """Tenants of the study first, then others known from the runs.
 
     Args:
-        study: Whose tenants are asked about.
-        place: Where.
-        learnt: What runs there say.
+        study: The study to predict.
+        place: The device.
+        learnt: Evidence from runs there.
         study_name: For the command that measures what is missing.
-        exact: Let the event engine compute mixes that were not measured, where there is one.
+        exact: Let the event engine compute mixes that were not measured, where available.
 
     Raises:
-        PredictionError: A tenant was not measured alone, and nothing else says what it does.
+        PredictionError: A tenant was not measured alone, and there is no other source.
     """
     from cotenant.prediction.interference.forecasting import Asked
     from cotenant.prediction.interference.shipped import CPU, CPU_PRIOR_HALF, GPU, GPU_PRIOR_HALF
@@ -102,7 +102,7 @@ def asked_of(study: "Study", place: Place, learnt: "Learnt", *, study_name: str,
 
 
 def solo_of(name: str, entry: "TenantEntry", solos: "Sequence[SoloTenant]") -> "SoloTenant | None":
-    """The measured tenant that this is: the same workload, and nothing that the study states is different."""
+    """The matching measured tenant: same workload, and no difference in what the study states."""
     stated = {"batch": entry.batch, "seq": entry.seq, "dtype": entry.dtype, "threads": entry.threads}
     fits = [
         solo
@@ -140,7 +140,7 @@ def _loads(study: "Study") -> "dict[str, Load]":
 
 
 def on_cpu(solos: "Sequence[SoloTenant]", cores: int, bytes_per_s: float | None) -> dict[str, Any]:
-    """Features, priors by way to share, times and memory of tenants of a CPU that were measured alone."""
+    """Features, priors by way to share, times and memory of CPU tenants that were measured alone."""
     import numpy as np
 
     from cotenant.prediction.interference.cpu_profiles import CpuProfiles, roofline_shared
@@ -200,7 +200,7 @@ def _on_gpu(
 
 
 def twin_of(place: Place) -> "SimulatedGpu":
-    """The GPU of the catalogue that stands for the device. Raises PredictionError: none does."""
+    """The catalogue GPU that stands for the device. Raises PredictionError if there is none."""
     from cotenant.devices.simulated.catalogue.find import gpu_names
     from cotenant.devices.simulated.device import SimulatedGpu, open_simulated
 
@@ -210,7 +210,7 @@ def twin_of(place: Place) -> "SimulatedGpu":
     near = [name for name in gpu_names() if plain.startswith(name) or name.startswith(plain)]
     if not near:
         raise PredictionError(
-            f"{place.kind} is not in the catalogue of GPUs, so that there is no prior for it",
+            f"{place.kind} is not in the catalogue of GPUs, so there is no prior for it",
             hint="measure the mixes: cotenant run STUDY; or describe the GPU in a file: --device sim:/path/to/gpu.yaml",
         )
     return open_simulated(f"sim:{near[0]}")

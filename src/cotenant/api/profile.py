@@ -1,10 +1,11 @@
-"""`profile`: which kernels tenants run, and how much they run at once; never how fast, since profiling slows them."""
+"""`profile`: tenants' kernels and how much they overlap; not how fast they are, since profiling slows them down."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from cotenant.api.paths import AnyPath
 from cotenant.measure.events import Listener, silent
 from cotenant.study.model import Study
 
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """What kernels say of every mix."""
+    """Kernels of every mix."""
 
     subject: str
     tool: str
@@ -31,29 +32,31 @@ def profile(
     device: str | None = None,
     overrides: Sequence[str] = (),
     tool: str | None = None,
-    out: Path = Path("runs"),
+    out: AnyPath = Path("runs"),
     top: int = 10,
     skip_bad: bool = False,
-    html: Path | None = None,
+    html: AnyPath | None = None,
     listener: Listener = silent,
 ) -> Profile:
-    """Profile every mix of a study once, or show a profile that is there already.
+    """Profile every mix of a study once, or show an existing profile.
 
     Args:
-        subject: A study (name, YAML file or object) to carry out; or the run folder of a profile pass; or a file:
-            an SQLite export of Nsight Systems, or a CSV of nvprof.
-        device: Where, instead of the study's own device.
+        subject: A study (name, YAML file or object) to profile; the run folder of a profile pass; or a file: an SQLite
+            export of Nsight Systems, or a CSV of nvprof.
+        device: Overrides the study's device.
         overrides: `key=value` each, as `--set`.
-        tool: `nsys` or `torch`; None: nsys where it is there and the device is a GPU.
-        out: The folder in which the pass gets a folder of its own.
+        tool: `nsys` or `torch`; None: nsys if installed and the device is a GPU.
+        out: Parent folder of the run folder.
         top: Kernels listed per tenant.
-        skip_bad: Of a file: leave lines out that can't be used, and count them.
+        skip_bad: For a file: skip and count unusable lines.
         html: Also write a page with timelines of kernels to this file.
-        listener: Told what happens while it goes on.
+        listener: Receives progress events.
 
     Raises:
-        CotenantError: It can't be read or carried out; the sentence says why.
+        CotenantError: It can't be read or profiled.
     """
+    out = Path(out)
+    html = None if html is None else Path(html)
     found = _found(subject, device, overrides, tool=tool, out=out, top=top, skip_bad=skip_bad, listener=listener)
     if html is not None:
         from cotenant.api.report import write_whole
@@ -93,7 +96,7 @@ def _of_run(path: Path, top: int) -> Profile:
 
     profiles, marked = from_run(path, top=top)
     notes = [str(note) for note in marked.get("notes") or ()]
-    notes += [f"No kernel of {one.mix} was seen: it may do its work elsewhere." for one in profiles if not one.tenants]
+    notes += [f"No kernel of {one.mix} was seen: its work may run elsewhere." for one in profiles if not one.tenants]
     return Profile(str(path), str(marked.get("tool")), path, profiles, tuple(notes))
 
 
@@ -106,7 +109,7 @@ def _of_file(path: Path, top: int, *, skip_bad: bool) -> Profile:
     found = importing.read(path, skip_bad=skip_bad)
     if not found.kernels:
         raise DataError(
-            f"{path} holds no kernels: it is {importing.FORMATS[found.format].meaning}.",
+            f"{path} contains no kernels: it is {importing.FORMATS[found.format].meaning}.",
             hint="profiles are exports of Nsight Systems (SQLite) and traces of nvprof (CSV)",
         )
     notes = tuple(f"Left out: {sentence(one)}." for one in found.skipped)

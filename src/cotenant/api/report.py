@@ -1,10 +1,10 @@
-"""`report`: what runs came to, as a page that can be sent around."""
+"""`report`: results of runs as a self-contained page."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from cotenant.api.paths import Runs, run_paths
+from cotenant.api.paths import AnyPath, Runs, run_paths
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,19 +17,19 @@ class Written:
 
 
 def report(
-    runs: Runs, *, out: Path | None = None, markdown: Path | None = None, figures: Path | None = None
+    runs: Runs, *, out: AnyPath | None = None, markdown: AnyPath | None = None, figures: AnyPath | None = None
 ) -> Written:
-    """Write one self-contained HTML file about one run or several, and Markdown and figures where asked for.
+    """Write one self-contained HTML file about one or several runs, optionally with Markdown and figures.
 
     Args:
         runs: A run folder, or several.
-        out: The HTML file; by default `report.html` in the run's folder, or here if there are several runs.
+        out: The HTML file; by default `report.html` in the run's folder, or in the working directory for several.
         markdown: Also write tables and sentences as Markdown, for a pull request.
         figures: Also write every figure as SVG and PNG into this folder.
 
     Raises:
         RunFolderError: A folder is not a run, is damaged, or is of a newer schema; or a file can't be written.
-        CotenantError: Figures are wanted and the renderer is not installed.
+        CotenantError: Figures are requested and the renderer is not installed.
     """
     from cotenant.reporting.figures.every import figures as every_figure
     from cotenant.reporting.figures.export import export_figures
@@ -38,6 +38,9 @@ def report(
     from cotenant.reporting.html.in_markdown import markdown_report
     from cotenant.reporting.html.page import page
 
+    out = None if out is None else Path(out)
+    markdown = None if markdown is None else Path(markdown)
+    figures = None if figures is None else Path(figures)
     paths = run_paths(runs)
     material = gather(paths)
     drawn = every_figure(material)
@@ -52,7 +55,7 @@ def report(
 
 
 def write_whole(path: Path, text: str) -> None:
-    """As a whole: whoever has the old file open never sees half of the new one."""
+    """Replace atomically: a reader of the old file never sees half of the new one."""
     from contextlib import suppress
 
     from cotenant.errors import RunFolderError

@@ -1,10 +1,11 @@
-"""`run`: carry a study out, or go on with a run that was cut short."""
+"""`run`: run a study, or resume an interrupted run."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from cotenant.api.paths import AnyPath
 from cotenant.api.several_devices import each_of, run_on_each
 from cotenant.errors import DeviceError, RunFolderError, StudyError
 from cotenant.measure.events import Listener, silent
@@ -27,64 +28,65 @@ def run(
     devices: str | None = None,
     tenants: str | Path | None = None,
     overrides: Sequence[str] = (),
-    out: Path = Path("runs"),
-    resume: Path | None = None,
-    calibrate: Path | None = None,
+    out: AnyPath = Path("runs"),
+    resume: AnyPath | None = None,
+    calibrate: AnyPath | None = None,
     on: str | None = None,
     insecure: bool = False,
     listener: Listener = silent,
 ) -> "Result":
-    """Carry a study out.
+    """Run a study.
 
     Args:
         study: A built-in study's name, a YAML file, a study, or a plan.yaml, whose mix is then measured at its rates;
             None with ``resume``.
-        device: Where, instead of the study's own device; of a plan, which of its devices.
-        devices: A group of devices, over which the study is spread: `all`, `cuda:0,1`, `cpu:each`, `sim:...*4`; or
-            different devices, `sim:t4,sim:l4`: a run on each, read together.
-        tenants: A study file whose tenants, mixes and sharing are taken instead of the study's own.
+        device: Overrides the study's device; for a plan, selects one of its devices.
+        devices: A group of devices to spread the study over: `all`, `cuda:0,1`, `cpu:each`, `sim:...*4`; or different
+            devices, `sim:t4,sim:l4`: a run on each, read together.
+        tenants: A study file whose tenants, mixes and sharing replace those of the study.
         overrides: `key=value` each, as `--set`.
-        out: The folder in which the run gets a folder of its own.
-        resume: A run folder to go on with; it knows its study and device.
+        out: Parent folder of the run folder.
+        resume: A run folder to resume, with its own study and device.
         calibrate: Measured solo times for a simulated device: a run on a real one, or a CSV file.
-        on: A Ray cluster whose devices carry it out: `ray`, `ray://host:port`; ``devices`` then chooses among them.
-        insecure: Accept a cluster that asks nobody for a token.
-        listener: Told what happens while it goes on.
+        on: A Ray cluster to run on: `ray`, `ray://host:port`; ``devices`` then selects among its devices.
+        insecure: Accept a cluster without token authentication.
+        listener: Receives progress events.
 
     Raises:
-        CotenantError: Nothing that was measured is lost.
+        CotenantError: It can't be carried out. Finished measurements are kept.
     """
     from cotenant.api.show import show
     from cotenant.measure.fit import forecast_for, require_fit
     from cotenant.measure.session import carry_out
 
+    out = Path(out)
+    resume = None if resume is None else Path(resume)
+    calibrate = None if calibrate is None else Path(calibrate)
     if named := each_of(devices):
         if study is None or device is not None or resume is not None or calibrate is not None:
-            raise DeviceError(
-                "several devices take a study, and nothing else", hint="cotenant run STUDY --devices sim:t4,sim:l4"
-            )
+            raise DeviceError("several devices can only run a study", hint="cotenant run STUDY --devices sim:t4,sim:l4")
         about, changes = _about(study, tenants, overrides)
         return run_on_each(about, named, changes, out, listener)
     if resume is not None:
         given = (study, device, devices, tenants, calibrate)
         if overrides or any(one is not None for one in given):
             raise RunFolderError(
-                "a run that is resumed keeps its study and its device",
-                hint=f"cotenant run --resume {resume}, without anything else; or begin a new run",
+                "a resumed run keeps its study and its device",
+                hint=f"cotenant run --resume {resume}, without other arguments; or start a new run",
             )
         if on is not None or _on_cluster(resume):
             return show(_resumed_on(resume, on, insecure=insecure, listener=listener))
         folder, plan, place = _reopened(resume)
     else:
         if study is None:
-            raise StudyError("There is no study to carry out.", hint="name one, e.g. quick; or a run to resume")
+            raise StudyError("There is no study to run.", hint="name one, e.g. quick; or a run to resume")
         study, overrides = _about(study, tenants, overrides)
         if calibrate is not None:
             study = _calibrated(study, overrides, calibrate)
             overrides = ()
         if on is not None:
             if device is not None:
-                raise DeviceError("--device names a device of this machine", hint="choose with --devices on a cluster")
+                raise DeviceError("--device names a device of this machine", hint="on a cluster use --devices")
             from cotenant.fleet import run as fleet
 
             asked = _study(study, overrides)
@@ -103,23 +105,24 @@ def dry_run(
     devices: str | None = None,
     tenants: str | Path | None = None,
     overrides: Sequence[str] = (),
-    out: Path = Path("runs"),
+    out: AnyPath = Path("runs"),
 ) -> "Forecast":
-    """What a study would take and how precise it would be. Nothing that the study names is run or imported.
+    """Duration and precision of a study. Nothing that the study names is run or imported.
 
-    An earlier run of it under ``out`` is the best forecast. Without one a plain loop is timed for two seconds, to see
+    The best forecast is an earlier run of it under ``out``. Without one a plain loop is timed for two seconds, to see
     how much this machine's speed varies.
 
     Raises:
-        CotenantError: The study is wrong, or a mix can't be held.
+        CotenantError: The study is wrong, or a mix does not fit.
     """
     from cotenant.measure.earlier import earlier
     from cotenant.measure.fit import forecast_for, require_fit
     from cotenant.study.workload_check import check_workloads
 
+    out = Path(out)
     study, overrides = _about(study, tenants, overrides)
     plan, place = _unchecked(study, device, devices, overrides)
-    unknown = check_workloads(plan.study, execute=False)
+    unknown = check_workloads(plan.study, execute=False, simulated=place.simulated)
     known = earlier(out, plan.study, place.name)
     if known is not None and known.windows is not None:
         plan = plan.with_study(with_windows(plan.study, known.windows))
@@ -140,13 +143,13 @@ def dry_run(
 def _about(
     study: str | Path | Study, tenants: str | Path | None, overrides: Sequence[str]
 ) -> tuple[str | Path | Study, Sequence[str]]:
-    """The study, with the tenants of another file if one is named; overrides are then part of it."""
+    """The study, with the tenants of another file if given and overrides applied."""
     if tenants is None:
         return study, overrides
     from cotenant.study.files import load_with_tenants
 
     if isinstance(study, Study):
-        raise StudyError("a study that is data has its own tenants", hint="name a built-in study or a file")
+        raise StudyError("a study object has its own tenants", hint="name a built-in study or a file")
     return load_with_tenants(study, tenants, overrides), ()
 
 
@@ -155,7 +158,7 @@ def _computed(forecast: "Forecast", study: Study, place: "Device") -> "Forecast"
 
 
 def _alone_s(study: Study, place: "Device") -> Mapping[str, float]:
-    """Seconds of a request alone on a simulated GPU; nothing is known of other devices before they have run it."""
+    """Seconds of a request alone on a simulated GPU; unknown for other devices until they have run it."""
     from cotenant.devices.simulated.device import SimulatedGpu
 
     if not isinstance(place, SimulatedGpu):
@@ -188,11 +191,11 @@ def _calibrated(study: str | Path | Study, overrides: Sequence[str], source: Pat
 def resolved(
     study: str | Path | Study, device: str | None, devices: str | None, overrides: Sequence[str]
 ) -> "tuple[RunPlan, Device]":
-    """A study made definite on its device, with every workload checked; that imports code which the study names."""
+    """A study resolved for its device, with every workload checked; imports code that the study names."""
     from cotenant.study.workload_check import check_workloads
 
     plan, place = _unchecked(study, device, devices, overrides)
-    check_workloads(plan.study)
+    check_workloads(plan.study, simulated=place.simulated)
     return plan, place
 
 
@@ -214,7 +217,7 @@ def _unchecked(
     if device is not None and devices is not None:
         raise DeviceError("--device and --devices were both given", hint="name one device, or one group of devices")
     named = device if devices is None else devices
-    place = find_device(study.device if named is None else named)  # an empty name is a mistake, not the study's device
+    place = find_device(study.device if named is None else named)  # an empty name is a mistake, not the default
     if devices is not None:
         place = require_group(place, devices)
     study = study.model_copy(update={"device": place.name}).placed(study.places)
@@ -260,12 +263,12 @@ def _reopened(path: Path) -> "tuple[RunFolder, RunPlan, Device]":
     folder = RunFolder.open(path)
     if PROFILE_PASS in folder.manifest:
         raise RunFolderError(
-            f"{path} is a profile pass: timed trials don't belong beside profiled ones",
-            hint="carry it out again: cotenant profile STUDY",
+            f"{path} is a profile pass: it can't be mixed with timed trials",
+            hint="profile again: cotenant profile STUDY",
         )
     text = folder.manifest.get("study")
     if not isinstance(text, str):
-        raise RunFolderError(f"the manifest of {path} does not say which study it is", hint="begin a new run")
+        raise RunFolderError(f"the manifest of {path} does not name its study", hint="start a new run")
     study = study_from_text(text, source=str(path / "manifest.json"))
     device = find_device(study.device)
     return folder, plan_for(study, device, folder.manifest.get("modes")), device

@@ -1,4 +1,4 @@
-"""`schema`: the form of a study file, for editors."""
+"""`schema`: the JSON Schema of study files, for editors."""
 
 from typing import Any
 

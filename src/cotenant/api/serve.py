@@ -4,6 +4,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from cotenant.api.paths import AnyPath
+
 if TYPE_CHECKING:
     from cotenant.serving.dry_run import Promise
     from cotenant.serving.server import Listening
@@ -11,22 +13,22 @@ if TYPE_CHECKING:
 
 
 def serve(
-    tenants: Path,
+    tenants: AnyPath,
     *,
     device: str | None = None,
     listening: "Listening | None" = None,
     ready: Callable[[str, "Service"], None] = lambda address, _: print(address),  # noqa: T201
 ) -> None:
-    """Serve the tenants of a file until SIGTERM or Ctrl-C; then finish what was accepted.
+    """Serve the tenants of a file until SIGTERM or Ctrl-C; then finish accepted requests.
 
     Args:
         tenants: A tenants file, or a plan.
-        device: Instead of the file's device; of a plan, which of its devices.
-        listening: Where to listen; 127.0.0.1:8700 by default.
-        ready: Told the address, once requests can be sent.
+        device: Overrides the file's device; for a plan, selects one of its devices.
+        listening: Address to listen on; 127.0.0.1:8700 by default.
+        ready: Called with the address once requests are accepted.
 
     Raises:
-        CotenantError: The file is wrong, a tenant can't be served, or the extra packages aren't there.
+        CotenantError: The file is wrong, a tenant can't be served, or the extra packages aren't installed.
     """
     import asyncio
     from dataclasses import replace
@@ -36,6 +38,7 @@ def serve(
     from cotenant.serving.server import Listening, serve
     from cotenant.serving.tenants_file import read_tenants
 
+    tenants = Path(tenants)
     try:
         import httptools  # noqa: F401
         import uvicorn  # noqa: F401
@@ -52,14 +55,14 @@ def serve(
         runner.run(serve(file, where, ready=ready, again=lambda: read_tenants(tenants, device)))
 
 
-def promise(tenants: Path, *, device: str | None = None, seconds: float = 30.0, seed: int = 0) -> "Promise":
-    """Simulate the contracts of a file under its stated loads: what will be kept.
+def promise(tenants: AnyPath, *, device: str | None = None, seconds: float = 30.0, seed: int = 0) -> "Promise":
+    """Simulate the contracts of a file under its stated loads.
 
     Args:
         tenants: The YAML file; each tenant states its `load`.
-        device: Instead of the file's device.
+        device: Overrides the file's device.
         seconds: Simulated time.
-        seed: Of the arrivals.
+        seed: Seed of the arrivals.
 
     Raises:
         CotenantError: The file is wrong, a tenant states no load, or a tenant can't be served.
@@ -67,4 +70,5 @@ def promise(tenants: Path, *, device: str | None = None, seconds: float = 30.0, 
     from cotenant.serving.dry_run import simulate_contracts
     from cotenant.serving.tenants_file import read_tenants
 
+    tenants = Path(tenants)
     return simulate_contracts(read_tenants(tenants, device), seconds=seconds, seed=seed)

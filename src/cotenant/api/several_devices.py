@@ -1,4 +1,4 @@
-"""One study on several devices, one after the other: a run for each, read together."""
+"""One study on several devices in turn: a run for each, read together."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def each_of(devices: str | None) -> tuple[str, ...]:
-    """The devices that a list names one by one: `sim:t4,sim:v100-sxm2-32gb`; none for a group such as `cuda:0,1`."""
+    """The devices of a list such as `sim:t4,sim:v100-sxm2-32gb`; empty for a group such as `cuda:0,1`."""
     parts = [part.strip() for part in (devices or "").split(",")]
     whole = all(part == "cpu" or (part.partition(":")[2] and not part[0].isdigit()) for part in parts)
     return tuple(dict.fromkeys(parts)) if len(parts) > 1 and whole else ()
@@ -24,28 +24,28 @@ def each_of(devices: str | None) -> tuple[str, ...]:
 def run_on_each(
     study: str | Path | Study, names: Sequence[str], overrides: Sequence[str], out: Path, listener: Listener
 ) -> "Result":
-    """Carry the study out on each device; a tenant that one can't hold is left out there, and its run says so.
+    """Run the study on each device; a tenant that doesn't fit on one is left out there, and its run records that.
 
     Raises:
-        CotenantError: Nothing that was measured is lost.
+        CotenantError: It can't be carried out. Finished measurements are kept.
     """
     from cotenant.api.show import show
     from cotenant.measure.session import carry_out
 
-    plans = [plan_on(study, name, overrides) for name in names]  # what is wrong with one shows before any begins
+    plans = [plan_on(study, name, overrides) for name in names]  # report errors on any device before the first run
     paths = [carry_out(plan, place, folder=None, out=out, listener=listener)[1] for plan, place in plans]
     return show(paths)
 
 
 def forecasts_on_each(study: str | Path | Study, names: Sequence[str], overrides: Sequence[str]) -> "list[Forecast]":
-    """What the study would take on each device."""
+    """Forecast of the study on each device."""
     from cotenant.measure.fit import forecast_for
 
     return [forecast_for(*plan_on(study, name, overrides)) for name in names]
 
 
 def plan_on(study: str | Path | Study, name: str, overrides: Sequence[str]) -> "tuple[RunPlan, Device]":
-    """The study on one device, without the tenants that it can't hold."""
+    """The study on one device, without the tenants that don't fit."""
     from dataclasses import replace
 
     from cotenant.api.run import resolved
@@ -62,7 +62,7 @@ def plan_on(study: str | Path | Study, name: str, overrides: Sequence[str]) -> "
         return plan, place
     if len(misfits) == len(plan.study.measured()):
         raise DoesNotFit(
-            f"{name} can't hold any tenant of {plan.study.name}", hint="leave the device out, or lower the batches"
+            f"no tenant of {plan.study.name} fits on {name}", hint="leave the device out, or lower the batches"
         )
     said = tuple(
         f"{tenant} was left out: it needs {size(needed)}, and the device has {size(found.memory_bytes)}"

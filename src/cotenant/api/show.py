@@ -1,9 +1,9 @@
-"""`show`: what runs came to."""
+"""`show`: results of runs."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cotenant.api.paths import Runs, run_paths
+from cotenant.api.paths import AnyPath, Runs, run_paths
 
 if TYPE_CHECKING:
     from cotenant.analyse.sharing.result import Result
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def show(runs: Runs) -> "Result":
-    """Throughput, latency, slowdown, fairness, each with its interval; what the device did; what to do.
+    """Throughput, latency, slowdown and fairness, each with its interval; device use; recommendations.
 
     Args:
         runs: A run folder, or several to be read together.
@@ -26,16 +26,17 @@ def show(runs: Runs) -> "Result":
         return result_of(opened)
 
 
-def show_search_results(file: Path, *, skip_bad: bool = False) -> "SearchJson":
+def show_search_results(file: AnyPath, *, skip_bad: bool = False) -> "SearchJson":
     """Times per stage from a result file of the original model-search study.
 
     Args:
         file: JSON with `measurements` by model and batch size.
-        skip_bad: Leave models and batch sizes out that can't be used, and count them.
+        skip_bad: Skip and count unusable models and batch sizes.
 
     Raises:
-        DataError: It is no such file, or has entries that can't be used.
+        DataError: It is not such a file, or has unusable entries.
     """
     from cotenant.store.imports import search_json
 
+    file = Path(file)
     return search_json.read(file, skip_bad=skip_bad)

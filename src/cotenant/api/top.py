@@ -1,4 +1,4 @@
-"""`top`: how a running server stands."""
+"""`top`: the state of a running server."""
 
 import json
 import urllib.error
@@ -12,15 +12,15 @@ LARGEST = 4 * 2**20
 
 
 def top(address: str = ADDRESS, *, key: str | None = None, within_s: float = 5.0) -> dict[str, Any]:
-    """What the server at an address says about itself: tenants, rates, attainment, refusals.
+    """Status of the server at an address: tenants, rates, attainment, refusals.
 
     Args:
-        address: As `cotenant serve` printed it.
-        key: The admin's key, where there are keys.
-        within_s: How long to wait.
+        address: As printed by `cotenant serve`.
+        key: The admin key, if the server has keys.
+        within_s: Timeout in seconds.
 
     Raises:
-        ServingError: Nobody answers there, the key is wrong, or it isn't our server.
+        ServingError: There is no answer, the key is wrong, or it isn't a cotenant server.
     """
     if not address.startswith(("http://", "https://")):
         raise ServingError(f"{address} isn't an address.", hint=f"As `cotenant serve` prints it: {ADDRESS}")
@@ -29,7 +29,7 @@ def top(address: str = ADDRESS, *, key: str | None = None, within_s: float = 5.0
     )
     try:
         with urllib.request.urlopen(request, timeout=within_s) as answer:  # noqa: S310
-            told: dict[str, Any] = json.loads(answer.read(LARGEST))
+            status: dict[str, Any] = json.loads(answer.read(LARGEST))
     except urllib.error.HTTPError as error:
         needs = error.code in (401, 403)
         raise ServingError(
@@ -41,6 +41,6 @@ def top(address: str = ADDRESS, *, key: str | None = None, within_s: float = 5.0
         raise ServingError(
             f"There is no answer from {address}: {reason}.", hint="Start one: cotenant serve tenants.yaml"
         ) from None
-    if not isinstance(told, dict) or "tenants" not in told:
+    if not isinstance(status, dict) or "tenants" not in status:
         raise ServingError(f"{address} isn't a cotenant server.")
-    return told
+    return status

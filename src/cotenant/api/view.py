@@ -4,6 +4,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from cotenant.api.paths import AnyPath
+
 if TYPE_CHECKING:
     from cotenant.analyse.comparison.history import History
     from cotenant.analyse.comparison.pair import Comparison
@@ -14,21 +16,22 @@ if TYPE_CHECKING:
 PORT = 8765
 
 
-def view(directory: Path = Path("runs"), *, port: int = PORT, ready: Callable[[str], None] = print) -> None:
-    """Serve a folder of runs on this machine, to be read in a browser, until Ctrl-C.
+def view(directory: AnyPath = Path("runs"), *, port: int = PORT, ready: Callable[[str], None] = print) -> None:
+    """Serve a folder of runs to browsers on this machine until Ctrl-C.
 
     Args:
-        directory: The folder; runs are looked for up to three levels deep.
-        port: Where to listen on 127.0.0.1; 0 takes a free one.
-        ready: Told the address to open, once it can be opened.
+        directory: The folder; runs are found up to three levels deep.
+        port: Port on 127.0.0.1; 0 picks a free one.
+        ready: Called with the address once it can be opened.
 
     Raises:
         RunFolderError: There is no such folder.
-        CotenantError: The port can't be had.
+        CotenantError: The port is not available.
     """
     from cotenant.errors import RunFolderError
     from cotenant.reporting.browser.site import site_over
 
+    directory = Path(directory)
     if not directory.is_dir():
         wrong = (
             f"{directory} is a file, not a folder of runs" if directory.exists() else f"There is no folder {directory}"
@@ -44,7 +47,7 @@ def view(directory: Path = Path("runs"), *, port: int = PORT, ready: Callable[[s
             ready(server.url)
             server.serve_forever()
     except KeyboardInterrupt:
-        pass  # how a reader says that it is enough
+        pass  # Ctrl-C is the normal way to stop
     finally:
         site.close()
         index.close()
@@ -65,7 +68,7 @@ def _listening(port: int, site: "Site") -> "Server":
     try:
         return Server(port, site)
     except OSError as error:
-        reason = "is in use" if error.errno == errno.EADDRINUSE else f"can't be had: {(error.strerror or '').lower()}"
+        reason = "is in use" if error.errno == errno.EADDRINUSE else f"is unavailable: {(error.strerror or '').lower()}"
         raise CotenantError(
-            f"Port {port} of {ADDRESS} {reason}.", hint="Take another: cotenant view --port 0 finds a free one."
+            f"Port {port} of {ADDRESS} {reason}.", hint="Choose another: cotenant view --port 0 picks a free one."
         ) from None

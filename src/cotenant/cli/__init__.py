@@ -1,1 +1,1 @@
-"""The command line: one small file per verb; arguments in, a call, text out."""
+"""The command line: one small file per verb that parses arguments, calls the API and prints."""

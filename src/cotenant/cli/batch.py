@@ -1,4 +1,4 @@
-"""`cotenant batch`: how large a batch fits, and how large a batch pays."""
+"""`cotenant batch`: the largest batch that fits, and the size that pays."""
 
 from contextlib import nullcontext
 from pathlib import Path
@@ -13,25 +13,25 @@ Examples:  cotenant batch bert-base-mini resnet50-mini --memory 1GB
            cotenant batch resnet50 vit-b-16 --device sim:rtx-a5000 --dtype float32
            cotenant batch bert-base --device sim:t4 --impact --latency 50
 
-Every size is tried in a fresh process; what ends the search is told apart: out of memory, a library's
-limit, 32-bit indices. Anything else is a failure and no limit. A simulated GPU only predicts.
+Every size is tried in a fresh process. The search distinguishes what stopped it: out of memory, a
+library's limit, 32-bit indices. Any other failure is an error. A simulated GPU only predicts.
 """
 
 
 @click.command("batch", epilog=EPILOG)
 @click.argument("models", metavar="MODEL...", nargs=-1, required=True)
 @click.option("--device", metavar="DEVICE", default="cpu", show_default=True, help="Where.")
-@click.option("--memory", "memory_bytes", metavar="SIZE", type=memory, help="Only so much memory, e.g. 4GB or 512MiB.")
-@click.option("--dtype", metavar="DTYPE", help="Number format; default: what the device does well.")
+@click.option("--memory", "memory_bytes", metavar="SIZE", type=memory, help="Limit on memory, e.g. 4GB or 512MiB.")
+@click.option("--dtype", metavar="DTYPE", help="Number format; default: the device's preferred one.")
 @click.option("--image", metavar="PIXELS", type=int, help="Side of a vision model's images.")
 @click.option("--seq", metavar="TOKENS", type=int, help="Tokens per item.")
 @click.option("--train", is_flag=True, help="A training step instead of inference.")
 @click.option("--verify/--no-verify", default=True, show_default=True, help="Try sizes in fresh processes.")
 @click.option("--impact", is_flag=True, help="Also measure throughput, latency and stages by size.")
 @click.option("--latency", "latency_goal_ms", metavar="MS", type=click.FloatRange(min=0, min_open=True),
-              help="A request may take so long: for the recommendation, with --impact.")  # fmt: skip
+              help="Latency limit for the recommendation, with --impact.")  # fmt: skip
 @click.option("--out", metavar="DIR", type=click.Path(path_type=Path), default=Path("runs"), show_default=True,
-              help="Folder in which the run behind --impact gets a folder of its own.")  # fmt: skip
+              help="Parent folder of the run behind --impact.")  # fmt: skip
 @as_json
 def command(
     *,
@@ -48,7 +48,7 @@ def command(
     out: Path,
     as_json: bool,
 ) -> None:
-    """How large a batch of MODEL fits on a device; with --impact also which size pays."""
+    """Find the largest batch of MODEL that fits on a device; with --impact also the size that pays."""
     if latency_goal_ms is not None and not impact:
         raise click.UsageError("--latency chooses among measured sizes: add --impact.")
 

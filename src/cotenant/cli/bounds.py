@@ -1,4 +1,4 @@
-"""Limits that the system enforces on this process, where a library enforces its own only now and then."""
+"""Limits enforced by the system on this process, where a library enforces its own only sporadically."""
 
 import os
 import resource
@@ -13,7 +13,7 @@ from cotenant.cli.failures import Failure, tell
 
 @contextmanager
 def bounded(*, memory_bytes: int, seconds: float) -> Iterator[None]:
-    """Let the process grow by so much memory and go on for so long. A library that does not stop then ends with it."""
+    """Limit the growth of the process and its run time. A library that ignores the limits is killed with it."""
     soft, hard = resource.getrlimit(resource.RLIMIT_AS)
     pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
     wanted = pages * resource.getpagesize() + memory_bytes
@@ -30,5 +30,5 @@ def bounded(*, memory_bytes: int, seconds: float) -> Iterator[None]:
 
 
 def _end(seconds: float) -> None:
-    tell(Failure(f"stopped after {seconds:g} s: what was asked can't be interrupted in another way."))
+    tell(Failure(f"stopped after {seconds:g} s: the query can't be interrupted in another way."))
     os._exit(Exit.ERROR)

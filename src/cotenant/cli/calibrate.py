@@ -11,14 +11,15 @@ Examples:  cotenant calibrate runs/on-my-a100 --device sim:a100-sxm4-40gb --out 
            cotenant calibrate measured.csv --device sim:a100-sxm4-80gb
            cotenant run mine.yaml --device sim:a100-sxm4-40gb --calibrate mine.csv
 
-A CSV file has the columns workload and ms (milliseconds per request, alone on the whole GPU) and, where
-they matter, batch, seq, dtype, mode, software and train. Three batches or more tell host and device apart.
+A CSV file has the columns workload and ms (milliseconds per request, alone on the whole GPU) and,
+where they matter, batch, seq, dtype, mode, software and train. It takes at least three batch sizes to
+separate host from device.
 """
 
 
 @click.command("calibrate", epilog=EPILOG)
 @click.argument("source", metavar="RUN|CSV", type=click.Path(path_type=Path))
-@click.option("--device", metavar="DEVICE", required=True, help="The simulated GPU that is to be like it.")
+@click.option("--device", metavar="DEVICE", required=True, help="The simulated GPU to fit.")
 @click.option("--out", metavar="FILE", type=click.Path(path_type=Path), help="Write the times for `run --calibrate`.")
 @as_json
 def command(*, source: Path, device: str, out: Path | None, as_json: bool) -> None:

@@ -17,12 +17,12 @@ Examples:  cotenant compare RUN --save main              name a run, to compare 
            cotenant compare main RUN --markdown          for a pull request
            cotenant compare RUN RUN RUN ...              when did it change?
            cotenant compare RUN_ON_T4 RUN_ON_L4          one study on several devices, side by side
-           cotenant compare plan.yaml RUN                a plan and what was measured of it
+           cotenant compare plan.yaml RUN                a plan against its measurement
 
 `slower` is shown to be slower by more than the margin, `same` is shown to be within it, and everything
-else is ambiguous. The chance of a single false `slower` in the whole table is at most 5 %. Where the
-trials of a run are mostly not valid, there is no verdict. The exit code is 3 if something is slower and
-the clock does not explain it, and 2 if the verdict is withheld.
+else is ambiguous. The chance of a single false `slower` in the table is at most 5 %. If most trials of
+a run are not valid, no verdict is given. The exit code is 3 if something is slower and the clock does
+not explain it, and 2 if the verdict is withheld.
 """
 
 
@@ -39,10 +39,10 @@ def margin_of(ctx: click.Context, param: click.Parameter, text: str) -> float:
 
 @click.command("compare", epilog=EPILOG)
 @click.argument("runs", metavar="RUN...", nargs=-1, required=True)
-@click.option("--save", "name", metavar="NAME", help="Only remember RUN under this name (in runs/.baselines).")
+@click.option("--save", "name", metavar="NAME", help="Only save RUN under this name (in runs/.baselines).")
 @click.option("--margin", metavar="SHARE", callback=margin_of, default="3%", show_default=True,
               help="The smallest change that matters.")  # fmt: skip
-@click.option("--explain", is_flag=True, help="Say for every row why it has its verdict.")
+@click.option("--explain", is_flag=True, help="Explain the verdict of every row.")
 @click.option("--markdown", is_flag=True, help="Print Markdown, for a pull request.")
 @as_json
 def command(
@@ -57,10 +57,10 @@ def command(
         if len(runs) != 1:
             raise click.UsageError("--save takes exactly one RUN.")
         file = save_baseline(runs[0], name)
-        console(talk=True).print(f"{name} is remembered in {file}", soft_wrap=True)
+        console(talk=True).print(f"saved {name} in {file}", soft_wrap=True)
         return Exit.OK
     if len(runs) < 2:
-        raise click.UsageError("Name two runs, before and now; or give one a name with --save NAME.")
+        raise click.UsageError("Name two runs, before and now; or save one with --save NAME.")
     if runs[0].endswith((".yaml", ".yml")):
         return _with_plan(runs, as_json=as_json)
     found = compare(runs, margin=margin)

@@ -1,4 +1,4 @@
-"""`cotenant db`: what every machine has measured, in one place."""
+"""`cotenant db`: measurements of all machines in one place."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -22,9 +22,9 @@ The database is a folder: --db DIR, else $COTENANT_DB, else runs/.database.
 """
 
 in_database = click.option(
-    "--db", metavar="DIR", type=click.Path(path_type=Path), help="The database's folder instead of the usual one."
+    "--db", metavar="DIR", type=click.Path(path_type=Path), help="The database's folder instead of the default."
 )
-of_work = click.option("--work", metavar="TEXT", help="Only work whose name holds this text.")
+of_work = click.option("--work", metavar="TEXT", help="Only work whose name contains this text.")
 
 
 @click.group(
@@ -36,9 +36,9 @@ of_work = click.option("--work", metavar="TEXT", help="Only work whose name hold
 @as_json
 @click.pass_context
 def command(ctx: click.Context, *, db: Path | None, as_json: bool) -> None:
-    """Keep every run of every machine in one place, and ask it which GPU is slow, since when, and why.
+    """Collect the runs of every machine, and find out which GPU is slow, since when, and why.
 
-    Without a subcommand: what is in it.
+    Without a subcommand, show what it contains.
     """
     ctx.obj = db
     if ctx.invoked_subcommand is not None:
@@ -52,7 +52,7 @@ def command(ctx: click.Context, *, db: Path | None, as_json: bool) -> None:
 @command.command("add")
 @click.argument("paths", metavar="RUN|FILE...", nargs=-1, required=True, type=click.Path(path_type=Path))
 @in_database
-@click.option("--skip-bad", is_flag=True, help="Leave lines out that can't be used, instead of refusing the file.")
+@click.option("--skip-bad", is_flag=True, help="Skip unusable lines instead of refusing the file.")
 @on_cluster
 @as_json
 @click.pass_obj
@@ -68,7 +68,7 @@ def add(
 ) -> None:
     """Add run folders, or files of nvidia-smi, dcgmi dmon, nvprof, tegrastats, or CSV with a row per run.
 
-    All of them or none; what is there already is not added twice. With --on, all runs below a folder of every node.
+    All or nothing; sources already present are not added twice. With --on, all runs below a folder of every node.
     """
     from cotenant.api.db import db_add, db_gather
     from cotenant.reporting.terminal.variability import added_parts
@@ -89,7 +89,7 @@ def add(
 @as_json
 @click.pass_obj
 def gpus(above: Path | None, *, work: str | None, every: bool, db: Path | None, as_json: bool) -> None:
-    """How the GPUs differ: spread, where it comes from, and a line for each, the slowest first."""
+    """Show how the GPUs differ: spread, its sources, and a line for each, the slowest first."""
     from cotenant.api.db import db_gpus
     from cotenant.reporting.terminal.variability import gpus_parts
 
@@ -102,7 +102,7 @@ def gpus(above: Path | None, *, work: str | None, every: bool, db: Path | None, 
 @as_json
 @click.pass_obj
 def gpu(above: Path | None, *, gpu: str, db: Path | None, as_json: bool) -> None:
-    """All that is known of one GPU; a part of its UUID is enough."""
+    """Show everything known about one GPU; part of its UUID is enough."""
     from cotenant.api.db import db_gpu
     from cotenant.reporting.terminal.variability import gpu_parts
 
@@ -115,9 +115,10 @@ def gpu(above: Path | None, *, gpu: str, db: Path | None, as_json: bool) -> None
 @as_json
 @click.pass_obj
 def sensors(above: Path | None, *, words: tuple[str, ...], db: Path | None, as_json: bool) -> None:
-    """Which sensors were read; with two of them, what the second makes of what the finer first one shows.
+    """List the sensors read; given two, relate the second to the finer first one.
 
-    FINER and OTHER are words that only one line of the list has, e.g. "GPU-8f3c power_instant_w" or "rails.log vdd_in".
+    FINER and OTHER are words that match only one line of the list, e.g. "GPU-8f3c power_instant_w" or
+    "rails.log vdd_in".
     """
     from cotenant.api.db import db_compare_sensors, db_sensors
     from cotenant.reporting.terminal.variability import pair_parts, sensor_parts
@@ -136,7 +137,7 @@ def sensors(above: Path | None, *, words: tuple[str, ...], db: Path | None, as_j
 @as_json
 @click.pass_obj
 def trend(above: Path | None, *, work: str | None, db: Path | None, as_json: bool) -> None:
-    """What changes over time: drift of the fleet by day, steps of single GPUs."""
+    """Show changes over time: drift of the fleet by day, steps of single GPUs."""
     from cotenant.api.db import db_trend
     from cotenant.reporting.terminal.variability import trend_parts
 
@@ -149,7 +150,7 @@ def trend(above: Path | None, *, work: str | None, db: Path | None, as_json: boo
 @as_json
 @click.pass_obj
 def anomalies(above: Path | None, *, work: str | None, db: Path | None, as_json: bool) -> None:
-    """Which GPU is slow, since when and why; what changed; which sensor can't be believed."""
+    """Show which GPU is slow, since when and why; what changed; which sensor is unreliable."""
     from cotenant.api.db import db_anomalies
     from cotenant.reporting.terminal.variability import anomaly_parts
 
@@ -163,7 +164,7 @@ def anomalies(above: Path | None, *, work: str | None, db: Path | None, as_json:
 @as_json
 @click.pass_obj
 def report(above: Path | None, *, out: Path, work: str | None, db: Path | None, as_json: bool) -> None:
-    """Write figures, tables and anomalies as one HTML file that needs no network."""
+    """Write figures, tables and anomalies as one self-contained HTML file."""
     from cotenant.api.db import db_report
 
     written = db_report(out, work, db=db or above)

@@ -1,4 +1,4 @@
-"""`cotenant devices`: where can be measured, and how it can be shared."""
+"""`cotenant devices`: devices to measure on, and the ways to share each."""
 
 import click
 

@@ -1,4 +1,4 @@
-"""`cotenant doctor`: is this machine ready to be measured on?"""
+"""`cotenant doctor`: is this machine ready to measure?"""
 
 import click
 
@@ -11,13 +11,13 @@ from cotenant.cli.output import as_json, show, show_json
     "doctor",
     epilog="The exit code is 2 if there is a problem; notes and warnings do not count as one.",
 )
-@click.option("--device", metavar="DEVICE", help="Look at this device only; default: the CPU and every GPU.")
-@click.option("--fix", is_flag=True, help="Mend what is safe: persistence of GPUs, what killed runs left behind.")
-@click.option("--restore", is_flag=True, help="Put back what killed runs left behind, and what --fix changed.")
+@click.option("--device", metavar="DEVICE", help="Check this device only; default: the CPU and every GPU.")
+@click.option("--fix", is_flag=True, help="Fix what is safe: GPU persistence mode, leftovers of killed runs.")
+@click.option("--restore", is_flag=True, help="Restore settings left by killed runs or changed by --fix.")
 @on_cluster
 @as_json
 def command(*, device: str | None, fix: bool, restore: bool, on: str | None, insecure: bool, as_json: bool) -> int:
-    """Say whether this machine is ready, and what to do if it is not."""
+    """Check whether this machine is ready to measure, and what to do if it is not."""
     from cotenant.api.doctor import doctor, doctor_fix, doctor_restore
     from cotenant.reporting.terminal.checkup import checkup, done
 

@@ -1,4 +1,4 @@
-"""What the exit code says, so that scripts need not read text."""
+"""Exit codes, so that scripts need not parse text."""
 
 from enum import IntEnum
 
@@ -10,11 +10,11 @@ class Exit(IntEnum):
     ERROR = 1
     """Wrong usage, wrong input, or something broke."""
     NOT_READY = 2
-    """The machine is not ready, or what came out is not stable enough to be used."""
+    """The machine is not ready, or the result is not stable enough to use."""
     BREACH = 3
     """A regression or a broken objective."""
     HUNG_UP = 129
-    """The terminal was closed; what was measured until then is on disk."""
+    """The terminal was closed; measurements so far are on disk."""
     INTERRUPTED = 130
     """Ctrl-C; likewise."""
     TERMINATED = 143

@@ -8,11 +8,11 @@ from cotenant.cli.exits import Exit
 from cotenant.cli.output import as_json, console, show, show_json
 
 EPILOG = """\b
-Examples:  cotenant explain RUN          what binds each tenant, what each mix fights over, what is worth it
+Examples:  cotenant explain RUN          what limits each tenant, what each mix contends for, what is worth it
            cotenant explain RUN --all    every slowdown in its parts
            cotenant explain stp          definition, formula, unit and caveats of a metric
 
-It depends on the run's records alone: they explain the same on any machine.
+Depends only on the run's records: the explanation is the same on any machine.
 """
 
 

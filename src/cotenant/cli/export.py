@@ -20,11 +20,13 @@ The tables are trials, tenants, requests, stages, samples and kernels.
 @click.command("export", epilog=EPILOG)
 @click.argument("table")
 @click.argument("runs", metavar="RUN...", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("--to", "destination", metavar="FILE", default="-", help="Where to; - is the standard output (default).")
+@click.option(
+    "--to", "destination", metavar="FILE", default="-", help="Output file; - is the standard output (default)."
+)
 @click.option("--format", "form", type=click.Choice(FORMATS), help="Default: by the file's suffix; CSV for -.")
 @click.option("--json", "as_json", is_flag=True, help="Short for --format json.")
 def command(*, table: str, runs: tuple[Path, ...], destination: str, form: str | None, as_json: bool) -> None:
-    """Write TABLE of one run folder or several together as CSV, JSON or Parquet."""
+    """Write TABLE of one or several run folders as CSV, JSON or Parquet."""
     from cotenant.api.export import export
 
     if as_json and form not in {None, "json"}:

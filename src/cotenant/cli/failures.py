@@ -1,4 +1,4 @@
-"""Everything that can go wrong, as a sentence, a hint and an exit code."""
+"""Turn every failure into a sentence, a hint and an exit code."""
 
 import errno
 import os
@@ -19,7 +19,7 @@ _MEMORY_HINT = "close other programs, raise the limit, or measure smaller models
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """What the user is told."""
+    """The message for the user."""
 
     sentence: str
     code: Exit = Exit.ERROR
@@ -28,7 +28,7 @@ class Failure:
 
 
 class Interrupted(KeyboardInterrupt):
-    """Ctrl-C while something that can go on was going on; ``resume`` is the command that continues it."""
+    """Ctrl-C during resumable work; ``resume`` is the command that continues it."""
 
     def __init__(self, resume: str, kept: str = "finished trials") -> None:
         super().__init__()
@@ -37,7 +37,7 @@ class Interrupted(KeyboardInterrupt):
 
 
 def explain(problem: BaseException) -> Failure:  # noqa: PLR0911 - one return per case
-    """The words for whatever was raised."""
+    """The message for an exception."""
     match problem:
         case StudyError():
             return Failure(problem.message, details=problem.problems, hint=problem.hint)
@@ -50,14 +50,14 @@ def explain(problem: BaseException) -> Failure:  # noqa: PLR0911 - one return pe
         case Interrupted():
             return Failure(f"{problem.kept} are on disk; continue with `{problem.resume}`", Exit(exit_code()))
         case KeyboardInterrupt():
-            return Failure("nothing was left half done.", Exit(exit_code()))
+            return Failure("nothing was left unfinished.", Exit(exit_code()))
         case OSError():
             return _system(problem)
     return _refused(problem) or _unexpected(problem)
 
 
 def tell(failure: Failure) -> None:
-    """Say it on stderr: the sentence, its details one per line, a blank line, the hint."""
+    """Print to stderr: the sentence, its details one per line, a blank line, the hint."""
     interrupted = failure.code in {Exit.HUNG_UP, Exit.INTERRUPTED, Exit.TERMINATED}
     label = click.style("interrupted:", fg="yellow") if interrupted else click.style("error:", fg="red", bold=True)
     _say(f"{label} {_lines(failure.sentence)}")
@@ -75,7 +75,7 @@ def _lines(text: str) -> str:
 def _say(line: str) -> None:
     try:
         click.echo(line, err=True, color=False if os.environ.get("NO_COLOR") else None)
-    except OSError:  # a pipe that nobody reads, a terminal that was closed
+    except OSError:  # a pipe without a reader, a closed terminal
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
 
 
@@ -85,7 +85,7 @@ def _usage(problem: click.UsageError) -> Failure:
     if isinstance(problem, click.NoSuchOption):
         near = f" Did you mean {problem.possibilities[0]!r}?" if problem.possibilities else ""
         sentence = f"There is no option {problem.option_name!r}.{near}"
-    return Failure(sentence, hint=f"`{where} --help` lists what it takes")
+    return Failure(sentence, hint=f"`{where} --help` lists the options")
 
 
 def _system(problem: OSError) -> Failure:
@@ -94,10 +94,10 @@ def _system(problem: OSError) -> Failure:
         case errno.ENOSPC | errno.EDQUOT:
             return Failure(
                 f"the disk is full{where}.",
-                hint="make room; a run that was cut short goes on with `cotenant run --resume RUN`",
+                hint="free some space; continue an interrupted run with `cotenant run --resume RUN`",
             )
         case errno.EACCES | errno.EPERM | errno.EROFS:
-            return Failure(f"this may not be read or written{where}: {problem.strerror}.")
+            return Failure(f"no permission to read or write{where}: {problem.strerror}.")
         case errno.EMFILE | errno.ENFILE:
             return Failure("too many files are open.", hint="raise the limit: `ulimit -n 4096`")
         case errno.ENOMEM | errno.EAGAIN:
@@ -108,12 +108,12 @@ def _system(problem: OSError) -> Failure:
 
 
 def _refused(problem: BaseException) -> Failure | None:
-    """What the system refused to a library, which says so in its own way; None: it is a defect of ours."""
+    """A system error that a library reports in its own way; None if it is a defect of ours."""
     words = str(problem).splitlines()[0].split(": ", 1)[-1].rstrip(".") if str(problem) else ""
     kind = type(problem).__name__
     no_memory = {
         "ImportError": ("failed to map", "cannot allocate"),
-        "SystemError": ("without exception set",),  # the interpreter's way to run out of memory
+        "SystemError": ("without exception set",),  # how the interpreter reports a lack of memory
         "MemoryError": ("",),
         "OutOfMemoryException": ("",),
     }
@@ -122,14 +122,14 @@ def _refused(problem: BaseException) -> Failure | None:
     if kind == "ImportError" and "shared object" in words:
         return Failure(f"a library can't be loaded: {words}.")
     if kind == "RuntimeError" and "start new thread" in words:
-        return Failure("no further thread can be started.", hint="raise the limits: `ulimit -u` and `ulimit -v`")
+        return Failure("no more threads can be started.", hint="raise the limits: `ulimit -u` and `ulimit -v`")
     if kind == "IOException" and type(problem).__module__ == "_duckdb":
         return Failure(f"a file can't be read or written: {system_words(problem)}.")
     return None
 
 
 def _unexpected(problem: BaseException) -> Failure:
-    """A defect of ours: keep the traceback for a report, and don't throw it at the user."""
+    """A defect of ours: save the traceback for a report instead of printing it."""
     import shlex
     import tempfile
     import traceback

@@ -1,4 +1,4 @@
-"""`cotenant fleet`: what starts a cluster and a run on it elsewhere."""
+"""`cotenant fleet`: Slurm and Kubernetes files that start a cluster and a run on it."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ EPILOG = """\b
 Examples:  cotenant fleet slurm variability --nodes 10 --gpus 4 > job.sh && sbatch job.sh
            cotenant fleet kubernetes mine.yaml --nodes 8 --gpus 1 --image registry/cotenant:0.1 | kubectl apply -f -
 
-A cluster that runs already needs none of this: cotenant run STUDY --on ray://HEAD:6379
+Not needed for a running cluster: cotenant run STUDY --on ray://HEAD:6379
 """
 
 
@@ -19,15 +19,17 @@ A cluster that runs already needs none of this: cotenant run STUDY --on ray://HE
 @click.argument("study")
 @click.option("--nodes", metavar="N", type=click.IntRange(1, 100_000), required=True, help="Machines with devices.")
 @click.option("--gpus", metavar="N", type=click.IntRange(0, 64), default=0, show_default=True,
-              help="On each machine; 0 measures CPUs.")  # fmt: skip
+              help="GPUs per machine; 0 measures CPUs.")  # fmt: skip
 @click.option("--hours", metavar="H", type=click.FloatRange(min=0.02), default=4.0, show_default=True,
-              help="The longest that it may take.")  # fmt: skip
-@click.option("--out", metavar="DIR", default="runs", show_default=True, help="A folder that all nodes see.")
-@click.option("--devices", metavar="LIST", default="all", show_default=True, help="Which of the cluster's take part.")
+              help="Time limit.")  # fmt: skip
+@click.option("--out", metavar="DIR", default="runs", show_default=True, help="A folder visible to all nodes.")
+@click.option(
+    "--devices", metavar="LIST", default="all", show_default=True, help="Which of the cluster's devices to use."
+)
 @click.option("--image", metavar="NAME", help="Kubernetes: a container image with cotenant[ray].")
 @as_json
 def command(*, as_json: bool, **asked: Any) -> None:
-    """Write the Slurm script or the RayJob manifest that starts a Ray cluster and carries STUDY out on it."""
+    """Write the Slurm script or the RayJob manifest that starts a Ray cluster and runs STUDY on it."""
     from cotenant.api.fleet import fleet_job
 
     kind = asked.pop("kind")

@@ -1,7 +1,7 @@
-"""Do the work in a child process, so that a library that ends its process can't end a command without a sentence.
+"""Run the work in a child process, so that a library that ends its process can't end a command without a message.
 
 A database that fails inside a destructor, an interpreter without memory and the kernel's out-of-memory killer all end
-a process on the spot. The parent loads nothing, sleeps, passes signals on, and says what happened.
+a process immediately. The parent loads nothing, sleeps, forwards signals, and reports what happened.
 """
 
 import os
@@ -12,16 +12,16 @@ from collections.abc import Callable
 _PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _PR_SET_PDEATHSIG = 1
 _SENT_BY_A_PROCESS = 0
-"""Codes up to this one. A terminal's Ctrl-C comes from the kernel, which sends it to the child as well."""
+"""Exit codes up to this one. A terminal's Ctrl-C comes from the kernel, which sends it to the child as well."""
 
 
 def guarded(work: Callable[[], int]) -> int:
-    """Call `work` in a child; gives its exit code, or 1 after a sentence if something ended the child."""
+    """Call `work` in a child; return its exit code, or 1 after a message if something ended the child."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {*_PASSED_ON, signal.SIGCHLD})
     try:
         parent, child = os.getpid(), os.fork()
-    except OSError:  # without a further process it is done here
+    except OSError:  # can't fork: run it here
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
         return work()
     if child == 0:
@@ -46,7 +46,7 @@ def _watched(child: int) -> int:
 
 
 def _depend_on(parent: int) -> None:
-    """End with the parent, however that ends; and leave the words for a failed library to it."""
+    """Die with the parent, however it ends; and leave the message for a failed library to it."""
     if sys.platform != "linux":
         return
     import ctypes
@@ -59,7 +59,7 @@ def _depend_on(parent: int) -> None:
         try:
             set_terminate = ctypes.CDLL("libstdc++.so.6")["_ZSt13set_terminatePFvvE"]  # std::set_terminate
         except (OSError, AttributeError):
-            return  # then C++ prints its own line as well
+            return  # otherwise C++ prints its own line as well
         set_terminate(process.abort)
 
 
@@ -83,8 +83,8 @@ def _ended_by(number: signal.Signals) -> int:
     tell(
         Failure(
             f"a library ended the process ({number.name}), as libraries do when a read fails or memory runs out.",
-            hint="what was written before is whole (`cotenant verify RUN`); check disk and memory, then try again, "
-            "with COTENANT_DEBUG=1 for the library's own words",
+            hint="records written before are intact (`cotenant verify RUN`); check disk and memory, then try again, "
+            "with COTENANT_DEBUG=1 for the library's own message",
         )
     )
     return Exit.ERROR

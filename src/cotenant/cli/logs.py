@@ -1,4 +1,4 @@
-"""What the library logs, on stderr."""
+"""The library's log messages, on stderr."""
 
 import logging
 

@@ -1,7 +1,7 @@
-"""The entry point: find the verb, call it, turn whatever goes wrong into a sentence and an exit code.
+"""The entry point: find the verb, call it, turn any failure into a sentence and an exit code.
 
-Start-up is part of the product: a verb's file is imported when it is needed, and it imports what it calls inside
-its function, so that `--help` loads click and nothing else.
+Start-up time matters: a verb's file is imported on demand, and it imports what it calls inside its function, so that
+`--help` loads only click.
 """
 
 import os
@@ -17,38 +17,38 @@ from cotenant.cli.notices import spoken
 from cotenant.cli.surroundings import refusal
 
 VERBS = {
-    "doctor": "Say whether this machine is ready, and what to do if not.",
-    "run": "Carry out a study: a built-in one, or a YAML file.",
-    "show": "Show the result of runs again.",
-    "report": "Write the result of runs as one HTML file.",
+    "doctor": "Check whether this machine is ready, and what to do if not.",
+    "run": "Run a study: a built-in one, or a YAML file.",
+    "show": "Show the results of runs.",
+    "report": "Write the results of runs as one HTML file.",
     "compare": "Compare runs: faster, slower, same or ambiguous.",
     "explain": "Explain a run, or a metric such as `stp`.",
-    "predict": "Predict mixes from what was measured.",
+    "predict": "Predict mixes from measurements.",
     "profile": "Show kernels by tenant, and how much ran at once.",
     "view": "Show a folder of runs in a browser.",
-    "db": "Keep runs of all machines in one place: who is slow?",
+    "db": "Collect runs of all machines: which GPU is slow?",
     "plan": "Plan who shares which device, how, and at what cost.",
-    "serve": "Serve several models on one device, each by its objective.",
-    "top": "Show how a running server stands.",
-    "fleet": "Write what starts a cluster and a run on Slurm or Kubernetes.",
+    "serve": "Serve several models on one device, each with its objective.",
+    "top": "Show the state of a running server.",
+    "fleet": "Write a Slurm or Kubernetes job that runs a study.",
     "studies": "List the built-in studies.",
     "devices": "List the devices of this machine and the ways to share each.",
-    "workloads": "List the workloads, or those that fit a name.",
+    "workloads": "List the workloads, or those that match a name.",
     "search": "Rank models on your data.",
     "batch": "Find the largest batch that fits, and the one that pays.",
     "calibrate": "Fit a simulated GPU to measured solo times.",
-    "selftest": "Try timing, sharing, sensors and controls of a device.",
-    "sql": "Put an SQL query to the records of runs.",
+    "selftest": "Test timing, sharing, sensors and controls of a device.",
+    "sql": "Run an SQL query over the records of runs.",
     "export": "Write a table of runs as CSV, JSON or Parquet.",
-    "verify": "Check that runs are as they were written.",
+    "verify": "Check that runs are unchanged since they were written.",
     "schema": "Print the JSON Schema of study files, for an editor.",
 }
-"""In the order in which a newcomer meets them, with their line in the list; each is a module here with a `command`."""
+"""Verbs in the order a newcomer meets them, with their line in the list; each is a module here with a `command`."""
 
 EPILOG = """\b
 Start here:  cotenant doctor           is this machine ready?
              cotenant run quick        three small models share it: 2 minutes
-             cotenant show RUN         what came out, again
+             cotenant show RUN         the results, again
 
 \b
 Exit codes:  0 ok, 1 error, 2 not ready or unstable, 3 regression or broken
@@ -64,7 +64,7 @@ class Verbs(click.Group):
         return list(VERBS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - click's signature
-        """The verb's command, from its own file."""
+        """Import the verb's command."""
         if cmd_name not in VERBS:
             return None
         command: click.Command = import_module(f"cotenant.cli.{cmd_name}").command
@@ -78,7 +78,7 @@ class Verbs(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """As click does it, with a suggestion for a mistyped verb."""
+        """As in click, with a suggestion for a mistyped verb."""
         from cotenant.text import did_you_mean
 
         verb = args[0]
@@ -95,7 +95,7 @@ class Verbs(click.Group):
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 @click.version_option(__version__, "-V", "--version", message="cotenant %(version)s")
-@click.option("-v", "--verbose", count=True, help="Say on stderr what is done; twice: in detail (or set COTENANT_LOG).")
+@click.option("-v", "--verbose", count=True, help="Log progress to stderr; twice: in detail (or set COTENANT_LOG).")
 @click.option("--debug", is_flag=True, help="Show the traceback of an unexpected error (or set COTENANT_DEBUG=1).")
 @click.pass_context
 def cli(ctx: click.Context, verbose: int, debug: bool) -> None:
@@ -120,7 +120,7 @@ def main(arguments: Sequence[str] | None = None, command: click.Command = cli, n
         return refused.code
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="backslashreplace")  # a terminal that can't show a name still gets the rest
+            stream.reconfigure(errors="backslashreplace")  # a terminal that can't encode a name still gets the rest
     with interruption.heard(), spoken(debug=bool(os.environ.get("COTENANT_DEBUG"))) as notices:
         code = _ended(command, name, sys.argv[1:] if arguments is None else arguments)
     return Exit.NOT_READY if notices.damage and code == Exit.OK else code
@@ -131,7 +131,7 @@ def _ended(command: click.Command, name: str, arguments: Sequence[str]) -> int:
         code = _invoke(command, name, arguments)
         sys.stdout.flush()
     except BrokenPipeError:
-        # The reader (head, less) has left. Python would complain once more when it closes stdout at exit.
+        # The reader (head, less) has gone. Python would complain again when it closes stdout at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return Exit.OK
     except (Exception, KeyboardInterrupt) as problem:  # noqa: BLE001 - the edge: nothing passes it as a traceback
@@ -145,7 +145,7 @@ def _ended(command: click.Command, name: str, arguments: Sequence[str]) -> int:
 
 
 def _invoke(command: click.Command, name: str, arguments: Sequence[str]) -> int:
-    """Not `command.main`: that one ends the process by itself when a pipe breaks."""
+    """Not `command.main`, which ends the process itself when a pipe breaks."""
     try:
         with command.make_context(name, list(arguments), terminal_width=_width()) as ctx:
             code = command.invoke(ctx)
@@ -155,7 +155,7 @@ def _invoke(command: click.Command, name: str, arguments: Sequence[str]) -> int:
 
 
 def _width() -> int:
-    """Columns of a help text. click asks shutil, which imports every compressor there is."""
+    """Width of the help text. click asks shutil, which imports every compression module."""
     columns = os.environ.get("COLUMNS", "")
     if columns.isdecimal() and int(columns):
         return _readable(int(columns))
@@ -170,7 +170,7 @@ def _readable(columns: int) -> int:
 
 
 def entry() -> int:
-    """The program `cotenant`: one command line in a process that is watched."""
+    """The program `cotenant`: one command line in a supervised process."""
     from cotenant.cli.guarded import guarded
 
     return guarded(main)

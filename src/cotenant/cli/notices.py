@@ -1,4 +1,4 @@
-"""Warnings on the command line: ours as a sentence each, those of libraries not at all."""
+"""Warnings on the command line: ours as one sentence each; those of libraries are hidden."""
 
 import sys
 import warnings
@@ -12,17 +12,17 @@ from cotenant.errors import DamagedTrials, IntegrityWarning
 
 
 class Notices:
-    """What was said so far; each sentence is said once. Not a dataclass: `--help` would pay for the module."""
+    """Messages shown so far; each is shown once. Not a dataclass: importing the module would slow down `--help`."""
 
     def __init__(self) -> None:
         self.said: set[str] = set()
         self.damage = False
-        """Trials were left out: the answer is not about everything that was measured."""
+        """Trials were left out: the answer does not cover everything that was measured."""
 
 
 @contextmanager
 def spoken(*, debug: bool) -> Iterator[Notices]:
-    """Say each of our warnings on stderr. A library's names its own files and lines, which helps when debugging."""
+    """Print our warnings to stderr. A library's warning names its own files and lines, useful only when debugging."""
     notices = Notices()
 
     def show(  # noqa: PLR0917  (the signature of `warnings.showwarning`)

@@ -1,4 +1,4 @@
-"""`--on ray[://host:port]`: the same for every verb that can use a cluster."""
+"""`--on ray[://host:port]`, the same for every verb that can use a cluster."""
 
 from collections.abc import Callable
 from typing import Any
@@ -7,8 +7,8 @@ import click
 
 
 def on_cluster(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a verb `--on` and `--insecure`."""
+    """Add `--on` and `--insecure` to a verb."""
     command = click.option(
-        "--insecure", is_flag=True, help="With --on: accept a cluster that asks nobody for a token."
+        "--insecure", is_flag=True, help="With --on: accept a cluster without token authentication."
     )(command)
-    return click.option("--on", metavar="ray[://HOST:PORT]", help="On the devices of a Ray cluster.")(command)
+    return click.option("--on", metavar="ray[://HOST:PORT]", help="Use the devices of a Ray cluster.")(command)

@@ -1,4 +1,4 @@
-"""Where text goes: data to stdout, talk to stderr."""
+"""Output: data to stdout, messages to stderr."""
 
 import json
 import sys
@@ -13,7 +13,7 @@ as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON inste
 
 
 def console(*, talk: bool = False) -> "Console":
-    """The terminal, or what stands in for it. Markup is off: names are text."""
+    """The terminal or a substitute. Markup is off: names are text."""
     from rich.console import Console
 
     stream = sys.stderr if talk else sys.stdout
@@ -21,7 +21,7 @@ def console(*, talk: bool = False) -> "Console":
 
 
 def show(*parts: "RenderableType") -> None:
-    """Data for a person, on stdout, with a blank line between the parts."""
+    """Print data for people to stdout, with a blank line between the parts."""
     out = console()
     for number, part in enumerate(parts):
         if number:
@@ -30,7 +30,7 @@ def show(*parts: "RenderableType") -> None:
 
 
 def show_json(data: Any) -> None:
-    """Data for a program, on stdout."""
+    """Print data for programs to stdout."""
     from cotenant.analyse.plain import plain
 
     click.echo(json.dumps(plain(data), indent=2, ensure_ascii=False, allow_nan=False))

@@ -1,4 +1,4 @@
-"""`cotenant plan`: who runs where, beside whom, how; for tenants that serve and for jobs."""
+"""`cotenant plan`: which tenant or job runs where, beside which others, and how."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
@@ -35,47 +35,51 @@ tenants.yaml: tenants:
 jobs.yaml:    - {name: train, class: bert, gpus: 4, time: 2h}
               - {name: embed, core_share: 0.3, activity: 0.5, time: 30min, share: true}
 
-Tenants are planned for with the simulation on GPUs and with runs on CPUs; jobs on the GPUs of the
-database (`cotenant db`), from measured profiles. The exit code is 3 if an objective can't be kept, and 2
-if a check can't tell.
+Plans for tenants use the simulation on GPUs and runs on CPUs; plans for jobs use measured profiles of
+the GPUs in the database (`cotenant db`). The exit code is 3 if an objective can't be kept, and 2 if a
+check can't tell.
 """
 
 
 @click.command("plan", epilog=EPILOG)
 @click.argument("file", required=False, type=click.Path(path_type=Path))
-@click.option("--devices", metavar="LIST", help="For tenants: what there is, e.g. sim:t4*4,cuda:0, cpu or fleet.yaml.")
+@click.option(
+    "--devices", metavar="LIST", help="For tenants: available devices, e.g. sim:t4*4,cuda:0, cpu or fleet.yaml."
+)
 @click.option("--minimise", type=click.Choice(["cost", "energy", "latency"]), default="cost", show_default=True,
-              help="For tenants: what counts.")  # fmt: skip
+              help="For tenants: what to minimise.")  # fmt: skip
 @click.option("--time", "seconds", metavar="TIME", type=duration, default="30s", show_default=True,
-              help="For tenants: how long to search.")  # fmt: skip
+              help="For tenants: time limit of the search.")  # fmt: skip
 @click.option("--risk", type=click.FloatRange(0, 0.5, min_open=True, max_open=True), default=0.1, show_default=True,
               help="For tenants: how often a kept objective may turn out missed.")  # fmt: skip
 @click.option("--from", "runs", metavar="RUN", multiple=True, type=click.Path(path_type=Path),
               help="For tenants: a run whose measurements correct the predictions; repeatable.")  # fmt: skip
 @click.option("--was", metavar="PLAN", type=click.Path(path_type=Path),
               help="For tenants: also show the moves that lead from this plan to the new one.")  # fmt: skip
-@click.option("--out", metavar="FILE", type=click.Path(path_type=Path), help="For tenants: write the plan there.")
+@click.option(
+    "--out", metavar="FILE", type=click.Path(path_type=Path), help="For tenants: write the plan to this file."
+)
 @click.option("--page", "html", metavar="FILE", type=click.Path(path_type=Path),
               help="For tenants: write the plan as an HTML page.")  # fmt: skip
 @click.option("--study", "study", metavar="FILE", type=click.Path(path_type=Path),
               help="For tenants: only write the study that a plan for a real device needs.")  # fmt: skip
 @click.option("--export", "folder", metavar="DIR", type=click.Path(path_type=Path),
-              help="For tenants: write configuration files there.")  # fmt: skip
+              help="For tenants: write configuration files to this folder.")  # fmt: skip
 @click.option("--for", "target", type=click.Choice(TARGETS), default="cotenant", show_default=True,
               help="For --export: the tool.")  # fmt: skip
 @click.option("--check", "checking", metavar="PLAN", type=click.Path(path_type=Path),
               help="Simulate a plan under its arrivals instead.")  # fmt: skip
-@click.option("--all", "everything", is_flag=True, help="All alternatives that were rejected.")
+@click.option("--all", "everything", is_flag=True, help="Show all rejected alternatives.")
 @click.option("--objective", type=click.Choice(["time", "energy", "fairness"]), default="time", show_default=True,
-              help="For jobs: what counts.")  # fmt: skip
+              help="For jobs: what to optimise.")  # fmt: skip
 @click.option("--power-budget", "power_budget_w", metavar="POWER", type=power,
-              help="All GPUs together, e.g. 2kW; for tenants, whatever they do.")  # fmt: skip
-@click.option("--compare", "comparing", is_flag=True, help="Replay drawn jobs under every policy instead.")
+              help="All GPUs together, e.g. 2kW; for tenants, in any state.")  # fmt: skip
+@click.option("--compare", "comparing", is_flag=True, help="Replay random jobs under every policy instead.")
 @click.option("--draws", type=click.IntRange(min=2), default=20, show_default=True, help="For --compare.")
 @click.option("--drawn-jobs", "count", type=click.IntRange(min=1), default=2000, show_default=True,
               help="For --compare: jobs per draw.")  # fmt: skip
 @click.option("--load", type=click.FloatRange(min=0, min_open=True), default=0.9, show_default=True,
-              help="For --compare: GPU time asked for over GPU time there is.")  # fmt: skip
+              help="For --compare: GPU time requested over GPU time available.")  # fmt: skip
 @click.option("--work", metavar="TEXT", help="For jobs: the work in the database that describes the GPUs.")
 @click.option("--db", metavar="DIR", type=click.Path(path_type=Path), help="For jobs: the database's folder.")
 @as_json
@@ -114,7 +118,7 @@ def command(
         context.exit(_check(checking, as_json=as_json))
     if file is not None and _holds_tenants(file, devices):
         if devices is None:
-            raise click.UsageError("Say which devices there are, e.g. --devices sim:a100-sxm4-80gb*4.")
+            raise click.UsageError("Name the available devices, e.g. --devices sim:a100-sxm4-80gb*4.")
         if study is not None:
             _study(file, devices, study)
             context.exit(Exit.OK)

@@ -1,4 +1,4 @@
-"""`cotenant predict`: what would happen in mixes that were not measured."""
+"""`cotenant predict`: mixes that were not measured."""
 
 from pathlib import Path
 
@@ -14,17 +14,17 @@ Examples:  cotenant run study.yaml --set 'mixes=[solo]'
            cotenant predict study.yaml --from db                  from all runs on this kind of device
            cotenant predict study.yaml --mix bert+resnet --device sim:a100-sxm4-40gb
 
-Every number has a 90 % interval and its basis: measured, how many measured mixes it rests on, or the prior only.
+Every number has a 90 % interval and its basis: measured, the number of measured mixes behind it, or the prior only.
 """
 
 
 @click.command("predict", epilog=EPILOG)
 @click.argument("study", metavar="STUDY")
-@click.option("--device", metavar="NAME", help="Where, instead of the study's own device.")
+@click.option("--device", metavar="NAME", help="Overrides the study's device.")
 @click.option("--from", "runs", metavar="RUN", multiple=True, help="Learn from this run, or from `db`; repeatable.")
 @click.option("--mix", metavar="A+B", help="Only this mix of the study's tenants.")
 @click.option("--next", "next_mixes", metavar="N", type=click.IntRange(min=0), default=0,
-              help="Also name N mixes worth measuring.")  # fmt: skip
+              help="Also suggest N mixes worth measuring.")  # fmt: skip
 @click.option("--db", metavar="DIR", type=click.Path(path_type=Path), help="The database's folder, for `--from db`.")
 @click.option("--all", "everything", is_flag=True, help="Show every mix.")
 @as_json
@@ -39,7 +39,7 @@ def command(
     everything: bool,
     as_json: bool,
 ) -> None:
-    """Predict what the mixes of a STUDY (a file or a built-in study) would do to each other, from runs."""
+    """Predict how the mixes of a STUDY (a file or a built-in study) would interfere, from runs."""
     from cotenant.api.predict import predict
     from cotenant.reporting.terminal.prediction import prediction_parts
 

@@ -1,4 +1,4 @@
-"""`cotenant profile`: which kernels run, and how much they run at once."""
+"""`cotenant profile`: which kernels run, and how much they overlap."""
 
 from contextlib import nullcontext
 from pathlib import Path
@@ -10,24 +10,24 @@ from cotenant.cli.output import as_json, console, show, show_json
 
 EPILOG = """\b
 Examples:  cotenant profile pairs --device cuda:0     every mix of a study once, under a profiler
-           cotenant profile RUN                       a profile pass that was carried out before
+           cotenant profile RUN                       an earlier profile pass
            cotenant profile report.sqlite             an export of Nsight Systems: nsys export --type sqlite
            cotenant profile trace.csv                 nvprof --print-gpu-trace --csv
 
-Profiling slows tenants down: a pass has a run folder of its own, and no slowdown is ever taken from it.
-On a CPU kernels are torch's operators.
+Profiling slows tenants down: a pass has its own run folder, and slowdowns are never computed from it.
+On a CPU, kernels are torch's operators.
 """
 
 
 @click.command("profile", epilog=EPILOG)
 @click.argument("subject", metavar="STUDY|RUN|FILE")
-@click.option("--device", metavar="DEVICE", help="Where to profile, instead of the study's own device.")
+@click.option("--device", metavar="DEVICE", help="Overrides the study's device.")
 @click.option("--set", "overrides", metavar="KEY=VALUE", multiple=True, help="Change one key of the study; repeatable.")
-@click.option("--tool", type=click.Choice(["nsys", "torch"]), help="The profiler; by default nsys where it is there.")
+@click.option("--tool", type=click.Choice(["nsys", "torch"]), help="The profiler; by default nsys if installed.")
 @click.option("--out", metavar="DIR", type=click.Path(path_type=Path), default=Path("runs"), show_default=True,
-              help="Folder in which the pass gets a folder of its own.")  # fmt: skip
+              help="Parent folder of the run folder.")  # fmt: skip
 @click.option("--top", metavar="N", type=click.IntRange(1), default=5, show_default=True, help="Kernels per tenant.")
-@click.option("--skip-bad", is_flag=True, help="Of a file: leave out lines that can't be used.")
+@click.option("--skip-bad", is_flag=True, help="For a file: skip unusable lines.")
 @click.option("--html", metavar="FILE", type=click.Path(path_type=Path), help="Also write a page with timelines.")
 @click.option("--quiet", "-q", is_flag=True, help="No progress, only the result.")
 @as_json
@@ -44,7 +44,7 @@ def command(
     quiet: bool,
     as_json: bool,
 ) -> int:
-    """Show kernels by tenant, and how much of the time those of two tenants ran at once."""
+    """Show kernels by tenant, and the share of time in which those of two tenants ran at once."""
     from cotenant.api.profile import profile
     from cotenant.measure.events import silent
     from cotenant.reporting.terminal.profile import profile_parts

@@ -1,4 +1,4 @@
-"""`cotenant report`: what came out as one HTML file, Markdown and figures."""
+"""`cotenant report`: results as one HTML file, Markdown and figures."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ from cotenant.cli.output import as_json, show_json
 
 EPILOG = """\b
 Examples:  cotenant report RUN                          writes RUN/report.html
-           cotenant report RUN RUN --out both.html      several runs beside each other
+           cotenant report RUN RUN --out both.html      several runs side by side
            cotenant report RUN --markdown report.md --figures figures/
 """
 
@@ -22,16 +22,18 @@ Examples:  cotenant report RUN                          writes RUN/report.html
     help="Default: RUN/report.html; ./report.html for several.",
 )
 @click.option(
-    "--markdown", metavar="FILE", type=click.Path(path_type=Path), help="Also as Markdown, for a pull request."
+    "--markdown", metavar="FILE", type=click.Path(path_type=Path), help="Also write Markdown, for a pull request."
 )
-@click.option("--figures", metavar="DIR", type=click.Path(path_type=Path), help="Also every figure as SVG and PNG.")
+@click.option(
+    "--figures", metavar="DIR", type=click.Path(path_type=Path), help="Also write every figure as SVG and PNG."
+)
 @as_json
 def command(
     *, runs: tuple[Path, ...], out: Path | None, markdown: Path | None, figures: Path | None, as_json: bool
 ) -> None:
-    """Write the result of one run folder or several as one HTML file that needs no network.
+    """Write the results of one or several run folders as one self-contained HTML file.
 
-    The paths of the files written are printed, one a line.
+    Prints the paths of the files written, one per line.
     """
     from cotenant.api.report import report
 

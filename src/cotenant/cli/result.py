@@ -1,4 +1,4 @@
-"""How `run` and `show` print what came out."""
+"""How `run` and `show` print results."""
 
 from typing import TYPE_CHECKING
 
@@ -11,18 +11,18 @@ if TYPE_CHECKING:
     from cotenant.analyse.sharing.result import Result
 
 QUESTION = '"select trial, mix, sharing, verdict, reasons from trials"'
-"""A first question to the records, quoted for a shell."""
+"""A first query over the records, quoted for a shell."""
 
 
 def show_result(result: "Result", *, everything: bool) -> None:
-    """The answer on one screen, or everything, on stdout."""
+    """Print the answer on one screen, or everything, to stdout."""
     from cotenant.reporting.terminal.result import answer_screen, result_parts
 
     show(*(result_parts(result) if everything else answer_screen(result)))
 
 
 def show_next(folders: "Sequence[Path]") -> None:
-    """What to do with the run now, on stderr."""
+    """Suggest next commands, on stderr."""
     import shlex
 
     from rich.text import Text

@@ -1,4 +1,4 @@
-"""`cotenant run`: carry a study out."""
+"""`cotenant run`: run a study."""
 
 from contextlib import nullcontext
 from pathlib import Path
@@ -27,29 +27,27 @@ Examples:  cotenant run quick
            cotenant run mine.yaml --on ray --devices "cuda:*"
            cotenant run --resume RUN
 
-The exit code is 2 if fewer than half of the trials are valid, and 130 after Ctrl-C. Records are on
-disk about every second: whatever ends a run early, `--resume` goes on where it stopped.
+The exit code is 2 if fewer than half of the trials are valid, and 130 after Ctrl-C. Records are written
+to disk about every second: after any interruption, `--resume` continues where the run stopped.
 """
 
 
 @click.command("run", epilog=EPILOG)
 @click.argument("study", required=False)
-@click.option("--device", metavar="DEVICE", help="Where to measure, instead of the study's own device.")
+@click.option("--device", metavar="DEVICE", help="Overrides the study's device.")
 @click.option(
     "--devices",
     metavar="LIST",
     help="A group to spread the study over: all, cuda:0,1, cpu:each, sim:GPU*4; or a list of different devices.",
 )
 @click.option("--tenants", "tenants_of", metavar="FILE",
-              help="Carry STUDY out with the tenants, mixes and sharing of this file.")  # fmt: skip
+              help="Run STUDY with the tenants, mixes and sharing of this file.")  # fmt: skip
 @click.option("--set", "overrides", metavar="KEY=VALUE", multiple=True, help="Change one key of the study; repeatable.")
-@click.option(
-    "--dry-run", is_flag=True, help="Only say which trials there would be, and the time and memory they need."
-)
+@click.option("--dry-run", is_flag=True, help="Only list the trials, and the time and memory they need.")
 @click.option("--out", metavar="DIR", type=click.Path(path_type=Path), default=Path("runs"), show_default=True,
-              help="Folder in which the run gets a folder of its own.")  # fmt: skip
-@click.option("--resume", metavar="RUN", type=click.Path(path_type=Path), help="Go on with a run that was cut short.")
-@click.option("--active", is_flag=True, help="Measure the mixes that tell most, and predict the others.")
+              help="Parent folder of the run folder.")  # fmt: skip
+@click.option("--resume", metavar="RUN", type=click.Path(path_type=Path), help="Resume an interrupted run.")
+@click.option("--active", is_flag=True, help="Measure the most informative mixes, and predict the others.")
 @click.option("--width", metavar="PERCENT", type=percent, default="10%", show_default=True,
               help="With --active: half-width at which a slowdown is known.")  # fmt: skip
 @click.option("--report", "with_report", is_flag=True, help="Also write report.html into the run's folder.")
@@ -57,7 +55,7 @@ disk about every second: whatever ends a run early, `--resume` goes on where it 
               help="Measured solo times, for a simulated device.")  # fmt: skip
 @on_cluster
 @click.option("--quiet", "-q", is_flag=True, help="No progress, only the result.")
-@click.option("--all", "everything", is_flag=True, help="End with every table, not only the answer.")
+@click.option("--all", "everything", is_flag=True, help="Print every table at the end, not only the answer.")
 @as_json
 def command(
     *,
@@ -79,7 +77,7 @@ def command(
     everything: bool,
     as_json: bool,
 ) -> int:
-    """Carry out STUDY: the name of a built-in study (`cotenant studies`) or a YAML file."""
+    """Run STUDY: the name of a built-in study (`cotenant studies`) or a YAML file."""
     _require_study(study, tenants_of, needed=resume is None or dry_run, active=active)
     if study is not None and dry_run:
         where = {"device": device, "devices": devices, "tenants": tenants_of, "overrides": overrides, "out": out}
@@ -136,11 +134,9 @@ def command(
 
 def _require_study(study: str | None, tenants_of: str | None, *, needed: bool, active: bool) -> None:
     if study is None and needed:
-        raise click.UsageError(
-            "Name a study, e.g. `cotenant run quick`; `cotenant studies` lists those that are built in."
-        )
+        raise click.UsageError("Name a study, e.g. `cotenant run quick`; `cotenant studies` lists the built-in ones.")
     if tenants_of is not None and (study is None or active):
-        raise click.UsageError("--tenants goes with a study, e.g. `cotenant run capacity --tenants mine.yaml`.")
+        raise click.UsageError("--tenants requires a study, e.g. `cotenant run capacity --tenants mine.yaml`.")
 
 
 def _actively(study: str | None, devices: str | None, options: dict[str, Any], *, quiet: bool) -> "ActiveResult":

@@ -1,4 +1,4 @@
-"""`cotenant schema`: what a study may contain, for editors."""
+"""`cotenant schema`: the JSON Schema of study files, for editors."""
 
 import click
 
@@ -6,7 +6,7 @@ from cotenant.cli.output import show_json
 
 
 @click.command("schema")
-@click.option("--json", "as_json", is_flag=True, help="JSON is what it prints anyway.")
+@click.option("--json", "as_json", is_flag=True, help="No effect: the output is always JSON.")
 def command(*, as_json: bool) -> None:  # noqa: ARG001 - accepted so that --json works everywhere
     """Print the JSON Schema of study files, for completion and checks in an editor."""
     from cotenant.api.schema import schema

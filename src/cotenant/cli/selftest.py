@@ -1,4 +1,4 @@
-"""`cotenant selftest`: does cotenant measure right on this device?"""
+"""`cotenant selftest`: does cotenant measure correctly on this device?"""
 
 import click
 
@@ -9,13 +9,13 @@ from cotenant.cli.output import as_json, show, show_json
 
 @click.command(
     "selftest",
-    epilog="The exit code is 2 if a check failed; what can't be tried here is skipped.",
+    epilog="The exit code is 2 if a check failed; checks that can't run here are skipped.",
 )
 @click.argument("device", metavar="DEVICE", default="cpu")
 @on_cluster
 @as_json
 def command(*, device: str, on: str | None, insecure: bool, as_json: bool) -> int:
-    """Try timing, sharing, sensors and controls of DEVICE (default: cpu), for a bug report."""
+    """Test timing, sharing, sensors and controls of DEVICE (default: cpu), for a bug report."""
     from cotenant.analyse.plain import plain
     from cotenant.api.selftest import selftest, selftest_nodes
     from cotenant.reporting.terminal.selftest import selftest_tables

@@ -18,29 +18,31 @@ tenants.yaml:  tenants:
                  bert: {workload: bert-base-mini, slo: 50ms, share: 40%, batch: 4}
                  gpt: {workload: gpt2-mini, mode: generate, tokens: 24, slo: {ttft: 200ms, tpot: 30ms}}
 
-It listens on this machine only, unless every tenant has a key and there is TLS. SIGTERM or Ctrl-C: what was accepted
-is finished; a second one ends it at once.
+Listens on this machine only, unless every tenant has a key and TLS is configured. On SIGTERM or Ctrl-C it
+finishes accepted requests; a second signal ends it at once.
 """
 
 
 @click.command("serve", epilog=EPILOG)
 @click.argument("tenants", required=False, type=click.Path(path_type=Path))
-@click.option("--device", metavar="NAME", help="Instead of the file's device: cpu, cpu:1, cuda:0, sim:NAME.")
+@click.option("--device", metavar="NAME", help="Overrides the file's device: cpu, cpu:1, cuda:0, sim:NAME.")
 @click.option("--host", metavar="ADDRESS", default="127.0.0.1", show_default=True, help="Where to listen.")
 @click.option("--port", metavar="N", type=click.IntRange(0, 65535), default=8700, show_default=True,
-              help="0 takes a free port.")  # fmt: skip
+              help="0 picks a free port.")  # fmt: skip
 @click.option("--grpc-port", metavar="N", type=click.IntRange(0, 65535),
-              help="Serve the Open Inference Protocol over gRPC there, too (cotenant[grpc]).")  # fmt: skip
+              help="Also serve the Open Inference Protocol over gRPC on this port (cotenant[grpc]).")  # fmt: skip
 @click.option("--tls-cert", type=click.Path(exists=True, dir_okay=False), help="Certificate chain, PEM.")
 @click.option("--tls-key", type=click.Path(exists=True, dir_okay=False), help="Its private key, PEM.")
 @click.option("--drain", "drain_s", metavar="SECONDS", type=click.FloatRange(min=0), default=30.0, show_default=True,
-              help="How long accepted requests may take to end after SIGTERM.")  # fmt: skip
+              help="How long accepted requests may take to finish after SIGTERM.")  # fmt: skip
 @click.option("--record", metavar="DIR", type=click.Path(path_type=Path, file_okay=False),
-              help="Keep served traffic as runs in this folder: `cotenant show` reads them.")  # fmt: skip
+              help="Record served traffic as runs in this folder: `cotenant show` reads them.")  # fmt: skip
 @click.option("--record-most", metavar="GIB", type=click.FloatRange(min=0.01), default=1.0, show_default=True,
-              help="Disk space for recorded traffic; the oldest goes first.")  # fmt: skip
-@click.option("--dry-run", is_flag=True, help="Simulate the contracts under the stated loads, and say what is kept.")
-@click.option("--new-key", is_flag=True, help="Print a new API key and its hash, and do nothing else.")
+              help="Disk space for recorded traffic; the oldest is deleted first.")  # fmt: skip
+@click.option(
+    "--dry-run", is_flag=True, help="Simulate the contracts under the stated loads, and report which are kept."
+)
+@click.option("--new-key", is_flag=True, help="Print a new API key and its hash, and exit.")
 @as_json
 def command(
     *,
@@ -58,7 +60,7 @@ def command(
     new_key: bool,
     as_json: bool,
 ) -> int | None:
-    """Serve the models of TENANTS (YAML) on one device: each keeps its objective or says early that it can't."""
+    """Serve the models of TENANTS (YAML) on one device: each keeps its objective or refuses requests early."""
     if new_key:
         from cotenant.serving.http.keys import new_key as make
 
@@ -109,7 +111,7 @@ def command(
             due = f"due within {1e3 * one.contract.within_s(one.costs.steps):.3g} ms"
             talk.print(f"{one.name}: {takes}, {due}, in {len(one.costs.chunks)} chunks", soft_wrap=True)
 
-    talk.print("Starting workers and measuring what requests cost.")
+    talk.print("Starting workers and measuring the cost of requests.")
     listening = Listening(host, port, tls_cert, tls_key, drain_s, record, round(record_most * 2**30),
                           grpc_port=grpc_port)  # fmt: skip
     serve(tenants, device=device, listening=listening, ready=ready)

@@ -1,4 +1,4 @@
-"""`cotenant show`: what came out of one run or several."""
+"""`cotenant show`: results of one or several runs."""
 
 from pathlib import Path
 
@@ -17,11 +17,11 @@ Examples:  cotenant show RUN
 
 @click.command("show", epilog=EPILOG)
 @click.argument("runs", metavar="RUN...", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("--skip-bad", is_flag=True, help="Of a result file: leave out entries that can't be used.")
+@click.option("--skip-bad", is_flag=True, help="For a result file: skip unusable entries.")
 @click.option("--all", "everything", is_flag=True, help="Every table, check and sentence, not only the answer.")
 @as_json
 def command(*, runs: tuple[Path, ...], skip_bad: bool, everything: bool, as_json: bool) -> None:
-    """Show the result of one run folder or several together, or a result file of the original model-search study."""
+    """Show the results of one or several run folders, or a result file of the original model-search study."""
     from cotenant.api.show import show, show_search_results
 
     if len(runs) == 1 and runs[0].is_file() and runs[0].suffix == ".json":

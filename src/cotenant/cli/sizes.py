@@ -36,11 +36,11 @@ def duration(text: str) -> float:
     try:
         return read_duration(text)
     except ValueError:
-        raise click.BadParameter(f"{text!r} is no time; write e.g. 90s, 10min or 2h") from None
+        raise click.BadParameter(f"{text!r} is not a time; write e.g. 90s, 10min or 2h") from None
 
 
 def _quantity(text: str, units: Mapping[str, int], what: str, examples: str) -> float:
     match = _FORM.fullmatch(text.strip().lower())
     if match is None or match[2] not in units or float(match[1]) == 0:
-        raise click.BadParameter(f"{text!r} is no {what}; write e.g. {examples}")
+        raise click.BadParameter(f"{text!r} is not a {what}; write e.g. {examples}")
     return float(match[1]) * units[match[2]]

@@ -1,4 +1,4 @@
-"""`cotenant sql`: any question to the records."""
+"""`cotenant sql`: SQL queries over the records."""
 
 from pathlib import Path
 
@@ -8,15 +8,15 @@ from cotenant.cli.bounds import bounded
 from cotenant.cli.output import as_json, show, show_json
 
 MEMORY_BYTES = 1 << 30
-"""On top of what the process has: the database counts its own memory, but not that of every expression."""
+"""On top of what the process uses: the database limits its own memory, but not that of every expression."""
 GRACE_S = 10.0
-"""A single expression may not notice that it was stopped."""
+"""Some expressions don't react to an interrupt."""
 EPILOG = """\b
 Examples:  cotenant sql "select mix, sharing, verdict, count(*) from trials group by all" runs/quick-*
            cotenant sql "select tenant, median(done_ns - intended_ns) / 1e6 as p50_ms
                          from requests where in_window and ok group by tenant" RUN
 
-The tables are trials, tenants, requests, stages, samples and kernels; they can be read and not changed.
+The tables are trials, tenants, requests, stages, samples and kernels, all read-only.
 """
 
 
@@ -27,7 +27,7 @@ The tables are trials, tenants, requests, stages, samples and kernels; they can 
               help="Stop the query after this time.")  # fmt: skip
 @as_json
 def command(*, query: str, runs: tuple[Path, ...], timeout: float, as_json: bool) -> None:
-    """Put QUERY to the records of one run folder or several together."""
+    """Run QUERY over the records of one or several run folders."""
     from cotenant.api.sql import sql
     from cotenant.reporting.terminal.row_by_row import Answer
 

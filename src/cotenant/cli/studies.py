@@ -1,4 +1,4 @@
-"""`cotenant studies`: what can be measured without writing anything."""
+"""`cotenant studies`: the built-in studies."""
 
 import click
 

@@ -1,4 +1,4 @@
-"""What a process needs before it can do anything: standard streams, and room for the libraries it loads."""
+"""Preconditions of any command: standard streams, and memory for the libraries it loads."""
 
 import os
 import resource
@@ -9,12 +9,12 @@ if TYPE_CHECKING:
     from cotenant.cli.failures import Failure
 
 LEAST_ADDRESS_SPACE = 1 << 30
-"""Numerical libraries and the database reserve about this much before they hold a single number. With less they end
-the process themselves, with a message of their own."""
+"""Numerical libraries and the database reserve about this much before they hold a single number. With less they abort
+the process with their own message."""
 
 
 def refusal() -> "Failure | None":
-    """Why nothing can be done here, if that is so."""
+    """Why no command can run here, if so."""
     closed = _fill_streams()
     if 1 in closed:
         from cotenant.cli.failures import Failure
@@ -32,7 +32,7 @@ def refusal() -> "Failure | None":
 
 
 def _fill_streams() -> set[int]:
-    """Put /dev/null in the place of closed streams: a file that is opened later must not become one of them."""
+    """Replace closed streams by /dev/null: a file opened later must not take their place."""
     closed = set()
     for number in (0, 1, 2):
         try:

@@ -1,4 +1,4 @@
-"""`cotenant top`: how a running server stands, again and again."""
+"""`cotenant top`: the state of a running server, refreshed."""
 
 import click
 
@@ -14,8 +14,8 @@ Examples:  cotenant top
 @click.command("top", epilog=EPILOG)
 @click.argument("address", metavar="[URL]", default="http://127.0.0.1:8700")
 @click.option("--every", metavar="SECONDS", type=click.FloatRange(min=0.2), default=1.0, show_default=True,
-              help="How often to look.")  # fmt: skip
-@click.option("--once", is_flag=True, help="Look once; so it does too when the output isn't a terminal.")
+              help="Seconds between updates.")  # fmt: skip
+@click.option("--once", is_flag=True, help="Print once; also the default when the output isn't a terminal.")
 @as_json
 def command(*, address: str, every: float, once: bool, as_json: bool) -> None:
     """Show each tenant of the server at URL: rate, attainment, latency, share, refusals. Ctrl-C ends it."""
@@ -26,19 +26,19 @@ def command(*, address: str, every: float, once: bool, as_json: bool) -> None:
     from cotenant.reporting.terminal.server import status_parts
 
     key = os.environ.get("COTENANT_KEY")
-    told = top(address, key=key)
+    status = top(address, key=key)
     if as_json:
-        show_json(told)
+        show_json(status)
         return
     screen = console()
     if once or not screen.is_terminal:
-        show(*status_parts(told))
+        show(*status_parts(status))
         return
 
     from rich.console import Group
     from rich.live import Live
 
-    with Live(Group(*status_parts(told)), console=screen, screen=True, auto_refresh=False) as live:
+    with Live(Group(*status_parts(status)), console=screen, screen=True, auto_refresh=False) as live:
         while True:
             time.sleep(every)
             live.update(Group(*status_parts(top(address, key=key))), refresh=True)

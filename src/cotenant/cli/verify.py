@@ -1,4 +1,4 @@
-"""`cotenant verify`: is every run as it was written?"""
+"""`cotenant verify`: are all runs unchanged since they were written?"""
 
 import shlex
 from pathlib import Path
@@ -17,7 +17,7 @@ Examples:  cotenant verify RUN
            cotenant verify runs/quick/* --json
 
 Every committed trial has a seal: the SHA-256 of its files and the rows of its tables. The exit code
-is 0 if all runs are whole, 1 if one is damaged, 2 if one was written without seals.
+is 0 if all runs are intact, 1 if one is damaged, 2 if one was written without seals.
 """
 
 
@@ -25,7 +25,7 @@ is 0 if all runs are whole, 1 if one is damaged, 2 if one was written without se
 @click.argument("runs", metavar="RUN...", nargs=-1, required=True, type=click.Path(path_type=Path))
 @as_json
 def command(*, runs: tuple[Path, ...], as_json: bool) -> int:
-    """Check that every file of the run folders is as it was written, and name what is damaged or gone."""
+    """Check that every file of the run folders is unchanged, and name what is damaged or gone."""
     from cotenant.analyse.plain import plain
     from cotenant.api.verify import verify
 
@@ -45,10 +45,10 @@ def _words(one: "Verified") -> str:
 
     lines = [f"{one.run}: {one.state}, {amount(one.trials, 'trial')}"]
     if one.unsealed:
-        lines.append(f"  {one.unsealed} were written without a seal: damage to them can't be noticed")
+        lines.append(f"  {one.unsealed} were written without a seal: damage to them would go unnoticed")
     lines += [f"  {sentence}" for sentence in one.damaged]
     if one.missing:
-        lines.append(f"  {one.missing} of the trials that it had when it was complete are missing")
+        lines.append(f"  {one.missing} trials of the complete run are missing")
     if one.state == "damaged" and one.trials:
         lines.append(f"  measure them again: cotenant run --resume {shlex.quote(str(one.run))}")
     return "\n".join(map(literal, lines))

@@ -1,4 +1,4 @@
-"""`cotenant workloads`: what can be run, and what a request of it runs on a GPU."""
+"""`cotenant workloads`: available workloads, and the kernels of a request on a GPU."""
 
 from pathlib import Path
 from typing import Any
@@ -17,10 +17,10 @@ Kernels come from a dry run of the real model without its weights; their times a
 
 
 class _ListByDefault(click.Group):
-    """`cotenant workloads bert` lists; `servers` and `export` are verbs of their own."""
+    """`cotenant workloads bert` lists; `servers` and `export` are subcommands."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Without a verb, list."""
+        """List if there is no subcommand."""
         if not args or (args[0] not in self.commands and args[0] not in ctx.help_option_names):
             args = ["list", *args]
         return super().parse_args(ctx, args)
@@ -28,9 +28,9 @@ class _ListByDefault(click.Group):
 
 @click.group("workloads", cls=_ListByDefault)
 def command() -> None:
-    """List what can be run; say which servers are known; write a model that servers load.
+    """List the workloads or the known servers, or write a model that servers can load.
 
-    Without a verb: `list`, with --kernels, --json and more; `cotenant workloads list --help` has them all.
+    Without a subcommand: `list`, with --kernels, --json and more; see `cotenant workloads list --help`.
     """
 
 
@@ -40,14 +40,14 @@ def command() -> None:
 @click.option("--device", metavar="DEVICE", help="A simulated GPU.  [default: sim:a100-sxm4-40gb]")
 @click.option("--batch", metavar="ITEMS", type=click.IntRange(min=1), help="Items per request.")
 @click.option("--seq", metavar="TOKENS", type=click.IntRange(min=1), help="Tokens per item.")
-@click.option("--dtype", metavar="DTYPE", help="Number format; default: what the GPU does well.")
+@click.option("--dtype", metavar="DTYPE", help="Number format; default: the GPU's preferred one.")
 @click.option("--train", is_flag=True, help="A training step instead of inference.")
-@click.option("--software", metavar="SOFTWARE", help="How it is executed: eager, compile, tensorrt, ...")
+@click.option("--software", metavar="SOFTWARE", help="Execution mode: eager, compile, tensorrt, ...")
 @as_json
 def list_command(*, words: str | None, kernels: bool, as_json: bool, **options: Any) -> None:
     """List the workloads of the catalogue, or those whose name, family or description contains FILTER.
 
-    With --kernels: what one request of one workload runs on a simulated GPU. The other options go with it.
+    With --kernels: the kernels of one request on a simulated GPU. The other options require it.
     """
     asked = {name: value for name, value in options.items() if value}
     if kernels and words:
@@ -56,12 +56,12 @@ def list_command(*, words: str | None, kernels: bool, as_json: bool, **options: 
     if kernels:
         raise click.UsageError("--kernels needs the name of one workload.")
     if asked:
-        raise click.UsageError(f"--{next(iter(asked))} goes with --kernels.")
+        raise click.UsageError(f"--{next(iter(asked))} requires --kernels.")
 
     from cotenant.api.lists import list_workloads
     from cotenant.reporting.terminal.lists import workload_list
 
-    console(talk=True).print("describing the workloads (a moment the first time, then remembered)", style="dim")
+    console(talk=True).print("describing the workloads (takes a moment the first time, then cached)", style="dim")
     found = list_workloads(words)
     if as_json:
         show_json(found)
@@ -74,7 +74,7 @@ def list_command(*, words: str | None, kernels: bool, as_json: bool, **options: 
 @command.command("servers")
 @as_json
 def servers_command(*, as_json: bool) -> None:
-    """List the servers that `server: {preset: NAME, model: ...}` starts, and whether they are installed here."""
+    """List the servers that `server: {preset: NAME, model: ...}` starts, and whether they are installed."""
     from cotenant.api.lists import list_servers
     from cotenant.reporting.terminal.lists import server_list
 
@@ -92,7 +92,7 @@ def servers_command(*, as_json: bool) -> None:
 @click.option(
     "--dtype", type=click.Choice(["float32", "bfloat16", "float16"]), default="float32", help="Of the weights."
 )
-@click.option("--gguf", is_flag=True, help="Also as model.gguf, for llama.cpp; models of the Llama family.")
+@click.option("--gguf", is_flag=True, help="Also write model.gguf, for llama.cpp; models of the Llama family.")
 @as_json
 def export_command(*, name: str, folder: Path, seed: int, dtype: str, gguf: bool, as_json: bool) -> None:
     """Write model NAME into DIR: configuration, random safetensors, tokenizer and chat template, for any server."""

@@ -1,4 +1,4 @@
-"""Which devices there are, by name."""
+"""Find devices by name."""
 
 import logging
 from dataclasses import dataclass
@@ -17,12 +17,12 @@ log = logging.getLogger(__name__)
 FORMS = "cpu, cpu:0, cpu:0-1, cpu:0,2, cpu:each, cuda:0, cuda:GPU-UUID, sim:a100-sxm4-40gb, sim:v100-sxm2-16gb*4, all"
 FAMILIES = ("cpu", "cuda", "rocm", "xpu", "sim")
 _MEANT = {"gpu": "cuda", "nvidia": "cuda", "mig": "cuda:MIG-UUID", "mps": "cuda", "hip": "rocm", "amd": "rocm"}
-"""What people write, and the family that it is."""
+"""Names users write, and the device family each belongs to."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceInfo:
-    """One line of the list of devices."""
+    """One entry in the list of devices."""
 
     name: str
     meaning: str
@@ -31,11 +31,11 @@ class DeviceInfo:
 
 
 def find_device(name: str) -> Device:
-    """The device of that name.
+    """Return the device with this name.
 
     Args:
-        name: `cpu` (all cores this process may use), or some of its cores: `cpu:0`, `cpu:0-1`, `cpu:0,2`; or a
-            GPU: `cuda:0`, `cuda:GPU-UUID`, a MIG instance of one `cuda:MIG-UUID`, `rocm:0`, `xpu:0`; or a
+        name: `cpu` (all cores this process may use) or some cores: `cpu:0`, `cpu:0-1`, `cpu:0,2`; or a
+            GPU: `cuda:0`, `cuda:GPU-UUID`, a MIG instance `cuda:MIG-UUID`, `rocm:0`, `xpu:0`; a
             simulated GPU: `sim:a100-sxm4-40gb`, one of a fleet `sim:v100-sxm2-16gb#17`, your own `sim:gpu.yaml`;
             or a group of devices: `cpu:each`, `cuda:all`, `cuda:0,1`, `sim:v100-sxm2-16gb*4`, `all`.
 
@@ -47,7 +47,7 @@ def find_device(name: str) -> Device:
 
     name = name.strip()
     family, colon, part = name.partition(":")
-    by_uuid = part.upper().startswith(("GPU-", "MIG-"))  # its hyphens make no range
+    by_uuid = part.upper().startswith(("GPU-", "MIG-"))  # hyphens in a UUID are not a range
     group = None if by_uuid else open_group(name, find_device)
     if group is not None:
         return group
@@ -70,7 +70,7 @@ def find_device(name: str) -> Device:
 
 
 def _cuda(name: str, part: str) -> Device:
-    """An NVIDIA GPU; one that isn't there is refused with those that are."""
+    """Return an NVIDIA GPU; the error for a missing one lists those present."""
     from cotenant.devices.nvidia.device import open_cuda
     from cotenant.devices.nvidia.jetson_device import open_jetson
     from cotenant.devices.nvidia.torch_side import ON_CPU
@@ -78,7 +78,7 @@ def _cuda(name: str, part: str) -> Device:
     try:
         return open_cuda(part)
     except DeviceError as error:
-        board = open_jetson()  # the driver's library of a Jetson knows no GPU
+        board = open_jetson()  # on a Jetson, the driver's library lists no GPU
         if board is not None and part.removesuffix(ON_CPU) in {"", "0"}:
             return board
         others = "or measure the CPU: --device cpu; or simulate a GPU: --device sim:a100-sxm4-40gb"
@@ -88,7 +88,7 @@ def _cuda(name: str, part: str) -> Device:
 
 
 def list_devices() -> tuple[DeviceInfo, ...]:
-    """Every device of this machine and every GPU that can be simulated, with the ways each can be shared."""
+    """Every device of this machine and every GPU that can be simulated, with the sharing modes of each."""
     from cotenant.devices.cpu import open_cpu
     from cotenant.devices.simulated.catalogue import gpu_names
     from cotenant.devices.simulated.device import open_simulated
@@ -103,7 +103,7 @@ def list_devices() -> tuple[DeviceInfo, ...]:
 
 
 def accelerators() -> "list[CudaDevice | TorchAccelerator]":
-    """Those that a driver or torch shows; there may be none."""
+    """Accelerators found through a driver or torch; may be empty."""
     from cotenant.devices.nvidia import nvml
     from cotenant.devices.nvidia.accelerator import list_accelerators
     from cotenant.devices.nvidia.device import open_cuda

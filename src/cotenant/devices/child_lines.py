@@ -1,6 +1,6 @@
-"""A program that prints line after line, listened to without waiting.
+"""A child process that prints lines, read without blocking.
 
-It ends with us, however we end: if we are killed, its next write fails with a broken pipe.
+It ends when we do: even if we are killed, its next write fails with a broken pipe.
 """
 
 import contextlib
@@ -16,12 +16,12 @@ log = logging.getLogger(__name__)
 
 _ENOUGH_BYTES = 1 << 16
 _UNREAD_LIMIT_BYTES = 1 << 20
-"""More than this without a line break isn't a tool's output; the rest is dropped."""
+"""A longer run without a line break isn't a tool's output; the rest is dropped."""
 _TAIL_LINES = 20
 
 
 class ChildLines:
-    """A child process and the lines that it has printed so far, standard error included."""
+    """A child process and the lines it has printed so far, standard error included."""
 
     def __init__(self, command: Sequence[str], env: Mapping[str, str] | None = None) -> None:
         self._name = Path(command[0]).name
@@ -31,23 +31,23 @@ class ChildLines:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             env=None if env is None else dict(env),
-            start_new_session=True,  # Ctrl-C is for us; we then end it
+            start_new_session=True,  # Ctrl-C goes to us, and we end the child
         )
         assert self._process.stdout is not None
         self._fd = self._process.stdout.fileno()
         os.set_blocking(self._fd, False)
         self._unread = b""
         self.tail: list[str] = []
-        """The last lines seen, for whoever has to say what went wrong."""
+        """The most recent lines, for error messages."""
         self._finalizer = weakref.finalize(self, _end, self._process)
 
     @property
     def pid(self) -> int:
-        """Its process."""
+        """Process id."""
         return self._process.pid
 
     def fresh(self) -> list[str]:
-        """The whole lines that have come since the last call. Raises OSError once it has ended and all is read."""
+        """Return the complete lines since the last call. Raise OSError once it has ended and everything is read."""
         data, ended = b"", False
         while True:
             try:
@@ -71,7 +71,7 @@ class ChildLines:
         return lines
 
     def wait_for(self, wanted: Callable[[str], bool], timeout_s: float) -> str | None:
-        """The first line that is wanted; None: it ended, or the time is over."""
+        """Return the first wanted line, or None if the child ended or time ran out."""
         deadline = time.monotonic() + timeout_s
         while time.monotonic() < deadline:
             try:
@@ -84,7 +84,7 @@ class ChildLines:
         return None
 
     def exit_code(self, timeout_s: float = 1.0) -> int | None:
-        """How it ended; None: it has not."""
+        """Exit code, or None while it is running."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             return self._process.wait(timeout=timeout_s)
         return None

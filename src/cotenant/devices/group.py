@@ -1,7 +1,7 @@
-"""Several devices as one: a box of GPUs, the cores of a CPU one by one, a simulated fleet.
+"""Several devices as one: a multi-GPU machine, single cores of a CPU, a simulated fleet.
 
-A group is made of members, each a device of its own. Tenants say on which member they sit; everything else (seats,
-sharing, controls, sensors) is the members' own, so that a group adds no second way to do any of it.
+Each member is a device. Tenants name the member they run on; everything else (seats,
+sharing, controls, sensors) is delegated to the members.
 """
 
 from collections import Counter
@@ -33,21 +33,21 @@ if TYPE_CHECKING:
     from cotenant.devices.simulated.device import SimulatedGpu
 
 _MEMBER = "member"
-"""The option by which a seat knows whose it is."""
+"""The seat option that names its member."""
 
 
 class MemberProbe:
-    """A member's probe, which knows whose sensors it reads."""
+    """A member's probe, labelled with the member."""
 
     def __init__(self, device: str, probe: Probe) -> None:
         self.device = device
-        """The member's lasting identity."""
+        """The member's stable identity."""
         self.sensors: tuple[SensorInfo, ...] = probe.sensors
         self.read = probe.read
 
 
 class GroupFixture:
-    """What the members' sharings need beside their tenants, as one: all of it stands, or none."""
+    """Fixtures of all members' sharings as one: all are set up, or none."""
 
     def __init__(self, fixtures: Sequence[Fixture], users: Counter[int]) -> None:
         self.name = ", ".join(dict.fromkeys(fixture.name for fixture in fixtures))
@@ -65,12 +65,12 @@ class GroupFixture:
         return self
 
     def __exit__(self, *exc: object) -> None:
-        """Put everything back everywhere, whatever happens at one member."""
+        """Restore everything, even if one member fails."""
         self._standing.close()
 
     @contextmanager
     def _held(self, fixture: Fixture) -> Iterator[None]:
-        """A member's fixture serves every set of members that it is part of: the last one puts it back."""
+        """A member's fixture serves every set of members it belongs to: the last one to finish tears it down."""
         if not self._users[id(fixture)]:
             fixture.__enter__()
         self._users[id(fixture)] += 1
@@ -82,7 +82,7 @@ class GroupFixture:
                 fixture.__exit__(None, None, None)
 
     def stands(self) -> bool:
-        """Whether all of them are still there."""
+        """True while all of them are up."""
         return all(fixture.stands() for fixture in self._fixtures)
 
 
@@ -92,7 +92,7 @@ class _Part:
 
     member: str
     tenants: tuple[int, ...]
-    """Positions in the whole mix."""
+    """Positions in the full mix."""
     names: tuple[str, ...]
     arrangement: Arrangement
 
@@ -106,11 +106,11 @@ class GroupArrangement:
 
     @property
     def hosts(self) -> tuple[HostPlan, ...]:
-        """The members' processes, their tenants counted over the whole mix."""
+        """The members' processes, with tenants numbered over the full mix."""
         return tuple(_of_member(host, part) for part in self.parts for host in part.arrangement.hosts)
 
     def verify(self, reports: Sequence[SeatReport]) -> tuple[str, ...]:
-        """Each member looks at its own tenants."""
+        """Each member verifies its own tenants."""
         return tuple(
             sentence
             for part in self.parts
@@ -119,7 +119,7 @@ class GroupArrangement:
 
 
 class DeviceGroup:
-    """Devices that are measured together; each is opened when it is first needed."""
+    """Devices that are measured together; each is opened when first needed."""
 
     def __init__(
         self, name: str, names: Sequence[str], open_member: Callable[[str], Device], *, simulated: bool = False
@@ -139,10 +139,10 @@ class DeviceGroup:
         return tuple(self.member(name) for name in self.names)
 
     def member(self, name: str | None) -> Device:
-        """One of them; a tenant that doesn't say where it sits is with the first.
+        """One member; the first for a tenant that doesn't name one.
 
         Raises:
-            DeviceError: It is none of the group's.
+            DeviceError: The group has no such member.
         """
         name = self.names[0] if name is None else name
         if name not in self._opened:
@@ -154,11 +154,11 @@ class DeviceGroup:
         return self._opened[name]
 
     def simulation(self, member: str | None = None) -> "SimulatedGpu":
-        """The simulated GPU that a member is."""
+        """The simulated GPU behind a member."""
         return self.member(member).simulation()
 
     def identity(self, name: str) -> str:
-        """A member's UUID, or else its name."""
+        """A member's UUID, or its name if it has none."""
         if name not in self._identities:
             device = self.member(name)
             known = None if device.simulated else device.describe().get("uuid")
@@ -166,11 +166,11 @@ class DeviceGroup:
         return self._identities[name]
 
     def identities(self) -> Mapping[str, str]:
-        """Lasting identities of the members by name."""
+        """Stable identities of the members by name."""
         return {name: self.identity(name) for name in self.names}
 
     def only(self, names: Sequence[str | None]) -> "DeviceGroup":
-        """The group as a trial sees it that uses some of its members."""
+        """The part of the group that a trial on some of its members uses."""
         wanted = {name or self.names[0] for name in names}
         kept = [name for name in self.names if name in wanted] or self.names[:1]
         part = DeviceGroup(self.name, kept, self._open, simulated=self.simulated)
@@ -180,56 +180,56 @@ class DeviceGroup:
 
     @property
     def meaning(self) -> str:
-        """What it is, in one clause."""
+        """One-clause description."""
         return f"{len(self.names)} members, each {self.member(None).meaning}"
 
     @property
     def kind(self) -> DeviceKind:
-        """That of its members."""
+        """The members' own."""
         return self.member(None).kind
 
     @property
     def default_dtype(self) -> Dtype:
-        """That of its members."""
+        """The members' own."""
         return self.member(None).default_dtype
 
     def spec(self, spec: WorkloadSpec) -> WorkloadSpec:
-        """As its first member's tenants run it: members are compared at the same work."""
+        """As for the first member's tenants: members are compared at the same work."""
         return self.member(None).spec(spec)
 
     @property
     def stand_in(self) -> bool:
-        """Whether the members' tenants compute on the CPU instead."""
+        """True if the members' tenants compute on the CPU instead."""
         return self.member(None).stand_in
 
     @property
     def nsys_index(self) -> int | None:
-        """None: several GPUs have several."""
+        """None: a group of GPUs has no single index."""
         return None
 
     @property
     def reports_priorities(self) -> bool:
-        """Whether its members do."""
+        """True if they can on its members."""
         return self.member(None).reports_priorities
 
     @property
     def host_cores(self) -> int:
-        """Cores of their own add up; GPUs use the machine's, all of them the same ones."""
+        """The members' cores combined; GPUs all use the machine's."""
         counts = [member.host_cores for member in self.members]
         return sum(counts) if self.kind == "cpu" else max(counts)
 
     def lock_keys(self) -> tuple[str, ...]:
-        """Those of all members."""
+        """Resources of all members."""
         return tuple(dict.fromkeys(key for member in self.members for key in member.lock_keys()))
 
     def describe(self) -> Mapping[str, Any]:
-        """What the members have in common, and where each differs."""
+        """Facts the members share, and where each differs."""
         return described_together(
             {name: dict(self.member(name).describe()) for name in self.names}, dict(self.identities())
         )
 
     def sharings(self) -> tuple[SharingMode, ...]:
-        """The ways in which every member can be shared, or why one of them can't."""
+        """Sharing modes available on every member, or why one of them lacks a mode."""
         by_mode: dict[str, SharingMode] = {}
         for member in self.members:
             for mode in member.sharings():
@@ -238,7 +238,7 @@ class DeviceGroup:
         return tuple(by_mode.values())
 
     def arrange(self, sharing: Sharing, tenants: Sequence[Tenant]) -> GroupArrangement:
-        """Each member lays its own tenants out; one tenant on a member is alone there."""
+        """Each member lays out its own tenants; a single tenant on a member is alone there."""
         places: dict[str, list[int]] = {}
         for index, tenant in enumerate(tenants):
             places.setdefault(tenant.member or self.names[0], []).append(index)
@@ -251,11 +251,11 @@ class DeviceGroup:
         return GroupArrangement(tuple(parts), self._fixture([part.arrangement for part in parts]))
 
     def layouts(self, mode: str, tenants: Sequence[Tenant]) -> tuple[Sharing, ...]:
-        """Those of its first member: members are compared at equal shares."""
+        """Those of the first member: members are compared at equal shares."""
         return self.member(None).layouts(mode, tenants)
 
     def _fixture(self, arrangements: Sequence[Arrangement]) -> Fixture | None:
-        """Mixes whose members stand on the same fixtures get the same object."""
+        """Return the same object for mixes whose members use the same fixtures."""
         fixtures = [one.fixture for one in arrangements if one.fixture is not None]
         if not fixtures:
             return None
@@ -264,15 +264,15 @@ class DeviceGroup:
         )
 
     def seat(self, options: Mapping[str, Any]) -> Seat:
-        """The member's seat; no other member is opened for it."""
+        """The member's seat, without opening other members."""
         return self.member(options[_MEMBER]).seat({key: value for key, value in options.items() if key != _MEMBER})
 
     def probes(self) -> Sequence[Probe]:
-        """Those of all members, each knowing whose sensors it reads."""
+        """Probes of all members, each labelled with its member."""
         return [MemberProbe(self.identity(name), probe) for name in self.names for probe in self.member(name).probes()]
 
     def apply(self, settings: Mapping[str, Any]) -> AbstractContextManager[Sequence[str]]:
-        """Set the controls of all members, and restore them all."""
+        """Set the controls of all members, and restore all of them."""
         return self._applied([(name, self.member(name).apply(settings)) for name in self.names])
 
     @contextmanager
@@ -280,7 +280,7 @@ class DeviceGroup:
         sentences: list[str] = []
         with ExitStack() as restore:
             broken = [(name, restore.enter_context(controls)) for name, controls in members]
-            # Filled when all are restored: what shows only at the end is known then.
+            # Filled once all are restored: some problems only show then.
             restore_first = restore.pop_all()
             try:
                 yield sentences
@@ -289,11 +289,11 @@ class DeviceGroup:
                 sentences += [f"{name}: {sentence}" for name, found in broken for sentence in found]
 
     def absolute(self, settings: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Settings relative to the device as its first member takes them: members are compared at equal settings."""
+        """Relative settings resolved for the first member: members are compared at equal settings."""
         return self.member(None).absolute(settings)
 
     def free_memory_bytes(self) -> int:
-        """Memory that all tenants can have together; cores share the machine's."""
+        """Memory available to all tenants together; CPU cores share the machine's."""
         pools: dict[str, int] = {}
         for member in self.members:
             pool = "host" if member.kind == "cpu" else member.name
@@ -301,21 +301,21 @@ class DeviceGroup:
         return sum(pools.values())
 
     def least_free_bytes(self) -> int:
-        """Memory that the tenants of the fullest member can have while all members are used."""
+        """Memory available to the tenants of the fullest member while all members are used."""
         least = min(member.free_memory_bytes() for member in self.members)
         return least // len(self.names) if self.kind == "cpu" else least
 
     @property
     def tenant_bytes(self) -> int:
-        """That of its members."""
+        """The members' own."""
         return self.member(None).tenant_bytes
 
     def room(self, memory_bytes: int | None = None) -> Room:
-        """That of its first member."""
+        """The first member's."""
         return self.member(None).room(memory_bytes)
 
     def foreign_processes(self, own: Collection[int]) -> tuple[str, ...]:
-        """Those on any member."""
+        """Strangers on any member."""
         return tuple(sentence for member in self.members for sentence in member.foreign_processes(own))
 
     def lost(self) -> tuple[str, ...]:
@@ -333,16 +333,16 @@ class DeviceGroup:
         return self.member(None).roofline(refresh=refresh)
 
     def remembered_roofline(self) -> Roofline | None:
-        """The same if they were measured before; nothing is measured."""
+        """Cached peak rates of one member; None if not measured yet."""
         return self.member(None).remembered_roofline()
 
     def checkup(self) -> tuple[Finding, ...]:
-        """What the members' doctors find; what all of them find is said once."""
+        """The members' findings; those common to all are given once."""
         return tuple(dict.fromkeys(finding for member in self.members for finding in member.checkup()))
 
 
 def described_together(described: Mapping[str, Mapping[str, Any]], identities: Mapping[str, str]) -> dict[str, Any]:
-    """What the members have in common, and where each differs; both by the members' names."""
+    """Facts the members share, and where each differs, by member name."""
     first = next(iter(described.values()))
     common = {
         key: value

@@ -1,4 +1,4 @@
-"""Names of groups: `cpu:each`, `cuda:all`, `cuda:0,2`, `sim:v100-sxm2-16gb*392`, and `all` that this machine has."""
+"""Names of groups: `cpu:each`, `cuda:all`, `cuda:0,2`, `sim:v100-sxm2-16gb*392`, and `all` for the whole machine."""
 
 import logging
 import re
@@ -15,20 +15,20 @@ ALL = "all"
 EACH = "cpu:each"
 
 _SEVERAL = re.compile(r"all\b|\d+\s*[,-]", re.ASCII)
-"""Numbers of GPUs; a UUID begins with letters."""
+"""GPU indices; a UUID starts with letters."""
 
 Opener = Callable[[str], Device]
 
 
 def open_group(name: str, find: Opener) -> DeviceGroup | None:
-    """The group of that name; None: it names a single device (or none at all).
+    """Return the group with this name, or None if it names a single device (or nothing).
 
     Args:
-        name: As the user wrote it.
+        name: As written by the user.
         find: Opens a member by its name.
 
     Raises:
-        DeviceError: It names a group that isn't there.
+        DeviceError: The group doesn't exist here.
     """
     family, _, part = name.partition(":")
     if name == ALL:
@@ -43,11 +43,11 @@ def open_group(name: str, find: Opener) -> DeviceGroup | None:
 
 
 def require_group(device: Device, name: str) -> Device:
-    """What `--devices` names. Raises DeviceError if that is one device only."""
+    """Return the group `--devices` names. Raises DeviceError if it names a single device."""
     if device.names:
         return device
     raise DeviceError(
-        f"{name!r} is one device, not a group of them",
+        f"{name!r} is a single device, not a group",
         hint=f"use --device {name}, or a group: {ALL}, {EACH}, cuda:all, cuda:0,1, sim:v100-sxm2-16gb*4",
     )
 
@@ -73,7 +73,7 @@ def _gpus(name: str, part: str, find: Opener) -> DeviceGroup:
     try:
         wanted = tuple(range(count)) if part == ALL else parse_cores(part)
     except ValueError:
-        raise DeviceError(f"{name!r} names no group of GPUs", hint="write cuda:all, cuda:0,1 or cuda:0-3") from None
+        raise DeviceError(f"{name!r} is not a group of GPUs", hint="write cuda:all, cuda:0,1 or cuda:0-3") from None
     absent = [index for index in wanted if index >= count]
     if absent or not count:
         has = f"this machine has {count} NVIDIA GPU{'s'[: count != 1]}" if count else "this machine has no NVIDIA GPU"
@@ -82,7 +82,7 @@ def _gpus(name: str, part: str, find: Opener) -> DeviceGroup:
             f"there is no {what} for {name!r}: {has}",
             hint="use cpu:each, or simulate a fleet: --device sim:v100-sxm2-16gb*4; `cotenant devices` lists all",
         )
-    # Spelled out, so that a run goes on with the same GPUs, or says which one is gone.
+    # Spelled out, so that a resumed run uses the same GPUs, or names the missing one.
     mark = ON_CPU if on_cpu() else ""
     return DeviceGroup(f"cuda:{_spelled(wanted)}{mark}", [f"cuda:{index}" for index in wanted], find)
 
@@ -92,7 +92,7 @@ def _spelled(indices: tuple[int, ...]) -> str:
 
 
 def _gpu_count() -> int:
-    """NVIDIA GPUs of this machine; 0 without a driver."""
+    """Number of NVIDIA GPUs in this machine; 0 without a driver."""
     from cotenant.devices.nvidia import nvml
 
     try:

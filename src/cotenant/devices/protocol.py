@@ -1,8 +1,8 @@
-"""What a device is: sensors, controls, and the ways it can be shared. One protocol for CPU, GPU and simulation.
+"""The device protocol: sensors, controls and sharing modes of a CPU, GPU or simulation.
 
-Runner side: a `Device` arranges tenants (which processes, with what environment) and reads sensors.
-Tenant side: inside its process a tenant takes a `Seat`, which applies its part of the arrangement, tells the
-workload where it is, and says afterwards what it really got, so that sharing is verified and not believed.
+Runner side: a `Device` arranges tenants (processes and their environment) and reads sensors.
+Tenant side: in its process a tenant takes a `Seat`, which applies its part of the arrangement, tells the
+workload where it runs, and reports what it actually got, so that sharing is verified.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -22,43 +22,43 @@ DeviceKind = Literal["cpu", "gpu"]
 
 @dataclass(frozen=True, slots=True)
 class SharingMode:
-    """One way to share this device, and whether it can be used here and now."""
+    """One sharing mode of this device, and whether it is available here and now."""
 
     mode: str
     meaning: str
     available: bool = True
     missing: str | None = None
-    """What is missing, if it isn't available."""
+    """The missing requirement, if it is unavailable."""
     instead: str | None = None
     """The next best mode."""
 
 
 @dataclass(frozen=True, slots=True)
 class SensorInfo:
-    """A quantity that can be read, and what a reading of it is worth."""
+    """A quantity that can be read, and the quality of its readings."""
 
     name: str
     unit: str
     source: str
     period_s: float
-    """How often the value changes: reading it faster tells nothing more."""
+    """How often the value changes: faster reading adds nothing."""
     quality: str
-    """One clause: counter or average, window, accuracy, what it can't see."""
+    """One clause: counter or average, window, accuracy, blind spots."""
 
 
 class Probe(Protocol):
-    """Reads one or several sensors at once."""
+    """Reads one or more sensors at once."""
 
     sensors: tuple[SensorInfo, ...]
 
     def read(self) -> Sequence[float]:
-        """One value per sensor; NaN where it gave nothing this time. Raises OSError if the source is gone."""
+        """One value per sensor; NaN where there is none this time. Raises OSError if the source is gone."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class SeatPlan:
-    """One tenant's place within a host process. ``options`` is JSON: the device's seat understands it."""
+    """One tenant's place in a host process. ``options`` is JSON for the device's seat."""
 
     tenant: int
     """Index into the mix."""
@@ -67,7 +67,7 @@ class SeatPlan:
 
 @dataclass(frozen=True, slots=True)
 class HostPlan:
-    """One process to start: its extra environment and who sits in it."""
+    """One process to start: its extra environment and its tenants."""
 
     seats: tuple[SeatPlan, ...]
     env: Mapping[str, str] = field(default_factory=dict)
@@ -75,7 +75,7 @@ class HostPlan:
 
 @dataclass(frozen=True, slots=True)
 class SeatReport:
-    """What a tenant's process says it really got."""
+    """What a tenant's process reports having got."""
 
     tenant: str
     pid: int
@@ -83,26 +83,26 @@ class SeatReport:
 
 
 class Fixture(Protocol):
-    """What a sharing needs beside its tenants: a daemon, a partition, a mode of the device.
+    """What a sharing mode needs besides its tenants: a daemon, a partition, a mode of the device.
 
-    It stands before the first tenant process starts on it, and until the last one has ended. Arrangements that can
-    stand on the same fixture get the same object.
+    It is set up before the first tenant process starts and torn down after the last one ends. Arrangements that can
+    use the same fixture get the same object.
     """
 
     name: str
     alone: bool
-    """It can't stand while processes of other fixtures, or of none, are on the device: they are ended first."""
+    """True if processes of other fixtures, or of none, must end before it is set up."""
 
     def __enter__(self) -> Self:
         """Set it up. Raises SharingUnavailable."""
         ...
 
     def __exit__(self, *exc: object) -> None:
-        """Put everything back, on every path out."""
+        """Tear it down and restore the previous state, on every exit."""
         ...
 
     def stands(self) -> bool:
-        """Whether it is still there."""
+        """True while it is up."""
         ...
 
 
@@ -110,21 +110,21 @@ class Arrangement(Protocol):
     """A mix laid out on a device under one sharing."""
 
     fixture: Fixture | None
-    """None: nothing has to stand beside the tenants."""
+    """None if the tenants need none."""
 
     @property
     def hosts(self) -> tuple[HostPlan, ...]:
-        """The processes to start; known at the latest when the fixture stands."""
+        """The processes to start; known once the fixture is set up."""
         ...
 
     def verify(self, reports: Sequence[SeatReport]) -> tuple[str, ...]:
-        """One sentence for each way in which the device is not shared as asked; empty: it is."""
+        """One sentence for each way in which the device is not shared as requested; empty if it is."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Roofline:
-    """What the device can do at best, measured here."""
+    """Peak rates of the device, measured here."""
 
     flops_per_s: Mapping[str, float]
     """By dtype."""
@@ -132,12 +132,12 @@ class Roofline:
     cores: int
     measured_utc: str
     undisturbed: bool = True
-    """False: something else used the device meanwhile, so it can do more than this."""
+    """False if something else used the device meanwhile, so that its peak is higher."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One line of the doctor."""
+    """One finding of the doctor."""
 
     subject: str
     state: Literal["ok", "note", "warning", "problem"]
@@ -147,14 +147,14 @@ class Finding:
 
 
 class Seat(Place, Protocol):
-    """A tenant's place, inside the tenant's own thread."""
+    """A tenant's place on the device, used in the tenant's own thread."""
 
     def occupy(self) -> AbstractContextManager[None]:
         """Apply the arrangement to the calling thread: affinity, thread count, stream, partition."""
         ...
 
     def synchronise(self) -> None:
-        """Wait until the device has done all that this tenant gave it."""
+        """Wait until the device has finished all of this tenant's work."""
         ...
 
     def mark(self) -> Any:
@@ -166,43 +166,43 @@ class Seat(Place, Protocol):
         ...
 
     def memory_bytes(self) -> int:
-        """The most memory held on the device so far."""
+        """Peak memory held on the device so far."""
         ...
 
     def observed(self) -> Mapping[str, Any]:
-        """What this tenant really got, read back from the system."""
+        """What this tenant actually got, read back from the system."""
         ...
 
 
 class Device(Protocol):
-    """Somewhere to run: one device, or a group of them that is measured together."""
+    """A device, or a group of devices measured together."""
 
     name: str
     simulated: bool
     names: tuple[str, ...]
-    """Members of a group, by name; empty: it is one device."""
+    """Members of a group, by name; empty for a single device."""
 
     @property
     def kind(self) -> DeviceKind:
-        """What its tenants compute on."""
+        """The hardware its tenants compute on."""
         ...
 
     @property
     def meaning(self) -> str:
-        """What it is, in one clause."""
+        """One-clause description."""
         ...
 
     @property
     def members(self) -> "tuple[Device, ...]":
-        """The devices it consists of: a group's members, or itself."""
+        """A group's members, or the device itself."""
         ...
 
     def only(self, names: Sequence[str | None]) -> "Device":
-        """The part of a group with these members (None: the first); a single device is returned as it is."""
+        """The part of a group with these members (None: the first); a single device returns itself."""
         ...
 
     def identities(self) -> Mapping[str, str]:
-        """By member, a name that holds on every machine and after a reboot (its UUID); empty for a single device."""
+        """By member, an identity that is stable across machines and reboots (its UUID); empty for a single device."""
         ...
 
     def lost(self) -> tuple[str, ...]:
@@ -210,40 +210,40 @@ class Device(Protocol):
         ...
 
     def simulation(self, member: str | None = None) -> "SimulatedGpu":
-        """The simulated GPU behind it (of a group: behind a member). Raises DeviceError for a real device."""
+        """The simulated GPU behind it (or behind a group's member). Raises DeviceError for a real device."""
         ...
 
     @property
     def default_dtype(self) -> Dtype:
-        """The number format it computes fastest in without losing accuracy that models need."""
+        """The fastest number format that keeps the accuracy models need."""
         ...
 
     def spec(self, spec: WorkloadSpec) -> WorkloadSpec:
-        """The spec with the number format that its tenants use here, where neither it nor its workload names one."""
+        """The spec with the number format its tenants use here, unless it or its workload names one."""
         ...
 
     @property
     def stand_in(self) -> bool:
-        """Tenants compute on the CPU although the device is a GPU: sensors and controls are tested without one."""
+        """True if tenants compute on the CPU although the device is a GPU, to test sensors and controls without one."""
         ...
 
     @property
     def nsys_index(self) -> int | None:
-        """The number by which Nsight Systems knows the GPU; None: it can't profile this device."""
+        """The GPU's index in Nsight Systems; None if it can't profile this device."""
         ...
 
     @property
     def reports_priorities(self) -> bool:
-        """Whether the priority that a tenant was given can be read back."""
+        """True if a tenant's priority can be read back."""
         ...
 
     @property
     def host_cores(self) -> int:
-        """CPU cores on which its tenants' processes run: what their CPU time is a share of."""
+        """CPU cores its tenants' processes run on: their CPU time is a share of these."""
         ...
 
     def lock_keys(self) -> tuple[str, ...]:
-        """The physical resources it stands for: two devices that overlap share a key."""
+        """Keys of the physical resources it uses: devices that overlap share a key."""
         ...
 
     def describe(self) -> Mapping[str, Any]:
@@ -251,7 +251,7 @@ class Device(Protocol):
         ...
 
     def sharings(self) -> tuple[SharingMode, ...]:
-        """Every way it can be shared, available or not."""
+        """Every sharing mode, available or not."""
         ...
 
     def arrange(self, sharing: Sharing, tenants: Sequence[Tenant]) -> Arrangement:
@@ -259,7 +259,7 @@ class Device(Protocol):
         ...
 
     def layouts(self, mode: str, tenants: Sequence[Tenant]) -> tuple[Sharing, ...]:
-        """Shares that are worth trying for a mix, beside what the mode does by itself."""
+        """Shares worth trying for a mix, besides the mode's default."""
         ...
 
     def seat(self, options: Mapping[str, Any]) -> Seat:
@@ -267,41 +267,41 @@ class Device(Protocol):
         ...
 
     def probes(self) -> Sequence[Probe]:
-        """The sensors that can be read here, grouped by how they are read."""
+        """The sensors readable here, grouped by how they are read."""
         ...
 
     def apply(self, settings: Mapping[str, Any]) -> AbstractContextManager[Sequence[str]]:
-        """Set the controls, give sentences for what did not take, restore on leaving.
+        """Set the controls, yield sentences for those that did not take effect, restore on exit.
 
-        Raises DeviceError when it is called, before anything is set, for what this device can't or this user may not
-        set: a plan calls it without entering, so that a run that can't be carried out fails at once.
-        Read the sentences after leaving: some things show only then (a locked clock that a power limit pulled down).
+        Raises DeviceError when called, before anything is set, for settings the device lacks or this user may not
+        change: planning calls it without entering, so that an impossible run fails at once.
+        Read the sentences after leaving: some problems show only then (a power limit that lowered a locked clock).
         """
         ...
 
     def absolute(self, settings: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The settings with values relative to the device (`80%`) as numbers. Raises DeviceError for bad values."""
+        """The settings with relative values (`80%`) resolved. Raises DeviceError for bad values."""
         ...
 
     def free_memory_bytes(self) -> int:
-        """Memory that all tenants can have together now."""
+        """Memory available to all tenants together now."""
         ...
 
     def least_free_bytes(self) -> int:
-        """Memory that the tenants of one member can have while all members are used."""
+        """Memory available to the tenants of one member while all members are used."""
         ...
 
     @property
     def tenant_bytes(self) -> int:
-        """Memory that each tenant takes besides its model: an estimate."""
+        """Estimated memory of a tenant besides its model."""
         ...
 
     def room(self, memory_bytes: int | None = None) -> Room:
-        """What a single tenant has, for the largest batch; ``memory_bytes`` instead of what is free."""
+        """Limits of a single tenant, for the largest batch; ``memory_bytes`` overrides the free memory."""
         ...
 
     def foreign_processes(self, own: Collection[int]) -> tuple[str, ...]:
-        """One sentence for each process on the device that isn't the study's; empty too where it can't tell."""
+        """One sentence for each process on the device outside the study; also empty where unknown."""
         ...
 
     def roofline(self, *, refresh: bool = False) -> Roofline:
@@ -309,7 +309,7 @@ class Device(Protocol):
         ...
 
     def remembered_roofline(self) -> Roofline | None:
-        """Peak rates from the cache; None: they were not measured yet."""
+        """Cached peak rates; None if not measured yet."""
         ...
 
     def checkup(self) -> tuple[Finding, ...]:

@@ -1,4 +1,4 @@
-"""What single devices have in common: defaults for what a group does, and for what not every device can do."""
+"""Defaults of single devices: for what a group does, and for what not every device can do."""
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from cotenant.devices.simulated.device import SimulatedGpu
 
 PROCESS_BYTES = 400 << 20
-"""Estimate of what a tenant process holds besides its model: Python and torch."""
+"""Estimated memory of a tenant process besides its model: Python and torch."""
 RUNTIME_BYTES = 500 << 20
-"""Estimate of what a GPU's runtime takes before it holds a model; a verified batch doesn't depend on it."""
+"""Estimated memory of a GPU's runtime before a model is loaded; a verified batch doesn't depend on it."""
 
 
 class SingleDevice:
@@ -33,7 +33,7 @@ class SingleDevice:
 
     @property
     def members(self) -> tuple[Self, ...]:
-        """Itself."""
+        """The device itself."""
         return (self,)
 
     def only(self, names: Sequence[str | None]) -> Self:
@@ -42,25 +42,25 @@ class SingleDevice:
         return self
 
     def identities(self) -> Mapping[str, str]:
-        """None: it has no members."""
+        """Empty: it has no members."""
         return {}
 
     def lost(self) -> tuple[str, ...]:
-        """None: it has no members."""
+        """Empty: it has no members."""
         return ()
 
     def simulation(self, member: str | None = None) -> "SimulatedGpu":
-        """Nothing is simulated here."""
+        """Raise: a real device."""
         raise DeviceError(f"{member or self.name} is a real device: nothing on it is simulated")
 
     def layouts(self, mode: str, tenants: Sequence[Tenant]) -> tuple[Sharing, ...]:
-        """None: it has no parts to give out."""
+        """Empty: it has no shares to try."""
         del mode, tenants
         return ()
 
     @property
     def default_dtype(self) -> Dtype:
-        """The number format that it does well."""
+        """A number format it handles well."""
         raise NotImplementedError
 
     @property
@@ -83,19 +83,19 @@ class SingleDevice:
 
     @property
     def reports_priorities(self) -> bool:
-        """They can't be read back."""
+        """False: they can't be read back."""
         return False
 
     def absolute(self, settings: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Nothing is relative to it."""
+        """Settings unchanged: none are relative."""
         return settings
 
     def free_memory_bytes(self) -> int:
-        """Memory that tenants can have now."""
+        """Memory available to tenants now."""
         raise NotImplementedError
 
     def least_free_bytes(self) -> int:
-        """All that is free."""
+        """All free memory."""
         return self.free_memory_bytes()
 
     @property
@@ -104,14 +104,14 @@ class SingleDevice:
         return PROCESS_BYTES
 
     def room(self, memory_bytes: int | None = None) -> Room:
-        """A GPU's allocator fragments, its runtime takes its part, and kernels index with 32 bits."""
+        """Limits of a tenant: GPU allocators fragment, the runtime takes its part, kernels use 32-bit indices."""
         return Room(memory_bytes or self.free_memory_bytes(), FRAGMENTATION, RUNTIME_BYTES, indexed_32_bit=True)
 
     def foreign_processes(self, own: Collection[int]) -> tuple[str, ...]:
-        """It can't tell."""
+        """Empty: unknown."""
         del own
         return ()
 
     def remembered_roofline(self) -> Roofline | None:
-        """Nothing is remembered."""
+        """None: nothing is cached."""
         return None

@@ -1,4 +1,4 @@
-"""The tree of /proc and /sys below a root, so that readers run as well on a copy of another machine's tree."""
+"""The /proc and /sys tree below a root, so that readers also work on a copy from another machine."""
 
 import os
 import weakref
@@ -6,17 +6,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _ENOUGH_BYTES = 1 << 16
-"""More than the files that sensors read, except on machines with very many cores; then reading goes on."""
+"""Larger than any file sensors read, except on machines with very many cores, where reading continues."""
 
 
 @dataclass(frozen=True, slots=True)
 class FileTree:
-    """Files of the kernel below a root. What is absent or may not be read is None."""
+    """Kernel files below a root. Missing or unreadable files are None."""
 
     root: Path = Path("/")
 
     def path(self, inner: str) -> Path:
-        """Where a file lies, given its usual absolute path."""
+        """Path of a file, given its usual absolute path."""
         return self.root / inner.lstrip("/")
 
     def text(self, inner: str) -> str | None:
@@ -27,7 +27,7 @@ class FileTree:
             return None
 
     def number(self, inner: str) -> float | None:
-        """The number that a file consists of."""
+        """The content of a file as a number."""
         text = self.text(inner)
         try:
             return None if text is None else float(text)
@@ -35,12 +35,12 @@ class FileTree:
             return None
 
     def glob(self, pattern: str) -> tuple[str, ...]:
-        """Usual absolute paths of all that match, sorted."""
+        """Usual absolute paths of all matches, sorted."""
         return tuple(sorted(f"/{path.relative_to(self.root)}" for path in self.root.glob(pattern.lstrip("/"))))
 
 
 class HeldOpen:
-    """A file that stays open and is read from its beginning again and again: one system call per reading."""
+    """A file kept open and reread from the start: one system call per reading."""
 
     def __init__(self, path: Path) -> None:
         self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)

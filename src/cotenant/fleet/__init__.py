@@ -1,1 +1,1 @@
-"""Many machines: studies and plans on Ray, which places actors and notices lost nodes; nobody else imports ray."""
+"""Many machines: studies and plans on Ray, which places actors and detects lost nodes. The only user of ray."""

@@ -1,4 +1,4 @@
-"""`--on ray[://host:port]`: what it names, and what can be known of it before anything is sent there."""
+"""`--on ray[://host:port]`: parse the address, and check it before connecting."""
 
 import os
 import socket
@@ -10,29 +10,29 @@ from cotenant.errors import FleetError
 FORMS = "ray (the cluster that runs on this machine) or ray://HOST:PORT (its head)"
 GCS_PORT = 6379
 CLIENT_PORT = 10001
-"""Where Ray listens for drivers outside of the cluster; ours is one of its nodes."""
+"""Ray's port for drivers outside the cluster; our driver runs on one of its nodes."""
 CONNECT_S = 3.0
 
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """The head of a cluster; None: whichever runs on this machine."""
+    """The head of a cluster; None: the one that runs on this machine."""
 
     host: str | None = None
     port: int = GCS_PORT
 
     def __str__(self) -> str:
-        """As it is written after `--on`."""
+        """As written after `--on`."""
         return "ray" if self.host is None else f"ray://{self.host}:{self.port}"
 
     @property
     def gcs(self) -> str:
-        """As Ray wants it."""
+        """As Ray expects it."""
         return "auto" if self.host is None else f"{self.host}:{self.port}"
 
 
 def parse(on: str) -> Address:
-    """The address that a user wrote. Raises FleetError."""
+    """Parse the address given by the user. Raises FleetError."""
     if on == "ray":
         named = os.environ.get("RAY_ADDRESS", "")
         return (
@@ -44,17 +44,17 @@ def parse(on: str) -> Address:
     except ValueError:
         host, port, parts = None, 0, None
     if parts is None or parts.scheme != "ray" or not host or parts.path.strip("/"):
-        raise FleetError(f"{on!r} names no cluster", hint=f"write {FORMS}")
+        raise FleetError(f"{on!r} is not the address of a cluster", hint=f"write {FORMS}")
     if port == CLIENT_PORT:
         raise FleetError(
-            f"port {CLIENT_PORT} of {host} is Ray's port for drivers outside of the cluster",
+            f"port {CLIENT_PORT} of {host} is Ray's port for drivers outside the cluster",
             hint=f"run this on a node of the cluster, with the head's own port: --on ray://{host}:{GCS_PORT}",
         )
     return Address(host, port)
 
 
 def require_open_port(address: Address) -> None:
-    """Refuse an address at which nothing listens: Ray itself would wait for more than a minute. Raises FleetError."""
+    """Refuse an address at which nothing listens: Ray itself would wait for over a minute. Raises FleetError."""
     if address.host is None:
         return
     try:
@@ -67,5 +67,5 @@ def require_open_port(address: Address) -> None:
 
 
 def start_command(port: int = GCS_PORT) -> str:
-    """What starts the head of a cluster that we accept."""
+    """The command that starts the head of a cluster with token authentication."""
     return f"RAY_AUTH_MODE=token ray start --head --port={port} --disable-usage-stats (docs: fleet)"

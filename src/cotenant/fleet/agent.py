@@ -1,4 +1,4 @@
-"""What answers for one node: its versions, clock and devices, its doctor, its runs. Lives in an actor there."""
+"""Represents one node: its versions, clock and devices, its doctor, its runs. Lives in an actor there."""
 
 import os
 import platform
@@ -18,36 +18,36 @@ VERSIONS = ("cotenant", "torch", "ray")
 
 
 class NodeAgent:
-    """One node's answers, each as JSON."""
+    """One node's replies, each as JSON."""
 
     def __init__(self) -> None:
         as_outside_of_ray()
 
     def survey(self) -> bytes:
-        """What there is on this node."""
+        """Facts about this node."""
         return _said(survey)
 
     def clock(self) -> bytes:
-        """The time of day here."""
+        """The node's time of day."""
         return wire.packed({"utc_s": time.time()})
 
     def devices(self) -> bytes:
-        """What `cotenant devices` lists here, without what is simulated."""
+        """Output of `cotenant devices` on this node, without simulated devices."""
         return _said(_devices)
 
     def doctor(self, device: bytes) -> bytes:
-        """What `cotenant doctor` finds here."""
+        """Findings of `cotenant doctor` on this node."""
         return _said(lambda: _doctor(wire.unpacked(device)))
 
     def selftest(self, device: bytes) -> bytes:
-        """What `cotenant selftest` finds here."""
+        """Findings of `cotenant selftest` on this node."""
         return _said(lambda: _selftest(wire.unpacked(device)))
 
     def runs(self, folder: bytes) -> bytes:
         """Run folders below a folder of this node."""
         return _said(lambda: _runs(Path(wire.unpacked(folder))))
 
-    def fetch(self, run: bytes) -> bytes:
+    def fetch_run(self, run: bytes) -> bytes:
         """A run folder with all of its files; JSON with a problem if it can't be read."""
         from cotenant.fleet.gathering import run_parcel
 
@@ -77,7 +77,7 @@ def survey() -> dict[str, Any]:
         )
     return {
         "versions": {name: _version(name) for name in VERSIONS} | {"python": platform.python_version()},
-        # Two nodes with the same locks are one machine, whatever they are called.
+        # Two nodes with the same lock folder are one machine, whatever their names.
         "machine": f"{_boot()} {os.environ.get('COTENANT_LOCKS', '')}",
         "host": socket.gethostname(),
         "auth": os.environ.get("RAY_AUTH_MODE", ""),
@@ -129,7 +129,7 @@ def _selftest(device: str) -> Any:
 
     place = find_device(device)
     if place.simulated or place.names:
-        raise DeviceError(f"{place.name} can't be tried out", hint="name one device: cpu, cuda:0")
+        raise DeviceError(f"{place.name} can't be tested", hint="name one device: cpu, cuda:0")
     found = try_out(place)
     return {"passed": found.passed, "selftest": plain(found)}
 

@@ -1,4 +1,4 @@
-"""The same question to every node of a cluster, and their answers as one."""
+"""Send the same request to every node of a cluster, and combine the replies."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -30,7 +30,7 @@ def list_devices(on: str, *, insecure: bool = False) -> tuple[DeviceInfo, ...]:
 
 
 def doctor(on: str, device: str | None, *, insecure: bool = False) -> tuple[Finding, ...]:
-    """What the doctor finds on all nodes, and whether they fit together. Raises FleetError."""
+    """The doctor's findings on all nodes, and whether the nodes are compatible. Raises FleetError."""
     with connected(on, insecure=insecure) as cluster:
         found = survey(cluster, insecure=insecure)
         apart = [*differences(found.nodes), *held_back(found.nodes)]
@@ -46,7 +46,7 @@ def doctor(on: str, device: str | None, *, insecure: bool = False) -> tuple[Find
 
 
 def selftest(on: str, device: str, *, insecure: bool = False) -> tuple[SelfTest, ...]:
-    """The self-test of one device on every node. Raises FleetError or what a node could not try."""
+    """The self-test of one device on every node. Raises FleetError, or the error of a node that could not run it."""
     with connected(on, insecure=insecure) as cluster:
         found = survey(cluster, insecure=insecure)
         return tuple(
@@ -61,12 +61,12 @@ def selftest(on: str, device: str, *, insecure: bool = False) -> tuple[SelfTest,
 
 
 def gather(on: str, folder: Path, into: Path, *, insecure: bool = False) -> tuple[Path, ...]:
-    """Bring the runs below a folder of every node here; gives where they are now.
+    """Copy the runs below a folder of every node to this machine; return their folders.
 
     Args:
         on: The cluster.
-        folder: On each node.
-        into: A folder here; each node's runs get a folder of their own in it.
+        folder: The folder on each node.
+        into: A local folder; each node's runs go into a subfolder.
         insecure: Accept a cluster without tokens.
 
     Raises:
@@ -79,17 +79,19 @@ def gather(on: str, folder: Path, into: Path, *, insecure: bool = False) -> tupl
         found = survey(cluster, insecure=insecure)
         for node, runs in _asked(found, "runs", str(folder)):
             for run in runs:
-                data = bytes(ray.get(found.agents[node].fetch.remote(wire.packed(run)), timeout=LONG_S))
+                data = bytes(ray.get(found.agents[node].fetch_run.remote(wire.packed(run)), timeout=LONG_S))
                 if data.startswith(b"{"):
                     wire.raise_problem(wire.unpacked(data), node)
                 brought.append(put_in_place(data, into / node, Path(run).name))
     if not brought:
-        raise FleetError(f"no node has a run below {folder}", hint="name the folder that runs are in on the nodes")
+        raise FleetError(
+            f"no node has a run below {folder}", hint="name the folder that contains the runs on the nodes"
+        )
     return tuple(brought)
 
 
 def _asked(found: Survey, method: str, *argument: Any, within_s: float = LONG_S) -> Iterator[tuple[str, Any]]:
-    """Every node's answer; all are asked at once."""
+    """Every node's reply; all are asked at once."""
     import ray
 
     words = [wire.packed(one) for one in argument]
@@ -100,7 +102,7 @@ def _asked(found: Survey, method: str, *argument: Any, within_s: float = LONG_S)
         except ray.exceptions.RayTaskError:
             raise
         except ray.exceptions.RayError:
-            raise FleetError(f"node {node} was lost while it was asked", hint="look at it: ray status") from None
+            raise FleetError(f"node {node} was lost before it replied", hint="check it: ray status") from None
         if isinstance(said, dict):
             wire.raise_problem(said, node)
         yield node, said

@@ -1,4 +1,4 @@
-"""A cluster that this process is a driver of: connected, allowed, and its nodes by name."""
+"""A connection to a cluster as a driver: authentication, and nodes by name."""
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,7 +13,7 @@ from cotenant.fleet.addresses import Address, parse, require_open_port, start_co
 AUTH, TOKEN = "RAY_AUTH_MODE", "token"
 TOKENS = ("RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")
 PATIENCE_S = 180.0
-"""For an actor to start and to answer for the first time."""
+"""Timeout for an actor to start and reply for the first time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,35 +22,35 @@ class Node:
 
     id: str
     name: str
-    """Its host name; where several nodes have the same, its address."""
+    """Its host name; its address if several nodes share the name."""
     address: str
     labels: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """A cluster while we are connected."""
+    """A connected cluster."""
 
     address: Address
 
     def nodes(self) -> tuple[Node, ...]:
-        """The nodes that are up, in the order of their names."""
+        """Live nodes, in order of their names."""
         import ray
 
         return named([one for one in ray.nodes() if one["Alive"]])
 
     def actor(self, kind: type, node: Node) -> Any:
-        """Start an actor on a node, and nowhere else."""
+        """Start an actor on this node only."""
         import ray
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
         place = NodeAffinitySchedulingStrategy(node.id, soft=False)
-        # A plain class made remote here: Ray then sends its name and not its code.
+        # A plain class made remote here, so that Ray sends its name and not its code.
         return ray.remote(kind).options(num_cpus=0, max_restarts=0, scheduling_strategy=place).remote()
 
 
 def named(nodes: Sequence[Mapping[str, Any]]) -> tuple[Node, ...]:
-    """Ray's list of nodes, each with a name of its own."""
+    """Ray's list of nodes, each with a unique name."""
     hosts = [str(one["NodeManagerHostname"]) for one in nodes]
     found = []
     for one, host in zip(nodes, hosts, strict=True):
@@ -62,17 +62,17 @@ def named(nodes: Sequence[Mapping[str, Any]]) -> tuple[Node, ...]:
 
 @contextmanager
 def connected(on: str, *, insecure: bool = False) -> Iterator[Cluster]:
-    """The cluster at an address, for as long as the context is open.
+    """Connect to the cluster at an address for the duration of the context.
 
     Args:
         on: `ray` or `ray://host:port`.
-        insecure: Use a cluster that asks nobody for a token.
+        insecure: Use a cluster without token authentication.
 
     Raises:
-        FleetError: There is none, it is open to everybody, or our token is not its own.
+        FleetError: There is none, it has no authentication, or the tokens differ.
     """
     address = parse(on)
-    _require_token(insecure=insecure)  # before Ray is imported: it reads the mode then
+    _require_token(insecure=insecure)  # before importing Ray, which reads the mode then
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     ray = _ray()
     require_open_port(address)
@@ -96,13 +96,13 @@ def _ray() -> Any:
 
 
 def _require_token(*, insecure: bool) -> None:
-    """Whoever reaches an open cluster runs what they like on all of its nodes."""
+    """Refuse an open cluster: anyone who reaches it can run code on all of its nodes."""
     kept = Path("~/.ray/auth_token").expanduser()
     if AUTH not in os.environ and (any(name in os.environ for name in TOKENS) or kept.exists()):
         os.environ[AUTH] = TOKEN
     if os.environ.get(AUTH) != TOKEN and not insecure:
         raise FleetError(
-            f"{AUTH} is not `{TOKEN}` here, so a cluster that asks nobody for a token would be used",
+            f"{AUTH} is not `{TOKEN}` here, so a cluster without token authentication would be used",
             hint=f"start all nodes and this command with {AUTH}={TOKEN}; or accept it: --insecure",
         )
 
@@ -122,6 +122,6 @@ def _unreachable(address: Address, error: Exception) -> FleetError:
             hint=f"make it one: ray start --address={address.gcs} --num-cpus=0",
         )
     return FleetError(
-        f"the cluster at {address} did not let this command in",
-        hint="is the token the same (RAY_AUTH_MODE=token), and is it Ray of the same version? `ray status` says more",
+        f"the cluster at {address} refused this command",
+        hint="is the token the same (RAY_AUTH_MODE=token), and is it Ray of the same version? See `ray status`",
     )

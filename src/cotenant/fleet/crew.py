@@ -1,4 +1,4 @@
-"""The workers of a run, each an actor that owns its devices, as the driver talks to them."""
+"""The workers of a run as seen by the driver, each an actor that owns its devices."""
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,7 +15,7 @@ CLOSE_S = 20.0
 
 
 class Lost(Exception):
-    """A worker, or its node, is gone."""
+    """A worker or its node is gone."""
 
     def __init__(self, host: str) -> None:
         super().__init__(host)
@@ -23,10 +23,10 @@ class Lost(Exception):
 
 
 class Crew:
-    """One worker per host. What they say is bytes; a node that is gone shows as `Lost`."""
+    """One worker per host. Messages are bytes; a lost node raises `Lost`."""
 
     def __init__(self, cluster: Cluster, hosts: Sequence[Host], agents: Mapping[str, Any]) -> None:
-        """Start what has to be started; a node's first device goes to the agent that is there already."""
+        """Start the workers; a node's first device goes to its existing agent."""
         self.hosts = {host.name: host for host in hosts}
         free = dict(agents)
         self._actors = {
@@ -35,10 +35,10 @@ class Crew:
         self._streams: dict[Any, str] = {}
 
     def open(self, orders: Mapping[str, Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
-        """Let all of them take their devices.
+        """Have all of them acquire their devices.
 
         Raises:
-            CotenantError: One can't; the sentence names its node.
+            CotenantError: One can't; the message names its node.
             FleetError: One was lost.
         """
         import ray
@@ -50,22 +50,22 @@ class Crew:
                 said = wire.unpacked(ray.get(reply, timeout=PATIENCE_S + CLOSE_S))
             except ray.exceptions.RayError:
                 raise FleetError(
-                    f"{name} was lost, or did not start within {PATIENCE_S:g} s", hint="look at its node: ray status"
+                    f"{name} was lost, or did not start within {PATIENCE_S:g} s", hint="check its node: ray status"
                 ) from None
             wire.raise_problem(said, self.hosts[name].node.name)
             replies[name] = said
         return replies
 
     def start(self, host: str, method: str, order: Any) -> None:
-        """Let a host do something long; what it says comes out of `said`."""
+        """Start a long operation on a host; its messages come out of `said`."""
         stream = getattr(self._actors[host], method).options(num_returns="streaming").remote(wire.packed(order))
         self._streams[stream] = host
 
     def said(self, wait_s: float) -> Iterator[tuple[str, bytes | None]]:
-        """What hosts have said by now, after at most this long; None: that host is done.
+        """Messages from hosts, after at most this long; None: that host is done.
 
         Raises:
-            Lost: A host is gone; what it was doing is lost with it.
+            Lost: A host is gone, along with what it was doing.
         """
         import ray
 
@@ -89,7 +89,7 @@ class Crew:
                 yield host, data
 
     def fetch(self, host: str, chunk: str) -> bytes:
-        """Trials that an earlier driver did not get. Raises Lost."""
+        """Trials that an earlier driver did not receive. Raises Lost."""
         import ray
 
         try:
@@ -98,13 +98,13 @@ class Crew:
             raise Lost(host) from None
 
     def drop(self, host: str) -> None:
-        """Have nothing more to do with a host: whatever an orphan of it still says is not heard."""
+        """Abandon a host: messages from an orphan of it are ignored."""
         self._streams = {stream: owner for stream, owner in self._streams.items() if owner != host}
         self.hosts.pop(host, None)
         self._kill(self._actors.pop(host, None))
 
     def close(self) -> None:
-        """Let all end in order."""
+        """Shut all of them down cleanly."""
         import ray
 
         ended = [actor.close.remote() for actor in self._actors.values()]
@@ -112,7 +112,7 @@ class Crew:
             ray.wait(ended, num_returns=len(ended), timeout=CLOSE_S)
 
     def kill(self) -> None:
-        """End all of them at once; their tenants end with them."""
+        """Kill all of them at once; their tenants die with them."""
         for actor in self._actors.values():
             self._kill(actor)
         self._actors = {}

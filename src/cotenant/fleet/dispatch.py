@@ -1,17 +1,17 @@
-"""Which device carries out which block next. Pure: what is handed out, comes back or is lost goes in as calls.
+"""Assigns blocks to devices. Pure: results, losses and requests arrive as calls.
 
-A block is never divided over devices: its trials are compared with each other. Workers take the next block that
-nobody has; replicates each go through all blocks. What a lost worker had begun goes to another one, whole.
+A block is never divided over devices: its trials are compared with each other. Workers take the next unassigned block;
+replicates each go through all blocks. A block that a lost worker had begun goes to another one from its start.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 
 Todo = Callable[[int, str], bool]
-"""Whether a block has anything left to do on a host."""
+"""True if a block has anything left to do on a host."""
 
 
 class Dispatch:
-    """Blocks, and the hosts that have them."""
+    """Blocks, and the hosts they are assigned to."""
 
     def __init__(
         self,
@@ -22,13 +22,13 @@ class Dispatch:
         todo: Todo,
         turns: Mapping[str, str] | None = None,
     ) -> None:
-        """Begin.
+        """Create a dispatcher.
 
         Args:
-            hosts: Those that take part.
-            divided: True: each block is done once, by anybody. False: each host does every block.
+            hosts: The participating hosts.
+            divided: True: each block is done once, by any host. False: each host does every block.
             blocks_max: Blocks are numbered from 0 to below this.
-            todo: Asked once for each block and host.
+            todo: Called once for each block and host.
             turns: Hosts with the same value don't work at the same time.
         """
         self.hosts = list(hosts)
@@ -41,18 +41,18 @@ class Dispatch:
 
     @property
     def begun(self) -> int:
-        """The number after the highest block that was ever handed out."""
+        """One more than the highest block ever assigned."""
         return self._first if self._divided else max(self._next.values(), default=0)
 
     @property
     def finished(self) -> int:
-        """Blocks that are done, or need not be; where every host does all, those that all of them have done."""
+        """Blocks that are done or not needed; if every host does all blocks, those that all of them have done."""
         if self._divided:
             return self._first - len(self.owned) - len(self._returned)
         return min((self._next[host] - (host in self.owned) for host in self.hosts), default=0)
 
     def next(self, host: str) -> int | None:
-        """Hand the host a block; None: it has one, there is none for it, or it isn't its turn."""
+        """Assign a block to the host; None: it has one, there is none left for it, or it isn't its turn."""
         if host in self.owned or host not in self.hosts or self._another_turn(host):
             return None
         block = self._take(host)
@@ -61,11 +61,11 @@ class Dispatch:
         return block
 
     def done(self, host: str) -> None:
-        """The host's block is safe."""
+        """The host's block is on disk."""
         self.owned.pop(host, None)
 
     def lose(self, host: str) -> int | None:
-        """The host is gone; gives the block that it had begun."""
+        """The host is gone; return the block that it had begun."""
         self.hosts = [one for one in self.hosts if one != host]
         block = self.owned.pop(host, None)
         if block is not None and self._divided:
@@ -73,12 +73,12 @@ class Dispatch:
         return block
 
     def stop(self) -> None:
-        """Hand out no block that nobody has begun."""
+        """Assign no new blocks; those already begun are still finished."""
         self.stopped = True
 
     @property
     def over(self) -> bool:
-        """Nothing is under way, and nothing more will be."""
+        """Nothing is in progress, and nothing is left."""
         return not self.owned and not any(self._peek(host) for host in self.hosts)
 
     def _another_turn(self, host: str) -> bool:
@@ -86,7 +86,7 @@ class Dispatch:
         return mine is not None and any(self._turns.get(other) == mine for other in self.owned)
 
     def _take(self, host: str) -> int | None:
-        if self._returned:  # begun once: finished even if no more blocks are wanted
+        if self._returned:  # once begun, a block is finished even if no more are wanted
             return self._returned.pop(0)
         if self.stopped:
             return None
@@ -100,7 +100,7 @@ class Dispatch:
         return block
 
     def _free(self, host: str) -> int | None:
-        """The next block with something to do; those without are passed over for good."""
+        """The next block with something to do; the others are skipped for good."""
         start = self._first if self._divided else self._next[host]
         for block in range(start, self._max):
             if self._todo(block, host):

@@ -1,7 +1,7 @@
-"""The loop of a run on a cluster: hand out blocks, take trials in, stop when the answer is precise enough.
+"""The main loop of a run on a cluster: assign blocks, receive trials, stop when the answer is precise enough.
 
-The driver alone decides who has a block and writes the run folder. A host that was given up is never listened to
-again, so that an orphan that goes on behind a dead node can't add a trial twice.
+Only the driver assigns blocks and writes the run folder. An abandoned host is ignored from then on, so an orphan that
+continues behind a dead node can't add a trial twice.
 """
 
 import time
@@ -30,7 +30,7 @@ from cotenant.tenancy.nouns import Trial
 
 WAIT_S = 0.5
 LOOKING_SHARE = 0.02
-"""Of the time goes into looking at the results so far, at most; the driver's machine may be one that is measured."""
+"""Largest share of time spent on analysing results so far; the driver's machine may be one that is measured."""
 
 
 class Driver:
@@ -52,14 +52,14 @@ class Driver:
         self._look_from = 0.0
 
     def gather(self, staged: Mapping[str, Sequence[str]]) -> None:
-        """Take in what workers kept for a driver that died."""
+        """Receive trials that workers kept for a driver that died."""
         for host, names in staged.items():
             for name in names:
                 if not self._committed.intersection(trials_in(name)) and trials_in(name):
                     self._adopt(self._crew.fetch(host, name))
 
     def run(self) -> str:
-        """Go on until there is a reason to stop; gives the reason."""
+        """Run until there is a reason to stop; return the reason."""
         self._begin = time.monotonic()
         self._get_ready()
         rule = stopping.rule_of(self._layout.plan.study)
@@ -133,11 +133,11 @@ class Driver:
                 self._look_from = time.monotonic() + took / LOOKING_SHARE
 
     def _adopt(self, data: bytes) -> list[str]:
-        """Put trials into the run folder; gives the names of their folders."""
+        """Store trials in the run folder; return the names of their folders."""
         names = []
         for name, files in wire.opened(data).items():
             numbers = trials_in(name)
-            if self._committed.issuperset(numbers) and numbers:  # an earlier driver got them before it died
+            if self._committed.issuperset(numbers) and numbers:  # an earlier driver stored them before it died
                 names.append(name)
                 continue
             self._folder.adopt(name, files)
@@ -147,22 +147,22 @@ class Driver:
 
     def _lose(self, dispatch: Dispatch, host: str) -> None:
         block = dispatch.lose(host)
-        self._give_up(host, "between blocks" if block is None else f"in the midst of block {block + 1}")
+        self._give_up(host, "between blocks" if block is None else f"in the middle of block {block + 1}")
 
     def _give_up(self, host: str, when: str) -> None:
         self._crew.drop(host)
         self._lost.append(host)
-        rest = "others carry on" if self._layout.divided else "its finished blocks are safe"
+        rest = "others carry on" if self._layout.divided else "its finished blocks are on disk"
         self._listener(Noticed(f"{host} is lost, {when}; {rest}"))
         self._listener(DeviceAt(host, "lost", self._trials[host], lost=True))
         if not self._crew.hosts:
             raise FleetError(
-                f"every node is gone; {len(self._committed)} trials are safe",
-                hint=f"go on when there are nodes again: {resume_command(self._folder.path)}",
+                f"every node is gone; {len(self._committed)} trials are on disk",
+                hint=f"continue when there are nodes again: {resume_command(self._folder.path)}",
             )
 
     def _get_ready(self) -> None:
-        """Start all tenants, and let one host find out what has to be known before the first block, once for all."""
+        """Start all tenants, and have one host measure what is needed before the first block, once for all."""
         known = {key: self._folder.manifest[key] for key in READY if key in self._folder.manifest}
         measures = None if {"windows", "instrument"} <= set(known) else next(iter(self._crew.hosts))
         for host in self._crew.hosts:
@@ -214,7 +214,7 @@ class Driver:
         )
 
     def _look(self, rule: stopping.Rule, dispatch: Dispatch) -> float:
-        """Estimate everything anew from what is on disk; gives how long that took."""
+        """Recompute all estimates from disk; return how long that took."""
         begin = time.monotonic()
         if not any(number not in NUMBERS for number in self._committed):
             return 0.0

@@ -1,4 +1,4 @@
-"""Runs of other nodes brought here: found below a folder, sent with all of their files, and put in place at once."""
+"""Copy runs from other nodes: find them below a folder, send all their files, and move them into place atomically."""
 
 import io
 import shutil
@@ -13,11 +13,11 @@ from cotenant.store.folder import PARTIAL, RunFolder
 from cotenant.store.naming import slug
 
 DEEPEST = 4
-"""Levels of folders that are searched for runs."""
+"""Depth of the search for runs."""
 
 
 def runs_below(folder: Path, depth: int = DEEPEST) -> Iterator[Path]:
-    """Run folders in a folder, itself included; one of them holds no other."""
+    """Run folders in a folder, including itself; runs are not nested."""
     if (folder / manifests.NAME).is_file():
         yield folder
         return
@@ -28,13 +28,13 @@ def runs_below(folder: Path, depth: int = DEEPEST) -> Iterator[Path]:
 
 
 def run_parcel(folder: Path) -> bytes:
-    """A run with its manifest and its committed trials. Raises RunFolderError if it is none, or too large."""
+    """A run with its manifest and its committed trials. Raises RunFolderError if it isn't one, or is too large."""
     run = RunFolder.open(folder)
     files = [folder / manifests.NAME, *(file for chunk in run.chunks() for file in sorted(chunk.iterdir()))]
     size = sum(file.stat().st_size for file in files)
     if size > MOST_BYTES:
         raise RunFolderError(
-            f"{folder} has {size / 2**30:.1f} GiB, too much to be sent at once",
+            f"{folder} has {size / 2**30:.1f} GiB, too much to send at once",
             hint=f"copy it: rsync -a {folder} HERE:runs/",
         )
     whole = io.BytesIO()
@@ -45,10 +45,10 @@ def run_parcel(folder: Path) -> bytes:
 
 
 def put_in_place(data: bytes, home: Path, name: str) -> Path:
-    """Unpack a run below ``home``; one that is there already is left as it is. Gives where it is.
+    """Unpack a run below ``home``, unless it already exists. Returns its folder.
 
     Raises:
-        FleetError: It is no run.
+        FleetError: It is not a run.
     """
     target = home / slug(name)
     if target.exists():

@@ -1,4 +1,4 @@
-"""A RayJob for KubeRay that carries a study out on pods with a GPU each, and keeps the result on a volume."""
+"""A RayJob for KubeRay that runs a study on pods with a GPU each, and keeps the result on a volume."""
 
 from typing import Any
 
@@ -11,11 +11,11 @@ VOLUME = "cotenant-runs"
 
 
 def manifest(job: Job, *, image: str, study: str) -> str:
-    """The documents that `kubectl apply -f -` takes.
+    """The documents for `kubectl apply -f -`.
 
     Args:
-        job: What is asked for; ``out`` is a folder of the volume.
-        image: Holds cotenant[ray] in the same version as this one.
+        job: The job; ``out`` is a folder of the volume.
+        image: Contains the same version of cotenant[ray].
         study: The text of the study's file; a built-in study's name.
     """
     documents = [_claim(), *([_study(study)] if "\n" in study else []), _job(job, image, study)]

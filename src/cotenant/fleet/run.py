@@ -1,4 +1,4 @@
-"""A study carried out by the devices of a cluster into one run folder."""
+"""Run a study on the devices of a cluster into one run folder."""
 
 import os
 import socket
@@ -39,22 +39,22 @@ def carry_out(
     insecure: bool = False,
     folder: RunFolder | None = None,
 ) -> Path:
-    """Go on with a run on a cluster, or begin one; gives its folder.
+    """Start or resume a run on a cluster; return its folder.
 
     Args:
         study: What to measure.
         on: `ray` or `ray://host:port`.
-        devices: Which of the cluster's; None: all GPUs, or all CPUs where a node has none.
-        out: The folder in which a new run gets a folder of its own.
-        listener: Told what happens.
+        devices: Which of the cluster's; None: all GPUs, or all CPUs on nodes without one.
+        out: Parent folder of a new run folder.
+        listener: Receives progress events.
         insecure: Accept a cluster without tokens.
-        folder: A run to go on with.
+        folder: A run to resume.
 
     Raises:
-        CotenantError: Nothing that was measured is lost.
+        CotenantError: It can't be carried out. Finished measurements are kept.
     """
     path = folder.path if folder else new_run_path(out, study.name)
-    listener(Preparing("asking the nodes of the cluster what they have"))
+    listener(Preparing("querying the nodes of the cluster"))
     with interruption.heard(), connected(on, insecure=insecure) as cluster:
         found = survey(cluster, insecure=insecure)
         for sentence in (*differences(found.nodes), *held_back(found.nodes)):
@@ -113,7 +113,7 @@ def _driven(driver: Driver, crew: Crew, folder: RunFolder, listener: Listener) -
 
 
 def reopened(path: Path) -> tuple[RunFolder, Study, Mapping[str, Any]]:
-    """A run on a cluster to go on with: its folder, its study, and where it ran. Raises RunFolderError."""
+    """A run on a cluster to resume: its folder, its study, and its cluster. Raises RunFolderError."""
     folder = RunFolder.open(path)
     text, fleet = folder.manifest.get("study"), folder.manifest.get("fleet")
     if not isinstance(text, str) or not isinstance(fleet, dict):
@@ -141,14 +141,14 @@ def _orders(study: Study, hosts: Sequence[Host], *, run: str, session: int) -> d
 
 
 def device_name(hosts: Sequence[Host]) -> str:
-    """What the run calls all of its devices together."""
+    """The run's name for all of its devices together."""
     if hosts[0].simulated:
         return hosts[0].device
     return hosts[0].name if len(hosts) == 1 else f"{len(hosts)} devices on Ray"
 
 
 def _plan(study: Study, replies: Mapping[str, Mapping[str, Any]]) -> RunPlan:
-    """What all devices can do of the study: `sharing: all` is what all of them have."""
+    """What all devices can do of the study: `sharing: all` is what they all support."""
     plans = [reply["plan"] for reply in replies.values()]
     modes = [mode for mode in plans[0]["modes"] if all(mode in plan["modes"] for plan in plans)]
     left_out = dict.fromkeys(sentence for plan in plans for sentence in plan["left_out"])
@@ -190,7 +190,7 @@ def _fleet(hosts: Sequence[Host], found: Survey, *, role: Role) -> dict[str, Any
 
 
 def _members(folder: RunFolder | None, hosts: Sequence[Host]) -> tuple[str, ...]:
-    """The devices that the run began with: a resumed one keeps its numbers, whoever is there now."""
+    """The devices that the run began with: a resumed run keeps its numbering, whichever devices are there now."""
     known = folder.manifest.get("fleet", {}).get("members") if folder else None
     return tuple(map(str, known)) if known else tuple(member for host in hosts for member in host.members)
 

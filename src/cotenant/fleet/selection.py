@@ -12,7 +12,7 @@ from cotenant.fleet.surveying import Surveyed
 ALL = "all"
 FORMS = "all, cpu, cuda:*, NODE/cuda:0, label=value, or sim:v100-sxm2-16gb*392; several with commas"
 SIMULATED_ACTORS = 4
-"""A process takes seconds to start and a simulated device does not need one of its own."""
+"""A process takes seconds to start, and simulated devices can share one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,19 +21,19 @@ class Host:
 
     node: Node
     device: str
-    """As its node calls it; of simulated ones the fleet."""
+    """Its name on its node; for simulated ones the fleet."""
     members: tuple[str, ...]
-    """As the run calls them."""
+    """Names within the run."""
     identities: tuple[str, ...]
-    """What lasts of them: a UUID, or else the name."""
+    """Lasting identities: a UUID, else the name."""
     model: str = ""
     simulated: bool = False
     keys: tuple[str, ...] = ()
-    """What its lock holds."""
+    """Key of its lock."""
 
     @property
     def name(self) -> str:
-        """As tables and sentences call it."""
+        """Name in tables and messages."""
         if not self.simulated:
             return self.members[0]
         return (
@@ -44,26 +44,26 @@ class Host:
 
 
 def select(wanted: str, nodes: Sequence[Surveyed]) -> tuple[Host, ...]:
-    """The devices that a user named, each with the actor that will own it.
+    """The devices selected by the user, each with the actor that will own it.
 
     Args:
         wanted: See `FORMS`.
-        nodes: What there is.
+        nodes: The available nodes.
 
     Raises:
-        FleetError: Nothing fits, or two nodes have the same device.
+        FleetError: Nothing matches, or two nodes have the same device.
     """
     parts = [part.strip() for part in wanted.split(",") if part.strip()]
     if any(part.startswith("sim:") for part in parts):
         if len(parts) > 1:
-            raise FleetError(f"{wanted!r} names simulated and other devices at once", hint="measure them in two runs")
+            raise FleetError(f"{wanted!r} mixes simulated and other devices", hint="measure them in two runs")
         return _simulated(parts[0], [one.node for one in nodes])
     found: dict[tuple[str, str], Host] = {}
     for part in parts or [ALL]:
         mine = [host for one in nodes for host in _of_node(part, one)]
         if not mine:
             raise FleetError(
-                f"no device of the cluster is {part!r}", hint=f"`cotenant devices --on ray` lists them; {FORMS}"
+                f"no device of the cluster matches {part!r}", hint=f"`cotenant devices --on ray` lists them; {FORMS}"
             )
         found |= {(host.node.id, host.device): host for host in mine}
     hosts = tuple(found.values())
@@ -72,7 +72,7 @@ def select(wanted: str, nodes: Sequence[Surveyed]) -> tuple[Host, ...]:
 
 
 def _of_node(part: str, one: Surveyed) -> list[Host]:
-    """The devices of a node that one word of the user names."""
+    """The devices of a node that match one word of the user."""
     devices = {str(device["name"]): device for device in one.facts["devices"]}
     node = one.node
     if part == ALL:
@@ -97,12 +97,12 @@ def _of_node(part: str, one: Surveyed) -> list[Host]:
 
 
 def _require_different(hosts: Sequence[Host], nodes: Sequence[Surveyed]) -> None:
-    """A device that two nodes have would be measured twice at the same time."""
+    """Refuse a device that two nodes have: it would be measured twice at the same time."""
     machines = {one.node.id: str(one.facts["machine"]) for one in nodes}
     owners: dict[str, Host] = {}
     for host in hosts:
         for key in host.keys:
-            # A UUID is the same device wherever it shows up; a core only on the same machine.
+            # A UUID is the same device wherever it appears; a core only on the same machine.
             whole = key if key.startswith(("GPU-", "MIG-")) else f"{machines[host.node.id]} {key}"
             other = owners.setdefault(whole, host)
             if other is not host:
@@ -113,7 +113,7 @@ def _require_different(hosts: Sequence[Host], nodes: Sequence[Surveyed]) -> None
 
 
 def _simulated(name: str, nodes: Sequence[Node]) -> tuple[Host, ...]:
-    """A simulated fleet in a few actors, spread over the nodes one after the other."""
+    """A simulated fleet in a few actors, spread over the nodes in turn."""
     from cotenant.devices import find_device
 
     device = find_device(name)

@@ -1,4 +1,4 @@
-"""How we start Ray: nothing is told to its makers, nobody stands back, and a lost node is noticed in seconds."""
+"""Ray's settings: no usage statistics, no lowered priority, and lost nodes detected within seconds."""
 
 QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_worker_niceness": "0"}
 """Ray's workers run at niceness 15 by default, and tenants would inherit that."""
@@ -8,4 +8,4 @@ HEALTH = {
     "RAY_health_check_timeout_ms": "500",
     "RAY_health_check_failure_threshold": "3",
 }
-"""By default a node that died is noticed after 13 s."""
+"""By default a dead node is detected after 13 s."""

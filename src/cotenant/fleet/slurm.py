@@ -1,4 +1,4 @@
-"""A batch script that starts a Ray cluster on the nodes of a Slurm job, carries a study out and keeps the result."""
+"""A batch script that starts a Ray cluster on the nodes of a Slurm job, runs a study and keeps the result."""
 
 import shlex
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from cotenant.fleet.settings import HEALTH, QUIET
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What is asked for."""
+    """Options of the job."""
 
     study: str
     nodes: int
@@ -16,12 +16,12 @@ class Job:
     """Per node; 0: CPUs are measured."""
     hours: float
     out: str
-    """A folder that all nodes see."""
+    """A folder visible to all nodes."""
     devices: str = "all"
 
 
 def script(job: Job) -> str:
-    """The job as `sbatch` takes it."""
+    """The script for `sbatch`."""
     minutes = max(1, round(job.hours * 60))
     gpus = [f"#SBATCH --gpus-per-node={job.gpus}"] if job.gpus else []
     exports = [f"export {name}={value}" for name, value in (QUIET | HEALTH).items()]
@@ -36,12 +36,12 @@ def script(job: Job) -> str:
             *gpus,
             f"#SBATCH --time={minutes}",
             f"#SBATCH --output={_plain(job.study)}-%j.log",
-            "# Nodes are taken whole: what else runs on one would be measured too.",
+            "# Nodes are exclusive: other jobs on a node would be measured too.",
             "set -euo pipefail",
             "",
             *exports,
             "export RAY_AUTH_MODE=token",
-            "# A token of this job alone, readable by its owner alone, where every node sees it.",
+            "# A token for this job only, readable by its owner only, where every node sees it.",
             f"mkdir -p {shlex.quote(job.out)}",
             f"export RAY_AUTH_TOKEN_PATH={shlex.quote(job.out)}/.token-$SLURM_JOB_ID",
             r'(umask 077; od -An -N32 -tx1 /dev/urandom | tr -d " \n" > "$RAY_AUTH_TOKEN_PATH")',
@@ -60,7 +60,7 @@ def script(job: Job) -> str:
             "  sleep 20",
             "fi",
             "",
-            "# The run's records are in its folder as they come; sbatch this script again to go on after a time limit.",
+            "# Records go to the run's folder as they come; sbatch this again to continue after a time limit.",
             f"latest=$(ls -d {shlex.quote(job.out)}/*/*/manifest.json 2>/dev/null | tail -n 1 || true)",
             'if [ -n "$latest" ] && grep -q \'"state": "\\(running\\|interrupted\\)"\' "$latest"; then',
             '  srun --nodes=1 --ntasks=1 --overlap -w "$head" \\',

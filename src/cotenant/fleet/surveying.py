@@ -1,4 +1,4 @@
-"""All nodes asked what they are, and whether they fit together; said before the first trial."""
+"""Query all nodes and check that they are compatible, before the first trial."""
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,41 +12,41 @@ from cotenant.fleet.cluster import PATIENCE_S, TOKEN, Cluster, Node
 from cotenant.fleet.worker import DeviceWorker
 
 CLOCK_S = 1.0
-"""Nodes whose clocks differ by more tell a different order of events."""
+"""With a larger difference between clocks, the order of events is unreliable."""
 SAID = ("torch", "python", "ray")
-"""Versions that may differ, but not unsaid."""
+"""Versions that may differ, with a warning."""
 
 
 @dataclass(frozen=True, slots=True)
 class Surveyed:
-    """A node and what it said of itself."""
+    """A node and its facts."""
 
     node: Node
     facts: Mapping[str, Any]
     behind_s: float
-    """Of its clock against ours."""
+    """Offset of its clock from ours."""
 
     @property
     def versions(self) -> Mapping[str, str | None]:
-        """Of the packages that matter."""
+        """Versions of the packages that matter."""
         versions: Mapping[str, str | None] = self.facts["versions"]
         return versions
 
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """All nodes, and the agents that answer for them."""
+    """All nodes, and the agents that represent them."""
 
     nodes: tuple[Surveyed, ...]
     agents: Mapping[str, Any]
-    """By the node's name; each can own a device of its node as well: a process takes seconds to start."""
+    """By node name; each can own a device of its node as well: a process takes seconds to start."""
 
 
 def survey(cluster: Cluster, *, insecure: bool = False) -> Survey:
-    """Ask every node.
+    """Query every node.
 
     Raises:
-        FleetError: A node lacks the package, is open to everybody, or its clock or its cotenant differs from ours.
+        FleetError: A node lacks the package, has no authentication, or its clock or its cotenant differs from ours.
     """
     nodes = cluster.nodes()
     agents = {node.name: cluster.actor(DeviceWorker, node) for node in nodes}
@@ -70,7 +70,7 @@ def require_alike(nodes: Sequence[Surveyed], *, insecure: bool) -> None:
             )
         if one.facts["auth"] != TOKEN and not insecure:
             raise FleetError(
-                f"node {name} asks nobody for a token: whoever reaches it can run anything on it",
+                f"node {name} has no token authentication: anyone who reaches it can run code on it",
                 hint="start all nodes with RAY_AUTH_MODE=token; or accept it: --insecure",
             )
         if abs(one.behind_s) > CLOCK_S:
@@ -82,7 +82,7 @@ def require_alike(nodes: Sequence[Surveyed], *, insecure: bool) -> None:
 
 
 def differences(nodes: Sequence[Surveyed]) -> Iterator[str]:
-    """One sentence for each version that nodes don't share: measured numbers may differ by it."""
+    """One sentence for each version that differs between nodes: measurements may differ because of it."""
     for package in SAID:
         yield from _differ(package, {one.node.name: one.versions.get(package) for one in nodes})
     drivers = {
@@ -93,7 +93,7 @@ def differences(nodes: Sequence[Surveyed]) -> Iterator[str]:
 
 
 def held_back(nodes: Sequence[Surveyed]) -> Iterator[str]:
-    """One sentence for each node whose Ray lets other processes go first: tenants would be slower than they are."""
+    """One sentence for each node whose Ray runs at a lowered priority: its tenants would be slower."""
     for one in nodes:
         if one.facts["niceness"] > 0:
             yield (
@@ -116,7 +116,7 @@ def _answer(reply: Any, node: Node) -> Mapping[str, Any]:
     except ray.exceptions.GetTimeoutError:
         raise FleetError(
             f"node {node.name} did not start a worker within {PATIENCE_S:g} s",
-            hint=f"look at it: ray status; its logs are in /tmp/ray/session_latest/logs on {node.name}",
+            hint=f"check it: ray status; its logs are in /tmp/ray/session_latest/logs on {node.name}",
         ) from None
     except ray.exceptions.RayError as error:
         raise _lost(node, error) from None
@@ -130,11 +130,11 @@ def _lost(node: Node, error: Exception) -> FleetError:
             f"node {node.name} doesn't have cotenant {__version__} where its Ray looks for packages",
             hint=f"install it there, beside the `ray` that was started: pip install 'cotenant[ray]=={__version__}'",
         )
-    return FleetError(f"node {node.name} was lost while it was asked what it has", hint="look at it: ray status")
+    return FleetError(f"node {node.name} was lost before it replied", hint="check it: ray status")
 
 
 def _behind_s(agent: Any, node: Node) -> float:
-    """Ours minus theirs, by the quickest of three exchanges."""
+    """Our clock minus theirs, from the fastest of three exchanges."""
     best: tuple[float, float] | None = None
     for _ in range(3):
         asked = time.time()

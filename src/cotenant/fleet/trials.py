@@ -1,4 +1,4 @@
-"""The trials of a block on a host: pure, and the same numbers whoever carries them out."""
+"""The trials of a block on a host: pure, and numbered independently of which host runs them."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -13,12 +13,12 @@ from cotenant.tenancy.nouns import Trial
 
 
 def role_of(study: Study, hosts: Sequence[Host]) -> Role:
-    """What the devices are for. Raises StudyError or FleetError where they can't be that."""
+    """The role of the devices. Raises StudyError or FleetError if they can't fill it."""
     role: Role = study.devices or ("workers" if study.spread is None else "replicates")
     if study.spread not in (None, "auto", "each"):
         raise StudyError(
             f"`spread: {study.spread}` needs all devices in one trial, and those of a cluster have a trial each",
-            hint="use --set spread=each, or carry it out on one machine",
+            hint="use --set spread=each, or run it on one machine",
         )
     models = sorted({host.model for host in hosts})
     if role != "compare" and len(models) > 1:
@@ -30,20 +30,20 @@ def role_of(study: Study, hosts: Sequence[Host]) -> Role:
 
 
 MOST_KEPT = 4
-"""Blocks whose trials are remembered."""
+"""Number of blocks whose trials are cached."""
 
 
 class Layout:
-    """Which trials a block has on each host."""
+    """The trials of each block on each host."""
 
     def __init__(self, plan: RunPlan, hosts: Sequence[Host], role: Role, members: Sequence[str]) -> None:
         """Lay the blocks out.
 
         Args:
             plan: What to measure.
-            hosts: Those that are there now.
-            role: What they are for.
-            members: The devices that the run began with, which its trials are numbered by.
+            hosts: The hosts that are present.
+            role: The role of the hosts.
+            members: The devices that the run began with, which determine its trial numbers.
         """
         self._role, self._hosts = role, {host.name: host for host in hosts}
         self.divided = role == "workers"
@@ -55,14 +55,14 @@ class Layout:
         self._kept: dict[int, dict[str, list[Trial]]] = {}
 
     def with_study(self, study: Study) -> "Layout":
-        """The same trials of a study whose windows are known now."""
+        """The same trials of a study whose windows are now known."""
         return Layout(self.plan.with_study(study), list(self._hosts.values()), self._role, self.members)
 
     def of(self, block: int, host: str) -> Sequence[Trial]:
-        """The trials of a block that are this host's, were it to carry the block out."""
+        """The trials of a block that this host would run."""
         if self.divided:
             return [_on(trial, self._hosts[host], block) for trial in self.plan.block(block).trials]
-        if block not in self._kept:  # all hosts ask for it about the same time, and it may have thousands
+        if block not in self._kept:  # all hosts ask for it at about the same time, and it may have thousands
             found: dict[str, list[Trial]] = {}
             for trial in self.plan.block(block).trials:
                 owner = self._owners.get(str(trial.tenants[0].member))
@@ -75,7 +75,7 @@ class Layout:
 
 
 def _on(trial: Trial, host: Host, block: int) -> Trial:
-    """A worker's trial: of many simulated devices it takes one after the other, a block each."""
+    """A worker's trial; with many simulated devices, each takes a block in turn."""
     number = block % len(host.members)
     tenants = tuple(
         tenant.model_copy(update={"name": f"{tenant.name}@{number}", "member": host.members[number]})

@@ -1,6 +1,6 @@
-"""What crosses between processes of a fleet: bytes. Facts and orders are JSON, trials are the files of a sealed folder.
+"""Messages between the processes of a fleet, as bytes: facts and commands are JSON, trials the files of sealed folders.
 
-Nothing of ours is pickled: an object of another version can't be mistaken for ours, and a reply can't run code.
+Nothing is pickled: an object of another version can't be mistaken for ours, and a reply can't run code.
 """
 
 import io
@@ -14,7 +14,7 @@ from cotenant import errors
 from cotenant.errors import CotenantError, FleetError
 
 MOST_BYTES = 1 << 31
-"""Of one parcel, unpacked."""
+"""Size limit of one unpacked parcel."""
 
 
 def packed(value: Any) -> bytes:
@@ -23,11 +23,11 @@ def packed(value: Any) -> bytes:
 
 
 def unpacked(data: bytes) -> Any:
-    """The value again. Raises FleetError if it isn't one."""
+    """Decode a value. Raises FleetError if it is not JSON."""
     try:
         return json.loads(data)
     except ValueError:
-        raise FleetError("a node sent what is no JSON", hint="install the same cotenant on all nodes") from None
+        raise FleetError("a node sent invalid JSON", hint="install the same cotenant on all nodes") from None
 
 
 def problem(error: CotenantError) -> bytes:
@@ -36,14 +36,14 @@ def problem(error: CotenantError) -> bytes:
 
 
 def raise_problem(said: Mapping[str, Any], where: str) -> None:
-    """Raise the error that a reply holds, if it holds one; the sentence says where it happened."""
+    """Raise the error in a reply, if there is one; the message says where it happened."""
     if "problem" not in said:
         return
     kind = getattr(errors, str(said["problem"]), FleetError)
     kind = kind if isinstance(kind, type) and issubclass(kind, CotenantError) else FleetError
     try:
         raise kind(f"{where}: {said['message']}", hint=said.get("hint"))
-    except TypeError:  # an error with arguments of its own
+    except TypeError:  # an error with other arguments
         raise FleetError(f"{where}: {said['message']}", hint=said.get("hint")) from None
 
 
@@ -60,7 +60,7 @@ def parcel(folder: Path) -> bytes:
 
 
 def opened(data: bytes) -> dict[str, dict[str, bytes]]:
-    """Folder -> file -> content of a parcel. Raises FleetError if it holds anything but plain files in folders."""
+    """Contents of a parcel: folder -> file -> bytes. Raises FleetError unless it has only plain files in folders."""
     found: dict[str, dict[str, bytes]] = {}
     size = 0
     try:
@@ -69,7 +69,7 @@ def opened(data: bytes) -> dict[str, dict[str, bytes]]:
                 folder, _, file = entry.name.partition("/")
                 size += entry.size
                 if not entry.isfile() or not folder or not file or "/" in file or size > MOST_BYTES:
-                    raise FleetError(f"a node sent {entry.name[:80]!r}, which is no file of trials")
+                    raise FleetError(f"a node sent {entry.name[:80]!r}, which is not a file of trials")
                 content = archive.extractfile(entry)
                 assert content is not None, "a plain file has content"
                 found.setdefault(folder, {})[file] = content.read()

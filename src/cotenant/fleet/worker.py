@@ -1,7 +1,7 @@
-"""Owns one device (or many simulated ones) on its node for as long as a run lasts: the lock, the tenants, the records.
+"""Owns one device (or many simulated ones) on its node for the duration of a run: the lock, the tenants, the records.
 
-Lives in an actor. Records are sealed on the node's own disk at the end of a block and then sent; until the driver has
-them they stay here, so that a driver that dies loses nothing.
+Lives in an actor. Records are sealed on the node's own disk at the end of a block and then sent; they stay there until
+the driver has them, so a driver that dies loses nothing.
 """
 
 import os
@@ -35,19 +35,19 @@ from cotenant.tenancy.nouns import Trial
 from cotenant.tenancy.records import TrialRecords
 
 TELL_S = 0.25
-"""Progress is told no more often."""
+"""Shortest interval between progress messages."""
 READY = ("instrument", "capacity_rps", "windows", "roofline")
 """Entries of the manifest that are measured before the first block, once for all devices."""
 
 
 @dataclass(slots=True)
 class _Opened:
-    """What stands while a run lasts."""
+    """State for the duration of a run."""
 
     device: str
-    """As the run calls the device or group."""
+    """The run's name for the device or group."""
     identity: str | None
-    """Of a real device; simulated ones have theirs in their trials."""
+    """Sensors of a real device; simulated ones have theirs in their trials."""
     plan: RunPlan
     place: Device
     bench: Bench
@@ -57,7 +57,7 @@ class _Opened:
 
 
 class DeviceWorker(NodeAgent):
-    """A device on its node; every method takes and gives bytes."""
+    """A device on its node; every method takes and returns bytes."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -65,7 +65,7 @@ class DeviceWorker(NodeAgent):
         self._opened: _Opened | None = None
 
     def open(self, order: bytes) -> bytes:
-        """Take the device, and say what it can do for the study; a problem as JSON if it can't be had."""
+        """Acquire the device, and report what it can do for the study; a problem as JSON if it is unavailable."""
         try:
             return wire.packed(self._open(wire.unpacked(order)))
         except CotenantError as error:
@@ -73,9 +73,9 @@ class DeviceWorker(NodeAgent):
             return wire.problem(error)
 
     def get_ready(self, order: bytes) -> Iterator[bytes]:
-        """Start the tenants; gives progress, and of the one that is asked to measure entries of the manifest, trials.
+        """Start the tenants; yield progress and, on the host chosen to measure, entries of the manifest and trials.
 
-        What can't work is said now: before the first trial.
+        Reports problems before the first trial.
         """
         asked = wire.unpacked(order)
         here = self._here()
@@ -88,7 +88,7 @@ class DeviceWorker(NodeAgent):
         try:
             if not asked["measure"]:
                 here.bench.prepare(here.plan.block(0).trials)
-                yield wire.packed({"ready": {}})  # the end of a stream that held nothing is never noticed
+                yield wire.packed({"ready": {}})  # Ray never notices the end of an empty stream
                 return
             here.folder.update_manifest(**asked["known"])
             note_peaks(here.folder, here.place, listen)
@@ -110,19 +110,19 @@ class DeviceWorker(NodeAgent):
             yield wire.parcel(chunk)
 
     def carry_out(self, order: bytes) -> Iterator[bytes]:
-        """One block: progress while it goes on, then its sealed trials."""
+        """Run one block: progress while it lasts, then its sealed trials."""
         try:
             yield from self._carry_out(wire.unpacked(order))
         except CotenantError as error:
             yield wire.problem(error)
 
     def fetch(self, name: bytes) -> bytes:
-        """Trials that an earlier driver did not get."""
+        """Trials that an earlier driver did not receive."""
         here = self._here()
         return wire.parcel(next(path for path in here.folder.chunks() if path.name == wire.unpacked(name)))
 
     def close(self) -> bytes:
-        """End the tenants, let go of the device, and forget what was sent."""
+        """Stop the tenants, release the device, and delete what was sent."""
         here = self._here()
         here.bench.close()
         self._held.close()
@@ -168,13 +168,13 @@ class DeviceWorker(NodeAgent):
         try:
             here.bench.prepare(missing)
         except (SharingUnavailable, TenantFailed):
-            if not here.began:  # before anything was measured this is the user's to fix; later the trial records it
+            if not here.began:  # before anything was measured this is for the user to fix; later the trial records it
                 raise
         found: list[TrialRecords] = []
-        begin = told = time.monotonic()
+        begin = last_report = time.monotonic()
         while missing:
-            if time.monotonic() - told >= TELL_S or not found:
-                told = time.monotonic()
+            if time.monotonic() - last_report >= TELL_S or not found:
+                last_report = time.monotonic()
                 yield wire.packed({"event": "Trial", "mix": missing[0].mix, "done": len(found)})
             some = here.bench.carry_out_some(missing, session=here.session, rates=order["rates"])
             found += some
@@ -200,7 +200,7 @@ class DeviceWorker(NodeAgent):
 
 
 def _places(order: Mapping[str, Any]) -> tuple[Device, Device]:
-    """What trials are carried out on, and the one device that speaks for it."""
+    """What trials run on, and the device that describes it."""
     from cotenant.devices import find_device
     from cotenant.devices.group import DeviceGroup
 
@@ -226,7 +226,7 @@ def _staging(run: str, host: str) -> RunFolder:
 
 
 def _local(trial: Trial, *, simulated: bool) -> Trial:
-    """The trial as the device knows it: a real one has no members."""
+    """The trial in the device's terms: a real device has no members."""
     if simulated:
         return trial
     tenants = tuple(
@@ -239,7 +239,7 @@ def _local(trial: Trial, *, simulated: bool) -> Trial:
 
 
 def _placed(records: TrialRecords, here: _Opened) -> TrialRecords:
-    """The records as the run knows them: on which of its devices."""
+    """The records in the run's terms: with the run's device names."""
     trial = {**records.trial, "device": here.device}
     if here.identity is None:
         return replace(records, trial=trial)
@@ -256,7 +256,7 @@ def _placed(records: TrialRecords, here: _Opened) -> TrialRecords:
 
 
 def _chunked(trials: Sequence[TrialRecords]) -> Iterator[list[TrialRecords]]:
-    """In the order of their numbers, cut where the name of a folder could become too long."""
+    """In order of their numbers, cut where a folder's name could become too long."""
     some: list[TrialRecords] = []
     before, gaps = None, 0
     for one in sorted(trials, key=lambda one: int(one.trial["trial"])):

@@ -1,4 +1,4 @@
-"""From the outcomes of a trial's tenants to its records and its verdict. Pure."""
+"""Turns the outcomes of a trial's tenants into its records and verdict. Pure."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -19,12 +19,12 @@ CPU_BUSY = "cpu_busy_s"
 CPU_STEAL = "cpu_steal_s"
 PACKAGE_BUSY, PACKAGE_CORES = "package_busy_s", "package_cores"
 CLOCKS = ("frequency_mhz", "sm_clock_mhz")
-"""Of a CPU and of a GPU."""
+"""Names on a CPU and on a GPU."""
 
 
 @dataclass(frozen=True, slots=True)
 class Circumstances:
-    """Everything about a trial that is not one tenant's."""
+    """Facts of a trial that don't belong to a single tenant."""
 
     run: str
     session: int
@@ -37,24 +37,24 @@ class Circumstances:
     sharing_violations: tuple[str, ...]
     control_violations: tuple[str, ...]
     identities: Mapping[str, str] = field(default_factory=dict)
-    """Of the members of a group, by name."""
+    """Identities of a group's members, by name."""
     devices_lost: tuple[str, ...] = ()
-    """One sentence for each device that was gone before the end."""
+    """One sentence for each device lost before the end."""
     not_ready: tuple[str, ...] = ()
-    """One sentence for each device that was not as cool as asked."""
+    """One sentence for each device that was warmer than requested."""
     foreign_jobs: tuple[str, ...] = ()
-    """One sentence for each device on which somebody else ran."""
+    """One sentence for each device used by other processes."""
     stretch: tuple[Samples, Timing] | None = None
-    """Of all trials that it was carried out with: shares of less than a second are mostly clock ticks."""
+    """Samples and timing of all trials carried out together: shares over less than a second are mostly clock ticks."""
 
     def share(self, sensor: str) -> float | None:
-        """A counter of CPU seconds as a share of the cores' time."""
+        """Growth of a counter of CPU seconds as a share of the cores' time."""
         samples, timing = self.stretch or (self.samples, self.timing)
         return share_of_window(samples, sensor, timing, self.cores)
 
 
 def assemble(trial: Trial, outcomes: Sequence[SeatOutcome], around: Circumstances) -> TrialRecords:
-    """The trial's records, judged."""
+    """Assemble and judge the trial's records."""
     timing = around.timing
     stops = [stop for outcome in outcomes if (stop := outcome.stopped_ns) is not None]
     complete_until = min(stops) if stops else None
@@ -116,7 +116,7 @@ def _member(outcome: SeatOutcome, around: Circumstances) -> dict[str, Any]:
 
 
 def _with_canaries(outcomes: Sequence[SeatOutcome], around: Circumstances) -> Columns:
-    """What the sensors read, and how long the plain loop took that each tenant timed beside its requests."""
+    """Sensor readings, and the time of the canary loop each tenant ran between its requests."""
     read = [
         (outcome.tenant.name, outcome.result.canary_ns / 1e3)
         for outcome in outcomes
@@ -138,18 +138,18 @@ def _with_canaries(outcomes: Sequence[SeatOutcome], around: Circumstances) -> Co
 
 def _foreign_share(around: Circumstances) -> float | None:
     busy, own = around.share(CPU_BUSY), around.share(OWN_CPU)
-    # Counters move in steps of clock ticks: their difference may leave what is possible by a little.
+    # Counters move in clock ticks: their difference may slightly exceed the possible range.
     return None if busy is None or own is None else min(max(busy - own, 0.0), 1.0)
 
 
 def _beside_share(around: Circumstances) -> float | None:
-    """What others took of the sockets that the device's cores are on; a hog beside the device slows it too."""
+    """Share that others used of the sockets the device's cores are on: load there slows the device too."""
     counts = [float(values[-1]) for _, values in around.samples.by_device(PACKAGE_CORES).values() if values.size]
     own = growths(around.samples, OWN_CPU, around.timing)
     busy = growths(around.samples, PACKAGE_BUSY, around.timing)
     if not counts or not own or not busy:
         return None
-    # Members of a group that share a socket each see all of it: it is counted once.
+    # Members of a group on the same socket each see all of it: count it once.
     available_s = max(counts) * (around.timing.window_end_ns - around.timing.window_start_ns) / 1e9
     return min(max((max(busy) - sum(own)) / available_s, 0.0), 1.0)
 
@@ -164,7 +164,7 @@ def _clock_spread(around: Circumstances) -> float | None:
 
 
 def _lying(around: Circumstances) -> tuple[str, ...]:
-    """Sensors of GPUs whose values can't be true. What a model computed may well stand still at a limit."""
+    """GPU sensors with implausible values. Simulated ones may legitimately stay at a limit."""
     if around.simulated:
         return ()
     readings: dict[str, dict[str, tuple[np.ndarray, np.ndarray]]] = {}

@@ -1,4 +1,4 @@
-"""What carries out trials: real tenants on a real device, or a model of one. The runner can't tell the difference."""
+"""Carries out trials, with tenants on a real device or a model of one. The runner treats both alike."""
 
 from collections.abc import Mapping, Sequence
 from typing import Protocol
@@ -10,55 +10,55 @@ from cotenant.tenancy.nouns import Trial
 from cotenant.tenancy.records import TrialRecords
 
 WARM_S = (0.25, 2.0)
-"""A fresh tenant serves at least and at most this long before its first trial."""
+"""A new tenant serves at least and at most this long before its first trial."""
 
 
 class Bench(Protocol):
-    """A device made ready for trials."""
+    """A device prepared for trials."""
 
     def prepare(self, trials: Sequence[Trial]) -> None:
-        """Do ahead of time what these trials need. Raises TenantFailed if a tenant can't be built."""
+        """Do in advance what these trials need. Raises TenantFailed if a tenant can't be built."""
         ...
 
     def carry_out(self, trial: Trial, *, session: int, rates: Mapping[str, float]) -> TrialRecords:
-        """One trial; whatever happens to its tenants is recorded, never raised."""
+        """Carry out one trial; tenant failures are recorded, never raised."""
         ...
 
     def carry_out_some(
         self, trials: Sequence[Trial], *, session: int, rates: Mapping[str, float]
     ) -> tuple[TrialRecords, ...]:
-        """As many of these trials, the first among them, as are best carried out without a pause in between."""
+        """Carry out the first of these trials and as many more as are best done without a pause."""
         ...
 
     def request_times(self, trials: Sequence[Trial]) -> Mapping[str, float]:
-        """Seconds of a request alone by the study's tenant, as far as `prepare` has shown them."""
+        """Seconds of a request alone by tenant, as far as known after `prepare`."""
         ...
 
     def refresh(self) -> None:
-        """The next trials get fresh tenants."""
+        """Give the next trials new tenants."""
         ...
 
     def pause(self, seconds: float) -> None:
-        """Let time go by between blocks: a simulated device's own, for a real one the world's."""
+        """Let time pass between blocks: simulated time on a simulated device, real time otherwise."""
         ...
 
     def close(self) -> None:
-        """End in order."""
+        """Shut down in order."""
         ...
 
     def kill(self) -> None:
-        """End at once."""
+        """Shut down at once."""
         ...
 
 
 def bench_for(device: Device, *, run: str, before: Before | None = None, warm_s: tuple[float, float] = WARM_S) -> Bench:
-    """The bench for a device: tenants on a real one, or a model of a simulated one.
+    """The bench for a device: tenants on a real one, a model for a simulated one.
 
     Args:
-        device: Where trials are carried out.
-        run: The run that they belong to.
-        before: What the study asks of the device before each trial.
-        warm_s: How long a fresh tenant serves before its first trial, at least and at most.
+        device: The device for the trials.
+        run: The run they belong to.
+        before: The study's conditions on the device before each trial.
+        warm_s: Minimum and maximum time a new tenant serves before its first trial.
     """
     if not device.simulated:
         from cotenant.measure.live import LiveBench

@@ -1,8 +1,8 @@
-"""Solo trials around a run of servers: each alone with the others stopped, and once with the whole device's memory.
+"""Solo trials around a run of servers: each with the others stopped, and once with all of the device's memory.
 
-In the blocks, a server is alone beside others that are loaded and idle: starting them anew for each trial would take
-longer than measuring. Idle neighbours still hold memory, poll, and keep caches small. These trials, before the first
-block and after the last, say what that costs; they are recorded with blocks of their own and never enter a slowdown.
+In the blocks, a server runs alone while the others are loaded but idle: restarting them for each trial would take
+longer than measuring. Idle neighbours still hold memory, poll and keep caches small. These trials, before the first
+block and after the last, measure that cost; they are recorded as separate blocks and never enter a slowdown.
 """
 
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ SHORTEST_S = 2.0
 
 
 def bracket_trials(study: Study, moment: Moment, lengths: Windows) -> Iterator[Trial]:
-    """What to measure then; each wants every other tenant stopped."""
+    """Trials to run then; each needs every other tenant stopped."""
     if not study.alone_stopped:
         return
     servers = [name for name in study.measured() if study.tenants[name].server is not None]

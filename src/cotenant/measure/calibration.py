@@ -1,4 +1,4 @@
-"""Trials before the first block: what each tenant can do alone, and what the instrument itself costs."""
+"""Trials before the first block: each tenant's capacity alone, and the overhead of the instrument."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -12,13 +12,13 @@ from cotenant.workloads.protocol import WorkloadSpec
 
 CALIBRATION_BLOCK = -1
 FIRST_NUMBER = 1_000_000
-"""Calibration trials are numbered from here, so that those of the blocks don't depend on how many there were."""
+"""Calibration trials are numbered from here, so that numbers in the blocks don't depend on their count."""
 NUMBERS = range(FIRST_NUMBER, 2 * FIRST_NUMBER)
 INSTRUMENT_RATE_RPS = 1000
 
 
 def instrument_trials(seed: int) -> tuple[Trial, Trial]:
-    """A tenant that does nothing, back to back and on a schedule: all the time it takes is the instrument's."""
+    """A tenant that does nothing, back to back and on a schedule: its time is the instrument's overhead."""
     loads = (Load(kind="closed"), Load(kind="poisson", rate_rps=INSTRUMENT_RATE_RPS))
     return tuple(  # type: ignore[return-value]  # two loads give two trials
         _alone(
@@ -33,7 +33,7 @@ def instrument_trials(seed: int) -> tuple[Trial, Trial]:
 
 
 def capacity_trials(tenants: Sequence[Tenant], *, window_s: float, lead_s: float, seed: int) -> tuple[Trial, ...]:
-    """Each tenant alone and never idle: its throughput is what a load of 100 % means."""
+    """Each tenant alone and always busy: its throughput defines a load of 100 %."""
     return tuple(
         _alone(tenant, number=FIRST_NUMBER + 2 + index, window_s=window_s, lead_s=lead_s, seed=seed)
         for index, tenant in enumerate(tenants)
@@ -41,7 +41,7 @@ def capacity_trials(tenants: Sequence[Tenant], *, window_s: float, lead_s: float
 
 
 def instrument_facts(back_to_back: TrialRecords, scheduled: TrialRecords) -> Mapping[str, Any]:
-    """What the harness costs per request, and how late it starts them."""
+    """Overhead of the harness per request, and how late it starts requests."""
     closed, open_ = _counted(back_to_back), _counted(scheduled)
     if not closed["done_ns"].size or not open_["done_ns"].size:
         return {"error": "the null tenant did not serve"}

@@ -1,7 +1,7 @@
-"""A plain loop as a sensor of how fast a core is at this moment.
+"""A plain loop as a sensor of the core's current speed.
 
-On a virtual machine a neighbour on the sibling thread makes a core slower by up to a factor of two, for milliseconds to
-seconds, and no counter of the guest shows it. The time of a fixed piece of arithmetic does.
+On a virtual machine a neighbour on the sibling thread slows a core by up to a factor of two, for milliseconds to
+seconds, which no counter of the guest shows. The time of a fixed computation does.
 """
 
 import math
@@ -11,14 +11,14 @@ from collections.abc import Callable
 import numpy as np
 
 STEPS = 400
-"""Of one reading: some 30 microseconds."""
+"""Iterations of one reading: some 30 microseconds."""
 WINDOW_S = 0.1
 APART = 4
-"""Two windows to be compared stand about this many windows apart in a block."""
+"""Windows compared with each other are about this many windows apart in a block."""
 
 
 def reading_ns(now: Callable[[], int] = time.perf_counter_ns) -> int:
-    """How long the loop takes right now."""
+    """Time the loop once."""
     begin = now()
     value = 1
     for _ in range(STEPS):
@@ -27,9 +27,9 @@ def reading_ns(now: Callable[[], int] = time.perf_counter_ns) -> int:
 
 
 def block_noise(seconds: float = 2.0, window_s: float = WINDOW_S) -> float | None:
-    """How much the ratio of two windows of one block varies on this machine, as a standard deviation of its logarithm.
+    """Variation of the ratio of two windows of a block on this machine, as a standard deviation of its logarithm.
 
-    Takes as long as it is given, on one core. None: too few windows.
+    Takes the given time, on one core. None for too few windows.
     """
     means = []
     end = time.monotonic() + seconds
@@ -48,5 +48,5 @@ def block_noise(seconds: float = 2.0, window_s: float = WINDOW_S) -> float | Non
 
 
 def expected_half_width(noise: float, blocks: int) -> float:
-    """Of a slowdown after this many blocks, if tenants vary as the loop does."""
+    """Expected half-width of a slowdown after this many blocks, if tenants vary as the loop does."""
     return 1.96 * noise / math.sqrt(blocks)

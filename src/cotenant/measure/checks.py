@@ -1,4 +1,4 @@
-"""The checks behind every verdict: a closed set, each with what it means and what to do when it fails."""
+"""The checks behind every verdict: a closed set, each with its meaning and what to do when it fails."""
 
 import re
 from collections.abc import Mapping
@@ -15,12 +15,12 @@ LAG_FLOOR_NS = 1_000_000
 LAG_SHARE = 0.10
 REQUESTS_MIN = 10
 SHORT_S = 1.0
-"""Windows below this are judged together, cell by cell: each holds too little to say whether it was steady."""
+"""Shorter windows are judged together by cell: each is too short to tell whether it was steady."""
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One thing that must hold for a trial's numbers to mean what they say."""
+    """A condition for a trial's numbers to be valid."""
 
     name: str
     when_failed: Literal["unstable", "invalid"]
@@ -32,7 +32,7 @@ _ADVISED = re.compile(r"--set (window|lead)=(\d+)s")
 
 
 def hint_for(check: Check, windows: Mapping[str, Any]) -> str:
-    """What to do, beyond what the run already did: ``windows`` are the lengths in its manifest, in seconds."""
+    """What to do, beyond what the run already did; ``windows`` are the lengths in its manifest, in seconds."""
 
     def longer(advice: re.Match[str]) -> str:
         now = windows.get(f"{advice[1]}_s")
@@ -56,20 +56,20 @@ CHECKS: dict[str, Check] = {
         Check(
             "sharing_verified",
             "invalid",
-            "the device was really shared as asked, read back from the system and not assumed",
+            "the device was shared as requested, read back from the system",
             "`cotenant doctor` lists the sharing modes that work here",
         ),
         Check(
             "controls_applied",
             "invalid",
-            "clocks and limits were really set as asked, and held",
-            "ask for a clock that the power limit allows; `cotenant doctor` says which controls may be set here",
+            "clocks and limits were set as requested, and held",
+            "choose a clock the power limit allows; `cotenant doctor` lists the controls that may be set",
         ),
         Check(
             "device_present",
             "invalid",
-            "every device of the trial was there to its end",
-            "look at the driver's log (dmesg) for what became of it; the other members' trials stand",
+            "every device of the trial was present to the end",
+            "check the driver's log (dmesg) for the cause; the other members' trials are valid",
         ),
         Check(
             "requests_succeed",
@@ -80,13 +80,13 @@ CHECKS: dict[str, Check] = {
         Check(
             "records_complete",
             "invalid",
-            "the memory for request records sufficed to the end of the trial",
-            "shorten the window or enlarge the batch: requests came faster than the warm-up suggested",
+            "the memory for request records was sufficient for the entire trial",
+            "shorten the window or enlarge the batch: requests came faster than during the warm-up",
         ),
         Check(
             "requests_served",
             "invalid",
-            "each tenant to which requests were due in the window served at least one",
+            "each tenant with requests due in the window served at least one",
             "lengthen the window: --set window=10s",
         ),
         Check(
@@ -101,46 +101,46 @@ CHECKS: dict[str, Check] = {
         Check(
             "load_sustained",
             "unstable",
-            "all requests due in the window were served: an open load did not exceed what the tenant could do",
+            "all requests due in the window were served: an open load did not exceed the tenant's capacity",
             "lower the rate, or read the result as overload",
         ),
         Check(
             "on_schedule",
             "unstable",
             "requests that found the tenant idle were started when they were due",
-            "something else keeps this machine from waking up in time: see `cotenant doctor`",
+            "other activity delays wake-ups on this machine: see `cotenant doctor`",
         ),
         Check(
             "steady",
             "unstable",
             (
-                "latency kept its level over the window (see `warmup` in the tenants table); of windows below "
-                f"{SHORT_S:g} s the slowdowns over the run"
+                "latency was steady over the window (see `warmup` in the tenants table); for windows below "
+                f"{SHORT_S:g} s, slowdowns were steady over the run"
             ),
             "lengthen the lead: --set lead=2s",
         ),
         Check(
             "quiet_machine",
             "unstable",
-            f"processes outside the study took less than {FOREIGN_SHARE:.0%} of the device and of its whole socket",
-            "stop other work on this machine; `cotenant doctor` names it",
+            f"processes outside the study used less than {FOREIGN_SHARE:.0%} of the device and of its socket",
+            "stop other work on this machine; `cotenant doctor` lists it",
         ),
         Check(
             "device_free",
             "unstable",
             "no process outside the study was on the device",
-            "stop it, or choose another device; `cotenant doctor` names it",
+            "stop it, or choose another device; `cotenant doctor` lists it",
         ),
         Check(
             "start_temperature",
             "unstable",
-            "the device was as cool as the study's `before` asks when the trial began",
+            "the device was as cool as the study's `before` requires when the trial began",
             "give it more time: --set before.timeout=15min",
         ),
         Check(
             "no_steal",
             "unstable",
-            f"the hypervisor took away less than {STEAL_SHARE:.0%} of the device's time",
+            f"the hypervisor took less than {STEAL_SHARE:.0%} of the device's time",
             "use a dedicated machine, or more blocks",
         ),
         Check(
@@ -152,7 +152,7 @@ CHECKS: dict[str, Check] = {
         Check(
             "sensors_present",
             "unstable",
-            "no sensor vanished or stuck during the trial",
+            "no sensor was lost or stuck during the trial",
             "`cotenant doctor` lists the sensors and why one may be missing",
         ),
     )
@@ -161,17 +161,17 @@ CHECKS: dict[str, Check] = {
 
 @dataclass(frozen=True, slots=True)
 class CheckedTenant:
-    """What the checks need to know of one tenant in one trial."""
+    """Facts about one tenant in one trial that the checks use."""
 
     name: str
     fate: str | None = None
-    """How its process ended before its time, or why it could not be built."""
+    """How its process ended early, or why it could not be built."""
     served: int = 0
-    """Requests in the window that were served."""
+    """Requests served in the window."""
     failed: int = 0
     """Requests in the window that raised."""
     unfinished: int = 0
-    """Requests due in the window that were never done."""
+    """Requests due in the window that were never completed."""
     error: str | None = None
     gave_up: bool = False
     """It failed so often in a row that it stopped."""
@@ -183,14 +183,14 @@ class CheckedTenant:
 
 @dataclass(frozen=True, slots=True)
 class CheckedTrial:
-    """What the checks need to know of one trial. None: could not be observed, so nothing is claimed."""
+    """Facts about one trial that the checks use. None where unknown, so nothing is claimed."""
 
     tenants: tuple[CheckedTenant, ...]
     sharing_violations: tuple[str, ...] = ()
     control_violations: tuple[str, ...] = ()
     foreign_share: float | None = None
     beside_share: float | None = None
-    """What others took of the cores that share a socket with the device, the device's own among them."""
+    """Share others used of the cores on the device's sockets, the device's own included."""
     steal_share: float | None = None
     clock_spread: float | None = None
     sensors_lost: tuple[str, ...] = ()
@@ -198,13 +198,13 @@ class CheckedTrial:
     not_ready: tuple[str, ...] = ()
     foreign_jobs: tuple[str, ...] = ()
     short: bool = False
-    """One of many short windows: whether requests suffice and times are steady shows in all of them together."""
+    """One of many short windows: request counts and steadiness are judged over all of them."""
     simulated: bool = False
-    """A model computed it: a clock that a power limit pulls down, and times that grow with it, are results."""
+    """Simulated: a clock lowered by a power limit, and times that grow with it, are results."""
 
     @property
     def elsewhere(self) -> frozenset[str]:
-        """Checks that this trial alone is not judged by."""
+        """Checks this trial is not judged by on its own."""
         judged_together = {"enough_requests", "steady", "clock_stable"} if self.short else set()
         return frozenset(judged_together | ({"steady", "clock_stable"} if self.simulated else set()))
 
@@ -228,12 +228,12 @@ def failures(facts: CheckedTrial) -> tuple[CheckFailure, ...]:
     found += [("device_free", sentence) for sentence in facts.foreign_jobs]
     found += [("start_temperature", sentence) for sentence in facts.not_ready]
     if facts.foreign_share is not None and facts.foreign_share >= FOREIGN_SHARE:
-        found.append(("quiet_machine", f"other processes took {facts.foreign_share:.0%} of the device"))
+        found.append(("quiet_machine", f"other processes used {facts.foreign_share:.0%} of the device"))
     elif facts.beside_share is not None and facts.beside_share >= FOREIGN_SHARE:
         found.append(
             (
                 "quiet_machine",
-                f"other processes took {facts.beside_share:.0%} of the socket whose cache and memory it shares",
+                f"other processes used {facts.beside_share:.0%} of the socket whose cache and memory it shares",
             )
         )
     if facts.steal_share is not None and facts.steal_share >= STEAL_SHARE:
@@ -247,7 +247,7 @@ def failures(facts: CheckedTrial) -> tuple[CheckFailure, ...]:
 
 
 def verdict(failed: tuple[CheckFailure, ...]) -> Verdict:
-    """The worst that any failed check says."""
+    """The worst verdict of any failed check."""
     if any(failure.check.when_failed == "invalid" for failure in failed):
         return "invalid"
     return "unstable" if failed else "valid"
@@ -261,7 +261,7 @@ def _of_tenant(tenant: CheckedTenant) -> list[tuple[str, str]]:
     if tenant.failed > FAILED_SHARE * due or tenant.gave_up:
         found.append(("requests_succeed", f"{tenant.failed} of {due} requests of {tenant.name} failed: {tenant.error}"))
     if tenant.overflowed:
-        found.append(("records_complete", f"{tenant.name} served more requests than there was room to record"))
+        found.append(("records_complete", f"{tenant.name} served more requests than could be recorded"))
     if tenant.served == 0 and due:
         found.append(("requests_served", f"{tenant.name} served no request in the window"))
     elif tenant.served < REQUESTS_MIN:

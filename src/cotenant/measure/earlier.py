@@ -1,4 +1,4 @@
-"""What an earlier run of the same study on the same device says about the next one."""
+"""Expectations from an earlier run of the same study on the same device."""
 
 import math
 from collections.abc import Iterator, Mapping
@@ -14,31 +14,31 @@ from cotenant.study.model import Study
 from cotenant.study.windows import Windows
 
 MOST_LOOKED_AT = 5
-"""The latest runs of a study; older ones were another machine, in a way."""
+"""Number of recent runs to look at; older ones say little about the machine today."""
 
 
 @dataclass(frozen=True, slots=True)
 class Earlier:
-    """What is known from the latest run that got to its end."""
+    """Figures from the latest completed run."""
 
     run: str
     windows: Windows | None
     alone_s: Mapping[str, float]
     """Seconds of a request alone, by tenant."""
     widest: float | None
-    """Relative half-width of the widest slowdown, after so many blocks."""
+    """Relative half-width of the widest slowdown after that many blocks."""
     blocks: int
     seconds: float
-    """On the device's clock."""
+    """Duration on the device's clock."""
     wall_s: float
 
     def widest_after(self, blocks: int) -> float | None:
-        """What to expect after another number of blocks: intervals shrink with its root."""
+        """Expected half-width after another number of blocks: intervals shrink with the square root."""
         return None if self.widest is None or not blocks else self.widest * math.sqrt(self.blocks / blocks)
 
 
 def earlier(out: Path, study: Study, device: str) -> Earlier | None:
-    """The latest run under ``out`` of a study with these tenants on this device; None: there is none."""
+    """The latest run under ``out`` of a study with these tenants on this device; None if there is none."""
     for manifest in _manifests(out / slug(study.name)):
         reached, windows = manifest.get("reached"), manifest.get("windows")
         if manifest.get("device") != device or not isinstance(reached, dict) or not _alike(manifest, study):
@@ -53,7 +53,7 @@ def earlier(out: Path, study: Study, device: str) -> Earlier | None:
                 seconds=float(reached["seconds"]),
                 wall_s=float(reached["wall_s"]),
             )
-        except (KeyError, TypeError, ValueError, AttributeError):  # edited by hand: it is no evidence
+        except (KeyError, TypeError, ValueError, AttributeError):  # edited by hand: not evidence
             continue
     return None
 

@@ -1,4 +1,4 @@
-"""What a run tells while it goes on: a closed set of events, for progress displays and tests."""
+"""Events a run emits: a closed set, for progress displays and tests."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -21,33 +21,33 @@ class RunStarted:
     blocks_max: int
     budget_s: float | None
     target: float | None
-    """Relative half-width of every slowdown at which the run stops."""
+    """The run stops when every slowdown's relative half-width is below this."""
     resumed: bool
     done_trials: int
 
 
 @dataclass(frozen=True, slots=True)
 class Preparing:
-    """Something slow that is not a trial: building tenants, calibrating, warming up."""
+    """A slow step other than a trial: building tenants, calibrating, warming up."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Noticed:
-    """Something that the user should know before the run ends: a load that can't be kept up with."""
+    """A warning the user should see before the run ends: a load that can't be sustained."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceAt:
-    """One of several devices that are measured at the same time: where it is now."""
+    """Progress of one of several devices measured at the same time."""
 
     device: str
     doing: str
     trials: int
-    """Done in this start of the run."""
+    """Trials done since this start of the run."""
     lost: bool = False
 
 
@@ -78,7 +78,7 @@ class TrialDone:
 
 @dataclass(frozen=True, slots=True)
 class CurrentEstimate:
-    """One slowdown as known so far."""
+    """One slowdown as estimated so far."""
 
     mix: str
     sharing: str
@@ -89,7 +89,7 @@ class CurrentEstimate:
 
 @dataclass(frozen=True, slots=True)
 class BlockDone:
-    """A block is complete; the estimates are those of all blocks so far."""
+    """A block is complete; the estimates cover all blocks so far."""
 
     block: int
     estimates: tuple[CurrentEstimate, ...]
@@ -97,7 +97,7 @@ class BlockDone:
     """The largest relative half-width of a slowdown; None while there is no interval."""
     elapsed_s: float
     left_s: float | None
-    """Expected time to the end; None if it isn't known yet."""
+    """Expected time to the end; None if not known yet."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""What a run would take on a device, and whether the device can hold it."""
+"""Cost of a run on a device, and whether the device can hold it."""
 
 from cotenant import workloads
 from cotenant.devices.protocol import Device
@@ -23,5 +23,5 @@ def forecast_for(plan: RunPlan, device: Device) -> Forecast:
 
 
 def require_fit(forecast: Forecast, device: Device) -> None:
-    """Refuse what can't be held; a mix that doesn't fit a simulated device is a result, its tenants must fit alone."""
+    """Refuse what doesn't fit. On a simulated device only tenants alone must fit: a mix that doesn't is a result."""
     (forecast.solo() if device.simulated else forecast).require_fit()

@@ -1,4 +1,4 @@
-"""From what tenants left in shared memory to the records of a trial. Pure: arrays in, tables out."""
+"""Turns what tenants left in shared memory into the records of a trial. Pure: arrays in, tables out."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -18,7 +18,7 @@ from cotenant.workloads.protocol import Properties
 TOKENS = ("tokens_in", "tokens_out", "tokens_reasoning")
 """Columns of the records that count tokens."""
 MODEL_ERROR = "model_error"
-"""What a simulated tenant says about how far it may be off."""
+"""A simulated tenant's model error."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Timing:
 
 @dataclass(frozen=True, slots=True)
 class RequestColumns:
-    """One tenant's requests, as copied out of its arena: those recorded, then those due but never begun."""
+    """One tenant's requests, copied from its arena: those recorded, then those due but never started."""
 
     intended: Int64s
     started: Int64s
@@ -42,9 +42,9 @@ class RequestColumns:
     device: Int64s
     ok: Int64s
     slot_ends: Int64s
-    """Slots x recorded requests; missing where a request did not come to that slot."""
+    """Slots x recorded requests; missing where a request did not reach that slot."""
     answers: Mapping[str, Int64s] = field(default_factory=dict)
-    """Of servers: `ANSWER_COLUMNS` of the recorded requests."""
+    """For servers: `ANSWER_COLUMNS` of the recorded requests."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,12 +57,12 @@ class SeatOutcome:
     ready: SeatReady | None
     result: SeatResult | None
     fate: str | None
-    """How it ended before its time."""
+    """How it ended early."""
     requests: RequestColumns | None
 
     @property
     def stopped_ns(self) -> int | None:
-        """When it stopped serving early, so that from then on the mix was not complete; None: it did not."""
+        """When it stopped serving early, so that the mix was incomplete from then on; None if it didn't."""
         early = self.fate is not None or (self.result is not None and self.result.stopped_early)
         if not early or self.requests is None:
             return None
@@ -71,12 +71,12 @@ class SeatOutcome:
 
 
 def queued(recorded: RequestColumns, outstanding: int) -> Int64s:
-    """When all requests of a closed load were due, those too that still waited in its queue at the end."""
+    """When all requests of a closed load were due, including those still queued at the end."""
     return np.concatenate([recorded.intended, recorded.done[-outstanding:]])
 
 
 def with_unserved(recorded: RequestColumns, schedule: Int64s, window_end_ns: int) -> RequestColumns:
-    """Add the requests that were due before the window's end and never begun."""
+    """Add the requests due before the window's end that were never started."""
     served = recorded.intended.size
     missed = schedule[served : int(np.searchsorted(schedule, window_end_ns))]
     if not missed.size:
@@ -94,7 +94,7 @@ def with_unserved(recorded: RequestColumns, schedule: Int64s, window_end_ns: int
 
 
 def in_window(outcome: SeatOutcome, timing: Timing, complete_until_ns: int | None) -> np.ndarray:
-    """Due in the window, and done (or never done) while every tenant was active; not what the load itself gave up."""
+    """Due in the window, and completed (or never) while every tenant was active; excludes what the load dropped."""
     requests = outcome.requests
     if requests is None:
         return np.empty(0, bool)
@@ -107,7 +107,7 @@ def in_window(outcome: SeatOutcome, timing: Timing, complete_until_ns: int | Non
 
 
 def facts_of(outcome: SeatOutcome, counted: np.ndarray) -> CheckedTenant:
-    """What the checks have to know of this tenant."""
+    """The facts about this tenant that the checks use."""
     requests = outcome.requests
     if requests is None or outcome.result is None:
         return CheckedTenant(outcome.tenant.name, fate=outcome.fate or "did not serve")
@@ -125,7 +125,7 @@ def facts_of(outcome: SeatOutcome, counted: np.ndarray) -> CheckedTenant:
         overflowed=outcome.result.overflowed,
         idle_lag_p99_ns=_idle_lag_p99(outcome, requests, counted) if outcome.tenant.load.open else None,
         median_latency_ns=float(np.median(latency)) if latency.size else None,
-        # Latency under an open load moves with the queue, which is not the tenant's doing: service time is.
+        # Latency under an open load varies with the queue, not with the tenant: use service time.
         warmup=classify((requests.done - requests.started)[served]) if latency.size else None,
     )
 
@@ -135,9 +135,9 @@ def _shortage(result: SeatResult) -> str | None:
 
 
 def _idle_lag_p99(outcome: SeatOutcome, requests: RequestColumns, counted: np.ndarray) -> float | None:
-    """99th percentile of started - intended over requests that found the tenant idle: the pacer's own error.
+    """99th percentile of started - intended over requests that found the tenant idle: the pacer's error.
 
-    A client of a server is never busy: it sends what is due, whatever is still under way.
+    A client of a server is never busy: it sends requests when due, whatever is in flight.
     """
     idle = counted.copy()
     if outcome.ready is None or not outcome.ready.concurrent:
@@ -174,7 +174,7 @@ def request_table(outcomes: Sequence[SeatOutcome], counted: Sequence[np.ndarray]
 
 
 def _answers(outcome: SeatOutcome, requests: RequestColumns) -> dict[str, np.ndarray]:
-    """Tokens and kinds of error: what a server says of its answers, or how many tokens its stages make."""
+    """Tokens and kinds of error: reported by a server, or counted from the stages."""
     size = requests.intended.size
     recorded = requests.slot_ends.shape[1]
     tokens = {name: np.full(size, MISSING_NS, np.int64) for name in TOKENS}
@@ -186,13 +186,13 @@ def _answers(outcome: SeatOutcome, requests: RequestColumns) -> dict[str, np.nda
         kinds = outcome.result.kinds if outcome.result else ()
         for position, kind in enumerate(kinds):
             error[:recorded][requests.answers["kind"] == position] = kind
-    elif "prefill" in slots and "decode" in slots:  # a model that generates makes one token in each of them
+    elif "prefill" in slots and "decode" in slots:  # a generating model produces one token in each of them
         tokens["tokens_out"][:recorded] = 1 + slots.count("decode")
     return {**tokens, "error": error}
 
 
 def stage_table(outcomes: Sequence[SeatOutcome]) -> Columns:
-    """The `stages` table: each slot begins where the one before ended; what did not happen has no row."""
+    """The `stages` table: each slot starts where the previous one ended; skipped slots have no row."""
     parts: dict[str, list[np.ndarray]] = {}
     for outcome in outcomes:
         if outcome.requests is None or outcome.ready is None:

@@ -1,9 +1,9 @@
-"""Locks that all users and all temporary folders of a machine share: names of sockets, which the kernel keeps unique.
+"""Locks shared by all users and temporary folders of a machine: socket names, which the kernel keeps unique.
 
-Abstract sockets have no file: no folder to own, to fill or to leave behind, the same for every TMPDIR, and gone with
-the process that holds them. They belong to a network namespace: a service or a container that has one of its own
-does not see those of others. Where its processes can be seen, so can the names in their namespace, and a run there
-is found by them; from inside a container that sees no processes but its own, only the checks of each trial
+Abstract sockets have no file: there is no folder to own or clean up, they don't depend on TMPDIR, and they end with
+the process that holds them. They belong to a network namespace: a service or a container with its own
+doesn't see those of others. Where its processes are visible, so are the names in their namespace, and a run there
+is found through them; inside a container that sees only its own processes, only the checks of each trial
 (`quiet_machine`, `device_free`) notice another run.
 """
 
@@ -16,12 +16,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 LONGEST = 100
-"""Bytes of a name; the kernel takes 107."""
+"""Bytes of a name; the kernel allows 107."""
 
 
 @contextlib.contextmanager
 def held(key: str, run: str) -> Iterator[str | None]:
-    """Hold a key until the end; gives None, or who holds it already. Raises OSError if there are no such sockets."""
+    """Hold a key until exit; yield None, or its current holder. Raises OSError without such sockets."""
     with contextlib.ExitStack() as sockets:
         try:
             sockets.enter_context(_bound(_name(key)))
@@ -30,7 +30,7 @@ def held(key: str, run: str) -> Iterator[str | None]:
                 raise
             yield _holder(key, Path("/proc/net/unix")) or "another run"
             return
-        with contextlib.suppress(OSError):  # who holds it is a courtesy
+        with contextlib.suppress(OSError):  # naming the holder is best effort
             sockets.enter_context(_bound(f"{_about(key)}{os.getpid()}:{run[-40:]}"))
         yield _holder_elsewhere(key)
 
@@ -51,7 +51,7 @@ def _about(key: str) -> str:
 
 
 def _holder(key: str, table: Path) -> str | None:
-    """From the kernel's list of sockets: the process and the run, as the holder named them."""
+    """The holder's process and run, from the kernel's list of sockets."""
     marker = f"@{_about(key)}"
     with contextlib.suppress(OSError, ValueError):
         for line in table.read_text(encoding="utf-8", errors="replace").splitlines():
@@ -63,22 +63,22 @@ def _holder(key: str, table: Path) -> str | None:
 
 
 def _holder_elsewhere(key: str) -> str | None:
-    """Who holds a key in another network namespace, found through the processes of cotenant that can be seen."""
+    """The holder of a key in another network namespace, found through visible cotenant processes."""
     ours, me = _namespace("self"), f"process {os.getpid()} "
     for process in Path("/proc").iterdir():
         if not process.name.isdecimal() or _namespace(process.name) == ours:
             continue
-        with contextlib.suppress(OSError):  # it has ended meanwhile, or it is hidden
+        with contextlib.suppress(OSError):  # it has ended, or it is hidden
             if b"cotenant" not in (process / "cmdline").read_bytes():
                 continue
             found = _holder(key, process / "net" / "unix")
-            if found is not None and not found.startswith(me):  # of another user's it isn't known whether it is ours
+            if found is not None and not found.startswith(me):  # whether another user's is ours isn't known
                 return f"{found} in another network namespace"
     return None
 
 
 def _namespace(process: str) -> str | None:
-    """The network namespace of a process; None if it may not be known, as of other users' processes."""
+    """The network namespace of a process; None if unreadable, as for other users' processes."""
     try:
         return os.readlink(f"/proc/{process}/ns/net")  # noqa: PTH115  (not a path to follow)
     except OSError:

@@ -1,4 +1,4 @@
-"""Carries out trials on a real device: tenants are placed, started together, watched, and their records gathered."""
+"""Carries out trials on a real device: places tenants, starts them together, watches them, gathers their records."""
 
 import contextlib
 import os
@@ -33,9 +33,9 @@ from cotenant.workloads.protocol import Properties
 
 NS = 1_000_000_000
 CHUNK_S = 1.5
-"""Trials are carried out and committed in stretches of about this long: a killed run loses no more."""
+"""Trials are carried out and committed in stretches of about this length: a killed run loses no more."""
 MEMORY_SHARE = 0.9
-"""Of the free memory, for tenants: the rest is for the page cache and the runner."""
+"""Share of free memory for tenants: the rest is for the page cache and the runner."""
 
 
 class LiveBench:
@@ -56,24 +56,25 @@ class LiveBench:
         self._board = Board(self._board_fd)
         self._probes = list(device.probes())
         self._preconditions = Preconditions(before, device.name)
-        self._preconditions.look(self._probes)  # nothing runs yet: this is how warm it is idle
+        self._preconditions.look(self._probes)  # nothing runs yet: this is the idle temperature
         self._served: set[str] = set()
         self._pool = TenantPool(
             device.name,
             board_fd=self._board_fd,
             memory_bytes=int(device.free_memory_bytes() * MEMORY_SHARE),
             memory_of=memory_of,
+            process_bytes=device.tenant_bytes,
             at_once=device.host_cores,
             warm_s=warm_s,
         )
         self._fixtures = Fixtures(end_tenants=self._pool.clear)
 
     def prepare(self, trials: Sequence[Trial]) -> None:
-        """Start the tenants of these trials ahead of time, except where a fixture wants the device for itself.
+        """Start the tenants of these trials in advance, except where a fixture needs exclusive use of the device.
 
         Raises:
-            TenantFailed: One can't be built.
-            SharingUnavailable: What a sharing needs could not be set up.
+            TenantFailed: A tenant can't be built.
+            SharingUnavailable: A fixture could not be set up.
         """
         ready = []
         for trial in trials:
@@ -84,7 +85,7 @@ class LiveBench:
         self._pool.prefetch(ready)
 
     def refresh(self) -> None:
-        """End all tenants: the next trials get fresh processes."""
+        """End all tenants: the next trials get new processes."""
         self._pool.clear()
 
     def close(self) -> None:
@@ -94,18 +95,18 @@ class LiveBench:
         self._release()
 
     def kill(self) -> None:
-        """The same at once, without goodbye."""
+        """End all tenants at once."""
         self._pool.kill()
         self._fixtures.close()
         self._release()
 
     def carry_out(self, trial: Trial, *, session: int, rates: Mapping[str, float]) -> TrialRecords:
-        """One trial, whatever happens to its tenants: a failure is recorded, never raised.
+        """Carry out one trial; tenant failures are recorded, never raised.
 
         Args:
-            trial: What to do.
-            session: Which start of the run this is.
-            rates: What each of the study's tenants can do alone, requests per second; only needed for loads that
+            trial: The trial.
+            session: Number of this start of the run.
+            rates: Each tenant's capacity alone, in requests per second; only needed for loads that
                 are given as a share of it.
         """
         [records] = self.carry_out_some([trial], session=session, rates=rates)
@@ -114,9 +115,9 @@ class LiveBench:
     def carry_out_some(
         self, trials: Sequence[Trial], *, session: int, rates: Mapping[str, float]
     ) -> tuple[TrialRecords, ...]:
-        """About a second's worth of these trials, the first among them, without a pause in between.
+        """Carry out about a second's worth of these trials, from the first on, without a pause.
 
-        They are those of the first one's configuration: tenants that stay up can switch from one to the next.
+        All have the first one's configuration, so that running tenants can switch from one to the next.
         """
         started_utc = now_utc()
         first = trials[0]
@@ -130,7 +131,7 @@ class LiveBench:
             with used.apply(first.settings) as control_violations:
                 found = self._served_together(used, self._alike(used, trials), probes, rates)
         except DeviceError as error:
-            # What never worked is the user's to fix. What did is a device that was lost: the others' trials go on.
+            # A failure from the start is the user's to fix. A later one is a lost device: the others' trials continue.
             if not used.names or not self._served.issuperset(used.names):
                 raise
             found = [self._unserved(first, error)]
@@ -169,22 +170,22 @@ class LiveBench:
         )
 
     def request_times(self, trials: Sequence[Trial]) -> Mapping[str, float]:
-        """Seconds of a request alone by the study's tenant, as seen while they were warmed up."""
+        """Seconds of a request alone by tenant, as observed during warm-up."""
         seen = self._pool.request_times()
         tenants = {tenant.of: tenant.workload.model_dump_json() for trial in trials for tenant in trial.tenants}
         return {of: seen[workload] for of, workload in tenants.items() if workload in seen}
 
     def pause(self, seconds: float) -> None:
-        """Let time go by."""
+        """Let time pass."""
         time.sleep(seconds)
 
     def _probes_of(self, used: Device) -> list[Probe]:
-        """Those that can be read and belong to the trial's devices."""
+        """Probes that work and belong to the trial's devices."""
         mine = set(used.identities().values())
         return [probe for probe in self._probes if not isinstance(probe, MemberProbe) or probe.device in mine]
 
     def _alike(self, used: Device, trials: Sequence[Trial]) -> list[Trial]:
-        """Those that need nothing set up anew between them."""
+        """The leading trials that need no new setup between them."""
         if len(trials) == 1 or used.names or self._preconditions.asked:
             return [trials[0]]
         fixture = used.arrange(trials[0].sharing, trials[0].tenants).fixture
@@ -195,13 +196,13 @@ class LiveBench:
             if trial.settings == trials[0].settings and not apart:
                 alike.append(trial)
         ends = np.cumsum([trial.window_s + trial.lead_s for trial in alike])
-        parts = max(1, round(float(ends[-1]) / CHUNK_S))  # of equal length: no short rest with a commit of its own
+        parts = max(1, round(float(ends[-1]) / CHUNK_S))  # equal lengths avoid a short remainder with its own commit
         return alike[: min(int(np.searchsorted(ends, ends[-1] / parts)) + 1, Board.WINDOWS)]
 
     def _served_together(
         self, used: Device, trials: Sequence[Trial], probes: Sequence[Probe], rates: Mapping[str, float]
     ) -> "list[_Served]":
-        """Place as many of these trials as there is room for, and carry them out one after another."""
+        """Place as many of these trials as fit, and carry them out in sequence."""
         placed: list[tuple[Trial, Arrangement, list[Place]]] = []
         kept: list[HostProcess] = []
         for trial in trials:
@@ -211,7 +212,7 @@ class LiveBench:
                 placements = self._pool.place(arrangement.hosts, trial.tenants, keep=kept)
             except (SharingUnavailable, TenantFailed) as failure:
                 if placed:
-                    break  # it comes again, as the first
+                    break  # it will be retried, as the first
                 sentence = (failure.message,) if isinstance(failure, SharingUnavailable) else ()
                 return [self._unserved(trial, failure, sentence)]
             if placements is None:
@@ -224,7 +225,7 @@ class LiveBench:
         served = self._serve(placed, probes, rates)
         if served:
             return served
-        # Somebody died before its turn came. Alone, whatever happens to it is the trial's result.
+        # A tenant died before its turn. When run alone, its failure is the trial's result.
         return self._served_together(used, trials[:1], probes, rates)
 
     def _serve(
@@ -233,8 +234,8 @@ class LiveBench:
         probes: Sequence[Probe],
         rates: Mapping[str, float],
     ) -> "list[_Served]":
-        # On a GPU the time of a request hardly depends on the host's core; of long windows few are made; and the
-        # calibration measures the instrument as it is without.
+        # On a GPU the time of a request hardly depends on the host's core; long windows are few; and
+        # calibration measures the instrument without it.
         blocks = [trial for trial, _, _ in placed if trial.block >= 0]
         canary = self._device.kind == "cpu" and any(trial.window_s < SHORT_S for trial in blocks)
         laid_out = [(trial, _times(trial, places), places) for trial, _, places in placed]
@@ -254,23 +255,23 @@ class LiveBench:
                 timing = window.timing(self._board.start[number])
                 outcomes = [seat.outcome(self._properties(seat.tenant), self._board, timing) for seat in window.seats]
                 reports = _reports(outcomes)
-                # The dead can't say where they run: that they died is enough.
+                # Dead tenants can't report where they run; their death is enough.
                 complete = len(reports) == len(outcomes)
                 violations = placed[number][1].verify(reports) if complete else ()
                 found.append(_Served(window.trial, outcomes, timing, samples, violations))
         for seat in (seat for window in windows for seat in window.seats):
             if seat.host.fate is not None or (seat.result and (seat.result.gave_up or seat.result.out_of_memory)):
-                self._pool.drop(seat.host)  # the next trial gets a fresh one
+                self._pool.drop(seat.host)  # the next trial gets a new one
         for host in hosts:
             if host.alive:
                 host.trim_log()
         self._probes = [
             probe for probe in self._probes if probe not in samples.lost_probes
-        ]  # said once, not every trial
+        ]  # report once, not every trial
         return found
 
     def _unserved(self, trial: Trial, failure: CotenantError, violations: tuple[str, ...] = ()) -> "_Served":
-        """The outcome of a trial whose mix never stood."""
+        """The outcome of a trial whose mix never ran."""
         now = time.monotonic_ns()
         outcomes = [
             SeatOutcome(tenant, None, self._properties(tenant), None, None, f"did not serve: {failure.message}", None)
@@ -293,14 +294,14 @@ class _Served:
     outcomes: list[SeatOutcome]
     timing: Timing
     samples: Samples
-    """Of the whole sequence that it was part of."""
+    """Samples of the entire sequence it was part of."""
     violations: tuple[str, ...]
 
 
 def _times(trial: Trial, places: Sequence[Place]) -> WindowTimes:
-    """How long things take: a lead together, the window, and time to finish what was due in it."""
+    """Durations: lead, window, and time to finish requests due in it."""
     slowest_s = max(host.ready.seats[seat].request_s for host, seat in places if host.ready)
-    deepest = max(tenant.load.outstanding for tenant in trial.tenants)  # what is due last has so many in front of it
+    deepest = max(tenant.load.outstanding for tenant in trial.tenants)  # the last request due has this many ahead of it
     patience_s = max(1.0, trial.window_s / 2) + (2 + deepest) * slowest_s * len(places)
     return WindowTimes(
         seats=len(places),

@@ -1,6 +1,6 @@
 """One run at a time per device, machine-wide. The kernel holds the lock, so a killed run never leaves a stale one.
 
-Locks are names of sockets, which all users and temporary folders share (see `host_locks`). `COTENANT_LOCKS` names a
+Locks are socket names, shared by all users and temporary folders (see `host_locks`). `COTENANT_LOCKS` names a
 folder for lock files instead, e.g. one that several containers mount.
 """
 
@@ -23,12 +23,12 @@ _FLAGS = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 
 @contextlib.contextmanager
 def device_lock(keys: Sequence[str], *, run: str, directory: Path | None = None) -> Iterator[None]:
-    """Hold the physical resources named by ``keys``; DeviceBusy names who holds one of them."""
+    """Hold the physical resources named by ``keys``; DeviceBusy names the current holder."""
     named = os.environ.get("COTENANT_LOCKS")
     directory = directory or (Path(named) if named else None)
     with contextlib.ExitStack() as held:
         if directory is None:
-            for key in sorted(keys):  # one order for everybody: two runs can't wait for each other half way
+            for key in sorted(keys):  # a fixed order: two runs can't deadlock
                 held.enter_context(_on_host(key, run))
             yield
             return
@@ -55,15 +55,15 @@ def _on_host(key: str, run: str) -> Iterator[None]:
 def _opened_directory(directory: Path) -> Iterator[int]:
     try:
         directory.mkdir(mode=0o1777, parents=True, exist_ok=True)
-        # A link could lead anywhere: it is not followed.
+        # Don't follow links.
         folder = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError as error:
-        raise _unusable(f"the folder of locks {directory} can't be used", error) from error
+        raise _unusable(f"the lock folder {directory} can't be used", error) from error
     try:
         owner = os.fstat(folder).st_uid
         if owner not in {0, os.geteuid()}:
-            # Whoever owns the folder can replace what is in it, and let two runs hold the same lock.
-            raise _unusable(f"the folder of locks {directory} can't be used", OSError(0, "it belongs to another user"))
+            # The folder's owner can replace its files and let two runs hold the same lock.
+            raise _unusable(f"the lock folder {directory} can't be used", OSError(0, "it belongs to another user"))
         if owner == os.geteuid():
             os.fchmod(folder, 0o1777)  # users share the folder as they share the device
         yield folder
@@ -84,7 +84,7 @@ def _one(path: Path, folder: int, key: str, run: str) -> Iterator[None]:
             raise _busy(key, _holder(fd)) from None
         except OSError as error:
             raise _unusable(f"{key} can't be locked by {path}", error) from error
-        with contextlib.suppress(OSError):  # who holds it is a courtesy: a full disk or a foreign file must not matter
+        with contextlib.suppress(OSError):  # naming the holder is best effort: the disk may be full
             os.ftruncate(fd, 0)
             os.pwrite(fd, json.dumps({"pid": os.getpid(), "run": run}).encode(), 0)
         yield
@@ -95,7 +95,7 @@ def _one(path: Path, folder: int, key: str, run: str) -> Iterator[None]:
 def _busy(key: str, holder: str) -> DeviceBusy:
     return DeviceBusy(
         f"{key} is being measured by {holder}; two runs on one device would measure each other",
-        hint="wait until that run has ended, or choose another device with --device",
+        hint="wait until that run ends, or choose another device with --device",
     )
 
 
@@ -103,7 +103,7 @@ def _opened(name: str, folder: int) -> int:
     try:
         return _regular(os.open(name, os.O_RDWR | os.O_CREAT | _FLAGS, 0o666, dir_fd=folder))
     except PermissionError:
-        # Another user's file can be locked as well, though perhaps not written, nor opened as if to make it.
+        # Another user's file can be locked too, but maybe not written, nor opened with O_CREAT.
         for way in (os.O_RDWR, os.O_RDONLY):
             with contextlib.suppress(OSError):
                 return _regular(os.open(name, way | _FLAGS, dir_fd=folder))
@@ -116,7 +116,7 @@ def _regular(fd: int) -> int:
         os.close(fd)
         raise OSError(0, "It is not a regular file")
     if found.st_uid == os.geteuid():
-        os.fchmod(fd, 0o666)  # whatever the umask said: the next user has to be able to lock it
+        os.fchmod(fd, 0o666)  # regardless of the umask: the next user must be able to lock it
     return fd
 
 
@@ -131,7 +131,7 @@ def _holder(fd: int) -> str:
 def _unusable(what: str, error: OSError) -> DeviceBusy:
     return DeviceBusy(
         f"{what}: {(error.strerror or str(error)).lower()}",
-        hint="set COTENANT_LOCKS to a folder of your own, and make sure that no other run uses the device",
+        hint="set COTENANT_LOCKS to a folder you own, and make sure no other run uses the device",
     )
 
 

@@ -1,4 +1,4 @@
-"""Waiting for a point in time: sleep most of it, spin the rest, as little as this machine's timers allow."""
+"""Waits for a point in time: sleeps most of it and spins the rest, as briefly as this machine's timers allow."""
 
 import ctypes
 import sys
@@ -12,16 +12,16 @@ _PR_SET_TIMERSLACK = 29
 
 
 def sharpen_timer() -> None:
-    """Ask Linux to wake the calling thread when it asked to be woken, not up to 50 us later to save power."""
+    """Ask Linux to wake the calling thread on time, not up to 50 us later to save power."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_TIMERSLACK, 1, 0, 0, 0)
 
 
 def spin_margin_ns() -> int:
-    """How much earlier than due to wake up: what sleeping overshoots on this machine, measured (about 8 ms).
+    """How long before the due time to wake up: the measured overshoot of sleeps on this machine (takes about 8 ms).
 
-    Spinning takes the core away from neighbours, so the margin is the typical overshoot and no more: the few
-    sleeps that overshoot further are late by the rest.
+    Spinning takes the core from neighbours, so the margin is only the typical overshoot: the few
+    sleeps that overshoot further end late.
     """
     overshoots = []
     for _ in range(PROBES):
@@ -34,7 +34,7 @@ def spin_margin_ns() -> int:
 
 
 def wait_until(due_ns: int, margin_ns: int) -> int:
-    """Return as soon as the monotonic clock has reached ``due_ns``; gives the time it then shows."""
+    """Return as soon as the monotonic clock reaches ``due_ns``, with the time it then shows."""
     now = time.monotonic_ns
     current = now()
     left = due_ns - current

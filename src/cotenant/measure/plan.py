@@ -1,4 +1,4 @@
-"""The trials of a run on one device or group: the study's, minus the sharing modes that the device lacks."""
+"""The trials of a run on one device or group: the study's, minus sharing modes the device lacks."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -16,30 +16,30 @@ from cotenant.tenancy.nouns import Block, Sharing
 
 @dataclass(frozen=True, slots=True)
 class RunPlan:
-    """A study made definite: the same blocks today and when the run is resumed."""
+    """A study with everything resolved: the same blocks now and when the run is resumed."""
 
     study: Study
     modes: tuple[str, ...]
-    """The ways to share that `sharing: all` stands for."""
+    """The sharing modes that `sharing: all` stands for."""
     members: tuple[str, ...] = ()
-    """Of a group of devices, by name; all trials are spread over them."""
+    """Members of a group, by name; all trials are spread over them."""
     settings: tuple[Controls, ...] | None = None
-    """The study's, with what is relative to the device made absolute; None: nothing is."""
+    """The study's settings with relative values resolved; None if none are."""
     layouts: Layouts = field(default_factory=dict)
-    """Shares that are tried beside what MPS and MIG do by themselves."""
+    """Shares tried besides the defaults of MPS and MIG."""
     left_out: tuple[str, ...] = ()
-    """Why some mixes are not measured under some of them, one sentence each."""
+    """Why some mixes are not measured under some modes, one sentence each."""
     too_small_for: tuple[str, ...] = ()
-    """Tenants that were left out because the device can't hold them, one sentence each."""
+    """Tenants left out because they don't fit on the device, one sentence each."""
     _skipped: frozenset[tuple[str, str]] = frozenset()
 
     @property
     def trials_per_block(self) -> int:
-        """How many trials each block has."""
+        """Number of trials per block."""
         return len(self.block(0).trials)
 
     def to_json(self) -> dict[str, Any]:
-        """What a device decided about the study, as plain data; the study itself travels as its YAML."""
+        """The device-dependent decisions as plain data; the study itself is stored as YAML."""
         return {
             "modes": self.modes,
             "settings": self.settings,
@@ -52,7 +52,7 @@ class RunPlan:
 
     @classmethod
     def from_json(cls, study: Study, members: Sequence[str], decided: Mapping[str, Any]) -> "RunPlan":
-        """The plan of a study for members elsewhere, by what a device there decided."""
+        """The plan of a study for members elsewhere, from the decisions of a device there."""
         settings = decided["settings"]
         return cls(
             study=study,
@@ -68,11 +68,11 @@ class RunPlan:
         )
 
     def with_study(self, study: Study) -> "RunPlan":
-        """The same trials of a study whose windows are known now."""
+        """The same plan with the study's windows now known."""
         return replace(self, study=study)
 
     def block(self, number: int) -> Block:
-        """The trials of one block, in their order."""
+        """The trials of one block, in order."""
         study = self.study if self.settings is None else self.study.model_copy(update={"settings": self.settings})
         whole = expand(study, number, self.modes, self.members, self.layouts)
         kept = tuple(trial for trial in whole.trials if (trial.mix, str(trial.sharing)) not in self._skipped)
@@ -80,12 +80,12 @@ class RunPlan:
 
 
 def plan_for(study: Study, device: Device, modes: Sequence[str] | None = None) -> RunPlan:
-    """Lay every mix out once, on paper, before anything starts.
+    """Lay out every mix once before anything starts.
 
     Raises:
-        SharingUnavailable: The study names a sharing that the device can't give to one of its mixes.
-        StudyError: It can't be spread over the device as it says.
-        DeviceError: The device has no such control, or not this value of it, or this user may not set it.
+        SharingUnavailable: A sharing named by the study is unavailable for one of its mixes.
+        StudyError: It can't be spread over the device as written.
+        DeviceError: The device lacks a control or value, or this user may not set it.
     """
     study = windows.settled(study, switched=not device.simulated and not device.names)
     study = _shares_settled(study, device, new=modes is None)
@@ -100,7 +100,7 @@ def plan_for(study: Study, device: Device, modes: Sequence[str] | None = None) -
     settings = tuple(dict(device.absolute(one)) for one in study.settings)
     for one in settings:
         if one:
-            device.apply(one)  # not entered: it says at once what can't be set, and sets nothing
+            device.apply(one)  # not entered: it refuses bad settings at once, and sets nothing
     whole = RunPlan(study, tuple(modes), device.names, settings)
     whole = replace(whole, layouts=_layouts(whole, device) if study.shares == "searched" else {})
     skipped: dict[tuple[str, str], str] = {}
@@ -116,7 +116,7 @@ def plan_for(study: Study, device: Device, modes: Sequence[str] | None = None) -
 
 
 def _shares_settled(study: Study, device: Device, *, new: bool) -> Study:
-    """With `sharing: all` the shares of a simulated GPU are searched; a run that goes on does what it began with."""
+    """With `sharing: all` the shares of a simulated GPU are searched; a resumed run keeps its shares."""
     if study.shares is not None:
         return study
     searched = new and study.sharing == "all" and device.simulated and not device.names
@@ -124,7 +124,7 @@ def _shares_settled(study: Study, device: Device, *, new: bool) -> Study:
 
 
 def _layouts(plan: RunPlan, device: Device) -> Layouts:
-    """For every mix the shares that the device deems worth trying; a tenant that names its own share keeps it."""
+    """The shares worth trying for every mix; a tenant that names its own share keeps it."""
     found: dict[tuple[str, str], tuple[Sharing, ...]] = {}
     for trial in plan.block(0).trials:
         key = trial.mix, trial.sharing.mode

@@ -1,4 +1,4 @@
-"""What a study's `before` asks of a real device: wait until it is cool, and say how warm it was when a trial began."""
+"""Applies a study's `before` on a real device: waits until it is cool, and records its temperature at the start."""
 
 import math
 import time
@@ -18,20 +18,20 @@ START_C, WAITED_S = "start_temperature_c", "waited_s"
 DEGREES = "°C"
 POLL_S = 1.0
 STEADY_C = 2.0
-"""Most that a temperature in whole degrees may move over a window that is called steady."""
+"""Largest change of a temperature in whole degrees over a window that counts as steady."""
 
 
 @dataclass(frozen=True, slots=True)
 class Readiness:
-    """How a trial's devices were when it began."""
+    """Temperatures of a trial's devices when it began."""
 
     start_c: dict[str, float] = field(default_factory=dict)
-    """By device; those that don't show their temperature are missing."""
+    """By device; those without a temperature are missing."""
     waited_s: float = 0.0
     unmet: tuple[str, ...] = ()
 
     def added_to(self, samples: Samples, t_ns: int) -> Samples:
-        """The samples of the trial, with this among them."""
+        """The trial's samples, with these added."""
         if not self.start_c:
             return samples
         devices, count = list(self.start_c), len(self.start_c)
@@ -50,7 +50,7 @@ class Readiness:
 
 
 class Preconditions:
-    """Knows how warm each device is when nothing runs."""
+    """Tracks how warm each device is when idle."""
 
     def __init__(
         self,
@@ -65,18 +65,18 @@ class Preconditions:
 
     @property
     def asked(self) -> bool:
-        """The study asks for something."""
+        """True if the study sets any condition."""
         return self._before is not None
 
     def look(self, probes: Sequence[Probe]) -> dict[str, float]:
-        """Temperatures now; the lowest ever seen of a device is what it has idle."""
+        """Temperatures now; the lowest ever seen on a device counts as idle."""
         seen = temperatures(probes, self._device)
         for device, value in seen.items():
             self._idle_c[device] = min(value, self._idle_c.get(device, value))
         return seen
 
     def wait(self, probes: Sequence[Probe]) -> Readiness:
-        """Wait until the devices behind these probes are as cool as asked, or no longer than allowed."""
+        """Wait until the devices behind these probes are as cool as required, up to the timeout."""
         if self._before is None:
             return Readiness()
         begin, seen = self._now(), self.look(probes)
@@ -95,7 +95,7 @@ class Preconditions:
         return Readiness(seen, self._now() - begin)
 
     def unsteady(self, samples: Samples, timing: Timing) -> tuple[str, ...]:
-        """Where the study asks for a steady temperature: those that moved over the window."""
+        """Where the study requires a steady temperature: devices whose temperature changed over the window."""
         if self._before is None or self._before.above_idle_c is not None:
             return ()
         found = []
@@ -110,7 +110,7 @@ class Preconditions:
 
 
 def temperatures(probes: Sequence[Probe], device: str) -> dict[str, float]:
-    """The hottest that each device shows; those that show none are missing."""
+    """The highest temperature of each device; those without one are missing."""
     found: dict[str, float] = {}
     for probe in probes:
         if not any(info.unit == DEGREES for info in probe.sensors):
@@ -118,7 +118,7 @@ def temperatures(probes: Sequence[Probe], device: str) -> dict[str, float]:
         whose = probe.device if isinstance(probe, MemberProbe) else device
         try:
             values = probe.read()
-        except (OSError, ValueError):  # the sampler will say that it is gone
+        except (OSError, ValueError):  # the sampler will report that it is gone
             continue
         for info, value in zip(probe.sensors, values, strict=True):
             if info.unit == DEGREES and not math.isnan(value):

@@ -1,4 +1,4 @@
-"""What a request of each workload costs on a device, looked up once per run."""
+"""The cost of a request of each workload on a device, looked up once per run."""
 
 from cotenant import workloads
 from cotenant.devices.protocol import Device
@@ -7,7 +7,7 @@ from cotenant.workloads.protocol import Properties
 
 
 class PropertyCache:
-    """Caches the properties of the workloads of a run, in the number format that they have on its device."""
+    """Caches the properties of a run's workloads, in the number format they have on its device."""
 
     def __init__(self, device: Device) -> None:
         self._device = device
@@ -22,5 +22,5 @@ class PropertyCache:
         return self._properties[key]
 
     def memory_bytes(self, tenant: Tenant) -> int:
-        """What the tenant will hold, its process included: an estimate."""
-        return (self.properties(tenant).peak_memory_bytes or 0) + self._device.tenant_bytes
+        """Estimated memory of the tenant's model; 0 where that is unknown."""
+        return self.properties(tenant).peak_memory_bytes or 0

@@ -1,4 +1,4 @@
-"""Where a run comes from: machine, versions, git state. Recorded once per start, so that a number can be traced."""
+"""Origin of a run: machine, versions, git state. Recorded at every start, so that a number can be traced."""
 
 import importlib.metadata
 import logging
@@ -14,7 +14,7 @@ log = logging.getLogger(__name__)
 
 PACKAGES = ("cotenant", "torch", "transformers", "numpy", "scipy", "duckdb", "pydantic", "psutil")
 ENVIRONMENT = ("OMP_", "MKL_", "KMP_", "GOMP_", "CUDA_", "NVIDIA_", "TORCH_", "PYTORCH_", "MALLOC_", "LD_PRELOAD")
-"""Variables that change how fast something runs; others stay private."""
+"""Variables that affect speed; others stay private."""
 
 
 def now_utc() -> str:
@@ -45,7 +45,7 @@ def _version(package: str) -> str | None:
 
 
 def _git() -> Mapping[str, Any] | None:
-    """The commit of the working directory (the user's project), and whether it has uncommitted changes."""
+    """The commit of the working directory (the user's project), and whether there are uncommitted changes."""
     try:
         commit = _run("git", "rev-parse", "HEAD")
         return {"commit": commit, "dirty": bool(_run("git", "status", "--porcelain"))} if commit else None

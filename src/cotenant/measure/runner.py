@@ -29,7 +29,7 @@ from cotenant.tenancy.records import TrialRecords
 STRETCH_S = 1.0
 """Blocks are carried out together until they take this long."""
 LOOKING_SHARE = 0.005
-"""Of the time goes into looking at the results so far, at most."""
+"""Largest share of time spent on looking at the results so far."""
 
 
 class Runner:
@@ -56,7 +56,7 @@ class Runner:
         self._switching = Switching()
 
     def run(self) -> str:
-        """Go on until there is a reason to stop; gives the reason."""
+        """Continue until there is a reason to stop; return it."""
         why = self._run()
         self._bracket("after")
         now = [one.estimate.relative_half_width for one in self._seen.current()]
@@ -101,7 +101,7 @@ class Runner:
     def get_ready(self) -> RunPlan:
         """Measure the instrument and what 100 % load means, and choose windows, unless the manifest has them.
 
-        Gives the plan with its windows.
+        Returns the plan with its windows.
         """
         done = self._folder.committed()
         self._calibrate(done)
@@ -109,7 +109,7 @@ class Runner:
         return self._plan
 
     def _stretches(self, done: frozenset[int], rule: stopping.Rule) -> Iterator[tuple[int, int, list[Trial]]]:
-        """The trials to carry out next, with the number of their first block and of the block after them."""
+        """The next trials, with the number of their first block and of the block after them."""
         first: int | None = None
         trials: list[Trial] = []
         for number in count():
@@ -129,7 +129,7 @@ class Runner:
             yield first, rule.blocks_max, trials
 
     def _elapsed_s(self) -> float:
-        """Since this start of the run; on a simulated device the time that passed on its own clock."""
+        """Seconds since this start of the run; simulated time on a simulated device."""
         return self._computed_s if self._simulated else time.monotonic() - self._begin
 
     def _standing(self, blocks: int, block_times: Sequence[float]) -> stopping.Standing:
@@ -143,7 +143,7 @@ class Runner:
     _widest: float | None = None
 
     def _look(self, rule: stopping.Rule, blocks: int, block_times: Sequence[float]) -> float:
-        """Estimate everything anew, tell the listener, note what is precise enough; gives how long that took."""
+        """Update all estimates, notify the listener, note what is precise enough; return the time this took."""
         begin = time.monotonic()
         now = self._seen.current()
         self._widest = stopping.widest([one.estimate for one in now])
@@ -225,9 +225,9 @@ class Runner:
             )
 
     def _get_to_know(self, done: frozenset[int]) -> None:
-        """Start the tenants and see how long they take: what can't work is said before the first trial.
+        """Start the tenants and time them: what can't work is reported before the first trial.
 
-        Where the study leaves it open, this decides how long a window is, once per run.
+        Also chooses the window once per run, where the study leaves it open.
         """
         kept = self._folder.manifest.get("windows")
         if kept is None and all(number in calibration.NUMBERS for number in done):
@@ -251,7 +251,7 @@ class Runner:
             self._plan = self._plan.with_study(self._study)
 
     def _bracket(self, moment: bracketing.Moment) -> None:
-        """Servers alone with all others stopped."""
+        """Measure servers alone with all others stopped."""
         done = self._folder.committed()
         for trial in bracketing.bracket_trials(self._study, moment, windows.expected(self._study)):
             if trial.number not in done:
@@ -263,13 +263,13 @@ class Runner:
     def _calibrate(self, done: frozenset[int]) -> None:
         """Before the first block, once per run: the instrument, and what 100 % load means."""
         if "instrument" not in self._folder.manifest:
-            self._listener(Preparing("measuring what the instrument itself costs"))
+            self._listener(Preparing("measuring the instrument's overhead"))
             both = [self._bench_only(trial, done) for trial in calibration.instrument_trials(self._study.seed)]
             self._folder.update_manifest(instrument=calibration.instrument_facts(both[0], both[1]))
         tenants = [tenant for tenant in needs_capacity(self._study) if tenant.of not in self._rates]
         if not tenants:
             return
-        self._listener(Preparing("measuring what each tenant can do alone"))
+        self._listener(Preparing("measuring each tenant's capacity alone"))
         lengths = windows.expected(self._study)
         trials = calibration.capacity_trials(
             tenants, window_s=max(lengths.window_s, 1.0), lead_s=lengths.lead_s, seed=self._study.seed
@@ -279,14 +279,14 @@ class Runner:
             [observation] = observe_trial(self._bench_only(trial, done), self._folder.run)
             if observation.n == 0:
                 raise TenantFailed(
-                    f"what {trial.mix} can do alone could not be measured, so its load has no meaning",
-                    hint=f"give its load as a rate, or see why it failed: cotenant run with only {trial.mix}",
+                    f"the capacity of {trial.mix} alone could not be measured, so its load is undefined",
+                    hint=f"give its load as a rate, or find out why it failed: cotenant run with only {trial.mix}",
                 )
             self._rates[observation.of] = observation.throughput_rps
         self._folder.update_manifest(capacity_rps=self._rates)
 
     def _bench_only(self, trial: Trial, done: frozenset[int]) -> TrialRecords:
         records = self._bench.carry_out(trial, session=self._session, rates={})
-        if trial.number not in done:  # a run that was killed right here measures it again; the first record stays
+        if trial.number not in done:  # a run killed here measures it again; the first record stays
             self._folder.commit(records)
         return records

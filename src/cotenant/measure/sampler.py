@@ -1,4 +1,4 @@
-"""Reads the device's sensors while a trial runs: in the runner's process, each no faster than it changes."""
+"""Reads the device's sensors during a trial, in the runner's process, each no faster than it changes."""
 
 import math
 import threading
@@ -14,7 +14,7 @@ from cotenant.devices.protocol import Probe
 from cotenant.tenancy.records import Columns
 
 FASTEST_S = 0.05
-"""However fast a sensor changes: beyond this the reading costs more than it tells."""
+"""Shortest period, however fast a sensor changes: below this, reading costs more than it tells."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,9 +23,9 @@ class Samples:
 
     columns: Columns
     lost: tuple[str, ...]
-    """One sentence for each sensor that vanished."""
+    """One sentence for each sensor that was lost."""
     lost_probes: tuple[Probe, ...] = ()
-    """Those behind them: reading them again would only say the same."""
+    """Their probes, not to be read again."""
 
     def by_device(self, sensor: str) -> dict[str, tuple[np.ndarray, np.ndarray]]:
         """Times (ns) and values of one sensor, for each device that has it."""
@@ -36,7 +36,7 @@ class Samples:
         return {str(one): (t_ns[device == one], value[device == one]) for one in np.unique(device)}
 
     def between(self, start_ns: int, end_ns: int) -> "Samples":
-        """Those of a stretch of time, with the last before and the first after it: counters are read between two."""
+        """Readings within an interval, plus the last before and the first after it, since counters need both ends."""
         if not self.columns:
             return self
         t_ns = self.columns["t_ns"]
@@ -58,7 +58,7 @@ class Samples:
 
 
 class Sampler:
-    """A thread that sleeps between readings; use as a context manager around the trial."""
+    """A thread that sleeps between readings; a context manager around the trial."""
 
     def __init__(self, device: str, probes: Sequence[Probe]) -> None:
         self._device = device
@@ -67,22 +67,22 @@ class Sampler:
         self._lost: list[str] = []
         self._lost_probes: list[Probe] = []
         self._going_on = threading.Lock()
-        """Held until the end. To wait for a lock is one call; for an event it is many, on a core that just woke."""
+        """Held until the end. Waiting for a lock is one call; for an event it is many, on a core that just woke."""
         self._thread = threading.Thread(target=self._run, name="sampler", daemon=True)
 
     def __enter__(self) -> Self:
-        """Read everything once, then go on reading in the background."""
+        """Read everything once, then continue in the background."""
         self._going_on.acquire()
         self._thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Stop, after one last reading."""
+        """Stop after one last reading."""
         self._going_on.release()
         self._thread.join()
 
     def samples(self) -> Samples:
-        """What was read; call it after leaving."""
+        """The readings; call after leaving."""
         t, device, sensor, value, unit, source = [], [], [], [], [], []
         for t_ns, index, values in self._rows:
             probe = self._probes[index][0]
@@ -108,7 +108,7 @@ class Sampler:
         return Samples(columns, tuple(self._lost), tuple(self._lost_probes))
 
     def _run(self) -> None:
-        """Wake up as seldom as can be, and touch only what is due: on an idle core both cost more than reading."""
+        """Wake up as rarely as possible and read only what is due: on an idle core both cost more than reading."""
         groups: dict[float, list[int]] = {}
         for index, (_, period_s) in enumerate(self._probes):
             groups.setdefault(period_s, []).append(index)
@@ -118,7 +118,7 @@ class Sampler:
             now = time.monotonic()
             for period_s, at in due.items():
                 if at <= now:
-                    due[period_s] = (int(now / period_s + 1e-6) + 1) * period_s  # all on one grid: they wake together
+                    due[period_s] = (int(now / period_s + 1e-6) + 1) * period_s  # on one grid, to wake together
                     self._read(groups[period_s])
             next_due = min(due.values(), default=now + 1)
             wait_s = max(next_due - time.monotonic(), 0.001)
@@ -130,7 +130,7 @@ class Sampler:
             probe = self._probes[index][0]
             try:
                 self._rows.append((time.monotonic_ns(), index, probe.read()))
-            except (OSError, ValueError) as error:  # the file is gone, or holds something else than a number
+            except (OSError, ValueError) as error:  # the file is gone, or doesn't hold a number
                 indices.remove(index)
                 self._lost_probes.append(probe)
                 names = ", ".join(info.name for info in probe.sensors)
@@ -138,5 +138,5 @@ class Sampler:
 
 
 def _on_the_grid(period_s: float) -> float:
-    """The whole multiple of the fastest period that is nearest."""
+    """The nearest multiple of the fastest period."""
     return max(1, round(period_s / FASTEST_S)) * FASTEST_S

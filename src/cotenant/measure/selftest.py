@@ -1,4 +1,4 @@
-"""Tries timing, every way to share, sensors and controls of a device: for hardware that the authors have not had."""
+"""Tries timing, sharing, sensors and controls of a device, for hardware the authors have not tested."""
 
 import itertools
 import json
@@ -25,21 +25,21 @@ from cotenant.workloads.protocol import WorkloadSpec
 
 WINDOW_S = 1.0
 WATCHED_S = 2.5
-"""Of the trial in which sensors are watched: one that stands still for less proves nothing."""
+"""Length of the trial in which sensors are watched: being constant for less proves nothing."""
 LEAD_S = 0.3
 WARM_S = (0.1, 2.0)
 WORKLOAD = "sgemm-mini"
 SHARES = {"mps": (60.0, 40.0), "mps-static": (50.0, 50.0), "green": (50.0, 50.0)}
-"""Ways to share that are also tried with shares."""
+"""Sharing modes also tried with shares."""
 PRIORITIES = ("mps", "streams")
-"""Ways to share that are also tried with a tenant that goes first."""
+"""Sharing modes also tried with a high-priority tenant."""
 NAMED_ONLY = ("exclusive",)
-"""Not part of `sharing: all`, but short and harmless enough to be tried here."""
+"""Not part of `sharing: all`, but short and harmless enough to try here."""
 
 
 @dataclass(frozen=True, slots=True)
 class SelfCheck:
-    """One thing that was tried."""
+    """One check and its result."""
 
     name: str
     state: Literal["ok", "failed", "skipped"]
@@ -49,7 +49,7 @@ class SelfCheck:
 
 @dataclass(frozen=True, slots=True)
 class SelfTest:
-    """What a self-test found, for a person or a bug report."""
+    """The results of a self-test, for a person or a bug report."""
 
     device: str
     facts: dict[str, Any]
@@ -58,7 +58,7 @@ class SelfTest:
 
     @property
     def passed(self) -> bool:
-        """Nothing that could be tried failed."""
+        """True if nothing that could be tried failed."""
         return all(check.state != "failed" for check in self.checks)
 
 
@@ -88,7 +88,7 @@ def _checks(device: Device, bench: Bench) -> Iterator[SelfCheck]:
 
 
 def _timing(records: TrialRecords) -> SelfCheck:
-    """Two clocks beside each other: the device can't have worked longer than the request took."""
+    """Compare two clocks: device time can't exceed the duration of the request."""
     why = [reason for reason in records.trial["reasons"] if "did not serve" in reason or "could not be built" in reason]
     if not records.requests or why:
         return SelfCheck("timing", "failed", "; ".join(why) or "no request was served")
@@ -117,12 +117,12 @@ def _timing(records: TrialRecords) -> SelfCheck:
 def _memory(records: TrialRecords) -> SelfCheck:
     peak = records.tenants[0].get("peak_memory_bytes")
     if not peak:
-        return SelfCheck("memory", "failed", "the tenant's peak memory reads nothing")
-    return SelfCheck("memory", "ok", f"peak of the tenant {peak / 2**20:.0f} MiB", {"peak_bytes": int(peak)})
+        return SelfCheck("memory", "failed", "the tenant's peak memory could not be read")
+    return SelfCheck("memory", "ok", f"peak memory of the tenant {peak / 2**20:.0f} MiB", {"peak_bytes": int(peak)})
 
 
 def _sensors(records: TrialRecords) -> Iterator[SelfCheck]:
-    """Does each sensor give values, and do those that should move?"""
+    """Check that each sensor gives values, and that those that should change do."""
     if not records.samples:
         yield SelfCheck("sensors", "skipped", "this device has none")
         return
@@ -146,7 +146,7 @@ def _sensors(records: TrialRecords) -> Iterator[SelfCheck]:
 
 
 def _sharing(device: Device, bench: Bench) -> Iterator[SelfCheck]:
-    """Two tenants under each way to share: it counts as working only if it is proven."""
+    """Run two tenants under each sharing mode: it passes only if it is verified."""
     number = itertools.count(1)
     for mode in device.sharings():
         if not mode.available and not (mode.mode in NAMED_ONLY and _can_be_had(device, mode.mode)):
@@ -175,12 +175,12 @@ def _proven(trial: Trial, records: TrialRecords) -> SelfCheck:
     name = f"sharing {trial.sharing}{', a first' if trial.tenants[0].priority else ''}"
     if bad:
         return SelfCheck(name, "failed", "; ".join(records.trial["reasons"]), {"served": served})
-    told = ", ".join(f"{tenant} {count}" for tenant, count in served.items())
-    return SelfCheck(name, "ok", f"proven; requests served: {told}", {"served": served})
+    counts = ", ".join(f"{tenant} {count}" for tenant, count in served.items())
+    return SelfCheck(name, "ok", f"verified; requests served: {counts}", {"served": served})
 
 
 def _limits(device: Device) -> Any:
-    """The power limits as the driver tells them now; None for a CPU."""
+    """The power limits according to the driver; None for a CPU."""
     uuid = device.describe().get("uuid")
     return nvml.find(uuid).power_limits if isinstance(uuid, str) and uuid.startswith("GPU-") else None
 
@@ -192,7 +192,7 @@ def _served(records: TrialRecords, tenant: str) -> int:
 
 
 def _controls(device: Device, bench: Bench) -> Iterator[SelfCheck]:
-    """Set, watch under load, put back."""
+    """Set, watch under load, restore."""
     wanted: list[dict[str, Any]] = [{"sm_clock_mhz": "70%"}, {"power_limit_w": "80%"}]
     if device.kind == "cpu":
         wanted = [{"governor": "performance"}]
@@ -213,7 +213,7 @@ def _controls(device: Device, bench: Bench) -> Iterator[SelfCheck]:
         if broken:
             yield SelfCheck(name, "failed", f"{value}: {'; '.join(broken)}", {"set": value})
         else:
-            yield SelfCheck(name, "ok", f"set to {value}, held under load, put back", {"set": value})
+            yield SelfCheck(name, "ok", f"set to {value}, held under load, restored", {"set": value})
 
 
 def _trial(
@@ -258,7 +258,7 @@ def _observed(records: TrialRecords) -> dict[str, Any]:
 
 
 def _facts(device: Device) -> dict[str, Any]:
-    """What a bug report needs to say of the machine."""
+    """Facts about the machine for a bug report."""
     described = device.describe()
     wanted = ("model", "driver", "cuda", "architecture", "torch", "torch_side", "uuid", "sources")
     return {

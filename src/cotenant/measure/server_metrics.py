@@ -1,4 +1,4 @@
-"""Servers' own metrics as sensors: read beside the trial, by a thread that may wait for a busy server."""
+"""Servers' own metrics as sensors, read during the trial by a thread that may wait for a busy server."""
 
 import math
 import threading
@@ -11,12 +11,12 @@ from cotenant.workloads.servers.address import read_address
 from cotenant.workloads.servers.metrics import KNOWN, page_of, read_metrics
 
 PERIOD_S = 1.0
-"""A page of metrics costs its server some milliseconds: more often would disturb what is measured."""
-QUALITY = "as the server says, when it last answered; at most once a second"
+"""A metrics page costs its server some milliseconds: more often would disturb the measurement."""
+QUALITY = "from the server's last answer; at most once a second"
 
 
 class ServerMetricsProbe:
-    """The metrics of one tenant's server. Use as a context manager around the trial."""
+    """The metrics of one tenant's server; a context manager around the trial."""
 
     def __init__(self, tenant: str, url: str, names: Sequence[str]) -> None:
         self._address = read_address(url)
@@ -30,16 +30,16 @@ class ServerMetricsProbe:
         self._thread = threading.Thread(target=self._run, name=f"metrics of {tenant}", daemon=True)
 
     def __enter__(self) -> Self:
-        """Begin to read."""
+        """Start reading."""
         self._thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Stop; an answer that is still awaited is not waited for."""
+        """Stop, without waiting for a pending answer."""
         self._over.set()
 
     def read(self) -> Sequence[float]:
-        """The last values; NaN before the first answer."""
+        """The latest values; NaN before the first answer."""
         return list(self._values)
 
     def _run(self) -> None:
@@ -51,7 +51,7 @@ class ServerMetricsProbe:
 
 
 def probes_of(tenants: Iterable[tuple[str, object]]) -> list[ServerMetricsProbe]:
-    """For those whose server has metrics: names of tenants, and what their `facts` say of metrics."""
+    """Probes for tenants whose server has metrics, from their `facts`."""
     probes = []
     for tenant, metrics in tenants:
         if isinstance(metrics, dict) and metrics.get("names"):

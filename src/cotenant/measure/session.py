@@ -1,4 +1,4 @@
-"""One start (or resume) of a run: the lock, the folder, the bench, and an orderly end on every way out."""
+"""One start (or resume) of a run: the lock, the folder, the bench, and an orderly end on every exit."""
 
 import logging
 from contextlib import suppress
@@ -26,11 +26,11 @@ log = logging.getLogger(__name__)
 def carry_out(
     plan: RunPlan, device: Device, *, folder: RunFolder | None, out: Path, listener: Listener
 ) -> tuple[str, Path]:
-    """Go on with a run, or begin one in a folder of its own under ``out``; gives why it ended and where it is."""
+    """Resume a run, or start one in a new folder under ``out``; return why it ended and where it is."""
     path = folder.path if folder else new_run_path(out, plan.study.name)
     with interruption.heard(), device_lock(device.lock_keys(), run=str(path)):
         if folder is not None:
-            folder = RunFolder.open(path)  # whoever held the lock until now may have gone on with it
+            folder = RunFolder.open(path)  # the previous holder of the lock may have continued it
             resumed = True
         else:
             folder = RunFolder.create(path, {"run": path.name, **manifest_of(plan, device)})
@@ -48,7 +48,7 @@ def carry_out(
             ).run()
         except BaseException as problem:
             asked = isinstance(problem, KeyboardInterrupt) or interruption.came()
-            with suppress(KeyboardInterrupt), interruption.held():  # a second Ctrl-C must not cut the end short
+            with suppress(KeyboardInterrupt), interruption.held():  # a second Ctrl-C must not interrupt the shutdown
                 bench.kill()
                 if asked:
                     folder.update_manifest(state="interrupted", why="interrupted")
@@ -56,7 +56,7 @@ def carry_out(
                 with suppress(OSError):  # the terminal may be gone
                     listener(RunEnded(folder=path, why="interrupted"))
                 raise KeyboardInterrupt from None
-            with suppress(RunFolderError):  # a full disk is the likely reason to be here: the error itself matters more
+            with suppress(RunFolderError):  # a full disk is the likely cause: the error itself matters more
                 folder.update_manifest(state="failed")
             raise
         bench.close()
@@ -66,7 +66,7 @@ def carry_out(
 
 
 def note_peaks(folder: RunFolder, device: Device, listener: Listener) -> None:
-    """Peak rates into the manifest: they explain the records later, on any machine."""
+    """Write peak rates into the manifest: they explain the records later, on any machine."""
     if "roofline" in folder.manifest:
         return
     found = device.remembered_roofline()
@@ -80,7 +80,7 @@ def note_peaks(folder: RunFolder, device: Device, listener: Listener) -> None:
 
 
 def started(plan: RunPlan, device: str, folder: RunFolder, *, resumed: bool, simulated: bool) -> RunStarted:
-    """The event that begins a run."""
+    """The event at the start of a run."""
     study = plan.study
     return RunStarted(
         folder=folder.path,
@@ -98,7 +98,7 @@ def started(plan: RunPlan, device: str, folder: RunFolder, *, resumed: bool, sim
 
 
 def _simulation(plan: RunPlan, device: Device) -> dict[str, Any]:
-    """How far to trust a simulated run; its instrument is not measured, since there is none."""
+    """How far to trust a simulated run; it has no instrument to measure."""
     from cotenant.devices.group import DeviceGroup
     from cotenant.devices.simulated.device import SimulatedGpu
     from cotenant.measure.simulated.model_error import model_error
@@ -118,7 +118,7 @@ def _simulation(plan: RunPlan, device: Device) -> dict[str, Any]:
         "instrument": {"simulated": "nothing was measured, so nothing was disturbed by measuring"},
         "simulation": {
             "error_by_class": errors,
-            "intervals": "they hold the simulation's own error, by class, and the noise of arrivals and hosts",
+            "intervals": "they include the simulation's error, by class, and the noise of arrivals and hosts",
             "source": "docs/validation.md",
         },
     }

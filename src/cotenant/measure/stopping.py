@@ -1,4 +1,4 @@
-"""When a run has seen enough: precise enough, out of time, or out of blocks. Pure."""
+"""When to stop a run: precise enough, out of time, or out of blocks. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from cotenant.study.model import Study
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """What the study asks for."""
+    """The study's stopping conditions."""
 
     target: float | None
     """Relative half-width of every slowdown's interval."""
@@ -19,11 +19,11 @@ class Rule:
     blocks_min: int
     blocks_max: int
     precise_from: int = 1
-    """Blocks before which a narrow interval is no reason to stop: it may be narrow by chance."""
+    """Minimum blocks before a narrow interval stops the run: it may be narrow by chance."""
 
 
 def rule_of(study: Study) -> Rule:
-    """What a study asks for, once its windows are known."""
+    """A study's conditions, once its windows are known."""
     short = windows.expected(study).window_s < windows.LONG.window_s
     return Rule(
         target=study.until.interval if study.until else None,
@@ -36,11 +36,11 @@ def rule_of(study: Study) -> Rule:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """Where the run is."""
+    """Progress of the run."""
 
     blocks: int
     elapsed_s: float
-    """Since this start of the run."""
+    """Seconds since this start of the run."""
     block_s: float
     """Mean time of a block so far."""
     widest: float | None
@@ -48,17 +48,17 @@ class Standing:
 
 
 def widest(estimates: Sequence[Estimate]) -> float | None:
-    """The largest relative half-width; None if any has no interval yet, or there is nothing to be precise about."""
+    """The largest relative half-width; None if any has no interval yet, or there are no slowdowns."""
     widths = [estimate.relative_half_width for estimate in estimates]
     known = [width for width in widths if width is not None]
     return max(known) if known and len(known) == len(widths) else None
 
 
 def reason_to_stop(rule: Rule, now: Standing) -> str | None:
-    """Why no further block should begin; None: go on.
+    """Why no further block should start; None to continue.
 
-    Looking after every block and stopping when the interval is narrow enough does not bias the estimate of the
-    ratio, but it favours moments at which the blocks happen to agree: at least ``blocks_min`` are always made.
+    Checking after every block and stopping when the interval is narrow enough does not bias the estimate of the
+    ratio, but it favours moments at which the blocks happen to agree: at least ``blocks_min`` are always run.
     """
     if now.blocks >= rule.blocks_max:
         return "all blocks done"
@@ -73,13 +73,13 @@ def reason_to_stop(rule: Rule, now: Standing) -> str | None:
 
 
 def seconds_left(rule: Rule, now: Standing) -> float | None:
-    """Expected time to the end: intervals shrink with the root of the number of blocks."""
+    """Expected time to the end: intervals shrink with the square root of the number of blocks."""
     if now.blocks == 0:
         return None
     blocks = rule.blocks_max
     if rule.target is not None and now.widest is not None:
         blocks = min(blocks, max(ceil(now.blocks * (now.widest / rule.target) ** 2), now.blocks, rule.precise_from))
-    least = max(rule.blocks_min - now.blocks, 0) * now.block_s  # made whatever they take
+    least = max(rule.blocks_min - now.blocks, 0) * now.block_s  # run whatever they take
     left = max(blocks - now.blocks, 0) * now.block_s
     if rule.budget_s is not None:
         left = min(left, max(rule.budget_s - now.elapsed_s, 0))

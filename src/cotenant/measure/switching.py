@@ -1,4 +1,4 @@
-"""What a run learns about its own switching from window to window: settling after a start, and carry-over."""
+"""Measures a run's own switching between windows: settling after a start, and carry-over."""
 
 import math
 from collections.abc import Sequence
@@ -11,21 +11,21 @@ from cotenant.tenancy.records import TrialRecords
 
 BIN_S = 0.005
 MOST_BINS = 60
-"""What has not settled after this many is not settling after a switch."""
+"""What takes longer than this many bins is not settling after a switch."""
 
 Key = tuple[str, str, str, str]
 """Mix, sharing, load, tenant."""
 
 
 class Switching:
-    """Sums over all windows of a run; their number does not show in its memory."""
+    """Sums over all windows of a run, so that memory does not grow with their number."""
 
     def __init__(self) -> None:
         self._bins: dict[int, Moments] = {}
         self._after: dict[Key, tuple[Moments, Moments]] = {}
 
     def add(self, trials: Sequence[TrialRecords]) -> None:
-        """Trials that were carried out without a pause, in that order."""
+        """Add trials carried out without a pause, in that order."""
         before: set[str] | None = None
         for records in sorted(trials, key=lambda one: int(one.trial["start_ns"])):
             on = {str(tenant["of"]) for tenant in records.tenants}

@@ -1,4 +1,4 @@
-"""Which cells of a block are visited: precise ones less often, so that others get the time."""
+"""Selects the cells of a block to visit: precise ones less often, so that others get the time."""
 
 from collections.abc import Collection, Sequence
 from typing import Any
@@ -13,13 +13,13 @@ CellKey = tuple[str, str, str]
 
 
 class Visits:
-    """What was precise enough from which block on; kept in the manifest, so that a resumed run leaves out the same."""
+    """The block from which each cell was precise enough; kept in the manifest, so that a resumed run skips the same."""
 
     def __init__(self, kept: Sequence[Any] = ()) -> None:
         self._since = [(int(one["from"]), frozenset(tuple(cell) for cell in one["cells"])) for one in kept]
 
     def note(self, block: int, precise: Collection[CellKey]) -> bool:
-        """From this block on these cells are precise enough; gives whether that is new."""
+        """Note that these cells are precise enough from this block on; return True if that is new."""
         found = frozenset(precise)
         if found == (self._since[-1][1] if self._since else frozenset()):
             return False
@@ -27,14 +27,14 @@ class Visits:
         return True
 
     def of(self, trials: Sequence[Trial], block: int) -> tuple[Trial, ...]:
-        """The trials of a block that are carried out, in their order."""
+        """The trials of a block to carry out, in order."""
         precise: frozenset[CellKey] = next(
             (cells for since, cells in reversed(self._since) if since <= block), frozenset()
         )
         return visited(trials, block, precise)
 
     def to_json(self) -> list[dict[str, Any]]:
-        """For the manifest."""
+        """As JSON, for the manifest."""
         return [{"from": block, "cells": sorted(map(list, cells))} for block, cells in self._since]
 
 
@@ -44,7 +44,7 @@ def cell_of(trial: Trial) -> CellKey:
 
 
 def visited(trials: Sequence[Trial], block: int, precise: Collection[CellKey]) -> tuple[Trial, ...]:
-    """All trials of every fourth block; of the others those of cells that want more, and their baselines."""
+    """All trials of every fourth block; in the others those of imprecise cells, and their baselines."""
     wanting = [trial for trial in trials if not trial.solo and cell_of(trial) not in precise]
     if block % SELDOM == 0 or not precise or not wanting:
         return tuple(trials)
@@ -58,5 +58,5 @@ def visited(trials: Sequence[Trial], block: int, precise: Collection[CellKey]) -
 
 
 def _baseline(trial: Trial, of: str) -> tuple[str, str, str]:
-    """What a mix and the trials alone that it is compared with have in common."""
+    """What a mix shares with the solo trials it is compared with."""
     return of, trial.load, str(sorted(trial.settings.items()))

@@ -1,1 +1,1 @@
-"""What to do: who runs where, at which clock, beside whom. Pure: measured profiles in, decisions out."""
+"""Decisions from measured profiles: which jobs run where, at which clock, beside which others. Pure."""

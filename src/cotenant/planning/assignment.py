@@ -1,4 +1,4 @@
-"""A plan for jobs that are there now: which GPUs, beside whom, at which clock, and what that is predicted to give."""
+"""Place the jobs waiting now: GPUs, neighbours, clocks, and the predicted outcome."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,31 +19,31 @@ OBJECTIVES: tuple[Objective, ...] = ("time", "energy", "fairness")
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One job that wants to run."""
+    """A job to place."""
 
     name: str
     kind: JobClass
     gpus: int
     seconds: float
-    """On median GPUs."""
+    """Duration on median GPUs."""
     shareable: bool = False
     """May share its GPU with another job."""
 
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """Where a job goes. Times, power and energy are predictions from measured profiles."""
+    """A job's placement. Times, power and energy are predicted from measured profiles."""
 
     job: Job
     gpus: tuple[str, ...]
     clock_mhz: float
-    """The lowest of its GPUs."""
+    """The lowest clock among its GPUs."""
     beside: str | None
     seconds: float
     power_w: float
-    """Of its GPUs together; shared ones are halved between the two."""
+    """Total over its GPUs; a shared GPU counts half for each job."""
     stretch: float
-    """Its time over that on median GPUs of its own."""
+    """Predicted time relative to unshared median GPUs."""
 
     @property
     def energy_j(self) -> float:
@@ -53,17 +53,17 @@ class Placed:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """All of it."""
+    """A complete placement."""
 
     objective: Objective
     placed: tuple[Placed, ...]
     waiting: tuple[Job, ...]
-    """There was no GPU left for these."""
+    """Jobs left without a GPU."""
     power_w: float
-    """Of all GPUs, idle ones too."""
+    """Total over all GPUs, idle ones included."""
     budget_w: float | None
     simulated: bool = False
-    """The profiles behind it were computed by a model, not measured."""
+    """The profiles were computed by a model, not measured."""
 
 
 def plan(
@@ -78,11 +78,11 @@ def plan(
 
     Args:
         fleet: The GPUs, as measured.
-        jobs: In the order in which they came.
-        objective: `time`: each done soonest; `energy`: at the clock that needs the least; `fairness`: the job that is
-            slowed down most is slowed down least.
-        budget_w: All GPUs together draw no more.
-        slowdowns: Measured slowdowns of pairs by name; an estimate stands in where one is missing.
+        jobs: In order of arrival.
+        objective: `time`: finish each job soonest; `energy`: use the clock with the least energy; `fairness`: minimise
+            the largest slowdown.
+        budget_w: Upper limit on the power of all GPUs together.
+        slowdowns: Measured slowdowns of pairs by name; missing ones are estimated.
 
     Raises:
         CotenantError: The budget can't be met.
@@ -111,14 +111,14 @@ def plan(
 
 @dataclass(frozen=True, slots=True)
 class _Unit:
-    """What needs GPUs of its own: a job, or two that share one."""
+    """A unit of placement: one job, or two that share a GPU."""
 
     jobs: tuple[Job, ...]
     slowdown: float = 1.0
 
     @property
     def kind(self) -> JobClass:
-        """Of the one that feels a slow GPU most."""
+        """Core share of the job that is most sensitive to a slow GPU."""
         return max((job.kind for job in self.jobs), key=lambda kind: kind.core_share)
 
     @property
@@ -129,7 +129,7 @@ class _Unit:
 def _units(
     fleet: Fleet, jobs: Sequence[Job], slowdowns: Mapping[tuple[str, str], float]
 ) -> tuple[list[_Unit], list[Job]]:
-    """Jobs as they came while there are GPUs; as many pairs as are needed so that those who may share all run."""
+    """Take jobs in order while GPUs last, pairing shareable jobs only as far as needed to run them all."""
 
     def slowdown(one: Job, other: Job) -> float:
         known = slowdowns.get((one.name, other.name), slowdowns.get((other.name, one.name)))
@@ -152,7 +152,7 @@ def _units(
 
 
 def _order(policy: Slack, unit: _Unit, objective: Objective) -> tuple[float, ...]:
-    """Who chooses first: for time those with most GPU time to lose; for fairness simply the most sensitive."""
+    """Order of choice: for time, the most GPU time at stake first; for fairness, the most sensitive first."""
     weight = 1.0 if objective == "fairness" else unit.count * max(job.seconds for job in unit.jobs)
     return (policy.rank(unit.kind) * weight,)
 

@@ -1,4 +1,4 @@
-"""Which clock: slower where nobody waits, slower where the watts are short, slower where energy is what counts."""
+"""Choose clocks: lower for GPUs that would only wait, under a power budget, or to save energy."""
 
 import numpy as np
 
@@ -9,9 +9,9 @@ from cotenant.planning.jobs import JobClass
 
 
 def waiting_clocks(fleet: Fleet, kind: JobClass, gpus: Numbers, slowest: float) -> Floats:
-    """The lowest clocks at which each GPU still arrives with the slowest, but none below the knee of its power curve.
+    """The lowest clock at which each GPU still finishes with the slowest, but not below the knee of its power curve.
 
-    Below the knee the voltage stays as it is: a slower clock there only makes the idle power last longer.
+    Below the knee the voltage no longer falls: a slower clock only prolongs the idle power.
     """
     work = fleet.work(kind)
     clocks = work.clock_mhz[gpus]
@@ -24,7 +24,7 @@ def waiting_clocks(fleet: Fleet, kind: JobClass, gpus: Numbers, slowest: float) 
 
 
 def thriftiest_clock(fleet: Fleet, kind: JobClass, gpus: Numbers) -> float:
-    """The common clock at which these GPUs need the least energy for the same work."""
+    """The common clock at which these GPUs use the least energy for the same work."""
     top = float(fleet.work(kind).clock_mhz[gpus].min())
     clocks = np.linspace(min(fleet.kind.lowest_mhz, top), top, 64)
     energy = [
@@ -38,10 +38,10 @@ def thriftiest_clock(fleet: Fleet, kind: JobClass, gpus: Numbers) -> float:
 def clocks_within(
     fleet: Fleet, placed: list[tuple[JobClass, Numbers]], clocks: list[Floats], budget_w: float
 ) -> list[Floats]:
-    """Clocks under which all jobs together stay within a power budget, taken where a watt costs the least time.
+    """Lower clocks until all jobs fit a power budget, where a watt costs the least time first.
 
     Raises:
-        CotenantError: Even at the lowest clocks they need more.
+        CotenantError: The budget is exceeded even at the lowest clocks.
     """
     lowered = [clock.copy() for clock in clocks]
     step = 15.0
@@ -63,7 +63,7 @@ def clocks_within(
             if saved > 1e-6 and worth > most:
                 best, most = number, worth
         if best is None:
-            idling = f" ({idle:,.0f} W of it by GPUs that are idle)" if idle else ""
+            idling = f" ({idle:,.0f} W of that by idle GPUs)" if idle else ""
             raise CotenantError(
                 f"these jobs draw at least {sum(watts) + idle:,.0f} W{idling}, "
                 f"more than the budget of {budget_w:,.0f} W",

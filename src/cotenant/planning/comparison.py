@@ -1,4 +1,4 @@
-"""Policies side by side on the same jobs, over many draws of them."""
+"""Compare policies on the same jobs, over many random draws of them."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
@@ -17,7 +17,7 @@ OURS = "slack"
 
 @dataclass(frozen=True, slots=True)
 class PolicyComparison:
-    """One policy over all draws; ratios are over our policy on the same jobs, so that more than 1 is worse."""
+    """One policy over all draws. Ratios are relative to our policy on the same jobs: above 1 is worse."""
 
     policy: str
     completion_s: Estimate
@@ -28,7 +28,7 @@ class PolicyComparison:
     energy_ratio: Estimate
     _: KW_ONLY
     simulated: bool = False
-    """On GPUs whose profiles were computed by a model, not measured."""
+    """The GPUs' profiles were computed by a model, not measured."""
 
 
 def compare(
@@ -38,17 +38,17 @@ def compare(
     seeds: Sequence[int],
     load: float,
     policies: Sequence[str] = tuple(POLICIES),
-    told: Callable[[int], None] = lambda _: None,
+    progress: Callable[[int], None] = lambda _: None,
 ) -> tuple[PolicyComparison, ...]:
     """Replay every policy on every draw.
 
     Args:
         fleet: The GPUs.
         count: Jobs per draw.
-        seeds: One draw each.
-        load: GPU time asked for over GPU time there is.
+        seeds: One per draw.
+        load: GPU time requested over GPU time available.
         policies: By name.
-        told: Called after each draw with how many are done.
+        progress: Called after each draw with the number done.
     """
     names = list(dict.fromkeys([*policies, OURS]))
     figures = np.empty((len(seeds), len(names), 3))
@@ -57,7 +57,7 @@ def compare(
         for column, name in enumerate(names):
             outcome = replay(fleet, jobs, POLICIES[name](fleet, seed))
             figures[row, column] = outcome.mean_completion_s, outcome.makespan_s, outcome.energy_j
-        told(row + 1)
+        progress(row + 1)
     logs = np.log(figures)
     ours = logs[:, names.index(OURS)]
     compared = tuple(

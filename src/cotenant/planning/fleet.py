@@ -1,8 +1,8 @@
-"""GPUs as placement sees them: how fast each is, what it draws, where it stands, and what another clock would do.
+"""GPUs as placement sees them: speed, power, location, and the effect of other clocks.
 
-A GPU at its power limit runs at the clock that the limit leaves it, so that a slow die is a die with a low clock. Work
-that needs less power runs at the highest clock on every die, and there the dies hardly differ. Both follow from one
-curve of power over the clock, scaled so that each die draws what it was measured to draw at its measured clock.
+At its power limit, a GPU runs at the clock the limit allows, so a slow die is one with a low clock. Work that needs
+less power runs at the highest clock on every die, and dies hardly differ. Both follow from one curve of power over
+clock, scaled to match each die's measured power at its measured clock.
 """
 
 from collections.abc import Sequence
@@ -20,25 +20,25 @@ from cotenant.planning.jobs import JobClass
 Numbers = npt.NDArray[np.int64]
 
 NODE_SIZE = 4
-"""GPUs whose node is unknown are put into nodes of this size, in the order of their names."""
+"""GPUs with an unknown node are grouped into nodes of this size, in order of name."""
 
 
 @dataclass(frozen=True, slots=True)
 class GpuKind:
-    """What all dies of one kind of GPU have in common."""
+    """Properties common to all dies of a GPU model."""
 
     curve: PowerByClock
-    """Power over the clock. Only its shape is used: each die's own power scales it."""
+    """Power as a function of clock. Only its shape matters: each die's power scales it."""
     lowest_mhz: float
     highest_mhz: float
     step_mhz: float
-    """Of the clocks that placement considers."""
+    """Step between the clocks that placement considers."""
     idle_w: float
-    """With nothing to do."""
+    """Idle power."""
 
 
 V100 = GpuKind(
-    # Through published measurements of a matrix product: 66 W at 600 MHz, 99 at 945, 122 at 1087, 154 at 1237, 186 at
+    # Fitted to published measurements of a matrix product: 66 W at 600 MHz, 99 at 945, 122 at 1087, 154 at 1237, 186 at
     # 1380.
     curve=PowerByClock(idle_w=8.6, slope=0.0957, bend=2.8e-4, knee_mhz=945.0, held_out=None, clocks=5),
     lowest_mhz=600.0,
@@ -46,7 +46,7 @@ V100 = GpuKind(
     step_mhz=7.5,
     idle_w=40.0,
 )
-"""The kind of which whole fleets were measured and published; stands in where profiles don't say which kind it is."""
+"""The model for which measurements of entire fleets are published; the default where profiles name no model."""
 
 
 @dataclass(frozen=True)
@@ -55,14 +55,14 @@ class Fleet:
 
     gpus: tuple[str, ...]
     relative_time: Floats
-    """Under work that keeps the GPU at its power limit, over the median GPU."""
+    """Time relative to the median GPU, for work at the power limit."""
     clock_mhz: Floats
-    """At which that was measured."""
+    """Clock at which that was measured."""
     power_w: Floats
     node: Numbers
     kind: GpuKind = V100
     simulated: bool = False
-    """A model computed the profiles; nothing was measured."""
+    """The profiles were computed by a model, not measured."""
     _work: "dict[JobClass, FleetWork]" = field(default_factory=dict, compare=False)
 
     def __len__(self) -> int:
@@ -70,7 +70,7 @@ class Fleet:
 
     @cached_property
     def nodes(self) -> Numbers:
-        """GPUs by node, a row each; -1 where a node has fewer than the largest."""
+        """GPUs by node, one row each, padded with -1."""
         order = np.argsort(self.node, kind="stable")
         counts = np.bincount(self.node)
         rows = np.full((counts.size, counts.max(initial=1)), -1, np.int64)
@@ -79,19 +79,19 @@ class Fleet:
         return rows
 
     def work(self, kind: JobClass) -> "FleetWork":
-        """What this kind of work does on every GPU; remembered."""
+        """Behaviour of this class of work on every GPU. Cached."""
         if kind not in self._work:
             self._work[kind] = FleetWork.of(self, kind)
         return self._work[kind]
 
     def power_at(self, kind: JobClass, gpus: Numbers, clock_mhz: Floats) -> Floats:
-        """What such work draws on these GPUs at these clocks."""
+        """Power of such work on these GPUs at these clocks."""
         rise = self._rise(clock_mhz) / self._rise(self.clock_mhz[gpus])
         idle_w = self.kind.idle_w
         return np.asarray(idle_w + kind.activity * (self.power_w[gpus] - idle_w) * rise)
 
     def time_at(self, kind: JobClass, gpus: Numbers, clock_mhz: Floats) -> Floats:
-        """Time of such work over that on the median GPU, at these clocks."""
+        """Time of such work at these clocks relative to the median GPU."""
         return np.asarray(self._raw_time(kind, gpus, clock_mhz) / self.work(kind).middle)
 
     def _raw_time(self, kind: JobClass, gpus: Numbers, clock_mhz: Floats) -> Floats:
@@ -104,19 +104,19 @@ class Fleet:
 
 @dataclass(frozen=True)
 class FleetWork:
-    """One kind of work on every GPU, left to its own clock."""
+    """One class of work on every GPU at its natural clock."""
 
     clock_mhz: Floats
     time: Floats
-    """Over the median GPU."""
+    """Relative to the median GPU."""
     power_w: Floats
     middle: float
     order: Numbers
-    """GPUs from the fastest to the slowest."""
+    """GPUs from fastest to slowest."""
 
     @classmethod
     def of(cls, fleet: Fleet, kind: JobClass) -> "FleetWork":
-        """The highest clock at which each GPU stays within what it was measured to draw at its limit."""
+        """The highest clock at which each GPU stays within its measured power at the limit."""
         everyone = np.arange(len(fleet))
         gpu = fleet.kind
         clocks = np.arange(gpu.lowest_mhz, gpu.highest_mhz + gpu.step_mhz / 2, gpu.step_mhz)
@@ -124,7 +124,7 @@ class FleetWork:
         within = kind.activity * rise <= 1.0
         clock = np.maximum(clocks[np.maximum(within.sum(axis=1) - 1, 0)], gpu.lowest_mhz)
         if kind.activity >= 1.0:
-            clock = fleet.clock_mhz.copy()  # measured, not read off a grid
+            clock = fleet.clock_mhz.copy()  # measured values replace grid points
         raw = fleet._raw_time(kind, everyone, clock)  # noqa: SLF001
         middle = float(np.median(raw))
         time = raw / middle
@@ -137,9 +137,9 @@ def fleet_of(
     kind: GpuKind = V100,
     simulated: bool = False,
 ) -> Fleet:
-    """From profiles; GPUs without a clock or a power are left out, since nothing can be said of them."""
+    """Build from profiles, leaving out GPUs without a clock or power."""
     known = [one for one in profiles if one.clock_mhz and one.power_w]
-    places = sorted({(one.cabinet, one.node) for one in known if one.node})  # nodes are numbered within a cabinet
+    places = sorted({(one.cabinet, one.node) for one in known if one.node})  # node numbers repeat across cabinets
     codes = {place: code for code, place in enumerate(places)}
     nowhere = iter(range(len(known)))
     node = [codes[one.cabinet, one.node] if one.node else len(places) + next(nowhere) // NODE_SIZE for one in known]

@@ -1,4 +1,4 @@
-"""Jobs: what they ask for, and a stated distribution to draw them from."""
+"""Jobs: their requirements, and a synthetic distribution to draw them from."""
 
 from dataclasses import dataclass
 
@@ -12,15 +12,15 @@ Numbers = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class JobClass:
-    """A kind of work."""
+    """A class of work."""
 
     name: str
     core_share: float
-    """Part of its time that stretches when the clock falls: 1 for a matrix product, near 0 for a copy."""
+    """Fraction of its time that scales with the clock: 1 for a matrix product, near 0 for a copy."""
     activity: float
-    """Its power above idle, over that of work at the power limit, at the same clock."""
+    """Power above idle relative to work at the power limit, at the same clock."""
     across: float = 1.0
-    """Its time over more than one node, over that within one."""
+    """Time across several nodes relative to a single node."""
 
 
 CLASSES = (
@@ -29,20 +29,20 @@ CLASSES = (
     JobClass("bert", core_share=0.75, activity=0.85, across=1.0),
     JobClass("pagerank", core_share=0.1, activity=0.35, across=1.1),
 )
-"""Stated, not measured: core shares within what DVFS measurements on two GPUs show (0.05 for a vector sum to 1.02), the
-cost of leaving a node as PAL publishes it for its classes."""
+"""Assumed, not measured: core shares within the range of DVFS measurements on two GPUs (0.05 for a vector sum to 1.02),
+and the cost of leaving a node as published by PAL for its classes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Jobs:
-    """Jobs in columns, in the order of their arrival."""
+    """Jobs as columns, in order of arrival."""
 
     classes: tuple[JobClass, ...]
     kind: Numbers
     gpus: Numbers
     arrival_s: Floats
     seconds: Floats
-    """On median GPUs within one node."""
+    """Duration on median GPUs within one node."""
 
     def __len__(self) -> int:
         return int(self.kind.size)
@@ -55,14 +55,14 @@ MEDIAN_S, SPREAD = 3600.0, 1.0
 def draw_jobs(
     count: int, fleet_size: int, *, load: float = 0.9, seed: int = 0, classes: tuple[JobClass, ...] = CLASSES
 ) -> Jobs:
-    """Jobs as they might come: sizes by `SIZE_WEIGHTS`, lengths lognormal around an hour, Poisson arrivals.
+    """Draw synthetic jobs: sizes by `SIZE_WEIGHTS`, lognormal lengths around an hour, Poisson arrivals.
 
     Args:
-        count: How many.
-        fleet_size: GPUs that they will run on.
-        load: GPU time asked for over GPU time there is, while jobs arrive.
+        count: Number of jobs.
+        fleet_size: Number of GPUs they run on.
+        load: GPU time requested over GPU time available, while jobs arrive.
         seed: The same seed gives the same jobs.
-        classes: Kinds of work, equally likely.
+        classes: Classes of work, equally likely.
     """
     rng = np.random.default_rng(seed)
     gpus = np.minimum(rng.choice(SIZES, count, p=SIZE_WEIGHTS), fleet_size)

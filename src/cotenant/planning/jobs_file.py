@@ -1,4 +1,4 @@
-"""A file of jobs to be placed: YAML, each with the GPUs and the time that it needs and the kind of work that it is."""
+"""A YAML file of jobs to place, each with its GPUs, duration and class of work."""
 
 from pathlib import Path
 
@@ -31,9 +31,9 @@ class _JobEntry(BaseModel):
     @model_validator(mode="after")
     def _one_kind(self) -> "_JobEntry":
         if (self.kind is None) == (self.core_share is None):
-            raise ValueError("it needs either `class` or `core_share`")
+            raise ValueError("either `class` or `core_share` is required")
         if self.kind is not None and self.kind not in _KNOWN:
-            raise ValueError(f"there is no class {self.kind!r}; there are {', '.join(_KNOWN)}")
+            raise ValueError(f"unknown class {self.kind!r}; expected one of {', '.join(_KNOWN)}")
         return self
 
     def job(self) -> Job:
@@ -45,10 +45,10 @@ class _JobEntry(BaseModel):
 
 
 def read_jobs(path: Path) -> tuple[Job, ...]:
-    """The jobs of a file.
+    """Read the jobs in a file.
 
     Raises:
-        StudyError: It can't be read, or a job is wrong: on which line, and what was expected.
+        StudyError: The file can't be read, or a job is invalid; names the line and what was expected.
     """
     try:
         tree = read(opening.read_text(path), str(path))
@@ -62,7 +62,7 @@ def read_jobs(path: Path) -> tuple[Job, ...]:
     above = ("jobs",) if isinstance(tree.data, dict) else ()
     entries = tree.data.get("jobs") if isinstance(tree.data, dict) else tree.data
     if not isinstance(entries, list) or not entries:
-        raise StudyError(f"{path} holds no list of jobs", hint=_HINT)
+        raise StudyError(f"{path} is not a list of jobs", hint=_HINT)
     jobs: dict[str, Job] = {}
     problems = list(tree.problems)
     for number, entry in enumerate(entries):
@@ -74,7 +74,7 @@ def read_jobs(path: Path) -> tuple[Job, ...]:
             problems += [((*place, *one["loc"]), one["msg"].removeprefix("Value error, ")) for one in found]
             continue
         if job.name in jobs:
-            problems.append((place, f"two jobs are called {job.name!r}"))
+            problems.append((place, f"duplicate job name {job.name!r}"))
         jobs[job.name] = job
     if problems:
         sentences = tuple(tree.places.describe(place, sentence) for place, sentence in problems)

@@ -1,4 +1,4 @@
-"""Tenants two by two, each pair on a device: the best pairs, and which to measure before trusting them."""
+"""Pair tenants, one pair per device: the best pairs, and which to measure before trusting them."""
 
 import numpy as np
 
@@ -6,19 +6,19 @@ from cotenant.planning.solver.problem import Floats, Ints
 from cotenant.prediction.interference.predictor import MEASURED, Predictor
 
 HOPES = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0)
-"""Standard deviations by which unmeasured pairs may be better than predicted; more where less names no new pair."""
+"""Standard deviations by which unmeasured pairs may beat their prediction; larger ones if smaller add no pair."""
 
 
 def best_pairs(worth: Floats, pairs: Ints, tenants: int) -> Ints:
-    """Positions in ``pairs`` of disjoint pairs that hold everyone and are worth most together.
+    """Positions in ``pairs`` of the disjoint pairs that cover all tenants with the largest total worth.
 
     Args:
-        worth: Of each pair.
-        pairs: Rows of two tenants' numbers.
-        tenants: How many; even.
+        worth: Worth of each pair.
+        pairs: Rows of two tenant indices.
+        tenants: Number of tenants; even.
 
     Raises:
-        ValueError: No choice of these pairs holds everyone.
+        ValueError: No choice of these pairs covers all tenants.
     """
     from scipy.optimize import Bounds, LinearConstraint, milp
 
@@ -32,25 +32,25 @@ def best_pairs(worth: Floats, pairs: Ints, tenants: int) -> Ints:
         bounds=Bounds(0, 1),
     )
     if found.x is None:
-        raise ValueError("these pairs can't hold everyone")
+        raise ValueError("these pairs can't cover all tenants")
     return np.flatnonzero(found.x > 0.5)
 
 
 def together(slowdowns: Floats) -> Floats:
-    """What a pair does of the work of two devices: the sum of both speeds over alone."""
+    """Throughput of a pair: the sum of both speeds relative to alone."""
     return np.asarray((1 / slowdowns).sum(axis=1))
 
 
 def next_pairs(predictor: Predictor, pairs: Ints, count: int) -> list[int]:
-    """Positions of the pairs to measure for a plan: those that it would use, the least certain first.
+    """Positions of the pairs to measure for a plan: those it would use, least certain first.
 
-    Once all of these are measured, pairs count as good as they may turn out to be: one that was underestimated is
-    looked at as well.
+    Once all of these are measured, pairs are ranked by an optimistic bound, so that underestimated ones are measured
+    too.
 
     Args:
-        predictor: With what was measured so far.
-        pairs: All that can share a device.
-        count: How many to name.
+        predictor: Fitted to the measurements so far.
+        pairs: All pairs that can share a device.
+        count: Number of pairs to return.
     """
     found = predictor.slowdowns(pairs)
     known = found.basis[:, 0] == MEASURED

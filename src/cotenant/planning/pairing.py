@@ -1,4 +1,4 @@
-"""Who shares a GPU with whom, when there are more jobs than GPUs."""
+"""Choose which jobs share a GPU when there are more jobs than GPUs."""
 
 from collections.abc import Callable, Sequence
 from typing import TypeVar
@@ -9,7 +9,7 @@ T = TypeVar("T")
 
 
 def estimated_slowdown(one: JobClass, other: JobClass) -> float:
-    """A rule, not a measurement: together they need what each needs alone of the cores and of the memory.
+    """Estimate a pair's slowdown by a rule: their demands on cores and on memory add up.
 
     Two matrix products share the cores and take twice as long; a product beside a copy hardly notices it.
     """
@@ -19,7 +19,7 @@ def estimated_slowdown(one: JobClass, other: JobClass) -> float:
 
 
 def pair_up(items: Sequence[T], pairs: int, cost: Callable[[T, T], float]) -> list[tuple[T, T]]:
-    """``pairs`` disjoint pairs with a low sum of costs: the cheapest first, then exchanged while that helps."""
+    """``pairs`` disjoint pairs with a low total cost: cheapest first, then improved by exchanges."""
     assert 2 * pairs <= len(items)
     n = len(items)
     costs = {(i, j): cost(items[i], items[j]) for i in range(n) for j in range(i + 1, n)}
@@ -36,7 +36,7 @@ def pair_up(items: Sequence[T], pairs: int, cost: Callable[[T, T], float]) -> li
 
 
 def _exchange(chosen: list[tuple[int, int]], costs: dict[tuple[int, int], float]) -> None:
-    """Let two pairs swap partners as long as any two gain by it."""
+    """Swap partners between two pairs while that lowers the cost."""
 
     def of(i: int, j: int) -> float:
         return costs[min(i, j), max(i, j)]

@@ -1,7 +1,7 @@
-"""PAL's view of a fleet (SC'24): GPUs in clusters of like speed, as many clusters as the silhouette asks for.
+"""PAL's view of a fleet (SC'24): GPUs in clusters of similar speed, their number chosen by silhouette.
 
-The published code returns from the loop that looks for the number of clusters after its first try, so that it always
-makes two. Here all are tried, and the silhouette decides.
+The published code returns from its loop over the number of clusters in the first iteration, so it always makes two.
+Here all numbers are tried and the best silhouette wins.
 """
 
 import numpy as np
@@ -13,11 +13,11 @@ FEWEST, MOST = 2, 10
 OUTLIER_SIGMAS = 3.0
 _ROUNDS = 50
 _SAMPLE = 1000
-"""A silhouette needs all pairs: of a large fleet so many GPUs stand for it."""
+"""Sample size for large fleets, since a silhouette needs all pairs."""
 
 
 def cluster_factors(times: Floats) -> Floats:
-    """For each GPU its cluster's centre over the median of the centres; GPUs far off are clusters of their own."""
+    """Each GPU's cluster centre over the median centre; outliers are clusters of their own."""
     outlier = times > times.mean() + OUTLIER_SIGMAS * times.std()
     inside = times[~outlier]
     centres = _best(inside)
@@ -36,7 +36,7 @@ def _best(values: Floats) -> Floats:
 
 
 def _means(values: Floats, count: int) -> Floats:
-    """K-means on a line, from evenly spread quantiles: the same values give the same centres."""
+    """One-dimensional k-means starting from even quantiles; deterministic."""
     centres = np.unique(np.quantile(values, (np.arange(count) + 0.5) / count))
     for _ in range(_ROUNDS):
         labels = np.abs(values[:, None] - centres[None, :]).argmin(axis=1)
@@ -49,7 +49,7 @@ def _means(values: Floats, count: int) -> Floats:
 
 
 def silhouette(values: Floats, centres: Floats) -> float:
-    """Mean silhouette of values on a line, each with its nearest centre."""
+    """Mean silhouette of one-dimensional values, each with its nearest centre."""
     values = np.sort(values)[:: max(1, values.size // _SAMPLE)]
     labels = np.abs(values[:, None] - centres[None, :]).argmin(axis=1)
     apart = np.abs(values[:, None] - values[None, :])

@@ -1,4 +1,4 @@
-"""Which free GPUs a job gets: the published ways, and ours."""
+"""Policies that choose a job's GPUs among the free ones: published ones, and ours."""
 
 from collections.abc import Callable
 from itertools import combinations
@@ -17,17 +17,17 @@ Free = npt.NDArray[np.bool_]
 
 
 class Policy(Protocol):
-    """Places one job at a time among the GPUs that are free."""
+    """Places one job at a time on free GPUs."""
 
     slows_waiting_gpus: bool
-    """Lowers the clock of GPUs that would only wait for the slowest of their job."""
+    """Whether it lowers the clocks of GPUs that would only wait for the slowest of their job."""
 
     def rank(self, kind: JobClass) -> float:
-        """Of the jobs that could start now, those with the lowest rank choose first; equal ones in their order."""
+        """Among jobs that could start now, the lowest rank chooses first; ties in order of arrival."""
         ...
 
     def choose(self, kind: JobClass, count: int, free: Free) -> Numbers:
-        """``count`` of the free GPUs, of which there are enough."""
+        """Choose ``count`` of the free GPUs; enough are free."""
         ...
 
 
@@ -52,7 +52,7 @@ class Random:
 
 
 class Packed:
-    """As few nodes as possible; which GPUs of a node doesn't matter."""
+    """As few nodes as possible; any GPUs within a node."""
 
     slows_waiting_gpus = False
 
@@ -66,13 +66,13 @@ class Packed:
         return 0.0
 
     def choose(self, kind: JobClass, count: int, free: Free) -> Numbers:
-        """The node that is left with the least, or the emptiest nodes together."""
+        """The node left with the fewest free GPUs, else the emptiest nodes together."""
         del kind
         return self._nodes.packed(count, free)
 
 
 class PmFirst:
-    """The fastest free GPUs, wherever they stand (PM-First of PAL)."""
+    """The fastest free GPUs on any node (PM-First of PAL)."""
 
     slows_waiting_gpus = False
 
@@ -86,7 +86,7 @@ class PmFirst:
         return 0.0
 
     def choose(self, kind: JobClass, count: int, free: Free) -> Numbers:
-        """From the top of the list."""
+        """The first of the list."""
         order = self._fleet.work(kind).order
         return order[free[order]][:count]
 
@@ -102,11 +102,11 @@ class Pal:
         self._factors: dict[JobClass, Floats] = {}
 
     def rank(self, kind: JobClass) -> float:
-        """Classes that vary most choose first."""
+        """The most variable classes choose first."""
         return -float(np.ptp(self._factor(kind)))
 
     def choose(self, kind: JobClass, count: int, free: Free) -> Numbers:
-        """Within a node if that is no worse than the fastest clusters across nodes."""
+        """Within a node if that is no slower than the fastest clusters across nodes."""
         factor = self._factor(kind)
         anywhere = self._nodes.by_factor(factor, count, free)
         if count > self._nodes.size:
@@ -124,23 +124,23 @@ class Pal:
 
 
 class Slack:
-    """Ours: each job where it ends soonest, but priced: fast GPUs and whole nodes are worth something to others.
+    """Ours: the GPUs on which a job ends soonest, at a price for fast GPUs and intact nodes that others may need.
 
-    Times are used as measured, not by cluster. Work that hardly feels a slow GPU, or that may leave a node at no cost,
-    takes what others need least. The clocks of GPUs that would only wait for the slowest of their job are lowered until
-    they arrive with it, which costs no time and saves energy.
+    Uses measured times rather than clusters. Work that is insensitive to slow GPUs, or can span nodes at no cost, takes
+    the GPUs others need least. GPUs that would only wait for the slowest of their job get a lower clock so that they
+    finish together, which saves energy at no cost in time.
     """
 
     slows_waiting_gpus = True
     WORTH = 0.35
     """Price of a GPU that is 1 % faster than the median, in percent of a job's time."""
     WHOLENESS = 0.02
-    """Price of taking GPUs out of a node that is all free, as a share of a job's time; less where it is broken."""
+    """Price of breaking up an entirely free node, as a fraction of a job's time; less if it is already broken up."""
     BOUNDS = (0.0, 0.004, 0.012, 0.04)
-    """How much slower than the fastest free GPUs a job may be placed, if that is cheaper."""
+    """How much slower than on the fastest free GPUs a job may be placed, if that is cheaper."""
 
     MOST_SETS = 200
-    """Sets of one node's GPUs that are all looked at; of larger nodes the fastest for their price are taken."""
+    """Maximum sets within one node that are enumerated; larger nodes take the fastest for their price."""
 
     def __init__(self, fleet: Fleet, seed: int = 0) -> None:
         del seed
@@ -149,11 +149,11 @@ class Slack:
         self._within: dict[tuple[JobClass, int], tuple[Numbers, Floats]] = {}
 
     def rank(self, kind: JobClass) -> float:
-        """Work that feels slow GPUs most chooses first."""
+        """Work that is most sensitive to slow GPUs chooses first."""
         return -float(np.std(self._fleet.work(kind).time))
 
     def choose(self, kind: JobClass, count: int, free: Free) -> Numbers:
-        """The set whose time and mean price together are lowest."""
+        """The set with the lowest time plus mean price."""
         time = self._fleet.work(kind).time
         wholeness = self.WHOLENESS * self._nodes.left(free) / self._nodes.size
         if 1 < count <= self._nodes.size and kind.across > 1.0:
@@ -172,7 +172,7 @@ class Slack:
         return candidates[_cheapest(times, prices, count)]
 
     def _cheapest_node(self, kind: JobClass, count: int, free: Free, wholeness: Floats) -> Numbers | None:
-        """Of all sets within one node; None: no node has enough."""
+        """The best set within one node; None if no node has enough."""
         if (kind, count) not in self._within:
             sets = self._nodes.sets(count)
             self._within[kind, count] = (
@@ -188,7 +188,7 @@ class Slack:
 
 
 def _cheapest(times: Floats, prices: Floats, count: int) -> Numbers:
-    """Positions of the cheapest set for several bounds on its slowest member, and of these sets the best."""
+    """Positions of the cheapest set for several limits on its slowest member; the best of these sets."""
     fastest = float(np.partition(times, count - 1)[count - 1])
     best, least = np.arange(0), np.inf
     for bound in Slack.BOUNDS:
@@ -203,22 +203,22 @@ def _cheapest(times: Floats, prices: Floats, count: int) -> Numbers:
 
 
 class Nodes:
-    """Choosing GPUs with an eye on where they stand."""
+    """Choices of GPUs that take nodes into account."""
 
     def __init__(self, fleet: Fleet) -> None:
         self._of, self._rows = fleet.node, fleet.nodes
         self.size = self._rows.shape[1]
 
     def several(self, gpus: Numbers) -> bool:
-        """Whether they are in more than one node."""
+        """Whether they span several nodes."""
         return bool((self._of[gpus] != self._of[gpus[0]]).any())
 
     def left(self, free: Free) -> Numbers:
-        """Free GPUs of each node."""
+        """Free GPUs by node."""
         return np.bincount(self._of[free], minlength=self._rows.shape[0])
 
     def packed(self, count: int, free: Free) -> Numbers:
-        """The node with the fewest free ones that are enough; else nodes with the most."""
+        """The node with the fewest free GPUs that suffices; else the nodes with the most."""
         left = self.left(free)
         enough = np.flatnonzero(left >= count)
         if enough.size:
@@ -229,19 +229,19 @@ class Nodes:
         return candidates[np.lexsort((self._of[candidates], crowd))][:count]
 
     def by_factor(self, factor: Floats, count: int, free: Free) -> Numbers:
-        """The lowest factors; among equal ones those whose node has about as many free as are needed."""
+        """The lowest factors; ties go to the node with the closest number of free GPUs."""
         candidates = np.flatnonzero(free)
         fit = np.abs(self.left(free)[self._of[candidates]] - count)
         return candidates[np.lexsort((fit, factor[candidates]))][:count]
 
     def sets(self, count: int) -> Numbers:
-        """Every set of so many GPUs of one node: nodes x sets x GPUs; -1 in front where a node has too few."""
+        """Every set of this many GPUs of one node: nodes x sets x GPUs; padded with -1 in front."""
         picks = np.array(list(combinations(range(self.size), count)))
         sets = self._rows[:, picks]
         return np.asarray(np.where((sets >= 0).all(axis=2, keepdims=True), sets, -1))
 
     def best_within(self, factor: Floats, count: int, free: Free) -> Numbers | None:
-        """The lowest factors within one node, by the highest among them; None: no node has enough."""
+        """The set within one node with the lowest maximum factor; None if no node has enough."""
         if count > self.size:
             return None
         rows = self._rows
@@ -259,4 +259,4 @@ POLICIES: dict[str, Callable[[Fleet, int], Policy]] = {
     "pal": Pal,
     "slack": Slack,
 }
-"""By name; `slack` is ours."""
+"""Policies by name; `slack` is ours."""

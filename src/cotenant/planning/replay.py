@@ -1,4 +1,4 @@
-"""What a policy would have done: jobs arrive, wait, get GPUs, run at the pace of the slowest of them, and leave."""
+"""Replay a policy: jobs arrive, wait, get GPUs, run at the pace of the slowest, and leave."""
 
 import heapq
 from collections import deque
@@ -13,7 +13,7 @@ from cotenant.planning.jobs import JobClass, Jobs
 from cotenant.planning.policies import Policy
 
 WAITING = 0.3
-"""Power above idle of a GPU that waits for the others of its job, over that of one that works. An assumption."""
+"""Power above idle of a GPU waiting for others of its job, relative to a working one. An assumption."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,10 +21,10 @@ class Replay:
     """How it went."""
 
     completion_s: Floats
-    """From arrival to end, by job."""
+    """Seconds from arrival to completion, by job."""
     makespan_s: float
     energy_j: float
-    """Of all GPUs until the last job ended, idle ones too."""
+    """Total over all GPUs until the last job ended, idle ones included."""
 
     @property
     def mean_completion_s(self) -> float:
@@ -33,7 +33,7 @@ class Replay:
 
 
 def replay(fleet: Fleet, jobs: Jobs, policy: Policy) -> Replay:
-    """Jobs start in the order in which they came; those that can start at the same moment may be placed in another."""
+    """Jobs start in order of arrival; those able to start at the same moment may be placed in another order."""
     free = np.ones(len(fleet), dtype=bool)
     available = len(fleet)
     ends = np.zeros(len(jobs))
@@ -71,7 +71,7 @@ def replay(fleet: Fleet, jobs: Jobs, policy: Policy) -> Replay:
 
 
 def running_at(fleet: Fleet, kind: JobClass, gpus: Numbers, *, slows_waiting: bool) -> tuple[float, float]:
-    """A job's time over that on median GPUs within a node, and the mean power of all its GPUs together."""
+    """A job's time relative to median GPUs within a node, and the mean total power of its GPUs."""
     work = fleet.work(kind)
     times, powers = work.time[gpus], work.power_w[gpus]
     slowest = float(times.max())

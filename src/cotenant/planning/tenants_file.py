@@ -1,4 +1,4 @@
-"""A file of tenants to plan for: YAML as in a study, with rates, objectives and wishes. All its problems at once."""
+"""A YAML file of tenants to plan for, with rates, objectives and constraints. Reports all its problems at once."""
 
 import re
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ from cotenant.workloads.protocol import Software, WorkloadSpec
 LARGEST_FILE = 256 * 1024
 SOFTWARES: tuple[str, ...] = get_args(Software)
 STRETCH = 2.0
-"""A job without `within` may take this many times its time."""
+"""Default of `within`: this many times the job's time."""
 _RATE = re.compile(r"^(\d+(?:\.\d*)?|\.\d+)\s*/\s*(s|min|h)$")
 _SECONDS = {"s": 1.0, "min": 60.0, "h": 3600.0}
 _RANGE = re.compile(r"^(\d+)\s*\.\.\s*(\d+)$")
@@ -83,45 +83,49 @@ def _softwares(value: Any) -> tuple[str, ...]:
     for one in named:
         if one not in SOFTWARES:
             near = did_you_mean(str(one), SOFTWARES)
-            raise ValueError(f"there is no software {shown(str(one))}{near or '; there are ' + ', '.join(SOFTWARES)}")
+            raise ValueError(f"unknown software {shown(str(one))}{near or '; expected one of ' + ', '.join(SOFTWARES)}")
     return tuple(dict.fromkeys(named))
 
 
 class JobEntry(Frozen):
-    """Work with an end."""
+    """A job: work with an end."""
 
-    gpus: Count = Field(default=1, description="Devices that it needs at once.")
-    time: Seconds = Field(description="On devices of its own.", examples=["2h"])
-    within: Seconds | None = Field(default=None, description="It has to be done after this time.", examples=["3h"])
+    gpus: Count = Field(default=1, description="Number of devices it spans.")
+    time: Seconds = Field(description="Duration alone on its devices.", examples=["2h"])
+    within: Seconds | None = Field(default=None, description="Deadline.", examples=["3h"])
 
 
 class PlannedEntry(TenantEntry):
-    """A tenant as the file describes it."""
+    """A tenant in the file."""
 
     batch: Annotated[tuple[int, ...], PlainValidator(_batches)] = Field(  # type: ignore[assignment]
-        default=(1,), description="Items served at once: a number, a list or a range.", examples=["1..16"]
+        default=(1,), description="Batch size: a number, a list or a range.", examples=["1..16"]
     )
     software: Annotated[tuple[str, ...], PlainValidator(_softwares)] | None = Field(  # type: ignore[assignment]
-        default=None, description="How it is executed; of a list, the plan chooses.", examples=[["eager", "compile"]]
+        default=None,
+        description="Its software; of a list, the plan chooses.",
+        examples=[["eager", "compile"]],
     )
     rate: Annotated[float, PlainValidator(_rate)] | None = Field(
         default=None, description="Items per second.", examples=["20/s"]
     )
-    load: LoadText | None = Field(default=None, description="When its requests come.", examples=["gamma(20, 2)"])
+    load: LoadText | None = Field(default=None, description="Arrivals of its requests.", examples=["gamma(20, 2)"])
     slo: Annotated[tuple[Objective, ...], PlainValidator(_objectives)] | None = Field(  # type: ignore[assignment]
-        default=None, description="What it is promised.", examples=[{"p99": "30ms"}]
+        default=None, description="Objectives.", examples=[{"p99": "30ms"}]
     )
     isolation: Annotated[str, PlainValidator(one_of("any", "process", "mig"))] = Field(
-        default="any", description="What of its own it has to have."
+        default="any", description="Required isolation."
     )
     near: Annotated[frozenset[str], PlainValidator(_names)] = Field(
-        default=frozenset(), description="Tenants on the same device.", examples=[["embed"]]
+        default=frozenset(), description="Tenants that must be on the same device.", examples=[["embed"]]
     )
     apart: Annotated[frozenset[str], PlainValidator(_names)] = Field(
-        default=frozenset(), description="Tenants on other devices; itself: its replicas.", examples=[["train"]]
+        default=frozenset(),
+        description="Tenants on other devices; itself: its replicas.",
+        examples=[["train"]],
     )
-    replicas: Count | None = Field(default=None, description="How many; default: as many as its rate needs.")
-    job: JobEntry | None = Field(default=None, description="Work with an end instead of a rate.")
+    replicas: Count | None = Field(default=None, description="Number of replicas; default: as many as its rate needs.")
+    job: JobEntry | None = Field(default=None, description="A job instead of a rate.")
 
     @model_validator(mode="after")
     def _one_demand(self) -> "PlannedEntry":
@@ -134,7 +138,7 @@ class PlannedEntry(TenantEntry):
         return self
 
     def at_batch(self, batch: int) -> WorkloadSpec:
-        """Which workload, at which size, serving this many items at once."""
+        """Its workload at its size and the given batch."""
         return self.model_copy(update={"batch": batch, "software": self.software[0] if self.software else None}).spec()
 
     def planned(self, name: str) -> ServingTenant:
@@ -163,10 +167,10 @@ class PlannedEntry(TenantEntry):
 
 
 class TenantsFile(Frozen):
-    """What a tenants file holds."""
+    """Contents of a tenants file."""
 
     tenants: Mapping[Name, PlannedEntry] = Field(
-        description="Who is to be placed, by name.",
+        description="Tenants by name.",
         examples=[{"chat": {"workload": "llama-3.2-3b", "rate": "5/s", "slo": {"p99": "300ms"}}}],
     )
     prices: Mapping[str, float] = Field(
@@ -182,7 +186,7 @@ def read_tenants(path: Path) -> TenantsFile:
     """Read and check a file.
 
     Raises:
-        StudyError: with every problem of the file.
+        StudyError: The file is invalid; lists every problem.
     """
     tree = _tree(path)
     problems = list(tree.problems)
@@ -202,7 +206,7 @@ def read_tenants(path: Path) -> TenantsFile:
 
 
 def is_tenants_file(path: Path) -> bool:
-    """It holds tenants, not a list of jobs."""
+    """Whether the file holds tenants rather than a list of jobs."""
     try:
         data = _tree(path).data
     except StudyError:
@@ -230,7 +234,7 @@ def _tree(path: Path) -> Tree:
 
 
 def _unknown(data: Any) -> list[tuple[tuple[str | int, ...], str]]:
-    """Workloads that there aren't, and wishes about tenants that there aren't."""
+    """Unknown workloads, and constraints that name unknown tenants."""
     from cotenant.study.workload_check import unknown_workloads
 
     if not isinstance(data, Mapping):

@@ -1,1 +1,1 @@
-"""What would happen: kernel costs, contention, power, heat and memory. Pure: values in, values out."""
+"""Predictions: kernel costs, contention, power, heat and memory. Pure: values in, values out."""

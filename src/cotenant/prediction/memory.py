@@ -1,8 +1,8 @@
-"""What a workload needs of a GPU's memory.
+"""GPU memory needed by a workload.
 
-Assumptions, which no dry run can see: the peak of the dry run already has a workspace of the size of its input for each
-convolution; a twentieth of what tensors take is lost to the allocator's rounding and fragmentation; the CUDA context
-takes what the GPU's entry says.
+Assumptions that a dry run can't check: its peak already includes a workspace the size of the input for each
+convolution; a twentieth of the tensors' bytes is lost to the allocator's rounding and fragmentation; the CUDA context
+has the size in the GPU's entry.
 """
 
 from dataclasses import dataclass
@@ -11,18 +11,18 @@ from cotenant.prediction.gpu import GpuSpec
 from cotenant.workloads.protocol import Properties
 
 FRAGMENTATION = 0.05
-"""Share of the tensors' bytes that the allocator loses."""
+"""Fraction of the tensors' bytes lost by the allocator."""
 
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """Bytes that one tenant takes on a GPU."""
+    """Bytes of one tenant on a GPU."""
 
     weights: int
     activations: int
-    """Inputs, activations, caches, gradients, workspace: all that lives at the peak beside the weights."""
+    """Inputs, activations, caches, gradients and workspace: everything besides the weights at the peak."""
     lost: int
-    """To rounding and fragmentation."""
+    """Lost to rounding and fragmentation."""
     context: int
 
     @property
@@ -32,7 +32,7 @@ class Need:
 
 
 def need(properties: Properties, gpu: GpuSpec) -> Need | None:
-    """What a workload takes; None: its memory can't be known before it runs."""
+    """Memory of a workload; None if unknown before it runs."""
     if properties.peak_memory_bytes is None:
         return None
     weights = properties.weight_bytes or 0

@@ -1,8 +1,8 @@
-"""How far a simulated number is from a GPU: errors of validation by class, shipped with the product.
+"""Errors of simulated numbers against GPUs, by class, from validation; shipped with the product.
 
-A class says what a number is: the GPU's family, how the tenant is executed, what it does, how the GPU is shared, and
-whether measured solo times were given. `validated.json` is written by `make validate` from the residuals of studies on
-simulated devices against public measurements (docs/validation.md); nothing in it is typed by hand.
+A class is the GPU's family, the tenant's software and phase, the way to share, and whether measured solo times were
+given. `validated.json` is written by `make validate` from the residuals of studies on
+simulated devices against public measurements (docs/validation.md); none of it is edited by hand.
 """
 
 import json
@@ -18,16 +18,16 @@ from cotenant.workloads.protocol import WorkloadSpec
 
 Phase = Literal["prefill", "decode", "encoder", "vision", "training", "kernel", "other"]
 Quantity = Literal["time", "slowdown", "tail"]
-"""A time alone; a mean time over that alone; a quantile from p90 up over that alone."""
+"""Solo time; mean time relative to solo; a quantile from p90 up relative to solo."""
 QUANTITIES: tuple[Quantity, ...] = get_args(Quantity)
 FEWEST = 5
-"""Rows below which nothing is said about a class."""
+"""Minimum rows for a statement about a class."""
 FILE = Path(__file__).with_name("validated.json")
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Class:
-    """What a simulated number is."""
+    """Class of a simulated number."""
 
     family: Architecture
     software: str
@@ -43,23 +43,23 @@ class Class:
 
 @dataclass(frozen=True, slots=True)
 class ModelError:
-    """Where measured values lay, relative to simulated ones."""
+    """Distribution of measured values relative to simulated ones."""
 
     low: float
-    """Nine in ten lay above this share of what was simulated..."""
+    """90 % of the values are above this ratio..."""
     high: float
     """... and below this one."""
     mean_error: float
     """Mean of |simulated / measured - 1|."""
     n: int
-    """Rows behind it; 0: nothing like it was ever compared, and the range is the widest known."""
+    """Rows behind it; 0 if nothing comparable was validated and the range is the widest known."""
     data_set: str
     law: str = ""
-    """A simple law that, with constants fitted to these very rows, is nearer; empty: there is none."""
+    """A simple law that, fitted to these very rows, is closer; empty if none."""
 
     @property
     def validated(self) -> bool:
-        """Something like it was compared."""
+        """Whether something comparable was validated."""
         return self.n > 0
 
     @property
@@ -72,10 +72,10 @@ class ModelError:
 
 
 def phase_of(family: str, spec: WorkloadSpec) -> Phase:
-    """What a workload does.
+    """Phase of a workload.
 
     Args:
-        family: Of the workload: encoder, decoder, vision, kernel, ...
+        family: The workload's family: encoder, decoder, vision, kernel, ...
         spec: Its mode, and whether it trains.
     """
     if spec.train:
@@ -87,7 +87,7 @@ def phase_of(family: str, spec: WorkloadSpec) -> Phase:
 
 
 def error_of(kind: Class, quantity: Quantity) -> ModelError:
-    """The error of this class; where nothing was compared, the widest range of that quantity, as not validated."""
+    """The error of this class; if not validated, the widest range for that quantity."""
     known = _known()
     if (kind, quantity) in known and known[kind, quantity].n >= FEWEST:
         return known[kind, quantity]
@@ -99,7 +99,7 @@ def error_of(kind: Class, quantity: Quantity) -> ModelError:
 
 
 def classes() -> Mapping[tuple[Class, Quantity], ModelError]:
-    """Every class that was compared."""
+    """Every validated class."""
     return dict(_known())
 
 

@@ -1,1 +1,1 @@
-"""Which of many pretrained models suits this data: the same ranking as trying them all, sooner."""
+"""Ranks pretrained models by how well they suit some data: the same ranking as trying them all, sooner."""

@@ -1,4 +1,4 @@
-"""The raw input as features: what a model has to beat to be worth running."""
+"""The raw input as features: the baseline a model has to beat."""
 
 from collections.abc import Sequence
 
@@ -10,18 +10,18 @@ from cotenant.ranking.bench import SearchBench
 from cotenant.ranking.protocol import Features
 
 SIDE = 32
-"""Pixels to which images are scaled."""
+"""Side to which images are scaled, in pixels."""
 WORDS = 2048
 """Columns that tokens are counted in."""
 
 
 def raw_name(bench: SearchBench) -> str:
-    """What the baseline is called."""
+    """Name of the baseline."""
     return f"raw pixels ({SIDE} x {SIDE})" if bench.data.kind == "image" else "bag of tokens"
 
 
 def raw_features(bench: SearchBench, items: Sequence[int] | npt.NDArray[np.int64], candidate: int) -> Features:
-    """Pixels of a small image, or how often each token occurs (by the vocabulary of a candidate)."""
+    """Pixels of a small image, or token counts (by the vocabulary of a candidate)."""
     numbers = [int(item) for item in items]
     if bench.data.kind == "image":
         pixels: torch.Tensor = bench.data.load(numbers, {"image": SIDE})["pixel_values"]

@@ -1,4 +1,4 @@
-"""Everything that extraction stands on: data in a fixed order of batches, chains, and weights within reach."""
+"""What extraction works on: data in a fixed order of batches, chains, and cached weights."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,7 +19,7 @@ LARGEST_BATCH = 32
 
 Tensors = Mapping[str, torch.Tensor]
 Between = Any
-"""What a batch is between two steps: item numbers, tensors on the host, a state, or features."""
+"""A batch between two steps: item numbers, tensors on the host, a state, or features."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,18 +28,18 @@ class SearchBench:
 
     data: Data
     order: npt.NDArray[np.int64]
-    """The items in the order in which they are shown."""
+    """The items in the order they are shown."""
     candidates: tuple[Candidate, ...]
     device: str = "cpu"
-    """As torch calls it."""
+    """Torch's name for it."""
     batch: int = LARGEST_BATCH
     logits: bool = False
-    """Whether the scorer looks at what the head says instead of what comes into it."""
+    """True if the scorer uses the head's output instead of its input."""
     watch: Stopwatch = field(default_factory=Stopwatch)
     _chains: dict[str, Chain] = field(default_factory=dict)
 
     def chain(self, candidate: int) -> Chain:
-        """How a candidate is run; candidates of one architecture share it."""
+        """How a candidate is run; shared by candidates of one architecture."""
         key = self.candidates[candidate].architecture
         if key not in self._chains:
             with self.watch.stage("plan"):
@@ -61,17 +61,17 @@ class SearchBench:
         return Read(found.digests, moved)
 
     def batches(self, first: int, end: int) -> list[npt.NDArray[np.int64]]:
-        """The items from one place in the order to another, batch by batch. Batches begin at multiples of theirs."""
+        """The items from one position in the order to another, in batches aligned to multiples of the batch size."""
         assert first % self.batch == 0
         return [self.order[at : min(at + self.batch, end)] for at in range(first, end, self.batch)]
 
     def load(self, items: Sequence[int] | npt.NDArray[np.int64], candidate: int) -> Tensors:
-        """The inputs of a batch in the form that a candidate takes."""
+        """The inputs of a batch in a candidate's form."""
         with self.watch.stage("load_data"):
             return self.data.load([int(item) for item in items], self.candidates[candidate].shape)
 
     def run(self, step: int, candidate: int, weights: Sequence[Any], between: Between) -> Between:
-        """One step of a candidate (0 loads the data, 1 is its first piece), from what the step before gave."""
+        """One step of a candidate (0 loads the data, 1 is its first piece), from the previous step's result."""
         if step == 0:
             return self.load(between, candidate)
         chain = self.chain(candidate)
@@ -88,11 +88,11 @@ class SearchBench:
                 return chain.front(weights[0], between)
             if step <= chain.blocks + 1:
                 return chain.block(step - 2, weights[0], between)
-            # Parts of the front may be called again on the way to the tail, though nobody looks at what they give.
+            # Parts of the front may be called again on the way to the tail, with their results ignored.
             return chain.tail({**weights[1], **weights[0]}, between)
 
     def to_host(self, between: Between) -> Between:
-        """Where a state can wait without taking the device's memory."""
+        """Move a state to where it doesn't take the device's memory."""
         if self.device == "cpu" or not isinstance(between, State):
             return between
         with self.watch.stage("to_host"):

@@ -23,27 +23,27 @@ class Candidate:
     name: str
     entry: ModelEntry
     weights: str | None
-    """The directory that holds them; None: random ones from ``seed``."""
+    """The directory with its weights; None for random ones from ``seed``."""
     seed: int = 0
 
     @property
     def pretrained(self) -> bool:
-        """Its weights were given: only such candidates are ranked."""
+        """True if its weights were given: only such candidates are ranked."""
         return self.weights is not None
 
     @property
     def kind(self) -> Kind:
-        """Which data it reads."""
+        """The kind of data it reads."""
         return "image" if self.entry.family == "vision" else "text"
 
     @property
     def shape(self) -> Mapping[str, Any]:
-        """The form in which it takes its data; a decoder reads as an encoder does."""
+        """The form of its inputs; a decoder reads like an encoder."""
         return input_shape(replace(self.entry, family="encoder") if self.entry.family == "decoder" else self.entry)
 
     @property
     def shape_key(self) -> str:
-        """Equal for candidates that take the very same inputs."""
+        """Equal for candidates with identical inputs."""
         shape = dict(self.shape)
         if shape.get("vocabulary") is not None:
             shape["vocabulary"] = _content(Path(shape["vocabulary"]))
@@ -51,7 +51,7 @@ class Candidate:
 
     @property
     def architecture(self) -> str:
-        """Equal for candidates that differ in their weights alone."""
+        """Equal for candidates that differ only in their weights."""
         settings = {key: value for key, value in self.entry.config.items() if key not in _NAMES_ONLY}
         shared = self.entry.architecture
         mode = self.entry.modes[0]
@@ -63,20 +63,20 @@ _NAMES_ONLY = frozenset({
     "gradient_checkpointing", "id2label", "label2id", "license", "model_type", "num_labels", "problem_type",
     "return_dict", "torch_dtype", "transformers_version", "use_cache",
 })  # fmt: skip
-"""Settings that name things or matter in training alone: they change nothing that comes out in front of the head."""
+"""Settings that are only names or only matter in training: they don't affect the input of the head."""
 
 
 def resolve(names: Sequence[str], *, seed: int = 0) -> tuple[Candidate, ...]:
-    """The candidates of these names: catalogue names, directories of weights, or directories of such directories.
+    """The candidates with these names: catalogue names, directories of weights, or directories of such directories.
 
     Raises:
-        WorkloadError: One of them is no model, or is named twice.
+        WorkloadError: One of them is not a model, or is named twice.
     """
     found: list[Candidate] = []
     for name in names:
         found += _resolved(name, seed)
     if not found:
-        raise WorkloadError("no candidate is named", hint="cotenant search --data D --models a,b,c DIR...")
+        raise WorkloadError("no candidates were given", hint="cotenant search --data D --models a,b,c DIR...")
     seen: dict[str, Candidate] = {}
     for candidate in found:
         if candidate.name in seen:
@@ -86,12 +86,12 @@ def resolve(names: Sequence[str], *, seed: int = 0) -> tuple[Candidate, ...]:
 
 
 def random_sibling(candidate: Candidate) -> Candidate:
-    """The same architecture with random weights: what a ranking has to beat."""
+    """The same architecture with random weights: the baseline of a ranking."""
     return Candidate(f"random {family_name(candidate)}", candidate.entry, None, candidate.seed)
 
 
 def family_name(candidate: Candidate) -> str:
-    """What the architecture is called."""
+    """Name of the architecture."""
     entry = candidate.entry
     if entry.folder is None:
         return entry.name
@@ -107,7 +107,7 @@ def _resolved(name: str, seed: int) -> list[Candidate]:
         inner = sorted(child for child in folder.iterdir() if (child / "config.json").exists())
         if not inner:
             raise WorkloadError(
-                f"{folder} holds no model", hint="a model's directory has config.json and model.safetensors"
+                f"{folder} does not contain a model", hint="a model's directory has config.json and model.safetensors"
             )
         return [candidate for child in inner for candidate in _resolved(str(child), seed)]
     there = fetched(name) if name in PRETRAINED else None
@@ -119,11 +119,11 @@ def _resolved(name: str, seed: int) -> list[Candidate]:
         if name not in PRETRAINED:
             raise
         raise WorkloadError(
-            f"the weights of {name} are not here yet", hint=f"--fetch gets them, {PRETRAINED[name].megabytes:g} MB"
+            f"the weights of {name} are not here", hint=f"fetch them with --fetch, {PRETRAINED[name].megabytes:g} MB"
         ) from None
     if not isinstance(workload, ModelWorkload) or workload.family == "recommender":
         raise WorkloadError(
-            f"{name} is no model of images or texts, so it has no features to rank it by",
+            f"{name} is not a model for images or texts, so it has no features to rank",
             hint="`cotenant workloads` lists encoders, decoders and vision models",
         )
     entry = workload.entry
@@ -132,8 +132,8 @@ def _resolved(name: str, seed: int) -> list[Candidate]:
     candidate = Candidate(folder.name, entry, entry.weights, seed)
     if candidate.kind == "text" and candidate.shape["vocabulary"] is None:
         raise WorkloadError(
-            f"{folder} has no vocabulary, so the model can't read the texts that it was trained to read",
-            hint="put tokenizer.json or vocab.txt beside the weights",
+            f"{folder} has no vocabulary, so the model can't read texts",
+            hint="put tokenizer.json or vocab.txt next to the weights",
         )
     return [candidate]
 
@@ -143,7 +143,7 @@ def _family_class(entry: ModelEntry, mode: str) -> str:
 
 
 def _content(folder: Path) -> str:
-    """A vocabulary by what it says: siblings have a copy each."""
+    """A vocabulary by its content: siblings have a copy each."""
     from hashlib import blake2b
 
     for name in ("tokenizer.json", "vocab.txt"):
@@ -153,31 +153,31 @@ def _content(folder: Path) -> str:
 
 
 def find_candidate(name: str) -> ModelEntry:
-    """The model of that name. Raises WorkloadError where it gives no features."""
+    """The model with that name. Raises WorkloadError if it gives no features."""
     from cotenant.workloads.catalogue import find
     from cotenant.workloads.models.workload import ModelWorkload
 
     workload = find(name)
     if not isinstance(workload, ModelWorkload) or workload.family not in FAMILIES:
         raise WorkloadError(
-            f"{name} is no candidate of a search: it is neither an image classifier nor a text encoder",
-            hint="take a vision or encoder model of `cotenant workloads`, or a directory with weights",
+            f"{name} can't be a candidate: it is neither an image classifier nor a text encoder",
+            hint="use a vision or encoder model from `cotenant workloads`, or a directory with weights",
         )
     return workload.entry
 
 
 def kind_of(entry: ModelEntry) -> Kind:
-    """Which data it reads."""
+    """The kind of data it reads."""
     return FAMILIES[entry.family]
 
 
 def feature_mode(entry: ModelEntry) -> str:
-    """The mode whose class gives features: images by their classifier without its head, texts by the encoder."""
+    """The mode whose class gives features: the classifier without its head for images, the encoder for texts."""
     return "classify" if entry.family == "vision" else "embed"
 
 
 def input_shape(entry: ModelEntry, *, seq: int | None = None) -> dict[str, Any]:
-    """What `Data.load` is to make for this model."""
+    """What `Data.load` should make for this model."""
     if kind_of(entry) == "image":
         return {"image": entry.image or 224, **_pixels(entry.folder)}
     folder = entry.folder if entry.folder and _has_vocabulary(entry.folder) else None
@@ -185,7 +185,7 @@ def input_shape(entry: ModelEntry, *, seq: int | None = None) -> dict[str, Any]:
 
 
 def default_data(entry: ModelEntry) -> str:
-    """What comes with cotenant and suits this model."""
+    """The embedded data that suits this model."""
     return DEFAULT_DATA[kind_of(entry)].format(image=entry.image or 224)
 
 
@@ -194,7 +194,7 @@ def _has_vocabulary(folder: str) -> bool:
 
 
 def _pixels(folder: str | None) -> dict[str, Any]:
-    """How the weights in a directory want their pixels normalised; ImageNet's way unless they say otherwise."""
+    """How the weights in a directory normalise pixels; as for ImageNet by default."""
     if folder is None:
         return {}
     try:

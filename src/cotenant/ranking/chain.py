@@ -1,7 +1,7 @@
 """A model as a chain: front -> block 1 ... block n -> tail -> features, run piece by piece.
 
-The pieces are found by watching a dry run, and each one is run by the model's own code with the others standing
-still: so a chain gives bit for bit what the whole model gives. A chain holds no weights; they come with each call.
+The pieces are found by watching a dry run, and each is run by the model's own code with the others
+disabled, so a chain's output is bit for bit the full model's. A chain holds no weights; they come with each call.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -25,23 +25,23 @@ Inputs = Mapping[str, torch.Tensor]
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What one batch is between two pieces."""
+    """A batch between two pieces."""
 
     hidden: torch.Tensor
     extras: tuple[tuple[Any, ...], Mapping[str, Any]] = ((), {})
-    """What every block takes beside the hidden state: masks, positions. Made once by the front."""
+    """What every block takes besides the hidden state: masks, positions. Made once by the front."""
     prompt: Inputs | None = None
-    """The model's input, as far as the tail looks at it."""
+    """The model's input, as far as the tail uses it."""
 
     @property
     def held_bytes(self) -> int:
-        """Bytes beside the hidden state, which all states of the batch share."""
+        """Bytes besides the hidden state, shared by all states of the batch."""
         leaves = [*tree_leaves(self.extras), *(self.prompt or {}).values()]
         storages = {leaf.untyped_storage().data_ptr(): leaf for leaf in leaves if isinstance(leaf, torch.Tensor)}
         return sum(leaf.untyped_storage().nbytes() for leaf in storages.values())
 
     def to(self, device: str) -> "State":
-        """The same state elsewhere; the extras stay where they are."""
+        """The same state elsewhere; the extras stay in place."""
         return self if self.hidden.device.type == device else replace(self, hidden=self.hidden.to(device))
 
 
@@ -49,7 +49,7 @@ class Chain:
     """How one architecture is run in pieces. Piece 0 is the front, the last one the tail, blocks between."""
 
     def __init__(self, entry: ModelEntry, *, logits: bool = False) -> None:
-        """``logits``: what the head makes of the features takes their place."""
+        """With ``logits``, the head's output replaces the features."""
         self.entry = entry
         self.logits = logits
         self.mode = mode_for(entry, logits=logits)
@@ -60,22 +60,22 @@ class Chain:
 
     @property
     def blocks(self) -> int:
-        """How many blocks there are between front and tail; none: the model runs as one piece."""
+        """Number of blocks between front and tail; 0 if the model runs as one piece."""
         return len(self.survey.blocks)
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        """What a file of weights has to hold: every parameter and lasting buffer of the pieces."""
+        """What a weights file must contain: every parameter and persistent buffer of the pieces."""
         wanted = {piece.prefix + name for piece in self.pieces for name in piece.names}
         lasting = self._model.state_dict()
         return {name: tuple(lasting[name].shape) for name in wanted if name in lasting}
 
     def constants(self) -> dict[str, torch.Tensor]:
-        """Buffers that are computed and not learned, so that no file holds them."""
+        """Computed buffers, which no file contains."""
         lasting = self._model.state_dict()
         return {name: buffer for name, buffer in self._model.named_buffers() if name not in lasting}
 
     def front(self, weights: Weights, inputs: Inputs) -> State:
-        """From a batch to what comes into the first block."""
+        """From a batch to the first block's input."""
         if not self.blocks:
             raise WorkloadError(f"{self.entry.name} runs as one piece: it has no chain of blocks")
         reached = _Reached()
@@ -90,7 +90,7 @@ class Chain:
         return State(hidden, extras, _prompt(inputs))
 
     def block(self, number: int, weights: Weights, state: State) -> State:
-        """Through one block, counted from 0."""
+        """Run one block, counted from 0."""
         block = self._model.get_submodule(self.survey.blocks[number])
         args, kwargs = state.extras
         if self.survey.hidden_name is None:
@@ -100,7 +100,7 @@ class Chain:
         return replace(state, hidden=out[0] if isinstance(out, tuple) else out)
 
     def tail(self, weights: Weights, state: State) -> torch.Tensor:
-        """From what the last block gave to one row of features per item."""
+        """From the last block's output to one row of features per item."""
         assert state.prompt is not None
         assert self.survey.front is not None
 
@@ -133,13 +133,13 @@ class Chain:
         return self._run(self._model, weights, (), {**inputs, **self.survey.options})
 
     def _run(self, module: nn.Module, weights: Weights, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-        """The module with these weights in the place of its own."""
-        # To look for tied parameters in every call takes longer than a small block does.
+        """The module with these weights in place of its own."""
+        # Searching for tied parameters in every call takes longer than a small block.
         return functional_call(module, dict(weights), args, dict(kwargs), tie_weights=self._ties)
 
     @contextmanager
     def _instead(self, forwards: Mapping[str, Callable[..., Any]]) -> Iterator[None]:
-        """Let other functions stand where modules do their work."""
+        """Replace the forward functions of modules."""
         with ExitStack() as restored:
             for name, forward in forwards.items():
                 module = self._model.get_submodule(name)
@@ -149,7 +149,7 @@ class Chain:
 
 
 def pooled(hidden: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:
-    """One row per item: tokens averaged where there are any (padding left out), positions of an image likewise."""
+    """One row per item: tokens averaged if any (without padding), image positions likewise."""
     if hidden.dim() == 2:
         return hidden
     if hidden.dim() == 3:
@@ -161,7 +161,7 @@ def pooled(hidden: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:
 
 
 class _Reached:
-    """Stops a model where a module would begin, and keeps what came in."""
+    """Stops a model before a module runs, and keeps the module's input."""
 
     def __init__(self) -> None:
         self.args: tuple[Any, ...] = ()
@@ -177,15 +177,15 @@ class _Reached:
             call()
         except _Stopped:
             return
-        raise WorkloadError("the model took another way than in its dry run, so it can't be run in pieces")
+        raise WorkloadError("the model ran differently than in its dry run, so it can't be run in pieces")
 
 
-class _Stopped(BaseException):  # no code on the way out may take it for an error and handle it
+class _Stopped(BaseException):  # not an Exception, so that no code on the way out handles it
     pass
 
 
 def _prompt(inputs: Inputs) -> Inputs:
-    """Pixels are not looked at behind the front: a view of a single zero has their shape."""
+    """Pixels are not used after the front: a view of a single zero has their shape."""
     return {
         name: torch.zeros((), dtype=value.dtype, device=value.device).expand(value.shape)
         if value.is_floating_point()

@@ -1,4 +1,4 @@
-"""What has to hold before a search computes anything."""
+"""Preconditions of a search."""
 
 import shutil
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from cotenant.ranking.preparation import Prepared
 
 
 def require_same_inputs(folder: SearchFolder, ready: Prepared) -> None:
-    """A search that goes on has to find what it left; a new one notes it."""
+    """A resumed search must find what it left; a new one notes it."""
     names = [one.name for one in ready.bench.candidates]
     now = {
         "data": ready.bench.data.fingerprint,
@@ -22,14 +22,14 @@ def require_same_inputs(folder: SearchFolder, ready: Prepared) -> None:
     if before is not None and before != now:
         changed = "the data" if before["data"] != now["data"] else "a candidate"
         raise CotenantError(
-            f"{changed} of {folder.path} is no longer what it was, so the search can't go on",
-            hint="begin a new search",
+            f"{changed} of {folder.path} changed, so the search can't be resumed",
+            hint="start a new search",
         )
     folder.note(inputs=now)
 
 
 def require_space(folder: SearchFolder, ready: Prepared, plan: Sequence[Round]) -> None:
-    """Features go to disk: see that there is room for them."""
+    """Check that there is disk space for the features."""
     widest = max((ready.paths[one].steps[-1].out_bytes for one in ready.ranked), default=0)
     needed, shown = 0, 0
     for step in plan:
@@ -39,7 +39,7 @@ def require_space(folder: SearchFolder, ready: Prepared, plan: Sequence[Round]) 
     free = shutil.disk_usage(folder.path).free
     if needed > free:
         raise CotenantError(
-            f"there is no space for the features: they take up to {needed / 1e9:.3g} GB, and {folder.path} has "
+            f"not enough space for the features: they take up to {needed / 1e9:.3g} GB, but {folder.path} has "
             f"{free / 1e9:.3g} GB free",
             hint="--out a folder on another disk, or fewer models",
         )

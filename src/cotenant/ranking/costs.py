@@ -1,4 +1,4 @@
-"""What each step of each candidate costs, measured on one batch; and from it how long a plan takes."""
+"""The cost of each step of each candidate, measured on one batch, and the duration of a plan."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -16,14 +16,14 @@ from cotenant.ranking.stopwatch import Stopwatch
 from cotenant.ranking.tree import Path, TreeStep, grow
 
 TIMED = 2
-"""Runs of the probe that are timed, after one that warms up."""
+"""Timed runs of the probe, after a warm-up run."""
 DRAWS = 8
-"""Which models survive is not known beforehand: the prediction is a mean over this many random outcomes."""
+"""Which models survive is unknown in advance: the prediction is a mean over this many random outcomes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Probed:
-    """What a candidate's steps cost per item, whatever the weights."""
+    """The cost per item of a candidate's steps, independent of the weights."""
 
     seconds: tuple[float, ...]
     out_bytes: tuple[int, ...]
@@ -55,7 +55,7 @@ def probe(bench: SearchBench, candidate: int, read: Read) -> Probed:
 
 
 def path_of(candidate: int, shape_key: str, digests: Sequence[str], labels: Sequence[str], probed: Probed) -> Path:
-    """A candidate's way from an item to its features, with what each step costs."""
+    """A candidate's steps from an item to its features, with their costs."""
     names = [("data", f"data {shape_key}"), *zip(labels, digests, strict=True)]
     return Path(
         candidate,
@@ -68,7 +68,7 @@ def path_of(candidate: int, shape_key: str, digests: Sequence[str], labels: Sequ
 
 @dataclass(frozen=True, slots=True)
 class Predicted:
-    """How long a search takes, in seconds."""
+    """Duration of a search, in seconds."""
 
     extract_s: float
     read_again_s: float
@@ -76,7 +76,7 @@ class Predicted:
 
     @property
     def seconds(self) -> float:
-        """All of it."""
+        """The sum."""
         return self.extract_s + self.read_again_s + self.score_s
 
 
@@ -89,15 +89,15 @@ def predict(
     score_s: Callable[[int], float],
     seed: int = 0,
 ) -> Predicted:
-    """The time that a plan takes.
+    """The duration of a plan.
 
     Args:
-        paths: Of every candidate that is ranked.
+        paths: Those of all ranked candidates.
         plan: The rounds.
-        read_s: What reading one candidate again takes; 0: all weights stay in memory.
-        parts: Into how many parts so many items have to be split for these paths.
-        score_s: What scoring one candidate on so many items takes.
-        seed: Of the random outcomes.
+        read_s: Time to read one candidate again; 0 if all weights stay in memory.
+        parts: Number of parts that many items are split into for these paths.
+        score_s: Time to score one candidate on that many items.
+        seed: Seed of the random outcomes.
     """
     rng = np.random.default_rng(seed)
     draws = DRAWS if len(plan) > 1 else 1

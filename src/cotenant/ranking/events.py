@@ -1,4 +1,4 @@
-"""What a search tells while it goes on."""
+"""Events of a running search."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -6,8 +6,17 @@ from pathlib import Path
 
 
 @dataclass(frozen=True, slots=True)
+class WithoutWeights:
+    """Candidates that will only be timed. Comes first: torch is not loaded yet."""
+
+    models: tuple[str, ...]
+    others: int
+    """Candidates that will be ranked."""
+
+
+@dataclass(frozen=True, slots=True)
 class Began:
-    """A folder is there: from now on everything can be continued."""
+    """The folder exists: from now on the search can be resumed."""
 
     folder: Path
     resumed: bool
@@ -15,7 +24,7 @@ class Began:
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """What is about to happen."""
+    """The plan."""
 
     models: int
     items: int
@@ -28,7 +37,7 @@ class Planned:
 
 @dataclass(frozen=True, slots=True)
 class Working:
-    """How far it is."""
+    """Progress."""
 
     doing: str
     share: float
@@ -49,9 +58,9 @@ class RoundEnded:
     score: float
 
 
-Event = Began | Planned | Working | RoundEnded
+Event = WithoutWeights | Began | Planned | Working | RoundEnded
 Listener = Callable[[Event], None]
 
 
 def silent(_: Event) -> None:
-    """Hears nothing."""
+    """Ignores everything."""

@@ -1,4 +1,4 @@
-"""Extraction along the tree: depth first, each shared piece once, what is still needed kept in memory."""
+"""Extraction along the tree: depth first, each shared piece once, keeping in memory only what is still needed."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from cotenant.ranking.tree import Node
 
 
 def _nobody(_: Node, __: int) -> None:
-    """Nobody wants to know."""
+    """Ignore progress."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,16 +24,16 @@ class Extraction:
     bench: SearchBench
     shelf: Shelf
     done: Callable[[Node, Features], None]
-    """Told each leaf and its features as soon as they are there."""
+    """Called with each leaf and its features as soon as they are computed."""
     passed: Callable[[Node, int], None] = _nobody
-    """Told each node and how many items have just passed it."""
+    """Called with each node and the number of items that have just passed it."""
 
     def run(self, root: Node, batches: Sequence[npt.NDArray[np.int64]]) -> None:
         """Compute the features of every leaf for these batches of item numbers."""
         self._descend(root, 0, list(batches))
 
     def _descend(self, node: Node, depth: int, waiting: list[Between]) -> None:
-        """Run a node on what waits before it (which is used up), then its children."""
+        """Run a node on its pending input (which is consumed), then its children."""
         candidate = node.through[0]
         weights = self._weights(node, depth)
         out: list[Between] = []
@@ -54,7 +54,7 @@ class Extraction:
             self._descend(child, depth + len(node.steps), out if last else list(out))
 
     def _weights(self, node: Node, depth: int) -> list[list[Weights]]:
-        """For each of a node's steps its weights; the last step of all also gets those of the front."""
+        """The weights for each of a node's steps; the very last step also gets those of the front."""
         wanted = [step.digest for number, step in enumerate(node.steps, depth) if number > 0]
         if not wanted:
             return [[] for _ in node.steps]
@@ -66,7 +66,7 @@ class Extraction:
 
 
 def _items(between: Between) -> int:
-    """How many items there are in what stands between two steps."""
+    """Number of items in a value between two steps."""
     if isinstance(between, np.ndarray):
         return len(between)
     if isinstance(between, State):

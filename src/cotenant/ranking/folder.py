@@ -1,4 +1,4 @@
-"""A search on disk: its settings, what is known so far, and features, each written as a whole."""
+"""A search on disk: its settings, progress and features, each written atomically."""
 
 import contextlib
 import errno
@@ -24,7 +24,7 @@ SCHEMA = 1
 
 
 class SearchFolder:
-    """The folder of one search. Features of a model lie under the digest of the model: equal models share them."""
+    """The folder of one search. Features are stored under the model's digest: equal models share them."""
 
     def __init__(self, path: Path, known: dict[str, Any]) -> None:
         self.path = path
@@ -33,7 +33,7 @@ class SearchFolder:
 
     @classmethod
     def create(cls, path: Path, settings: Mapping[str, Any]) -> Self:
-        """A new folder, which must not hold anything yet."""
+        """Create a new folder, which must be empty."""
         try:
             path.mkdir(parents=True, exist_ok=True)
             # A search that was killed while it wrote its first note may start again.
@@ -50,51 +50,51 @@ class SearchFolder:
 
     @classmethod
     def open(cls, path: Path) -> Self:
-        """A folder that a search left."""
+        """Open a folder left by a search."""
         try:
             known = json.loads(opening.read_text(path / NAME, follow=False))
             version = known["schema_version"]
             SearchSettings.from_json(known["settings"])
         except FileNotFoundError:
             raise RunFolderError(
-                f"{path} is no search: it has no {NAME}", hint="name the folder that `cotenant search` printed"
+                f"{path} is not a search: it has no {NAME}", hint="name the folder that `cotenant search` printed"
             ) from None
         except (OSError, ValueError, TypeError, KeyError) as error:
-            raise RunFolderError(f"{path / NAME} can't be read: {error!r}", hint="begin a new search") from None
+            raise RunFolderError(f"{path / NAME} can't be read: {error!r}", hint="start a new search") from None
         if version != SCHEMA:
-            raise RunFolderError(f"{path} was written by another version of cotenant", hint="begin a new search")
+            raise RunFolderError(f"{path} was written by another version of cotenant", hint="start a new search")
         return cls(path, known)
 
     @property
     def known(self) -> Mapping[str, Any]:
-        """What was noted: settings, data, rounds that are over, time spent."""
+        """The state: settings, data, completed rounds, time spent."""
         return self._known
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
-        """One search at a time in a folder; a killed one leaves no lock."""
+        """Allow one search at a time in a folder; a killed one leaves no lock."""
         with (self.path / "lock").open("w") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                raise RunFolderError(f"a search is going on in {self.path}", hint="wait until it has ended") from None
+                raise RunFolderError(f"a search is already running in {self.path}", hint="wait until it ends") from None
             yield
 
     def note(self, **changes: Any) -> None:
-        """Change what is noted, in one step."""
+        """Change the state atomically."""
         known = self._known | changes
         with self._explained():
             self._replace(self.path / NAME, (json.dumps(known, indent=1, ensure_ascii=False) + "\n").encode())
         self._known = json.loads(json.dumps(known))
 
     def write(self, name: str, text: str) -> Path:
-        """A file beside the rest, written as a whole."""
+        """Write another file atomically."""
         with self._explained():
             self._replace(self.path / name, text.encode("utf-8", "backslashreplace"))
         return self.path / name
 
     def have(self, leaf: str) -> int:
-        """For how many items, from the first one on, this model's features are there."""
+        """Number of items, from the first on, whose features exist for this model."""
         if leaf not in self._ends:
             end = 0
             for first, last, _ in self._parts(leaf):
@@ -105,7 +105,7 @@ class SearchFolder:
         return self._ends[leaf]
 
     def commit(self, leaf: str, first: int, features: Features) -> None:
-        """Add features of the items that follow those that are there."""
+        """Append features of the next items."""
         assert first == self.have(leaf)
         last = first + len(features)
         target = self._place(leaf) / f"{first:09d}-{last:09d}.npy"
@@ -125,7 +125,7 @@ class SearchFolder:
         self._ends[leaf] = last
 
     def features(self, leaf: str, items: int) -> Features:
-        """The features of the first so many items."""
+        """The features of the first items, as many as given."""
         assert self.have(leaf) >= items
         parts = [_loaded(path) for first, _, path in self._parts(leaf) if first < items]
         joined: Features = np.concatenate(parts)[:items]
@@ -161,7 +161,7 @@ class SearchFolder:
             yield
         except OSError as error:
             full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-            what = "there is no space for features" if full else (error.strerror or str(error)).lower()
+            what = "not enough space for features" if full else (error.strerror or str(error)).lower()
             step = "make room" if full else "mend that"
             raise RunFolderError(
                 f"{self.path} can't be written: {what}",
@@ -174,7 +174,7 @@ def _draft(path: Path) -> Path:
 
 
 def resume_command(path: Path) -> str:
-    """What to type to go on with a search."""
+    """The command that resumes a search."""
     return f"cotenant search --resume {shlex.quote(str(path))}"
 
 

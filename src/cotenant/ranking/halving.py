@@ -1,4 +1,4 @@
-"""Successive halving: in each round the data doubles and the better half of the models stays. Pure."""
+"""Successive halving: each round doubles the data and keeps the better half of the models. Pure."""
 
 import math
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from cotenant.ranking.protocol import Labels
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """One round: how many items each of its models has been shown at its end, and how many models go on."""
+    """One round: the number of items each model has seen at its end, and the number of models kept."""
 
     items: int
     models: int
@@ -19,13 +19,13 @@ class Round:
 
 
 def rounds(models: int, items: int, *, batch: int, least: int) -> tuple[Round, ...]:
-    """ceil(log2 models) rounds; the last one sees all items.
+    """Plan ceil(log2 models) rounds; the last one sees all items.
 
     Args:
-        models: How many models are ranked.
-        items: How many items there are.
-        batch: Rounds end between batches, so that a batch is the same in every way of running.
-        least: Fewer items than this give no score worth having.
+        models: Number of ranked models.
+        items: Number of items.
+        batch: Rounds end between batches, so that batches are the same in every mode.
+        least: Fewer items give no useful score.
     """
     count = max(1, math.ceil(math.log2(models))) if models > 1 else 1
     plan, left = [], models
@@ -39,12 +39,12 @@ def rounds(models: int, items: int, *, batch: int, least: int) -> tuple[Round, .
 
 
 def all_at_once(models: int, items: int) -> tuple[Round, ...]:
-    """One round with everything: what an exhaustive search does."""
+    """One round with everything: an exhaustive search."""
     return (Round(items, models, models),)
 
 
 def even_order(labels: Labels, seed: int) -> npt.NDArray[np.int64]:
-    """The items in a random order of which every beginning has its share of each class."""
+    """The items in a random order in which every prefix has its share of each class."""
     rng = np.random.default_rng(seed)
     place = np.empty(len(labels))
     for label in np.unique(labels):

@@ -1,4 +1,4 @@
-"""Scores of features that are on disk; each is computed once in a session."""
+"""Scores of features on disk; each is computed once per session."""
 
 from cotenant.ranking.bench import SearchBench
 from cotenant.ranking.folder import SearchFolder
@@ -7,14 +7,14 @@ from cotenant.ranking.ranking import Scored, score
 
 
 class Judge:
-    """Scores the first so many items of a model."""
+    """Scores the first items of a model."""
 
     def __init__(self, bench: SearchBench, scorer: Scorer, folder: SearchFolder, seed: int) -> None:
         self._bench, self._scorer, self._folder, self._seed = bench, scorer, folder, seed
         self._known: dict[tuple[str, int, bool], Scored] = {}
 
     def score(self, leaf: str, items: int, *, with_interval: bool = False) -> Scored:
-        """The score of a model's features on the first so many items."""
+        """The score of a model's features on the first items."""
         key = (leaf, items, with_interval and not isinstance(self._scorer, ItemScorer))
         if key not in self._known:
             bench = self._bench

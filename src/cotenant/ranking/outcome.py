@@ -1,4 +1,4 @@
-"""What a search came to."""
+"""The result of a search."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -16,11 +16,11 @@ class Ranked:
     name: str
     estimate: Estimate
     tied: bool
-    """It can't be told apart from the one that leads its rank."""
+    """True if it is statistically tied with the leader of its rank."""
     left_in_round: int | None
-    """The round after which it was dropped; None: it saw all items."""
+    """The round after which it was dropped; None if it saw all items."""
     ms_per_item: float
-    """What it takes alone, loading included; measured on one batch."""
+    """Its time alone, loading included; measured on one batch."""
     weights: str
 
 
@@ -34,17 +34,17 @@ class Timed:
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """What a ranking has to beat."""
+    """The baseline of a ranking."""
 
     name: str
     estimate: Estimate
     beaten: bool
-    """The best candidate is clearly above it, compared item by item or half by half."""
+    """True if the best candidate is clearly above it, compared by item or by half."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """Pieces that several candidates have in common."""
+    """Pieces shared by several candidates."""
 
     candidates: tuple[str, ...]
     pieces: tuple[str, ...]
@@ -52,7 +52,7 @@ class Shared:
 
 @dataclass(frozen=True, slots=True)
 class SearchOutcome:
-    """The whole result."""
+    """The complete result."""
 
     folder: Path
     data: str
@@ -74,15 +74,15 @@ class SearchOutcome:
     steps_shared: int
     stages_s: Mapping[str, float]
     predicted_s: float
-    """From the plan to the end."""
+    """Predicted seconds from the plan to the end."""
     actual_s: float
     prepared_s: float
     """Before that: opening the data, reading every candidate, timing a batch."""
     memory_bytes: int
     peak_bytes: int
-    """By how much the process grew at most."""
+    """Peak growth of the process."""
     parts: int
-    """Into how many parts the data was split because of the memory."""
+    """Number of parts the data was split into because of the memory."""
     notes: tuple[str, ...]
     top: int
 

@@ -1,4 +1,4 @@
-"""How many items a search takes, and how long that is: rounds, then baselines and intervals."""
+"""Number of items and duration of a search: rounds, then baselines and intervals."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,12 +14,12 @@ from cotenant.ranking.settings import SearchSettings
 from cotenant.text import duration
 
 SOME = 10_000
-"""Items for which every scorer takes longer than for none."""
+"""Items for which any scorer takes measurably longer than for none."""
 
 
 @dataclass(frozen=True, slots=True)
 class SearchPlan:
-    """The rounds, and what to know about them."""
+    """The rounds, and notes about them."""
 
     rounds: tuple[Round, ...]
     predicted_s: float
@@ -28,21 +28,21 @@ class SearchPlan:
 
     @property
     def items(self) -> int:
-        """How many items the last round sees."""
+        """Number of items the last round sees."""
         return self.rounds[-1].items
 
 
 def plan(ready: Prepared, settings: SearchSettings, allowance: Allowance, planned: int | None) -> SearchPlan:
-    """The rounds, over fewer items if the time would not suffice for all.
+    """Plan the rounds, over fewer items if there is not enough time for all.
 
     Args:
-        ready: What is searched.
-        settings: What is asked for.
-        allowance: The time.
-        planned: Over how many items it was planned before: a search that goes on keeps to that.
+        ready: The prepared search.
+        settings: The user's settings.
+        allowance: The time budget.
+        planned: Number of items planned before, which a resumed search keeps.
 
     Raises:
-        CotenantError: Not even the fewest items that make sense can be handled in this time.
+        CotenantError: Even the minimum number of items takes too long.
     """
     there = len(ready.bench.data)
     found = _over(ready, settings, there if planned is None else planned)
@@ -55,20 +55,20 @@ def plan(ready: Prepared, settings: SearchSettings, allowance: Allowance, planne
     if found.predicted_s > left:
         needed = found.predicted_s + allowance.budget_s - left
         raise CotenantError(
-            f"the time does not suffice to rank {len(ready.ranked)} models even on {found.items:,} items: that takes "
-            f"about {duration(needed)}, and {duration(allowance.budget_s)} are given",
+            f"there is not enough time to rank {len(ready.ranked)} models even on {found.items:,} items: that takes "
+            f"about {duration(needed)}, but the budget is {duration(allowance.budget_s)}",
             hint=f"--budget {int(1.3 * needed) + 1}s, or fewer models",
         )
     return _noted(found, there)
 
 
 def afterwards(ready: Prepared, top: int, models: int) -> Later:
-    """What is still to be done when so many models have been extracted: their scores, baselines, intervals."""
+    """The work left once that many models have been extracted: their scores, baselines, intervals."""
     return reserved(ready, models + _scores(ready, top, models), _random_s(ready, models))
 
 
 def reserved(ready: Prepared, scores: float, per_item_s: float) -> Later:
-    """So many scores to compute, and something to do for each item."""
+    """A number of scores to compute, and work for each item."""
     per_score_s = (ready.score_s(SOME) - ready.score_s(0)) / SOME
     return Later(per_item_s + per_score_s * scores, ready.score_s(0) * scores)
 
@@ -76,7 +76,7 @@ def reserved(ready: Prepared, scores: float, per_item_s: float) -> Later:
 def _noted(found: SearchPlan, there: int) -> SearchPlan:
     if found.items == there:
         return found
-    note = f"At most {found.items:,} of {there:,} items are used, since all would take longer than asked."
+    note = f"At most {found.items:,} of {there:,} items are used, since all would exceed the time budget."
     return SearchPlan(found.rounds, found.predicted_s, (note,))
 
 
@@ -90,19 +90,19 @@ def _over(ready: Prepared, settings: SearchSettings, items: int) -> SearchPlan:
 
 
 def _random_s(ready: Prepared, models: int) -> float:
-    """What an item costs behind the last round: random weights in every architecture of its models."""
+    """Cost per item after the last round: random weights in every architecture of its models."""
     found = _architectures(ready)
     return fmean(found.values()) * min(models, len(found))
 
 
 def _scores(ready: Prepared, top: int, models: int) -> float:
-    """How many scores are computed behind the last round: of baselines, and for intervals."""
+    """Number of scores computed after the last round: of baselines, and for intervals."""
     again = 0 if isinstance(ready.scorer, ItemScorer) else HALVES / 2
     return (min(models, len(_architectures(ready))) + 1) * (1 + again) + min(top, models) * again
 
 
 def _architectures(ready: Prepared) -> dict[str, float]:
-    """What an item takes through each of them."""
+    """Time of an item through each of them."""
     return {
         ready.bench.candidates[one].architecture: sum(step.seconds for step in ready.paths[one].steps)
         for one in ready.ranked
@@ -110,7 +110,7 @@ def _architectures(ready: Prepared) -> dict[str, float]:
 
 
 def left_over(rounds: Sequence[Round], number: int, reached: int, allowance: Allowance) -> str:
-    """Where a search was when the time was up."""
+    """The state of a search when the time was up."""
     assert allowance.budget_s is not None
     return (
         f"The {duration(allowance.budget_s)} were up in round {number} of {len(rounds)}, after {reached:,} of "

@@ -1,4 +1,4 @@
-"""Before the first round: which candidates fit, what they share, what they cost, and how the memory is divided."""
+"""Before the first round: which candidates fit, what they share and cost, and how memory is divided."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -23,17 +23,17 @@ from cotenant.workloads.models.workload import ModelWorkload
 from cotenant.workloads.protocol import WorkloadSpec
 
 SWIFT_BYTES = 96 << 20
-"""A CPU takes longer for an item of a batch whose activations are larger than this: it gets fresh pages each time."""
+"""A CPU takes longer per item of a batch with larger activations: it gets new pages each time."""
 PART_S = 20.0
-"""Features are on disk after about this long: what a kill can cost."""
+"""Features are on disk after about this long, which limits what a kill can cost."""
 ITEMS_PER_CLASS = 8
 NEEDS_HEAD = ("leep", "nce")
-"""Scorers that look at the logits of the head that a model was trained with."""
+"""Scorers that use the logits of a model's original head."""
 
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A search that can begin. Candidates are numbered as in ``bench.candidates``."""
+    """A search ready to start. Candidates are numbered as in ``bench.candidates``."""
 
     bench: SearchBench
     shelf: Shelf
@@ -42,19 +42,19 @@ class Prepared:
     timed: tuple[int, ...]
     """Random weights: never ranked."""
     baselines: tuple[int, ...]
-    """Random siblings of the architectures; read only when it is their turn."""
+    """Random siblings of the architectures, read only when needed."""
     paths: dict[int, Path]
     probed: dict[tuple[str, str], Probed]
-    """What each architecture costs."""
+    """The cost of each architecture."""
     allotment: Allotment
     everything_fits: bool
-    """All weights stay in memory, so that many small parts cost nothing."""
+    """True if all weights stay in memory, so that many small parts cost nothing."""
     read_s: float
     score_s: Callable[[int], float]
     notes: tuple[str, ...]
 
     def part_items(self, paths: Sequence[Path], items: int) -> int:
-        """How many items go through these candidates' tree at once."""
+        """Number of items that go through these candidates' tree at once."""
         root = grow(paths)
         most = self.allotment.part_items(root, self.bench.batch, items)
         if not self.everything_fits or not root.seconds:
@@ -63,18 +63,18 @@ class Prepared:
 
     @property
     def least_items(self) -> int:
-        """Fewer items give no score worth having; in whole batches."""
+        """The minimum number of items for a useful score, in complete batches."""
         wanted = max(2 * self.bench.batch, ITEMS_PER_CLASS * len(self.bench.data.classes))
         return min(len(self.bench.data), ceil(wanted / self.bench.batch) * self.bench.batch)
 
     def plan(self, items: int, *, exact: bool) -> tuple[Round, ...]:
-        """The rounds over so many items."""
+        """The rounds over that many items."""
         if exact:
             return all_at_once(len(self.ranked), items)
         return rounds(len(self.ranked), items, batch=self.bench.batch, least=self.least_items)
 
     def predict(self, plan: Sequence[Round]) -> Predicted:
-        """How long these rounds take."""
+        """Duration of these rounds."""
         return predict(
             {one: self.paths[one] for one in self.ranked},
             plan,
@@ -89,11 +89,11 @@ def prepare(settings: SearchSettings, tell: Callable[[str, float], None]) -> Pre
     """Open the data, read every candidate once, and time one batch of each architecture.
 
     Args:
-        settings: What is asked for.
-        tell: Told what is being done, and which share of the preparation is over.
+        settings: The user's settings.
+        tell: Called with the current step and the share of the preparation done.
 
     Raises:
-        CotenantError: Something can't be used; the sentence says what.
+        CotenantError: Something can't be used; the message says what.
     """
     from cotenant.ranking.data import open_data
     from cotenant.ranking.scorers import find_scorer
@@ -145,7 +145,7 @@ def prepare(settings: SearchSettings, tell: Callable[[str, float], None]) -> Pre
 
 
 def torch_device(name: str) -> str:
-    """The device as torch calls it."""
+    """Torch's name for the device."""
     if name == "cpu":
         return name
     if name.startswith("cuda"):
@@ -161,8 +161,8 @@ def _fitting(found: tuple[Candidate, ...], data: Data) -> tuple[tuple[Candidate,
     fitting = tuple(one for one in found if one.kind == data.kind)
     if not fitting:
         raise WorkloadError(
-            f"{data.name} holds {data.kind}s, and none of the candidates reads {data.kind}s",
-            hint="`cotenant workloads` says which models are of vision and which are encoders",
+            f"{data.name} contains {data.kind}s, but none of the candidates reads {data.kind}s",
+            hint="`cotenant workloads` lists vision models and encoders",
         )
     notes = [f"{one.name} reads {one.kind}s, so it was left out." for one in found if one.kind != data.kind]
     if len(data) < 2:
@@ -205,7 +205,7 @@ def _read_all(
 
 
 def path_for(bench: SearchBench, number: int, found: Read, probed: dict[tuple[str, str], Probed]) -> Path:
-    """A candidate's path; its costs are those of its architecture, measured once."""
+    """A candidate's path; costs are measured once per architecture."""
     candidate, chain = bench.candidates[number], bench.chain(number)
     key = (candidate.architecture, candidate.shape_key)
     if key not in probed:
@@ -223,7 +223,7 @@ def _batch(working_bytes: int, device: str, items: int) -> int:
 
 
 def _working_bytes(candidates: Sequence[Candidate]) -> int:
-    """What an item takes at most on its way through a model, from a dry run of each architecture."""
+    """Peak memory of an item on its way through a model, from a dry run of each architecture."""
     most = 0
     for one in {one.architecture: one for one in candidates}.values():
         seq = None if one.kind == "image" else int(one.shape["tokens"])
@@ -233,7 +233,7 @@ def _working_bytes(candidates: Sequence[Candidate]) -> int:
 
 
 def _score_cost(scorer: Scorer, data: Data, width: int) -> Callable[[int], float]:
-    """Seconds for so many items, in proportion to what a few take."""
+    """Seconds for that many items, in proportion to the time of a few."""
     few = min(len(data), 256)
     rng = np.random.default_rng(0)
     features = rng.standard_normal((few, width), dtype=np.float32)

@@ -1,7 +1,7 @@
-"""From features to a ranking: scores, their intervals, and ties that are said to be ties.
+"""From features to a ranking: scores, their intervals, and explicit ties.
 
-A scorer that tests items (a trained layer, neighbours) holds each of them back once; candidates are then compared item
-by item. For the others the score is taken again on random halves of the items, the same for every candidate.
+A scorer that tests items (a trained layer, neighbours) holds out each of them once; candidates are then compared item
+by item. For the others the score is recomputed on random halves of the items, the same for every candidate.
 """
 
 from collections.abc import Sequence
@@ -17,18 +17,18 @@ from cotenant.ranking.protocol import Features, ItemScorer, Labels, Scorer, Test
 from cotenant.ranking.scorers.splitting import FOLDS
 
 HALVES = 8
-"""Random halves of the items that the score is taken on again."""
+"""Number of random halves of the items for scoring."""
 LEVEL = 0.05
-"""How often two that are alike may be told apart."""
+"""Significance level for separating two candidates."""
 ITEMS_PER_TRIAL = 1 + FOLDS / (FOLDS - 1)
-"""Tested items that are worth one independent trial: every item is also learnt from, so that other items would change
-what is learnt as well (Nadeau and Bengio, 2003). Taken for one trial each, items would tell two candidates that are
-alike apart in 12 % of cases (simulated, 160 items)."""
+"""Tested items per independent trial: every item is also trained on, so that other items would change
+the training as well (Nadeau and Bengio, 2003). Counted as one trial each, items would separate two equal
+candidates in 12 % of cases (simulated, 160 items)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """A candidate's score on some items, and what says how sure it is: each tested item, or halves of the items."""
+    """A candidate's score on some items, and the basis of its interval: each tested item, or halves of the items."""
 
     score: float
     items: int
@@ -39,9 +39,9 @@ class Scored:
     def estimate(self) -> Estimate:
         """The score with its interval.
 
-        Tested items are trials of one share. Scores on random halves, drawn without replacement, scatter about as much
-        as the whole sample's score would over new samples: the half has twice its variance, and shares half of it
-        with the whole.
+        Tested items are Bernoulli trials. Scores on random halves, drawn without replacement, scatter about as much
+        as the full sample's score would over new samples: the half has twice its variance, and shares half of it
+        with the full sample.
         """
         if self.tested is not None:
             trials = len(self.tested) / ITEMS_PER_TRIAL
@@ -54,13 +54,13 @@ class Scored:
 
 
 def halves(labels: Labels, seed: int) -> tuple[npt.NDArray[np.int64], ...]:
-    """The same halves for every candidate, each with half of every class: so differences can be compared in pairs."""
+    """The same halves for every candidate, each with half of every class, so that differences are paired."""
     rng = np.random.default_rng(seed)
     drawn = []
     for _ in range(HALVES):
         shuffled = rng.permutation(len(labels))
         by_class = shuffled[np.argsort(labels[shuffled], kind="stable")]
-        # Every second one of each class in random order; where a class begins is random too, so odd ones alternate.
+        # Every other item of each class in random order; the starting parity is random too, so that odd ones alternate.
         drawn.append(np.sort(by_class[int(rng.integers(2)) :: 2]))
     return tuple(drawn)
 
@@ -68,7 +68,7 @@ def halves(labels: Labels, seed: int) -> tuple[npt.NDArray[np.int64], ...]:
 def score(
     scorer: Scorer, features: Features, labels: Labels, *, classes: int, seed: int, with_halves: bool = False
 ) -> Scored:
-    """Score one candidate's features; ``with_halves``: also on halves, if the scorer does not test items."""
+    """Score one candidate's features; ``with_halves`` also on halves, if the scorer does not test items."""
     if isinstance(scorer, ItemScorer):
         tested = scorer.tested(features, labels, classes=classes, seed=seed)
         tested = tested[~np.isnan(tested)]
@@ -84,9 +84,9 @@ def score(
 
 
 def tied(one: Scored, other: Scored) -> bool:
-    """Whether these items can't tell two candidates apart.
+    """True if these items can't separate two candidates.
 
-    They are compared item by item or half by half, so that what is hard for both cancels. With neither, only equal
+    They are compared by item or by half, so that what is hard for both cancels. With neither, only equal
     scores are a tie; scores on different items can't be compared at all.
     """
     if one.items != other.items:
@@ -106,7 +106,7 @@ def ranks(scored: Sequence[Scored]) -> list[int]:
     """The rank of each, best first; those tied with the best of a rank share it.
 
     Args:
-        scored: In the order of their scores, the best first.
+        scored: Sorted by score, best first.
     """
     given: list[int] = []
     leader = 0
@@ -118,9 +118,9 @@ def ranks(scored: Sequence[Scored]) -> list[int]:
 
 
 def _sign_test(better: int, worse: int) -> float:
-    """How likely so uneven a split is among items that only one of two gets right, if both are alike (McNemar)."""
+    """Probability of such an uneven split among items only one of two gets right, if both are equal (McNemar)."""
     from scipy import special
 
     fewer, trials = min(better, worse) / ITEMS_PER_TRIAL, (better + worse) / ITEMS_PER_TRIAL
-    # The binomial distribution's tail, for counts that may be fractions.
+    # The tail of the binomial distribution, for possibly fractional counts.
     return min(1.0, 2 * float(special.betainc(trials - fewer, fewer + 1, 0.5)))

@@ -1,4 +1,4 @@
-"""Weights from disk (or a seed), in pieces that are named by their content."""
+"""Weights from disk (or a seed), in pieces named by their content."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -21,29 +21,29 @@ from cotenant.workloads.models.weights_folder import check_weights
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """One candidate's weights, cut into the pieces of its chain."""
+    """One candidate's weights, split into the pieces of its chain."""
 
     digests: tuple[str, ...]
     """One for each piece: architecture, position and content."""
     pieces: Mapping[str, Weights]
-    """By digest."""
+    """Weights by digest."""
 
     @property
     def bytes(self) -> int:
-        """What all of it takes in memory."""
+        """Total bytes in memory."""
         return sum(piece_bytes(piece) for piece in self.pieces.values())
 
 
 def piece_bytes(piece: Weights) -> int:
-    """What the weights of one piece take."""
+    """Bytes of one piece's weights."""
     return sum(tensor.nbytes for tensor in piece.values())
 
 
 def read(candidate: Candidate, chain: Chain) -> Read:
-    """The candidate's weights, each tensor in memory of its own.
+    """The candidate's weights, each tensor in its own memory.
 
     Raises:
-        WorkloadError: They are not there, or not this model's.
+        WorkloadError: They are missing, or another model's.
     """
     weights = _weights(candidate, chain)
     pieces: dict[str, Weights] = {}
@@ -71,9 +71,9 @@ def _weights(candidate: Candidate, chain: Chain) -> dict[str, torch.Tensor]:
 
 
 def _straight(folder: Path, chain: Chain) -> dict[str, torch.Tensor] | None:
-    """The weights as they lie in the file, if every one of them is there under its own name and in its own shape.
+    """The weights as stored, if every one is there under its own name and shape.
 
-    The library's way, which knows older names and other layouts, takes many times as long; siblings are many.
+    The library's loader, which handles older names and other layouts, takes many times as long; siblings are many.
     """
     files = list(folder.glob("*.safetensors"))
     wanted = chain.shapes()
@@ -82,17 +82,17 @@ def _straight(folder: Path, chain: Chain) -> dict[str, torch.Tensor] | None:
     try:
         found = load_file(files[0])
     except (OSError, ValueError, SafetensorError):
-        return None  # the library says best what is wrong
+        return None  # the library gives the best error message
     if any(name not in found for name in wanted):
         return None
     if chain.logits and any(tuple(found[name].shape) != shape for name, shape in wanted.items()):
-        return None  # a head for another number of classes than that of the first model of this architecture
+        return None  # a head for another number of classes than the first model of this architecture
     for name, shape in wanted.items():
         if tuple(found[name].shape) != shape:
             raise WorkloadError(
                 f"the weights in {folder} don't match the model: {name} is {_times(found[name].shape)} in the file, "
                 f"and {_times(shape)} by config.json",
-                hint="is config.json the one that the weights were saved with?",
+                hint="check that config.json belongs to the weights",
             )
     floats = {name: found[name] if not found[name].is_floating_point() else found[name].float() for name in wanted}
     return {**chain.constants(), **floats}
@@ -103,25 +103,25 @@ def _times(shape: Sequence[int]) -> str:
 
 
 def _require_all(candidate: Candidate, chain: Chain, lacking: tuple[str, ...]) -> None:
-    """Random numbers in the place of weights that are not there would be ranked as if they had been learned."""
+    """Refuse missing weights: random numbers in their place would be ranked as if learned."""
     needed = {piece.prefix + name for piece in chain.pieces for name in piece.names}
-    # A pooler makes something else out of the hidden states: features don't pass through it.
+    # Features don't pass through a pooler.
     absent = [name for name in lacking if name in needed and ".pooler." not in f".{name}"]
     if chain.logits and f"{survey(candidate.entry, chain.mode).head}.weight" in absent:
         raise WorkloadError(
-            f"the weights of {candidate.name} have no head for classes, which this scorer looks at",
+            f"the weights of {candidate.name} have no classification head, which this scorer uses",
             hint="--scorer linear, or leave it out",
         )
     if absent:
         raise WorkloadError(
             f"the weights in {candidate.weights} don't match the model: {len(absent)} of {len(needed)} parameters are "
-            f"missing, {absent[0]} for one",
-            hint="is config.json the one that the weights were saved with?",
+            f"missing, e.g. {absent[0]}",
+            hint="check that config.json belongs to the weights",
         )
 
 
 def _own(tensor: torch.Tensor) -> torch.Tensor:
-    """A copy in aligned memory: a file that is mapped into memory may begin anywhere, and stays open."""
+    """A copy in aligned memory: a mapped file may start anywhere, and stays open."""
     return tensor.detach().clone(memory_format=torch.contiguous_format)
 
 

@@ -1,4 +1,4 @@
-"""A search from beginning to end: rounds of extraction and scoring, then the ranking and its baselines."""
+"""A complete search: rounds of extraction and scoring, then the ranking and its baselines."""
 
 import resource
 import time
@@ -30,7 +30,7 @@ TOLD_EVERY_S = 0.3
 
 
 def search(settings: SearchSettings, folder: SearchFolder, listener: Listener) -> SearchOutcome:
-    """Carry a search out in its folder; what is there already is not computed again."""
+    """Carry out a search in its folder; existing results are not recomputed."""
     with folder.held():
         session = _Session(settings, folder, listener)
         outcome = session.run()
@@ -111,9 +111,9 @@ class _Session:
         return outcome
 
     def _rounds(self, plan: Sequence[Round]) -> list[dict[str, Any]]:
-        """Extract and score, round by round; rounds that are over according to the folder are taken from there.
+        """Extract and score, round by round; completed rounds are read from the folder.
 
-        Where the time is up, the last of them has seen fewer items than planned; the folder knows nothing of it.
+        When time runs out, the last round has seen fewer items than planned; the folder doesn't record that.
         """
         ready, over = self._ready, list(self._folder.known.get("rounds", []))
         alive = list(ready.ranked)
@@ -128,7 +128,7 @@ class _Session:
                         over.append(self._scored(alive, Round(reached, len(alive), len(alive))))
                     elif not over:
                         raise CotenantError(f"{said}: too few to rank by", hint=go_on)
-                    self._notes.append(f"{said}; to go on: {go_on}")
+                    self._notes.append(f"{said}; to continue: {go_on}")
                     break
                 over.append(self._scored(alive, step))
                 self._save(rounds=over)
@@ -154,17 +154,17 @@ class _Session:
         return {"items": step.items, "scores": scores, "kept": order[: step.keep]}
 
     def _extend(self, paths: Sequence[Path], items: int, doing: str, *, later: Later, at_least: int = 0) -> int:
-        """See to it that the first so many items' features of these candidates are there, as long as there is time.
+        """Make sure that the features of the first items exist for these candidates, while time permits.
 
         Args:
             paths: The candidates.
-            items: How many items are wanted.
-            doing: What to say meanwhile.
-            later: What has to be left time for.
-            at_least: So many items in any case.
+            items: Number of items.
+            doing: Progress message.
+            later: Work to reserve time for.
+            at_least: Minimum number of items, whatever the time.
 
         Returns:
-            How many of them are there for every candidate: fewer if the time does not suffice for all.
+            Number of items available for every candidate: fewer if time runs out.
         """
         folder, ready = self._folder, self._ready
         leaf_of = {path.candidate: path.leaf for path in paths}
@@ -210,7 +210,7 @@ class _Session:
         for place, (name, number) in enumerate(order):
             step, leaf = rounds[number - 1], self._ready.paths[by_name[name]].leaf
             if place < self._settings.top:
-                self._tell(f"how sure is the score of {name}")
+                self._tell(f"interval of the score of {name}")
                 scored.append(self._judge.score(leaf, step["items"], with_interval=True))
             else:
                 scored.append(Scored(step["scores"][name], step["items"]))
@@ -240,7 +240,7 @@ class _Session:
         paths = [path_for(bench, one, ready.shelf.read(one), ready.probed) for one in random]
         found = []
         for number, path in enumerate(paths):
-            # A part of the time is for each that is still to come.
+            # Share the time among those still to come.
             to_come = paths[number + 1 :]
             after = reserved(ready, len(to_come) + 2, sum(step.seconds for other in to_come for step in other.steps))
             name = self._name(path.candidate)
@@ -250,9 +250,9 @@ class _Session:
             found.append(self._baseline(name, path.leaf, reached, best))
             if reached < items:
                 beside = "" if best is None else f"; the best has {self._judge.score(best, reached).score:.3f} on those"
-                self._notes.append(f"For want of time {name} was judged by {reached:,} items alone{beside}.")
+                self._notes.append(f"For lack of time {name} was scored on only {reached:,} items{beside}.")
         if bench.logits:
-            self._notes.append(f"{ready.scorer.name} judges what a head says, so there is no raw input beside it.")
+            self._notes.append(f"{ready.scorer.name} scores a head's output, so there is no raw-input baseline.")
             return tuple(found)
         sample = by_name[names[0]]
         while (first := self._folder.have(RAW)) < items:
@@ -264,7 +264,7 @@ class _Session:
         return (*found, self._baseline(raw_name(bench), RAW, items, best))
 
     def _baseline(self, name: str, leaf: str, items: int, best: str | None) -> Baseline:
-        """Beside the best candidate on the same items."""
+        """Compared with the best candidate on the same items."""
         scored = self._judge.score(leaf, items, with_interval=True)
         if best is None:
             return Baseline(name, scored.estimate, beaten=False)
@@ -292,7 +292,7 @@ class _Session:
         self._folder.note(spent_s=self._before_s + time.monotonic() - self._planned_at, stages_s=self._stages(), **more)
 
     def _stages(self) -> dict[str, float]:
-        """Seconds by stage, with those of the sessions before."""
+        """Seconds by stage, including earlier sessions."""
         now = self._ready.bench.watch.seconds
         return {
             stage: self._stages_before.get(stage, 0.0) + now.get(stage, 0.0)

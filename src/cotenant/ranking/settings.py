@@ -1,4 +1,4 @@
-"""What a search is asked for."""
+"""Settings of a search."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ DEFAULT_TOP = 10
 
 @dataclass(frozen=True, slots=True)
 class SearchSettings:
-    """Everything that decides what a search computes; kept in its folder, so that it can go on."""
+    """Everything that determines what a search computes; kept in its folder, so that it can be resumed."""
 
     data: str
     models: tuple[str, ...]
@@ -21,10 +21,10 @@ class SearchSettings:
     device: str = "cpu"
     skip_bad: bool = False
     top: int = DEFAULT_TOP
-    """How many of the ranking get an interval and a line in the table."""
+    """Number of entries of the ranking with an interval and a line in the table."""
     seed: int = 0
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "SearchSettings":
-        """Back from plain data."""
+        """From plain data."""
         return cls(**{**data, "models": tuple(data["models"])})

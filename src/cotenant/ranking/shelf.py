@@ -1,4 +1,4 @@
-"""Weights within reach: pieces that several candidates share are there once, and the least used make room."""
+"""A cache of weights: pieces shared by several candidates are kept once, and the least used are evicted."""
 
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
@@ -8,7 +8,7 @@ from cotenant.ranking.reading import Read, piece_bytes
 
 
 class Shelf:
-    """Keeps pieces of weights in memory up to a limit; what fell off is read again with its candidate."""
+    """Keeps pieces of weights in memory up to a limit; evicted ones are read again with their candidate."""
 
     def __init__(self, read: Callable[[int], Read], limit_bytes: int) -> None:
         self._read = read
@@ -18,7 +18,7 @@ class Shelf:
         self.held_bytes = 0
 
     def read(self, candidate: int) -> Read:
-        """Read a candidate, and keep of it what there is room for."""
+        """Read a candidate, and keep as much of it as there is room for."""
         self._shrink(max(0, self.limit_bytes - self._sizes.get(candidate, 0)))
         found = self._read(candidate)
         self._sizes[candidate] = found.bytes
@@ -30,12 +30,12 @@ class Shelf:
         return found
 
     def take(self, digests: Sequence[str], candidate: int) -> list[Weights]:
-        """Pieces that this candidate has; it is read at most once for all of them."""
+        """Pieces of this candidate, which is read at most once for all of them."""
         if all(digest in self._pieces for digest in digests):
             for digest in digests:
                 self._pieces.move_to_end(digest)
             return [self._pieces[digest] for digest in digests]
-        # From what was read and not from the shelf: there may be no room to keep it.
+        # From what was read, not from the shelf, which may have no room for it.
         found = self.read(candidate).pieces
         return [found[digest] for digest in digests]
 

@@ -1,4 +1,4 @@
-"""Where the time goes, by stage."""
+"""Time by stage."""
 
 import time
 from collections.abc import Iterator
@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 
 class Stopwatch:
-    """Adds up the seconds of each stage; within a stage that contains another one, only the inner one counts."""
+    """Sums the seconds of each stage; of nested stages, only the inner one counts."""
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}
@@ -14,7 +14,7 @@ class Stopwatch:
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
-        """Count what happens inside to this stage."""
+        """Count the time inside for this stage."""
         outer, self._inner = self._inner, 0.0
         begin = time.perf_counter()
         try:

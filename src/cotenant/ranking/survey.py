@@ -1,4 +1,4 @@
-"""What a dry run shows of a model: its blocks, its head, and which parameters each piece needs."""
+"""A model's structure from a dry run: its blocks, its head, and the parameters of each piece."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -27,7 +27,7 @@ class Piece:
     names: tuple[str, ...]
 
     def take(self, weights: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-        """This piece's weights, out of the whole model's."""
+        """This piece's weights, out of the full model's."""
         return {name: weights[self.prefix + name] for name in self.names}
 
 
@@ -36,14 +36,14 @@ class Survey:
     """How a model runs."""
 
     pieces: tuple[Piece, ...]
-    """Front, blocks, tail; or the whole model alone."""
+    """Front, blocks, tail; or the full model alone."""
     blocks: tuple[str, ...] = ()
     front: str | None = None
     head: str | None = None
-    """The last linear layer, which makes scores of classes or tokens: features are what comes into it."""
+    """The last linear layer, which computes scores of classes or tokens: features are its input."""
     tuple_size: int = 0
     hidden_name: str | None = None
-    """The argument by which blocks take the hidden state; None: the first one."""
+    """The argument that takes the hidden state; None for the first one."""
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -52,7 +52,7 @@ def mode_for(entry: ModelEntry, *, logits: bool) -> str:
     if not logits:
         return entry.modes[0]
     if "classify" not in entry.modes:
-        raise WorkloadError(f"{entry.name} has no head for classes, which this scorer looks at", hint="--scorer linear")
+        raise WorkloadError(f"{entry.name} has no classification head, which this scorer uses", hint="--scorer linear")
     return "classify"
 
 
@@ -92,7 +92,7 @@ def _inputs(entry: ModelEntry) -> dict[str, torch.Tensor]:
     inputs = dict(
         make_inputs(entry, WorkloadSpec(name=entry.name, batch=2), dtype=torch.float32, device="meta").ring[0]
     )
-    if entry.family == "encoder":  # a decoder looks at its mask's values, which a dry run has none of
+    if entry.family == "encoder":  # a decoder inspects its mask's values, which a dry run lacks
         inputs["attention_mask"] = torch.ones_like(inputs["input_ids"])
     return inputs
 
@@ -108,7 +108,7 @@ class _Call:
 
 
 class _Run:
-    """The calls of one run, each with when it began and ended."""
+    """The calls of one run, with their start and end."""
 
     def __init__(self) -> None:
         self.calls: list[_Call] = []
@@ -122,11 +122,11 @@ class _Run:
         makers = [call.name for call in self.calls if logits is not None and call.result is logits]
         linear = [name for name in makers if isinstance(model.get_submodule(name), nn.Linear)]
         if logits is not None and not linear:
-            raise WorkloadError("this model does not end in a linear layer, so where its features are can't be seen")
+            raise WorkloadError("this model does not end in a linear layer, so its features can't be located")
         return linear[0] if linear else None
 
     def same_extras(self, blocks: Blocks) -> bool:
-        """Every block takes the same things beside the hidden state, and is called once."""
+        """Every block takes the same arguments besides the hidden state, and is called once."""
         calls = [self.of(name) for name in blocks.names]
         if any(len(call) != 1 for call in calls):
             return False
@@ -169,7 +169,7 @@ def _pieces(names: list[str], blocks: Blocks, run: _Run) -> tuple[Piece, ...]:
     begin, end = run.of(blocks.names[0])[0].begin, run.of(blocks.names[-1])[0].end
     within = {name: block for name in names for block in blocks.names if name.startswith(f"{block}.")}
     outside = [name for name in names if name not in within]
-    # What is never called by itself, or encloses the blocks, may be used before them and after.
+    # A module that is never called itself, or encloses the blocks, may be used before and after them.
     before = [name for name in outside if not _calls(name, run) or any(c.begin < begin for c in _calls(name, run))]
     after = [name for name in outside if not _calls(name, run) or any(c.end > end for c in _calls(name, run))]
     middle = [

@@ -1,4 +1,4 @@
-"""The tree of shared blocks: what several models have in common is computed once. Pure: numbers in, an order out."""
+"""The tree of shared blocks: computes what models have in common once. Pure: numbers in, an order out."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -12,11 +12,11 @@ class TreeStep:
     """Names what is computed: architecture, position and weights (or, for the first step, the form of the data)."""
     label: str
     out_bytes: int
-    """What it gives, per item."""
+    """Bytes of its result, per item."""
     held_bytes: int = 0
-    """What stays beside that as long as anything behind it is to be computed, per item: masks, positions."""
+    """Bytes kept besides that while anything after it is computed, per item: masks, positions."""
     seconds: float = 0.0
-    """What it takes, per item."""
+    """Its time, per item."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +36,12 @@ class Path:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """Steps that follow each other without a branch, and what branches off behind them."""
+    """Steps in sequence without a branch, and the branches after them."""
 
     steps: tuple[TreeStep, ...] = ()
     children: tuple["Node", ...] = ()
     candidates: tuple[int, ...] = ()
-    """Whose features it ends in; several if they are the same model. Empty where it branches."""
+    """Candidates whose features it ends in; several if they are the same model. Empty where it branches."""
     through: tuple[int, ...] = ()
     """Every candidate that needs it."""
     front: str | None = None
@@ -49,15 +49,15 @@ class Node:
 
     @property
     def out_bytes(self) -> int:
-        """What is kept of it while its children run, per item."""
+        """Bytes of it kept while its children run, per item."""
         return self.steps[-1].out_bytes if self.steps and self.children else 0
 
     @property
     def need_bytes(self) -> int:
-        """The least cache that its subtree can be computed with, per item, its children in their present order.
+        """The smallest cache for its subtree, per item, with its children in their present order.
 
-        While a child that is not the last runs, what comes into it is kept for the others; the last one gives it
-        back batch by batch.
+        While a child other than the last runs, its input is kept for the others; the last one releases it
+        batch by batch.
         """
         if not self.children:
             return 0
@@ -68,7 +68,7 @@ class Node:
 
     @property
     def seconds(self) -> float:
-        """What an item takes through the whole subtree."""
+        """Time of an item through the entire subtree."""
         return sum(step.seconds for step in self.steps) + sum(child.seconds for child in self.children)
 
     def walk(self) -> Iterator["Node"]:
@@ -84,12 +84,12 @@ def grow(paths: Sequence[Path]) -> Node:
 
 
 def steps_without_sharing(paths: Sequence[Path]) -> int:
-    """How many steps an item takes if every model runs alone."""
+    """Steps per item if every model runs alone."""
     return sum(len(path.steps) for path in paths)
 
 
 def steps_with_sharing(root: Node) -> int:
-    """How many steps an item takes in the tree."""
+    """Steps per item in the tree."""
     return sum(len(node.steps) for node in root.walk())
 
 
@@ -99,7 +99,7 @@ def _grown(paths: tuple[Path, ...], depth: int) -> Node:
     while True:
         ended = [path for path in paths if len(path.steps) == depth]
         if ended:
-            # Every path ends in its tail, whose digest no step in the middle can have: then all of them end here.
+            # Every path ends in its tail, whose digest no inner step can have: so all of them end here.
             return Node(first[start:depth], (), through, through, first[1].digest if len(first) > 2 else None)
         branches = _branches(paths, depth)
         if len(branches) > 1:
@@ -116,5 +116,5 @@ def _branches(paths: tuple[Path, ...], depth: int) -> list[tuple[Path, ...]]:
 
 
 def reversed_order(root: Node) -> Node:
-    """The same tree with every node's children the other way round: the order that needs the most cache."""
+    """The same tree with every node's children reversed: the order that needs the most cache."""
     return replace(root, children=tuple(reversed_order(child) for child in reversed(root.children)))

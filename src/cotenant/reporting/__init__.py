@@ -1,1 +1,1 @@
-"""What people see: terminal, HTML pages, figures, and runs in a browser."""
+"""Output for people: terminal, HTML pages, figures, and runs in a browser."""

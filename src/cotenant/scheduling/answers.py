@@ -1,4 +1,4 @@
-"""The ends of requests: each is answered once, and every refusal says why and when to come back."""
+"""Completion of requests: each is answered once, and every refusal states the reason and when to retry."""
 
 from cotenant.errors import SchedulingError
 from cotenant.scheduling.decisions import Decision, DecisionLog
@@ -12,7 +12,7 @@ from cotenant.scheduling.waiting import Waiting
 
 
 class Answers:
-    """Who still waits for an answer, and the instructions that give it."""
+    """Unanswered requests, and the instructions that answer them."""
 
     def __init__(self, settings: Settings, waiting: Waiting, slots: list[Slot], log: DecisionLog) -> None:
         self._settings = settings
@@ -26,16 +26,16 @@ class Answers:
         return len(self._open)
 
     def expect(self, job: Job, request: Request) -> None:
-        """A request was accepted, or moved to another job."""
+        """Register a request that was accepted or moved to another job."""
         self._open[request.id] = (job, request)
 
     def check_new(self, request: RequestId) -> None:
-        """A request that is still open can't arrive again."""
+        """Raise if the request is still open."""
         if request in self._open:
             raise SchedulingError(f"Request {request} arrived twice.", hint="Give each request its own id.")
 
     def wait_s(self, now: float, due: float) -> float:
-        """How long a request due at ``due`` would wait for the work ahead of it."""
+        """Expected wait of a request due at ``due`` for the work ahead of it."""
         free = min(slot.free_at(now) for slot in self._slots)
         return free - now + sum(job.rest_s for job in self._waiting if job.due <= due) / self._settings.slots
 
@@ -48,14 +48,14 @@ class Answers:
         self._close(job, request)
 
     def drop(self, request_id: RequestId) -> None:
-        """A request was cancelled; one that has been answered already is ignored."""
+        """Drop a cancelled request; ignored if already answered."""
         if request_id in self._open:
             job, request = self._open[request_id]
             self.out.append(Dropped(request_id, job.tenant.name, job.begun))
             self._close(job, request)
 
     def shed(self, job: Job, request: Request, why: Why, now: float, retry_after_s: float | None = None) -> None:
-        """An accepted request won't be served."""
+        """Shed an accepted request."""
         if why in (Why.OVER_SHARE, Why.DEVICE_FULL):
             retry_after_s = self.retry_after_s(job.tenant, request, now)
         wait = self.wait_s(now, request.due)
@@ -64,22 +64,22 @@ class Answers:
         self._close(job, request)
 
     def shed_all(self, tenant: Tenant, why: Why, now: float, retry_after_s: float | None) -> None:
-        """All requests of a tenant won't be served, the running ones included."""
+        """Shed all requests of a tenant, running ones included."""
         for job, request in tuple(self._open.values()):
             if job.tenant is tenant:
                 self.shed(job, request, why, now, retry_after_s)
 
     def refuse(self, event: Arrived, why: Why, retry_after_s: float | None = None) -> None:
-        """A request is turned away as it arrives."""
+        """Refuse a request on arrival."""
         wait = self.wait_s(event.time, event.time if event.deadline is None else event.deadline)
         self.out.append(Shed(event.request, event.tenant, why, retry_after_s, wait, begun=False))
         self._note(event.time, event.request, event.tenant, why)
 
     def retry_after_s(self, tenant: Tenant, request: Request, now: float) -> float:
-        """In how many seconds a request like this is likely to be served in time.
+        """Seconds after which such a request is likely to be served in time.
 
-        Beyond its share: when the tenant's account will cover it, with a time of its own for each refused request, so
-        that they don't all come back at once. Within its share: when the work ahead leaves room before the deadline.
+        Beyond the share: when the tenant's account will cover it, staggered so that refused requests don't all return
+        at once. Within the share: when the work ahead leaves room before the deadline.
         """
         if request.conforming or tenant.rate <= 0:
             room = tenant.objective_s - request.cost_s

@@ -1,4 +1,4 @@
-"""What each tenant was promised: an objective, a share of the device, and what happens to late requests."""
+"""The contract of each tenant: an objective, a share of the device, and the handling of late requests."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -11,13 +11,13 @@ class Fairness(StrEnum):
     """One rule for all tenants of a device."""
 
     SHARES = "shares"
-    """A tenant that keeps to its share keeps its objective, whatever the others send."""
+    """A tenant within its share meets its objective, whatever the others send."""
     EQUAL = "equal"
-    """All tenants attain their objectives equally often; a flood costs everybody alike."""
+    """All tenants attain their objectives equally often; a flood costs all of them."""
 
 
 class ServiceClass(StrEnum):
-    """Whether a tenant has a share of the device at all."""
+    """Whether a tenant has a share of the device."""
 
     GUARANTEED = "guaranteed"
     BEST_EFFORT = "best-effort"
@@ -25,7 +25,7 @@ class ServiceClass(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Contract:
-    """The promise to one tenant.
+    """The contract with one tenant.
 
     A request is due ``objective_s`` after it arrives; a decoder's may have ``per_step_s`` more for each decode step, so
     that a time to first token and a time per token make one deadline. ``hard``: a request that can no longer meet its

@@ -1,7 +1,7 @@
-"""Costs corrected by what chunks really took: one speed for the device, one factor for each chunk.
+"""Correct costs by measured chunk times: one speed for the device, one factor per chunk.
 
-All estimates are in logarithms, so that twice as slow and twice as fast weigh the same. A chunk that follows an idle
-gap teaches only its own spaced cost: caches and clocks have gone cold, and back-to-back plans must not learn from that.
+All estimates are in logarithms, so that twice as slow and twice as fast weigh the same. A chunk after an idle gap only
+updates its own spaced cost: caches and clocks have gone cold, which back-to-back plans must not learn from.
 """
 
 import math
@@ -13,17 +13,18 @@ CHUNK_GAIN = 0.03
 SPACED_GAIN = 0.1
 SPREAD_GAIN = 0.02
 JUMP = 0.25
-"""A run of surprises this large, all to one side, is a change of the device's speed and not noise."""
+"""A run of one-sided errors this large is a change of the device's speed, not noise."""
 JUMP_LENGTH = 3
 MOST = 0.7
-"""No single chunk teaches more than a factor of two: one that took seconds was stopped, with its process."""
+"""A single chunk changes the estimate by at most a factor of two: one that took seconds was stopped with its
+process."""
 FADE_S = 5.0
-"""On an idle device a learnt speed is forgotten with this time constant: a device that is believed to be too slow for
-every request would refuse them all and never learn better."""
+"""Time constant with which an idle device's learnt speed is forgotten: a device believed to be too slow for every
+request would refuse them all and never learn otherwise."""
 
 
 class DeviceSpeed:
-    """How much longer chunks take than their corrected costs say, whichever tenant's they are."""
+    """Ratio of chunk times to their corrected costs, over all tenants."""
 
     __slots__ = ("_at", "_surprises", "factor", "level")
 
@@ -34,7 +35,7 @@ class DeviceSpeed:
         self._at = -math.inf
 
     def fade(self, since: float, now: float) -> None:
-        """Forget, on a device that has been idle since that time."""
+        """Forget the speed of a device that has been idle since that time."""
         since = max(since, self._at)
         if now > since and self.level:
             self.level *= math.exp((since - now) / FADE_S)
@@ -93,11 +94,11 @@ def _clipped(surprise: float) -> float:
 
 
 class CostEstimate:
-    """The corrected costs of one tenant: what is left of a request, by the number of chunks behind it.
+    """The corrected costs of one tenant: the rest of a request, by the number of chunks done.
 
     ``rest_s[i]`` and ``rest_variance[i]`` hold for a request that has done i chunks, decode steps not counted. The
     "variance" is the square of p90 - p50: independent chunks add in quadrature, so that a request in many chunks isn't
-    planned as if each of them went badly.
+    planned as if every chunk were slow.
     """
 
     __slots__ = ("chunks", "costs", "rest_s", "rest_variance", "speed", "step")
@@ -129,14 +130,14 @@ class CostEstimate:
             chunk.see(took_s, self.speed)
 
     def chunk_s(self, index: int, steps: int, batch: int, scale: float, *, spaced: bool) -> float:
-        """The median time of a chunk now."""
+        """Current median time of a chunk."""
         chunk = self.step if steps else self.chunks[index]
         assert chunk is not None
         one = (chunk.spaced_s if spaced else chunk.p50_s) * self.speed.factor
         return one * (steps * self.costs.step_curve.at(batch) if steps else scale * self.costs.curve.at(batch))
 
     def request_s(self, scale: float, steps: int) -> float:
-        """The median device time of a whole request alone, back to back: what a tenant's account is charged."""
+        """Median device time of a complete request alone, back to back: the charge to a tenant's account."""
         step = self.step.p50_s * steps if self.step else 0.0
         return (self.rest_s[0] * scale + step) * self.speed.factor
 

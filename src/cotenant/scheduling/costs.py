@@ -1,4 +1,4 @@
-"""What a tenant's requests cost, as values: device time by chunk, after a gap and back to back, and by batch size."""
+"""Costs of a tenant's requests: device time by chunk, after a gap and back to back, and by batch size."""
 
 import math
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ def chunk_cost(p50_s: float, *, spread: float = 0.0, cold: float = 1.0) -> Chunk
 
 @dataclass(frozen=True, slots=True)
 class BatchCurve:
-    """``factors[b - 1]``: what a batch of b costs over a batch of 1, as measured; its length is the largest batch."""
+    """``factors[b - 1]``: measured cost of a batch of b relative to a batch of 1; its length is the largest batch."""
 
     factors: tuple[float, ...] = (1.0,)
 
@@ -42,11 +42,11 @@ class BatchCurve:
 
     @property
     def largest(self) -> int:
-        """The largest batch that was measured."""
+        """The largest measured batch."""
         return len(self.factors)
 
     def at(self, batch: int) -> float:
-        """The factor of a batch; past the largest one, every full batch and the rest are paid apart."""
+        """The factor of a batch; beyond the largest one, every full batch and the rest are added up."""
         full, rest = divmod(batch, len(self.factors))
         return full * self.factors[-1] + (self.factors[rest - 1] if rest else 0.0)
 
@@ -80,5 +80,5 @@ class TenantCosts:
 
     @property
     def spaced_s(self) -> float:
-        """Median device time of a typical request that comes after a gap; its decode steps follow closely."""
+        """Median device time of a typical request after a gap; its decode steps follow closely."""
         return sum(chunk.spaced_s for chunk in self.chunks) + (self.step.p50_s * self.steps if self.step else 0.0)

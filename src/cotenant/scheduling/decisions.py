@@ -1,4 +1,4 @@
-"""The decision log: a bounded, sampled list of small records that explain themselves."""
+"""The decision log: a bounded, sampled list of self-explanatory records."""
 
 from collections import deque
 from typing import NamedTuple
@@ -7,7 +7,7 @@ from cotenant.scheduling.events import RequestId
 
 
 class Decision(NamedTuple):
-    """One decision: what was chosen or refused, why, and what else was waiting."""
+    """One decision: what was chosen or refused, why, and the alternatives."""
 
     time: float
     kind: str
@@ -41,7 +41,7 @@ class DecisionLog:
         self.seen = 0
 
     def due(self) -> bool:
-        """Count a decision; whether it is one to keep."""
+        """Count a decision; return whether to keep it."""
         self.seen += 1
         return self.seen % self._every == 0
 

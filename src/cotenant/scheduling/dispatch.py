@@ -1,4 +1,4 @@
-"""Chunks for the worker: what starts now, what is queued behind it, and what can't be in time any more."""
+"""Chunks for the worker: what starts now, what is queued behind it, and what can no longer be in time."""
 
 from cotenant.errors import SchedulingError
 from cotenant.scheduling.answers import Answers
@@ -13,7 +13,7 @@ from cotenant.scheduling.waiting import Waiting
 
 
 class Dispatcher:
-    """Keeps every slot busy by the policy's choices, one chunk ahead."""
+    """Keeps every slot busy with the policy's choices, one chunk ahead."""
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class Dispatcher:
                 self._queue_ahead(slot, now)
 
     def take_queued(self, slot: Slot, version: int, at: float) -> None:
-        """The worker went on with a queued chunk by itself."""
+        """The worker started a queued chunk by itself."""
         taken = slot.offers.get(version)
         if taken is None:
             raise SchedulingError(f"Chunk version {version} was started, but it wasn't queued.")
@@ -66,7 +66,7 @@ class Dispatcher:
         self._answers.out.append(QueueAhead(slot.running.chunk.version, chunk, slot.index))
 
     def _offer(self, slot: Slot, now: float, begin: float) -> Offer | None:
-        """The chunk that should go next on the slot; the queued one itself if it is still the best."""
+        """The chunk to run next on the slot; the queued one if it is still the best."""
         jobs = self._timely(now, begin)
         if len(self._slots) > 1:
             held = {job for other in self._slots if other is not slot for job in other.held()}
@@ -92,12 +92,12 @@ class Dispatcher:
         return Offer(chunk, together, scale, batch)
 
     def _timely(self, now: float, begin: float) -> list[Job]:
-        """The jobs in view that can still be in time; the late ones of soft contracts if there are no others."""
+        """Jobs in view that can still be in time; otherwise, late ones of soft contracts."""
         timely, late = [], []
         sheds = self._policy.sheds
         for job in self._waiting.view():
             job.reckon()
-            earliest = begin + 2 * job.rest_s - job.plan_s  # about one in ten ends before
+            earliest = begin + 2 * job.rest_s - job.plan_s  # about one in ten ends earlier
             if not sheds or (earliest <= job.deadline and not job.late):
                 timely.append(job)
             elif job.tenant.contract.hard:
@@ -116,7 +116,7 @@ class Dispatcher:
         return timely or late
 
     def _steps(self, jobs: list[Job], batch: int) -> int:
-        """As many decode steps as make a chunk, and no more than the member that ends first has left."""
+        """Decode steps per chunk, limited by the member that ends first."""
         one = jobs[0].estimate.chunk_s(0, 1, batch, 1.0, spaced=False)
         return max(1, min([int(self._roster.quantum_s / one), *[job.steps for job in jobs]]))
 

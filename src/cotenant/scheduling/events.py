@@ -1,4 +1,4 @@
-"""What the scheduler hears. Every event carries its time in seconds, from one monotonic clock of the caller's."""
+"""Input events of the scheduler. Each carries its time in seconds, from one monotonic clock of the caller."""
 
 from typing import NamedTuple, TypeAlias
 
@@ -9,10 +9,10 @@ RequestId: TypeAlias = int | str
 
 
 class Arrived(NamedTuple):
-    """A request came in.
+    """A request arrived.
 
-    ``deadline``: when the client gives up, as a time; None means by the contract. ``scale``: what its chunks cost over
-    a typical request's (a longer prompt, more rows). ``steps``: at most how many decode steps it takes.
+    ``deadline``: time at which the client gives up; None: by the contract. ``scale``: cost of its chunks relative to a
+    typical request (a longer prompt, more rows). ``steps``: maximum number of decode steps.
     """
 
     time: float
@@ -27,8 +27,8 @@ class Arrived(NamedTuple):
 class ChunkDone(NamedTuple):
     """A chunk ended.
 
-    ``began`` and ``ended`` are the worker's times; ``started`` is the version that it took from its queue at once, None
-    if it found nothing there. ``finished`` names decoder requests that ended early.
+    ``began`` and ``ended`` are the worker's times; ``started`` is the version it took from its queue at once, None if
+    the queue was empty. ``finished`` names decoder requests that ended early.
     """
 
     time: float
@@ -41,7 +41,7 @@ class ChunkDone(NamedTuple):
 
 
 class ChunkLost(NamedTuple):
-    """The worker died or hung: the chunk under way and the one behind it will never end."""
+    """The worker died or hung: the running chunk and the one queued behind it will never end."""
 
     time: float
     version: int
@@ -49,14 +49,14 @@ class ChunkLost(NamedTuple):
 
 
 class Cancelled(NamedTuple):
-    """The client went away."""
+    """The client disconnected."""
 
     time: float
     request: RequestId
 
 
 class TenantAdded(NamedTuple):
-    """A tenant joins, or an existing one gets a new contract and new costs; its waiting requests stay."""
+    """A tenant joins, or gets a new contract and costs; its waiting requests stay."""
 
     time: float
     contract: Contract
@@ -71,7 +71,7 @@ class TenantRemoved(NamedTuple):
 
 
 class TenantPaused(NamedTuple):
-    """A tenant can't be served for now. ``drain``: requests already accepted are still served, new ones are shed."""
+    """A tenant can't be served for now. ``drain``: accepted requests are still served, new ones are shed."""
 
     time: float
     tenant: str

@@ -1,7 +1,7 @@
-"""Decoders that step together: what each member of a gang adds to the device's time.
+"""Decoders that step together: the device time each member of a gang adds.
 
 A decode step of k members costs far less than k steps, so the k-th member is planned at its marginal cost: prefills
-first, then steps of all, with members leaving as they end.
+first, then joint steps, with members leaving as they end.
 """
 
 from cotenant.scheduling.correction import CostEstimate
@@ -9,7 +9,7 @@ from cotenant.scheduling.job import Job
 
 
 def demands(jobs: list[Job], size: int) -> list[float]:
-    """The planned time of each job, in order of due times, when the first ``size`` decoders of a tenant form a gang."""
+    """Planned time of each job, in order of due times, if the first ``size`` decoders of a tenant form a gang."""
     costs = [job.plan_s for job in jobs]
     if size < 2:
         return costs
@@ -26,7 +26,7 @@ def demands(jobs: list[Job], size: int) -> list[float]:
 
 
 def _share_steps(jobs: list[Job], members: list[int], costs: list[float]) -> None:
-    """Replace the members' costs by what each adds: demand has to be cumulative in order of due times."""
+    """Replace the members' costs by their marginal costs: demand has to be cumulative in order of due times."""
     estimate = jobs[members[0]].estimate
     assert estimate.step is not None
     step = estimate.step.p50_s * estimate.speed.factor

@@ -1,4 +1,4 @@
-"""What the scheduler answers: chunks for the worker, and exactly one end for every request that came in."""
+"""Output of the scheduler: chunks for the worker, and exactly one completion for every request."""
 
 from enum import StrEnum
 from typing import NamedTuple, TypeAlias
@@ -9,7 +9,7 @@ from cotenant.scheduling.events import RequestId
 class Chunk(NamedTuple):
     """A piece of work: the ``stage``-th chunk of the requests, run together, or ``steps`` decode steps if above 0.
 
-    Versions rise with every chunk handed out; none is used twice.
+    Versions increase with every chunk issued and are never reused.
     """
 
     version: int
@@ -30,7 +30,7 @@ class Start(NamedTuple):
 class QueueAhead(NamedTuple):
     """Run this chunk when version ``after`` ends, in place of any chunk queued before; None: run nothing.
 
-    The newest wins. A worker drops it if ``after`` isn't the chunk that it runs: the message came too late.
+    The newest wins. A worker drops it if it isn't running ``after``: the message came too late.
     """
 
     after: int
@@ -51,7 +51,7 @@ class Why(StrEnum):
 
 
 class Shed(NamedTuple):
-    """The request won't be served; a worker that has begun it (``begun``) frees what it holds."""
+    """The request won't be served; a worker that has started it (``begun``) frees its resources."""
 
     request: RequestId
     tenant: str
@@ -62,7 +62,7 @@ class Shed(NamedTuple):
 
 
 class Done(NamedTuple):
-    """The request was served; ``met``: within its deadline. ``device_s``: its part of the device's time."""
+    """The request was served; ``met``: within its deadline. ``device_s``: its share of the device time."""
 
     request: RequestId
     tenant: str
@@ -72,7 +72,7 @@ class Done(NamedTuple):
 
 
 class Dropped(NamedTuple):
-    """The cancelled request is gone; a worker that has begun it (``begun``) frees what it holds."""
+    """The cancelled request is gone; a worker that has started it (``begun``) frees its resources."""
 
     request: RequestId
     tenant: str

@@ -1,4 +1,4 @@
-"""Requests, and the jobs in which they run: alone, or several that were batched at their first chunk."""
+"""Requests, and the jobs they run in: alone, or batched at their first chunk."""
 
 from math import sqrt
 
@@ -7,13 +7,13 @@ from cotenant.scheduling.events import Arrived
 from cotenant.scheduling.tenant import Tenant
 
 LONGEST_WAY = 0.05
-"""The way to a client takes at most this part of an objective in plans."""
+"""Maximum delivery time to a client in plans, as a fraction of an objective."""
 
 
 class Request:
     """One request. ``due`` orders it, never earlier than its contract; ``deadline`` is when its client gives up.
 
-    ``way_s``: what its answer takes to its client; it has to be ready that much earlier.
+    ``way_s``: delivery time of its answer; it has to be ready that much earlier.
     """
 
     __slots__ = (
@@ -36,9 +36,9 @@ class Request:
 
 
 class Job:
-    """Requests of one tenant that advance together; ``stage`` and ``steps`` count what is behind and still ahead.
+    """Requests of one tenant that advance together; ``stage`` and ``steps`` count done and remaining work.
 
-    ``rest_s`` (p50) and ``plan_s`` (p90) are the time it still needs, as of the last ``reckon``.
+    ``rest_s`` (p50) and ``plan_s`` (p90) are the remaining time as of the last ``reckon``.
     """
 
     __slots__ = (
@@ -48,7 +48,7 @@ class Job:
 
     def __init__(self, tenant: Tenant, request: Request, order: int) -> None:
         self.tenant = tenant
-        self.estimate = tenant.estimate  # its own: a new model of the tenant may be cut otherwise
+        self.estimate = tenant.estimate  # its own copy: the tenant's new model may have other chunks
         self.members = [request]
         self.batch = 1
         self.stage = 0
@@ -64,7 +64,7 @@ class Job:
         self.rest_s = self.plan_s = self.prefill_s = 0.0
 
     def reckon(self) -> None:
-        """Bring the time still needed up to date with the estimates."""
+        """Update the remaining time from the estimates."""
         estimate = self.estimate
         speed = estimate.speed.factor
         factor = self.scale * speed
@@ -81,13 +81,13 @@ class Job:
         self.plan_s = rest + sqrt(variance)
 
     def join(self, other: "Job") -> None:
-        """Take another job's requests in; both have to be at their first chunk."""
+        """Absorb another job's requests; both have to be at their first chunk."""
         self.members += other.members
         self.batch = len(self.members)
         self.refresh()
 
     def leave(self, request: Request) -> None:
-        """Let a request go. The batch keeps its cost once it has begun: the worker doesn't reshape it."""
+        """Remove a request. A batch that has started keeps its cost: the worker doesn't reshape it."""
         self.members.remove(request)
         if not self.begun:
             self.batch = max(1, len(self.members))
@@ -95,7 +95,7 @@ class Job:
             self.refresh()
 
     def refresh(self) -> None:
-        """Take due time, deadline, size and standing from the members."""
+        """Derive due time, deadline, size and standing from the members."""
         members = self.members
         self.due = min(request.due for request in members)
         self.deadline = min(request.deadline - request.way_s for request in members)
@@ -104,5 +104,5 @@ class Job:
 
     @property
     def ended(self) -> bool:
-        """Whether nothing is left to hand out."""
+        """Whether nothing is left to issue."""
         return self.stage >= self.stages and self.steps == 0

@@ -1,4 +1,4 @@
-"""Which of the waiting jobs can all be in time: earliest due first, then Moore-Hodgson, then slack for the others."""
+"""Select waiting jobs that can all be in time: earliest due first, then Moore-Hodgson, then slack for the others."""
 
 from bisect import bisect_right
 from collections.abc import Callable
@@ -12,7 +12,7 @@ _DUE = attrgetter("due")
 
 
 class Plan(NamedTuple):
-    """Jobs in order of due times, the time each takes, the size of gangs it holds for, and what it is worth."""
+    """Jobs in order of due times, with the time of each, its gang size and its worth."""
 
     jobs: list[Job]
     costs: list[float]
@@ -21,7 +21,7 @@ class Plan(NamedTuple):
 
 
 class Ahead(NamedTuple):
-    """What is planned for: from when on, on how many slots, with gangs of what size."""
+    """The planning horizon: start, slots and gang sizes."""
 
     begin: float
     slots: int
@@ -29,10 +29,10 @@ class Ahead(NamedTuple):
 
 
 def keep_feasible(jobs: list[Job], ahead: Ahead) -> tuple[list[Job], list[float]]:
-    """The jobs that stay when one is left out each time another would be late.
+    """Jobs that remain when one is dropped each time another would be late.
 
-    Moore-Hodgson leaves out the longest; here it is one of the tenant that fared best lately, of that one's lowest
-    priority, and of those the one that has most left to do for what it is worth.
+    Moore-Hodgson drops the longest; here it is a job of the tenant with the best recent attainment, of its lowest
+    priority, with the most remaining work for its worth.
     """
     begin, slots, gang = ahead
     jobs = list(jobs)
@@ -55,7 +55,7 @@ def _victim(jobs: list[Job], late: int) -> int:
         job = jobs[place]
         tenant = job.tenant
         rank = (tenant.attained, -job.members[0].priority, job.plan_s / (tenant.spaced_s * len(job.members)))
-        if best is None or rank >= best:  # of equals the one that is due last
+        if best is None or rank >= best:  # of equals, the one due last
             best, chosen = rank, place
     return chosen
 
@@ -67,10 +67,10 @@ def fill_slack(
     ahead: Ahead,
     limit: Callable[[Job], float],
 ) -> tuple[list[Job], list[float]]:
-    """Let other jobs in where every job behind them, and they themselves, end by their limit.
+    """Admit other jobs wherever they and every job behind them end by their limit.
 
-    ``limit``: a job's due time less what must stay free before it. A job that is let in only has to end by its own due
-    time: what stays free protects the others.
+    ``limit``: a job's due time minus its reserve. An admitted job only has to end by its own due time: the reserve
+    protects the others.
     """
     begin, slots, gang = ahead
     limits = [limit(job) for job in jobs]
@@ -101,7 +101,7 @@ def fill_slack(
 
 
 def _delays_nothing(costs: list[float], limits: list[float], before: list[float], place: int, ahead: Ahead) -> bool:
-    """Whether all end by their limits, or no later than before the job at ``place`` was put in."""
+    """Whether all end by their limits, or no later than before the job at ``place`` was inserted."""
     end = was = ahead.begin
     slots = ahead.slots
     for at, (cost, limit) in enumerate(zip(costs, limits, strict=True)):

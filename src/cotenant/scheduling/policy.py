@@ -1,4 +1,4 @@
-"""What a policy decides: who conforms, what is shed, and which jobs go next. The scheduler does everything else."""
+"""Interface of a policy: which requests conform, what is shed, which jobs go next. The scheduler does the rest."""
 
 from typing import NamedTuple, Protocol
 
@@ -7,7 +7,7 @@ from cotenant.scheduling.tenant import Tenant
 
 
 class Choice(NamedTuple):
-    """Jobs that run their next chunk together, why they were chosen, and how many of those waiting are planned."""
+    """Jobs that run their next chunk together, the reason, and the number of waiting jobs planned."""
 
     jobs: list[Job]
     why: str
@@ -15,18 +15,18 @@ class Choice(NamedTuple):
 
 
 class Policy(Protocol):
-    """An order for the work of one device."""
+    """A policy for the work of one device."""
 
     @property
     def sheds(self) -> bool:
-        """Whether requests that can't be in time any more are shed."""
+        """Whether requests that can no longer be in time are shed."""
 
     @property
     def guarantees(self) -> bool:
-        """Whether conforming requests are bounded by the tenant's account."""
+        """Whether conforming requests are limited by the tenant's account."""
 
     def conforms(self, tenant: Tenant, cost_s: float, now: float) -> bool:
-        """Whether a new request is within what its tenant was promised."""
+        """Whether a new request is within its tenant's contract."""
 
     def choose(self, jobs: list[Job], begin: float) -> Choice:
-        """The next chunk, to begin at ``begin``, from jobs in order of due times; there is at least one."""
+        """The next chunk, starting at ``begin``, from a non-empty list of jobs in order of due times."""

@@ -1,4 +1,4 @@
-"""The tenants of one device: their contracts checked, their shares settled."""
+"""The tenants of one device, with validated contracts and shares."""
 
 from collections.abc import Iterable
 
@@ -11,7 +11,7 @@ from cotenant.scheduling.tenant import Tenant
 
 
 class Roster:
-    """Tenants by name, the device's speed, and the longest chunk that suits the tightest of them."""
+    """Tenants by name, the device's speed, and the longest chunk that suits the tightest tenant."""
 
     def __init__(self, tenants: Iterable[tuple[Contract, TenantCosts]], settings: Settings, now: float) -> None:
         self._settings = settings
@@ -25,21 +25,21 @@ class Roster:
         self._settle()
 
     def named(self, name: str) -> Tenant:
-        """A tenant, or an error that names those there are."""
+        """The tenant of this name, else an error that lists the tenants."""
         if name not in self.tenants:
             present = ", ".join(self.tenants) or "none"
             raise SchedulingError(f"The device has no tenant {name}.", hint=f"Its tenants: {present}.")
         return self.tenants[name]
 
     def add(self, contract: Contract, costs: TenantCosts, now: float) -> None:
-        """Take a tenant in, or give it a new contract and new costs; on an error nothing changes."""
+        """Add a tenant, or replace its contract and costs; on an error nothing changes."""
         others = [tenant.contract for tenant in self.tenants.values() if tenant.name != contract.tenant]
         settle_shares([*others, contract])
         self._take(contract, costs, now)
         self._settle()
 
     def remove(self, name: str) -> None:
-        """Let a tenant go; tenants without a stated share divide what it leaves."""
+        """Remove a tenant; tenants without a stated share divide its part."""
         del self.tenants[name]
         self._settle()
 

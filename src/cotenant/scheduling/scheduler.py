@@ -1,4 +1,4 @@
-"""The scheduler of one device: events in, instructions out. The same events always give the same instructions."""
+"""The scheduler of one device: events in, instructions out. Deterministic."""
 
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -76,7 +76,7 @@ class Scheduler:
         }
 
     def handle(self, event: Event) -> list[Instruction]:
-        """Take an event in; what to do now, in order."""
+        """Process an event and return the instructions to carry out, in order."""
         if type(event) is not Tick:
             self._handlers[type(event)](event)
         self._dispatcher.decide(event.time)
@@ -84,17 +84,17 @@ class Scheduler:
         return out
 
     def wake_at(self) -> float | None:
-        """When a ``Tick`` would first find a waiting request that can't be in time any more; None if none waits."""
+        """When a ``Tick`` would first find a waiting request that can no longer be in time; None if none waits."""
         if not self._policy.sheds:
             return None
         return min((job.deadline - job.rest_s for job in self._waiting if not job.late), default=None)
 
     def predicted_wait_s(self, tenant: str, now: float) -> float:
-        """How long a request of the tenant that came now would wait for the work ahead of it."""
+        """Expected wait of a request of the tenant arriving now."""
         return self._answers.wait_s(now, now + self._roster.named(tenant).objective_s)
 
     def standings(self, now: float) -> list[Standing]:
-        """Each tenant's account, recent fortune and corrected cost, for metrics and explanations."""
+        """Each tenant's account, recent attainment and corrected cost, for metrics and explanations."""
         return standings(self._roster, now)
 
     def decisions(self) -> tuple[Decision, ...]:
@@ -103,12 +103,12 @@ class Scheduler:
 
     @property
     def unanswered(self) -> int:
-        """How many requests came in and haven't been answered yet."""
+        """Number of requests not answered yet."""
         return len(self._answers)
 
     @property
     def speed(self) -> float:
-        """How many times as long as predicted the device takes now."""
+        """Current ratio of chunk times to predictions."""
         return self._roster.speed.factor
 
     def _arrived(self, event: Arrived) -> None:

@@ -1,4 +1,4 @@
-"""The dials of the scheduler, each with the default that was chosen on seeds other than the published ones."""
+"""Settings of the scheduler. Defaults were tuned on seeds other than the published ones."""
 
 from dataclasses import dataclass
 
@@ -12,25 +12,25 @@ class Settings:
 
     fairness: Fairness = Fairness.SHARES
     slots: int = 1
-    """How many chunks the device runs at a time (parallel workers, partitions)."""
+    """Chunks the device runs at a time (parallel workers, partitions)."""
     queue_ahead: bool = True
     """Whether the worker holds the next chunk while one runs."""
     burst: float = 2.0
-    """How much a tenant may send at once within its share, in objectives of device time."""
+    """Burst a tenant may send within its share, in objectives of device time."""
     reserve: float = 1.5
-    """How many times the expected conforming arrivals are kept free when slack is given away."""
+    """Multiple of the expected conforming arrivals kept free when slack is given away."""
     margin: float = 0.1
-    """The most that may stay free before a deadline when slack is given away, in parts of the objective."""
+    """Maximum reserve before a deadline when slack is given away, as a fraction of the objective."""
     memory_s: float = 2.0
-    """Time constant of what a tenant asked for and attained lately."""
+    """Time constant of a tenant's recent demand and attainment."""
     quantum_s: float | None = None
-    """The longest chunk that is put together from smaller ones; None: half the tightest tenant's slack."""
+    """Longest chunk assembled from smaller ones; None: half the tightest tenant's slack."""
     way_s: float = 0.0
-    """How long before a deadline an answer has to be ready, for its way to the client."""
+    """Time reserved before a deadline for delivery to the client."""
     gap_s: float = 0.001
-    """From which idle time on the next chunk counts as spaced."""
+    """Idle time from which the next chunk counts as spaced."""
     backlog: float = 2.0
-    """How much work beyond its share a tenant may have waiting, in objectives of device time."""
+    """Maximum waiting work of a tenant beyond its share, in objectives of device time."""
     longest_retry_s: float = 60.0
     log_every: int = 16
     """Every n-th decision is kept in the decision log; refusals always are."""

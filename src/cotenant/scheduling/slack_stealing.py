@@ -1,4 +1,4 @@
-"""The policy of the product: conforming requests planned first, the others in their slack, decoders in gangs."""
+"""The default policy: conforming requests are planned first, the others in their slack, decoders in gangs."""
 
 from collections.abc import Callable
 
@@ -11,13 +11,13 @@ from cotenant.scheduling.settings import Settings
 from cotenant.scheduling.tenant import Tenant
 
 CONFORMING_WORTH = 4.0
-"""A plan that keeps one more conforming request beats one that serves up to three other requests of its size."""
+"""A plan that keeps one more conforming request beats one that serves up to three others of its size."""
 LARGEST_MARGINAL = 0.8
-"""A batch has to make its last member at least this much cheaper than alone."""
+"""Maximum marginal cost of a batch's last member, relative to alone."""
 
 
 class SlackStealing:
-    """Plans all that waits, and lets the first of the plan go."""
+    """Plans all waiting jobs, and starts the first of the plan."""
 
     sheds = True
 
@@ -96,7 +96,7 @@ class SlackStealing:
         return max((job.estimate.costs.step_curve.largest for job in jobs if job.steps), default=1)
 
     def _batch(self, plan: Plan, jobs: list[Job], first: Job, begin: float) -> list[Job]:
-        """The largest batch around the first job that keeps the whole plan in time."""
+        """The largest batch around the first job that keeps the entire plan in time."""
         estimate = first.estimate
         curve = estimate.costs.curve
         mates = [job for job in jobs if job.estimate is estimate and not job.begun and job is not first]
@@ -131,7 +131,7 @@ class SlackStealing:
 
 
 def _gang(plan: Plan, first: Job) -> list[Job]:
-    """All members step together; one that hasn't done its prefill does that first, so that it can join."""
+    """All members step together; one without its prefill does that first, so that it can join."""
     members = [job for job in plan.jobs if job.estimate is first.estimate][: plan.gang]
     for job in members:
         if job.stage < job.stages:

@@ -1,11 +1,11 @@
-"""One place on the device where chunks run: the chunk under way, and those queued behind it."""
+"""A slot of the device: the running chunk, and those queued behind it."""
 
 from cotenant.scheduling.instructions import Chunk
 from cotenant.scheduling.job import Job
 
 
 class Offer:
-    """A chunk that was handed out, the jobs that it advances, and the size and batch its cost was reckoned with."""
+    """An issued chunk, the jobs it advances, and the size and batch of its cost estimate."""
 
     __slots__ = ("batch", "chunk", "jobs", "scale")
 
@@ -16,7 +16,7 @@ class Offer:
         self.batch = batch
 
     def matches(self, jobs: list[Job], stage: int, steps: int) -> bool:
-        """Whether it is the same work, so that nothing has to be sent again."""
+        """Whether it is the same work, so that nothing has to be resent."""
         chunk = self.chunk
         return (
             chunk.stage == stage
@@ -38,16 +38,16 @@ class Slot:
         self.running: Offer | None = None
         self.queued: Offer | None = None
         self.offers: dict[int, Offer] = {}
-        """All chunks queued behind the running one, by version: a late message may have left an older one in place."""
+        """All chunks queued behind the running one, by version: a late message may leave an older one in place."""
 
     def run(self, offer: Offer, at: float) -> None:
-        """A chunk begins; what was queued behind the one before it is void."""
+        """A chunk begins; chunks queued behind its predecessor are void."""
         self.running = offer
         self.expected_end = at + offer.chunk.predicted_s
         self._forget_queued()
 
     def end(self) -> None:
-        """The chunk under way is over, or lost with what was queued behind it."""
+        """The running chunk ended, or was lost with its queue."""
         self.running = None
         self._forget_queued()
 
@@ -56,10 +56,10 @@ class Slot:
         self.offers.clear()
 
     def free_at(self, now: float) -> float:
-        """When the chunk under way is expected to end; now if the slot is idle or the chunk is overdue."""
+        """Expected end of the running chunk; now if the slot is idle or the chunk is overdue."""
         return max(now, self.expected_end) if self.running else now
 
     def held(self) -> list[Job]:
-        """The jobs that run here or may start here; they can't run elsewhere."""
+        """The jobs that run or may start here, and so can't run elsewhere."""
         offers = [*self.offers.values(), *([self.running] if self.running else [])]
         return [job for offer in offers for job in offer.jobs]

@@ -1,4 +1,4 @@
-"""How each tenant stands, as values: for metrics, a live page and explanations."""
+"""Status of each tenant as values, for metrics, the live page and explanations."""
 
 from typing import NamedTuple
 
@@ -6,7 +6,7 @@ from cotenant.scheduling.roster import Roster
 
 
 class Standing(NamedTuple):
-    """One tenant: its share, what is in its account, work waiting, attainment lately, and what a request costs now."""
+    """One tenant: its share, account, waiting work, recent attainment, and current cost of a request."""
 
     tenant: str
     share_rate: float

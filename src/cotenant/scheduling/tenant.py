@@ -1,4 +1,4 @@
-"""The state of one tenant: its account in device time, and how it fared lately."""
+"""The state of one tenant: its account in device time, and its recent attainment."""
 
 import math
 
@@ -26,7 +26,7 @@ class Tenant:
         self.agree(contract, costs, speed)
 
     def agree(self, contract: Contract, costs: TenantCosts, speed: DeviceSpeed) -> None:
-        """Take over a contract and costs; the account and the past stay."""
+        """Replace contract and costs; account and history stay."""
         self.contract = contract
         self.name = contract.tenant
         self.objective_s = contract.within_s(costs.steps)
@@ -43,11 +43,11 @@ class Tenant:
         self.account_s = min(self.account_s, self._capacity_s)
 
     def balance_s(self, now: float) -> float:
-        """What the account holds, in device-seconds."""
+        """Balance of the account, in device-seconds."""
         return min(self._capacity_s, self.account_s + (now - self._account_at) * self.rate)
 
     def charge(self, cost_s: float, now: float) -> bool:
-        """Take a request's cost from the account; False if it doesn't hold enough, and then nothing is taken."""
+        """Charge a request to the account; False, without charging, if the balance is too low."""
         self.account_s = self.balance_s(now)
         self._account_at = now
         if self.account_s < cost_s:
@@ -56,7 +56,7 @@ class Tenant:
         return True
 
     def book_return(self, cost_s: float, now: float) -> float:
-        """In how many seconds the account will hold the cost; every caller gets a time of its own."""
+        """Seconds until the account will hold the cost; callers get staggered times."""
         if self.rate <= 0:
             return math.inf
         free = max(self._booked_until, now - self.balance_s(now) / self.rate)
@@ -64,7 +64,7 @@ class Tenant:
         return max(0.0, self._booked_until - now)
 
     def age(self, now: float) -> None:
-        """Let the recent past fade."""
+        """Decay the recent history."""
         if now > self._fortune_at:
             fade = math.exp((self._fortune_at - now) / self._memory_s)
             self._fortune_at = now
@@ -73,22 +73,22 @@ class Tenant:
             self._met *= fade
 
     def offer(self, cost_s: float, now: float) -> None:
-        """Note a conforming request."""
+        """Record a conforming request."""
         self.age(now)
         self.asked_s += cost_s
         self._offered += 1
 
     def meet(self, now: float) -> None:
-        """Note a conforming request that was served in time."""
+        """Record a conforming request served in time."""
         self.age(now)
         self._met += 1
 
     @property
     def attained(self) -> float:
-        """The part of its conforming requests that were served in time lately."""
+        """Fraction of recent conforming requests served in time."""
         return self._met / self._offered if self._offered > 1e-9 else 1.0
 
     @property
     def expected_rate(self) -> float:
-        """Conforming work expected, in device-seconds per second: as lately, at most as guaranteed."""
+        """Expected conforming work in device-seconds per second: the recent rate, limited to the guaranteed one."""
         return min(self.asked_s / self._memory_s, self.rate)

@@ -1,4 +1,4 @@
-"""The jobs that have chunks left to hand out, in order of due times."""
+"""Jobs with chunks left to issue, in order of due times."""
 
 from bisect import bisect_left, insort
 from collections.abc import Iterator
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from cotenant.scheduling.job import Job
 
 VIEW = 48
-"""How many conforming jobs a decision looks at, and a third of it for the others: a flood must not slow decisions."""
+"""Conforming jobs considered per decision, and a third of it for the others: a flood must not slow decisions."""
 
 
 def _order(job: Job) -> tuple[float, int]:
@@ -14,7 +14,7 @@ def _order(job: Job) -> tuple[float, int]:
 
 
 class Waiting:
-    """A sorted list of jobs; a job that changes its due time is taken out before and put in after."""
+    """A sorted list of jobs. Remove a job before changing its due time, and add it again after."""
 
     __slots__ = ("_jobs",)
 
@@ -40,7 +40,7 @@ class Waiting:
         del self._jobs[bisect_left(self._jobs, (job.due, job.order), key=_order)]
 
     def view(self) -> list[Job]:
-        """The jobs that a decision looks at: all, or of a long queue those due first, conforming and others apart."""
+        """The jobs a decision considers: all, or in a long queue those due first, conforming and others separately."""
         if len(self._jobs) <= VIEW:
             return list(self._jobs)
         room = {True: VIEW, False: VIEW // 3}

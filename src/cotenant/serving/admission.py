@@ -11,7 +11,7 @@ from cotenant.serving.engines.protocol import Call, Engine, Prompt
 
 @dataclass(frozen=True, slots=True)
 class Admitted:
-    """An engine, and what its typical request costs."""
+    """An engine and the costs of its typical request."""
 
     engine: Engine
     costs: TenantCosts

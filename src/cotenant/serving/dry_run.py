@@ -1,4 +1,4 @@
-"""What the contracts of a file will keep under the loads that it states, simulated before anything is served."""
+"""Simulate whether the contracts of a file hold under its stated loads, before serving."""
 
 import asyncio
 import itertools
@@ -20,7 +20,7 @@ SEEDS = 5
 
 
 class Kept(NamedTuple):
-    """One tenant: the part of its requests that were in time, over the seeds, and what it asks of the device."""
+    """One tenant: fraction of its requests in time, over the seeds, and its demand on the device."""
 
     tenant: str
     objective_ms: float
@@ -33,7 +33,7 @@ class Kept(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Promise:
-    """The answer; ``basis`` says where the costs come from."""
+    """The result; ``basis`` names the source of the costs."""
 
     device: str
     basis: str
@@ -42,12 +42,12 @@ class Promise:
 
     @property
     def kept(self) -> bool:
-        """Whether every tenant keeps its objective."""
+        """Whether every tenant meets its objective."""
         return all(one.kept for one in self.tenants)
 
 
 def simulate_contracts(file: TenantsFile, *, seconds: float = 30.0, seed: int = 0) -> Promise:
-    """Measure (or, on a simulated device, predict) the costs, then simulate the contracts under the stated loads.
+    """Measure the costs (predict them on a simulated device), then simulate the contracts under the stated loads.
 
     Raises:
         ServingError: A tenant states no load, or can't be served.
@@ -55,7 +55,7 @@ def simulate_contracts(file: TenantsFile, *, seconds: float = 30.0, seed: int = 
     for name, tenant in file.tenants.items():
         if tenant.load is None or not tenant.load.open:
             raise ServingError(
-                f"Tenant {name} states no open load, so nothing can be said about it.",
+                f"Tenant {name} has no open load, so it can't be simulated.",
                 hint=f"Add `load: poisson(20)` to {name}.",
             )
     costs, basis = asyncio.run(_costs(file))
@@ -104,7 +104,7 @@ def _tokens(tenant: ServedTenant) -> int:
 
 
 def _rate(tenant: ServedTenant, costs: TenantCosts) -> float:
-    """Requests per second; a share is one of what the tenant can do alone."""
+    """Requests per second; a share is relative to the tenant's rate alone."""
     assert tenant.load is not None
     if tenant.load.rate_share is not None:
         return tenant.load.rate_share / costs.total_s

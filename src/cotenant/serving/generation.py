@@ -1,4 +1,4 @@
-"""All that serves one version of a file: workers, backends, schedulers. A changed file gets a new one."""
+"""Everything that serves one version of a file: workers, backends, schedulers. A changed file gets a new one."""
 
 import asyncio
 import os
@@ -23,13 +23,13 @@ from cotenant.serving.tenants_file import ServedTenant, TenantsFile
 from cotenant.workloads.models.serving import DEFAULT_TOKENS
 
 WAY_S = 1e-3
-"""From a worker to the client: the front end's part of a deadline."""
+"""Delivery from a worker to the client: the front end's part of a deadline."""
 Measured = Mapping[str, tuple[TenantCosts, Signature]]
 
 
 @dataclass(slots=True)
 class Generation:
-    """What stands for one file."""
+    """Everything that serves one file."""
 
     file: TenantsFile
     conductor: Conductor
@@ -54,7 +54,7 @@ class Generation:
         return {name: lane.conductor for lane in self.lanes for name in lane.known}
 
     def tenants(self) -> dict[str, Served]:
-        """All tenants as clients see them, in the order of the file."""
+        """All tenants as clients see them, in file order."""
         passed = {name: known for lane in self.lanes for name, known in lane.known.items()}
         found = {}
         for name, entry in self.file.tenants.items():
@@ -66,7 +66,7 @@ class Generation:
         return found
 
     async def drained(self) -> None:
-        """Return when all that was accepted has been answered."""
+        """Wait until every accepted request has been answered."""
         for one in (self.conductor, *(lane.conductor for lane in self.lanes)):
             await one.drained()
 
@@ -87,17 +87,17 @@ async def begin(
     patience: Patience | None = None,
     measured: Measured | None = None,
 ) -> Generation:
-    """Start all that a file needs.
+    """Start everything a file needs.
 
     Args:
-        file: What to serve.
-        measures: Gets every outcome.
-        allowed: Cores that workers may have.
-        patience: With workers.
-        measured: Costs that are known already, of tenants whose workloads are the same as before.
+        file: The tenants file.
+        measures: Receives every outcome.
+        allowed: Cores available to workers.
+        patience: Timeouts of workers.
+        measured: Known costs of tenants whose workloads are unchanged.
 
     Raises:
-        ServingError: A tenant can't be served, or its objective lies below what a request takes alone.
+        ServingError: A tenant can't be served, or its objective is below the solo time of a request.
     """
     conductor = Conductor(
         Scheduler([], Settings(fairness=file.rule(), way_s=WAY_S), now=time.monotonic()), Crew(), observe=measures.add
@@ -133,15 +133,15 @@ async def _open_device(
 
 
 def orders(file: TenantsFile, device: str, allowed: Iterable[int] | None = None) -> tuple[WorkerOrder, ...]:
-    """One worker for each group, and for each tenant that wants one of its own.
+    """One worker per group, and one per isolated tenant.
 
-    ``allowed``: the cores of this machine that may be used; default: those that this thread may run on.
+    ``allowed``: usable cores of this machine; default: those of this thread.
     """
     groups: dict[str, list[TenantOrder]] = {}
     for name, tenant in file.tenants.items():
         if tenant.backend is not None:
             continue
-        home = f"/{name}" if tenant.isolation == "process" else tenant.group  # no group's name holds a slash
+        home = f"/{name}" if tenant.isolation == "process" else tenant.group  # group names contain no slash
         order = TenantOrder(name=name, workload=tenant.spec(), largest=tenant.batch)
         groups.setdefault(home, []).append(order)
     cores = worker_cores(device, sorted(os.sched_getaffinity(0) if allowed is None else allowed))
@@ -152,7 +152,7 @@ def orders(file: TenantsFile, device: str, allowed: Iterable[int] | None = None)
 
 
 def worker_cores(device: str, allowed: Sequence[int]) -> tuple[int, ...] | None:
-    """Cores for the workers: those that the device names; else all but the first, which the front end keeps."""
+    """Cores for the workers: the device's, else all but the first, which the front end keeps."""
     family, _, part = device.partition(":")
     if family != "cpu":
         return None
@@ -160,7 +160,7 @@ def worker_cores(device: str, allowed: Sequence[int]) -> tuple[int, ...] | None:
         from cotenant.devices import find_device
         from cotenant.devices.cpu.cores import parse_cores
 
-        find_device(device)  # refuses cores that aren't there
+        find_device(device)  # raises if a core doesn't exist
         return tuple(parse_cores(part))
     return tuple(allowed[1:]) if len(allowed) > 1 else tuple(allowed)
 
@@ -174,7 +174,7 @@ def _served(
 
 
 def _folder(tenant: ServedTenant) -> str | None:
-    """Where the model's files are; None: it has random weights."""
+    """The folder of the model's files; None for random weights."""
     if tenant.weights is not None:
         return tenant.weights
     path = os.path.expanduser(tenant.workload or "")  # noqa: PTH111

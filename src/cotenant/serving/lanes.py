@@ -1,4 +1,4 @@
-"""Which tenants stand in one line: those of our own workers, those of each backend, those that take turns asleep."""
+"""Lanes of tenants: those of our own workers, those of each backend, those of sleeping backends."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -12,7 +12,7 @@ SLEEPERS = "sleepers"
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """Tenants whose requests are ordered against each other, and how many of them run at a time."""
+    """Tenants whose requests are ordered against each other, and how many run at a time."""
 
     name: str
     tenants: tuple[str, ...]
@@ -20,7 +20,7 @@ class Lane:
 
 
 def lanes_of(file: "TenantsFile") -> tuple[Lane, ...]:
-    """The lanes of a file; shares are parts of a lane."""
+    """The lanes of a file; shares are relative to a lane."""
     names: dict[str, list[str]] = {}
     slots: dict[str, int] = {}
     for name, tenant in file.tenants.items():

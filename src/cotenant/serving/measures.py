@@ -1,4 +1,4 @@
-"""Running figures of what was served, by tenant: for metrics, a live page and the terminal."""
+"""Running statistics of served requests by tenant, for metrics, the live page and the terminal."""
 
 from bisect import bisect_left
 from collections import Counter, deque
@@ -10,7 +10,7 @@ from cotenant.serving.conduct.conductor import Outcome
 
 BUCKETS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 RECENT = 4096
-"""Outcomes of each tenant that quantiles are taken from."""
+"""Recent outcomes per tenant used for quantiles."""
 
 
 @dataclass(slots=True)
@@ -32,19 +32,19 @@ class TenantMeasures:
 
     @property
     def asked(self) -> int:
-        """All requests but those whose client went away."""
+        """All requests except those whose client disconnected."""
         return self.served + sum(count for why, count in self.why.items() if why != "cancelled")
 
 
 class Measures:
-    """Figures of all tenants; whoever wants each outcome can listen."""
+    """Statistics of all tenants, with listeners for each outcome."""
 
     def __init__(self) -> None:
         self.tenants: dict[str, TenantMeasures] = {}
         self._listeners: list[Callable[[Outcome], None]] = []
 
     def listen(self, listener: Callable[[Outcome], None]) -> None:
-        """Have a function called with each outcome."""
+        """Call a function with each outcome."""
         self._listeners.append(listener)
 
     def of(self, tenant: str) -> TenantMeasures:
@@ -74,7 +74,7 @@ class Measures:
             listener(outcome)
 
     def lately(self, tenant: str, since: float) -> dict[str, Any]:
-        """Rate, attainment and latency quantiles of the outcomes since a time; quantiles only where they are served."""
+        """Rate, attainment and latency quantiles since a time; quantiles of served requests only."""
         outcomes = [one for one in self.of(tenant).recent if one.done >= since and one.why != "cancelled"]
         times = sorted(one.done - one.arrived for one in outcomes if one.why is None)
         return {

@@ -1,4 +1,4 @@
-"""From a tenants file to a service that stands, and from one version of the file to the next while it serves."""
+"""From a tenants file to a running service, and from one version of the file to the next while serving."""
 
 import asyncio
 import logging
@@ -24,15 +24,15 @@ log = logging.getLogger(__name__)
 async def opened(
     file: TenantsFile, *, patience: Patience | None = None, again: Callable[[], TenantsFile] | None = None
 ) -> AsyncIterator[Service]:
-    """The service of a tenants file, for as long as the context is open.
+    """The service of a tenants file, while the context is open.
 
     Args:
-        file: What to serve.
-        patience: With workers.
-        again: Reads the file again, for `Service.reload`.
+        file: The tenants file.
+        patience: Timeouts of workers.
+        again: Rereads the file, for `Service.reload`.
 
     Raises:
-        ServingError: A tenant can't be served, or its objective lies below what a request takes alone.
+        ServingError: A tenant can't be served, or its objective is below the solo time of a request.
     """
     opening = Opening(Measures(), patience)
     service = await opening.open(file)
@@ -46,7 +46,7 @@ async def opened(
 
 
 class Opening:
-    """Holds the generation that serves, and those that still finish what they accepted."""
+    """Holds the serving generation, and those that still finish accepted requests."""
 
     def __init__(self, measures: Measures, patience: Patience | None) -> None:
         self._measures = measures
@@ -57,10 +57,10 @@ class Opening:
         self._one_at_a_time = asyncio.Lock()
         self._beside = ExitStack()
         self._allowed = os.sched_getaffinity(0)
-        """Before this process keeps off some of them."""
+        """Before this process leaves some of them to its workers."""
 
     async def open(self, file: TenantsFile) -> Service:
-        """Start the first generation; this process keeps off the cores of its workers."""
+        """Start the first generation; this process leaves its cores to the workers."""
         if not file.device.startswith("sim:"):
             wanted = orders(file, file.device, self._allowed)
             cores = {core for order in wanted for core in order.cores or ()}
@@ -75,12 +75,12 @@ class Opening:
         return self._service
 
     async def reload(self, read: Callable[[], TenantsFile]) -> dict[str, Any]:
-        """Serve by a new version of the file: the replacement is started first, then the old one finishes and ends.
+        """Switch to a new version of the file: start the replacement, then let the old one finish and end.
 
-        Gives what was done. On an error, everything goes on as before.
+        Returns what was done. On an error, nothing changes.
 
         Raises:
-            CotenantError: The file is wrong, or a tenant can't be served.
+            CotenantError: The file is invalid, or a tenant can't be served.
         """
         async with self._one_at_a_time:
             before = self._current
@@ -88,7 +88,7 @@ class Opening:
             file = await asyncio.to_thread(read)
             if file.device != before.file.device:
                 raise ServingError(
-                    f"The file is now for {file.device}, and this server runs on {before.file.device}.",
+                    f"The file is now for {file.device}, but this server runs on {before.file.device}.",
                     hint="Start a second server there, then stop this one.",
                 )
             if file == before.file:
@@ -127,14 +127,14 @@ class Opening:
         service.file = generation.file
 
     def _agree(self, generation: Generation, file: TenantsFile) -> bool:
-        """New contracts for the same workers; False if they can't be had one after the other."""
+        """New contracts for the same workers; False if they can't be applied one by one."""
         beside, now = generation.beside(), time.monotonic()
         tenants = generation.tenants()
         old, new = (
             {name: one.scheduled_contract(name, tenants[name].tokens) for name, one in each.tenants.items()}
             for each in (generation.file, file)
         )
-        # Those that give a part of their share back come first, so that the sum never passes the whole.
+        # Shrinking shares first, so that the sum never exceeds 1.
         for name in sorted(new, key=lambda name: (new[name].share or 0.0) - (old[name].share or 0.0)):
             try:
                 conductor = beside.get(name, generation.conductor)
@@ -148,7 +148,7 @@ class Opening:
         return True
 
     def _let_go(self, generation: Generation) -> None:
-        """Let a generation finish what it accepted, then end it."""
+        """Let a generation finish accepted requests, then end it."""
         service = self._service
         assert service is not None
         old = [generation.conductor, *dict.fromkeys(generation.beside().values())]

@@ -1,4 +1,4 @@
-"""A plan's device as a tenants file: what `cotenant plan` wrote is what is served."""
+"""A device of a plan as a tenants file, to serve the output of `cotenant plan`."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 from cotenant.errors import StudyError
 
 SERVED = "eager"
-"""How models are executed here."""
+"""The only supported software."""
 
 
 def is_plan(data: Mapping[str, Any]) -> bool:
@@ -15,21 +15,21 @@ def is_plan(data: Mapping[str, Any]) -> bool:
 
 
 def tenants_of(data: Mapping[str, Any], source: str, device: str | None) -> dict[str, Any]:
-    """The tenants of one device of a plan, in the words of a tenants file.
+    """The tenants of one device of a plan, as in a tenants file.
 
     Args:
-        data: What the plan's file holds.
-        source: Its name, for sentences.
-        device: Which of the plan's devices; None: the only one.
+        data: Contents of the plan's file.
+        source: Its name, for messages.
+        device: One of the plan's devices; None: the only one.
 
     Raises:
-        StudyError: The plan has no such device, or what it plans there can't be served.
+        StudyError: The plan has no such device, or its tenants can't be served.
     """
     devices = {str(one.get("name")): one for one in data["devices"] or () if isinstance(one, dict)}
     if not devices:
-        raise StudyError(f"{source} plans no device", hint="make a plan: cotenant plan tenants.yaml --out plan.yaml")
+        raise StudyError(f"{source} has no devices", hint="make a plan: cotenant plan tenants.yaml --out plan.yaml")
     if device is None and len(devices) > 1:
-        raise StudyError(f"{source} plans {len(devices)} devices", hint=f"choose one: --device {next(iter(devices))}")
+        raise StudyError(f"{source} has {len(devices)} devices", hint=f"choose one: --device {next(iter(devices))}")
     name = device or next(iter(devices))
     if name not in devices:
         raise StudyError(f"{source} is a plan for {', '.join(devices)}, not for {name}", hint="choose one of them")
@@ -47,7 +47,7 @@ def _tenant(name: str, entry: Any, source: str) -> dict[str, Any]:
         )
     if entry.get("software", SERVED) != SERVED:
         raise StudyError(
-            f"{source} plans {name} with {entry['software']}, and only {SERVED} is served",
+            f"{source} plans {name} with {entry['software']}, but only {SERVED} can be served",
             hint=f"plan with `software: {SERVED}`",
         )
     share = entry.get("share")
@@ -67,5 +67,5 @@ def _tenant(name: str, entry: Any, source: str) -> dict[str, Any]:
 def _objective(name: str, entry: Mapping[str, Any], source: str) -> dict[str, str]:
     expected = entry.get("expected")
     if not isinstance(expected, dict) or not expected:
-        raise StudyError(f"{source} promises {name} no objective", hint="give it an `slo` and plan again")
+        raise StudyError(f"{source} has no objective for {name}", hint="give it an `slo` and plan again")
     return {str(kind): f"{float(one['limit_ms']):g}ms" for kind, one in expected.items()}

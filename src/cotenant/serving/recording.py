@@ -1,4 +1,4 @@
-"""Served traffic as a run on disk: the tables of a study, a trial for each stretch of time, on a bounded disk."""
+"""Served traffic as a run on disk: the tables of a study, a trial per interval, bounded disk space."""
 
 import asyncio
 import contextlib
@@ -25,14 +25,14 @@ log = logging.getLogger(__name__)
 STUDY = "served"
 STRETCH_S = 30.0
 MOST_ROWS = 100_000
-"""A stretch ends early when it holds as many requests."""
+"""An interval ends early with this many requests."""
 TRIALS = 720
-"""Trials of one run folder: six hours at the least, then a new one is begun."""
+"""Trials per run folder, at least six hours; then a new one is started."""
 MOST_BYTES = 1 << 30
 
 
 class Recorder:
-    """Listens to a service and writes what it hears. Writing never stops serving: what can't be written is dropped."""
+    """Records a service's outcomes. Never blocks serving: what can't be written is dropped."""
 
     def __init__(self, service: Service, file: TenantsFile, root: Path, *, most_bytes: int = MOST_BYTES) -> None:
         self._service = service
@@ -49,7 +49,7 @@ class Recorder:
 
     @property
     def path(self) -> Path | None:
-        """The run folder that is written now."""
+        """The current run folder."""
         return self._folder.path if self._folder else None
 
     @property
@@ -57,17 +57,17 @@ class Recorder:
         return self._service.file or self._first
 
     async def cut(self) -> None:
-        """End the stretch here: the tenants are about to change."""
+        """End the interval here: the tenants are about to change."""
         await self._write()
 
     def open(self) -> None:
-        """Begin. Raises RunFolderError if the place can't be written."""
+        """Start recording. Raises RunFolderError if the folder can't be written."""
         self._folder = self._new_folder()
         self._service.measures.listen(self._hear)
         self._task = asyncio.get_running_loop().create_task(self._go_on())
 
     async def close(self) -> None:
-        """Write what is left."""
+        """Write the rest."""
         if self._task is not None:
             self._task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
@@ -100,7 +100,7 @@ class Recorder:
             await asyncio.to_thread(self._folder.commit, records)
             self._trial += 1
             if self._trial >= TRIALS:
-                self._finish(self._folder, "a new run was begun")
+                self._finish(self._folder, "a new run was started")
                 self._folder, self._trial = self._new_folder(), 0
             await asyncio.to_thread(self._make_room)
         except RunFolderError as error:
@@ -125,7 +125,7 @@ class Recorder:
             folder.update_manifest(state="complete", why=why, trials=len(folder.committed()))
 
     def _make_room(self) -> None:
-        """Remove the oldest runs of served traffic, never the one that is written."""
+        """Remove the oldest runs of served traffic, never the current one."""
         assert self._folder is not None
         home = self._folder.path.parent
         runs = sorted(path for path in home.iterdir() if path.is_dir() and path != self._folder.path)

@@ -1,4 +1,4 @@
-"""The server: a service behind uvicorn, with drains, limits and a refusal to listen to strangers without locks."""
+"""The server: a service behind uvicorn, with draining, limits, and no public address without keys and TLS."""
 
 import asyncio
 import ipaddress
@@ -41,7 +41,7 @@ class Listening:
     tls_key: str | None = None
     drain_s: float = 30.0
     record: Path | None = None
-    """Where served traffic is recorded; None: it isn't."""
+    """Folder for recorded traffic; None to disable."""
     record_most: int = MOST_BYTES
     page: str | None = None
     """The live page."""
@@ -51,10 +51,10 @@ class Listening:
 
 
 def check_exposure(file: TenantsFile, listening: Listening) -> None:
-    """Refuse to listen beyond this machine without keys and TLS.
+    """Refuse to listen on a public address without keys and TLS.
 
     Raises:
-        ServingError: with what is missing.
+        ServingError: Names what is missing.
     """
     if (listening.tls_cert is None) != (listening.tls_key is None):
         raise ServingError("TLS needs both a certificate and its key.", hint="Give --tls-cert and --tls-key.")
@@ -68,12 +68,12 @@ def check_exposure(file: TenantsFile, listening: Listening) -> None:
     if missing or file.admin_key is None:
         who = f"tenant {missing[0]} has" if missing else "the admin has"
         raise ServingError(
-            f"{listening.host} can be reached from elsewhere, and {who} no key.",
+            f"{listening.host} is a public address, and {who} no key.",
             hint="`cotenant serve --new-key` makes a key; put its hash under `key:` (or `admin_key:`).",
         )
     if listening.tls_cert is None:
         raise ServingError(
-            f"{listening.host} can be reached from elsewhere, and keys would travel in the clear.",
+            f"{listening.host} is a public address, and keys would be sent unencrypted.",
             hint="Give --tls-cert and --tls-key, or listen on 127.0.0.1 behind a proxy.",
         )
 
@@ -85,16 +85,16 @@ async def serve(
     ready: Callable[[str, Service], None],
     again: Callable[[], TenantsFile] | None = None,
 ) -> None:
-    """Serve until a signal says to stop; then finish what was accepted.
+    """Serve until a signal arrives, then finish accepted requests.
 
     Args:
-        file: What to serve.
-        listening: Where.
-        ready: Told the address once requests can be sent.
-        again: Reads the file again, when SIGHUP or the admin asks for it.
+        file: The tenants file.
+        listening: Where to listen.
+        ready: Called with the address once requests can be sent.
+        again: Rereads the file on SIGHUP or at the admin's request.
 
     Raises:
-        ServingError: It can't be served, or not there.
+        ServingError: The file can't be served, or not at this address.
     """
     import uvicorn
 
@@ -126,7 +126,7 @@ async def serve(
 
 
 def _checked(again: Callable[[], TenantsFile] | None, listening: Listening) -> Callable[[], TenantsFile] | None:
-    """The file read again, refused if it would open the server to strangers."""
+    """Reread the file; reject it if it would open the server without keys."""
     if again is None:
         return None
     read = again
@@ -151,9 +151,9 @@ async def _reloading_on_sighup(service: Service) -> AsyncIterator[None]:
         try:
             done = await reload()
         except CotenantError as error:
-            log.warning("the file was not taken over, and all goes on as before: %s", error)
+            log.warning("the file was rejected, and nothing changes: %s", error)
         else:
-            log.warning("the file was read again: %s", done)
+            log.warning("the file was reloaded: %s", done)
 
     def on_signal() -> None:
         task = loop.create_task(again())
@@ -212,7 +212,7 @@ async def _recorded(service: Service, file: TenantsFile, listening: Listening) -
 
 
 def _server(uvicorn: Any, config: Any, service: Service, drain_s: float) -> Any:
-    """A server of uvicorn with our way to stop: drain on the first signal, end at once on the second."""
+    """A uvicorn server that drains on the first signal and stops at once on the second."""
 
     class Server(uvicorn.Server):  # type: ignore[misc]
         draining: asyncio.Task[None] | None = None
@@ -223,7 +223,7 @@ def _server(uvicorn: Any, config: Any, service: Service, drain_s: float) -> Any:
             loop = service_loop
             again = time.monotonic() - self.asked_s < ONE_WISH_S
             self.asked_s = time.monotonic()
-            if again:  # one wish, sent to the process and to its group
+            if again:  # one request, sent to the process and to its group
                 return
             if service.draining:
                 self.force_exit = self.should_exit = True
@@ -238,7 +238,7 @@ def _server(uvicorn: Any, config: Any, service: Service, drain_s: float) -> Any:
 
         async def drain(self) -> None:
             await service.drain(drain_s)
-            await asyncio.sleep(0.05)  # answers that were just given are on their way
+            await asyncio.sleep(0.05)  # let final answers reach their clients
             self.should_exit = True
 
     service_loop = asyncio.get_running_loop()
@@ -251,11 +251,11 @@ def _listening(listening: Listening) -> socket.socket:
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((listening.host, listening.port))
-        listener.listen(CONNECTIONS)  # from here on clients can connect; they are answered once the tenants stand
+        listener.listen(CONNECTIONS)  # clients can connect from here on; they are answered once the tenants are ready
     except OSError as error:
         listener.close()
         raise ServingError(
             f"{listening.host}:{listening.port} can't be listened on: {(error.strerror or str(error)).lower()}.",
-            hint="Take another port; --port 0 finds a free one.",
+            hint="Choose another port; --port 0 finds a free one.",
         ) from None
     return listener

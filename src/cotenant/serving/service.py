@@ -1,4 +1,4 @@
-"""What the front ends offer, whatever their protocol: tenants, inference, generation, and how it all stands."""
+"""The service behind all front ends: tenants, inference, generation, status."""
 
 import asyncio
 import time
@@ -20,19 +20,19 @@ from cotenant.serving.processes.parcel import Parcel, Tensor
 from cotenant.serving.tenants_file import TenantsFile
 
 GENERATE_MOST = 4096
-"""Tokens of one answer, at most."""
+"""Maximum tokens of one answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wishes:
-    """What a client asks for: how long it waits, and which of its own requests go first."""
+    """A client's deadline, and the priority among its own requests."""
 
     deadline_s: float | None = None
     per_step_s: float | None = None
     priority: int = 0
 
     def within(self, contract: Contract, steps: int) -> float | None:
-        """The deadline that counts: never later than the contract's; None: the contract's own."""
+        """The effective deadline: never later than the contract's; None: the contract's."""
         if self.deadline_s is None:
             return None
         asked = self.deadline_s + (self.per_step_s or 0.0) * steps
@@ -46,20 +46,20 @@ class Served:
     name: str
     contract: Contract
     costs: TenantCosts
-    """As measured at the start."""
+    """Measured at the start."""
     signature: Signature
     codec: Codec | None
     tokens: int
-    """Of a typical answer; what is made unless a client says otherwise."""
+    """Tokens of a typical answer; the default of a request."""
     key: str | None = None
     loaded: bool = True
     passing: Passing | None = None
-    """Where its requests are passed on to; None: a worker of ours serves it."""
+    """The backend of its requests; None: served by our own worker."""
 
 
 @dataclass(slots=True)
 class Service:
-    """The tenants of one device behind a conductor; those of each backend behind one of their own."""
+    """The tenants of one device behind a conductor; those of each backend behind another."""
 
     conductor: Conductor
     device: str
@@ -70,36 +70,36 @@ class Service:
     basis: str = "measured"
     tenants: dict[str, Served] = field(default_factory=dict)
     beside: dict[str, Conductor] = field(default_factory=dict)
-    """The conductors of tenants that stand in another lane than the device's."""
+    """Conductors of tenants in other lanes than the device's."""
     leaving: list[Conductor] = field(default_factory=list)
-    """Conductors that were replaced and still have requests under way."""
+    """Replaced conductors that still have requests in flight."""
     admin_key: str | None = None
     file: TenantsFile | None = None
-    """What is served, where a file says so."""
+    """The tenants file, if any."""
     reload: Callable[[], Awaitable[dict[str, Any]]] | None = None
-    """Reads the file again; None where there is no file."""
+    """Reloads the file; None without one."""
     grpc: str | None = None
-    """Where gRPC listens, if it does."""
+    """Address of gRPC, if enabled."""
     page: bytes | None = None
-    """The live page, if there is one."""
+    """The live page, if enabled."""
     draining: bool = False
     started: float = field(default_factory=time.monotonic)
 
     def conductors(self) -> list[Conductor]:
-        """All that have tenants now, the device's first."""
+        """All conductors with tenants, the device's first."""
         return list(dict.fromkeys((self.conductor, *self.beside.values())))
 
     def conductor_of(self, name: str) -> Conductor:
-        """Whoever orders this tenant's requests."""
+        """The conductor of this tenant."""
         return self.beside.get(name, self.conductor)
 
     @property
     def in_flight(self) -> int:
-        """Requests that wait for their answers."""
+        """Unanswered requests."""
         return sum(one.in_flight for one in (*self.conductors(), *self.leaving))
 
     def under_way(self) -> tuple[Counter[str], Counter[str]]:
-        """Requests that wait for their first chunk, and those that have begun, by tenant."""
+        """Waiting and started requests, by tenant."""
         waiting: Counter[str] = Counter()
         begun: Counter[str] = Counter()
         for one in (*self.conductors(), *self.leaving):
@@ -108,7 +108,7 @@ class Service:
         return waiting, begun
 
     def standings(self) -> list[Standing]:
-        """How each tenant stands with its scheduler; shares as parts of the whole."""
+        """Status of each tenant with its scheduler; shares as fractions of 1."""
         now = time.monotonic()
         return [
             standing._replace(share_rate=standing.share_rate / one.scheduler.settings.slots)
@@ -117,7 +117,7 @@ class Service:
         ]
 
     def named(self, name: str) -> Served:
-        """A tenant that is there and loaded. Raises Refused."""
+        """A known, loaded tenant. Raises Refused."""
         found = self.tenants.get(name)
         if found is None or not found.loaded:
             raise Refused(name, Why.UNKNOWN_TENANT, retry_after_s=None, predicted_wait_s=0.0)
@@ -131,8 +131,8 @@ class Service:
         """One request with tensors.
 
         Raises:
-            BadInput: The model can't take it.
-            Refused: It was turned away.
+            BadInput: The model can't accept it.
+            Refused: It was refused.
         """
         served = self.named(name)
         served.signature.check(parcel)
@@ -144,11 +144,11 @@ class Service:
     async def generate(
         self, name: str, prompt: Prompt, wishes: Wishes, sink: Callable[[list[int]], bool | None] | None = None
     ) -> list[int]:
-        """New tokens for a prompt; ``sink`` gets them as they are made.
+        """Generate tokens for a prompt; ``sink`` receives them as they are generated.
 
         Raises:
             BadInput: The model can't read it.
-            Refused: It was turned away.
+            Refused: It was refused.
         """
         served = self.named(name)
         if not served.signature.decodes:
@@ -169,18 +169,18 @@ class Service:
     async def pass_on(
         self, served: Served, errand: Errand, wishes: Wishes, *, letters: int = 1, tokens: int = 1
     ) -> Any:
-        """One request to a tenant's backend; its answer, of which the errand has had every piece.
+        """Forward one request to a tenant's backend; returns its reply, whose pieces the errand has received.
 
         Args:
-            served: Whose request it is.
-            errand: What to send.
-            wishes: Of the client.
-            letters: Of its prompt.
-            tokens: That it may make.
+            served: The tenant.
+            errand: The request.
+            wishes: The client's deadline and priority.
+            letters: Letters of its prompt.
+            tokens: Maximum new tokens.
 
         Raises:
-            Refused: It was turned away, or the backend is down.
-            RequestFailed: The backend broke off.
+            Refused: It was refused, or the backend is down.
+            RequestFailed: The backend closed the connection.
         """
         assert served.passing is not None
         due_s = served.contract.within_s(tokens - 1)
@@ -221,17 +221,17 @@ class Service:
         return Parcel((Tensor("tokens", "INT64", (1, len(made)), data),))
 
     def load(self, name: str) -> None:
-        """Serve an unloaded tenant again."""
+        """Load an unloaded tenant again."""
         self.tenants[name].loaded = True
         self.conductor_of(name).tell(TenantResumed(time.monotonic(), name))
 
     def unload(self, name: str) -> None:
-        """Serve what was accepted, take nothing new."""
+        """Finish accepted requests, refuse new ones."""
         self.tenants[name].loaded = False
         self.conductor_of(name).tell(TenantPaused(time.monotonic(), name, drain=True))
 
     async def drain(self, within_s: float) -> bool:
-        """Take nothing new; True if everything was answered in time."""
+        """Refuse new requests; True if everything was answered in time."""
         self.draining = True
         try:
             async with asyncio.timeout(within_s):
@@ -243,7 +243,7 @@ class Service:
 
 
 def _scale(signature: Signature, parcel: Parcel) -> float:
-    """What a request costs over the one that was measured: by its rows and its tokens."""
+    """Cost of a request relative to the measured one, by its rows and tokens."""
     ids = next((one for one in parcel.tensors if one.name == "input_ids"), None)
     if ids is not None:
         return ids.rows * ids.shape[1] / signature.typical

@@ -16,18 +16,18 @@ from cotenant.serving.worker.station import Ended
 from cotenant.workloads.protocol import WorkloadSpec
 
 CHUNKS = 4
-"""Parts of equal length into which a request is cut."""
+"""Equal chunks of a request."""
 ZERO_TOKEN = 72
-"""The token of every answer: a letter to the byte tokenizer."""
+"""The token of every answer: a letter in the byte tokenizer."""
 
 
 async def open_simulated(
     file: TenantsFile, device: str, conductor: Conductor
 ) -> dict[str, tuple[TenantCosts, Signature]]:
-    """Tell the scheduler of tenants on a simulated GPU; what they cost, and their signatures.
+    """Register tenants of a simulated GPU with the scheduler; returns costs and signatures.
 
     Raises:
-        ServingError: An objective lies below what a request takes alone.
+        ServingError: An objective is below the solo time of a request.
     """
     from cotenant.devices.simulated.device import open_simulated as open_gpu
 
@@ -48,7 +48,7 @@ async def open_simulated(
 
 
 class SimulatedWorker:
-    """Keeps the contract of a worker, with a timer instead of a device."""
+    """A worker with a timer instead of a device."""
 
     def __init__(self, conductor: Conductor) -> None:
         self._conductor = conductor
@@ -77,7 +77,7 @@ class SimulatedWorker:
             self._made.pop(request, None)
 
     def start(self, chunk: Chunk) -> None:
-        """Let the chunk's time pass."""
+        """Wait for the chunk's time."""
         began = time.monotonic()
         self._running, self._queued = (chunk, began), None
         asyncio.get_running_loop().call_later(chunk.predicted_s, self._end)
@@ -90,7 +90,7 @@ class SimulatedWorker:
     def _end(self) -> None:
         assert self._running is not None
         (chunk, began), following = self._running, self._queued
-        ended = began + chunk.predicted_s  # the timer's lateness isn't the device's
+        ended = began + chunk.predicted_s  # don't count the timer's delay as device time
         self._running = None
         progress = self._progress(chunk)
         if following is not None:
@@ -130,7 +130,7 @@ class SimulatedWorker:
 
 
 def _known(gpu: Any, spec: WorkloadSpec) -> tuple[TenantCosts, Signature]:
-    """Costs by the simulation, and the signature of the model on no device at all."""
+    """Simulated costs, and the model's signature on the meta device."""
     from cotenant.serving.models.servable import build_servable
 
     spec = gpu.spec(spec)
@@ -146,7 +146,7 @@ def _known(gpu: Any, spec: WorkloadSpec) -> tuple[TenantCosts, Signature]:
 
 
 def _solo_s(gpu: Any, spec: WorkloadSpec) -> float:
-    """What a request takes alone on the whole GPU: the host launches, the device follows."""
+    """Time of a request alone on the entire GPU: the host launches, the device follows."""
     import numpy as np
 
     from cotenant.prediction.sharing.layout import lay_out

@@ -1,4 +1,4 @@
-"""The file that says what is served: tenants as in a study, each with its objective, and the device they share."""
+"""The tenants file: tenants as in a study, each with its objective, and their device."""
 
 import re
 from collections.abc import Mapping
@@ -30,7 +30,7 @@ _HINT = "e.g. tenants: {bert: {workload: bert-base-mini, slo: 50ms, share: 40%}}
 
 
 def _share(value: Any) -> float:
-    """`40%`, `0.4` and, as in a study, `40`."""
+    """Parse `40%`, `0.4` or, as in a study, `40`."""
     match = re.match(r"^(\d+(?:\.\d+)?)\s*%$", value.strip()) if isinstance(value, str) else None
     number = float(match.group(1)) / 100 if match else value
     if not match and is_number(number) and number > 1:
@@ -47,12 +47,12 @@ def _key(value: Any) -> str:
 
 
 class Objective(Frozen):
-    """When a request is due: ``latency_s`` after it came, and for decoders ``per_step_s`` more for each token."""
+    """When a request is due: ``latency_s`` after its arrival, plus ``per_step_s`` per token for decoders."""
 
     latency_s: float
     per_step_s: float = 0.0
     quantile: float = 0.99
-    """The part of the requests that has to be in time."""
+    """Fraction of requests that has to be in time."""
 
     @model_validator(mode="before")
     @classmethod
@@ -80,7 +80,7 @@ class Objective(Frozen):
 
 
 class ServedTenant(Frozen):
-    """One tenant as the file describes it."""
+    """One tenant in the file."""
 
     workload: Text | None = Field(
         default=None, description="A model of the catalogue, or a directory with a model; required without a backend."
@@ -88,23 +88,23 @@ class ServedTenant(Frozen):
     backend: BackendEntry | None = Field(
         default=None, description="Another server that executes the requests: {openai: ADDRESS} or {v2: ADDRESS}."
     )
-    slo: Objective = Field(description="How long a request may take: 50ms, {p99: 50ms}, {ttft: 300ms, tpot: 40ms}.")
+    slo: Objective = Field(description="Time limit of a request: 50ms, {p99: 50ms}, {ttft: 300ms, tpot: 40ms}.")
     share: Annotated[float, PlainValidator(_share)] | None = Field(
-        default=None, description="The part of the device's time it can count on; default: an equal part of the rest."
+        default=None, description="Guaranteed fraction of the device's time; default: an equal part of the rest."
     )
-    batch: Count = Field(default=1, description="How many requests may run together.")
+    batch: Count = Field(default=1, description="Maximum requests that run together.")
     seq: Count | None = Field(default=None, description="Tokens of a typical request.")
     dtype: DtypeName | None = Field(default=None, description="Number format.")
     mode: Text | None = Field(default=None, description="embed, classify, forward or generate.")
-    tokens: Count | None = Field(default=None, description="Tokens that a typical answer has, for mode generate.")
+    tokens: Count | None = Field(default=None, description="Tokens of a typical answer, for mode generate.")
     weights: Text | None = Field(default=None, description="Directory of safetensors; default: random from the seed.")
-    params: Options = Field(default_factory=dict, description="Options that only this workload knows.")
+    params: Options = Field(default_factory=dict, description="Options specific to this workload.")
     seed: Seed = Field(default=0, description="Seed of random weights.")
-    load: LoadText | None = Field(default=None, description="The traffic to expect, for --dry-run.")
+    load: LoadText | None = Field(default=None, description="Expected traffic, for --dry-run.")
     hard: Switch = Field(default=True, description="Refuse requests that can't be in time; false: serve them late.")
-    best_effort: Switch = Field(default=False, description="No share: slack only.")
+    best_effort: Switch = Field(default=False, description="No share: idle time only.")
     isolation: Annotated[Literal["group", "process"], PlainValidator(one_of("group", "process"))] = Field(
-        default="group", description="process: a worker process of its own."
+        default="group", description="process: a separate worker process."
     )
     group: Name = Field(default="default", description="Tenants of one group share a worker process.")
     key: Annotated[str, PlainValidator(_key)] | None = Field(default=None, description="Hash of the tenant's API key.")
@@ -112,11 +112,11 @@ class ServedTenant(Frozen):
     @model_validator(mode="after")
     def _workload_or_backend(self) -> Self:
         if (self.workload is None) == (self.backend is None):
-            raise ValueError("a tenant has either a workload, which is served here, or a backend, which serves it")
+            raise ValueError("a tenant needs either a workload, served here, or a backend")
         return self
 
     def spec(self) -> WorkloadSpec:
-        """Which model, at the size of one request."""
+        """The model at the size of one request."""
         assert self.workload is not None, "a backend's tenant has no workload here"
         return WorkloadSpec(
             name=self.workload,
@@ -130,12 +130,12 @@ class ServedTenant(Frozen):
         )
 
     def contract(self, name: str) -> Contract:
-        """What it is promised."""
+        """Its contract."""
         service = ServiceClass.BEST_EFFORT if self.best_effort else ServiceClass.GUARANTEED
         return Contract(name, self.slo.latency_s, self.share, self.hard, service, per_step_s=self.slo.per_step_s)
 
     def scheduled_contract(self, name: str, tokens: int) -> Contract:
-        """The contract as the scheduler sees it: a backend's request is one chunk, so that its tokens are in it."""
+        """The contract for the scheduler: a backend's request is one chunk, so it includes the time of its tokens."""
         contract = self.contract(name)
         if self.backend is None or not contract.per_step_s:
             return contract
@@ -149,9 +149,9 @@ class TenantsFile(Frozen):
     device: Text = Field(default="cpu", description="Where: cpu, cpu:1-3, cuda:0, sim:NAME.")
     fairness: Annotated[str, PlainValidator(one_of("shares", "equal"))] = Field(
         default="shares",
-        description="shares: who keeps to its share keeps its objective; equal: all attain theirs equally often.",
+        description="shares: a tenant within its share meets its objective; equal: all attain theirs equally often.",
     )
-    threads: Count | None = Field(default=None, description="CPU threads per operator; default: one for each core.")
+    threads: Count | None = Field(default=None, description="CPU threads per operator; default: one per core.")
     admin_key: Annotated[str, PlainValidator(_key)] | None = Field(
         default=None, description="Hash of the key for load, unload, drain, status and metrics."
     )
@@ -167,7 +167,7 @@ class TenantsFile(Frozen):
         return self
 
     def contracts(self) -> tuple[Contract, ...]:
-        """What each tenant is promised."""
+        """The contract of each tenant."""
         return tuple(tenant.contract(name) for name, tenant in self.tenants.items())
 
     def rule(self) -> Fairness:
@@ -180,10 +180,10 @@ def read_tenants(path: Path, device: str | None = None) -> TenantsFile:
 
     Args:
         path: The file.
-        device: Where to serve, instead of the file's device; of a plan, which of its devices.
+        device: Device to serve on instead of the file's; for a plan, one of its devices.
 
     Raises:
-        StudyError: with every problem: line, key, what was expected.
+        StudyError: Lists every problem with its line, key and what was expected.
     """
     try:
         with path.open("rb") as file:
@@ -197,7 +197,7 @@ def read_tenants(path: Path, device: str | None = None) -> TenantsFile:
     if len(content) > LARGEST_FILE:
         raise StudyError(f"{path} is larger than {LARGEST_FILE // 1024} KiB", hint=_HINT)
     if not isinstance(tree.data, dict):
-        raise StudyError(f"{path} holds no mapping with the key tenants", hint=_HINT)
+        raise StudyError(f"{path} has no mapping with the key tenants", hint=_HINT)
     if is_plan(tree.data):
         return _checked(Tree(tenants_of(tree.data, str(path), device), Places(str(path))), path)
     found = _checked(tree, path)

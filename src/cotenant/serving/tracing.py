@@ -1,4 +1,4 @@
-"""A span for each request, where OpenTelemetry is installed and set up; nothing otherwise."""
+"""A span per request, if OpenTelemetry is installed and configured."""
 
 import time
 from typing import Any
@@ -10,10 +10,10 @@ NAME = "cotenant.serve"
 
 
 def trace(measures: Measures) -> bool:
-    """Have every outcome traced; False if the package isn't installed.
+    """Trace every outcome; False if the package isn't installed.
 
-    Where spans go is OpenTelemetry's own business: its environment variables (`OTEL_...`) or whoever starts the server
-    in a program decide. Without a provider, spans are dropped at next to no cost.
+    Spans go where OpenTelemetry is configured to send them, by its environment variables (`OTEL_...`) or the embedding
+    program. Without a provider, spans are dropped at almost no cost.
     """
     try:
         from opentelemetry import trace as api
@@ -26,7 +26,7 @@ def trace(measures: Measures) -> bool:
 
 
 class Spans:
-    """Makes a span of an outcome; when it began and gave its first output are events in it."""
+    """Turns an outcome into a span, with its start and first output as events."""
 
     def __init__(self, api: Any, propagator: Any) -> None:
         self._api = api
@@ -34,7 +34,7 @@ class Spans:
         self._ahead_ns = time.time_ns() - time.monotonic_ns()
 
     def add(self, outcome: Outcome) -> None:
-        """One request that has been answered."""
+        """Add one answered request."""
         tracer = self._api.get_tracer(NAME)
         parent = self._propagator.extract({"traceparent": outcome.trace}) if outcome.trace else None
         span = tracer.start_span(

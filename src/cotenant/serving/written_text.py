@@ -1,4 +1,4 @@
-"""Text from tokens as they come: whole characters only, cut at a stop text."""
+"""Text from a stream of tokens: complete characters only, cut at a stop text."""
 
 from collections.abc import Sequence
 
@@ -8,7 +8,7 @@ _UNFINISHED = "\ufffd"
 
 
 class Writer:
-    """Puts the text of one answer together."""
+    """Assembles the text of one answer."""
 
     def __init__(self, codec: Codec, stops: Sequence[str] = ()) -> None:
         self._codec = codec
@@ -20,7 +20,7 @@ class Writer:
         self.stopped = False
 
     def put(self, tokens: Sequence[int]) -> str:
-        """The text that these tokens add; what could be the beginning of a stop text is held back."""
+        """The text added by these tokens; a possible beginning of a stop text is held back."""
         self.count += len(tokens)
         kept = [token for token in tokens if token not in self._codec.stops]
         self._ended = self._ended or len(kept) < len(tokens)
@@ -33,11 +33,11 @@ class Writer:
         return self._say(text[: len(text) - self._held(text)])
 
     def end(self) -> str:
-        """What is left to say."""
+        """The remaining text."""
         return "" if self.stopped else self._say(self._codec.decode(self._ids))
 
     def why(self, tokens: int) -> str:
-        """Why it ended: `stop`, or `length` if all tokens that were asked for were made."""
+        """The finish reason: `stop`, or `length` if all requested tokens were generated."""
         return "stop" if self.stopped or self._ended or self.count < tokens else "length"
 
     def _say(self, text: str) -> str:

@@ -2,9 +2,9 @@
 
 ```
 RUN/
-  manifest.json      what was measured, where and with what, with its checksum; replaced as a whole
+  manifest.json      what was measured, where and with what, with its checksum; replaced atomically
   trials/000012/     one Parquet file per table that has rows, and their seal; appears in one atomic rename
   damaged/           trials that no longer matched their seal when the run was resumed
-  partial/           work in progress; whatever is left there was never part of the run
+  partial/           work in progress, never part of the run
 ```
 """

@@ -1,7 +1,7 @@
-"""Names for runs to compare with: one small file for each name under `runs/.baselines`, and never a copy of a run.
+"""Named baselines for comparisons: one small file per name under `runs/.baselines`, never a copy of a run.
 
-They live beside the runs and not in the user's home, since `main` means another run in every project. A file for each
-name means that two people (or two jobs) who save different names never overwrite each other's.
+They live beside the runs rather than in the user's home, since `main` is a different run in every project. With one
+file per name, concurrent saves under different names never overwrite each other.
 """
 
 import json
@@ -20,14 +20,14 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
 def save(run: Path, name: str, home: Path = HOME) -> Path:
-    """Remember a run under a name, in place of what had that name before; gives the file.
+    """Save a run under a name, replacing any previous one; returns the file.
 
     Raises:
-        RunFolderError: It is no run, the name can't be one, or the file can't be written.
+        RunFolderError: It isn't a run, the name is invalid, or the file can't be written.
     """
     if not _NAME.fullmatch(name):
         raise RunFolderError(
-            f"{name!r} can't be the name of a baseline.",
+            f"{name!r} is not a valid baseline name.",
             hint="Use up to 64 letters, digits, dots, hyphens and underscores, beginning with a letter or digit.",
         )
     folder = RunFolder.open(run)
@@ -41,13 +41,13 @@ def save(run: Path, name: str, home: Path = HOME) -> Path:
     except OSError as error:
         raise RunFolderError(
             f"The baseline {name} can't be written to {home}: {(error.strerror or str(error)).lower()}.",
-            hint="Go to a folder that you may write to.",
+            hint="Change to a writable folder.",
         ) from None
     return file
 
 
 def resolve(named: str, home: Path = HOME) -> Path:
-    """The run folder that an argument means: a path to one, or the name of a baseline.
+    """The run folder of an argument: a path, or the name of a baseline.
 
     Raises:
         RunFolderError: It is neither, or the baseline's run is gone.
@@ -58,7 +58,7 @@ def resolve(named: str, home: Path = HOME) -> Path:
     file = home / f"{named}.json"
     if not _NAME.fullmatch(named) or not file.exists():
         if path.exists():
-            RunFolder.open(path)  # says what is wrong with it
+            RunFolder.open(path)  # raises the specific error
         raise RunFolderError(f"There is no run folder and no baseline {named!r}.", hint=_hint(named, home))
     try:
         entry = json.loads(opening.read_text(file))
@@ -71,14 +71,14 @@ def resolve(named: str, home: Path = HOME) -> Path:
     found = Path(os.path.normpath(folder))
     if not (found / manifest.NAME).exists() or RunFolder.open(found).run != run:
         raise RunFolderError(
-            f"The baseline {named} means run {run}, which is no longer at {found}.",
+            f"The baseline {named} refers to run {run}, which is no longer at {found}.",
             hint=f"Put it back, or save another run: cotenant compare RUN --save {named}",
         )
     return found
 
 
 def names(home: Path = HOME) -> list[str]:
-    """All baselines, in order."""
+    """All baselines, sorted."""
     return sorted(file.stem for file in home.glob("*.json") if not file.name.startswith("."))
 
 
@@ -88,4 +88,4 @@ def _hint(named: str, home: Path) -> str:
         return meant
     if known:
         return f"Baselines here: {', '.join(known)}."
-    return "Name a folder that `run` printed, or save a baseline: cotenant compare RUN --save NAME"
+    return "Use a folder printed by `run`, or save a baseline: cotenant compare RUN --save NAME"

@@ -1,7 +1,7 @@
-"""What one rename commits: a folder named after the trials in it.
+"""The unit of commit: a folder named after its trials.
 
-`000007` holds one trial, `000012-000025` all of these, `000012-000014+000017` some of them. The names alone say which
-trials of a run are on the disk.
+`000007` holds one trial, `000012-000025` a range, `000012-000014+000017` several ranges. The names alone determine
+which trials of a run are on disk.
 """
 
 import re
@@ -10,12 +10,12 @@ from collections.abc import Iterable
 LONGEST_NAME = 240
 """Bytes; most file systems allow 255."""
 MOST_TRIALS = 4096
-"""In one folder: a name that claims more was not written by a run."""
+"""Maximum trials per folder; a name that claims more was not written by a run."""
 _NAME = re.compile(r"\d{6,}(-\d{6,})?(\+\d{6,}(-\d{6,})?)*")
 
 
 def chunk_name(trials: Iterable[int]) -> str:
-    """The name of the folder that holds these trials."""
+    """The folder name for these trials."""
     parts: list[list[int]] = []
     for number in sorted(trials):
         if number < 0:
@@ -28,7 +28,7 @@ def chunk_name(trials: Iterable[int]) -> str:
 
 
 def trials_in(name: str) -> tuple[int, ...]:
-    """The trials that a folder of this name holds; none if it is not such a name."""
+    """The trials of a folder of this name; empty if it isn't such a name."""
     if not _NAME.fullmatch(name) or len(name) > LONGEST_NAME:
         return ()
     found: list[int] = []

@@ -1,4 +1,4 @@
-"""What runs hold of jobs that were alone on a device at set clocks or power limits."""
+"""Measurements of jobs alone on a device at fixed clocks or power limits."""
 
 import json
 from typing import Any
@@ -7,7 +7,7 @@ from cotenant.analyse.dvfs import Reading
 from cotenant.store.reading import OpenRuns
 
 FEWEST_SETTINGS = 3
-"""Fewer are no sweep, and the question to the samples is not cheap."""
+"""Minimum settings of a sweep; querying the samples is expensive."""
 _CLOCKS = ("clock_mhz", "sm_clock_mhz")
 _LIMITS = ("power_w", "power_limit_w")
 
@@ -37,7 +37,7 @@ ORDER BY ALL
 
 
 def clock_readings(runs: OpenRuns) -> tuple[Reading, ...]:
-    """One for each job, device and trial that has clock and power sensors; none where nothing was swept."""
+    """One reading per job, device and trial with clock and power sensors; empty without a sweep."""
     (count,) = runs.con.execute("SELECT count(DISTINCT settings) FROM trials WHERE block >= 0").fetchall()[0]
     if int(count) < FEWEST_SETTINGS:
         return ()

@@ -1,7 +1,7 @@
-"""A trial's requests, counted by tenant: what an observation is made of, before any division.
+"""Count a trial's requests by tenant: the raw counts behind an observation.
 
-Counted here for a trial that is still in memory, without a database: a run does it after every trial. `observe` counts
-runs on disk by a query, and its tests hold the two to the same results.
+Used for a trial in memory, without a database, after every trial of a run. `observe` counts runs on disk with a query;
+its tests check that both agree.
 """
 
 from collections.abc import Mapping, Sequence
@@ -63,7 +63,7 @@ class Counted(NamedTuple):
 
 
 def count_trial(records: TrialRecords, run: str) -> list[tuple[Counted, Int64s, TokenTimes | None]]:
-    """Every tenant of a trial with its latencies and times of tokens, in the order of their names."""
+    """Every tenant of a trial with its latencies and token times, sorted by name."""
     trial = records.trial
     counted = []
     for place, tenant in enumerate(records.tenants):
@@ -127,7 +127,7 @@ def count_trial(records: TrialRecords, run: str) -> list[tuple[Counted, Int64s, 
 
 
 class _Requests:
-    """One tenant's requests that were due in the window."""
+    """One tenant's requests due in the window."""
 
     def __init__(self, records: TrialRecords, place: int, name: str) -> None:
         columns = records.requests
@@ -145,34 +145,34 @@ class _Requests:
         self.served: Bools = _true(columns, "ok", self._size)[self._due] & self.done_known
 
     def latency(self) -> Int64s:
-        """From when each served one was due to when it was done."""
+        """Latency of each served request, from due to done."""
         whole = self.served & self.intended_known
         return np.asarray(self.done_ns[whole] - self.intended_ns[whole])
 
     def latency_within(self, limit_ms: float | None) -> Bools:
-        """Which were served, within this time from when they were due; without a limit all that were served."""
+        """Mask of requests served within this latency; all served ones without a limit."""
         if limit_ms is None:
             return self.served
         return self.served & self.intended_known & _within(self.done_ns - self.intended_ns, limit_ms)
 
     def ttft_within(self, limit_ms: float | None) -> Bools:
-        """Which were served, with their first token within this time from when they were due."""
+        """Mask of requests served with their first token within this time."""
         if limit_ms is None:
             return self.served
         known = self.served & self.intended_known & self.first_known
         return known & _within(self.first_ns - self.intended_ns, limit_ms)
 
     def tpot_within(self, limit_ms: float | None) -> Bools:
-        """Which were served, each token after the first in this time on average; one token has no such time."""
+        """Mask of requests served within this mean time per later token; requests with one token pass."""
         if limit_ms is None:
             return self.served
         known = self.served & self.first_known & self.tokens_known
         return known & _within(self.done_ns - self.first_ns, limit_ms * (self.tokens - 1), or_else=self.tokens == 1)
 
     def token_times(self, gaps: tuple[Int64s, Int64s]) -> TokenTimes | None:
-        """To the first token and per output token of those served; None: none has a known number of tokens.
+        """Times to first token and per output token of served requests; None if no token counts are known.
 
-        ``gaps``: numbers of requests, and times between their tokens.
+        ``gaps``: request indices, and times between their tokens.
         """
         known = self.served & self.first_known & self.tokens_known & self.intended_known
         if not known.any():
@@ -185,12 +185,12 @@ class _Requests:
         )
 
     def tokens_made(self) -> int | None:
-        """Tokens of all that was served."""
+        """Total tokens of served requests."""
         known = self.served & self.tokens_known
         return int(self.tokens[known].sum()) if known.any() else None
 
     def _times(self, column: str) -> tuple[Int64s, Bools]:
-        """A column of times, and which of them exist."""
+        """A column of times, and a mask of those that exist."""
         if column not in self._columns:
             return np.zeros(int(self._due.sum()), np.int64), np.zeros(int(self._due.sum()), np.bool_)
         values = np.asarray(self._columns[column])[self._due]
@@ -202,7 +202,7 @@ class _Requests:
 
 
 def _gaps(records: TrialRecords, tenant: str) -> tuple[Int64s, Int64s]:
-    """Of the tokens after the first: the number of their request, and the time since the one before."""
+    """For tokens after the first: index of the request, and time since the previous token."""
     stages = records.stages
     if "stage" not in stages:
         return np.empty(0, np.int64), np.empty(0, np.int64)
@@ -226,7 +226,7 @@ def _canary(records: TrialRecords, tenant: str) -> float | None:
 
 
 def _true(columns: Mapping[str, Any], name: str, size: int) -> Bools:
-    """Where a column of truths is true; one that is absent or unknown is not."""
+    """Mask of true values; absent or unknown ones are false."""
     if name not in columns:
         return np.zeros(size, np.bool_)
     values = np.asarray(columns[name])

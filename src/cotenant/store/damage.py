@@ -1,4 +1,4 @@
-"""Which file of a run is damaged: a sentence about one file instead of a database's complaint."""
+"""Find the damaged file of a run, to report it instead of a database error."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -14,7 +14,7 @@ _SHORTEST = 12  # magic, length of the footer, magic
 
 
 def check_end(file: Path) -> None:
-    """Raise RunFolderError if a file is missing, unreadable or cut off. Reads a few bytes of it."""
+    """Raise RunFolderError if a file is missing, unreadable or truncated. Reads only a few bytes."""
     try:
         with opening.open_file(file, most=opening.TABLE_BYTES, follow=False) as handle:
             size = handle.seek(0, 2)
@@ -25,11 +25,11 @@ def check_end(file: Path) -> None:
     except OSError as error:
         raise damaged(file, opening.why(error)) from None
     if size < _SHORTEST or ending != _MAGIC:
-        raise damaged(file, "it is cut off or not Parquet")
+        raise damaged(file, "it is truncated or not Parquet")
 
 
 def find(files: Iterable[Path]) -> RunFolderError | None:
-    """Read every value of every file; an error about the first file that can't be read, if there is one."""
+    """Read every value of every file; returns an error for the first unreadable one, if any."""
     import duckdb
 
     con = parquet.memory()
@@ -46,12 +46,12 @@ def find(files: Iterable[Path]) -> RunFolderError | None:
 
 
 def literal(file: Path) -> str:
-    """A path that DuckDB takes as it is: `*`, `?` and `[` in it are no patterns."""
+    """A path for DuckDB with `*`, `?` and `[` escaped."""
     return "".join(f"[{char}]" if char in "*?[" else char for char in str(file))
 
 
 def damaged(file: Path, how: str) -> RunFolderError:
-    """The error about one damaged file of a trial."""
+    """The error for one damaged file of a trial."""
     trial = file.parent
     return RunFolderError(
         f"{file} is damaged: {how}.",

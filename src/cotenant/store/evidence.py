@@ -1,4 +1,4 @@
-"""From records to what comparing and explaining see: observations with their circumstances."""
+"""From records to the input of comparisons and explanations: observations with their circumstances."""
 
 import json
 from collections import Counter
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import duckdb
 
 CLOCKS = ("frequency_mhz", "sm_clock_mhz")
-"""Of a CPU and of a GPU: a trial has one of them."""
+"""Clocks of a CPU and of a GPU: a trial has one of them."""
 BUSY, OWN, STEAL = "cpu_busy_s", "own_cpu_s", "cpu_steal_s"
 PACKAGE, PACKAGE_CORES = "package_busy_s", "package_cores"
 
@@ -104,7 +104,7 @@ def evidence(runs: OpenRuns) -> list[TenantEvidence]:
 
 
 def _entry(text: str | None, name: str, kind: type) -> Any:
-    """One entry of a column that holds JSON, if it is there and of its type."""
+    """An entry of a JSON column, if present and of its type."""
     try:
         value = json.loads(text or "{}").get(name)
     except (ValueError, AttributeError, RecursionError):
@@ -114,7 +114,7 @@ def _entry(text: str | None, name: str, kind: type) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class _Bulk:
-    """What the large tables tell of each tenant, and of each trial."""
+    """Data from the large tables, by tenant and by trial."""
 
     service_ns: dict[Key, float] = field(default_factory=dict)
     stages_ns: dict[Key, dict[str, float]] = field(default_factory=dict)
@@ -122,7 +122,7 @@ class _Bulk:
 
 
 def _bulk(runs: OpenRuns) -> _Bulk:
-    """A portion of the trials at a time: the requests of a long run, joined with their stages, would not fit."""
+    """Read in portions: the requests of a long run joined with their stages would not fit into memory."""
     found = _Bulk()
     con, files = runs.con, runs.files
     cores = {run: cores_of(folder.manifest) for run, folder in runs.folders.items()}
@@ -144,7 +144,7 @@ def _bulk(runs: OpenRuns) -> _Bulk:
 
 
 class _Around(NamedTuple):
-    """The readings of a sensor next to an end of the window, on both sides of it; None: there is none on that side."""
+    """The readings of a sensor on both sides of a window's end; None if missing."""
 
     before_ns: int | None
     before: float | None
@@ -152,7 +152,7 @@ class _Around(NamedTuple):
     after: float | None
 
     def value_at(self, t_ns: float) -> float:
-        """What it would have read then; beyond the first and the last reading it is taken to stand still."""
+        """The interpolated value; constant beyond the first and last reading."""
         if self.before_ns is None or self.before is None:
             assert self.after is not None, "a sensor that was read has a reading on one side"
             return self.after
@@ -177,10 +177,10 @@ def _circumstances(
             of_trial.setdefault(sensor, []).append(grown / ((end_ns - start_ns) / 1e9 * cores.get(run, 1)))
     found: dict[TrialKey, dict[str, float | None]] = {}
     for key, of_trial in sensors.items():
-        shares = {sensor: sum(values) for sensor, values in of_trial.items() if values}  # members of a group add up
+        shares = {sensor: sum(values) for sensor, values in of_trial.items() if values}  # sum over members of a group
         foreign = max(shares[BUSY] - shares[OWN], 0.0) if BUSY in shares and OWN in shares else None
         if OWN in shares and of_trial.get(PACKAGE) and of_trial.get(PACKAGE_CORES):
-            # What goes on beside the device disturbs it as well; members of a group may share a socket.
+            # Other activity on the machine also disturbs the device; members of a group may share a socket.
             scale = cores.get(key[0], 1) / max(of_trial[PACKAGE_CORES])
             foreign = max(foreign or 0.0, (max(of_trial[PACKAGE]) - shares[OWN]) * scale)
         clock = next((fmean(of_trial[name]) for name in CLOCKS if of_trial.get(name)), None)

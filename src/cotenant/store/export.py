@@ -1,4 +1,4 @@
-"""A table of any number of runs as one file: CSV, JSON or Parquet."""
+"""Export a table of any number of runs as one file: CSV, JSON or Parquet."""
 
 import shutil
 import sys
@@ -31,9 +31,9 @@ def export(
     destination: Path | Literal["-"],
     format: Format | None = None,  # noqa: A002  (the word of the command line)
 ) -> None:
-    """Write a table of the runs to a file, or to the standard output if the destination is "-".
+    """Write a table of the runs to a file, or to standard output if the destination is "-".
 
-    Without a format the file's suffix decides; the standard output gets CSV. A file appears only when it is whole.
+    The default format follows the file's suffix; standard output gets CSV. A file appears only once complete.
 
     Raises:
         QueryError: There is no such table or format.
@@ -62,16 +62,16 @@ def export(
             else:
                 whole.replace(target)
     except BrokenPipeError:
-        raise  # the reader has seen enough; who owns the standard output decides what that means
+        raise  # the reader closed the pipe; the caller decides what that means
     except (OSError, duckdb.IOException) as error:
         raise RunFolderError(
             f"{destination} can't be written: {system_words(error)}.",
-            hint="Choose another place; the runs are untouched.",
+            hint="Choose another path; the runs are unchanged.",
         ) from None
 
 
 def _harmless(table: str) -> str:
-    """The table with an apostrophe before text that a spreadsheet would carry out as a formula."""
+    """The table with an apostrophe before text that a spreadsheet would execute as a formula."""
     columns = ", ".join(
         f"CASE WHEN regexp_matches({name}, '^[=+@\\t\\r-]') THEN chr(39) || {name} ELSE {name} END AS {name}"
         if column.type == "VARCHAR"
@@ -87,4 +87,4 @@ def _format(destination: Path | Literal["-"], asked: str | None) -> Format:
     for known in FORMATS:
         if name == known:
             return known
-    raise QueryError(f"{name!r} is not a format to export to.", hint=f"Use one of {', '.join(FORMATS)}.")
+    raise QueryError(f"{name!r} is not an export format.", hint=f"Use one of {', '.join(FORMATS)}.")

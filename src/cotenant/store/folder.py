@@ -1,4 +1,4 @@
-"""A run on disk: trials are committed alone or as a chunk of several, in one atomic rename."""
+"""A run on disk: trials are committed singly or in chunks, in one atomic rename."""
 
 import errno
 import json
@@ -28,11 +28,11 @@ TRIALS = "trials"
 PARTIAL = "partial"
 DAMAGED = "damaged"
 FRESH_AFTER = 100
-"""Commits: an in-memory database keeps a little of every statement until it is closed."""
+"""Commits per connection: an in-memory database keeps a little of every statement until closed."""
 
 
 class RunFolder:
-    """A run's folder. `create` and `open` make one; nothing is written before `commit` or `update_manifest`."""
+    """A run's folder. Make one with `create` or `open`; nothing is written before `commit` or `update_manifest`."""
 
     def __init__(self, path: Path, manifest: Mapping[str, Any]) -> None:
         self.path = path
@@ -43,9 +43,9 @@ class RunFolder:
     @classmethod
     def create(cls, path: Path, manifest: Mapping[str, Any]) -> Self:
         """Start a run in a new or empty folder. Fills in ``schema_version`` and, if absent, the identity ``run``."""
-        with _explained(f"The run folder {path} can't be created", lambda _: "Choose a folder that you may write to."):
+        with _explained(f"The run folder {path} can't be created", lambda _: "Choose a writable folder."):
             path.mkdir(parents=True, exist_ok=True)
-            # A run that was killed while it wrote its first manifest may start again.
+            # A run killed while writing its first manifest may start again.
             if {entry.name for entry in path.iterdir()} - {manifests.UNFINISHED}:
                 raise _occupied(path)
             complete = {"schema_version": SCHEMA_VERSION, "run": naming.stamp(), "sealed": True, **manifest}
@@ -54,7 +54,7 @@ class RunFolder:
 
     @classmethod
     def open(cls, path: Path) -> Self:
-        """Open a run to read it. Raises RunFolderError if it is absent, foreign, corrupt, newer or forbidden."""
+        """Open a run for reading. Raises RunFolderError if it is missing, foreign, corrupt, newer or not readable."""
         return cls(path, manifests.read(path))
 
     @property
@@ -64,18 +64,18 @@ class RunFolder:
 
     @property
     def run(self) -> str:
-        """The run's identity, unique over machines."""
+        """The run's identity, unique across machines."""
         return str(self._manifest["run"])
 
     def resume(self) -> None:
-        """Take the run over: remove what a killed session left unfinished. Only for who holds the device's lock."""
+        """Take over the run, removing unfinished work of a killed session. Requires the device's lock."""
         with _explained(f"The run folder {self.path} can't be taken over", lambda _: "Check who owns it."):
             if (self.path / PARTIAL).exists():
                 shutil.rmtree(self.path / PARTIAL)
             (self.path / manifests.UNFINISHED).unlink(missing_ok=True)
 
     def set_aside(self, chunk: Path) -> Path:
-        """Move a damaged folder of trials out of the run, so that they can be measured again; gives where it is now."""
+        """Move a damaged folder of trials out of the run, to measure them again; returns its new path."""
         with _explained(f"{chunk} can't be set aside", lambda _: "Check who owns it."):
             home = self.path / DAMAGED
             home.mkdir(exist_ok=True)
@@ -86,11 +86,11 @@ class RunFolder:
         return target
 
     def committed(self) -> frozenset[int]:
-        """The numbers of the trials that are on disk, each of them whole."""
+        """Numbers of the complete trials on disk."""
         return frozenset(number for numbers in self.chunks().values() for number in numbers)
 
     def chunks(self) -> dict[Path, tuple[int, ...]]:
-        """The folders that were committed, in the order of their trials, and the trials in each."""
+        """Committed folders in order of their trials, and the trials in each."""
         home = self.path / TRIALS
         try:
             names = os.listdir(home)  # noqa: PTH208  (thousands of names: no Path for each)
@@ -105,7 +105,7 @@ class RunFolder:
         return {home / name: numbers for numbers, name in found}
 
     def trial_path(self, trial: int) -> Path:
-        """The folder that holds a committed trial, alone or with others; of one that is not, where it would go."""
+        """The folder of a committed trial, or the folder it would be committed to."""
         if trial < 0:
             raise ValueError(f"trials are numbered from 0, not {trial}")
         alone = self.path / TRIALS / chunk_name([trial])
@@ -114,29 +114,29 @@ class RunFolder:
         return next((path for path, numbers in self.chunks().items() if trial in numbers), alone)
 
     def commit(self, *trials: TrialRecords) -> None:
-        """Add trials. Afterwards they are on the disk; if this fails or is killed, the run is as it was before.
+        """Add trials. On return they are on disk; if this fails or is killed, the run is unchanged.
 
         Raises:
-            RunFolderError: One is already there, or they can't be written (disk full, quota, permission).
+            RunFolderError: One already exists, or they can't be written (disk full, quota, permission).
         """
         numbers = [int(records.trial["trial"]) for records in trials]
         what = f"Trial {numbers[0]}" if len(numbers) == 1 else f"Trials {min(numbers)} to {max(numbers)}"
         self._place(what, chunk_name(numbers), numbers, lambda folder: self._write(trials, folder))
 
     def adopt(self, name: str, files: Mapping[str, bytes]) -> None:
-        """Add trials that another machine wrote and sealed for this run, all of them or none.
+        """Add trials that another machine wrote and sealed for this run, all or none.
 
         Args:
-            name: The folder in which the other machine committed them.
-            files: What was in it.
+            name: Name of their folder on the other machine.
+            files: Its files.
 
         Raises:
-            RunFolderError: They are already there, don't match their seal, or can't be written.
+            RunFolderError: They already exist, don't match their seal, or can't be written.
         """
         again = f"Measure them again: {resume_command(self.path)}"
         numbers = trials_in(name)
         if not numbers or any(Path(file).name != file for file in files):
-            raise RunFolderError(f"{name[:80]!r} arrived for {self.path}, and holds no trials.", hint=again)
+            raise RunFolderError(f"{name[:80]!r} arrived for {self.path}, but has no trials.", hint=again)
 
         def fill(folder: Path) -> None:
             for file, content in files.items():
@@ -151,13 +151,13 @@ class RunFolder:
             raise RunFolderError(f"Trials {name} arrived damaged: {broken}.", hint=again) from None
 
     def _place(self, what: str, name: str, numbers: Sequence[int], fill: Callable[[Path], None]) -> None:
-        """Let a folder be filled out of sight, then commit it in one rename."""
+        """Fill a folder out of sight, then commit it in one rename."""
         target = self.path / TRIALS / name
         with held(), _explained(f"{what} could not be written to {self.path}", self._all_safe):
             if doubled := self.committed().intersection(numbers):
                 raise RunFolderError(
                     f"Trial {min(doubled)} is already in {self.path}.",
-                    hint=f"Go on after it: {resume_command(self.path)}",
+                    hint=f"Continue after it: {resume_command(self.path)}",
                 )
             unfinished = self.path / PARTIAL / name
             try:
@@ -175,7 +175,7 @@ class RunFolder:
                 manifests.sync(self.path)
 
     def update_manifest(self, **changes: Any) -> None:
-        """Change entries of the manifest, in one step: a kill leaves the old one or the new one."""
+        """Change entries of the manifest atomically."""
         changed = self._manifest | changes
         with _explained(f"The manifest of {self.path} could not be written", self._all_safe):
             manifests.write(self.path, changed)
@@ -183,7 +183,7 @@ class RunFolder:
         self._manifest = json.loads(json.dumps(changed))
 
     def export(self, table: str, destination: "Path | Literal['-']", format: "Format | None" = None) -> None:  # noqa: A002  (the word of the command line)
-        """Write one table to a file, or to the standard output if the destination is "-"; see `export.export`."""
+        """Write one table to a file, or to standard output if the destination is "-"; see `export.export`."""
         from cotenant.store import export
 
         export.export([self.path], table, destination, format)
@@ -200,18 +200,18 @@ class RunFolder:
                 parquet.write(self._connection, table, file)
         rows = parquet.rows_by_trial(trials)
         files.append(seals.write(folder, run=self.run, name=folder.name, rows=rows))
-        # After all are written: the first wait takes most of the others' data to the disk with it.
+        # After writing all: the first sync writes most of the others' data too.
         for file in files:
             manifests.sync(file)
         manifests.sync(folder)
 
     def _all_safe(self, disk_full: bool) -> str:
-        step = "Free some space" if disk_full else "Mend that"
-        return f"All {len(self.committed())} earlier trials are safe. {step}, then go on: {resume_command(self.path)}"
+        step = "Free some space" if disk_full else "Fix that"
+        return f"All {len(self.committed())} earlier trials are safe. {step}, then resume: {resume_command(self.path)}"
 
 
 def require_no_record(target: Path) -> None:
-    """Refuse to write over what a run consists of. Raises RunFolderError."""
+    """Refuse to overwrite files of a run. Raises RunFolderError."""
     resolved = target.resolve()
     manifest = resolved.name == manifests.NAME and resolved.exists()
     of_trial = any(up.name == TRIALS and (up.parent / manifests.NAME).exists() for up in resolved.parents)
@@ -222,7 +222,7 @@ def require_no_record(target: Path) -> None:
 
 
 def resume_command(path: Path) -> str:
-    """What to type to go on with a run."""
+    """The command that resumes a run."""
     return f"cotenant run --resume {shlex.quote(str(path))}"
 
 
@@ -230,8 +230,8 @@ def _occupied(path: Path) -> RunFolderError:
     if not (path / manifests.NAME).exists():
         return RunFolderError(f"{path} is not empty.", hint="Choose another folder.")
     return RunFolderError(
-        f"{path} already holds a run.",
-        hint=f"Choose another folder, or go on with that run: {resume_command(path)}",
+        f"{path} already contains a run.",
+        hint=f"Choose another folder, or resume that run: {resume_command(path)}",
     )
 
 

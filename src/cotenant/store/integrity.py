@@ -1,4 +1,4 @@
-"""Whether a run is as it was written: which of its trials match their seals, which are damaged, which are gone."""
+"""Integrity of a run: trials that match their seals, damaged ones and missing ones."""
 
 import warnings
 from collections.abc import Mapping
@@ -11,22 +11,22 @@ from cotenant.store import seals
 from cotenant.store.folder import RunFolder, resume_command
 
 _NAMED = 3
-"""Damaged trials that a sentence names; `verify` lists all of them."""
+"""Damaged trials named in a sentence; `verify` lists all of them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What became of a run's trials on disk."""
+    """State of a run's trials on disk."""
 
     whole: Mapping[int, seals.Seal | None]
-    """Trials that can be used, each with its seal; None: it was written before there were any."""
+    """Usable trials with their seal; None if written before seals existed."""
     damaged: Mapping[int, seals.Broken]
     missing: int
-    """Trials that a complete run had when it ended, and has no longer."""
+    """Trials that a completed run had and that are gone."""
 
     @property
     def unsealed(self) -> int:
-        """Trials of which damage can't be noticed."""
+        """Trials whose damage can't be detected."""
         return sum(seal is None for seal in self.whole.values())
 
 
@@ -52,17 +52,17 @@ def standing(folder: RunFolder) -> Standing:
 
 
 def usable(folder: RunFolder) -> Standing:
-    """The standing of a run that is about to be read, with a warning for what is left out or can't be checked.
+    """The standing of a run about to be read, with a warning for what is left out or can't be checked.
 
     Raises:
-        RunFolderError: The folder can't be read, or none of its trials is whole.
+        RunFolderError: The folder can't be read, or none of its trials is intact.
     """
     found = standing(folder)
     if found.damaged and not found.whole:
         trial, how = next(iter(found.damaged.items()))
         raise RunFolderError(
             f"{folder.trial_path(trial) / how.file} is damaged: {how.how}.",
-            hint=f"No trial of {folder.path} is whole. Measure them again: {resume_command(folder.path)}",
+            hint=f"No trial of {folder.path} is intact. Measure them again: {resume_command(folder.path)}",
         )
     for sentence in sentences(folder, found):
         warnings.warn(sentence, DamagedTrials, stacklevel=3)
@@ -72,7 +72,7 @@ def usable(folder: RunFolder) -> Standing:
 
 
 def sentences(folder: RunFolder, found: Standing) -> list[str]:
-    """What is damaged or gone, in words; empty for a run that is whole."""
+    """Sentences about damaged or missing trials; empty for an intact run."""
     said = []
     if found.damaged:
         folders = [(path, trials) for path, trials in folder.chunks().items() if trials[0] in found.damaged]
@@ -89,13 +89,13 @@ def sentences(folder: RunFolder, found: Standing) -> list[str]:
 
 
 def unsealed_sentence(folder: RunFolder, found: Standing) -> str:
-    """That damage can't be noticed."""
+    """That damage can't be detected."""
     which = "It" if len(found.whole) == found.unsealed else f"{found.unsealed} trials"
-    return f"{folder.path} was written without seals. {which} can be read, but damage to files can't be noticed."
+    return f"{folder.path} was written without seals. {which} can be read, but damage to files can't be detected."
 
 
 def set_damaged_aside(folder: RunFolder) -> list[Path]:
-    """Move damaged trials out of a run that is taken over, so that they are measured again. Gives where they are."""
+    """Move damaged trials out of a run that is taken over, to measure them again. Returns their new paths."""
     damaged = standing(folder).damaged
     return [folder.set_aside(chunk) for chunk, trials in folder.chunks().items() if trials[0] in damaged]
 

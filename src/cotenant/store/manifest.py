@@ -1,4 +1,4 @@
-"""The manifest of a run: read with every way it can be wrong named, replaced only as a whole."""
+"""The manifest of a run: every way it can be invalid is reported, and it is only replaced atomically."""
 
 import hashlib
 import json
@@ -13,7 +13,7 @@ from cotenant.tenancy.records import SCHEMA_VERSION
 
 NAME = "manifest.json"
 CHECKSUM = "sha256"
-"""The key of the manifest's own checksum, which is over all the others."""
+"""The key of the manifest's checksum over all other entries."""
 KINDS: Mapping[str, type[Any]] = {
     "capacity_rps": dict,
     "device_description": dict,
@@ -25,15 +25,15 @@ KINDS: Mapping[str, type[Any]] = {
     "simulation": dict,
     "trials": int,
 }
-"""What entries have to be, where there are any, for readers to rely on it."""
+"""Required types of entries, if present."""
 _WORDS: Mapping[type[Any], str] = {dict: "a mapping", list: "a list", int: "a number"}
 UNFINISHED = "manifest.json.new"
 PROFILE_PASS = "profile_pass"  # noqa: S105 - not a password
-"""The entry of a run whose tenants were profiled, so that no times are taken from it."""
+"""Marks a run whose tenants were profiled, so that its times are not used."""
 
 
 def read(folder: Path) -> dict[str, Any]:
-    """The manifest of a run folder; raises RunFolderError with what is wrong and what to do."""
+    """The manifest of a run folder. Raises RunFolderError with what is wrong and what to do."""
     path = folder / NAME
     try:
         if not folder.exists():
@@ -41,11 +41,11 @@ def read(folder: Path) -> dict[str, Any]:
                 f"There is no run folder at {folder}.", hint="Check the path, or measure: cotenant run"
             )
         if not folder.is_dir():
-            raise RunFolderError(f"{folder} is a file, not a run folder.", hint="Name the folder that `run` printed.")
+            raise RunFolderError(f"{folder} is a file, not a run folder.", hint="Use the folder printed by `run`.")
         text = opening.read_text(path, follow=False)
     except FileNotFoundError:
         raise RunFolderError(
-            f"{folder} is not a run folder: it has no {NAME}.", hint="Name the folder that `run` printed."
+            f"{folder} is not a run folder: it has no {NAME}.", hint="Use the folder printed by `run`."
         ) from None
     except UnicodeDecodeError:
         raise _corrupt(path, "it is not text") from None
@@ -64,12 +64,12 @@ def _checked(folder: Path, path: Path, text: str) -> dict[str, Any]:
     except RecursionError:
         raise _corrupt(path, "it is nested too deeply") from None
     except ValueError:
-        raise _corrupt(path, "it holds a number that is too long") from None
+        raise _corrupt(path, "it contains a number that is too long") from None
     version = manifest.get("schema_version") if isinstance(manifest, dict) else None
     if not isinstance(version, int):
         raise RunFolderError(
             f"{folder} is not a run folder: its {NAME} was not written by cotenant.",
-            hint="Name the folder that `run` printed.",
+            hint="Use the folder printed by `run`.",
         )
     if version > SCHEMA_VERSION:
         raise RunFolderError(
@@ -88,7 +88,7 @@ def _checked(folder: Path, path: Path, text: str) -> dict[str, Any]:
 
 
 def write(folder: Path, manifest: Mapping[str, Any]) -> None:
-    """Replace the manifest in one step: whoever reads sees the old one or the new one. Raises OSError."""
+    """Replace the manifest atomically. Raises OSError."""
     plain = json.loads(json.dumps(manifest, allow_nan=False))  # as a reader will see it: keys are text
     text = json.dumps({**plain, CHECKSUM: checksum(plain)}, indent=1, ensure_ascii=False) + "\n"
     unfinished = folder / UNFINISHED
@@ -105,7 +105,7 @@ def write(folder: Path, manifest: Mapping[str, Any]) -> None:
 
 
 def sync(path: Path) -> None:
-    """Wait until a file's content, or a folder's list of names, is on the disk."""
+    """Wait until a file's content, or a folder's list of names, is on disk."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -121,5 +121,5 @@ def checksum(manifest: Mapping[str, Any]) -> str:
 def _corrupt(path: Path, how: str) -> RunFolderError:
     return RunFolderError(
         f"{path} is corrupt: {how}.",
-        hint="The trials beside it may be whole: restore the manifest from a copy, then resume or read the run.",
+        hint="The trials beside it may be intact: restore the manifest from a copy, then resume or read the run.",
     )

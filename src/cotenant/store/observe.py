@@ -1,13 +1,13 @@
-"""From records to what analysis sees: one observation per tenant and trial.
+"""From records to observations for analysis: one per tenant and trial.
 
 Definitions, the same for runs on disk (a query here) and for a trial in memory (`counting`):
 
-* *due*: the request's `in_window` is true. Whoever measures sets it for requests that were due in the window and
-  either done while every tenant was active, or failed, or never done.
+* *due*: the request's `in_window` is true. The runner sets it for requests due in the window that were done while every
+  tenant was active, or failed, or were never done.
 * *served*: due, `ok`, and done. ``n`` counts these; ``unfinished`` counts what was due and not served.
 * *latency*: done - intended of a served request. ``mean_latency_ns`` is NaN without one.
 * *throughput*: ``n`` over the time it took. Closed loads: from the first start to the last end of the due requests,
-  or to the end of the window if one of them never ended, since a tenant that hangs has not become faster. Open
+  or to the end of the window if one of them never ended, since a hanging tenant is not faster. Open
   loads: from the start of the window to its end, or to the last end if that is later. 0 if nothing was served.
 * *device time*: mean of ``device_ns`` over the served requests that have one.
 * *within the objective*: served with a latency of at most ``slo_ms``; for generation with a time to first token
@@ -108,10 +108,10 @@ ORDER BY place
 
 
 def observations(runs: OpenRuns, *, raw: bool) -> Iterator[TenantObservation]:
-    """Every tenant of every trial of the runs, those that only calibrated loads (`block` < 0) included.
+    """Every tenant of every trial of the runs, including calibration trials (`block` < 0).
 
-    All trials of one cell (device, mix, sharing, settings, load, tenant) come one after another. With ``raw`` each
-    observation carries its latencies, read a portion at a time: no more than that is ever held.
+    All trials of one cell (device, mix, sharing, settings, load, tenant) are consecutive. With ``raw``, each
+    observation carries its latencies, read in portions to bound memory.
     """
     rows = [Counted._make(row) for row in runs.con.execute("WITH" + _OBSERVE).fetchall()]
     if not raw:
@@ -122,7 +122,7 @@ def observations(runs: OpenRuns, *, raw: bool) -> Iterator[TenantObservation]:
 
 
 def observe_trial(records: TrialRecords, run: str, *, raw: bool = False) -> tuple[TenantObservation, ...]:
-    """The same for a trial that is still in memory, in the order of its tenants' names."""
+    """The same for a trial in memory, sorted by tenant name."""
     return tuple(
         _observation(row, latency, tokens) if raw else _observation(row, None)
         for row, latency, tokens in count_trial(records, run)
@@ -130,7 +130,7 @@ def observe_trial(records: TrialRecords, run: str, *, raw: bool = False) -> tupl
 
 
 def _times(runs: OpenRuns, rows: Sequence[Counted]) -> tuple[list[Int64s], list[TokenTimes | None]]:
-    """Latencies and times of tokens of each of the rows, in the order in which its requests were recorded."""
+    """Latencies and token times of each row, in the order of its recorded requests."""
     served = [(place, row) for place, row in enumerate(rows) if row.n]
     if not served:
         return [np.empty(0, np.int64) for _ in rows], [None for _ in rows]
@@ -154,7 +154,7 @@ def _times(runs: OpenRuns, rows: Sequence[Counted]) -> tuple[list[Int64s], list[
 
 
 def _gaps(runs: OpenRuns, rows: Sequence[Counted]) -> list[Int64s]:
-    """Times between tokens of each of the rows."""
+    """Times between tokens of each row."""
     generating = [(place, row) for place, row in enumerate(rows) if row.n and row.tokens_out is not None]
     trials = [(row.run, row.trial) for _, row in generating]
     stages, requests = (of_trials(runs.files, table, trials) for table in ("stages", "requests"))
@@ -174,7 +174,7 @@ def _gaps(runs: OpenRuns, rows: Sequence[Counted]) -> list[Int64s]:
 
 
 def _known(values: Any) -> Int64s:
-    """Those that exist, to the nanosecond."""
+    """Existing values, to the nanosecond."""
     there = np.ma.compressed(values) if np.ma.isMaskedArray(values) else np.asarray(values)
     return np.asarray(np.rint(there[~np.isnan(there)] if there.dtype.kind == "f" else there), np.int64)
 

@@ -1,12 +1,12 @@
 """Records in, Parquet out: the tables of one trial as DuckDB sees them, with the types of `records.TABLES`.
 
-How columns may arrive in `TrialRecords`:
+Accepted forms of columns in `TrialRecords`:
 
 * rows (`trial`, `tenants`) as Python or NumPy scalars, lists of strings for list columns;
-* bulk columns as one-dimensional arrays of equal length, strided or not (fields of a structured array are fine);
-* text as arrays of strings or of objects; the `tenant` column also as integers, positions in
-  `TrialRecords.tenants`, which is what the tenants' shared memory holds and is the fastest;
-* `run` and `trial` need not be given: they are the same in every row and the store knows them;
+* bulk columns as one-dimensional arrays of equal length, strided or not (e.g. fields of a structured array);
+* text as arrays of strings or of objects; the `tenant` column also as integers, indices into
+  `TrialRecords.tenants`, as in the tenants' shared memory, which is fastest;
+* `run` and `trial` may be omitted: they are the same in every row and known to the store;
 * absent columns are NULL, and so are NaN in a bulk column and `MISSING_NS` in the `*_ns` and
   `tokens_*` columns of `requests`.
 """
@@ -27,7 +27,7 @@ BULK = ("requests", "stages", "samples", "kernels")
 
 
 def memory(**settings: Any) -> "duckdb.DuckDBPyConnection":
-    """An in-memory DuckDB that keeps to itself: two threads, no downloads, no look at Python's variables."""
+    """An isolated in-memory DuckDB: two threads, no downloads, no access to Python variables."""
     import duckdb
 
     con = duckdb.connect(
@@ -55,9 +55,9 @@ def text(value: str) -> str:
 
 @contextmanager
 def loaded(con: "duckdb.DuckDBPyConnection", trials: Sequence[TrialRecords], run: str) -> Iterator[tuple[str, ...]]:
-    """Show the tables of some trials to DuckDB under their names, typed; gives the names of those that have rows.
+    """Expose the tables of some trials to DuckDB under their names, typed; returns the names of those with rows.
 
-    Bulk columns of a single trial are not copied; all are let go of at the end.
+    Bulk columns of a single trial are not copied; all are released at the end.
     """
     constants: dict[str, Any] = {"run": run}
     if len(trials) == 1:
@@ -82,7 +82,7 @@ def loaded(con: "duckdb.DuckDBPyConnection", trials: Sequence[TrialRecords], run
 
 
 def rows_by_trial(trials: Sequence[TrialRecords]) -> dict[int, dict[str, int]]:
-    """How many rows each of these trials has in each table that it has any in."""
+    """Row counts of each trial by non-empty table."""
     found = {}
     for one in trials:
         sizes = {"trials": 1, "tenants": len(one.tenants)}
@@ -101,7 +101,7 @@ def _joined(table: str, trials: Sequence[TrialRecords]) -> Columns:
         if rows := _length(table, arrays):
             mine = {name: np.asarray(values) for name, values in arrays.items()}
             owner = mine.get("tenant")
-            if owner is not None and owner.dtype.kind in "iu":  # positions mean something else in the next trial
+            if owner is not None and owner.dtype.kind in "iu":  # indices differ in the next trial
                 mine["tenant"] = np.array([str(tenant["tenant"]) for tenant in one.tenants])[owner]
             parts.append(mine | {"trial": np.full(rows, int(one.trial["trial"]), np.int64)})
     names = dict.fromkeys(name for part in parts for name in part)
@@ -120,7 +120,7 @@ def _load_rows(
 ) -> None:
     for row in rows:
         _refuse_unknown(table, row)
-    # As columns of objects: a statement with a parameter for each cell takes ten times as long.
+    # As columns of objects: a statement with a parameter per cell takes ten times as long.
     given = {column.name: np.empty(len(rows), object) for column in TABLES[table]}
     for name, values in given.items():
         for place, row in enumerate(rows):
@@ -175,7 +175,7 @@ def _incoming(table: str) -> str:
 def _array(name: str, values: Any) -> np.ndarray[Any, np.dtype[Any]]:
     if np.ma.isMaskedArray(values):
         raise TypeError(f"column {name!r} is a masked array; missing values are MISSING_NS, NaN or None")
-    array = np.ascontiguousarray(values)  # DuckDB misreads or refuses some strides
+    array = np.ascontiguousarray(values)  # duckDB misreads or rejects some strides
     return array.astype(object) if array.dtype.kind == "U" else array  # three times faster than fixed-width text
 
 
@@ -193,5 +193,5 @@ def _refuse_unknown(table: str, given: Mapping[str, Any]) -> None:
 
 
 def _plain(value: Any) -> Any:
-    """DuckDB takes Python's numbers as parameters, but not NumPy's."""
+    """DuckDB accepts Python's numbers as parameters, but not NumPy's."""
     return value.item() if isinstance(value, np.generic) else value

@@ -1,4 +1,4 @@
-"""Many trials a portion at a time: a question to all records of a long run at once would not fit into memory."""
+"""Process many trials in portions: querying all records of a long run at once would not fit into memory."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     import duckdb
 
 MOST_ROWS = 1_000_000
-"""Of a portion, unless one of its members alone has more."""
+"""Maximum rows of a portion, unless a single member has more."""
 
 TrialKey = tuple[str, int]
 """Run and number of the trial."""
@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 def portions(members: Sequence[T], sizes: Iterable[int], most: int = MOST_ROWS) -> Iterator[Sequence[T]]:
-    """Cut a sequence of members of these sizes into stretches that together are no larger than this, or are one."""
+    """Split into chunks of at most ``most`` rows, or single members."""
     start = filled = 0
     for stop, size in enumerate(sizes):
         if stop > start and filled + size > most:
@@ -31,15 +31,15 @@ def portions(members: Sequence[T], sizes: Iterable[int], most: int = MOST_ROWS) 
 
 
 def rows_by_trial(con: "duckdb.DuckDBPyConnection", table: str) -> dict[TrialKey, int]:
-    """How many rows of a table each trial has."""
+    """Rows of a table by trial."""
     counted = con.execute(f"SELECT run, trial, count(*) FROM {parquet.quoted(table)} GROUP BY ALL")  # noqa: S608  (quoted)
     return {(str(run), int(trial)): int(rows) for run, trial, rows in counted.fetchall()}
 
 
 def of_trials(files: views.Files, table: str, trials: Iterable[TrialKey]) -> str:
-    """A query like the table's view over some trials only: no file without them is opened.
+    """A query like the table's view, over some trials only; opens no other files.
 
-    It has one more column: `file_row_number`, the order in which a trial's rows were recorded.
+    Adds the column `file_row_number`, the order of a trial's rows.
     """
     wanted: dict[str, set[int]] = {}
     for run, number in trials:

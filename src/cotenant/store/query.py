@@ -1,4 +1,4 @@
-"""Questions to the records in SQL: one SELECT, over the runs' files and nothing else."""
+"""Query the records in SQL: one SELECT, over the runs' files and nothing else."""
 
 import json
 import threading
@@ -17,27 +17,27 @@ if TYPE_CHECKING:
     import duckdb
 
 LIMIT_S = 60.0
-"""A query that takes longer is stopped, unless it is given more time."""
+"""Default time limit of a query."""
 MOST_ROWS = 1_000_000
-"""More rows than this are no answer that anybody reads; exporting a table has no such limit."""
+"""Maximum rows of a result; exporting a table has no such limit."""
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """An answer: names of columns, and rows in their order."""
+    """A result: column names, and rows in order."""
 
     columns: tuple[str, ...]
     rows: tuple[tuple[Any, ...], ...]
 
 
 def sql(query: str, runs: Sequence[Path], *, limit_s: float = LIMIT_S) -> Table:
-    """Answer one SELECT over the tables of the runs.
+    """Run one SELECT over the tables of the runs.
 
-    Nothing can be written and no other file can be read; a query may use `views.MEMORY_LIMIT` of memory, give
-    `MOST_ROWS` rows and take `limit_s` seconds.
+    Nothing can be written and no other file read. A query may use `views.MEMORY_LIMIT` of memory, return `MOST_ROWS`
+    rows and take `limit_s` seconds.
 
     Raises:
-        QueryError: The query is wrong, asks for more than reading, or needs too much memory or time.
+        QueryError: The query is invalid, would write, or needs too much memory or time.
         RunFolderError: A run can't be read.
     """
     import duckdb
@@ -56,13 +56,13 @@ def sql(query: str, runs: Sequence[Path], *, limit_s: float = LIMIT_S) -> Table:
                 clock.cancel()
     except duckdb.InterruptException:
         raise QueryError(
-            f"The query took longer than {limit_s:g} s.", hint="Ask about fewer rows, or allow it more: --timeout"
+            f"The query took longer than {limit_s:g} s.", hint="Select fewer rows, or raise --timeout."
         ) from None
     except duckdb.Error as error:
         raise _explained(query, error) from None
     if len(rows) > MOST_ROWS:
         raise QueryError(
-            f"The query gives more than {MOST_ROWS:,} rows.", hint="Aggregate, add a LIMIT, or export the table."
+            f"The query returns more than {MOST_ROWS:,} rows.", hint="Aggregate, add a LIMIT, or export the table."
         )
     return Table(columns, tuple(rows))
 
@@ -77,7 +77,7 @@ def _only_select(con: "duckdb.DuckDBPyConnection", query: str) -> Any:
     kind = statements[0].type
     if kind != duckdb.StatementType.SELECT:
         raise QueryError(
-            f"Runs are only read: {kind.name} is not allowed, SELECT is.", hint="To get a table as a file, export it."
+            f"Runs are read-only: {kind.name} is not allowed, only SELECT.", hint="To get a table as a file, export it."
         )
     return statements[0]
 
@@ -117,7 +117,7 @@ def _where(query: str, details: dict[str, Any]) -> str:
 
 
 def _suggestion(details: dict[str, Any]) -> str:
-    """DuckDB suggests from the tables in the query; a column is as often meant of another table."""
+    """DuckDB suggests from the tables in the query; a column may well belong to another table."""
     homes: dict[str, list[str]] = {}
     for table in TABLES:
         for column in views.view_columns(table):

@@ -1,4 +1,4 @@
-"""Runs opened to be read, for every verb: each manifest is read once, and all records are one database."""
+"""Open runs for reading: each manifest is read once, and all records are one database."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -18,21 +18,21 @@ SELECT name, arg_max(reason, (coalesce(CAST(started_utc AS VARCHAR), ''), trial)
     FROM trials WHERE block >= 0 AND len(failed_checks) = len(reasons)
 ) GROUP BY name
 """
-"""Where a check failed for several tenants there are more reasons than names, and which is whose is not kept."""
+"""If a check failed for several tenants, reasons outnumber names and can't be matched."""
 
 
 @dataclass(frozen=True, slots=True)
 class OpenRuns:
-    """Some runs, while they are open; `observe`, `evidence`, `readings`, `clock_readings` and `reduced` ask them."""
+    """Open runs; queried by `observe`, `evidence`, `readings`, `clock_readings` and `reduced`."""
 
     folders: Mapping[str, RunFolder]
-    """By the run's identity, in the order in which they were named."""
+    """By the run's identity, in the given order."""
     files: views.Files
     con: "duckdb.DuckDBPyConnection"
     paths: Sequence[Path]
-    """The folders as the caller named them, in the order of ``folders``."""
+    """The folders as given, in the order of ``folders``."""
     damage: Sequence[str]
-    """A sentence for everything that had to be left out."""
+    """One sentence per omission."""
 
     @property
     def manifests(self) -> list[Mapping[str, Any]]:
@@ -40,16 +40,16 @@ class OpenRuns:
         return [folder.manifest for folder in self.folders.values()]
 
     def latest_reasons(self) -> dict[str, str]:
-        """For each failed check the sentence of the latest trial in which each sentence belongs to one check."""
+        """The latest reason of each failed check, from trials with one reason per check."""
         return dict(self.con.execute(_LATEST_REASONS).fetchall())
 
 
 @contextmanager
 def open_runs(paths: Sequence[Path]) -> Iterator[OpenRuns]:
-    """Open runs together; a run that is named twice is opened once.
+    """Open runs together; a run given twice is opened once.
 
     Raises:
-        RunFolderError: A folder is not a run, is damaged, or is of a newer schema; or two folders hold the same run.
+        RunFolderError: A folder is not a run, is damaged, or has a newer schema; or two folders hold the same run.
     """
     folders = views.find_folders(paths)
     standings = {run: integrity.usable(folder) for run, folder in folders.items()}

@@ -1,4 +1,4 @@
-"""What a device's sensors read during each trial, with the window it counts in and the requests that it served."""
+"""Sensor readings of a device during each trial, with its window and the requests served."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
@@ -47,9 +47,9 @@ class _Trial(NamedTuple):
 
 
 def readings(runs: OpenRuns, sensors: Sequence[str]) -> Iterator[TrialReadings]:
-    """The readings of these sensors (names, or beginnings of names that end in `%`), of all trials that can be used.
+    """The readings of these sensors (names, or prefixes ending in `%`) of all usable trials.
 
-    They are read a portion at a time: no more than that is ever held.
+    Read in portions to bound memory.
     """
     con = runs.con
     sizes = rows_by_trial(con, "samples")
@@ -96,7 +96,7 @@ def _of_portion(
 
 
 def _served_on(device: str, by_member: Mapping[str, int]) -> int | None:
-    """Requests that a device served, of a trial's by member ("": the trial's whole device); None: it was left idle."""
+    """Requests served by a device, from a trial's by member ("": the trial's entire device); None if it was idle."""
     if not by_member:
         return 0
     return min((by_member[name] for name in ("", device) if name in by_member), default=None)

@@ -1,4 +1,4 @@
-"""Records reduced to what can be drawn: the database counts and averages, Python sees a few thousand rows."""
+"""Reduce records for drawing: the database counts and averages, Python sees a few thousand rows."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ MOST_BINS = 40
 FEWEST_BINS = 8
 SAMPLE_BINS = 150
 RATES = {"s": "s per s", "count": "per s", "J": "W"}
-"""Sensors with these units count upwards; what they say over time is their rate, in this unit."""
+"""Units of counters, and the unit of their rate."""
 
 _SCALES = {"B": 2**30}
 _DRAWN = """
@@ -69,12 +69,12 @@ FROM placed JOIN spans USING (run)
 WHERE t_s IS NOT NULL AND isfinite(value)
 GROUP BY run, sensor, bin
 """
-"""Sums and not means, since a stretch may lie in several portions. Rates are within one trial of one device."""
+"""Sums instead of means, since an interval may span several portions. Rates are within one trial of one device."""
 
 
 @dataclass(frozen=True, slots=True)
 class TenantFacts:
-    """What is known of one tenant of one cell beside its times."""
+    """Facts about one tenant of one cell, besides its times."""
 
     rate_rps: float | None
     flops_per_request: float | None
@@ -99,7 +99,7 @@ class TrialFacts:
 
 @dataclass(frozen=True, slots=True)
 class TimelinePoint:
-    """A stretch of one trial's window as one tenant saw it."""
+    """An interval of one trial's window as seen by one tenant."""
 
     cell: Cell
     block: int
@@ -123,7 +123,7 @@ class StageTime:
 
 @dataclass(frozen=True, slots=True)
 class SamplePoint:
-    """A sensor's values over a stretch of a run. Counters are given as rates."""
+    """A sensor's values over an interval of a run. Counters are given as rates."""
 
     run: str
     sensor: str
@@ -133,7 +133,7 @@ class SamplePoint:
 
 
 class Reduced:
-    """Asks open runs. Trials that only calibrated loads are left out."""
+    """Queries open runs, without calibration trials."""
 
     def __init__(self, runs: OpenRuns) -> None:
         self._con = con = runs.con
@@ -174,7 +174,7 @@ class Reduced:
         )
 
     def tenants(self) -> dict[tuple[Cell, str], TenantFacts]:
-        """Rates and sizes of every tenant of every cell, by its role: the same on every member of a group."""
+        """Rates and sizes of every tenant of every cell, by role: the same on every member of a group."""
         rows = self._con.execute(
             """
             SELECT cell, CASE WHEN member IS NULL THEN tenant ELSE regexp_replace(tenant, '@[^@]*$', '') END AS role,
@@ -195,7 +195,7 @@ class Reduced:
             if (run, trial) in sizes:
                 groups.setdefault((cell, block), []).append((run, trial))
         points: list[TimelinePoint] = []
-        # Medians need all of a group at once; several groups only share a question.
+        # Medians need an entire group at once; several groups only share a query.
         for portion in portions(list(groups.values()), (sum(sizes[key] for key in keys) for keys in groups.values())):
             source = of_trials(self._files, "requests", (key for keys in portion for key in keys))
             rows = self._con.execute(_TIMELINES.format(source=source), {"bins": bins}).fetchall()
@@ -203,7 +203,7 @@ class Reduced:
         return tuple(points)
 
     def stages(self) -> tuple[StageTime, ...]:
-        """Mean time of every stage, in the order in which a request goes through them."""
+        """Mean time of every stage, in the order of execution."""
         requests, stages = (rows_by_trial(self._con, table) for table in ("requests", "stages"))
         usable = ((trial.cell.run, trial.trial) for trial in self.trials if trial.verdict != "invalid")
         keys = [key for key in usable if key in requests and key in stages]
@@ -228,7 +228,7 @@ class Reduced:
         )
 
     def samples(self) -> tuple[SamplePoint, ...]:
-        """What every sensor read over each run, in at most `SAMPLE_BINS` stretches."""
+        """Readings of every sensor over each run, in at most `SAMPLE_BINS` intervals."""
         sizes = rows_by_trial(self._con, "samples")
         keys = [key for key in ((trial.cell.run, trial.trial) for trial in self.trials) if key in sizes]
         if not keys:
@@ -260,7 +260,7 @@ class Reduced:
 
 
 def _shown(sensor: str, unit: str) -> tuple[str, str]:
-    """The names under which a sensor and its unit are drawn."""
+    """The displayed names of a sensor and its unit."""
     if unit == "B":
         return sensor.removesuffix("_bytes"), "GiB"
     return sensor.removesuffix("_s") if unit == "s" else sensor, RATES.get(unit, unit)

@@ -1,4 +1,4 @@
-"""From open runs to their result: what `run`, `show` and `report` have in common."""
+"""From open runs to their result, for `run`, `show` and `report`."""
 
 import shlex
 from collections.abc import Callable, Iterator
@@ -30,7 +30,7 @@ def result_of(runs: OpenRuns, *, watch: Callable[[Observations], Observations] =
 
     Args:
         runs: Open runs.
-        watch: Sees every observation, with its raw latencies, on its way to the summary.
+        watch: Called with every observation, including raw latencies.
     """
     manifests = runs.manifests
     members = MemberTimes()
@@ -61,10 +61,10 @@ def _stages(runs: OpenRuns) -> tuple[StageShare, ...]:
 
 
 def _bracketed(runs: OpenRuns) -> bool:
-    """Some run has solo trials with the other servers stopped."""
+    """Whether some run has solo trials with the other servers stopped."""
     return bool(runs.con.execute("SELECT 1 FROM trials WHERE block <= ? LIMIT 1", [STOPPED_BLOCK]).fetchall())
 
 
 def _profiled(run: Path) -> str:
     where = shlex.quote(str(run))
-    return f"{run} is a profile pass, which no times are taken from. Its kernels: cotenant profile {where}"
+    return f"{run} is a profile pass, whose times are not used. Its kernels: cotenant profile {where}"

@@ -1,8 +1,8 @@
-"""A seal in every committed folder: which trials it holds, how many rows each, and the SHA-256 of its files.
+"""A seal in every committed folder: its trials, their rows, and the SHA-256 of its files.
 
-The seal is written before the rename that commits the folder, so a trial never exists without one. Readers compare
-it with what they find: a flipped bit, a file that is gone, a folder that was swapped for another are noticed before
-any number is computed. Content is hashed once in a process; what is remembered belongs to the file's identity.
+The seal is written before the rename that commits the folder, so a trial never exists without one. Readers verify it:
+a flipped bit, a missing file or a swapped folder is detected before any number is computed. Content is hashed once per
+process, cached by the file's identity.
 """
 
 import hashlib
@@ -24,7 +24,7 @@ Rows = Mapping[int, Mapping[str, int]]
 
 @dataclass(frozen=True, slots=True)
 class Seal:
-    """What a committed folder says of itself."""
+    """The contents of a folder's seal."""
 
     run: str
     folder: str
@@ -34,7 +34,7 @@ class Seal:
 
 
 class Broken(ValueError):
-    """A folder does not match its seal; the message says what differs, without the folder's name."""
+    """A folder doesn't match its seal; the message says what differs, without the folder's name."""
 
     def __init__(self, file: str, how: str) -> None:
         super().__init__(f"{file}: {how}")
@@ -43,7 +43,7 @@ class Broken(ValueError):
 
 
 def write(folder: Path, *, run: str, name: str, rows: Rows) -> Path:
-    """Seal a folder that is about to be committed under a name; gives the seal's file."""
+    """Seal a folder about to be committed under a name; returns the seal's file."""
     content = {
         "run": run,
         "folder": name,
@@ -60,7 +60,7 @@ def write(folder: Path, *, run: str, name: str, rows: Rows) -> Path:
 
 
 def check(folder: Path, run: str, *, required: bool) -> Seal | None:
-    """Compare a committed folder with its seal; None: it has none, and need not have one.
+    """Compare a committed folder with its seal; None if it has none and needs none.
 
     Raises:
         Broken: They differ.
@@ -101,7 +101,7 @@ def _compare(name: str, handle: int, size: int, digest: str) -> None:
 
 
 def matches(file: Path, digest: str) -> bool:
-    """Whether the content of a single file has this SHA-256. Raises OSError."""
+    """Whether a file's content has this SHA-256. Raises OSError."""
     return _same(opening.descriptor(file, most=opening.TABLE_BYTES, follow=False), digest)[1]
 
 
@@ -115,7 +115,7 @@ def digest_of(file: Path) -> str:
 
 
 _known: dict[tuple[int, ...], str] = {}
-"""What this process has hashed and found whole: nothing else is remembered, so damage is looked at again."""
+"""Hashes of files found intact; damaged ones are not cached."""
 
 
 def _same(file: int, digest: str) -> tuple[int, bool]:
@@ -132,7 +132,7 @@ def _same(file: int, digest: str) -> tuple[int, bool]:
 
 
 def _digest(file: int) -> str:
-    """In plain reads: most files are small, and a file object for each costs more than its hash."""
+    """Plain reads: most files are small, and a file object costs more than its hash."""
     whole = hashlib.sha256()
     while block := os.read(file, _BLOCK):
         whole.update(block)

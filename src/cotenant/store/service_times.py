@@ -1,4 +1,4 @@
-"""How long requests took once they had begun, tenant by tenant alone: what a queue is simulated with."""
+"""Service times of tenants alone, for simulating queues."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ import numpy.typing as npt
 from cotenant.store.reading import OpenRuns
 
 POINTS = 200
-"""Quantiles that stand for the requests of a block."""
+"""Quantiles that represent the requests of a block."""
 
 _SOLO = """
 SELECT tenants.workload, tenants.batch, tenants.seq, tenants.dtype, tenants.threads, tenants."of", run, trials.block,
@@ -32,18 +32,18 @@ class ServiceTimes:
     """A tenant's requests alone, over all blocks of all runs."""
 
     drawn_s: npt.NDArray[np.float64]
-    """`POINTS` for each block."""
+    """`POINTS` per block."""
     means_s: tuple[float, ...]
-    """By block: how much the device drifts."""
+    """Mean by block: the drift of the device."""
     first_s: float | None
-    """Until the first output; None: there is one at the end."""
+    """Until the first output; None if that is the end."""
     step_s: float | None
     """Per output after that."""
     outputs: int
 
 
 def service_times(runs: OpenRuns) -> Mapping[tuple[Key, str], ServiceTimes]:
-    """By what runs and the tenant's name: closed loads, trials that are not invalid."""
+    """By workload and tenant name: closed loads, usable trials."""
     points = [(place + 0.5) / POINTS for place in range(POINTS)]
     blocks: dict[tuple[Key, str], list[tuple[object, ...]]] = {}
     for row in runs.con.execute(_SOLO.format(points=points)).fetchall():

@@ -1,4 +1,4 @@
-"""Everything that can be checked about a run on disk: its manifest, its seals, and the rows that its tables hold."""
+"""Verify a run on disk: its manifest, its seals, and the rows of its tables."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,28 +12,28 @@ from cotenant.store.folder import RunFolder
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """What was found out about one run."""
+    """The result of verifying one run."""
 
     run: Path
     trials: int
-    """On disk, damaged or not."""
+    """Trials on disk, damaged or not."""
     unsealed: int
-    """Trials that were written without a seal: they can be read, but damage to them can't be noticed."""
+    """Trials without a seal: readable, but damage to them can't be detected."""
     damaged: tuple[str, ...]
-    """One sentence for each trial that does not match its seal, or for a manifest that can't be read."""
+    """One sentence per trial that doesn't match its seal, or for an unreadable manifest."""
     missing: int
-    """Trials that a complete run had when it ended, and has no longer."""
+    """Trials that a completed run had and that are gone."""
 
     @property
     def state(self) -> Literal["whole", "unsealed", "damaged"]:
-        """In one word."""
+        """The result in one word."""
         if self.damaged or self.missing:
             return "damaged"
         return "unsealed" if self.unsealed else "whole"
 
 
 def verify_run(path: Path) -> Verified:
-    """Hash every file of a run, and count the rows of every trial. A run that can't be read is damaged."""
+    """Hash every file of a run, and count the rows of every trial. An unreadable run is damaged."""
     try:
         folder = RunFolder.open(path)
         found = integrity.standing(folder)
@@ -54,7 +54,7 @@ def verify_run(path: Path) -> Verified:
 
 
 def _recount(folder: Path, trials: Sequence[int], seal: seals.Seal | None) -> None:
-    """Raise if the rows of the trials' tables are not those that their seal counts, or are other trials'."""
+    """Raise if the rows of the trials' tables differ from the seal's counts or belong to other trials."""
     import duckdb
 
     rows = {} if seal is None else seal.rows

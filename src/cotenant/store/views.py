@@ -1,4 +1,4 @@
-"""Any number of runs as one database: a view for each table, with the run's identity in every row."""
+"""Any number of runs as one database: one view per table, with the run's identity in every row."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -15,34 +15,34 @@ if TYPE_CHECKING:
     import duckdb
 
 MEMORY_LIMIT = "768MiB"
-"""The most memory a question to the records may take; there is no spilling to disk."""
+"""Memory limit of a query; nothing spills to disk."""
 
 Files = Mapping[str, Mapping[str, Sequence[Path]]]
 """Run -> table -> the Parquet files of its trials."""
 
 
 def view_columns(table: str) -> tuple[Column, ...]:
-    """The columns of a view: those of the table, and in front of them the run."""
+    """The columns of a view: the run, then the table's."""
     run = TABLES["trials"][0]
     return (run, *(column for column in TABLES[table] if column.name != run.name))
 
 
 def find_folders(runs: Sequence[Path]) -> dict[str, RunFolder]:
-    """The runs by identity; each run once, however often its folder is named."""
+    """The runs by identity, each once however often its folder is given."""
     found: dict[str, RunFolder] = {}
     for path in dict.fromkeys(run.resolve() for run in runs):
         folder = RunFolder.open(path)
         if folder.run in found:
             raise RunFolderError(
                 f"{found[folder.run].path} and {path} are the same run ({folder.run}).",
-                hint="Name one of them: counted twice, every interval would come out too narrow.",
+                hint="Use one of them: counted twice, every interval would be too narrow.",
             )
         found[folder.run] = folder
     return found
 
 
 def files_of(folder: RunFolder, standing: integrity.Standing) -> Mapping[str, Sequence[Path]]:
-    """The files of all trials of a run that are whole, by table."""
+    """The files of all intact trials of a run, by table."""
     found: dict[str, list[Path]] = {table: [] for table in TABLES}
     for trial, numbers in folder.chunks().items():
         if numbers[0] not in standing.whole:
@@ -50,7 +50,7 @@ def files_of(folder: RunFolder, standing: integrity.Standing) -> Mapping[str, Se
         seal = standing.whole[numbers[0]]
         present = set(seal.files) if seal else _unsealed(trial)
         for table, files in found.items():
-            # Every trial has its row in `trials`: if that file is missing, the folder is damaged and not empty.
+            # Every trial has a row in `trials`: if that file is missing, the folder is damaged, not empty.
             if table == "trials" or f"{table}.parquet" in present:
                 files.append(trial / f"{table}.parquet")
                 if seal is None:
@@ -76,13 +76,13 @@ def open_views(files: Files) -> "duckdb.DuckDBPyConnection":
 
 
 def part(run: str, table: str, files: Sequence[Path], *, numbered: bool = False) -> str:
-    """A query for one run's rows of a table; `numbered`: with `file_row_number`, their order in a file."""
+    """A query for one run's rows of a table; `numbered` adds `file_row_number`, their order in a file."""
     names = [column.name for column in view_columns(table) if column.name != "run"]
     columns = ", ".join(parquet.quoted(name) for name in (*names, *(["file_row_number"] if numbered else ())))
     listed = ", ".join(parquet.text(damage.literal(file)) for file in files)
     source = f"SELECT * FROM read_parquet([{listed}], file_row_number = {str(numbered).lower()})"  # noqa: S608  (quoted)
     later = [column for column in TABLES[table] if column.later]
-    if later:  # older runs lack these; everything else they must have, or the file is another table's
+    if later:  # older runs lack these; any other missing column means a foreign file
         source = f"{source} UNION ALL BY NAME {_nothing(later)}"
     return f"SELECT {parquet.text(run)} AS run, {columns} FROM ({source})"  # noqa: S608  (quoted)
 
@@ -92,13 +92,13 @@ def _empty(table: str) -> str:
 
 
 def _nothing(columns: Sequence[Column]) -> str:
-    """No row, with these columns."""
+    """An empty result with these columns."""
     nulls = ", ".join(f"CAST(NULL AS {column.type}) AS {parquet.quoted(column.name)}" for column in columns)
     return f"SELECT {nulls} WHERE false"
 
 
 def lock(con: "duckdb.DuckDBPyConnection", files: Files) -> None:
-    """From now on the connection reads the given files and nothing else, and that can't be changed."""
+    """Restrict the connection permanently to the given files."""
     paths = [file for of_run in files.values() for of_table in of_run.values() for file in of_table]
     con.execute("SET allowed_paths = ?", [[*map(str, paths), *map(damage.literal, paths)]])
     con.execute("SET enable_external_access = false")
@@ -107,7 +107,7 @@ def lock(con: "duckdb.DuckDBPyConnection", files: Files) -> None:
 
 @contextmanager
 def damage_named(files: Files) -> Iterator[None]:
-    """Turn a database error that a damaged file caused into a RunFolderError that names the file."""
+    """Turn a database error caused by a damaged file into a RunFolderError that names the file."""
     import duckdb
 
     about_the_query = (

@@ -1,16 +1,16 @@
-"""What the study behind a run asked for, read back from its manifest."""
+"""The goals of the study behind a run, read back from its manifest."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 
 def own_loads(manifest: Mapping[str, Any]) -> dict[str, str]:
-    """The loads of tenants that bring their own, by name."""
+    """Loads of tenants that have their own, by name."""
     return _of_tenants(manifest, "load")
 
 
 def workloads_of(manifest: Mapping[str, Any]) -> dict[str, str]:
-    """What each tenant runs, by name."""
+    """The workload of each tenant, by name."""
     return _of_tenants(manifest, "workload")
 
 
@@ -21,12 +21,12 @@ def _of_tenants(manifest: Mapping[str, Any], key: str) -> dict[str, str]:
     try:
         tenants = read(str(manifest.get("study", ""))).data["tenants"].items()
         return {str(name): str(entry[key]) for name, entry in tenants if entry.get(key)}
-    except (StudyError, NotYaml, KeyError, TypeError, AttributeError, ValueError):  # it wasn't written by `run`
+    except (StudyError, NotYaml, KeyError, TypeError, AttributeError, ValueError):  # not written by `run`
         return {}
 
 
 def asked_interval(manifests: Sequence[Mapping[str, Any]]) -> float | None:
-    """The precision of slowdowns (relative half-width) that the study asked for, if it is one study."""
+    """The target precision of slowdowns (relative half-width), if all runs are of one study."""
     from cotenant.errors import StudyError
     from cotenant.study.shares import share_of_one
     from cotenant.study.tree import NotYaml, read
@@ -36,5 +36,5 @@ def asked_interval(manifests: Sequence[Mapping[str, Any]]) -> float | None:
         return None
     try:
         return share_of_one(read(text).data["until"]["interval"])
-    except (StudyError, NotYaml, KeyError, TypeError, ValueError):  # it asked for none, or wasn't written by `run`
+    except (StudyError, NotYaml, KeyError, TypeError, ValueError):  # no target, or not written by `run`
         return None

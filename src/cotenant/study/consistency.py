@@ -1,4 +1,4 @@
-"""What no single key shows: keys that contradict each other."""
+"""Contradictions between keys of a study."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,16 +18,16 @@ MOST_TRIALS = 100_000
 
 @dataclass(frozen=True, slots=True)
 class Contradiction:
-    """A sentence about one key that rests on what other keys say."""
+    """A problem with one key that depends on other keys."""
 
     path: Path
     sentence: str
     rests_on: frozenset[str]
-    """Top-level keys; where one of them is broken, the sentence may be wrong."""
+    """Top-level keys involved; if one of them is broken, the problem may be spurious."""
 
 
 def contradictions(study: Study) -> list[Contradiction]:
-    """Everything in a study that can't be carried out as written, whatever the device."""
+    """All reasons why a study can't be run as written, on any device."""
     found = [*_tenants(study), *_lists(study), *_blocks(study), *_loads(study)]
     unknown = [*_unknown_members(study)]
     if len(study.tenants) <= MOST_TENANTS:
@@ -98,7 +98,7 @@ def _unknown_in_groups(study: Study, path: Path, rule: MixLists) -> Iterator[Con
             sentence = f"a group needs at least 2 tenants, not {len(members)}; solo trials are always measured"
             yield Contradiction(inner, sentence, on)
         if "+" in group and group != pair_label(members):
-            sentence = f"a name with + has to be that of the members, {shown(pair_label(members))}"
+            sentence = f"a name with + must be that of the members, {shown(pair_label(members))}"
             yield Contradiction(inner, sentence, on)
         for index, member in enumerate(members):
             yield from _unknown(study, (*inner, index), member)
@@ -111,7 +111,7 @@ def _labels(study: Study) -> Iterator[Contradiction]:
         members = taken.setdefault(mix.label, mix.members)
         if members != mix.members:
             what = "a tenant" if members == (mix.label,) else "another mix"
-            yield Contradiction(path, f"{what} is called {shown(mix.label)} too; give one another name", on)
+            yield Contradiction(path, f"{what} is called {shown(mix.label)} too; rename one of them", on)
 
 
 def _mixes_with_paths(study: Study) -> Iterator[tuple[Path, Mix]]:
@@ -167,7 +167,7 @@ def _loads(study: Study) -> Iterator[Contradiction]:
     for path, load in named:
         first = seen.setdefault(label_of(load), load)
         if first.path != load.path:
-            sentence = f"{label_of(load)} stands for two different files; rename one of the traces"
+            sentence = f"{label_of(load)} refers to two different files; rename one of the traces"
             yield Contradiction(path, sentence, on)
         requests = (load.rate_rps or 0.0) * _trial_s(study)
         if requests > MOST_ARRIVALS:
@@ -176,20 +176,20 @@ def _loads(study: Study) -> Iterator[Contradiction]:
 
 
 def _size(study: Study) -> Iterator[Contradiction]:
-    # Which ways `all` stands for is known only beside the device; it is one at least.
+    # The ways that `all` stands for are known only with the device; there is at least one.
     ways = 1 if study.sharing == "all" else len(study.sharing)
     most = (len(study.mix_list()) * ways + len(study.measured())) * len(study.settings) * len(study.loads)
     on = frozenset({"tenants", "mixes", "sharing", "settings", "loads"})
     if most > MOST_TRIALS:
         yield Contradiction((), f"a block would have {most} trials; at most {MOST_TRIALS} are allowed", on)
         return
-    # Counted for one way to share, so that a study is judged the same before and after `all` is spelled out, and for
-    # one device: how many there are is known only beside them.
+    # Counted for one way to share, so that the result is the same before and after `all` is expanded, and for one
+    # device: their number is known only later.
     trials = trials_per_block(study.model_copy(update={"sharing": "all", "spread": None}), ("processes",))
     needed = study.blocks.min * trials * _trial_s(study)
     if study.budget_s is not None and needed > study.budget_s:
         sentence = (
-            f"{study.budget_s:g}s has no room for {amount(study.blocks.min, 'block')} of at least "
+            f"{study.budget_s:g}s is too short for {amount(study.blocks.min, 'block')} of at least "
             f"{amount(trials, 'trial')}, {needed:.4g}s; raise it, shorten the window or lower blocks.min"
         )
         yield Contradiction(("budget",), sentence, on | {"budget", "blocks", "window", "lead"})

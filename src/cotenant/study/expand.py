@@ -1,4 +1,4 @@
-"""From a study to the trials of a block: pure, and the same for the same study, seed and block."""
+"""From a study to the trials of a block: pure, and deterministic for a study, seed and block."""
 
 import hashlib
 import json
@@ -29,7 +29,7 @@ class _Cell:
     sharing: Sharing
     settings: Controls
     level: Load | None
-    """The study's load; None: every tenant brings its own."""
+    """The study's load; None: every tenant has its own."""
     place: Placement = NOWHERE
 
     @property
@@ -40,20 +40,20 @@ class _Cell:
 def expand(
     study: Study, block: int, modes: Sequence[str], members: Sequence[str] = (), layouts: Layouts = NO_LAYOUTS
 ) -> Block:
-    """The trials of one block in their random order.
+    """The trials of one block in random order.
 
-    A block holds a solo trial (sharing `alone`) of every tenant that appears in any mix, at each load and setting:
+    A block contains a solo trial (sharing `alone`) of every tenant that appears in any mix, at each load and setting:
     the baseline. Then each mix under each sharing, setting and load, each combination once.
 
-    ``Trial.seed`` is the same for all trials of a block: with `arrival_seed` a tenant meets the same arrivals alone
-    and in company, so that the difference is the company's doing.
+    ``Trial.seed`` is the same for all trials of a block: with `arrival_seed` a tenant sees the same arrivals alone
+    and in company, so any difference is due to the company.
 
     Args:
-        study: What to measure. Loads given as a share of capacity stay so.
+        study: What to measure. Loads given as a share of capacity are left as they are.
         block: Number of the block from 0.
-        modes: The ways to share that the device has available, for `sharing: all`.
-        members: Of a group of devices, by name: all of that is spread over them, see `spread.placements`.
-        layouts: Shares to try as well, by mix and mode.
+        modes: The ways to share that the device supports, for `sharing: all`.
+        members: Names of a group's members: trials are spread over them, see `spread.placements`.
+        layouts: Additional shares to try, by mix and mode.
     """
     cells = _cells(study, modes, members, layouts)
     lengths = expected(study)
@@ -79,18 +79,18 @@ def expand(
 
 
 def trials_per_block(study: Study, modes: Sequence[str], members: Sequence[str] = ()) -> int:
-    """How many trials each block has."""
+    """Number of trials per block."""
     return len(_cells(study, modes, members))
 
 
 SERVER_OUTSTANDING = 32
-"""Enough for any batch that a server makes by default to be full."""
+"""Enough to fill any batch that a server forms by default."""
 
 
 def needs_capacity(study: Study) -> tuple[Tenant, ...]:
-    """The tenants whose load is a share of what they can do alone, with a closed load to measure that with.
+    """The tenants whose load is a share of their solo capacity, with a closed load to measure it.
 
-    A server does most with many requests under way: it is asked for what it does with `SERVER_OUTSTANDING`.
+    A server does most with many requests in flight: its capacity is measured with `SERVER_OUTSTANDING`.
     """
     deep = Load(kind="closed", outstanding=SERVER_OUTSTANDING)
     return tuple(
@@ -101,7 +101,7 @@ def needs_capacity(study: Study) -> tuple[Tenant, ...]:
 
 
 def closed_tenants(study: Study) -> tuple[Tenant, ...]:
-    """Every tenant that is measured, never idle and with one request at a time."""
+    """Every measured tenant, never idle and with one request at a time."""
     closed = Load(kind="closed")
     return tuple(study.tenants[name].tenant(name, name, closed) for name in study.measured())
 
@@ -109,7 +109,7 @@ def closed_tenants(study: Study) -> tuple[Tenant, ...]:
 def arrival_seed(trial: Trial, tenant: Tenant) -> int:
     """Seed of a tenant's schedule: equal in all trials of a block, different for copies within a mix.
 
-    The first copy meets the arrivals that the tenant meets alone.
+    The first copy sees the same arrivals as the tenant alone.
     """
     name = tenant.name if tenant.member is None else tenant.name.rpartition("@")[0]
     copy = name.removeprefix(tenant.of).removeprefix("#") or "1"
@@ -117,14 +117,14 @@ def arrival_seed(trial: Trial, tenant: Tenant) -> int:
 
 
 def label_of(load: Load) -> str:
-    """How a load is called in results: a trace by its file's name, wherever the file is."""
+    """Label of a load in results: a trace by its file name, wherever the file is."""
     if load.path is None:
         return str(load)
     return str(load.model_copy(update={"path": load.path.replace("\\", "/").rsplit("/", 1)[-1]}))
 
 
 def stable_number(*parts: int | str) -> int:
-    """A number from 0 to 2^63 - 1 that depends on the parts alone: not on the process, platform or version."""
+    """A number from 0 to 2^63 - 1 that depends only on the parts: not on the process, platform or version."""
     digest = hashlib.sha256(json.dumps(parts).encode()).digest()
     return int.from_bytes(digest[:8], "big") >> 1
 
@@ -135,7 +135,7 @@ def _loads_of(study: Study, tenant: str) -> tuple[Load, ...]:
 
 
 def _levels(study: Study, mix: Mix) -> tuple[Load | None, ...]:
-    """The study's loads, unless no tenant of the mix heeds them."""
+    """The study's loads, unless every tenant of the mix has its own."""
     heeded = any(study.tenants[member].load is None for member in mix.members)
     return study.loads if heeded else (None,)
 
@@ -151,7 +151,7 @@ def _cells(
 
 
 def _placed(cell: _Cell, place: Placement) -> _Cell:
-    """The cell on some members. Tenants that are alone on their members, and yet not alone, share nothing: `apart`."""
+    """The cell on some members. Tenants on separate members share nothing: `apart`."""
     apart = cell.sharing.mode == ALONE and place.suffix
     return replace(cell, place=place, sharing=Sharing(mode=APART) if apart else cell.sharing)
 
@@ -159,8 +159,8 @@ def _placed(cell: _Cell, place: Placement) -> _Cell:
 def _solo_cells(study: Study) -> Iterator[_Cell]:
     """A baseline for every tenant at every load level under which a mix has it.
 
-    A tenant with its own load is measured alone again under each label that its mixes carry: trials are compared at
-    equal labels.
+    A tenant with its own load is measured alone again under each label of its mixes: trials are compared at equal
+    labels.
     """
     mixes = study.mix_list()
     for name in study.measured():
@@ -181,7 +181,7 @@ def _shared_cells(study: Study, modes: Sequence[str], layouts: Layouts) -> Itera
 
 
 def _identity(cell: _Cell) -> tuple[str, ...]:
-    """Who is on, how, and when: with shares the order of the members counts, else it doesn't."""
+    """Identity of a cell: tenants, sharing and load; the order of the members matters only with shares."""
     members = cell.mix.members if cell.sharing.shares else tuple(sorted(cell.mix.members))
     return (
         json.dumps(members),
@@ -192,12 +192,12 @@ def _identity(cell: _Cell) -> tuple[str, ...]:
 
 
 def _tenants(study: Study, cell: _Cell) -> tuple[Tenant, ...]:
-    """The mix; on a group once for each member of its place, and named after it."""
+    """The mix; on a group once for each member, and named after it."""
     tenants = []
     for name, member in zip(cell.mix.names, cell.mix.members, strict=True):
         entry = study.tenants[member]
         load = entry.load if entry.load is not None else cell.level
-        assert load is not None, "a cell without a level has tenants with loads of their own"
+        assert load is not None, "the tenants of a cell without a level have their own loads"
         tenants.append(entry.tenant(name, member, load))
     if not cell.place.members:
         return tuple(tenants)

@@ -1,4 +1,4 @@
-"""What can't work, known before the first trial from how long each tenant's request takes alone. Pure."""
+"""Infeasible tenants, found before the first trial from the time of each tenant's request alone. Pure."""
 
 from collections.abc import Iterator, Mapping
 
@@ -11,7 +11,7 @@ def impossible(study: Study, alone_s: Mapping[str, float]) -> Iterator[str]:
 
     Args:
         study: What to measure.
-        alone_s: Seconds of a request alone, by tenant; of those that are missing nothing is said.
+        alone_s: Seconds of a request alone, by tenant; tenants without one are skipped.
     """
     for name in study.measured():
         if name not in alone_s:
@@ -27,7 +27,7 @@ def impossible(study: Study, alone_s: Mapping[str, float]) -> Iterator[str]:
                 )
         if entry.slo is not None and entry.slo.latency_s is not None and entry.slo.latency_s < request_s:
             yield (
-                f"{name} can't meet its objective even alone: {_time(entry.slo.latency_s)} were promised, and a "
+                f"{name} can't meet its objective even alone: the limit is {_time(entry.slo.latency_s)}, and a "
                 f"request takes {_time(request_s)}."
             )
 

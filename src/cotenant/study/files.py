@@ -1,4 +1,4 @@
-"""From a file (or a built-in name) to a checked study: all of its problems at once, each with its place."""
+"""From a file (or a built-in name) to a validated study: all problems at once, each with its location."""
 
 import errno
 import re
@@ -25,11 +25,11 @@ from cotenant.text import amount
 LARGEST_FILE = 256 * 1024
 
 _STAND_IN = {"workload": "null"}
-"""Takes the place of a tenant whose entry is wrong, so that the rest of the file can still be judged."""
+"""Stands in for a tenant whose entry is wrong, so that the rest of the file can still be checked."""
 
 
 def load_study(name_or_path: str | Path, overrides: Sequence[str] = ()) -> Study:
-    """Read and check a study.
+    """Read and validate a study.
 
     Args:
         name_or_path: A built-in study's name or the path of a YAML file.
@@ -47,9 +47,9 @@ def load_study(name_or_path: str | Path, overrides: Sequence[str] = ()) -> Study
 
 
 def load_with_tenants(name_or_path: str | Path, tenants_of: str | Path, overrides: Sequence[str] = ()) -> Study:
-    """A study about the tenants of another file, with its mixes, sharing and device; all else is the study's.
+    """A study with the tenants, mixes, sharing and device of another file.
 
-    The tenants' own loads are left out, so that those of the study apply.
+    The tenants' own loads are dropped, so that those of the study apply.
 
     Raises:
         StudyError: with every problem of either.
@@ -65,11 +65,11 @@ def load_with_tenants(name_or_path: str | Path, tenants_of: str | Path, override
 
 
 def study_from_text(text: str, source: str) -> Study:
-    """Check a study that is already in memory, such as the one that a run folder keeps.
+    """Validate a study that is already in memory, such as the one stored in a run folder.
 
     Args:
-        text: What `Study.to_yaml` wrote.
-        source: Where it comes from, for sentences about it.
+        text: Output of `Study.to_yaml`.
+        source: Its origin, for messages.
 
     Raises:
         StudyError: with every problem.
@@ -78,7 +78,7 @@ def study_from_text(text: str, source: str) -> Study:
 
 
 def study_from(data: Mapping[str, Any], overrides: Sequence[str] = ()) -> Study:
-    """Check a study given as data, in the file's form; traces are relative to the working directory.
+    """Validate a study given as data, in the file's form; traces are relative to the working directory.
 
     Raises:
         StudyError: with every problem.
@@ -113,7 +113,7 @@ def _find(name_or_path: str | Path) -> Path:
         if path.is_file():
             return path
         exists, is_folder = path.exists(), path.is_dir()
-    except (OSError, ValueError):  # a name that is too long, holds a NUL, or lies in a forbidden folder
+    except (OSError, ValueError):  # the name is too long, contains a NUL, or lies in a forbidden folder
         exists = is_folder = False
     built_in = "built-in studies: " + ", ".join(builtin_names())
     if is_folder:
@@ -129,7 +129,7 @@ def _text_of(path: Path, source: str) -> str:
         content = opening.read_bytes(path, most=LARGEST_FILE)
     except OSError as error:
         if error.errno == errno.EFBIG:
-            hint = "name the YAML file that says what to measure"
+            hint = "name the YAML file of a study"
             raise StudyError(
                 f"{source} is larger than {LARGEST_FILE // 1024} KiB, too large for a study", hint=hint
             ) from None
@@ -171,9 +171,9 @@ def _checked(tree: Tree, *, folder: Path, overrides: Sequence[str]) -> Study:
 
 
 def _sketch(data: dict[str, Any], wrong: list[where.Path]) -> tuple[Study, set[str]]:
-    """What is left of a study without what is wrong in it, so that contradictions in the rest still show.
+    """A study with the invalid parts removed, so that contradictions in the rest still show.
 
-    Gives the top-level keys too that are not whole any more.
+    Also returns the top-level keys that are incomplete as a result.
     """
     sound = _copied(data)
     broken: set[str] = set()
@@ -195,7 +195,7 @@ def _sketch(data: dict[str, Any], wrong: list[where.Path]) -> tuple[Study, set[s
     sound.setdefault("tenants", {})
     try:
         return Study.model_validate(sound), broken
-    except ValidationError:  # a tenant's name itself is wrong: nothing that names tenants can be judged
+    except ValidationError:  # an invalid tenant name: nothing that names tenants can be checked
         return Study.model_validate({**sound, "tenants": {"null": _STAND_IN}}), broken | {"tenants"}
 
 
@@ -210,7 +210,7 @@ def _with_traces(study: Study, folder: Path) -> tuple[Study, list[tuple[where.Pa
         if not file.is_file():
             problems.append((path, f"there is no trace file {shown(load.path)} beside the study (in {folder})"))
         elif "," in str(file):
-            problems.append((path, f"the path of the trace, {shown(str(file))}, holds a comma; rename it"))
+            problems.append((path, f"the path of the trace, {shown(str(file))}, contains a comma; rename it"))
         else:
             problems.extend((path, sentence) for sentence in _doubts(file))
         return load.model_copy(update={"path": str(file)})
@@ -224,7 +224,7 @@ def _with_traces(study: Study, folder: Path) -> tuple[Study, list[tuple[where.Pa
 
 
 def _doubts(trace: Path) -> list[str]:
-    """What is wrong with a trace, found before anything is measured."""
+    """Problems with a trace, found before anything is measured."""
     from cotenant.workloads.traces import read_trace
 
     try:
@@ -236,4 +236,4 @@ def _doubts(trace: Path) -> list[str]:
 
 def _refusal(source: str, problems: list[str]) -> StudyError:
     message = f"{source} has {amount(len(problems), 'problem')}"
-    return StudyError(message, problems=tuple(problems), hint="mend the lines named and run it again")
+    return StudyError(message, problems=tuple(problems), hint="fix these lines and run it again")

@@ -1,4 +1,4 @@
-"""What a study will take: trials, time and memory, before anything is started."""
+"""Forecast of a study: trials, time and memory, before anything is started."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -13,20 +13,20 @@ from cotenant.study.words import shown
 from cotenant.workloads.protocol import Properties, WorkloadSpec
 
 SWITCH_S = 0.015
-"""From one trial to the next: who is still serving finishes, and all start anew. Measured on two cores."""
+"""Time between trials: requests in progress finish, and all tenants start again. Measured on two cores."""
 
 
 @dataclass(frozen=True, slots=True)
 class MixMemory:
-    """Memory that one mix needs at its peak."""
+    """Peak memory of one mix."""
 
     mix: str
     needed_bytes: int
-    """A lower bound where ``unknown`` names someone."""
+    """A lower bound if ``unknown`` is not empty."""
     biggest: str
     biggest_bytes: int
     unknown: tuple[str, ...]
-    """Tenants whose memory can't be known before they run."""
+    """Tenants whose memory is unknown before they run."""
     fits: bool
     solo: bool = False
     """One tenant, alone on the device."""
@@ -34,7 +34,7 @@ class MixMemory:
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """What carrying out a study takes. Seconds count leads and windows; building the tenants comes on top."""
+    """Cost of a study. Seconds count leads and windows; building the tenants comes on top."""
 
     study: str
     device: str
@@ -43,44 +43,44 @@ class Forecast:
     """Solo measurements of capacity before the first block, for loads given as a share."""
     blocks_min: int
     blocks_max: int
-    """Limited by the time budget, where that ends first."""
+    """Limited by the time budget, if that ends first."""
     trials_min: int
     trials_max: int
     seconds_min: float
     seconds_max: float
     memory_bytes: int
-    """What the device has free."""
+    """Free memory of the device."""
     memory: tuple[MixMemory, ...]
-    """By mix, largest need first; solo mixes too."""
+    """By mix, largest need first; includes solo mixes."""
     simulated: bool = False
-    """A model computes the trials: their seconds pass on its clock, not on the wall."""
+    """A model computes the trials: their seconds are simulated, not wall-clock."""
     left_out: tuple[str, ...] = ()
     """Why `sharing: all` leaves out some mixes under some sharings, one sentence each."""
     window_s: float | None = None
-    """Length of a window; None: chosen when the tenants are known, here counted as the shortest."""
+    """Length of a window; None: chosen when the tenants are known, counted here as the shortest."""
     widest: float | None = None
-    """Relative half-width that the widest slowdown will have at the end; None: not known."""
+    """Expected relative half-width of the widest slowdown at the end; None if unknown."""
     widest_from: str = ""
-    """Where that comes from."""
+    """Basis of the expected half-width."""
     wall_s: float | None = None
-    """Of a simulated device: how long computing it will take on this machine; None: not known."""
+    """For a simulated device: computing time on this machine; None if unknown."""
     problems: tuple[str, ...] = ()
     """One sentence for each tenant that can't keep up with its load or meet its objective, even alone."""
     unchecked: tuple[str, ...] = ()
-    """What could not be known without running code that the study names, one sentence each."""
+    """What is unknown without running code that the study names, one sentence each."""
 
     def require_fit(self) -> None:
-        """Refuse a study with a mix that the device's memory can't hold.
+        """Refuse a study with a mix that does not fit in the device's memory.
 
         Raises:
-            DoesNotFit: naming the mix, its biggest tenant, what is needed and what there is.
+            DoesNotFit: naming the mix, its biggest tenant, the memory needed and available.
         """
         misfits = [mix for mix in self.memory if not mix.fits]
         if not misfits:
             return
         worst = misfits[0]
         at_least = "at least " if worst.unknown else ""
-        more = "" if len(misfits) == 1 else f"; {len(misfits) - 1} more can't fit either"
+        more = "" if len(misfits) == 1 else f"; {len(misfits) - 1} more don't fit either"
         raise DoesNotFit(
             f"mix {shown(worst.mix)} needs {at_least}{_readable(worst.needed_bytes)} "
             f"({_readable(worst.biggest_bytes)} of it for {shown(worst.biggest)}), "
@@ -114,15 +114,15 @@ def forecast(
 
     Args:
         study: What to measure.
-        modes: The ways to share that the device has available.
-        memory_bytes: Memory that tenants can have on the device.
-        properties: What a request of a workload costs; asked once for each tenant.
-        base_bytes_per_tenant: What a tenant's process takes before it holds a model.
-        device: Where it runs; the study's device unless given.
-        members: Of a group of devices, by name.
-        in_a_block: Trials that each block will have, if the device can't give everything that the study asks for.
-        left_out: Why some of them will not be made, a sentence each.
-        simulated: Whether a model computes the trials.
+        modes: The ways to share that the device supports.
+        memory_bytes: Device memory available to tenants.
+        properties: Cost of a request of a workload; called once for each tenant.
+        base_bytes_per_tenant: Memory of a tenant's process before it loads a model.
+        device: Overrides the study's device.
+        members: Names of a group's members.
+        in_a_block: Trials per block, if the device can't do everything in the study.
+        left_out: Why some of them are left out, one sentence each.
+        simulated: A model computes the trials.
     """
     trials = trials_per_block(study, modes, members) if in_a_block is None else in_a_block
     calibrations = len(needs_capacity(study))

@@ -7,7 +7,7 @@ from cotenant.study.model import Study
 
 
 def without(study: Study, names: Collection[str]) -> Study:
-    """The same study for a device that can't hold these tenants."""
+    """The same study for a device on which these tenants don't fit."""
     mixes = tuple(_kept(rule, names) if isinstance(rule, MixLists) else rule for rule in study.mixes)
     tenants = {name: entry for name, entry in study.tenants.items() if name not in names}
     return study.model_copy(update={"tenants": tenants, "mixes": mixes}).placed(study.places)

@@ -1,4 +1,4 @@
-"""The studies that come with cotenant."""
+"""The built-in studies."""
 
 from dataclasses import dataclass
 from functools import cache
@@ -31,7 +31,7 @@ def builtin_file(name: str) -> Path:
 
 
 def builtin_studies() -> tuple[StudyInfo, ...]:
-    """What each built-in study measures."""
+    """Summary of each built-in study."""
     from cotenant.study.files import load_study
 
     studies = (load_study(name) for name in builtin_names())

@@ -1,4 +1,4 @@
-"""When requests come and how tenants share: the two small languages of a study file."""
+"""Syntax of loads and sharings in a study file."""
 
 from typing import Annotated, Any, get_args
 
@@ -49,7 +49,7 @@ def _sharing(value: Any) -> Sharing:
     if not isinstance(mode, str):
         raise expected("a way to share such as processes or {mps: [60, 40]}", value)
     if mode == ALONE:
-        raise ValueError("alone is how solo trials run, which are always measured; it is no way to share")
+        raise ValueError("alone is the sharing of solo trials, which are always measured; it can't be listed")
     if mode not in MODES:
         raise expected(f"one of {', '.join(MODES)}", mode, did_you_mean(mode, MODES))
     if shares is None:

@@ -1,4 +1,4 @@
-"""Which tenants are on at the same time: the rules of the file, and the mixes they stand for."""
+"""Which tenants run at the same time: the rules of the file, and the mixes they stand for."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,13 +12,13 @@ from cotenant.study.values import Copies, GroupName, Name
 from cotenant.study.words import did_you_mean, expected
 from cotenant.tenancy.nouns import Frozen
 
-# Tags of unions appear in pydantic's error paths. No key of a file can hold a NUL, so they are told apart.
+# Tags of unions appear in pydantic's error paths. No key of a file can contain a NUL, so the tags are unambiguous.
 WORD, LISTS = "\0word", "\0lists"
 
 
 @dataclass(frozen=True, slots=True)
 class Mix:
-    """Tenants of the study that are on together, by name, in order; a name may repeat."""
+    """Tenants of the study that run together, by name, in order; a name may repeat."""
 
     label: str
     members: tuple[str, ...]
@@ -36,7 +36,7 @@ class Mix:
 
 
 class MixLists(Frozen):
-    """Mixes that are spelled out."""
+    """Explicit mixes."""
 
     copies: Mapping[Name, tuple[Copies, ...]] = Field(
         default_factory=dict,
@@ -45,12 +45,12 @@ class MixLists(Frozen):
     )
     beside: Mapping[Name, tuple[Name, ...]] = Field(
         default_factory=dict,
-        description="Pairs with a base that stays the same: who is measured beside it, for each base.",
+        description="Pairs with a fixed base: the tenants measured beside it, for each base.",
         examples=[{"sgemm": ["resnet50", "bert"]}],
     )
     groups: Mapping[GroupName, tuple[Name, ...]] = Field(
         default_factory=dict,
-        description="Named groups of tenants that are on together; a tenant may repeat.",
+        description="Named groups of tenants that run together; a tenant may repeat.",
         examples=[{"encoders": ["bert-mini", "roberta-mini"]}],
     )
 
@@ -76,7 +76,7 @@ MixRule = Annotated[Annotated[Word, Tag(WORD)] | Annotated[MixLists, Tag(LISTS)]
 def mixes_of(rules: Sequence[MixRule], tenants: Sequence[str]) -> tuple[Mix, ...]:
     """The mixes of several tenants that the rules stand for, in the rules' order, each label once.
 
-    Solo trials are no mixes in this sense: they are the baseline of every block, see `expand`.
+    Solo trials don't count as mixes here: they are the baseline of every block, see `expand`.
     """
     first: dict[str, Mix] = {}
     for rule in rules:

@@ -42,7 +42,7 @@ from cotenant.workloads.servers.spec import ServerSpec
 
 
 class TenantEntry(Frozen):
-    """One tenant as the file describes it: a workload, its size, its load, what it is promised."""
+    """A tenant in the file: a workload, its size, its load, its objective."""
 
     workload: Text = Field(
         description="A catalogue name, `package.module:function`, a directory, a file, `command:...` or an address.",
@@ -50,22 +50,22 @@ class TenantEntry(Frozen):
     )
     batch: Count = Field(default=1, description="Items per request.", examples=[8])
     seq: Count | None = Field(default=None, description="Tokens per item; default: the workload's.", examples=[128])
-    dtype: DtypeName | None = Field(default=None, description="Number format; default: what the device does well.")
+    dtype: DtypeName | None = Field(default=None, description="Number format; default: the device's preferred one.")
     mode: Text | None = Field(
         default=None,
         description="Decoders: forward, prefill, decode, generate; encoders: embed, classify.",
         examples=["generate"],
     )
-    tokens: Count | None = Field(default=None, description="How many tokens `generate` makes.", examples=[32])
+    tokens: Count | None = Field(default=None, description="Number of tokens that `generate` produces.", examples=[32])
     software: SoftwareName | None = Field(
-        default=None, description="How it is executed; default: operator by operator (eager).", examples=["compile"]
+        default=None, description="Execution mode; default: operator by operator (eager).", examples=["compile"]
     )
     quantised: QuantisedName | None = Field(
         default=None, description="Format of the layers' weights, on simulated GPUs.", examples=["int4"]
     )
     parallel: Parallel = Field(
         default=1,
-        description="GPUs over which layers are cut (tensor parallelism), on simulated GPUs.",
+        description="Number of GPUs to split layers over (tensor parallelism), on simulated GPUs.",
         examples=[2],
     )
     train: Switch = Field(default=False, description="A training step instead of inference.")
@@ -76,7 +76,7 @@ class TenantEntry(Frozen):
         default=None, description="Directory of safetensors or hub id; default: random from the seed."
     )
     params: Options = Field(
-        default_factory=dict, description="Options that only this workload knows.", examples=[{"size": 2048}]
+        default_factory=dict, description="Options specific to this workload.", examples=[{"size": 2048}]
     )
     seed: Seed = Field(default=0, description="Seed of the weights and inputs.")
     server: ServerSpec | None = Field(
@@ -85,20 +85,18 @@ class TenantEntry(Frozen):
         examples=[{"start": "python serve.py --port {port}"}],
     )
     load: LoadText | None = Field(
-        default=None, description="When its requests come; overrides the study's loads.", examples=["poisson(70%)"]
+        default=None, description="When its requests arrive; overrides the study's loads.", examples=["poisson(70%)"]
     )
     slo: SloEntry | None = Field(
         default=None,
-        description="What it is promised: quantiles of its latency, time to first token and time per output token.",
+        description="Its objective: quantiles of its latency, time to first token and time per output token.",
         examples=[{"p99": "50ms"}],
     )
-    priority: Priority = Field(default=0, description="Higher goes first where the sharing knows priorities.")
+    priority: Priority = Field(default=0, description="Higher goes first where the sharing supports priorities.")
     share: Share | None = Field(
-        default=None, description="Part of the device it is given where the sharing splits it.", examples=[40]
+        default=None, description="Share of the device it is given where the sharing splits it.", examples=[40]
     )
-    threads: Count | None = Field(
-        default=None, description="CPU threads per operator; default: what the sharing gives."
-    )
+    threads: Count | None = Field(default=None, description="CPU threads per operator; default: set by the sharing.")
     timing: Annotated[
         Literal["pipelined", "synchronised"],
         PlainValidator(one_of("pipelined", "synchronised")),
@@ -115,7 +113,7 @@ class TenantEntry(Frozen):
         return self
 
     def spec(self) -> WorkloadSpec:
-        """Which workload, at which size."""
+        """The workload and its size."""
         return WorkloadSpec(
             name=self.workload,
             batch=self.batch,
@@ -135,7 +133,7 @@ class TenantEntry(Frozen):
         )
 
     def tenant(self, name: str, of: str, load: Load) -> Tenant:
-        """In the measurement's terms: under a name within a mix, with the load it has there."""
+        """As a tenant of a mix: with its name and load there."""
         return Tenant(
             name=name,
             of=of,
@@ -158,7 +156,7 @@ class Until(Frozen):
 
 
 class Blocks(Frozen):
-    """How often everything is repeated; `blocks: 5` is short for `{min: 5, max: 5}`."""
+    """Number of repetitions; `blocks: 5` is short for `{min: 5, max: 5}`."""
 
     min: Count = Field(default=3, description="At least this many blocks, however precise the answer is.")
     max: Count = Field(default=1000, description="At most this many blocks, however imprecise the answer is.")
@@ -200,22 +198,22 @@ class Study(Frozen):
     """What to measure. See `files.load_study` for how a file becomes one."""
 
     name: StudyName = Field(default="study", description="Names the run's folder; default: the file's name.")
-    about: Sentence = Field(default="", description="One sentence about what the study asks.")
+    about: Sentence = Field(default="", description="One sentence about the question the study answers.")
     device: Text = Field(
         default="cpu", description="Where it runs; `--device` overrides it.", examples=["cpu", "cuda:0"]
     )
     tenants: Mapping[Name, TenantEntry] = Field(
-        description="Who can be on the device, by name.",
+        description="The tenants, by name.",
         examples=[{"bert-mini": {"workload": "bert-base-mini", "batch": 4}}],
     )
     mixes: tuple[MixRule, ...] = Field(
         default=("solo", "pairs"),
-        description="Who is on at the same time. Solo trials of all who appear are always measured.",
+        description="Which tenants run at the same time. Solo trials of all of them are always measured.",
         examples=[["solo", "pairs"]],
     )
     sharing: SharingRule = Field(
         default=(Sharing(mode="processes"),),
-        description="How they share the device: a list of ways, or `all` that the device has available.",
+        description="How they share the device: a list of ways, or `all` that the device supports.",
         examples=[["processes", "threads"]],
     )
     shares: (
@@ -227,8 +225,8 @@ class Study(Frozen):
         | None
     ) = Field(
         default=None,
-        description="Of MPS and MIG: as given, or searched: also every cut of a simulated GPU that fits a mix, "
-        "and caps of MPS that favour a tenant; default: searched with `sharing: all` on a simulated GPU.",
+        description="Of MPS and MIG: as given, or searched: also every partition of a simulated GPU that fits a mix, "
+        "and on any GPU caps of MPS that favour a tenant; default: searched with `sharing: all` on a simulated GPU.",
         examples=["searched"],
     )
     settings: tuple[Controls, ...] = Field(
@@ -249,32 +247,32 @@ class Study(Frozen):
         Annotated[Role, PlainValidator(one_of(*ROLES)), WithJsonSchema({"type": "string", "enum": list(ROLES)})] | None
     ) = Field(
         default=None,
-        description="What several machines are for (`--on ray`): replicates carry out the same blocks, workers divide "
+        description="Role of several machines (`--on ray`): replicates run the same blocks, workers divide "
         "the blocks, compare is replicates that may differ in kind; default: replicates with a `spread`, else workers.",
         examples=["workers"],
     )
     turns: Text | None = Field(
         default=None,
-        description="A label of nodes (`--on ray`): devices whose nodes agree in it take turns.",
+        description="A label of nodes (`--on ray`): devices whose nodes have the same value take turns.",
         examples=["rack"],
     )
     before: Before | None = Field(
         default=None,
-        description="What has to hold before each trial: heat of the trial before is let go, or kept steady.",
+        description="Condition before each trial: let the heat of the previous trial dissipate, or keep it steady.",
         examples=[{"cool_to": "idle+1C", "timeout": "5min"}],
     )
     pause_s: SecondsOrZero = Field(
-        default=0.0, alias="pause", description="Wait this long between blocks, so that they tell of different times."
+        default=0.0, alias="pause", description="Pause between blocks, so that they cover different times."
     )
     loads: tuple[LoadText, ...] = Field(
         default=(Load(kind="closed"),),
-        description="When requests come; everything is measured under each. A tenant's own `load` overrides them.",
+        description="When requests arrive; everything is measured under each. A tenant's own `load` overrides them.",
         examples=[["closed(1)", "poisson(70%)"]],
     )
     window_s: AutoSeconds = Field(
         default=None,
         alias="window",
-        description="Length of a trial's counted window; auto: as short as the slowest tenant allows, 2 s for open "
+        description="Length of a trial's measured window; auto: as short as the slowest tenant allows, 2 s for open "
         "loads and simulated devices.",
         examples=["100ms"],
     )
@@ -289,20 +287,20 @@ class Study(Frozen):
         default=Until(interval=0.03), description="Stop when precise enough; null: never before `blocks` or `budget`."
     )
     budget_s: Seconds | None = Field(
-        default=600.0, alias="budget", description="Begin no block that would end after this time; null: no limit."
+        default=600.0, alias="budget", description="Start no block that would end after this time; null: no limit."
     )
-    blocks: Blocks = Field(default=Blocks(), description="How often everything is repeated, in random order each time.")
+    blocks: Blocks = Field(default=Blocks(), description="Number of repetitions, each in random order.")
     fresh: Annotated[
         Literal["study", "block"],
         PlainValidator(one_of("study", "block")),
         WithJsonSchema({"type": "string", "enum": ["study", "block"]}),
     ] = Field(
         default="study",
-        description="study: tenant processes stay up over the run; block: fresh ones for each block.",
+        description="study: tenant processes live for the whole run; block: fresh ones for each block.",
     )
     alone_stopped: Switch = Field(
         default=True,
-        description="Of servers that cotenant starts: measure each alone with the others stopped too, before the first "
+        description="For servers that cotenant starts: also measure each with the others stopped, before the first "
         "block and after the last; in the blocks the others are loaded and idle.",
     )
     seed: Seed = Field(default=1, description="Seed of the order of trials and of all schedules.")
@@ -318,11 +316,11 @@ class Study(Frozen):
 
     @property
     def places(self) -> Places:
-        """Where each key was written, for sentences about it."""
+        """Where each key was written, for error messages."""
         return self._places
 
     def placed(self, places: Places) -> Self:
-        """The same study, knowing where it was written."""
+        """The same study with the locations of its keys."""
         copy = self.model_copy()
         copy._places = places  # noqa: SLF001 - a copy of itself
         return copy
@@ -336,11 +334,11 @@ class Study(Frozen):
         return members_of(self.mixes, tuple(self.tenants))
 
     def sharings(self, modes: Sequence[str]) -> tuple[Sharing, ...]:
-        """The ways to share; ``modes`` are those that the device has available, for `sharing: all`."""
+        """The ways to share; ``modes`` are those that the device supports, for `sharing: all`."""
         return tuple(Sharing(mode=mode) for mode in modes) if self.sharing == "all" else tuple(self.sharing)
 
     def to_yaml(self) -> str:
-        """The study as a file that says the same."""
+        """The study as equivalent YAML."""
         from cotenant.study.tree import write
 
         full = self.model_dump(mode="json", by_alias=True)

@@ -1,4 +1,4 @@
-"""Objectives as a study writes them: `slo: {p99: 30ms}`, `{ttft p95: 300ms, tpot p95: 40ms}`, `50ms`."""
+"""Objectives in a study: `slo: {p99: 30ms}`, `{ttft p95: 300ms, tpot p95: 40ms}`, `50ms`."""
 
 import re
 from typing import Any, Self
@@ -10,26 +10,26 @@ from cotenant.study.words import did_you_mean, key_shown
 from cotenant.tenancy.nouns import Frozen, Slo
 
 GOAL = r"^\s*((latency|ttft|tpot)\s+)?p\d{1,2}(\.\d+)?\s*$"
-"""A key of the form: a metric (none: latency) and a quantile."""
+"""A key of an objective: a metric (none: latency) and a quantile."""
 _FORM = "p99, ttft p95, tpot p95 or the like"
 
 
 class SloEntry(Frozen):
-    """What a tenant is promised: `{p99: 30ms}`, or with metrics of generation `{ttft p95: 300ms, tpot p95: 40ms}`.
+    """A tenant's objective: `{p99: 30ms}`, or with metrics of generation `{ttft p95: 300ms, tpot p95: 40ms}`.
 
-    `50ms` is short for `{p99: 50ms}`; `{latency: 50ms, quantile: p99}` says the same.
+    `50ms` is short for `{p99: 50ms}`, and for `{latency: 50ms, quantile: p99}`.
     """
 
     latency_s: Latency | None = Field(
-        default=None, alias="latency", description="Requests are done within this time.", examples=["50ms"]
+        default=None, alias="latency", description="Time limit of a request.", examples=["50ms"]
     )
-    quantile: Quantile = Field(default=0.99, description="The share of requests that have to.", examples=["p99"])
+    quantile: Quantile = Field(default=0.99, description="The share of requests that must meet it.", examples=["p99"])
     ttft_s: Latency | None = Field(default=None, alias="ttft", description="Time to the first token.")
-    ttft_quantile: Quantile = Field(default=0.99, description="The share of requests that keep it.")
+    ttft_quantile: Quantile = Field(default=0.99, description="The share of requests that must meet it.")
     tpot_s: Latency | None = Field(
         default=None, alias="tpot", description="Mean time per output token of a request after its first."
     )
-    tpot_quantile: Quantile = Field(default=0.99, description="The share of requests that keep it.")
+    tpot_quantile: Quantile = Field(default=0.99, description="The share of requests that must meet it.")
 
     @model_validator(mode="before")
     @classmethod
@@ -54,7 +54,7 @@ class SloEntry(Frozen):
         }
 
     def slo(self) -> Slo:
-        """In the measurement's terms."""
+        """Convert to the measurement's type."""
         fields: dict[str, float] = {}
         for metric, limit_s, quantile in self._goals():
             fields[f"{metric}_ms"] = limit_s * 1e3
@@ -71,7 +71,7 @@ class SloEntry(Frozen):
 
 
 def _spelled_out(value: dict[Any, Any]) -> dict[str, Any]:
-    """Goals taken apart into a limit and a quantile for each metric; a wrong key is refused with the form."""
+    """Objectives split into a limit and a quantile for each metric; an invalid key is an error."""
     found: dict[str, Any] = {}
     for key, limit in value.items():
         words = str(key).split()
@@ -84,7 +84,7 @@ def _spelled_out(value: dict[Any, Any]) -> dict[str, Any]:
         elif key in {"latency", "ttft", "tpot", "quantile"}:
             if key in found:
                 raise ValueError(f"{key} has more than one limit; give each metric one quantile and one time")
-            found[str(key)] = limit  # at p99, unless the latency's quantile is given beside it
+            found[str(key)] = limit  # at p99, unless the latency's quantile is given too
         else:
             near = did_you_mean(str(key), ("latency", "quantile", "p99", "ttft p95", "tpot p95"))
             raise ValueError(f"{key_shown(str(key))} is not an objective; expected {_FORM}{near}")

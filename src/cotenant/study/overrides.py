@@ -1,4 +1,4 @@
-"""`--set key=value`: changes to a study from the command line, before it is checked."""
+"""`--set key=value`: changes to a study from the command line, before validation."""
 
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
@@ -10,11 +10,11 @@ from cotenant.study.words import did_you_mean, key_shown, shown
 
 
 class _Unset(ValueError):
-    """An override that can't be understood; the message is the sentence."""
+    """An invalid override; the message is the sentence."""
 
 
 def apply_overrides(tree: Tree, overrides: Sequence[str]) -> list[str]:
-    """Change the tree's data in place; give one sentence for each override that can't be understood."""
+    """Change the tree's data in place; return one sentence for each invalid override."""
     problems: list[str] = []
     changed: set[Path] = set()
     for text in overrides:
@@ -26,7 +26,7 @@ def apply_overrides(tree: Tree, overrides: Sequence[str]) -> list[str]:
     if isinstance(blocks, dict):
         _keep_in_order(blocks, changed)
         blocks = blocks.get("max") if blocks.get("min") == blocks.get("max") else None
-    # A fixed number of blocks leaves no room to stop early: it takes the file's `until` back.
+    # A fixed number of blocks leaves no room to stop early, so it cancels the file's `until`.
     fixed = isinstance(blocks, int) and any(path[0] == "blocks" for path in changed)
     if fixed and not any(path[0] == "until" for path in changed):
         tree.data["until"] = None
@@ -34,7 +34,7 @@ def apply_overrides(tree: Tree, overrides: Sequence[str]) -> list[str]:
 
 
 def _keep_in_order(blocks: dict[str, Any], changed: AbstractSet[Path]) -> None:
-    """Who sets one end of the number of blocks beyond the file's other end means both."""
+    """Setting one end of the number of blocks beyond the file's other end sets both."""
     low, high = blocks.get("min"), blocks.get("max")
     if not isinstance(low, int) or not isinstance(high, int) or low <= high:
         return
@@ -61,11 +61,11 @@ def _apply(tree: Tree, text: str) -> Path:
 
 
 def _put(container: Any, path: Path, parts: list[str], value: Any) -> Path:
-    """Walk to the key and set it. Keys may hold dots (`llama-3.2-3b`): the longest one that exists is taken."""
+    """Walk to the key and set it. Keys may contain dots (`llama-3.2-3b`): the longest existing one wins."""
     if isinstance(container, list):
         return _put_in_list(container, path, parts, value)
     if not isinstance(container, dict):
-        raise _Unset(f"{dotted(path)} is {shown(container)} here, not a mapping; set it as a whole")
+        raise _Unset(f"{dotted(path)} is {shown(container)} here, not a mapping; replace it entirely")
     for length in range(len(parts), 0, -1):
         key = ".".join(parts[:length])
         if key in container:
@@ -95,7 +95,7 @@ def _put_new(container: dict[str, Any], path: Path, parts: list[str], value: Any
 
 def _put_in_list(items: list[Any], path: Path, parts: list[str], value: Any) -> Path:
     if not parts[0].isdecimal() or int(parts[0]) >= len(items):
-        wanted = f"a position from 0 to {len(items) - 1}" if items else "the whole list: it is empty"
+        wanted = f"a position from 0 to {len(items) - 1}" if items else "the complete list: it is empty"
         raise _Unset(f"{dotted(path)} is a list; expected {wanted}, not {shown(parts[0])}")
     index = int(parts[0])
     if parts[1:]:

@@ -6,12 +6,12 @@ Path = tuple[str | int, ...]
 
 
 def dotted(path: Path) -> str:
-    """`tenants.bert.batch`, as sentences and `--set` name it."""
+    """`tenants.bert.batch`, as in messages and `--set`."""
     return ".".join(key_shown(str(part)) for part in path)
 
 
 class Places:
-    """Knows the line of every key. Where a study was written is no part of what it says: all places are equal."""
+    """The line of every key. Locations don't affect a study's meaning, so all instances compare equal."""
 
     def __init__(self, source: str = "") -> None:
         self.source = source
@@ -25,18 +25,18 @@ class Places:
         return hash(Places)
 
     def note(self, path: Path, line: int) -> None:
-        """A key (or a list's item) stands on this line."""
+        """Record the line of a key (or a list's item)."""
         self._lines.setdefault(path, line)
 
     def override(self, path: Path, text: str) -> None:
-        """A key's value comes from the command line, and with it all below it."""
+        """Record that a key's value, with everything below it, comes from the command line."""
         for table in (self._lines, self._overrides):
             for known in [known for known in table if known[: len(path)] == path]:
                 del table[known]
         self._overrides[path] = text
 
     def line(self, path: Path) -> int:
-        """The line of the key or of the nearest one above it; after all lines if it was overridden."""
+        """The line of the key or of its nearest ancestor; after all lines if it was overridden."""
         for length in range(len(path), -1, -1):
             if path[:length] in self._overrides:
                 return 1_000_000_000
@@ -45,7 +45,7 @@ class Places:
         return 1
 
     def describe(self, path: Path, sentence: str) -> str:
-        """One problem on one line: place, key, sentence."""
+        """One problem on one line: location, key, sentence."""
         key = f"{dotted(path)}: " if path else ""
         return f"{self._where(path)}{key}{sentence}"
 

@@ -1,4 +1,4 @@
-"""What has to hold before a trial begins: how warm its devices may be."""
+"""Conditions before a trial begins: how warm its devices may be."""
 
 import re
 from typing import Annotated, Any
@@ -22,18 +22,18 @@ def _goal(value: Any) -> str:
 
 
 class Before(Frozen):
-    """Waits before each trial until its devices are as cool as asked."""
+    """Waits before each trial until its devices are cool enough."""
 
     cool_to: Annotated[
         str,
         PlainValidator(_goal),
         WithJsonSchema({"type": "string", "pattern": r"^\s*(steady|idle\s*\+\s*\d+(\.\d+)?\s*°?C)\s*$"}),
     ] = Field(
-        description="idle+1C: at most one degree above what it was idle; steady: as warm as the work itself keeps it.",
+        description="idle+1C: at most one degree above idle; steady: as warm as the work itself keeps it.",
         examples=["idle+1C", "steady"],
     )
     timeout_s: Seconds = Field(
-        default=300.0, alias="timeout", description="Begin after this time at the latest, and say so."
+        default=300.0, alias="timeout", description="Begin after this time at the latest, with a note."
     )
 
     @property

@@ -1,4 +1,4 @@
-"""The form of a study file as JSON Schema, for editors that complete and check YAML."""
+"""The JSON Schema of study files, for editors that complete and check YAML."""
 
 from typing import Any
 
@@ -33,29 +33,29 @@ def json_schema() -> dict[str, Any]:
 
 
 def _also_presets(server: dict[str, Any]) -> None:
-    """A server's start line may also be given by name."""
+    """A server's command line may also be given as a preset."""
     server["properties"] |= {
         "preset": {
             "type": "string",
             "enum": list(PRESETS),
             "title": "preset",
-            "description": "A server known by name.",
+            "description": "A server preset.",
         },
-        "model": {"type": "string", "title": "model", "description": "What a preset serves."},
-        "args": {"type": "string", "title": "args", "description": "Further arguments of a preset's start line."},
+        "model": {"type": "string", "title": "model", "description": "The model that a preset serves."},
+        "args": {"type": "string", "title": "args", "description": "Further arguments of a preset's command line."},
     }
     server.pop("required", None)
 
 
 def _close_names(form: dict[str, Any]) -> None:
-    """Keys that don't look like names are refused; pydantic says only what those are that do."""
+    """Refuse keys that don't look like names; pydantic only describes those that do."""
     for pattern, value in form.pop("patternProperties", {}).items():
         form["additionalProperties"] = value
         form["propertyNames"] = {**form.get("propertyNames", {}), "pattern": pattern}
 
 
 def _also(definition: dict[str, Any], short: dict[str, Any]) -> None:
-    """Let a mapping be written in its short form too."""
+    """Also allow the short form of a mapping."""
     long = dict(definition)
     definition.clear()
     definition["description"] = long.pop("description", "")

@@ -1,4 +1,4 @@
-"""What pydantic found wrong, in plain words."""
+"""pydantic's errors in plain words."""
 
 from collections.abc import Iterator
 from typing import Any, get_args
@@ -16,7 +16,7 @@ _MAPPINGS = frozenset({"model_type", "model_attributes_type", "dict_type", "mapp
 
 
 def problems_of(error: ValidationError, root: type[BaseModel] = Study) -> list[tuple[Path, str]]:
-    """Path and sentence of everything that is wrong with a file of this model."""
+    """Path and sentence of every error in a file of this model."""
     return [_problem(details, root) for details in error.errors(include_url=False)]
 
 
@@ -46,7 +46,7 @@ def _unknown_key(path: Path, root: type[BaseModel]) -> str:
 
 
 def _example(field: FieldInfo | None, path: Path, root: type[BaseModel]) -> Any:
-    """The field's first example, or the shortest mapping that its model takes."""
+    """The field's first example, or the shortest mapping that its model accepts."""
     if field is not None and field.examples:
         return field.examples[0]
     name, first = next(iter(_model_at(path, root).model_fields.items()))
@@ -66,7 +66,7 @@ def _written(name: str, field: FieldInfo) -> str:
 
 
 def _model_at(path: Path, root: type[BaseModel]) -> type[BaseModel]:
-    """The model that describes the mapping at this path; keys of plain mappings and indices stay within it."""
+    """The model of the mapping at this path; keys of plain mappings and indices stay within it."""
     model = root
     for part in path:
         for name, field in model.model_fields.items():

@@ -13,50 +13,50 @@ Role = Literal["replicates", "workers", "compare"]
 ROLES: tuple[Role, ...] = ("replicates", "workers", "compare")
 
 MOST_COMBINED = 4
-"""Members of which all combinations are measured: 15 of 4, and twice as many with each further one."""
+"""Most members to measure all combinations of: 15 of 4, and twice as many with each further one."""
 MOST_IN_TURN = 16
-"""Larger groups take too long one after the other: `auto` runs them at once."""
+"""Larger groups take too long in turn: `auto` runs them at once."""
 
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """The members on which a trial takes place; on each of them the whole mix."""
+    """The members on which a trial takes place; each of them runs the whole mix."""
 
     members: tuple[str, ...]
     numbers: tuple[int, ...]
     """Their positions in the group."""
     of: int = 0
-    """How many the group has; 0: the device is no group."""
+    """Size of the group; 0 if the device is not a group."""
     together: bool = False
-    """Members that are not used don't exist for this study: all is measured with all of them busy."""
+    """Unused members don't exist for this study: everything is measured with all of them busy."""
 
     @property
     def suffix(self) -> str:
-        """Tells trials on some members from those on one: ` on 2 of 4`."""
+        """Suffix of trials on several members: ` on 2 of 4`."""
         return "" if self.together or len(self.members) <= 1 else f" on {len(self.members)} of {self.of}"
 
 
 NOWHERE = Placement((), ())
-"""On a device that is no group there is nothing to choose."""
+"""The only placement on a device that is not a group."""
 
 
 def placements(spread: Spread | None, members: Sequence[str]) -> tuple[Placement, ...]:
-    """Which members each trial is carried out on.
+    """The members that each trial runs on.
 
     Args:
-        spread: `each`: on one member after the other, the rest idle. `together`: on all at once. `combinations`: on
-            every subset, so that what busy neighbours cost shows. `auto`: as many of these as the group's size allows.
-            None: as `each`.
-        members: The members' names; empty: the device is no group.
+        spread: `each`: on one member at a time, the rest idle. `together`: on all at once. `combinations`: on every
+            subset, which shows the cost of busy neighbours. `auto`: as many of these as the group's size allows. None:
+            as `each`.
+        members: The members' names; empty if the device is not a group.
 
     Raises:
-        StudyError: The device is no group, or has too many members for all their combinations.
+        StudyError: The device is not a group, or has too many members for all their combinations.
     """
     if not members:
         if spread in (None, "auto"):
             return (NOWHERE,)
         raise StudyError(
-            f"`spread: {spread}` wants a group of devices, and this is a single one",
+            f"`spread: {spread}` needs a group of devices, and this is a single one",
             hint="name a group (--devices all, --device sim:v100-sxm2-16gb*4), or leave `spread` out",
         )
     if spread == "auto":

@@ -1,4 +1,4 @@
-"""A study's YAML with the line of every key, and YAML out; what may be in it is `plain_yaml`'s to say."""
+"""A study's YAML with the line of every key, and YAML output; `plain_yaml` defines what is allowed."""
 
 import re
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ __all__ = ["NotYaml", "Tree", "read", "write"]
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """Plain data, where it was written, and what was wrong with the way it was written."""
+    """Plain data, the location of its keys, and problems with its syntax."""
 
     data: Any
     places: Places
@@ -23,7 +23,7 @@ class Tree:
 
 
 class _Dumper(yaml.SafeDumper):
-    """Quotes whatever an older or newer reader of YAML could take for something other than text."""
+    """Quotes text that other YAML versions could read as something else."""
 
     def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 - PyYAML asks about each value; the answer is one
         return True
@@ -50,7 +50,7 @@ def read(text: str, source: str = "") -> Tree:
 
 
 def write(data: Any) -> str:
-    """Plain data as YAML, in its own order."""
+    """Plain data as YAML, in the given order."""
     text: str = yaml.dump(data, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100)
     return text
 
@@ -80,7 +80,7 @@ def _mapping(node: MappingNode, path: Path, tree: Tree) -> dict[str, Any]:
         key = str(key_node.value)
         inner = (*path, key)
         if key in mapping:
-            tree.problems.append((inner, f"is written twice, here and on line {line}; keep one"))
+            tree.problems.append((inner, f"occurs twice, here and on line {line}; keep one"))
             continue
         tree.places.note(inner, line)
         mapping[key] = _plain(value_node, inner, tree)

@@ -1,6 +1,6 @@
-"""The scalars of a study file: how each is written, what it becomes, how it is written back.
+"""The scalars of a study file: parsing and formatting.
 
-Each type reads a value or raises ValueError with the whole sentence that the user will see.
+Each type parses a value or raises ValueError with the complete sentence for the user.
 """
 
 import math
@@ -62,11 +62,11 @@ def _duration(example: str, *, zero: bool = False, bare: bool = True) -> Callabl
 
 
 read_duration = _duration("500ms, 2s or 2min")
-"""Seconds from a time as it is written in a study, or on a command line."""
+"""Seconds from a time in the syntax of studies and the command line."""
 
 
 def duration_written(seconds: float) -> str:
-    """A time as a study writes it."""
+    """A time in the syntax of a study."""
     return f"{Decimal(repr(seconds)):f}s"
 
 
@@ -87,7 +87,7 @@ def _quantile(value: Any) -> float:
 
 
 def quantile_written(quantile: float) -> str:
-    """A quantile as a study writes it."""
+    """A quantile in the syntax of a study."""
     return f"p{(Decimal(repr(quantile)) * 100).normalize():f}"
 
 
@@ -116,7 +116,7 @@ def _text(wanted: str, *, longest: int = 4096, empty: bool = False) -> Callable[
         if len(value) > longest:
             raise ValueError(f"is {len(value)} characters long; at most {longest} are allowed")
         if not value.replace("\n", " ").isprintable():
-            raise ValueError("holds control characters; use printable text")
+            raise ValueError("contains control characters; use printable text")
         return value
 
     return read
@@ -125,14 +125,14 @@ def _text(wanted: str, *, longest: int = 4096, empty: bool = False) -> Callable[
 def _name(value: Any) -> str:
     text = _text("a name", longest=LONGEST_NAME)(value)
     if set(text) & set(RESERVED_IN_NAMES):
-        raise ValueError(f"a name can't hold any of {' '.join(RESERVED_IN_NAMES)}: they structure mixes and paths")
+        raise ValueError(f"a name can't contain any of {' '.join(RESERVED_IN_NAMES)}: they structure mixes and paths")
     if text != text.strip() or "\n" in text or text in {".", ".."}:
-        raise ValueError("a name can't begin or end with a space, hold a line break, or be made of dots")
+        raise ValueError("a name can't begin or end with a space, contain a line break, or consist of dots")
     return text
 
 
 def _group_name(value: Any) -> str:
-    """Like a name; a `+` is judged later, beside the group's members."""
+    """Like a name; a `+` is checked later, against the group's members."""
     _name(value.replace("+", "-") if isinstance(value, str) else value)
     return str(value)
 

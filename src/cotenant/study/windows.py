@@ -1,8 +1,8 @@
-"""How long a trial's window is where the study leaves it to us: as short as the slowest tenant allows.
+"""Automatic window length: as short as the slowest tenant allows.
 
-Drift cancels inside a block, so many short blocks beat few long ones. A window has to hold several requests of every
+Drift cancels inside a block, so many short blocks beat few long ones. A window must contain several requests of every
 tenant, after a lead in which caches and clocks settle. Long windows remain for what needs time: open loads, whose
-queues build up slowly, and settings and preconditions, whose effect is on power and heat.
+queues build up slowly, and settings and preconditions, which affect power and heat.
 """
 
 from dataclasses import dataclass
@@ -11,20 +11,20 @@ from cotenant.study.model import Study
 from cotenant.tenancy.nouns import Trial
 
 REQUESTS = 8
-"""Of the slowest tenant in a window, at least."""
+"""Fewest requests of the slowest tenant in a window."""
 SETTLING_REQUESTS = 2
-"""Of the slowest tenant in the lead."""
+"""Requests of the slowest tenant in the lead."""
 SHORTEST_S, LONGEST_S = 0.1, 10.0
 SHORTEST_LEAD_S, LONGEST_LEAD_S = 0.02, 1.0
 BLOCKS_MIN = 12
-"""Of short windows: fewer blocks have no robust mean, and looking after each of them would cost some of its level."""
+"""Fewest blocks of short windows: fewer have no robust mean, and every look costs some of its level."""
 
 
 LONG_EVERY = 4
-"""One of this many blocks has a long window."""
+"""One in this many blocks has a long window."""
 LONG_TIMES = 8
 LONG_FROM_S, LONGEST_COMPARED_S = 0.25, 0.9
-"""Windows of at least the first are long enough; the second is the longest to compare with."""
+"""Windows of at least the first length are long enough; the second is the longest to compare with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ SHORT = Windows(SHORTEST_S, SHORTEST_LEAD_S)
 
 
 def wants_long(study: Study) -> bool:
-    """Something in the study shows only with time."""
+    """The study has effects that take time to show."""
     loads = [*study.loads, *(entry.load for entry in study.tenants.values() if entry.load is not None)]
     return study.before is not None or any(study.settings) or any(load.open for load in loads)
 
@@ -50,19 +50,19 @@ def settled(study: Study, *, switched: bool) -> Study:
 
     Args:
         study: What to measure.
-        switched: Its tenants stay up and can switch from trial to trial quickly: the window may be short.
+        switched: Its tenants stay up and switch quickly between trials, so the window may be short.
     """
     return study if switched and not wants_long(study) else with_windows(study, LONG)
 
 
 def expected(study: Study) -> Windows:
-    """What the study says, and where it leaves it open the shortest."""
+    """The study's lengths, or the shortest where unspecified."""
     window_s = SHORT.window_s if study.window_s is None else study.window_s
     return Windows(window_s, SHORT.lead_s if study.lead_s is None else study.lead_s)
 
 
 def chosen(slowest_s: float) -> Windows:
-    """For tenants of which the slowest takes this long for a request beside all its neighbours."""
+    """Lengths for tenants whose slowest request takes this long beside all its neighbours."""
     return Windows(
         round(min(max(REQUESTS * slowest_s, SHORTEST_S), LONGEST_S), 3),
         round(min(max(SETTLING_REQUESTS * slowest_s, SHORTEST_LEAD_S), LONGEST_LEAD_S), 3),
@@ -70,7 +70,7 @@ def chosen(slowest_s: float) -> Windows:
 
 
 def with_windows(study: Study, windows: Windows) -> Study:
-    """The study with these lengths wherever it leaves them open."""
+    """The study with these lengths filled in where unspecified."""
     changes = {
         name: value
         for name, value in (("window_s", windows.window_s), ("lead_s", windows.lead_s))
@@ -80,7 +80,7 @@ def with_windows(study: Study, windows: Windows) -> Study:
 
 
 def with_a_long_one(trials: tuple[Trial, ...], block: int) -> tuple[Trial, ...]:
-    """Make one window of every fourth block long, another each time, to show whether short ones are biased."""
+    """Lengthen one window of every fourth block, a different one each time, to detect bias of short windows."""
     if block % LONG_EVERY != LONG_EVERY - 1 or not trials or trials[0].window_s >= LONG_FROM_S:
         return trials
     by_number = sorted(trial.number for trial in trials)

@@ -1,4 +1,4 @@
-"""Plain words for what was found and what was probably meant."""
+"""Wording of values and suggestions in messages."""
 
 import json
 from collections.abc import Iterable
@@ -10,7 +10,7 @@ _LONGEST = 60
 
 
 def shown(value: Any) -> str:
-    """A value as a sentence names it: short, on one line, without control characters."""
+    """A value in a message: short, on one line, without control characters."""
     match value:
         case None:
             return "nothing"
@@ -26,18 +26,18 @@ def shown(value: Any) -> str:
 
 
 def key_shown(key: str) -> str:
-    """A key as it stands in a dotted path; hostile ones are escaped."""
+    """A key of a dotted path; hostile ones are escaped."""
     return _short(key) if key and key.isprintable() else json.dumps(_short(key))
 
 
 def did_you_mean(word: str, options: Iterable[str]) -> str:
-    """`; did you mean "batch"?`, or nothing if no option is near."""
+    """`; did you mean "batch"?`, or empty if no option is near."""
     near = nearest(word, options)
     return f'; did you mean "{near[0]}"?' if near else ""
 
 
 def expected(wanted: str, value: Any, near: str = "") -> ValueError:
-    """The error of a value that is something else than wanted."""
+    """The error for a value of another kind than expected."""
     return ValueError(f"expected {wanted}, not {shown(value)}{near}")
 
 

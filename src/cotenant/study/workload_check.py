@@ -1,4 +1,4 @@
-"""Whether every tenant's workload exists and can be run as the study says."""
+"""Check that every tenant's workload exists and can run as the study says."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -9,24 +9,31 @@ from cotenant.study.places import Path
 from cotenant.study.words import shown
 from cotenant.text import amount
 from cotenant.workloads.protocol import ExecutesToCheck
+from cotenant.workloads.servers.names import SERVERS
 
 
-def check_workloads(study: Study, *, execute: bool = True) -> tuple[str, ...]:
-    """Find and check the workload of every tenant; gives a sentence for each that could not be checked fully.
+def check_workloads(study: Study, *, execute: bool = True, simulated: bool = False) -> tuple[str, ...]:
+    """Find and check the workload of every tenant; return a sentence for each that could not be checked fully.
 
     Args:
-        study: Whose tenants.
-        execute: Whether code that the study names may run, in a process of its own, to check it.
+        study: The study.
+        execute: Allow running code that the study names, in a separate process, to check it.
+        simulated: The device is simulated, so servers and commands can't run on it.
 
     Raises:
-        StudyError: with one problem for each tenant that can't be run.
+        StudyError: with one problem for each tenant that can't run.
     """
     from cotenant import workloads
+    from cotenant.workloads.yours.command import PREFIX as COMMAND
 
     problems: list[str] = []
     unknown: list[str] = []
     for name, entry in study.tenants.items():
         spec = entry.spec()
+        if simulated and spec.name.startswith((*SERVERS, COMMAND)):
+            said = f"{shown(spec.name)} can't run on a simulated device: name a real one, e.g. --device cpu"
+            problems.append(study.places.describe(("tenants", name, "workload"), said))
+            continue
         try:
             workload = workloads.find(spec.name)
         except WorkloadError as error:
@@ -44,13 +51,13 @@ def check_workloads(study: Study, *, execute: bool = True) -> tuple[str, ...]:
         raise StudyError(
             f"{source} has {amount(len(problems), 'problem')} with its workloads",
             problems=tuple(problems),
-            hint="`cotenant workloads` lists what there is",
+            hint="`cotenant workloads` lists the available ones",
         )
     return tuple(unknown)
 
 
 def unknown_workloads(data: Mapping[str, Any]) -> list[tuple[Path, str]]:
-    """The tenants of a file whose workload there isn't, also of a file that is wrong in other ways."""
+    """Tenants of a file whose workload doesn't exist, even if the file has other errors."""
     from cotenant import workloads
 
     problems: list[tuple[Path, str]] = []

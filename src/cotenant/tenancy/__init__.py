@@ -1,1 +1,1 @@
-"""The nouns of a measurement: tenants, loads, mixes, trials, and the columns of their records."""
+"""The basic terms of a measurement: tenants, loads, mixes, trials, and the columns of their records."""

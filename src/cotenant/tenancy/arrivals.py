@@ -44,10 +44,10 @@ def _gaps(load: Load, random: np.random.Generator, count: int) -> Floats:
 
 
 def _from_trace(load: Load, seed: int, horizon_s: float) -> Int64s:
-    """A trace in a circle, begun at the arrival that the seed says; 0: at its first.
+    """A trace repeated cyclically from an arrival chosen by the seed; 0: from its first.
 
-    A trial is shorter than most traces: blocks that all began at the beginning would know nothing of the rest, and
-    copies of a tenant would meet all their requests at the same time.
+    A trial is shorter than most traces: blocks that all start at the beginning would miss the rest, and copies of a
+    tenant would receive all their requests at the same time.
     """
     times = _times(load)
     gap = times[-1] / (len(times) - 1)
@@ -55,14 +55,14 @@ def _from_trace(load: Load, seed: int, horizon_s: float) -> Int64s:
         times, gap = times / (gap * load.rate_rps), 1 / load.rate_rps
     _require_room(load, horizon_s / gap)
     begin = times[seed % len(times)]
-    period = times[-1] + gap  # from its end to its beginning is one mean gap
+    period = times[-1] + gap  # the gap from its end to its beginning is one mean gap
     repeats = int(np.ceil((begin + horizon_s) / period))
     repeated: Floats = (times[None, :] + period * np.arange(repeats)[:, None]).ravel() - begin
     return (repeated[(repeated >= 0) & (repeated < horizon_s)] * NS).astype(np.int64)
 
 
 def first_arrival(load: Load, *, seed: int) -> int:
-    """The place in its trace of the first arrival that `arrivals_ns` gives; 0 for loads without one."""
+    """Position in its trace of the first arrival that `arrivals_ns` returns; 0 for loads without a trace."""
     if load.kind != "trace":
         return 0
     times = _times(load)
@@ -70,7 +70,7 @@ def first_arrival(load: Load, *, seed: int) -> int:
 
 
 def _times(load: Load) -> Floats:
-    """From the first arrival. Every trial asks for it: a file that has not changed is read once."""
+    """Offsets from the first arrival. Called in every trial, so an unchanged file is read once."""
     assert load.path is not None
     path = Path(load.path)
     return _times_in(path, path.stat().st_mtime_ns if path.exists() else 0)

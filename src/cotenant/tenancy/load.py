@@ -1,4 +1,4 @@
-"""When requests come: the kinds of load, how they are written, and MLPerf's names for them."""
+"""When requests arrive: the kinds of load, their syntax, and MLPerf's names for them."""
 
 import re
 from typing import Any, Literal
@@ -8,16 +8,16 @@ from pydantic import BaseModel, ConfigDict, model_serializer, model_validator
 Kind = Literal["closed", "poisson", "gamma", "trace"]
 
 MOST_OUTSTANDING = 1024
-"""A queue has to be served once before the times in it are steady: a deeper one would take longer than any window."""
+"""A queue must be served once before its times are steady: a deeper one would take longer than any window."""
 MOST_ARRIVALS = 10_000_000
 """Of an open load in one trial: more than any tenant serves, since memory for their records is reserved up front."""
 BURSTINESS = (0.001, 100.0)
-"""Outside of this, gaps are practically equal, or all requests of a trial come at once or not at all."""
+"""Outside this range gaps are practically equal, or all requests of a trial come at once or not at all."""
 
 ALIASES = {
     "single-stream": "closed(1)",
     "multi-stream": "closed(1)",  # MLPerf's n samples per query are the tenant's batch
-    # All samples are there at once and only throughput counts: a tenant that is never idle, in batches of its own.
+    # All samples are available at once and only throughput counts: a tenant that is never idle, in its own batches.
     "offline": "closed(1)",
     "server": "poisson",
 }
@@ -28,7 +28,7 @@ _PERCENT = re.compile(r"^(\d+(?:\.\d+)?)\s*%$")
 
 
 class Load(BaseModel):
-    """When requests come. Written as text: `closed(1)`, `poisson(70%)`, `gamma(20, 2.5)`, `trace(a.csv, 50)`.
+    """When requests arrive. Written as text: `closed(1)`, `poisson(70%)`, `gamma(20, 2.5)`, `trace(a.csv, 50)`.
 
     A rate is in requests per second, or a share (`70%`) of what the tenant can do alone, which is then measured.
     """
@@ -54,7 +54,7 @@ class Load(BaseModel):
 
     @property
     def open(self) -> bool:
-        """Requests come by a schedule, whether or not the last one is done."""
+        """Requests arrive on a schedule, whether or not the previous one is done."""
         return self.kind != "closed"
 
     def at(self, rate_rps: float) -> "Load":
@@ -62,7 +62,7 @@ class Load(BaseModel):
         return self.model_copy(update={"rate_rps": rate_rps, "rate_share": None})
 
     def __str__(self) -> str:
-        """The text it can be written as."""
+        """The load as text."""
         rate = f"{self.rate_share * 100:.12g}%" if self.rate_share is not None else f"{self.rate_rps or 0:.12g}"
         match self.kind:
             case "closed":
@@ -99,13 +99,13 @@ def _parse(text: str) -> dict[str, Any]:
 
 
 def _meant_by(alias: str, inside: str | None) -> str:
-    """What an MLPerf scenario stands for; `server` is the one that takes something: its rate."""
+    """The load of an MLPerf scenario; only `server` takes an argument, its rate."""
     if alias != "server":
         if inside is not None:
-            raise ValueError(f"{alias} takes nothing in brackets; its samples per query are the tenant's batch")
+            raise ValueError(f"{alias} takes no argument; its samples per query are the tenant's batch")
         return ALIASES[alias]
     if inside is None:
-        raise ValueError("server wants a rate, e.g. server(50) or server(70%)")
+        raise ValueError("server requires a rate, e.g. server(50) or server(70%)")
     return f"{ALIASES[alias]}({inside})"
 
 
@@ -136,6 +136,6 @@ def _burstiness(text: str) -> float:
 def _count(text: str) -> int:
     if not re.fullmatch("[0-9]{1,9}", text) or not 1 <= int(text) <= MOST_OUTSTANDING:
         raise ValueError(
-            f"closed(n) wants a whole number of outstanding requests from 1 to {MOST_OUTSTANDING}, not {text!r}"
+            f"closed(n) requires a number of outstanding requests from 1 to {MOST_OUTSTANDING}, not {text!r}"
         )
     return int(text)

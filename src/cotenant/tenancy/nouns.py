@@ -1,4 +1,4 @@
-"""The nouns of a measurement: tenant, sharing, trial, block. Pure data, frozen, JSON in and out."""
+"""The basic terms of a measurement: tenant, sharing, trial, block. Immutable data, JSON in and out."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -14,13 +14,13 @@ ALONE = "alone"
 
 
 class Frozen(BaseModel):
-    """Data that never changes after it was checked."""
+    """Data that never changes after validation."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class Slo(Frozen):
-    """What a tenant is promised: for each metric, this quantile of requests stays within this time."""
+    """A tenant's objective: for each metric, this quantile of requests stays within this time."""
 
     latency_ms: float | None = Field(default=None, gt=0)
     """From when a request was due to when it was done."""
@@ -61,7 +61,7 @@ class Sharing(Frozen):
 
 
 class Tenant(Frozen):
-    """A workload with its load and what it is promised."""
+    """A workload with its load and objective."""
 
     name: str
     """Unique within the mix."""
@@ -73,15 +73,15 @@ class Tenant(Frozen):
     priority: int = 0
     share: float | str | None = None
     member: str | None = None
-    """Which member of a group of devices it runs on, by the member's name; None: the device is not a group."""
+    """Name of the group member it runs on; None if the device is not a group."""
     threads: int | None = Field(default=None, ge=1)
-    """CPU threads per operator; None: what the sharing gives it."""
+    """CPU threads per operator; None: set by the sharing."""
     synchronised: bool = False
-    """True: wait for the device after each stage, so that stages add up. False: as one would really run it."""
+    """True: wait for the device after each stage, so that stages add up. False: as in production."""
 
 
 class Trial(Frozen):
-    """One mix, one device, one sharing, one setting of the controls, one window of time."""
+    """One mix, one device, one sharing, one setting of the controls, one time window."""
 
     number: int
     block: int
@@ -94,7 +94,7 @@ class Trial(Frozen):
     """Label of the trial's load level; trials are compared at equal load and settings."""
     window_s: float = Field(gt=0)
     lead_s: float = Field(ge=0)
-    """All tenants already run together for this long before the window opens."""
+    """All tenants run together for this long before the window opens."""
     seed: int
 
     @property
@@ -104,7 +104,7 @@ class Trial(Frozen):
 
 
 class Block(Frozen):
-    """Trials to be compared with each other, in the (random) order in which they are carried out."""
+    """Trials to be compared with each other, in their (random) order of execution."""
 
     number: int
     trials: tuple[Trial, ...]

@@ -1,6 +1,6 @@
-"""The records of a run: its tables, their columns and units, and the shape in which they travel.
+"""The records of a run: its tables, their columns and units, and their in-memory form.
 
-One trial gives one `TrialRecords`; the store writes it; analysis reads `TenantObservation`s. Nothing else
+One trial yields one `TrialRecords`; the store writes it; analysis reads `TenantObservation`s. Nothing else
 crosses from measuring to analysis.
 """
 
@@ -19,19 +19,19 @@ Int64s = npt.NDArray[np.int64]
 Columns = Mapping[str, npt.NDArray[Any]]
 
 APART = "apart"
-"""The sharing of trials on several members of a group: one tenant on each, so that they share no device."""
+"""The sharing of trials on several members of a group: one tenant on each, so no device is shared."""
 OWN = "own"
-"""What a trial's load is called where tenants have loads of their own."""
+"""The load of a trial whose tenants have different loads."""
 MISSING_NS = -1
-"""Stands for "did not happen" in the nanosecond columns of the shared memory; stored as NULL."""
+""""Did not happen" in the nanosecond columns of the shared memory; stored as NULL."""
 
 
 STOPPED_BLOCK, WHOLE_BLOCK = -2, -3
-"""Blocks of the solo trials around a run of servers: the others stopped; and with the whole device's memory."""
+"""Blocks of the solo trials around a run of servers: the others stopped; and with all of the device's memory."""
 TOKEN_STAGES = ("token", "decode")
 """Stages that end with a token after the first: of a server's answer, and of a model that generates."""
 CANARY = "canary_us"
-"""The sensor under which each tenant's plain loop is sampled, with the tenant as its source: one value per window."""
+"""The sensor for each tenant's plain loop, with the tenant as its source: one value per window."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class Column:
     """A DuckDB type."""
     meaning: str
     later: bool = False
-    """Runs that were made before it was added don't have it: it is NULL there."""
+    """Added later: NULL in runs that lack it."""
 
 
 MANIFEST: Mapping[str, str] = {
@@ -52,27 +52,27 @@ MANIFEST: Mapping[str, str] = {
     "study_name": "name of the study",
     "study": "the study as YAML, with overrides applied: enough to resume the run",
     "seed": "the study's seed",
-    "too_small_for": "tenants that were left out because the device can't hold them, one sentence each",
+    "too_small_for": "tenants that were left out because they don't fit on the device, one sentence each",
     "modes": "ways to share that `sharing: all` stands for on this device",
     "left_out": "why some mixes are not measured under some of them, one sentence each",
     "device": "name of the device or group",
-    "fleet": "of a run on Ray: the cluster, each device with its node and versions, and what the devices are for",
+    "fleet": "of a run on Ray: the cluster, each device with its node and versions, and the role of the devices",
     "simulated": "true: a model computed the records",
     "device_description": "facts of the device: model, memory, limits, clocks, versions",
-    "sensors": "each sensor's name, unit, source, update period, and what a reading is worth",
+    "sensors": "each sensor's name, unit, source, update period and accuracy",
     "roofline": "peak rates of the device, measured when the run was made: `flops_per_s` by dtype, `bytes_per_s`, "
     "`cores` (or SMs) in use, `measured_utc` (or `data sheet`), `undisturbed`; null: they could not be measured",
     "sessions": "one entry for each start or resume: time, command line, machine, versions, git state, environment",
-    "instrument": "what the harness itself costs, measured with a tenant that does nothing",
+    "instrument": "overhead of the harness itself, measured with a tenant that does nothing",
     "capacity_rps": "requests per second that each tenant serves alone, where a load is a share of that",
-    "windows": "how long windows and leads are, and how long each tenant's request took while it was warmed up",
-    "precise": "cells that were precise enough, and the block from which on they are visited less often",
-    "switching": "how long after a switch tenants had settled, and what the window before leaves to the next",
+    "windows": "lengths of windows and leads, and the time of each tenant's request during warm-up",
+    "precise": "cells that were precise enough, and the block from which they are visited less often",
+    "switching": "how long after a switch tenants had settled, and carry-over from the previous window",
     "reached": "blocks, seconds and half-widths of slowdowns at the end: the forecast for the next run of the study",
-    "simulation": "how far simulated numbers are from measured ones, by class",
-    "profile_pass": "the profiler of a profile pass, and its notes; no slowdown is taken from such a run",
-    "sealed": "true: every trial folder holds a seal with the sizes and checksums of its files",
-    "trials": "how many trials a complete run holds, so that a missing one is noticed",
+    "simulation": "error of simulated numbers, by class",
+    "profile_pass": "the profiler of a profile pass, and its notes; no slowdown is computed from such a run",
+    "sealed": "true: every trial folder has a seal with the sizes and checksums of its files",
+    "trials": "number of trials of the complete run, so that a missing one is noticed",
     "sha256": "checksum of the manifest itself, without this entry",
     "state": "running, complete, interrupted or failed",
     "why": "why the run ended",
@@ -84,15 +84,15 @@ TABLES: Mapping[str, tuple[Column, ...]] = {
         Column("run", "VARCHAR", "the run's identity, unique over machines"),
         Column("trial", "INTEGER", "number within the run; the same study and seed give the same numbers"),
         Column("block", "INTEGER", "trials of one block are compared with each other; -1: calibration"),
-        Column("order", "INTEGER", "position in which the block's trials were carried out"),
+        Column("order", "INTEGER", "position in the order of the block's trials"),
         Column("session", "INTEGER", "0 for the first start of the run, one more for each resume"),
-        Column("mix", "VARCHAR", "the tenants that were on at the same time"),
+        Column("mix", "VARCHAR", "the tenants that were active at the same time"),
         Column("solo", "BOOLEAN", "one tenant, alone on the whole device; of a group, on its member"),
         Column("device", "VARCHAR", "where"),
         Column("simulated", "BOOLEAN", "true if a model computed it and nothing was measured"),
         Column("sharing", "VARCHAR", "how the device was shared; `alone` for solo trials"),
         Column("settings", "VARCHAR", "clocks, power limit and other controls, as JSON"),
-        Column("load", "VARCHAR", "when requests came; `mixed` if tenants differ"),
+        Column("load", "VARCHAR", "when requests arrived; `mixed` if tenants differ"),
         Column("seed", "BIGINT", "seed of schedules and inputs"),
         Column("started_utc", "VARCHAR", "wall-clock start, ISO 8601"),
         Column("start_ns", "BIGINT", "common start, on the machine's monotonic clock"),
@@ -113,37 +113,37 @@ TABLES: Mapping[str, tuple[Column, ...]] = {
         Column(
             "software",
             "VARCHAR",
-            "how it was executed: eager, compile, graphs, onnxruntime, tensorrt or vllm",
+            "execution mode: eager, compile, graphs, onnxruntime, tensorrt or vllm",
             later=True,
         ),
-        Column("load", "VARCHAR", "when its requests came"),
+        Column("load", "VARCHAR", "when its requests arrived"),
         Column("rate_rps", "DOUBLE", "intended rate of an open load, requests per second"),
         Column("slo_ms", "DOUBLE", "latency objective, milliseconds"),
-        Column("slo_quantile", "DOUBLE", "the quantile that has to meet it"),
+        Column("slo_quantile", "DOUBLE", "the quantile that must meet it"),
         Column("ttft_slo_ms", "DOUBLE", "objective of the time to the first token, milliseconds", later=True),
-        Column("ttft_slo_quantile", "DOUBLE", "the quantile that has to meet it", later=True),
+        Column("ttft_slo_quantile", "DOUBLE", "the quantile that must meet it", later=True),
         Column("tpot_slo_ms", "DOUBLE", "objective of the time per output token, milliseconds", later=True),
-        Column("tpot_slo_quantile", "DOUBLE", "the quantile that has to meet it", later=True),
-        Column("priority", "INTEGER", "higher goes first where the sharing knows priorities"),
-        Column("share", "VARCHAR", "part of the device it was given, where the sharing splits it"),
-        Column("member", "VARCHAR", "the member of a group of devices it ran on, by its lasting identity (UUID)"),
+        Column("tpot_slo_quantile", "DOUBLE", "the quantile that must meet it", later=True),
+        Column("priority", "INTEGER", "higher goes first where the sharing supports priorities"),
+        Column("share", "VARCHAR", "share of the device it was given, where the sharing splits it"),
+        Column("member", "VARCHAR", "the group member it ran on, by its lasting identity (UUID)"),
         Column("threads", "INTEGER", "CPU threads per operator"),
         Column("params", "BIGINT", "parameters of the model"),
         Column("flops_per_request", "DOUBLE", "floating point operations, from a dry run of the model"),
         Column("bytes_per_request", "DOUBLE", "bytes read and written, from the same dry run"),
         Column("weights", "VARCHAR", "`random(seed)`, a directory, or `none`"),
-        Column("facts", "VARCHAR", "whatever else the workload states about itself, as JSON"),
+        Column("facts", "VARCHAR", "other properties stated by the workload, as JSON"),
         Column("pid", "INTEGER", "its process"),
-        Column("observed", "VARCHAR", "what its process saw of its place (affinity, threads, ...), as JSON"),
+        Column("observed", "VARCHAR", "what its process saw of its environment (affinity, threads, ...), as JSON"),
         Column("warmup", "VARCHAR", "`flat`, `warm-up`, `slowdown` or `no steady state` over the window"),
         Column("cpu_time_ns", "BIGINT", "CPU time of its process over the window"),
-        Column("switches_voluntary", "BIGINT", "context switches it asked for, over the window"),
-        Column("switches_forced", "BIGINT", "context switches forced on it, over the window"),
-        Column("peak_memory_bytes", "BIGINT", "most memory its process has held on the device"),
+        Column("switches_voluntary", "BIGINT", "voluntary context switches over the window"),
+        Column("switches_forced", "BIGINT", "involuntary context switches over the window"),
+        Column("peak_memory_bytes", "BIGINT", "peak memory of its process on the device"),
         Column(
             "model_error",
             "VARCHAR",
-            "of a simulated tenant: its class, and how far such ones were off, as JSON",
+            "of a simulated tenant: its class, and the error of that class, as JSON",
             later=True,
         ),
         Column("error", "VARCHAR", "the first error of a request, or how the tenant died"),
@@ -155,7 +155,7 @@ TABLES: Mapping[str, tuple[Column, ...]] = {
         Column("intended_ns", "BIGINT", "when it should have started, by the load's schedule"),
         Column("started_ns", "BIGINT", "when serving began"),
         Column("first_ns", "BIGINT", "when the first output existed; NULL without one"),
-        Column("done_ns", "BIGINT", "when it was done; NULL if it never was"),
+        Column("done_ns", "BIGINT", "when it was done; NULL if never"),
         Column("device_ns", "BIGINT", "time the device worked on it; on a CPU the process's CPU time"),
         Column(
             "tokens_in",
@@ -205,7 +205,7 @@ TABLES: Mapping[str, tuple[Column, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class TrialRecords:
-    """All that one trial left behind: rows as dictionaries, bulk as columns. Missing columns are NULL."""
+    """The output of one trial: rows as dictionaries, bulk data as columns. Missing columns are NULL."""
 
     trial: Mapping[str, Any]
     tenants: tuple[Mapping[str, Any], ...]
@@ -217,7 +217,7 @@ class TrialRecords:
 
 @dataclass(frozen=True, slots=True)
 class TokenGoal:
-    """An objective of generation, and how many requests kept it."""
+    """An objective of generation, and the number of requests that met it."""
 
     metric: Literal["ttft", "tpot"]
     limit_ms: float
@@ -227,32 +227,32 @@ class TokenGoal:
 
 @dataclass(frozen=True, slots=True)
 class TokenTimes:
-    """Of the served requests of which the number of tokens is known."""
+    """Of the served requests whose number of tokens is known."""
 
     ttft_ns: Int64s
     """First token - intended."""
     tpot_ns: Int64s
     """(Done - first) / (tokens - 1), of those with more than one token."""
     itl_ns: Int64s = field(default_factory=lambda: np.empty(0, np.int64))
-    """Between one token and the next, of all tokens after the first."""
+    """Between consecutive tokens, of all tokens after the first."""
 
 
 @dataclass(frozen=True, slots=True)
 class ModelError:
-    """How far the simulation may be off for a tenant: nine in ten measured values lay between these shares of it."""
+    """Error of the simulation for a tenant: nine in ten measured values lay between these multiples of it."""
 
     kind: str
-    """What the tenant is, in words."""
+    """Class of the tenant, as text."""
     validated: bool
     sentence: str
-    """How far such tenants were off on average, or that nothing is known."""
+    """Mean error of the class, or that it is unknown."""
     time: tuple[float, float]
     slowdown: tuple[float, float]
     tail: tuple[float, float]
 
     @classmethod
     def of(cls, text: str | None) -> "ModelError | None":
-        """From the column of the records; None: measured, or recorded before there was one."""
+        """Parse the records' column; None if measured, or recorded before the column existed."""
         if not text:
             return None
         found = json.loads(text)
@@ -262,10 +262,10 @@ class ModelError:
 
 @dataclass(frozen=True, slots=True)
 class TenantObservation:
-    """What analysis sees of one tenant in one trial.
+    """One tenant in one trial, as seen by the analysis.
 
-    ``latency_ns`` holds done - intended of the requests in the window that were served without an error; it is
-    ``None`` where only means are wanted (they are cheap, the raw values of a long run are not).
+    ``latency_ns`` is done - intended of the requests in the window that were served without an error; it is ``None``
+    where only means are needed (they are cheap, the raw values of a long run are not).
     """
 
     run: str
@@ -286,7 +286,7 @@ class TenantObservation:
     n: int
     """Requests in the window, served."""
     unfinished: int
-    """Requests due in the window that were never done or failed: they count as infinitely late."""
+    """Requests due in the window that never completed or failed: they count as infinitely late."""
     throughput_rps: float
     mean_latency_ns: float
     window_s: float
@@ -298,24 +298,24 @@ class TenantObservation:
     token_goals: tuple[TokenGoal, ...] = ()
     """Objectives of the time to the first token and per output token."""
     all_met: int | None = None
-    """Requests within every objective at once; None: it has no objective of tokens, so that ``slo_met`` says it."""
+    """Requests within every objective at once; None if it has no token objective, see ``slo_met``."""
     canary_us: float | None = None
-    """How long a plain loop took beside its requests: how fast its core was."""
+    """Time of a plain loop run beside its requests: the speed of its core."""
     member: str | None = None
-    """The member of a group of devices it ran on."""
+    """The group member it ran on."""
     model_error: ModelError | None = None
     """Of a simulated tenant."""
     latency_ns: Int64s | None = None
     tokens_out: int | None = None
-    """Tokens of the served requests; None: nobody counted any."""
+    """Tokens of the served requests; None if not counted."""
     rate_rps: float | None = None
-    """At which the requests of an open load were to come."""
+    """Intended rate of an open load."""
     mean_ttft_ns: float | None = None
     """Of the served requests whose tokens were counted."""
     mean_tpot_ns: float | None = None
     """Of those with more than one token."""
     token_times: TokenTimes | None = None
-    """With raw values only, of tenants that generate."""
+    """Only with raw values, for tenants that generate."""
 
     @property
     def role(self) -> str:

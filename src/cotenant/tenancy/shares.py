@@ -1,4 +1,4 @@
-"""Parts of a GPU as studies write them: percentages of its SMs, on a real one as on a simulated one."""
+"""Shares of a GPU in a study: percentages of its SMs, real or simulated."""
 
 from cotenant.errors import SharingUnavailable
 

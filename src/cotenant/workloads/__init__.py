@@ -1,4 +1,4 @@
-"""What runs: models, kernels, pipelines, and yours."""
+"""Workloads: models, kernels, pipelines, and your own."""
 
 from cotenant.workloads.catalogue import Entry, WorkloadInfo, catalogue, described, find
 

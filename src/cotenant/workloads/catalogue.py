@@ -1,4 +1,4 @@
-"""Every name there is: models, kernels and instruments, described without importing torch."""
+"""All named workloads: models, kernels and instruments, described without importing torch."""
 
 from dataclasses import asdict, dataclass
 from functools import cache
@@ -32,7 +32,7 @@ class Listed(Workload, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One line of the catalogue."""
+    """One entry of the catalogue."""
 
     name: str
     family: str
@@ -40,7 +40,7 @@ class Entry:
     params: int | None = None
     """The published number of parameters."""
     counted: str = ""
-    """What that number counts."""
+    """What that number includes."""
     source: str = ""
     """Where it was published."""
     mini: str | None = None
@@ -50,13 +50,13 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class WorkloadInfo:
-    """A line of the catalogue, and what one request costs."""
+    """A catalogue entry, and the cost of one request."""
 
     entry: Entry
     properties: Properties
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data; the operators are left out."""
+        """As plain data, without the operators."""
         cost = self.properties
         return asdict(self.entry) | {
             "params": cost.params,
@@ -69,7 +69,7 @@ class WorkloadInfo:
 
 
 def find(name: str) -> Workload:
-    """The workload of that name: of the catalogue, or something of the user's (a callable, directory, command...)."""
+    """Return the workload with this name: from the catalogue, or the user's own (a callable, directory, command...)."""
     known = _workloads()
     if name in known:
         return known[name]
@@ -86,13 +86,25 @@ def find(name: str) -> Workload:
     raise WorkloadError(f"there is no workload {name!r}", hint=hint)
 
 
+def modules_of(name: str) -> tuple[str, ...]:
+    """Modules that building this workload imports, as far as the catalogue knows: the slow part of a start."""
+    known = _workloads().get(name)
+    if known is not None and known.family == "kernel":
+        return ("torch",)
+    try:
+        workload = find(name)
+    except WorkloadError:
+        return ()  # building it will say why
+    return _MODELS_IMPORT if isinstance(workload, ModelWorkload) else ()
+
+
 def catalogue() -> tuple[Entry, ...]:
-    """All workloads that have a name, by family; the user's own ones are not among them."""
+    """All named workloads by family, without the user's own."""
     return tuple(_line(workload) for workload in _workloads().values())
 
 
 def described(entry: Entry) -> WorkloadInfo:
-    """With what one request costs at the entry's defaults."""
+    """The entry with the cost of one request at its defaults."""
     return WorkloadInfo(entry, find(entry.name).properties(WorkloadSpec(name=entry.name)))
 
 
@@ -122,7 +134,10 @@ def model_entries() -> tuple[ModelEntry, ...]:
 
 
 _ROOMS = ("cotenant.workloads.kernels", "cotenant.ranking.pipeline.workload", "cotenant.workloads.instrument")
-"""Modules that offer workloads, by name because `ranking` is a higher layer than this one."""
+"""Modules with workloads, by name because `ranking` is a higher layer than this one."""
+
+
+_MODELS_IMPORT = ("torch", "transformers.modeling_utils", "cotenant.workloads.models.building")
 
 
 @cache

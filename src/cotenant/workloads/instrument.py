@@ -17,27 +17,27 @@ _NOTHING = Properties(params=0, weight_bytes=0, flops=0.0, bytes_moved=0.0, peak
 
 @dataclass(frozen=True, slots=True)
 class Null:
-    """A request does nothing: what is left is the harness's own cost."""
+    """A request does nothing: what remains is the harness's overhead."""
 
     name: str = "null"
     family: str = FAMILY
     dtype: None = None
-    about: str = "a request does nothing; its latency is the harness's own cost"
+    about: str = "a request does nothing; its latency is the harness's overhead"
 
     def check(self, spec: WorkloadSpec) -> None:
-        """Refuse all options: there is nothing to set."""
+        """Refuse all options."""
         refuse_unused(spec)
         read_options(spec, Options)
 
     def properties(self, spec: WorkloadSpec) -> Properties:
-        """Nothing, at any batch."""
+        """Zero cost, at any batch."""
         self.check(spec)
         return _NOTHING
 
     def build(self, spec: WorkloadSpec, place: Place) -> Built:  # noqa: ARG002  (nothing stands anywhere)
         """One stage, as cheap as a call can be."""
         self.check(spec)
-        # A bounded deque of length 0 forgets what it is given: a call in C, cheaper than an empty Python function.
+        # A bounded deque of length 0 discards its input: a call in C, cheaper than an empty Python function.
         forget = deque[object](maxlen=0).append
         return Built(stages=(Stage("compute", forget),), dtype=NO_DTYPE)
 
@@ -50,7 +50,7 @@ class SleepOptions(Options):
 
 @dataclass(frozen=True, slots=True)
 class Sleep:
-    """A request waits for a fixed time and uses no core: tenants of it can't slow each other down."""
+    """A request waits for a fixed time without using a core: such tenants can't slow each other down."""
 
     name: str = "sleep"
     family: str = FAMILY
@@ -79,7 +79,7 @@ class Sleep:
 
 
 class SpinOptions(Options):
-    """How much work an item of the batch is."""
+    """Amount of work per item of the batch."""
 
     work: int = Field(default=10_000, ge=1, le=2_000_000_000)
 
@@ -88,8 +88,8 @@ class SpinOptions(Options):
 class Spin:
     """A request is a fixed number of hash rounds on one core.
 
-    The amount of work is fixed, not the time: two of them on one core take twice as long. The rounds run outside
-    the interpreter lock and fit into registers, so tenants meet at the core and nowhere else.
+    The amount of work is fixed, not the time: two of them on one core take twice as long. The rounds release
+    the interpreter lock and fit into registers, so tenants only compete for the core.
     """
 
     name: str = "spin"
@@ -103,7 +103,7 @@ class Spin:
         read_options(spec, SpinOptions)
 
     def properties(self, spec: WorkloadSpec) -> Properties:
-        """Integer work: its cost can't be said in floating point operations."""
+        """Integer work: it has no cost in floating point operations."""
         self.check(spec)
         return Properties(params=0, weight_bytes=0, flops=None, bytes_moved=None, peak_memory_bytes=0)
 

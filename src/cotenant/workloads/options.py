@@ -1,4 +1,4 @@
-"""Reads a spec strictly: an option that nobody would use is refused, never ignored."""
+"""Parses a spec strictly: unused options are refused, never ignored."""
 
 from collections.abc import Collection
 from typing import Any, TypeVar
@@ -11,7 +11,7 @@ from cotenant.workloads.protocol import WorkloadSpec
 
 
 class Options(BaseModel):
-    """The `params` that one kind of workload knows."""
+    """The `params` of one kind of workload."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -22,7 +22,7 @@ _OPTIONAL_FIELDS = ("seq", "dtype", "mode", "tokens", "software", "train", "laye
 
 
 def read_options(spec: WorkloadSpec, known: type[AnyOptions]) -> AnyOptions:
-    """The spec's `params`, typed; a wrong one is refused in one sentence that names it."""
+    """The spec's `params`, typed; an invalid one is refused in one sentence that names it."""
     try:
         return known.model_validate(dict(spec.params))
     except ValidationError as error:
@@ -30,7 +30,7 @@ def read_options(spec: WorkloadSpec, known: type[AnyOptions]) -> AnyOptions:
     key = ".".join(str(part) for part in problem["loc"])
     if problem["type"] == "extra_forbidden":
         names = sorted(known.model_fields)
-        known_names = f"it knows {', '.join(f'`{name}`' for name in names)}" if names else "it has no params"
+        known_names = f"it has {', '.join(f'`{name}`' for name in names)}" if names else "it has no params"
         hint = did_you_mean(key, names) or known_names
         raise WorkloadError(f"`{spec.name}` has no param `{key}`", hint=hint)
     if problem["type"] == "missing":
@@ -42,12 +42,12 @@ def read_options(spec: WorkloadSpec, known: type[AnyOptions]) -> AnyOptions:
 
 
 def refuse_unused(spec: WorkloadSpec, *, used: Collection[str] = ()) -> None:
-    """Refuse fields of the spec that this workload would not look at."""
+    """Refuse fields of the spec this workload would ignore."""
     for field in _OPTIONAL_FIELDS:
         value = getattr(spec, field)
         if field not in used and value != WorkloadSpec.model_fields[field].default:
             raise WorkloadError(
-                f"`{spec.name}` has no {field}, but the tenant says `{field}: {_plain(value)}`",
+                f"`{spec.name}` has no {field}, but the tenant sets `{field}: {_plain(value)}`",
                 hint=f"remove `{field}` from this tenant",
             )
 

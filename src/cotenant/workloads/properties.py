@@ -1,4 +1,4 @@
-"""Descriptions kept on disk, found again by content: what was described, by which code, with which libraries."""
+"""Descriptions cached on disk by content: what was described, by which code, with which libraries."""
 
 import hashlib
 import json
@@ -21,16 +21,16 @@ _PLAIN = tuple(field.name for field in fields(Properties) if field.name != "oper
 def remembered(spec: WorkloadSpec, config: Mapping[str, Any], describe: Callable[[], Properties]) -> Properties:
     """The description of this spec of a model with this configuration, computed once per machine."""
     path = _folder() / f"{_key(spec, config)}.json"
-    with suppress(OSError, ValueError, KeyError, TypeError):  # not there yet, or half written: compute it again
+    with suppress(OSError, ValueError, KeyError, TypeError):  # missing or half written: compute it again
         return from_json(json.loads(opening.read_text(path)))
     properties = describe()
-    with suppress(OSError):  # a read-only home costs time, nothing else
+    with suppress(OSError):  # a read-only home only costs time
         _write(path, json.dumps(to_json(properties)))
     return properties
 
 
 def to_json(properties: Properties) -> dict[str, Any]:
-    """As JSON; each different operator is written once, since layers repeat them."""
+    """As JSON; each distinct operator is written once, since layers repeat them."""
     known: dict[Operator, int] = {}
     order = [known.setdefault(operator, len(known)) for operator in properties.operators]
     plain = {name: getattr(properties, name) for name in _PLAIN}
@@ -64,7 +64,7 @@ def _key(spec: WorkloadSpec, config: Mapping[str, Any]) -> str:
 
 @cache
 def _code() -> str:
-    """Identity of all that a description depends on besides the spec."""
+    """Identity of everything a description depends on besides the spec."""
     digest = hashlib.sha256(f"{version('torch')} {version('transformers')}".encode())
     here = Path(__file__)
     for source in [here, *sorted((here.parent / "models").glob("*.py"))]:
@@ -73,7 +73,7 @@ def _code() -> str:
 
 
 def _write(path: Path, text: str) -> None:
-    """Whole or not at all: two processes may describe the same model at once."""
+    """Write atomically: two processes may describe the same model at once."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.NamedTemporaryFile("w", dir=path.parent, suffix=".part", delete=False) as file:
         file.write(text)

@@ -1,6 +1,6 @@
-"""What a workload is: it builds itself on a place, then serves one request at a time, in named stages.
+"""The workload protocol: build on a place, then serve one request at a time, in named stages.
 
-The measuring code runs and times the stages; a workload never looks at a clock.
+The measuring code runs and times the stages; a workload never reads a clock.
 """
 
 from collections.abc import Callable, Mapping
@@ -15,15 +15,15 @@ Dtype = Literal["float64", "float32", "float16", "bfloat16", "int8"]
 Software = Literal["eager", "compile", "graphs", "onnxruntime", "tensorrt", "vllm"]
 SOFTWARE: tuple[Software, ...] = get_args(Software)
 """How a model is executed: operator by operator, by torch.compile, replayed as CUDA graphs, by ONNX Runtime, by a
-TensorRT engine, or by a server of language models such as vLLM."""
+TensorRT engine, or by a language model server such as vLLM."""
 Quantised = Literal["fp8", "int8", "int4"]
 QUANTISED: tuple[Quantised, ...] = get_args(Quantised)
-"""Formats of weights with fewer bits than arithmetic is done in."""
+"""Weight formats with fewer bits than the arithmetic."""
 MOST_PARALLEL = 8
 
 
 class WorkloadSpec(BaseModel):
-    """Which workload, at which size. Pure data: it can be checked, hashed, and sent to another process."""
+    """A workload and its size. Pure data: can be checked, hashed, and sent to another process."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -31,93 +31,93 @@ class WorkloadSpec(BaseModel):
     """A catalogue name, `package.module:function`, a directory, a file, `command:...` or an http(s) address."""
     batch: int = Field(default=1, ge=1)
     seq: int | None = Field(default=None, ge=1)
-    """Tokens per item; None: the workload's own default."""
+    """Tokens per item; None for the workload's default."""
     dtype: Dtype | None = None
-    """None: the device's default."""
+    """None for the device's default."""
     mode: str | None = None
-    """For decoders forward / prefill / decode / generate, for encoders embed / classify; None: the first."""
+    """For decoders forward / prefill / decode / generate, for encoders embed / classify; None for the first."""
     tokens: int | None = Field(default=None, ge=1)
-    """How many tokens `generate` makes."""
+    """Number of tokens `generate` produces."""
     software: Software | None = None
-    """How it is executed; None: as the workload does by itself, which for models is `eager`."""
+    """The software that executes it; None for the workload's default, which for models is `eager`."""
     quantised: Quantised | None = None
-    """Format of the layers' weights; None: the number format. Simulated only."""
+    """Format of the layers' weights; None for the number format. Simulated only."""
     parallel: int = Field(default=1, ge=1, le=MOST_PARALLEL)
-    """Over how many GPUs of one kind each layer is cut (tensor parallelism). Simulated only."""
+    """Number of GPUs each layer is split over (tensor parallelism). Simulated only."""
     train: bool = False
     """A training step (forward, backward, optimiser) instead of inference."""
     layers: str = "full"
-    """Which blocks: `full`, `last 50%`, `last 3`."""
+    """The blocks to keep: `full`, `last 50%`, `last 3`."""
     weights: str | None = None
-    """None: random from the seed; else a directory of safetensors or a hub id."""
+    """None for random ones from the seed; else a directory of safetensors or a hub id."""
     params: Mapping[str, Any] = Field(default_factory=dict)
-    """Options that only this workload knows, e.g. `size: 2048` of a GEMM."""
+    """Options specific to this workload, e.g. `size: 2048` of a GEMM."""
     seed: int = 0
     server: ServerSpec | None = None
-    """How to start the server that the workload talks to; None: it runs, or there is none."""
+    """How to start the workload's server; None if it is already running, or there is none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """One named part of a request. It takes what the stage before returned (the first one takes None)."""
+    """One named part of a request. It takes the previous stage's result (the first one takes None)."""
 
     name: str
     run: Callable[[Any], Any]
     repeat: int = 1
     """How often it runs within a request, each time on its own last result (decode steps)."""
     first_output: bool = False
-    """When this stage has ended for the first time, the request's first output exists."""
+    """True if the request's first output exists when this stage ends for the first time."""
 
 
 class Place(Protocol):
-    """What a workload is told about where it runs. Devices implement it; see `cotenant.devices`."""
+    """What a workload knows about where it runs. Devices implement it; see `cotenant.devices`."""
 
     @property
     def torch_device(self) -> str:
-        """The name torch knows the device by."""
+        """Torch's name for the device."""
         ...
 
     @property
     def default_dtype(self) -> Dtype:
-        """The number format this device does well."""
+        """A number format this device handles well."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a server says of its answer. None: it has no tokens, or does not count them."""
+    """A server's report on its answer. None if it has no tokens, or does not count them."""
 
     tokens_in: int | None = None
     tokens_out: int | None = None
     tokens_reasoning: int | None = None
-    """Of `tokens_out`, those that were reasoning and not answer."""
+    """Reasoning tokens among `tokens_out`."""
 
 
 class Client(Protocol):
     """Sends requests to a server, several at once, all from one event loop in the tenant's thread."""
 
     slots: tuple[str, ...]
-    """The timed parts of a request in order; a part that repeats (tokens) is named as often as it may come."""
+    """The timed parts of a request in order; a repeated part (tokens) is listed as often as it may occur."""
     first_output: int | None
     """The slot at whose end the first output exists."""
     warm: int
-    """Requests to serve before any is measured."""
+    """Requests to serve before measuring."""
     ramp_s: float
-    """A closed load begins its requests one after another over this time, at most the lead, instead of all at once."""
+    """A closed load starts its requests spread over this time, at most the lead, instead of all at once."""
 
     def begin(self, first_arrival: int) -> None:
-        """A window begins; its requests are those of the trace from this place on, if the load is one."""
+        """A window starts; its requests are those of the trace from this position on, if the load is a trace."""
         ...
 
     def rest(self) -> None:
-        """The window is over: use nothing of the machine until the next one."""
+        """The window is over: use no resources until the next one."""
         ...
 
     async def request(self, number: int, mark: Callable[[int], None]) -> Answer:
-        """See one request through; `mark(slot)` says that this part of it has just ended.
+        """Serve one request; `mark(slot)` is called when that part of it has just ended.
 
         Raises:
-            RequestFailed: The answer was not what it should be, or never came.
+            RequestFailed: The answer was wrong or never came.
         """
         ...
 
@@ -126,32 +126,32 @@ class Client(Protocol):
         ...
 
     def pids(self) -> tuple[int, ...]:
-        """The processes that serve, as far as they can be seen: what they use is the tenant's."""
+        """The serving processes, as far as visible: their resource use counts for the tenant."""
         ...
 
     def gone(self) -> str | None:
-        """How the server ended, with the last lines of its log; None: it runs, or is not ours."""
+        """How the server ended, with the last lines of its log; None if it is running or not ours."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Built:
-    """A workload that stands on its place, ready to serve: in stages one after another, or through a client."""
+    """A workload built on its place, ready to serve: in stages one after another, or through a client."""
 
     stages: tuple[Stage, ...]
     dtype: str
     weights: str = "none"
     seq: int | None = None
     facts: Mapping[str, Any] = field(default_factory=dict)
-    """JSON-able statements to be recorded: input distribution, versions, ..."""
+    """JSON-able facts to record: input distribution, versions, ..."""
     close: Callable[[], None] = lambda: None
     client: Client | None = None
-    """Of a server: it takes several requests at once, and there are no stages."""
+    """For a server: it takes several requests at once, and there are no stages."""
 
 
 @dataclass(frozen=True, slots=True)
 class Operator:
-    """One operator of a request, seen in a dry run: the raw material of a simulated device's kernels."""
+    """One operator of a request, recorded in a dry run: the input of a simulated device's kernels."""
 
     name: str
     dtype: str
@@ -165,30 +165,30 @@ class Operator:
 
 @dataclass(frozen=True, slots=True)
 class StageCost:
-    """What one stage of a request costs: operators of the device, and time of its host."""
+    """The cost of one stage of a request: operators on the device, and host time."""
 
     stage: str
     operators: tuple[Operator, ...] = ()
     host_s: float = 0.0
     """An estimate, for simulated devices."""
     beside: bool = False
-    """The device goes on with what it was given while the host works; False: each waits for the other."""
+    """True if the device continues with queued work while the host works; False if each waits for the other."""
     first_output: bool = False
-    """When this stage has ended, the request's first output exists."""
+    """True if the request's first output exists when this stage ends."""
 
 
 @dataclass(frozen=True, slots=True)
 class Properties:
-    """What a request costs, known before it is run. None: can't be known for this kind of workload."""
+    """The cost of a request, known before it runs. None where unknown for this kind of workload."""
 
     params: int | None
     weight_bytes: int | None
     flops: float | None
     bytes_moved: float | None
     peak_memory_bytes: int | None
-    """Weights and the largest set of activations alive at once, with the kernels' own workspace."""
+    """Weights and the largest set of live activations, with the kernels' own workspace."""
     input_bytes: int | None = None
-    """Inputs of a request, which wait on the host: where the host is the device they come on top of the peak."""
+    """Inputs of a request, held on the host: where the host is the device they add to the peak."""
     flops_by_operator: Mapping[str, float] = field(default_factory=dict)
     flops_by_dtype: Mapping[str, float] = field(default_factory=dict)
     operators: tuple[Operator, ...] = ()
@@ -203,7 +203,7 @@ class Properties:
 
 @runtime_checkable
 class Staged(Protocol):
-    """A workload whose host works too: it says which operators belong to which stage."""
+    """A workload with host work: it assigns operators to stages."""
 
     def stage_costs(self, spec: WorkloadSpec) -> tuple[StageCost, ...]:
         """The stages of one request in order."""
@@ -211,7 +211,7 @@ class Staged(Protocol):
 
 
 class Workload(Protocol):
-    """One entry of the catalogue, or something of the user's."""
+    """A catalogue entry, or a user's own workload."""
 
     @property
     def name(self) -> str:
@@ -224,22 +224,22 @@ class Workload(Protocol):
         ...
 
     def check(self, spec: WorkloadSpec) -> None:
-        """Refuse with a `WorkloadError` what can't be run, before any trial starts. Cheap: no weights are made."""
+        """Raise a `WorkloadError` for what can't run, before any trial starts. Cheap: no weights are made."""
         ...
 
     def properties(self, spec: WorkloadSpec) -> Properties:
-        """What one request of this spec costs, without making the weights."""
+        """The cost of one request of this spec, without making the weights."""
         ...
 
     def build(self, spec: WorkloadSpec, place: Place) -> Built:
-        """Stand on the place, ready to serve."""
+        """Build it on the place, ready to serve."""
         ...
 
 
 @runtime_checkable
 class ExecutesToCheck(Protocol):
-    """A workload whose check does something that its name says: imports code, or connects to a server."""
+    """A workload whose check has side effects: imports code, or connects to a server."""
 
     def check_unexecuted(self, spec: WorkloadSpec) -> str:
-        """Check what can be checked without that; gives what stays unknown. Raises WorkloadError."""
+        """Check what is possible without them; return what stays unknown. Raises WorkloadError."""
         ...

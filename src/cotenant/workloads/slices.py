@@ -1,7 +1,7 @@
 """Slices of models: the last blocks and what follows them, fed with a hidden state of the right shape.
 
-Blocks are found by watching a dry run: they are the most numerous modules that hand their output straight to each
-other. Residual blocks do; the layers inside them do not, since something is added on the way.
+Blocks are found by watching a dry run: they are the most numerous modules that pass their output directly to each
+other. Residual blocks do; the layers inside them do not, since something is added in between.
 """
 
 from collections import defaultdict
@@ -20,20 +20,20 @@ from cotenant.workloads.models.layers import kept
 
 @dataclass(frozen=True, slots=True)
 class Blocks:
-    """A model's blocks in the order in which they run, by name."""
+    """A model's blocks in execution order, by name."""
 
     names: tuple[str, ...]
     front: str | None
-    """The module that makes the first block's input."""
+    """The module that computes the first block's input."""
     shapes: tuple[tuple[int, ...], ...]
     """Shape of each block's input."""
     tuple_size: int
-    """Blocks give a tuple of this size that begins with the hidden state; 0: they give the state itself."""
+    """Size of the tuple that blocks return, beginning with the hidden state; 0 if they return the state itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """Which modules of a model fall away, and what comes in instead."""
+    """The modules of a model to remove, and the input that replaces them."""
 
     front: str
     skipped: tuple[str, ...]
@@ -44,7 +44,7 @@ class Cut:
 
     @property
     def blocks(self) -> int:
-        """How many blocks stay."""
+        """Number of blocks that stay."""
         return len(self.kept)
 
     @property
@@ -63,7 +63,7 @@ class _Call:
 
 
 def find_blocks(model: nn.Module, inputs: Mapping[str, torch.Tensor]) -> Blocks:
-    """Run the model once (on `meta`) and see which modules form a chain."""
+    """Run the model once (on `meta`) and find the modules that form a chain."""
     calls: list[_Call] = []
     handles = [
         module.register_forward_hook(_recorder(name, calls), with_kwargs=True)
@@ -82,7 +82,7 @@ def find_blocks(model: nn.Module, inputs: Mapping[str, torch.Tensor]) -> Blocks:
     chains = [chain for chain in by_kind.values() if len(chain) > 1 and _hands_on(chain)]
     if not chains:
         raise WorkloadError("this model has no chain of blocks, so it can't be sliced", hint="leave `layers` out")
-    # Of chains equally long take the outermost: a block may have a part that runs once in each block, too.
+    # Of chains of equal length take the outermost: a block may contain a part that runs once in each block.
     chain = max(chains, key=lambda calls: (len(calls), -calls[0].name.count(".")))
     front = [call for call in calls if call.result is chain[0].source and call.source is not call.result]
     return Blocks(
@@ -103,10 +103,10 @@ def plan_cut(blocks: Blocks, layers: str) -> Cut:
 
 
 class Tail(nn.Module):
-    """The blocks that stay and what follows them; takes the hidden state that comes into the first of them."""
+    """The remaining blocks and what follows them; takes the hidden state before the first of them."""
 
     prompt: Mapping[str, torch.Tensor]
-    """The whole model's input: what comes in by it is not looked at, but positions and masks take its shape."""
+    """The full model's input: its values are ignored, but positions and masks depend on its shape."""
 
     def __init__(self, model: nn.Module, cut: Cut) -> None:
         super().__init__()
@@ -118,13 +118,13 @@ class Tail(nn.Module):
         self.config = getattr(model, "config", None)
 
     def forward(self, hidden: torch.Tensor, **options: Any) -> Any:
-        """What the whole model would give from here on."""
+        """The full model's output from here on."""
         self.given.hidden = hidden
         return self.model(**self.prompt, **options)
 
 
 class Trunk(nn.Module):
-    """What comes before a cut: takes the whole model's input, gives the hidden state at the cut."""
+    """The part before a cut: takes the full model's input, returns the hidden state at the cut."""
 
     def __init__(self, model: nn.Module, cut: Cut) -> None:
         super().__init__()
@@ -149,20 +149,20 @@ class _Reached(Exception):
 
 
 class _Edge(nn.Module):
-    """Stands where the trunk ends."""
+    """Placed where the trunk ends."""
 
     def forward(self, hidden: torch.Tensor, *_: Any, **__: Any) -> Any:
         raise _Reached(hidden)
 
 
 class _Given(nn.Module):
-    """Stands where the hidden state was computed, and gives the one that came in."""
+    """Replaces the module that computed the hidden state, and returns the given one."""
 
     hidden: torch.Tensor
 
     def __init__(self, original: nn.Module) -> None:
         super().__init__()
-        # Not as a submodule: what computed the state is no part of the slice, but some models ask it for its dtype.
+        # Not a submodule: it is not part of the slice, but some models ask it for its dtype.
         object.__setattr__(self, "original", original)
 
     def __getattr__(self, name: str) -> Any:
@@ -176,7 +176,7 @@ class _Given(nn.Module):
 
 
 class _Passing(nn.Module):
-    """Stands where a block was, and hands on what it gets."""
+    """Replaces a block and passes its input on."""
 
     def __init__(self, tuple_size: int) -> None:
         super().__init__()

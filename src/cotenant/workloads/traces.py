@@ -1,8 +1,8 @@
-"""Recorded arrivals: when requests came and, for language models, how long their prompts and answers were.
+"""Recorded arrivals: when requests came and, for language models, the lengths of prompts and answers.
 
-Read are plain CSV files of arrival times and the public forms of traces of language models: Azure's LLM inference
+Supported are plain CSV files of arrival times and the public formats of language model traces: Azure's LLM inference
 traces (`TIMESTAMP,ContextTokens,GeneratedTokens`), BurstGPT (`Timestamp,...,Request tokens,Response tokens`) and
-Mooncake's JSON lines (`timestamp` in ms, `input_length`, `output_length`, `hash_ids`). Anything doubtful is refused.
+Mooncake's JSON lines (`timestamp` in ms, `input_length`, `output_length`, `hash_ids`). Anything ambiguous is refused.
 """
 
 import csv
@@ -22,8 +22,8 @@ from cotenant.errors import CotenantError
 LARGEST_TRACE = 256 << 20
 """Bytes of a file."""
 BLOCK_TOKENS = 512
-"""Of a prompt, for each of Mooncake's `hash_ids`: prompts that begin with the same ones begin with the same text."""
-HINT = "give a CSV in UTF-8 with one arrival time per row, or one of the forms in the guide to servers"
+"""Tokens of a prompt for each of Mooncake's `hash_ids`: prompts with the same first ids start with the same text."""
+HINT = "give a CSV in UTF-8 with one arrival time per row, or one of the formats in the guide to servers"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,15 +32,15 @@ class Trace:
 
     times_s: npt.NDArray[np.float64]
     tokens_in: tuple[int, ...] = ()
-    """Of each prompt; empty: the trace knows only times."""
+    """Tokens of each prompt; empty if the trace only has times."""
     tokens_out: tuple[int, ...] = ()
     blocks: tuple[tuple[int, ...], ...] = ()
-    """Which stretches of text each prompt begins with; empty: unknown."""
+    """The text prefixes of each prompt; empty if unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Form:
-    """Columns of one kind of CSV."""
+    """Columns of one CSV format."""
 
     time: str
     seconds: Callable[[str], float]
@@ -61,7 +61,7 @@ _FORMS = (
 
 
 def read_trace(path: Path) -> Trace:
-    """The arrivals in a file.
+    """Read the arrivals from a file.
 
     Raises:
         CotenantError: It can't be read, a row lacks its time or its lengths, or the times are not in order.
@@ -136,7 +136,7 @@ def _from_lines(path: Path, text: str) -> Trace:
 
 
 def _length(value: Any) -> int:
-    """At least one: a request that failed where it was recorded still came, and asked for an answer."""
+    """At least one: a request that failed when recorded still arrived and requested an answer."""
     return max(int(value), 1)
 
 

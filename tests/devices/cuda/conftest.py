@@ -1,4 +1,4 @@
-"""A machine with GPUs that are not there: the mock driver, NVIDIA's tools as stand-ins, torch kept on the CPU."""
+"""A simulated machine with GPUs: the mock driver, stand-ins for NVIDIA's tools, torch kept on the CPU."""
 
 import os
 import sys
@@ -11,7 +11,7 @@ FAKE_TOOLS = Path(__file__).resolve().parents[2] / "fake_tools"
 
 @pytest.fixture
 def gpus(mock_nvml, tmp_path, monkeypatch):
-    """An idle V100, A100 and H100; notes of what was changed lie in a folder of the test's own."""
+    """An idle V100, A100 and H100; restore notes go to a folder of the test."""
     for name, value in mock_nvml.env().items():
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
@@ -22,8 +22,8 @@ def gpus(mock_nvml, tmp_path, monkeypatch):
 
 @pytest.fixture
 def tools(monkeypatch):
-    """NVIDIA's command-line tools, which speak as the real ones do."""
-    here = Path(sys.executable).parent  # they are Python, and need the bindings
+    """Stand-ins for NVIDIA's command-line tools."""
+    here = Path(sys.executable).parent  # they are Python and need the bindings
     monkeypatch.setenv("PATH", f"{FAKE_TOOLS}:{here}:{os.environ['PATH']}")
     monkeypatch.setenv("FAKE_DCGMI", "no-engine")
     return monkeypatch

@@ -1,4 +1,4 @@
-"""A GPU as a device: found by number or UUID, described, seated; and other makers' devices, with what they lack."""
+"""A GPU as a device: found by index or UUID, described, seated; and other makers' devices, with what they lack."""
 
 import sys
 import types
@@ -19,7 +19,7 @@ ARC = {"name": "Arc B580", "uuid": None, "memory_bytes": 12 << 30, "free_memory_
 
 
 class TestNames:
-    def test_by_number_by_uuid_and_by_the_beginning_of_one(self, gpus):
+    def test_by_index_by_uuid_and_by_prefix(self, gpus):
         uuid = nvml.find(1).uuid
         assert find_device("cuda").name == f"cuda:0{MARK}"
         assert find_device("cuda:1").name == f"cuda:1{MARK}"
@@ -33,50 +33,50 @@ class TestNames:
     def test_but_not_as_if_it_were_the_real_gpu(self, gpus, monkeypatch):
         monkeypatch.delenv("COTENANT_TORCH_DEVICE")
         assert find_device("cuda:1").name == "cuda:1"
-        with pytest.raises(DeviceError, match="was measured with torch on the CPU") as error:
+        with pytest.raises(DeviceError, match="was recorded with torch on the CPU") as error:
             find_device(f"cuda:1{MARK}")
         assert "COTENANT_TORCH_DEVICE=cpu" in error.value.hint
 
     @pytest.mark.parametrize("name", ["cuda:3", "cuda:x", "cuda:GPU-nobody"])
-    def test_a_wrong_one_lists_the_right_ones(self, gpus, name):
+    def test_a_wrong_name_lists_the_available_ones(self, gpus, name):
         with pytest.raises(DeviceError, match="there is no device") as error:
             find_device(name)
         assert "Tesla V100-SXM2-16GB" in error.value.hint
         assert "\n" not in error.value.message
 
-    def test_without_a_driver_the_hint_names_other_ways(self, gpus):
+    def test_without_a_driver_the_hint_names_alternatives(self, gpus):
         gpus.set_system(init_error=9)
-        with pytest.raises(DeviceError, match="no driver that fits it is loaded") as error:
+        with pytest.raises(DeviceError, match="no matching driver is loaded") as error:
             find_device("cuda:0")
         assert "sim:a100-sxm4-40gb" in error.value.hint
 
-    def test_the_list_of_devices_has_them(self, gpus, tools):
+    def test_the_list_of_devices_includes_them(self, gpus, tools):
         names = [info.name for info in list_devices() if not info.simulated]
         assert names == ["cpu", *(f"cuda:{index}{MARK}" for index in range(3))]
 
-    def test_the_seam_takes_no_other_word(self, gpus, monkeypatch):
+    def test_the_seam_accepts_no_other_value(self, gpus, monkeypatch):
         monkeypatch.setenv("COTENANT_TORCH_DEVICE", "cuda:0")
-        with pytest.raises(DeviceError, match="only 'cpu' means something"):
+        with pytest.raises(DeviceError, match="only 'cpu' is supported"):
             find_device("cuda:0")
 
 
 class TestDescription:
     @pytest.mark.parametrize(("name", "dtype"), [("cuda:0", "float16"), ("cuda:1", "bfloat16"), ("cuda:2", "bfloat16")])
-    def test_the_default_number_format_is_what_the_tensor_cores_take(self, gpus, name, dtype):
+    def test_the_default_number_format_is_the_tensor_cores(self, gpus, name, dtype):
         device = find_device(name)
         assert device.default_dtype == dtype
         assert dtype in device.describe()["tensor_cores_for"]
 
-    def test_the_manifest_says_which_sensor_reads_what_and_that_torch_was_elsewhere(self, gpus, tools):
+    def test_the_manifest_names_sources_and_that_torch_ran_on_the_cpu(self, gpus, tools):
         described = find_device("cuda:1").describe()
         assert "nothing was computed on the GPU" in described["torch_side"]
         assert described["power_sensor"]["window_s"] == 0.025
         assert any(sentence.startswith("energy from NVML energy counter") for sentence in described["sources"])
 
-    def test_two_devices_that_are_one_gpu_can_not_be_measured_at_once(self, gpus):
+    def test_two_devices_on_one_gpu_cannot_be_measured_at_once(self, gpus):
         assert find_device("cuda:1").lock_keys() == find_device(f"cuda:{nvml.find(1).uuid}").lock_keys()
 
-    def test_one_name_one_source(self, gpus, tools):
+    def test_each_metric_has_one_source(self, gpus, tools):
         tools.setenv("FAKE_DCGMI", "ok")
         device = find_device("cuda:0")
         names = [info.name for probe in device.probes() for info in probe.sensors]
@@ -131,9 +131,9 @@ class TestSeat:
             seat.elapsed_ns(begin, end)
         assert len(flushed) == 3
 
-    def test_a_torch_without_cuda_is_one_sentence(self, gpus, monkeypatch):
+    def test_a_torch_without_cuda_is_refused_in_one_sentence(self, gpus, monkeypatch):
         monkeypatch.delenv("COTENANT_TORCH_DEVICE")
-        with pytest.raises(DeviceError, match="finds only a CPU, no cuda device"):
+        with pytest.raises(DeviceError, match="finds only a CPU, but no cuda device"):
             GpuSeat(OPTIONS)
 
 
@@ -166,7 +166,7 @@ class FakeEvent:
 
 
 class FakeTorch(types.SimpleNamespace):
-    """Just enough of torch to see which of its accelerator functions are called, and how."""
+    """The parts of torch needed to see which accelerator functions are called, and how."""
 
     def __init__(self, kind):
         properties = types.SimpleNamespace(name="A card", max_compute_units=64, L2_cache_size=1 << 20)
@@ -205,10 +205,10 @@ class TestTorchSide:
             begin, end = side.mark(), side.mark()
             side.synchronise()
         assert side.elapsed_ns(begin, end) == 1_500_000
-        assert xpu.streams[0].priority == -2  # torch counts downwards
-        assert xpu.streams[-1].priority == 0  # and afterwards the thread is where it was
+        assert xpu.streams[0].priority == -2  # torch counts down
+        assert xpu.streams[-1].priority == 0  # afterwards the thread's stream is restored
 
-    def test_a_green_context_is_the_stream_of_its_part_and_tells_the_sms_that_the_driver_gave(self, monkeypatch):
+    def test_a_green_context_uses_its_own_stream_and_reports_the_drivers_sms(self, monkeypatch):
         fake = FakeTorch("cuda")
         fake.get_device_module("cuda").ExternalStream = FakeExternalStream
         monkeypatch.setitem(sys.modules, "torch", fake)
@@ -221,7 +221,7 @@ class TestTorchSide:
             assert side.facts()["green_sms"] == 48
         assert (fake.streams[0].address, fake.streams[0].device) == (0x2000, "cuda:0")
 
-    def test_memory_and_facts_work_without_what_only_cuda_has(self, xpu):
+    def test_memory_and_facts_work_without_cuda_features(self, xpu):
         side = torch_side.OnAccelerator("xpu", 0)
         assert side.peak_memory_bytes() == 77
         facts = side.facts()
@@ -236,7 +236,7 @@ class TestTorchSide:
             "RuntimeError: level_zero backend failed with error: 39 (UR_RESULT_ERROR_OUT_OF_DEVICE_MEMORY)",
         ],
     )
-    def test_running_out_of_memory_is_known_by_its_words(self, words):
+    def test_running_out_of_memory_is_recognised_by_its_message(self, words):
         assert says_out_of_memory(words)
         assert not says_out_of_memory("RuntimeError: CUDA error: device-side assert triggered")
 
@@ -247,7 +247,7 @@ class TestTorchBuild:
         assert build.version
         assert (build.kind is None) == (build.built_for == "CPUs only")
 
-    def test_what_a_build_is_for_is_read_from_its_files(self, tmp_path):
+    def test_the_target_of_a_build_is_read_from_its_files(self, tmp_path):
         text = "__version__ = '2.13.0+cu128'\ncuda: Optional[str] = '12.8'\nhip: Optional[str] = None\n"
         (tmp_path / "version.py").write_text(text)
         assert torch_build(tmp_path) == TorchBuild("2.13.0+cu128", cuda="12.8")
@@ -263,24 +263,24 @@ class TestOtherMakers:
         monkeypatch.setattr(torch_side, "look", lambda kind: (ARC,))
         return find_device("xpu:0")
 
-    def test_it_says_what_it_lacks(self, arc):
+    def test_it_reports_what_it_lacks(self, arc):
         assert {mode.mode for mode in arc.sharings() if mode.available} == {"processes", "streams"}
         assert any("no power" in sentence for sentence in arc.describe()["sources"])
         assert {one.subject: one.state for one in arc.checkup()}["sensors"] == "note"
         assert arc.probes() == ()
 
-    def test_tenants_are_seated_where_torch_counts_them(self, arc, tenants):
+    def test_tenants_are_seated_at_torchs_index(self, arc, tenants):
         hosts = arc.arrange(Sharing(mode="processes"), tenants("a", "b")).hosts
         assert [host.seats[0].options["kind"] for host in hosts] == ["xpu", "xpu"]
         [host] = arc.arrange(Sharing(mode="streams"), tenants("a", "b")).hosts
         assert len(host.seats) == 2
 
-    def test_what_only_nvidia_has_is_refused(self, arc, tenants):
+    def test_nvidia_only_features_are_refused(self, arc, tenants):
         with pytest.raises(SharingUnavailable, match="needs an NVIDIA card"):
             arc.arrange(Sharing(mode="mps"), tenants("a", "b"))
         with pytest.raises(DeviceError, match="no control 'power_limit_w'"):
             arc.apply({"power_limit_w": 100})
 
-    def test_a_torch_that_is_not_built_for_it_is_told(self):
+    def test_a_torch_built_for_something_else_is_reported(self):
         with pytest.raises(DeviceError, match="the installed torch is built for"):
             find_device("rocm:0")

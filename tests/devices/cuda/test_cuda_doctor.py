@@ -1,4 +1,4 @@
-"""The doctor in every situation that a GPU can be in: right, and with a step that mends it."""
+"""The doctor in every state a GPU can be in: correct findings, each with a fix."""
 
 import os
 import subprocess
@@ -19,13 +19,13 @@ from cotenant.errors import DeviceError
 
 @pytest.fixture(autouse=True)
 def brief(monkeypatch):
-    """Watching the sensors takes seconds; tests that are about them say so."""
+    """Watching the sensors takes seconds; tests that need it enable it."""
     monkeypatch.setattr(sources, "WATCH_S", 0.01)
 
 
 @pytest.fixture
 def known_cpu(monkeypatch):
-    """The CPU's own findings have their own tests, and take seconds."""
+    """The CPU's findings have their own tests, and take seconds."""
     monkeypatch.setattr("cotenant.devices.cpu.device.checkup", lambda *_: (Finding("cores", "ok", "two"),))
 
 
@@ -39,24 +39,24 @@ def test_a_gpu_that_is_ready(gpus, tools):
     found = doctor("cuda:1")
     assert [one.subject for one in found if one.state == "problem"] == []
     assert {one.subject for one in found if one.state == "warning"} == {"torch"}  # kept on the CPU by the tests
-    assert finding("driver").text == "550.54.15, serves CUDA up to 12.4"
+    assert finding("driver").text == "550.54.15, supports CUDA up to 12.4"
 
 
-def test_every_line_that_is_not_as_it_should_be_has_a_step(gpus, tools):
+def test_every_finding_that_is_not_ok_has_a_fix(gpus, tools):
     gpus.change(0, persistence=0, processes=[(4711, 2 << 30)])
     for one in doctor("cuda:0"):
         if one.state in {"warning", "problem"}:
             assert one.fix, one
 
 
-def test_a_slow_clock_is_told_by_drivers_before_535_too(gpus, tools):
+def test_a_slow_clock_is_reported_by_drivers_before_535_too(gpus, tools):
     gpus.change(0, load=1.0, power_brake=1)
     slowed = finding("clocks").text
-    assert "the power supply asks to slow down" in slowed
+    assert "the power supply signals a slowdown" in slowed
     gpus.fail("nvmlDeviceGetCurrentClocksEventReasons", 13)
-    assert "the power supply asks to slow down" in finding("clocks").text
+    assert "the power supply signals a slowdown" in finding("clocks").text
     gpus.fail("nvmlDeviceGetCurrentClocksThrottleReasons", 13)
-    assert "does not tell what holds them down" in finding("clocks").text
+    assert "does not report what lowers them" in finding("clocks").text
 
 
 def test_a_torch_without_cuda_is_a_problem(gpus, monkeypatch):
@@ -80,7 +80,7 @@ def test_a_driver_that_is_not_loaded(gpus):
     gpus.set_system(init_error=9)
     found = finding("GPU")
     assert found.state == "problem"
-    assert "no driver that fits it is loaded" in found.text
+    assert "no matching driver is loaded" in found.text
     assert "modprobe" in found.fix
 
 
@@ -88,7 +88,7 @@ def test_cards_on_the_bus_without_a_kernel_module(machine):
     tree = machine.write({"/sys/bus/pci/devices/0000:3b:00.0/vendor": "0x10de\n"})
     found = hardware(tree)
     assert found.state == "problem"
-    assert found.text == "1 NVIDIA device on the PCI bus, and the kernel module is not loaded"
+    assert found.text == "1 NVIDIA device on the PCI bus, but the kernel module is not loaded"
 
 
 def test_a_lost_gpu(gpus):
@@ -99,7 +99,7 @@ def test_a_lost_gpu(gpus):
     assert "Xid" in found.fix
 
 
-def test_a_number_that_is_not_there_lists_those_that_are(gpus):
+def test_a_missing_index_lists_the_available_ones(gpus):
     found = finding("GPU", "cuda:9")
     assert found.state == "problem"
     assert "Tesla V100-SXM2-16GB" in found.fix
@@ -132,7 +132,7 @@ def test_a_gpu_held_down_by_its_power_limit(gpus):
     with controls.applied(nvml.find(0), {"power_limit_w": 150}):
         found = finding("clocks")
     assert found.state == "warning"
-    assert "the power limit holds the clock down" in found.text
+    assert "the power limit lowers the clock" in found.text
 
 
 def test_compute_modes(gpus):
@@ -143,7 +143,7 @@ def test_compute_modes(gpus):
     assert finding("compute mode").fix == "sudo nvidia-smi -i 0 -c 0"
 
 
-def test_a_user_without_rights_learns_what_that_costs(gpus):
+def test_a_user_without_root_is_told_the_consequences(gpus):
     gpus.set_system(root=0)
     found = finding("controls")
     assert found.state == "note"
@@ -169,7 +169,7 @@ def test_a_stuck_power_sensor(gpus, monkeypatch):
     assert "power stood still at 46.19 W" in found.text
 
 
-def test_activity_tells_where_it_comes_from_and_why_not_from_better(gpus, tools):
+def test_activity_names_its_source_and_why_no_better_one(gpus, tools):
     v100 = finding("activity", "cuda:0")
     assert v100.state == "note"
     assert "not from DCGM: DCGM's host engine is not running" in v100.text
@@ -177,21 +177,21 @@ def test_activity_tells_where_it_comes_from_and_why_not_from_better(gpus, tools)
     assert finding("activity", "cuda:2").text.startswith("from NVML GPM")
 
 
-def test_a_function_that_the_driver_lacks_costs_a_source_and_no_more(gpus):
+def test_a_function_the_driver_lacks_costs_only_one_source(gpus):
     gpus.fail("nvmlDeviceGetFieldValues", 13)
     assert finding("power").state == "note"
     assert "from NVML power usage" in finding("power").text
 
 
 @pytest.mark.parametrize(("value", "state"), [("1", "note"), ("0", "ok")])
-def test_profiling_counters_kept_for_root(machine, value, state):
+def test_profiling_counters_restricted_to_root(machine, value, state):
     tree = machine.write({"/proc/driver/nvidia/params": f"RmMsg: \nRmProfilingAdminOnly: {value}\n"})
     found = sources.profiling_counters(tree)
     assert found.state == state
     assert (found.fix is None) == (state == "ok")
 
 
-def test_a_foreign_mps_daemon_is_told_and_ours_is_not(machine):
+def test_a_foreign_mps_daemon_is_reported_and_ours_is_not(machine):
     tree = machine.write(
         {
             "/proc/77/cmdline": "/usr/bin/nvidia-cuda-mps-control\0-d\0",
@@ -205,7 +205,7 @@ def test_a_foreign_mps_daemon_is_told_and_ours_is_not(machine):
     assert "quit" in found.fix
 
 
-def test_the_whole_machine_is_the_cpu_and_every_gpu(gpus, tools, known_cpu):
+def test_all_is_the_cpu_and_every_gpu(gpus, tools, known_cpu):
     gpus.change(1, lost=1)
     found = {one.subject: one for one in doctor()}
     assert "cores" in found
@@ -214,7 +214,7 @@ def test_the_whole_machine_is_the_cpu_and_every_gpu(gpus, tools, known_cpu):
     assert "cuda:2 sharing: processes" in found
 
 
-def test_without_a_gpu_the_whole_machine_is_still_ready(gpus, known_cpu):
+def test_without_a_gpu_the_machine_is_still_ready(gpus, known_cpu):
     gpus.set_system(init_error=9)
     found = {one.subject: one for one in doctor()}
     assert found["NVIDIA GPUs"].state == "note"
@@ -230,18 +230,18 @@ class TestMending:
         assert not nvml.find(0).persistence
         assert doctor_restore() == ()
 
-    def test_without_rights_it_says_the_command(self, gpus):
+    def test_without_root_it_names_the_command(self, gpus):
         gpus.change(0, persistence=0)
         gpus.set_system(root=0)
         [found] = doctor_fix("cuda:0")
         assert found.state == "problem"
         assert found.fix == "sudo nvidia-smi -i 0 -pm 1"
 
-    def test_a_gpu_that_is_not_there_is_refused(self, gpus):
+    def test_a_missing_gpu_is_refused(self, gpus):
         with pytest.raises(DeviceError, match="no GPU '9'"):
             doctor_fix("cuda:9")
 
-    def test_a_daemon_that_even_the_guard_could_not_end_is_found_and_ended(self, gpus, tools):
+    def test_a_daemon_the_guard_could_not_stop_is_found_and_stopped(self, gpus, tools):
         daemon = Daemon(private_directory(), nvml.find(0).uuid)
         assert daemon.start() is None
         gone = subprocess.Popen(["true"])
@@ -251,11 +251,11 @@ class TestMending:
         facts = {"directory": str(daemon.directory), "gpu": daemon.gpu}
         leftovers._write(leftovers.Leftover(note, "mps", gone.pid, "long ago", facts))
         assert finding("left behind").fix == "cotenant doctor --restore"
-        assert [one.text for one in doctor_restore()] == [f"ended the MPS daemon in {daemon.directory}"]
+        assert [one.text for one in doctor_restore()] == [f"stopped the MPS daemon in {daemon.directory}"]
         assert not daemon.answers()
         assert not note.exists()
 
-    def test_a_process_that_only_has_the_number_of_the_killed_one_does_not_keep_its_note(self, gpus):
+    def test_a_process_that_reuses_the_killed_pid_does_not_keep_its_note(self, gpus):
         leftovers.folder().mkdir(parents=True)
         note = leftovers.folder() / f"compute_mode-{os.getpid()}-0.json"
         facts = {"gpu": nvml.find(0).uuid, "mode": 0}

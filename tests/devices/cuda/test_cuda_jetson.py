@@ -1,4 +1,4 @@
-"""The GPU of a Jetson: found where the driver's library knows none, with the board's own sensors."""
+"""A Jetson's GPU: found where the driver's library lists none, with the board's own sensors."""
 
 import pytest
 from mock_nvml import NOT_SUPPORTED
@@ -29,7 +29,7 @@ def board(machine, gpus, monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["Orin (nvgpu)", "NVIDIA Thor"])
-def test_a_library_that_names_the_boards_own_gpu_does_not_hide_the_board(board, gpus, name):
+def test_a_library_that_lists_the_boards_gpu_does_not_hide_the_board(board, gpus, name):
     gpus.set_system(init_error=0)
     gpus.install("v100")
     gpus.change(0, name=name)
@@ -60,7 +60,7 @@ def test_the_boards_sensors_are_the_devices_sensors(board):
     assert any(one.startswith(tuple(sensors)) for one in board.describe()["sources"])
 
 
-def test_what_needs_a_card_is_refused_and_so_are_settings(board, tenants):
+def test_modes_that_need_a_card_are_refused_and_so_are_settings(board, tenants):
     assert len(board.arrange(Sharing(mode="processes"), tenants("a", "b")).hosts) == 2
     with pytest.raises(SharingUnavailable, match="needs an NVIDIA card"):
         board.arrange(Sharing(mode="mps"), tenants("a", "b"))
@@ -69,6 +69,6 @@ def test_what_needs_a_card_is_refused_and_so_are_settings(board, tenants):
     assert "nvpmodel" in error.value.hint
 
 
-def test_the_doctor_tells_of_the_board(board):
+def test_the_doctor_reports_on_the_board(board):
     subjects = [one.subject for one in board.checkup()]
     assert {"torch", "sharing: processes"} <= set(subjects)

@@ -1,4 +1,4 @@
-"""MIG: instances that are there are used, missing ones are made, and what was there before is there afterwards."""
+"""MIG: existing instances are used, missing ones created, and the previous state restored."""
 
 import os
 
@@ -32,7 +32,7 @@ def test_a_card_without_mig_is_refused(gpus, tools, tenants):
     assert "use `mps`" in refusal.value.hint
 
 
-def test_a_profile_that_the_card_does_not_have_is_one_sentence_before_anything_starts(gpus, tools, tenants, root):
+def test_a_profile_the_card_lacks_is_refused_before_anything_starts(gpus, tools, tenants, root):
     with pytest.raises(SharingUnavailable, match=r"has no MIG instance '3g.40gb'") as refusal:
         find_device("cuda:1").arrange(mig("3g.40gb", "3g.40gb"), tenants("a", "b"))
     assert "3g.20gb" in refusal.value.hint
@@ -42,7 +42,7 @@ def test_a_profile_that_the_card_does_not_have_is_one_sentence_before_anything_s
 def test_instances_that_do_not_fit_together_are_refused(gpus, tools, tenants, root):
     with pytest.raises(SharingUnavailable, match="can't hold the MIG instances") as refusal:
         find_device("cuda:1").arrange(mig("4g.20gb", "4g.20gb"), tenants("a", "b"))
-    assert "7 slices of SMs and 40 GB" in refusal.value.hint
+    assert "7 SM slices and 40 GB" in refusal.value.hint
 
 
 @pytest.mark.usefixtures("tools", "root")
@@ -57,14 +57,14 @@ def test_instances_that_do_not_fit_together_are_refused(gpus, tools, tenants, ro
         ("NVIDIA B200", 183_359, "3g.90gb"),
     ],
 )
-def test_two_halves_of_cards_whose_driver_lists_profiles_only_once_mig_is_on(gpus, tenants, name, mib, halves):
+def test_halves_of_cards_whose_driver_lists_profiles_only_with_mig_on(gpus, tenants, name, mib, halves):
     gpus.change(1, name=name, memory_mib=mib)
     arrangement = find_device("cuda:1").arrange(mig(), tenants("a", "b"))
     assert arrangement.fixture.name.startswith(f"MIG instances {halves}, {halves} of")
 
 
-def test_a_card_that_no_table_has_takes_what_the_study_says(gpus, tools, tenants, root):
-    gpus.change(1, name="NVIDIA GH200 480GB", memory_mib=97_871)  # no H200, though its name has it
+def test_a_card_missing_from_the_tables_accepts_the_studys_profiles(gpus, tools, tenants, root):
+    gpus.change(1, name="NVIDIA GH200 480GB", memory_mib=97_871)  # not an H200, despite its name
     find_device("cuda:1").arrange(mig("3g.48gb", "3g.48gb"), tenants("a", "b"))
 
 
@@ -73,13 +73,13 @@ def test_without_root_and_without_instances_it_is_refused(gpus, tools, tenants, 
         find_device("cuda:1").arrange(mig("3g.20gb", "3g.20gb"), tenants("a", "b"))
 
 
-def test_all_ways_to_share_do_not_turn_mig_on(gpus, tools, root):
+def test_sharing_all_does_not_turn_mig_on(gpus, tools, root):
     modes = {mode.mode: mode for mode in find_device("cuda:1").sharings()}
     assert not modes["mig"].available
     assert "turns it on" in modes["mig"].missing
 
 
-def test_mig_is_turned_on_cut_and_turned_off_again(gpus, tools, tenants, root):
+def test_mig_is_turned_on_split_and_turned_off_again(gpus, tools, tenants, root):
     arrangement = find_device("cuda:1").arrange(mig("3g.20gb", "2g.10gb"), tenants("a", "b"))
     with arrangement.fixture as fixture:
         assert nvml.find(1).mig_mode
@@ -111,7 +111,7 @@ def test_instances_of_an_administrator_are_used_and_left_alone(gpus, tools, tena
     assert nvml.find(1).mig_mode
 
 
-def test_with_mig_on_the_baseline_is_the_largest_instance_and_says_so(gpus, tools, tenants):
+def test_with_mig_on_the_baseline_is_the_largest_instance(gpus, tools, tenants):
     gpus.change(1, mig=1)
     gpus.add_instance(1, "2g.10gb", sms=28, slices=2, memory_mib=9856)
     large = gpus.add_instance(1, "3g.20gb", sms=42, slices=3, memory_mib=19968)
@@ -122,7 +122,7 @@ def test_with_mig_on_the_baseline_is_the_largest_instance_and_says_so(gpus, tool
     assert {mode.mode for mode in device.sharings() if mode.available} == {"mig"}
 
 
-def test_an_instance_is_a_device_of_its_own(gpus, tools, tenants):
+def test_an_instance_is_a_separate_device(gpus, tools, tenants):
     gpus.change(1, mig=1)
     uuid = gpus.add_instance(1, "3g.20gb", sms=42, slices=3, memory_mib=19968)
     device = find_device(f"cuda:{uuid}")
@@ -137,22 +137,22 @@ def test_an_instance_is_a_device_of_its_own(gpus, tools, tenants):
 REFUSALS = {
     "no-permission": "Insufficient Permissions",
     "no-room": "Insufficient Resources",
-    "pending": "waits for a reset of the GPU",
+    "pending": "waits for a GPU reset",
 }
 
 
 @pytest.mark.parametrize("how", REFUSALS)
-def test_what_nvidia_smi_refuses_is_told_and_everything_is_as_before(gpus, tools, tenants, root, how):
+def test_a_refusal_by_nvidia_smi_is_reported_and_everything_restored(gpus, tools, tenants, root, how):
     tools.setenv("FAKE_SMI", how)
     fixture = find_device("cuda:1").arrange(mig("3g.20gb", "3g.20gb"), tenants("a", "b")).fixture
     with pytest.raises(SharingUnavailable, match=REFUSALS[how]) as refusal:
         fixture.__enter__()
     assert "use `mps`" in refusal.value.hint
-    assert pynvml.nvmlDeviceGetMigMode(nvml.handle(nvml.find(1))) == [0, 0], "nor is it to come with the next reset"
+    assert pynvml.nvmlDeviceGetMigMode(nvml.handle(nvml.find(1))) == [0, 0], "nor is it pending for the next reset"
     assert list(leftovers.folder().glob("*.json")) == []
 
 
-def test_an_instance_that_can_not_be_removed_stays_noted_for_the_doctor(gpus, tools, tenants, root):
+def test_an_instance_that_cannot_be_removed_stays_noted_for_the_doctor(gpus, tools, tenants, root):
     arrangement = find_device("cuda:1").arrange(mig("3g.20gb", "3g.20gb"), tenants("a", "b"))
     tools.setenv("FAKE_SMI", "stuck")
     with arrangement.fixture:

@@ -1,4 +1,4 @@
-"""Whole runs on GPUs that are not there: from the study through trials, records and analysis to the report."""
+"""Complete runs on mocked GPUs: from the study through trials, records and analysis to the report."""
 
 import itertools
 import json
@@ -17,6 +17,8 @@ from cotenant.measure.sampler import Sampler
 from cotenant.tenancy.load import Load
 from cotenant.tenancy.nouns import Sharing, Tenant, Trial
 from cotenant.workloads.protocol import Properties, WorkloadSpec
+
+pytestmark = pytest.mark.slow
 
 STUDY = """
 name: gpu
@@ -73,10 +75,10 @@ def test_a_run_has_power_clocks_throttling_and_activity_in_show_and_report(own_p
 
     assert main(["report", str(run)]) == 0
     page = (run / "report.html").read_text()
-    assert "What the device did" in page
+    assert "Device activity" in page
     assert "NVML throttle counters" in page
     assert "sm_clock_mhz" in page
-    assert nvml.find(0).power_limits.now == 300  # put back
+    assert nvml.find(0).power_limits.now == 300  # restored
     assert list(leftovers.folder().glob("*.json")) == []
 
 
@@ -118,13 +120,13 @@ class TestTrials:
         assert "sharing_verified" in records.trial["failed_checks"]
         assert any("is not attached to the MPS daemon" in reason for reason in records.trial["reasons"])
 
-    def test_a_daemon_that_does_not_start_is_an_invalid_trial_and_no_end_of_the_run(self, bench, tools):
+    def test_a_daemon_that_does_not_start_invalidates_the_trial_but_not_the_run(self, bench, tools):
         tools.setenv("FAKE_MPS", "cannot-start")
         records = bench.carry_out(self.trial("mps"), session=0, rates={})
         assert records.trial["verdict"] == "invalid"
         assert "the MPS daemon of GPU 1" in " ".join(records.trial["reasons"])
 
-    def test_tenants_are_ended_before_their_ground_goes_and_stay_while_it_stands(self, bench, tools):
+    def test_tenants_end_before_their_fixture_and_stay_while_it_is_up(self, bench, tools):
         first = bench.carry_out(self.trial("mps"), session=0, rates={})
         again = bench.carry_out(self.trial("mps"), session=0, rates={})
         assert [row["pid"] for row in first.tenants] == [row["pid"] for row in again.tenants]
@@ -134,8 +136,8 @@ class TestTrials:
         assert after.trial["verdict"] != "invalid", after.trial["reasons"]
         assert {row["pid"] for row in after.tenants}.isdisjoint(row["pid"] for row in first.tenants)
 
-    def test_a_gpu_that_is_lost_half_way_is_told_and_nothing_more_is_measured(self, bench, own_place, monkeypatch):
-        bench.carry_out(self.trial("processes"), session=0, rates={})  # the tenants stand
+    def test_a_gpu_lost_midway_is_reported_and_ends_the_measurement(self, bench, own_place, monkeypatch):
+        bench.carry_out(self.trial("processes"), session=0, rates={})  # the tenants are running
         read, rounds = Sampler._read, itertools.count(1)
 
         def lost_after_some_rounds(self, indices):
@@ -152,13 +154,19 @@ class TestTrials:
 
 
 @pytest.fixture
-def light(monkeypatch):
-    """Tenants that need no torch, which takes seconds to load in each process."""
+def brief(monkeypatch):
+    """Trials as short as they can be."""
+    monkeypatch.setattr("cotenant.measure.selftest.WINDOW_S", 0.3)
+    monkeypatch.setattr("cotenant.measure.selftest.LEAD_S", 0.1)
+
+
+@pytest.fixture
+def light(brief, monkeypatch):
+    """Tenants without torch, which takes seconds to load in each process."""
     monkeypatch.setattr("cotenant.measure.selftest.WORKLOAD", "sleep")
 
 
-@pytest.mark.slow
-def test_the_self_test_tries_everything_and_says_what_it_skipped(own_place, light, capsys):
+def test_the_self_test_tries_everything_and_reports_what_it_skipped(own_place, light, capsys):
     code = main(["selftest", "cuda:1", "--json"])
     found = json.loads(capsys.readouterr().out)
     states = {check["name"]: check["state"] for check in found["checks"]}
@@ -179,8 +187,7 @@ def test_the_self_test_finds_a_fallback_and_a_stuck_sensor(own_place, light, too
     assert "46.19 W" in found["sensors agree"]["text"]
 
 
-@pytest.mark.slow
-def test_the_self_test_runs_on_a_cpu_too(capsys, tmp_path, monkeypatch):
+def test_the_self_test_runs_on_a_cpu_too(brief, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert main(["selftest", "cpu"]) == 0
     text = capsys.readouterr().out

@@ -1,4 +1,4 @@
-"""Every way to share a GPU: refused with a reason, laid out as asked, proven afterwards, and put back."""
+"""Every sharing mode of a GPU: refused with a reason, laid out as requested, verified, and restored."""
 
 import os
 import re
@@ -16,6 +16,8 @@ from cotenant.devices.nvidia.sharing import compute_mode, green, leftovers
 from cotenant.devices.nvidia.torch_build import TorchBuild
 from cotenant.devices.protocol import SeatReport
 from cotenant.errors import SharingUnavailable
+from cotenant.measure.plan import plan_for
+from cotenant.study.files import study_from
 from cotenant.tenancy.nouns import Sharing
 
 A100 = "cuda:1"
@@ -27,7 +29,7 @@ def share(mode, *shares):
 
 
 def reports(arrangement, pids=None, **changes):
-    """What tenants would say that were placed as asked, except for the changes."""
+    """Reports of correctly placed tenants, except for the changes."""
     said = []
     for number, host in enumerate(arrangement.hosts):
         for seat in host.seats:
@@ -46,7 +48,7 @@ def reports(arrangement, pids=None, **changes):
 
 
 class TestProcessesAndStreams:
-    def test_each_tenant_gets_a_process_that_sees_this_gpu_only_and_no_foreign_mps_daemon(self, gpus, tenants):
+    def test_each_tenant_gets_a_process_that_sees_only_this_gpu_and_no_foreign_mps_daemon(self, gpus, tenants):
         arrangement = find_device(A100).arrange(share("processes"), tenants("a", "b"))
         uuid = nvml.find(1).uuid
         assert [host.env["CUDA_VISIBLE_DEVICES"] for host in arrangement.hosts] == [uuid, uuid]
@@ -54,16 +56,14 @@ class TestProcessesAndStreams:
         assert arrangement.fixture is None
         assert arrangement.verify(reports(arrangement)) == ()
 
-    def test_a_tenant_on_another_gpu_is_found_out(self, gpus, tenants):
+    def test_a_tenant_on_another_gpu_is_detected(self, gpus, tenants):
         arrangement = find_device(A100).arrange(share("processes"), tenants("a", "b"))
         [sentence] = arrangement.verify(reports(arrangement, b={"uuid": "GPU-other"}))
         assert sentence == f"b runs on GPU-other, not on {nvml.find(1).uuid}"
 
-    def test_a_tenant_that_sees_fewer_sms_alone_than_the_gpu_has_is_found_out(self, gpus, tenants):
+    def test_a_lone_tenant_that_sees_too_few_sms_is_detected(self, gpus, tenants):
         arrangement = find_device(A100).arrange(share("alone"), tenants("a"))
-        assert arrangement.verify(reports(arrangement, a={"sms": 54})) == (
-            "a sees 54 SMs, and was to have at least 102",
-        )
+        assert arrangement.verify(reports(arrangement, a={"sms": 54})) == ("a sees 54 SMs instead of at least 102",)
 
     def test_streams_put_all_tenants_into_one_process_by_priority(self, gpus, tenants):
         low, high = tenants("low"), tenants("high", priority=5)
@@ -72,14 +72,14 @@ class TestProcessesAndStreams:
         assert [seat.options["priority"] for seat in host.seats] == [0, 1]
         assert all(seat.options["stream"] for seat in host.seats)
 
-    def test_priorities_that_the_gpu_does_not_have_are_no_silent_matter(self, gpus, tenants):
+    def test_priorities_the_gpu_lacks_are_reported(self, gpus, tenants):
         arrangement = find_device(A100).arrange(share("streams"), [*tenants("a"), *tenants("b", priority=1)])
         said = reports(arrangement, a={"stream_priorities": [0, 0]}, b={"stream_priorities": [0, 0]})
-        assert arrangement.verify(said) == ("the GPU knows 1 priorities of streams, and the mix has 2",)
+        assert arrangement.verify(said) == ("the GPU has 1 stream priorities, but the mix uses 2",)
         said = reports(arrangement, a={"stream_priorities": [0, -5]}, b={"stream_priorities": [0, -5]})
         assert arrangement.verify(said) == ()
 
-    def test_shares_where_nothing_is_split_are_refused(self, gpus, tenants):
+    def test_shares_are_refused_by_modes_that_do_not_split(self, gpus, tenants):
         with pytest.raises(SharingUnavailable, match="does not split a GPU"):
             find_device(A100).arrange(share("streams", 60.0, 40.0), tenants("a", "b"))
 
@@ -91,7 +91,7 @@ class TestProcessesAndStreams:
 
 
 class TestMps:
-    def test_it_is_refused_before_the_run_where_the_driver_has_no_daemon(self, gpus, tenants, monkeypatch):
+    def test_it_is_refused_before_the_run_without_a_daemon(self, gpus, tenants, monkeypatch):
         monkeypatch.setenv("PATH", "/nowhere")
         with pytest.raises(SharingUnavailable, match="`mps` needs nvidia-cuda-mps-control") as refusal:
             find_device(A100).arrange(share("mps"), tenants("a", "b"))
@@ -107,12 +107,12 @@ class TestMps:
         ("shares", "sentence"),
         [((60.0,), "names 1 shares for 2 tenants"), ((60.0, "3g.20gb"), "'3g.20gb' is not a share for `mps`")],
     )
-    def test_shares_that_make_no_sense_are_refused_in_one_sentence(self, gpus, tools, tenants, shares, sentence):
+    def test_invalid_shares_are_refused_in_one_sentence(self, gpus, tools, tenants, shares, sentence):
         with pytest.raises(SharingUnavailable, match=sentence) as refusal:
             find_device(A100).arrange(share("mps", *shares), tenants("a", "b"))
         assert "\n" not in refusal.value.message
 
-    def test_a_daemon_of_ours_comes_and_goes_and_knows_its_clients(self, gpus, tools, tenants):
+    def test_a_private_daemon_starts_stops_and_knows_its_clients(self, gpus, tools, tenants):
         arrangement = find_device(A100).arrange(share("mps", 60.0, 40.0), tenants("a", "b"))
         fixture = arrangement.fixture
         with fixture:
@@ -131,7 +131,7 @@ class TestMps:
         assert not fixture.daemon.directory.exists()
         assert leftovers.abandoned() == []
 
-    def test_the_commands_are_those_spoken_here_whatever_the_users_environment_chooses(self, gpus, tools, tenants):
+    def test_the_command_version_is_ours_whatever_the_environment_selects(self, gpus, tools, tenants):
         tools.setenv("CUDA_MPS_PROTOCOL_VERSION", "3")
         with find_device(A100).arrange(share("mps"), tenants("a")).fixture as fixture:
             assert fixture.stands()
@@ -144,15 +144,15 @@ class TestMps:
         assert [sentence.partition(" (")[0] for sentence in said] == ["a", "b"]
         assert all("is not attached to the MPS daemon" in sentence for sentence in said)
 
-    def test_a_daemon_that_died_is_told(self, gpus, tools, tenants):
+    def test_a_daemon_that_died_is_reported(self, gpus, tools, tenants):
         arrangement = find_device(A100).arrange(share("mps"), tenants("a"))
         with arrangement.fixture as fixture:
             fixture.daemon.ask("quit")
             assert arrangement.verify(reports(arrangement)) == (
-                "the MPS daemon of GPU 1 (NVIDIA A100-SXM4-40GB) no longer stands",
+                "the MPS daemon of GPU 1 (NVIDIA A100-SXM4-40GB) is no longer set up",
             )
 
-    def test_a_server_that_gives_less_than_the_share_is_told(self, gpus, tools, tenants):
+    def test_a_server_that_gives_less_than_the_share_is_reported(self, gpus, tools, tenants):
         tools.setenv("FAKE_MPS", "limit=50.0")
         arrangement = find_device(A100).arrange(share("mps", 60.0, 40.0), tenants("a", "b"))
         with arrangement.fixture:
@@ -161,16 +161,16 @@ class TestMps:
                 said = arrangement.verify(reports(arrangement, [one.pid for one in clients]))
             finally:
                 end(clients)
-        assert said == ("a was to have 60 % of the SMs, and the MPS server gives 50 %",)
+        assert said == ("a should have 60 % of the SMs, but the MPS server gives 50 %",)
 
-    def test_a_share_that_is_not_in_force_is_seen_by_the_number_of_sms(self, gpus, tools, tenants):
+    def test_a_share_not_in_force_shows_in_the_number_of_sms(self, gpus, tools, tenants):
         arrangement = find_device(A100).arrange(share("mps", 60.0, 40.0), tenants("a", "b"))
         with arrangement.fixture:
             said = arrangement.verify(reports(arrangement, a={"sms": 108}))
-        assert "a sees 108 SMs, and was to have 60 to 69" in said
+        assert "a sees 108 SMs instead of 60 to 69" in said
 
     @pytest.mark.parametrize("how", ["cannot-start", "no-permission"])
-    def test_a_daemon_that_does_not_start_is_a_sentence_and_leaves_nothing(self, gpus, tools, tenants, how):
+    def test_a_daemon_that_does_not_start_is_reported_and_leaves_nothing(self, gpus, tools, tenants, how):
         tools.setenv("FAKE_MPS", how)
         fixture = find_device(A100).arrange(share("mps"), tenants("a")).fixture
         with pytest.raises(SharingUnavailable, match="did not start: An instance of this daemon") as refusal:
@@ -199,7 +199,7 @@ class TestMps:
 
 
 class TestStaticPartitions:
-    def test_they_want_ampere_and_a_new_driver(self, gpus, tools, tenants):
+    def test_they_need_ampere_and_a_recent_driver(self, gpus, tools, tenants):
         with pytest.raises(SharingUnavailable, match="older than Ampere"):
             find_device("cuda:0").arrange(share("mps-static"), tenants("a", "b"))
         with pytest.raises(SharingUnavailable, match="need driver 580"):
@@ -220,7 +220,7 @@ class TestStaticPartitions:
         with pytest.raises(SharingUnavailable, match="add up to 110 %"):
             find_device(A100).arrange(share("mps-static", 60.0, 50.0), tenants("a", "b"))
 
-    def test_a_daemon_that_does_not_know_them_is_refused_with_the_next_best(self, gpus, tools, tenants):
+    def test_a_daemon_without_them_is_refused_with_the_next_best_mode(self, gpus, tools, tenants):
         gpus.set_system(driver="580.65.06")
         tools.setenv("FAKE_MPS", "no-static")
         with pytest.raises(SharingUnavailable, match="invalid option") as refusal:
@@ -234,7 +234,7 @@ class TestGreen:
             find_device(A100).arrange(share("green"), tenants("a", "b"))
         assert "use `streams`" in refusal.value.hint
 
-    def test_sms_come_in_the_grain_of_the_architecture(self, gpus, tenants, monkeypatch):
+    def test_sms_come_in_the_granularity_of_the_architecture(self, gpus, tenants, monkeypatch):
         monkeypatch.setattr(green, "missing", lambda place: None)
         arrangement = find_device(A100).arrange(share("green", 60.0, 40.0), tenants("a", "b"))
         [host] = arrangement.hosts
@@ -244,19 +244,19 @@ class TestGreen:
         assert arrangement.verify(reports(arrangement, b={"green_sms": 44})) == ()  # the driver rounds up
         said = arrangement.verify(reports(arrangement, a={"green_sms": 108}, b={"green_sms": None}))
         assert said == (
-            "a is in a green context of 108 SMs, and was to have 64",
-            "b is in no green context of 42 SMs",
+            "a is in a green context of 108 SMs instead of 64",
+            "b is not in a green context of 42 SMs",
         )
 
     @pytest.mark.parametrize(
         ("cuda", "missing"),
         [
-            (None, "a torch for CUDA; this is 2.13.0"),
+            (None, "a CUDA build of torch; installed: 2.13.0"),
             ("12.4", "pip install cuda-bindings"),
-            ("12.8", "they need driver 550, and this is 535.104"),
+            ("12.8", "they need driver 550 or newer, this is 535.104"),
         ],
     )
-    def test_what_is_missing_is_named(self, gpus, tenants, monkeypatch, cuda, missing):
+    def test_the_missing_requirement_is_named(self, gpus, tenants, monkeypatch, cuda, missing):
         gpus.set_system(driver="535.104")
         monkeypatch.delenv("COTENANT_TORCH_DEVICE")
         monkeypatch.setattr(green, "torch_build", lambda: TorchBuild("2.13.0", cuda=cuda))
@@ -264,7 +264,7 @@ class TestGreen:
         with pytest.raises(SharingUnavailable, match=re.escape(missing)):
             find_device("cuda:1").arrange(share("green"), tenants("a", "b"))
 
-    @pytest.mark.parametrize(("shares", "sentence"), [((60.0, 50.0), "add up to 110 %"), ((97.0, 3.0), "at least 4")])
+    @pytest.mark.parametrize(("shares", "sentence"), [((60.0, 50.0), "add up to 110 %"), ((97.0, 3.0), "is 4 SMs")])
     def test_parts_that_do_not_fit_are_refused(self, gpus, tenants, monkeypatch, shares, sentence):
         monkeypatch.setattr(green, "missing", lambda place: None)
         with pytest.raises(SharingUnavailable, match=sentence):
@@ -272,14 +272,14 @@ class TestGreen:
 
 
 class TestExclusive:
-    def test_the_compute_mode_is_set_proven_and_put_back(self, gpus, tenants):
+    def test_the_compute_mode_is_set_verified_and_restored(self, gpus, tenants):
         arrangement = find_device(A100).arrange(share("exclusive"), tenants("a", "b"))
         with arrangement.fixture as fixture:
             assert fixture.alone
             assert compute_mode.read(nvml.find(1)) == compute_mode.EXCLUSIVE_PROCESS
             assert arrangement.verify(reports(arrangement)) == ()
             compute_mode.write(nvml.find(1), compute_mode.DEFAULT)
-            assert "no longer stands" in arrangement.verify(reports(arrangement))[0]
+            assert "is no longer set up" in arrangement.verify(reports(arrangement))[0]
         assert compute_mode.read(nvml.find(1)) == compute_mode.DEFAULT
 
     def test_without_root_it_is_refused_before_the_run(self, gpus, tenants):
@@ -290,12 +290,12 @@ class TestExclusive:
 
 
 def client(env):
-    """A process that looks for the daemon, as CUDA would."""
+    """A process that looks for the daemon as CUDA does."""
     code = "import time; print('here', flush=True); time.sleep(60)"
     process = subprocess.Popen(
         [sys.executable, "-c", code], env={**os.environ, **env}, stdout=subprocess.PIPE, text=True
     )
-    assert process.stdout.readline() == "here\n"  # just after its start its environment can't be read yet
+    assert process.stdout.readline() == "here\n"  # right after its start its environment can't be read yet
     return process
 
 
@@ -310,3 +310,18 @@ def within(seconds, condition):
     while not condition():
         assert time.monotonic() < until, "it did not happen"
         time.sleep(0.05)
+
+
+def test_a_search_of_shares_tries_caps_of_mps_on_a_real_gpu(gpus, tools):
+    study = study_from(
+        {
+            "device": A100,
+            "tenants": {"a": {"workload": "gemm"}, "b": {"workload": "triad"}},
+            "mixes": ["pairs"],
+            "sharing": ["mps"],
+            "shares": "searched",
+        }
+    )
+    plan = plan_for(study, find_device(A100))
+    shared = [trial.sharing for trial in plan.block(0).trials if len(trial.tenants) > 1]
+    assert sorted(map(str, shared)) == ["mps", "mps[25, 75]", "mps[50, 50]", "mps[75, 25]"]

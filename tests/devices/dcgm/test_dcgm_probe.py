@@ -1,4 +1,4 @@
-"""`dcgmi dmon` as a probe, against a dcgmi that prints what the real one does."""
+"""`dcgmi dmon` as a probe, against a stand-in with the output of the real one."""
 
 import math
 import os
@@ -42,24 +42,24 @@ def test_activity_by_name_and_unit(dcgmi):
     probe.close()
 
 
-def test_the_gpu_is_found_by_its_uuid_since_dcgm_counts_for_itself(dcgmi, monkeypatch):
+def test_the_gpu_is_found_by_uuid_since_dcgm_has_its_own_numbering(dcgmi, monkeypatch):
     dcgmi("ok")
     monkeypatch.setenv("FAKE_DCGMI_GPUS", "GPU-aaaa GPU-bbbb GPU-cccc")
-    probe = dcgm.probe(0, "GPU-cccc")  # a container that sees the last GPU only
+    probe = dcgm.probe(0, "GPU-cccc")  # a container that sees only the last GPU
     assert not math.isnan(probe.read()[0])
     assert psutil.Process(probe._lines.pid).cmdline()[-2:] == ["-i", "2"]
     probe.close()
     assert dcgm.probe(0, "GPU-dddd").reason == "DCGM doesn't know this GPU"
 
 
-def test_a_dcgm_that_tells_of_no_gpu_is_asked_by_number(dcgmi):
+def test_a_dcgm_that_lists_no_gpu_is_asked_by_index(dcgmi):
     dcgmi("ok")
     probe = dcgm.probe(1, "GPU-bbbb")
     assert psutil.Process(probe._lines.pid).cmdline()[-2:] == ["-i", "1"]
     probe.close()
 
 
-def test_between_two_lines_there_is_nothing_new(dcgmi):
+def test_readings_between_two_lines_are_empty(dcgmi):
     dcgmi("ok")
     probe = dcgm.probe(0)
     probe.read()
@@ -90,7 +90,7 @@ def test_fields_that_a_v100_lacks_are_dropped_one_by_one(dcgmi):
         ("old-gpu", "none of DCGM's profiling fields", None),
     ],
 )
-def test_what_keeps_it_from_reading_and_what_mends_it(dcgmi, how, reason, fix):
+def test_each_failure_names_its_cause_and_fix(dcgmi, how, reason, fix):
     dcgmi(how)
     answer = dcgm.probe(0)
     assert isinstance(answer, dcgm.Unavailable)
@@ -103,13 +103,13 @@ def test_not_installed(monkeypatch, tmp_path):
     assert dcgm.probe(0).reason == "dcgmi is not installed"
 
 
-def test_one_that_says_nothing_is_given_up(dcgmi, monkeypatch):
+def test_a_silent_dcgm_is_abandoned(dcgmi, monkeypatch):
     dcgmi("silent")
     monkeypatch.setattr(dcgm, "FIRST_ROWS_S", 0.2)
     assert "printed nothing" in dcgm.probe(0).reason
 
 
-def test_the_sampler_says_when_it_has_ended_half_way(dcgmi):
+def test_the_sampler_reports_an_early_end(dcgmi):
     dcgmi("dies")
     probe = dcgm.probe(0)
     with Sampler("cuda:0", [probe]) as sampler:

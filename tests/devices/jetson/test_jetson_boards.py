@@ -1,4 +1,4 @@
-"""Four boards, each a tree of files as its release of JetPack lays it out."""
+"""Four boards, each a tree of files as laid out by its JetPack release."""
 
 import math
 from pathlib import Path
@@ -134,7 +134,7 @@ def said(root):
     return {finding.subject: finding for finding in jetson.findings(root)}
 
 
-def test_another_machine_is_no_jetson(tmp_path):
+def test_another_machine_is_not_a_jetson(tmp_path):
     assert jetson.find(tmp_path) is None
     assert jetson.probes(tmp_path) == ()
     assert jetson.findings(tmp_path) == ()
@@ -150,7 +150,7 @@ def test_another_machine_is_no_jetson(tmp_path):
         (THOR, "AGX Thor", 7),
     ],
 )
-def test_which_board_and_which_release(build, files, family, jetpack):
+def test_finds_board_and_release(build, files, family, jetpack):
     found = jetson.find(build(files))
     assert (found.family, found.jetpack) == (family, jetpack)
 
@@ -222,14 +222,14 @@ def test_an_unknown_board_still_shows_its_rails(build):
     assert "not in the table" in said(root)["board"].text
 
 
-def test_rails_that_may_not_be_read_are_said(build):
+def test_unreadable_rails_are_reported(build):
     files = {inner: text for inner, text in ORIN.items() if "curr" not in inner}
     root = build(files)
     assert "power_w" not in readings(root)
     assert said(root)["power rails"].state == "warning"
 
 
-def test_a_rail_that_fails_for_a_moment_is_no_number_and_all_failing_is_an_error(build):
+def test_a_failing_rail_reads_nan_and_all_failing_is_an_error(build):
     root = build(ORIN)
     probe = jetson.probes(root)[0]
     folder = root / I2C.lstrip("/") / "ina3221/1-0040/hwmon/hwmon1"
@@ -242,7 +242,7 @@ def test_a_rail_that_fails_for_a_moment_is_no_number_and_all_failing_is_an_error
         probe.read()
 
 
-def test_tegrastats_stands_in_for_rails_that_are_hidden(monkeypatch):
+def test_tegrastats_replaces_hidden_rails(monkeypatch):
     monkeypatch.setenv("PATH", str(TOOLS), prepend=":")
     monkeypatch.setenv(
         "FAKE_TEGRASTATS_LINE", "RAM 1/2MB CPU [1%@1] VDD_IN 2763mW/2846mW VDD_SOC 650mW/711mW NC 0mW/0mW"

@@ -1,5 +1,5 @@
-"""Green contexts of one process never share an SM, and say how many they really have."""
-# ruff: noqa: N802 - functions are called as the driver's are
+"""Green contexts of one process never share an SM, and report their actual size."""
+# ruff: noqa: N802 - functions are named like the driver's
 
 import sys
 import types
@@ -20,8 +20,8 @@ class Code(IntEnum):
 
 
 class Driver:
-    """The driver's bindings, as documented: a split begins with the first SMs of what it is given, rounds up, and its
-    results can be split again only once they come from a context."""
+    """The driver's bindings, as documented: a split starts with the first SMs of its input, rounds up, and its
+    results can be split again only from within a context."""
 
     CUdevResourceType = SimpleNamespace(CU_DEV_RESOURCE_TYPE_SM="sm")
     CUgreenCtxCreate_flags = SimpleNamespace(CU_GREEN_CTX_DEFAULT_STREAM=1)
@@ -44,7 +44,7 @@ class Driver:
 
     def cuDevSmResourceSplitByCount(self, groups, given, flags, least):
         assert (groups, flags) == (1, 0)
-        assert given.whole, "a result of a split was split again"
+        assert given.whole, "the result of a split was split again"
         count = -(-least // GRAIN) * GRAIN
         if count > given.sm.smCount:
             return Code.CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION, [], 0, None
@@ -84,25 +84,27 @@ def driver(monkeypatch):
     return made
 
 
-def test_no_sm_is_in_two_of_them(driver):
+def test_contexts_never_share_an_sm(driver):
     found = green_contexts.parts(0, (80, 32, 16))
     assert [part.sms for part in found] == [80, 32, 16]
     seen = [sm for part in found for sm in driver.streams[part.stream - 0x1000]]
     assert len(seen) == len(set(seen)) == 128
 
 
-def test_what_the_driver_rounded_up_is_told(driver):
+def test_rounding_up_by_the_driver_is_reported(driver):
     assert [part.sms for part in green_contexts.parts(0, (60, 20))] == [64, 24]
 
 
-def test_all_tenants_of_a_process_get_theirs_from_one_split(driver):
+def test_all_tenants_of_a_process_share_one_split(driver):
     first = green_contexts.parts(0, [64, 64])
     assert green_contexts.parts(0, (64, 64)) is first
     assert len(driver.streams) == 2
 
 
-def test_more_than_there_is_is_one_sentence(driver):
-    with pytest.raises(DeviceError, match="cuDevSmResourceSplitByCount says CUDA_ERROR_INVALID_RESOURCE") as refusal:
+def test_too_many_sms_are_refused_in_one_sentence(driver):
+    with pytest.raises(
+        DeviceError, match="cuDevSmResourceSplitByCount returned CUDA_ERROR_INVALID_RESOURCE"
+    ) as refusal:
         green_contexts.parts(0, (128, 8))
     assert "use `mps` with shares" in refusal.value.hint
 

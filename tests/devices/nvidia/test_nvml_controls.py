@@ -1,4 +1,4 @@
-"""Clocks and limits: refused before anything starts, set, seen to hold or not, and put back on every way out."""
+"""Clocks and limits: refused before anything starts, set, watched, and restored on every exit."""
 
 import os
 import signal
@@ -22,7 +22,7 @@ with controls.applied(nvml.find(0), {"sm_clock_mhz": 1200, "power_limit_w": 200}
 
 
 def state(gpu):
-    """Clock and power limit as the driver has them."""
+    """Clock and power limit according to the driver."""
     device = nvml.handle(gpu)
     return pynvml.nvmlDeviceGetClockInfo(device, 1), pynvml.nvmlDeviceGetPowerManagementLimit(device) / 1e3
 
@@ -32,19 +32,19 @@ def state(gpu):
     [
         (0, {"sm_clock_mhz": 2000}, "has no SM clock of 2000 MHz", "choose 135 to 1530 MHz"),
         (0, {"clock_mhz": 100}, "has no SM clock of 100 MHz", "choose 135 to 1530 MHz"),
-        (0, {"power_limit_w": 400}, "takes no power limit of 400 W", "choose 150 to 300 W"),
-        (0, {"mem_clock_mhz": 877}, "can't lock its memory clock: that begins with Ampere", "leave"),
+        (0, {"power_limit_w": 400}, "can't set a power limit of 400 W", "choose 150 to 300 W"),
+        (0, {"mem_clock_mhz": 877}, "can't lock its memory clock: that needs Ampere or newer", "leave"),
         (1, {"mem_clock_mhz": 900}, "has no memory clock of 900 MHz", "choose 1215 or 607 MHz"),
         (0, {"sm_clock": 1200}, "has no control 'sm_clock'", "did you mean sm_clock_mhz?"),
         (0, {"sm_clock_mhz": "fast"}, "must be a number, not 'fast'", None),
         (0, {"sm_clock_mhz": True}, "must be a number, not True", None),
         (0, {"boost": "never"}, "boost is on or off, not 'never'", "write `boost: off`"),
-        (0, {"boost": False, "sm_clock_mhz": 1200}, "both say what the clock is", "leave one of them out"),
+        (0, {"boost": False, "sm_clock_mhz": 1200}, "both set the clock", "leave one of them out"),
         (0, {"clock_mhz": 1200, "sm_clock_mhz": 1200}, "are the same control", "leave one of them out"),
         (0, {"persistence": 3}, "persistence is on or off", "write"),
     ],
 )
-def test_what_the_gpu_can_not_take_is_one_sentence_before_anything_starts(mock_nvml, index, asked, said, hint):
+def test_unsupported_settings_are_refused_before_anything_starts(mock_nvml, index, asked, said, hint):
     gpu = nvml.find(index)
     before = state(gpu)
     with pytest.raises(DeviceError) as refusal, controls.applied(gpu, asked):
@@ -56,18 +56,18 @@ def test_what_the_gpu_can_not_take_is_one_sentence_before_anything_starts(mock_n
 
 def test_pascal_has_no_locked_clocks(mock_nvml):
     mock_nvml.change(0, arch=4)
-    with pytest.raises(DeviceError, match="can't lock its clocks: that begins with Volta"):
+    with pytest.raises(DeviceError, match="can't lock its clocks: that needs Volta or newer"):
         settings.check(nvml.find(0), {"boost": False})
 
 
 def test_shares_of_the_highest_clock_and_of_the_limit(mock_nvml):
     gpu = nvml.find(0)
     assert settings.absolute(gpu, {"clock_mhz": "80%", "power_w": "70%"}) == {"clock_mhz": 1222, "power_w": 210.0}
-    with pytest.raises(DeviceError, match="takes no power limit of 30 W"):
+    with pytest.raises(DeviceError, match="can't set a power limit of 30 W"):
         settings.absolute(gpu, {"power_limit_w": "10%"})
 
 
-def test_settings_act_and_are_put_back(mock_nvml):
+def test_settings_take_effect_and_are_restored(mock_nvml):
     gpu = nvml.find(1)
     mock_nvml.change(1, load=1)
     before = state(gpu)
@@ -102,7 +102,7 @@ def test_no_settings_touch_nothing(mock_nvml):
     assert violations == more == []
 
 
-def test_a_locked_clock_that_the_power_limit_pulled_down_is_told(mock_nvml):
+def test_a_locked_clock_lowered_by_the_power_limit_is_reported(mock_nvml):
     mock_nvml.change(0, load=1)
     with controls.applied(nvml.find(0), {"sm_clock_mhz": 1500, "power_limit_w": 200}) as violations:
         assert violations == [], "nothing shows yet"
@@ -113,7 +113,7 @@ def test_a_locked_clock_that_the_power_limit_pulled_down_is_told(mock_nvml):
 
 @pytest.fixture
 def watched_often(monkeypatch):
-    """On a machine that is busy with something else the watch must come to see something all the same."""
+    """Even on a busy machine, wait until the watch has seen something."""
     monkeypatch.setattr(clock_watch, "PERIOD_S", 0.01)
 
 
@@ -126,7 +126,7 @@ def test_the_same_without_throttle_counters(mock_nvml):
     assert "the power limit held it back" in violations[0]
 
 
-def test_a_locked_clock_that_heat_or_the_power_brake_pulled_down_is_told(mock_nvml):
+def test_a_locked_clock_lowered_by_heat_or_power_brake_is_reported(mock_nvml):
     mock_nvml.change(0, load=1, ambient_c=84, slow_s=0.05)
     with controls.applied(nvml.find(0), {"sm_clock_mhz": 1300}) as hot:
         time.sleep(0.3)
@@ -138,35 +138,35 @@ def test_a_locked_clock_that_heat_or_the_power_brake_pulled_down_is_told(mock_nv
 
 
 @pytest.mark.usefixtures("watched_often")
-def test_a_lock_that_the_driver_ignored_is_told(mock_nvml):
+def test_a_lock_the_driver_ignored_is_reported(mock_nvml):
     mock_nvml.change(0, load=0.3)
     gpu = nvml.find(0)
     with controls.applied(gpu, {"sm_clock_mhz": 1200}) as violations:
-        pynvml.nvmlDeviceSetGpuLockedClocks(nvml.handle(gpu), 1005, 1005)  # somebody else meddles
+        pynvml.nvmlDeviceSetGpuLockedClocks(nvml.handle(gpu), 1005, 1005)  # another process interferes
         time.sleep(1.0)
     assert violations == [f"the clock of {gpu.label} read 1005 MHz though it was locked to 1200 MHz"]
 
 
-def test_an_idle_gpu_breaks_no_lock(mock_nvml):
+def test_an_idle_gpu_does_not_break_a_lock(mock_nvml):
     with controls.applied(nvml.find(0), {"sm_clock_mhz": 1200}) as violations:
         time.sleep(0.45)
     assert violations == []
 
 
-def test_without_root_the_sentence_says_so_and_nothing_changes(mock_nvml):
+def test_without_root_the_error_says_so_and_nothing_changes(mock_nvml):
     mock_nvml.set_system(root=0)
     gpu = nvml.find(0)
     before = state(gpu)
     with pytest.raises(nvml.DriverProblem) as refusal, controls.applied(gpu, {"power_limit_w": 200}):
         raise AssertionError("never reached")
     assert refusal.value.trouble == "no permission"
-    assert refusal.value.message == f"power_limit_w of {gpu.label} can be set by root only"
+    assert refusal.value.message == f"only root can set power_limit_w of {gpu.label}"
     assert "`sudo nvidia-smi -i 0 -pl 200`" in refusal.value.hint
     assert state(gpu) == before
     assert controls.left_behind() == {}
 
 
-def test_half_of_the_settings_taken_means_none(mock_nvml):
+def test_settings_are_all_or_nothing(mock_nvml):
     mock_nvml.fail("nvmlDeviceSetGpuLockedClocks", 3)
     gpu = nvml.find(0)
     with (
@@ -177,7 +177,7 @@ def test_half_of_the_settings_taken_means_none(mock_nvml):
     assert state(gpu)[1] == 300
 
 
-def test_an_exception_puts_everything_back(mock_nvml):
+def test_an_exception_restores_everything(mock_nvml):
     gpu = nvml.find(0)
     with pytest.raises(ZeroDivisionError), controls.applied(gpu, {"power_limit_w": 200, "sm_clock_mhz": 1200}):
         raise ZeroDivisionError
@@ -185,7 +185,7 @@ def test_an_exception_puts_everything_back(mock_nvml):
     assert notes.read(gpu.uuid) is None
 
 
-def test_a_gpu_lost_half_way_keeps_its_note_for_when_it_returns(mock_nvml):
+def test_a_lost_gpu_keeps_its_note_until_it_returns(mock_nvml):
     gpu = nvml.find(0)
     with controls.applied(gpu, {"power_limit_w": 200}):
         mock_nvml.change(0, lost=1)
@@ -208,7 +208,7 @@ def holder(mock_nvml):
     process.stdout.close()
 
 
-def test_another_process_sees_what_was_set_and_sigterm_puts_it_back(holder):
+def test_another_process_sees_the_settings_and_sigterm_restores_them(holder):
     gpu = nvml.find(0)
     assert state(gpu) == (1200, 200)
     assert controls.left_behind() == {}, "its owner lives"
@@ -217,7 +217,7 @@ def test_another_process_sees_what_was_set_and_sigterm_puts_it_back(holder):
     assert state(gpu) == (135, 300)
 
 
-def test_after_a_kill_the_next_command_puts_it_back(holder):
+def test_after_a_kill_the_next_command_restores_it(holder):
     holder.kill()
     holder.wait(timeout=20)
     gpu = nvml.find(0)
@@ -234,7 +234,7 @@ def test_after_a_kill_the_next_command_puts_it_back(holder):
     assert controls.restore(gpu) == ()
 
 
-def test_after_a_kill_the_next_run_starts_from_how_it_was(holder):
+def test_after_a_kill_the_next_run_starts_from_the_original_state(holder):
     holder.kill()
     holder.wait(timeout=20)
     gpu = nvml.find(0)
@@ -243,7 +243,7 @@ def test_after_a_kill_the_next_run_starts_from_how_it_was(holder):
     assert state(gpu) == (135, 300)
 
 
-def test_after_a_kill_a_trial_without_settings_does_not_run_under_those_of_the_killed_one(holder, mock_nvml):
+def test_after_a_kill_a_trial_without_settings_does_not_inherit_them(holder, mock_nvml):
     holder.kill()
     holder.wait(timeout=20)
     gpu = nvml.find(0)
@@ -252,7 +252,7 @@ def test_after_a_kill_a_trial_without_settings_does_not_run_under_those_of_the_k
         assert state(gpu) == (1200, 200)
     [sentence] = violations
     assert sentence.startswith("clocks or limits of GPU 0 (Tesla V100-SXM2-16GB) are still as an earlier run set them")
-    assert "is kept from this user" in sentence
+    assert "is not permitted for this user" in sentence
     mock_nvml.set_system(root=1)
     with controls.applied(gpu, {}) as violations:
         assert state(gpu) == (135, 300)
@@ -260,7 +260,7 @@ def test_after_a_kill_a_trial_without_settings_does_not_run_under_those_of_the_k
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"uuid": 1}', '{"before": {}}'])
-def test_a_damaged_note_is_no_note(mock_nvml, content):
+def test_a_damaged_note_is_ignored(mock_nvml, content):
     gpu = nvml.find(0)
     notes.write(gpu.uuid, notes.SettingsNote(power_limit_w=200))
     notes._path(gpu.uuid).write_text(content)
@@ -268,7 +268,7 @@ def test_a_damaged_note_is_no_note(mock_nvml, content):
     assert controls.restore(gpu) == ()
 
 
-def test_what_only_root_may_set_is_refused_before_anything_starts(mock_nvml):
+def test_settings_that_need_root_are_refused_before_anything_starts(mock_nvml):
     gpu = nvml.find(0)
     before = state(gpu)
     controls.require_permission(gpu, {"power_limit_w": 200})
@@ -276,11 +276,11 @@ def test_what_only_root_may_set_is_refused_before_anything_starts(mock_nvml):
     controls.require_permission(gpu, {})
     with pytest.raises(nvml.DriverProblem) as refusal:
         controls.require_permission(gpu, {"sm_clock_mhz": 1200})
-    assert refusal.value.message == f"sm_clock_mhz of {gpu.label} can be set by root only"
+    assert refusal.value.message == f"only root can set sm_clock_mhz of {gpu.label}"
     assert "`sudo nvidia-smi -i 0 -lgc 1200,1200`" in refusal.value.hint
     assert state(gpu) == before
 
 
-def test_a_driver_without_persistence_mode_refuses_no_settings_beforehand(mock_nvml):
+def test_without_persistence_mode_settings_are_not_refused_beforehand(mock_nvml):
     mock_nvml.fail("nvmlDeviceSetPersistenceMode", 3)
     controls.require_permission(nvml.find(0), {"power_limit_w": 200})

@@ -1,4 +1,4 @@
-"""Which GPUs there are, and why there are none: each failure of the driver has a sentence of its own."""
+"""Finding GPUs, and why there are none: each failure of the driver has its own message."""
 
 import os
 import subprocess
@@ -28,7 +28,7 @@ def ask_elsewhere(env):
     return done.stdout.strip().splitlines()
 
 
-def test_gpus_that_differ_are_described_as_they_are(mock_nvml):
+def test_different_gpus_are_described_correctly(mock_nvml):
     v100, a100, h100 = nvml.gpus()
     assert (v100.name, v100.architecture, v100.compute_capability, v100.sms) == (
         "Tesla V100-SXM2-16GB", "volta", (7, 0), 80,
@@ -38,14 +38,14 @@ def test_gpus_that_differ_are_described_as_they_are(mock_nvml):
     assert a100.mig_mode is False
     assert v100.power_limits == nvml.PowerLimits(now=300, default=300, low=150, high=300)
     assert (v100.sm_clocks_mhz[0], v100.sm_clocks_mhz[-1], v100.base_clock_mhz) == (1530, 135, 1312)
-    assert h100.base_clock_mhz is None, "on Hopper the default clock is the highest and tells no base"
+    assert h100.base_clock_mhz is None, "on Hopper the default clock is the highest and says nothing about the base"
     assert [gpu.index for gpu in (v100, a100, h100)] == [0, 1, 2]
     assert len({gpu.uuid for gpu in (v100, a100, h100)} | {gpu.pci for gpu in (v100, a100, h100)}) == 6
     assert a100.memory_bytes == 40960 << 20
     assert (nvml.driver_version(), nvml.cuda_version()) == ("550.54.15", "12.4")
 
 
-def test_an_architecture_that_the_driver_does_not_tell_is_known_by_its_compute_capability(mock_nvml):
+def test_an_unreported_architecture_follows_from_the_compute_capability(mock_nvml):
     mock_nvml.fail("nvmlDeviceGetArchitecture", 13)
     mock_nvml.change(2, cc_major=7, cc_minor=5)
     assert [gpu.architecture for gpu in nvml.gpus()] == ["volta", "ampere", "turing"]
@@ -54,13 +54,13 @@ def test_an_architecture_that_the_driver_does_not_tell_is_known_by_its_compute_c
     assert nvml.find(2).architecture == "unknown"
 
 
-def test_a_gpu_is_found_by_number_uuid_or_the_beginning_of_it(mock_nvml):
+def test_a_gpu_is_found_by_index_uuid_or_prefix(mock_nvml):
     uuid = nvml.find(1).uuid
     assert nvml.find("1").uuid == nvml.find(uuid).uuid == nvml.find(uuid[4:12]).uuid == nvml.find(uuid.lower()).uuid
 
 
 @pytest.mark.parametrize("name", ["7", "GPU-", "GPU-ffff", "-1", ""])
-def test_a_wrong_name_is_answered_with_the_right_ones(mock_nvml, name):
+def test_a_wrong_name_lists_the_right_ones(mock_nvml, name):
     with pytest.raises(DeviceError) as refusal:
         nvml.find(name)
     assert "there is no GPU" in refusal.value.message
@@ -90,7 +90,7 @@ def test_processes_on_a_gpu_are_named_with_their_memory(mock_nvml):
     assert [process.pid for process in nvml.processes(nvml.find(0))] == [1]
 
 
-def test_a_gpu_that_shares_the_memory_of_the_cpu_has_the_machines(mock_nvml):
+def test_a_gpu_that_shares_the_cpus_memory_reports_the_machines(mock_nvml):
     mock_nvml.fail("nvmlDeviceGetMemoryInfo", NOT_SUPPORTED)  # as on GB10
     gpu = nvml.find(0)
     assert gpu.memory_bytes == os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
@@ -108,11 +108,11 @@ def test_a_lost_gpu_does_not_hide_the_others(mock_nvml):
 
 def test_a_driver_that_is_not_loaded(mock_nvml):
     mock_nvml.set_system(init_error=9)
-    with pytest.raises(nvml.DriverProblem, match="no driver that fits it is loaded") as problem:
+    with pytest.raises(nvml.DriverProblem, match="no matching driver is loaded") as problem:
         nvml.gpus()
     assert problem.value.trouble == "no driver"
     mock_nvml.set_system(init_error=0)
-    assert len(nvml.gpus()) == 3, "it is asked again, not remembered as missing"
+    assert len(nvml.gpus()) == 3, "it is tried again, not cached as missing"
 
 
 def test_no_library_at_all(mock_nvml, tmp_path):
@@ -126,7 +126,7 @@ def test_the_same_driver_in_another_process(mock_nvml):
     assert [answer.split()[0] for answer in answers] == ["Tesla", "NVIDIA", "NVIDIA"]
 
 
-def test_symbols_that_an_older_driver_lacks_cost_only_what_they_gave(mock_nvml, tmp_path):
+def test_symbols_missing_from_an_older_driver_cost_only_their_values(mock_nvml, tmp_path):
     old = build(
         tmp_path / "old",
         without=[
@@ -140,7 +140,7 @@ def test_symbols_that_an_older_driver_lacks_cost_only_what_they_gave(mock_nvml, 
     assert "any_kernel_share" in h100.split()
 
 
-def test_a_function_that_is_needed_and_missing_is_named(mock_nvml):
+def test_a_missing_required_function_is_named(mock_nvml):
     mock_nvml.fail("nvmlDeviceGetMemoryInfo", 13)
     with pytest.raises(nvml.DriverProblem, match="this NVIDIA driver has no nvmlDeviceGetMemoryInfo") as problem:
         nvml.gpus()

@@ -1,4 +1,4 @@
-"""The compiled stand-in for the driver behaves: otherwise what passes on it would mean nothing."""
+"""The compiled driver mock behaves: otherwise tests that use it would mean nothing."""
 
 import os
 import subprocess
@@ -70,24 +70,24 @@ def test_it_warms_up_under_load_and_heat_slows_it(mock_nvml, gpus):
     assert pynvml.nvmlDeviceGetCurrentClocksEventReasons(gpus[0]) & 0x20
 
 
-def test_an_averaging_sensor_lags_behind_an_instant_one(mock_nvml, gpus):
+def test_an_averaging_sensor_lags_behind_an_instantaneous_one(mock_nvml, gpus):
     began = time.monotonic()
     mock_nvml.change(2, load=1)
     time.sleep(0.3)
     [instant] = pynvml.nvmlDeviceGetFieldValues(gpus[2], [pynvml.NVML_FI_DEV_POWER_INSTANT])
     average, seconds = watts(gpus[2]), time.monotonic() - began
     assert instant.value.uiVal / 1e3 > 600
-    assert average < 75 + 640 * min(seconds, 1.0)  # of the last second only what has passed since was busy
+    assert average < 75 + 640 * min(seconds, 1.0)  # only the time since then was busy
 
 
-def test_a_load_counts_from_when_it_was_set_even_if_nobody_looked(mock_nvml, gpus):
+def test_a_load_counts_from_when_it_was_set_even_if_unread(mock_nvml, gpus):
     begin = pynvml.nvmlDeviceGetTotalEnergyConsumption(gpus[0])
     mock_nvml.change(0, load=1)
     time.sleep(0.5)
     assert (pynvml.nvmlDeviceGetTotalEnergyConsumption(gpus[0]) - begin) / 1e3 > 0.4 * 290
 
 
-def test_a_reset_counter_starts_again(mock_nvml, gpus):
+def test_a_reset_counter_restarts(mock_nvml, gpus):
     before = pynvml.nvmlDeviceGetTotalEnergyConsumption(gpus[0])
     mock_nvml.reset_energy(0)
     assert pynvml.nvmlDeviceGetTotalEnergyConsumption(gpus[0]) < before / 100

@@ -1,4 +1,4 @@
-"""The stand-in for the driver, compiled with the address and undefined-behaviour sanitizers, passes its own tests."""
+"""The driver mock, compiled with the address and undefined-behaviour sanitizers, passes its own tests."""
 
 import os
 import subprocess
@@ -18,7 +18,7 @@ __attribute__((visibility("default"))) int broken(int n) { char *p = malloc(8); 
 
 
 def runtime():
-    """The sanitizers' library, which has to be loaded before everything else."""
+    """The sanitizers' library, which must be loaded first."""
     if compiler() is None:
         pytest.skip("needs a C compiler")
     asked = [compiler(), "-print-file-name=libasan.so"]
@@ -33,7 +33,7 @@ def runtime():
     }
 
 
-def test_they_find_a_read_beyond_the_end(tmp_path):
+def test_sanitizers_find_an_out_of_bounds_read(tmp_path):
     around = runtime()
     (tmp_path / "broken.c").write_text(BROKEN)
     library = tmp_path / "broken.so"
@@ -47,7 +47,7 @@ def test_they_find_a_read_beyond_the_end(tmp_path):
 
 
 @pytest.mark.slow
-def test_the_driver_reads_and_writes_nothing_that_is_not_its_own():
+def test_the_driver_stays_within_its_memory():
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-p", "no:xdist", ITS_TESTS]
     around = {key: value for key, value in runtime().items() if not key.startswith("PYTEST_")}
     done = subprocess.run(command, env=around, capture_output=True, text=True, check=False, timeout=280)

@@ -1,4 +1,4 @@
-"""What is read of a GPU, from which source, and what happens when a sensor fails."""
+"""GPU readings, their sources, and failing sensors."""
 
 import math
 import threading
@@ -72,12 +72,12 @@ def test_energy_is_the_integral_of_power(mock_nvml):
         joules.append(power.read()[place])
         times.append(time.monotonic())
         time.sleep(0.4)
-    update_s = 0.02  # the counter may be this old at either reading
+    update_s = 0.02  # the counter may be this stale at either reading
     shortest, longest = times[2] - times[1] - update_s, times[3] - times[0] + update_s
     assert 0.95 * 297 * shortest < joules[1] - joules[0] < 1.05 * 297 * longest
 
 
-def test_each_architecture_is_read_from_what_it_has(mock_nvml):
+def test_each_architecture_uses_the_sources_it_has(mock_nvml):
     v100, a100, h100 = (infos(gpu, measure_period=False) for gpu in nvml.gpus())
     assert "power_average_w" not in v100
     assert "power_average_w" not in a100
@@ -87,7 +87,7 @@ def test_each_architecture_is_read_from_what_it_has(mock_nvml):
     assert {"sm_active", "tensor_active", "dram_active", "pcie_tx_bytes_per_s"} <= set(h100)
     assert h100["sm_active"].source == "NVML GPM"
     assert "sm_active" not in a100
-    assert "does not tell how many SMs" in a100["any_kernel_share"].quality
+    assert "on however many SMs" in a100["any_kernel_share"].quality
 
 
 def test_activity_between_two_readings(mock_nvml):
@@ -110,7 +110,7 @@ def test_activity_does_not_reach_back_into_the_pause_between_trials(mock_nvml, m
     assert all(math.isnan(value) for value in probe.read())
 
 
-def test_pcie_traffic_of_another_trial_is_not_told(mock_nvml, monkeypatch):
+def test_pcie_traffic_of_another_trial_is_not_reported(mock_nvml, monkeypatch):
     [probe] = [p for p in sensors.probes(nvml.find(0), measure_period=False) if "PCIe" in p.sensors[0].source]
     probe.read()
     probe._asked.result(60)
@@ -120,7 +120,7 @@ def test_pcie_traffic_of_another_trial_is_not_told(mock_nvml, monkeypatch):
     probe._asked.result(60)
 
 
-def test_pcie_is_asked_on_the_side_because_the_driver_takes_its_time(mock_nvml):
+def test_pcie_is_read_in_the_background_because_the_driver_is_slow(mock_nvml):
     mock_nvml.change(0, load=1)
     [probe] = [p for p in sensors.probes(nvml.find(0), measure_period=False) if "PCIe" in p.sensors[0].source]
     asked, answer = probe._read, threading.Event()
@@ -130,11 +130,11 @@ def test_pcie_is_asked_on_the_side_because_the_driver_takes_its_time(mock_nvml):
     answer.set()
     probe._asked.result(60)
     assert probe.read() == pytest.approx((2e8, 8e8), rel=0.01)
-    probe._asked.result(60)  # nothing of it may reach into the next test
+    probe._asked.result(60)  # so that it can't leak into the next test
 
 
 @pytest.mark.quiet
-def test_the_update_period_is_measured_on_the_spot(mock_nvml):
+def test_the_update_period_is_measured_on_this_machine(mock_nvml):
     mock_nvml.change(1, update_s=0.05)  # not what is published for an A100
     assert infos(nvml.find(0))["power_w"].period_s == pytest.approx(0.02, abs=0.004)
     seen = infos(nvml.find(1))["power_w"]
@@ -142,17 +142,17 @@ def test_the_update_period_is_measured_on_the_spot(mock_nvml):
     assert "measured here; 100 ms published" in seen.quality
 
 
-def test_a_reading_that_stands_still_leaves_the_published_period(mock_nvml):
+def test_a_constant_reading_keeps_the_published_period(mock_nvml):
     mock_nvml.change(1, stuck_w=46.19)
     worth = sensors.power_counter(nvml.find(1))
     assert (worth.measured_update_s, worth.period_s, worth.duty) == (None, 0.1, 0.25)
 
 
-def test_the_ladder_says_which_source_and_why_no_better_one(mock_nvml):
+def test_the_ladder_names_the_source_and_why_no_better_one(mock_nvml):
     v100, h100 = choices(nvml.find(0)), choices(nvml.find(2))
     assert v100["energy"].rung.source == "NVML energy counter"
     assert v100["activity"].rung.source == "NVML utilisation"
-    assert "begins with Hopper" in v100["activity"].missed["NVML GPM"]
+    assert "needs Hopper" in v100["activity"].missed["NVML GPM"]
     assert choices(nvml.find(0), no_dcgm=None)["activity"].rung.source == "DCGM"
     assert h100["activity"].rung.source == "NVML GPM"
     assert h100["activity"].missed == {}
@@ -173,7 +173,7 @@ def test_without_field_values_older_functions_take_over_and_the_ladder_says_so(m
     assert read(gpu)["power_w"] == pytest.approx(42, abs=1)
 
 
-def test_one_sensor_that_fails_gives_nothing_and_hides_no_other(mock_nvml):
+def test_a_failing_sensor_reads_nan_and_hides_no_other(mock_nvml):
     every = sensors.probes(nvml.find(0), measure_period=False)
     mock_nvml.fail("nvmlDeviceGetTemperature", 999)
     now = {i.name: v for probe in every for i, v in zip(probe.sensors, probe.read(), strict=True)}
@@ -182,14 +182,14 @@ def test_one_sensor_that_fails_gives_nothing_and_hides_no_other(mock_nvml):
     assert now["memory_used_bytes"] == 0.0
 
 
-def test_a_library_that_was_closed_meanwhile_is_opened_again(mock_nvml):
+def test_a_library_closed_meanwhile_is_reopened(mock_nvml):
     power, *_ = sensors.probes(nvml.find(0), measure_period=False)
     nvml.forget()
     assert all(math.isnan(value) for value in power.read())
     assert power.read()[0] == pytest.approx(42, abs=1)
 
 
-def test_a_gpu_that_is_lost_half_way_is_said_once_for_each_probe(mock_nvml):
+def test_a_gpu_lost_midway_is_reported_once_per_probe(mock_nvml):
     probes = sensors.probes(nvml.find(1), measure_period=False)
     with Sampler("cuda:1", probes) as sampler:
         until(lambda: sampler.samples().of("power_w")[1].size >= 2)
@@ -210,7 +210,7 @@ def test_a_whole_gpu_in_mig_mode_still_has_power_and_clocks(mock_nvml):
 
 
 @pytest.mark.parametrize("index", [0, 1, 2])
-def test_every_sensor_says_what_it_is_worth(mock_nvml, index):
+def test_every_sensor_states_its_quality(mock_nvml, index):
     for info in infos(nvml.find(index), measure_period=False).values():
         assert info.source.startswith("NVML")
         assert info.period_s >= 0.02

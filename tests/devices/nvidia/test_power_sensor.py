@@ -1,4 +1,4 @@
-"""What a power reading is worth, from what is published, from fast reads, and on real traces."""
+"""Quality of a power reading: published, from fast polling, and on real traces."""
 
 import csv
 import functools
@@ -20,7 +20,7 @@ needs_data = pytest.mark.skipif(not DATA.is_dir(), reason="no measured data: set
 
 @functools.cache
 def trace(file, *columns):
-    """Times in seconds and columns of a polled trace; what is no number is NaN."""
+    """Times in seconds and columns of a polled trace; non-numbers are NaN."""
     with (DATA / "power" / "sensors" / file).open(newline="", encoding="utf-8-sig") as stream:
         rows = list(csv.DictReader(stream, skipinitialspace=True))
 
@@ -59,7 +59,7 @@ def test_periods_and_windows_as_published(architecture, capability, driver, coun
     assert seen == milliseconds
 
 
-def test_an_unpublished_architecture_is_an_assumption_and_says_so():
+def test_an_unpublished_architecture_is_labelled_an_assumption():
     found = power_sensor.expected("rubin", (11, 0), "700.1", "instant")
     assert not found.known
     assert "assumed" in found.quality
@@ -90,15 +90,15 @@ def stairs(period_s, poll_s, seconds=4.0):
 
 
 @pytest.mark.parametrize("period_s", [0.02, 0.1])
-def test_a_value_that_is_read_fast_shows_its_period(period_s):
+def test_fast_polling_shows_the_period(period_s):
     assert sensor_arithmetic.update_period_s(*stairs(period_s, 0.003)) == pytest.approx(period_s, rel=0.05)
 
 
-def test_a_value_that_is_read_too_slowly_shows_nothing():
+def test_slow_polling_shows_nothing():
     assert sensor_arithmetic.update_period_s(*stairs(0.02, 0.05)) is None
 
 
-def test_a_value_that_stands_still_shows_nothing():
+def test_a_constant_value_shows_nothing():
     assert sensor_arithmetic.update_period_s(np.arange(100) / 1e2, np.full(100, 42.0)) is None
 
 
@@ -126,7 +126,7 @@ def test_energy_from_power_is_less_certain_when_the_sensor_sees_a_quarter_of_a_r
 
 
 def test_the_uncertainty_covers_what_an_a100_sensor_misses():
-    """Loads that switch at any rhythm, read through 25 ms of every 100 ms: the truth lies within, nearly always."""
+    """Loads that switch at any rhythm, read through 25 ms of every 100 ms: the truth is nearly always inside."""
     rng, inside = np.random.default_rng(3), 0
     fine = np.arange(0, 12, 0.001)
     for _ in range(60):
@@ -142,7 +142,7 @@ def test_the_uncertainty_covers_what_an_a100_sensor_misses():
 
 
 @pytest.mark.parametrize(("sensor", "least"), [(V100, 0.02), (A100, 0.1), (RTX, 1.0)])
-def test_nothing_is_claimed_below_a_window(sensor, least):
+def test_nothing_is_claimed_for_less_than_a_window(sensor, least):
     t_s = np.arange(0, 10, 0.01)
     assert energy.shortest_s(sensor) == least
     for found in (
@@ -150,27 +150,27 @@ def test_nothing_is_claimed_below_a_window(sensor, least):
         energy.from_counter(t_s, 100 * t_s, 3.0, 3.0 + 0.9 * least, sensor),
     ):
         assert found.joules is None
-        assert "shorter than what the sensor can tell apart" in found.refused
+        assert "shorter than the sensor's resolution" in found.refused
     assert energy.from_power(t_s, np.full(t_s.size, 100.0), 3.0, 3.0 + 1.1 * least, sensor).joules is not None
 
 
 def test_a_reset_or_a_gap_within_the_stretch_is_refused():
     t_s = np.arange(0, 10, 0.05)
     counter = np.where(t_s < 5, 1e5 + 200 * t_s, 200 * (t_s - 5))
-    assert "started again" in energy.from_counter(t_s, counter, 2.0, 7.0, V100).refused
+    assert "was reset" in energy.from_counter(t_s, counter, 2.0, 7.0, V100).refused
     assert energy.from_counter(t_s, counter, 6.0, 9.0, V100).joules == pytest.approx(600)
     gap = (t_s < 3) | (t_s > 5)
     assert "no reading for" in energy.from_power(t_s[gap], np.full(gap.sum(), 200.0), 2.0, 7.0, V100).refused
 
 
-def test_a_counter_that_was_read_for_a_part_of_the_stretch():
+def test_a_counter_read_for_part_of_the_stretch():
     t_s = np.arange(0, 10, 0.05)
     early = t_s < 6.5
     nearly = energy.from_counter(t_s[early], 200 * t_s[early], 2.0, 7.0, V100)
     assert nearly.joules == pytest.approx(1000)
     assert nearly.uncertainty_j > 100, "the last half second is taken to be like the rest"
     early = t_s < 4
-    assert "was read for 2.0 s" in energy.from_counter(t_s[early], t_s[early], 2.0, 7.0, V100).refused
+    assert "was read for only 2.0 s" in energy.from_counter(t_s[early], t_s[early], 2.0, 7.0, V100).refused
     assert "no reading for 3." in energy.from_power(t_s[early], t_s[early], 2.0, 7.0, V100).refused
 
 
@@ -188,23 +188,23 @@ def test_a_constant_reading_alone_proves_nothing():
     [
         ({"temperature": (T, 32 + 2 * T)}, "while the temperature went from 32 to 48 °C"),
         ({"clock": (T, np.where(T > 3, 1530.0, 135.0))}, "while the clock went from 135 to 1530 MHz"),
-        ({"energy": (T, 1e5 + 200 * T)}, "while the energy counter tells of 200 W"),
+        ({"energy": (T, 1e5 + 200 * T)}, "while the energy counter implies 200 W"),
     ],
 )
-def test_a_constant_reading_beside_something_that_moved_is_stuck(evidence, said):
+def test_a_constant_reading_while_others_change_is_stuck(evidence, said):
     assert sensor_faults.stuck(STILL, **evidence) == f"power stood still at 46.19 W for 8 s {said}"
 
 
-def test_counters_that_started_again_or_stopped():
+def test_counters_that_restarted_or_stopped():
     assert sensor_faults.resets(np.array([5.0, 6, 1, 2, 0])).tolist() == [2, 4]
     again = (T, np.where(T < 4, 1e5 + T, T))
-    assert sensor_faults.stopped(again) == "the energy counter started again 1x: was the driver reloaded?"
+    assert sensor_faults.stopped(again) == "the energy counter was reset 1x: was the driver reloaded?"
     stopped = (T, np.full(T.size, 1e5))
     assert "stood still for 8 s at 200 W" in sensor_faults.stopped(stopped, (T, np.full(T.size, 200.0)))
     assert sensor_faults.stopped((T, 1e5 + 200 * T), (T, np.full(T.size, 200.0))) is None
 
 
-def test_a_sensor_that_fell_silent():
+def test_a_sensor_that_stopped_reporting():
     gap = (T < 2) | (T > 5)
     assert sensor_faults.silent((T[gap], T[gap]), "power_w") == "power_w gave no value for 3.2 s"
     assert sensor_faults.silent((T, T), "power_w") is None

@@ -1,4 +1,4 @@
-/* A stand-in for libnvidia-ml.so.1: what the scenario says, what the setters changed, and the physics between them. */
+/* A mock of libnvidia-ml.so.1: the scenario, the setters' changes, and the physics between them. */
 #ifndef MOCK_H
 #define MOCK_H
 
@@ -21,7 +21,7 @@ enum { REASON_IDLE = 0x1, REASON_CLOCK_SETTING = 0x2, REASON_POWER_CAP = 0x4, RE
 typedef struct { unsigned pid; uint64_t bytes; double load; int gpu; } Process;
 typedef struct { char profile[32], uuid[96]; unsigned gi, ci, sms, slices; uint64_t memory_mib; } Instance;
 
-/* What cannot change by calls: read from the scenario. */
+/* Read from the scenario; calls can't change it. */
 typedef struct {
     char name[96], uuid[96], serial[32], pci[32];
     int arch, cc_major, cc_minor;
@@ -50,11 +50,11 @@ typedef struct {
     Gpu gpus[MAX_GPUS];
 } Scenario;
 
-/* What calls and time change: one file, mapped by every process. */
+/* Changed by calls and time: one file, mapped by every process. */
 typedef struct {
-    char name[96];                                         /* whose state this is: another card starts afresh */
+    char name[96];                                         /* whose state this is: another card starts fresh */
     int lock_set, mem_lock_set, persistence, mig, mig_pending, compute_mode, energy_epoch;
-    int told_persistence, told_mig;                        /* by the scenario; what it changes wins over a setter */
+    int scenario_persistence, scenario_mig;                /* last values there; a change there overrides a setter */
     unsigned lock_min, lock_max, mem_lock_min, mem_lock_max;
     double limit_w, load;
     int64_t now_ns;
@@ -78,7 +78,7 @@ extern State *state;
 extern Process clients[MAX_PROCESSES];
 extern int n_clients;
 
-int enter(const char *function);                           /* 0, or the error that the scenario injects; holds the lock if 0 */
+int enter(const char *function);                           /* 0, or the injected error; holds the lock if 0 */
 int leave(int code);
 int64_t now_ns(void);
 

@@ -1,4 +1,4 @@
-/* The functions of libnvidia-ml.so.1 that are asked for, as the header of NVML 13 declares them. */
+/* The functions of libnvidia-ml.so.1 in use, as declared by the header of NVML 13. */
 #define _GNU_SOURCE
 #include "mock.h"
 
@@ -32,7 +32,7 @@ static int initialised;
 static Handle *handle_of(int gpu) { handles[gpu] = (Handle){gpu, -1}; return &handles[gpu]; }
 static Handle *instance_of(int gpu, int i) { instance_handles[gpu][i] = (Handle){gpu, i}; return &instance_handles[gpu][i]; }
 
-/* Begins a call on a device: `gpu` and `live` are its parts; every way out goes through DONE. */
+/* Starts a call on a device: `gpu` and `live` are its parts; every exit goes through DONE. */
 #define ON(device) \
     if (!initialised) return UNINITIALIZED; \
     if (!(device)) return INVALID_ARGUMENT; \
@@ -234,7 +234,7 @@ static int listed(Device d, unsigned *count, ProcessInfo *to, int wanted) {
     for (int i = 0; wanted && i < n_clients; i++)
         if (clients[i].gpu == d->gpu) found[n++] = (ProcessInfo){clients[i].pid, clients[i].bytes, 0xffffffff, 0xffffffff};
     if (n > *count) { *count = n; DONE(INSUFFICIENT_SIZE); }
-    if (n) memcpy(to, found, n * sizeof *found); /* callers that only ask for the number pass no room */
+    if (n) memcpy(to, found, n * sizeof *found); /* callers that only need the count pass no buffer */
     *count = n;
     DONE(OK);
 }
@@ -265,7 +265,7 @@ API nvmlDeviceGetClockInfo(Device d, unsigned kind, unsigned *to) {
     DONE(OK);
 }
 API nvmlDeviceGetMaxClockInfo(Device d, unsigned kind, unsigned *to) { ON(d); *to = kind == 2 ? gpu->mem_clock : gpu->clock_boost; DONE(OK); }
-/* From Hopper on the default is the highest clock, so that it does not tell the base clock. */
+/* From Hopper on the default is the highest clock, so it doesn't reveal the base clock. */
 API nvmlDeviceGetDefaultApplicationsClock(Device d, unsigned kind, unsigned *to) {
     ON(d);
     *to = kind == 2 ? gpu->mem_clock : gpu->arch >= 9 ? gpu->clock_boost : gpu->clock_base;
@@ -312,12 +312,12 @@ API nvmlDeviceGetSupportedClocksEventReasons(Device d, unsigned long long *to) {
 API nvmlDeviceGetUtilizationRates(Device d, unsigned *to) {
     ON(d);
     if (live->mig == 1) DONE(NOT_SUPPORTED);
-    to[0] = live->load > 0 ? 100 : 0;                      /* any kernel at all: this is not the use of the SMs */
+    to[0] = live->load > 0 ? 100 : 0;                      /* any kernel at all, not SM utilisation */
     to[1] = (unsigned)lround(100 * live->load * gpu->dram);
     DONE(OK);
 }
 API nvmlDeviceGetPcieThroughput(Device d, unsigned counter, unsigned *to) {
-    usleep(20000);                                         /* the real one watches a counter for 20 ms */
+    usleep(20000);                                         /* the real one samples a counter for 20 ms */
     ON(d);
     *to = (unsigned)(live->load * (counter == 0 ? 2e8 : 8e8) / 1024);
     DONE(OK);

@@ -1,4 +1,4 @@
-/* Clock, power and heat of one die, and what its sensors make of them. */
+/* Clock, power and heat of one die, and its sensor readings. */
 #include "mock.h"
 
 #include <math.h>
@@ -52,8 +52,8 @@ static void remember(Live *live) {
 void begin_live(Live *live, const Gpu *gpu) {
     memset(live, 0, sizeof *live);
     memcpy(live->name, gpu->name, sizeof live->name);
-    live->persistence = live->told_persistence = gpu->persistence;
-    live->mig = live->mig_pending = live->told_mig = gpu->mig;
+    live->persistence = live->scenario_persistence = gpu->persistence;
+    live->mig = live->mig_pending = live->scenario_mig = gpu->mig;
     live->limit_w = gpu->limit_default_w;
     live->energy_epoch = gpu->energy_epoch;
     live->load = gpu->load;

@@ -1,4 +1,4 @@
-/* The scenario file, the state file and who is on the GPUs: read again whenever they change. */
+/* The scenario file, the state file and the GPUs' processes: reread whenever they change. */
 #define _GNU_SOURCE
 #include "mock.h"
 
@@ -194,8 +194,8 @@ static void catch_up(void) {
         if (changed_ns) advance(live, gpu, changed_ns < now ? changed_ns : now);
         live->load = load_of(i);                           /* it counts from when the file was written */
         advance(live, gpu, now);
-        if (live->told_persistence != gpu->persistence) live->persistence = live->told_persistence = gpu->persistence;
-        if (live->told_mig != gpu->mig) live->mig = live->mig_pending = live->told_mig = gpu->mig;
+        if (live->scenario_persistence != gpu->persistence) live->persistence = live->scenario_persistence = gpu->persistence;
+        if (live->scenario_mig != gpu->mig) live->mig = live->mig_pending = live->scenario_mig = gpu->mig;
         if (live->energy_epoch != gpu->energy_epoch) {
             live->energy_epoch = gpu->energy_epoch;
             live->energy_base_j = live->energy_j;

@@ -1,4 +1,4 @@
-"""Run by test_clients with an interpreter that has openai: whole answers, a stream, embeddings, an error; as JSON."""
+"""Run by test_clients where openai is installed: complete answers, a stream, embeddings, an error; prints JSON."""
 
 import json
 import sys

@@ -1,11 +1,11 @@
-"""Run by test_clients with an interpreter that has schemathesis: random requests by the server's own description."""
+"""Run by test_clients where schemathesis is installed: random requests from the server's own description."""
 
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
-# Draining and unloading would end what the other tests need.
+# Draining and unloading would break the other tests.
 LEFT_OUT = ("/drain", "/reload", "/v2/repository/models/{model}/load", "/v2/repository/models/{model}/unload")
 command = [
     str(Path(sys.executable).with_name("schemathesis")),
@@ -29,7 +29,7 @@ command = [
 ]
 for path in LEFT_OUT:
     command += ["--exclude-path", path]
-with tempfile.TemporaryDirectory() as folder:  # it keeps what it found beside itself
+with tempfile.TemporaryDirectory() as folder:  # it stores its findings beside itself
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder)
 sys.stdout.write(done.stdout[-6000:])
 sys.stderr.write(done.stderr[-2000:])

@@ -1,4 +1,4 @@
-"""Run by test_clients with an interpreter that has tritonclient: binary tensors to a server and back, as JSON."""
+"""Run by test_clients where tritonclient is installed: binary tensors to a server and back; prints JSON."""
 
 import json
 import sys

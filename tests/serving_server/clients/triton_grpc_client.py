@@ -1,4 +1,4 @@
-"""Run by test_clients with an interpreter that has tritonclient: the same over gRPC, with raw tensors, as JSON."""
+"""Run by test_clients where tritonclient is installed: raw tensors over gRPC; prints JSON."""
 
 import json
 import sys

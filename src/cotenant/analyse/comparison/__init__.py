@@ -1,1 +1,1 @@
-"""Is it faster, slower or the same as before? Two runs, or a history of them."""
+"""Faster, slower or the same as before: two runs, or a history of runs."""

@@ -1,9 +1,9 @@
-"""What may differ between two runs though nothing was changed: load that drifts more slowly than a block.
+"""Variance between runs with no change behind it: load that drifts more slowly than a block.
 
-Blocks of a run scatter by what changes from block to block. A load that is there for half a run or for all of it is
-the same in many blocks, so that their scatter hides it. Two things show it nevertheless: the blocks of a run move
-together over its length, and the sensors say how much of the device others took. Both become part of the variance of
-whatever is compared between the runs as a whole.
+The scatter between blocks shows what changes from block to block. Load that lasts for half a run or longer is the same
+in many blocks, so their scatter hides it. It shows up in two other ways: the blocks of a run move together over its
+length, and sensors record how much of the device other processes took. Both enter the variance of every comparison
+between runs.
 """
 
 import math
@@ -19,19 +19,19 @@ from cotenant.analyse.estimates.intervals import student_t
 from cotenant.analyse.sharing.evidence import TenantEvidence
 
 DF = 2.0
-"""Two runs are all that this is estimated from: one difference of halves in each."""
+"""Degrees of freedom: two runs contribute one difference of halves each."""
 FEWEST_BLOCKS = 4
 
 
 def between_variance(runs: Sequence[Iterable[Series]], evidence: Sequence[Iterable[TenantEvidence]]) -> float:
-    """The variance of a logarithm of now / before that comes from the time of the run and not from its blocks."""
+    """Variance of the log ratio now / before that comes from when a run took place rather than from its blocks."""
     drift = sum(_drift([one.time for one in run]) for run in runs)
     before, now = (_taken(run) for run in evidence)
     return drift + math.log((1 - before) / (1 - now)) ** 2
 
 
 def widened(effect: RatioEffect, variance: float, level: float = 0.95) -> RatioEffect:
-    """The effect with a further variance in its interval, which has few degrees of freedom of its own."""
+    """Widen an effect's interval by a further variance that has few degrees of freedom."""
     if variance <= 0:
         return effect
     own = effect.standard_error**2
@@ -49,20 +49,20 @@ def widened(effect: RatioEffect, variance: float, level: float = 0.95) -> RatioE
 
 
 def _drift(rows: Sequence[Blocks]) -> float:
-    """How far the second half of a run is from the first, beyond what independent blocks would be."""
+    """Difference between the two halves of a run, beyond what independent blocks would show."""
     together = _mean_of_rows(rows)
     if len(together) < FEWEST_BLOCKS:
         return 0.0
     middle = len(together) // 2
     halves = (statistics.fmean(together[middle:]) - statistics.fmean(together[:middle])) / 2
-    # From neighbours: a slow drift is in the scatter of all blocks, but hardly between one block and the next.
+    # From neighbours: a slow drift is part of the overall scatter, but hardly of the step from one block to the next.
     steps = [(later - earlier) ** 2 for earlier, later in pairwise(together)]
     scatter = statistics.fmean(steps) / 2
     return max(0.0, halves**2 - scatter / len(together))
 
 
 def _mean_of_rows(rows: Sequence[Blocks]) -> list[float]:
-    """What all rows did in each block, relative to their own means."""
+    """Mean over all rows in each block, relative to each row's own mean."""
     blocks: dict[int, list[float]] = {}
     for row in rows:
         if len(row) >= FEWEST_BLOCKS:
@@ -73,6 +73,6 @@ def _mean_of_rows(rows: Sequence[Blocks]) -> list[float]:
 
 
 def _taken(evidence: Iterable[TenantEvidence]) -> float:
-    """Mean share of the device that others took, and the hypervisor; 0 where no sensor says."""
+    """Mean share of the device taken by other processes and by the hypervisor; 0 without a sensor."""
     shares = [(item.foreign_share or 0.0) + (item.steal_share or 0.0) for item in evidence]
     return min(0.95, statistics.fmean(shares)) if shares else 0.0

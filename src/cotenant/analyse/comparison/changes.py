@@ -1,9 +1,9 @@
-"""How much one thing changed from one run to another, and what the change can be shown to be.
+"""How much a quantity changed between two runs, and what can be shown about the change.
 
-Runs are independent, so their blocks are compared by Welch's t on logarithms. What happens between two days on the
-same machine (other pages of memory, another warm room, another process) is the same in all blocks of a run and
-invisible within it: no number of blocks averages it out. That is what the margin is for. `slower` means shown to be
-slower by more than the margin, `same` means shown to be within it, and nothing else is claimed.
+Runs are independent, so their blocks are compared by Welch's t on logarithms. Differences between two days on the same
+machine (memory layout, room temperature, a fresh process) affect all blocks of a run alike and are invisible within
+it, so no number of blocks averages them out. The margin covers them. `slower` means shown to be slower by more than
+the margin, `same` means shown to be within it; nothing else is claimed.
 """
 
 import math
@@ -24,18 +24,18 @@ Verdict = Literal["faster", "slower", "same", "ambiguous"]
 MARGIN = 0.03
 LEVEL = 0.05
 MOST_BLOCKS = 1000
-"""More blocks than this nobody runs: the change lies at the margin, and stays there."""
+"""No practical run has more blocks than this: the change lies at the margin and will stay there."""
 
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """What was shown of a change."""
+    """The verdict on a change."""
 
     verdict: Verdict
     p_value: float
-    """Of the verdict, corrected for the number of rows where it is `faster` or `slower`."""
+    """p-value of the verdict, corrected for the number of rows if it is `faster` or `slower`."""
     blocks_missing: int | None = None
-    """For `ambiguous`: blocks per run that would probably decide it; None: no number that anybody would run."""
+    """For `ambiguous`: blocks per run that would probably decide it; None if no practical number would."""
 
 
 def change(now: Blocks, before: Blocks) -> RatioEffect | None:
@@ -46,11 +46,11 @@ def change(now: Blocks, before: Blocks) -> RatioEffect | None:
 
 
 def judge(effects: Sequence[RatioEffect], margin: float, level: float = LEVEL) -> list[Judged]:
-    """Verdicts on all rows of a matrix together.
+    """Judge all rows of a matrix together.
 
-    The chance of even one false `slower` among them is at most ``level``, and so is that of one false `faster`
-    (Holm, each direction its own family): false means that the true ratio is within the margin. `same` is false
-    with at most `LEVEL` in each row.
+    The chance of even one false `slower` is at most ``level``, and so is that of one false `faster` (Holm, one family
+    per direction), where false means that the true ratio is within the margin. `same` is wrong with probability at
+    most `LEVEL` in each row.
     """
     slower = holm([_p_beyond(effect.log_ratio, effect, margin) for effect in effects])
     faster = holm([_p_beyond(-effect.log_ratio, effect, margin) for effect in effects])
@@ -75,7 +75,7 @@ def _judged(
 
 
 def _p_beyond(log_ratio: float, effect: RatioEffect, margin: float) -> float:
-    """One-sided, against "at most the margin"."""
+    """One-sided p-value against "at most the margin"."""
     from scipy import special
 
     beyond = log_ratio - math.log1p(margin)
@@ -85,14 +85,14 @@ def _p_beyond(log_ratio: float, effect: RatioEffect, margin: float) -> float:
 
 
 def _blocks_missing(effect: RatioEffect, margin: float, strictest: float) -> int | None:
-    """Blocks per run to add, if the estimate stays and blocks to come scatter as those seen."""
+    """Blocks per run to add, assuming that the estimate stays and further blocks scatter like those seen."""
     n = effect.ratio.n
     room = abs(abs(effect.log_ratio) - math.log1p(margin))
     within = abs(effect.log_ratio) < math.log1p(margin)
     total = n + 1
     while total - n <= MOST_BLOCKS:
         df = 2 * total - 2
-        # student_t is two-sided: its tail on one side is half of what its level leaves.
+        # student_t is two-sided: one tail is half of what its level leaves.
         wanted = student_t(df, 1 - 2 * (LEVEL if within else strictest))
         if wanted * effect.standard_error * math.sqrt(n / total) <= room:
             return total - n

@@ -1,4 +1,4 @@
-"""What all tenants have in common: if everything moved alike, it was not one tenant that changed."""
+"""The change common to all tenants: if everything moved alike, no single tenant changed."""
 
 import math
 import statistics
@@ -8,31 +8,31 @@ from dataclasses import dataclass
 from cotenant.analyse.comparison.series import Blocks, pooled
 
 FEWEST_TENANTS = 3
-"""With two, nobody can say which of them moved."""
+"""With two tenants it is impossible to say which of them moved."""
 
 
 @dataclass(frozen=True, slots=True)
 class Common:
-    """The part of all changes that is the same: of the machine, or of something that all tenants use."""
+    """The change that all tenants share: of the machine, or of something that all of them use."""
 
     runs: tuple[Blocks, ...]
-    """Of each run, block by block: how far the tenants that moved alike were from their own middle."""
+    """For each run, block by block: distance of the tenants that moved alike from their own centre."""
     tenants: int
-    """Study tenants that were measured alone in every run."""
+    """Tenants of the study that were measured alone in every run."""
     alike: int
-    """Of these, how many moved like the median."""
+    """How many of them moved with the median."""
 
 
 def common_part(alone: Sequence[Mapping[str, Blocks]], margin: float) -> Common | None:
-    """What the tenants that moved together did, alone on the device; None if there is no such thing.
+    """Return the change shared by the tenants that moved together, alone on the device; None if there is none.
 
-    A tenant moves with the others if the change of its service time is within the margin of the median over tenants,
-    which does not follow those that were changed themselves as long as they are fewer than half. It needs
-    `FEWEST_TENANTS`, more than half of them alike, and blocks that hold all of these.
+    A tenant moves with the others if the change of its service time is within the margin of the median over tenants.
+    The median ignores tenants that were changed themselves as long as they are fewer than half. Requires
+    `FEWEST_TENANTS`, more than half of them alike, and blocks that contain all of these.
 
     Args:
         alone: For each run, by the study's tenant: its service time alone in each block.
-        margin: How far apart changes may lie and still be called alike.
+        margin: How far apart changes may be and still count as alike.
     """
     tenants = [tenant for tenant in alone[0] if all(run.get(tenant) for run in alone)]
     if len(tenants) < FEWEST_TENANTS:
@@ -56,5 +56,5 @@ def common_part(alone: Sequence[Mapping[str, Blocks]], margin: float) -> Common 
 
 
 def _spread(values: Iterable[float]) -> float:
-    """Twice the standard deviation: of two values their distance, and of many it does not grow with their number."""
+    """Twice the standard deviation: the distance for two values, and independent of their number for more."""
     return 2 * statistics.pstdev(values)

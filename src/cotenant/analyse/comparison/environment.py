@@ -1,4 +1,4 @@
-"""What else differs between two runs, from their manifests: what forbids a comparison, and what may explain it."""
+"""Differences between the manifests of two runs: those that rule out a comparison, and those that may explain it."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -10,7 +10,7 @@ SETTINGS = ("kernel", "microcode", "governors", "boost", "huge_pages", "libc", "
 
 
 def forbids(before: Manifest, now: Manifest) -> str | None:
-    """Why these two runs can't be compared at all."""
+    """Why two runs can't be compared, or None if they can."""
     if bool(before.get("simulated")) != bool(now.get("simulated")):
         return "one was measured and the other simulated"
     if before.get("device") != now.get("device"):
@@ -19,11 +19,11 @@ def forbids(before: Manifest, now: Manifest) -> str | None:
 
 
 def differences(before: Manifest, now: Manifest) -> list[str]:
-    """One sentence for each kind of thing that differs: machine, system, packages, code, study."""
+    """One sentence per kind of difference: machine, system, packages, code, study."""
     found = []
     a, b = (_mapping(run, "device_description") for run in (before, now))
     if machine := list(_changed(a, b, MACHINE)):
-        found.append(f"Not the same machine: {'; '.join(machine)}.")
+        found.append(f"Different machines: {'; '.join(machine)}.")
     if system := list(_changed(a, b, SETTINGS)):
         found.append(f"The system changed: {'; '.join(system)}.")
     first, second = _session(before), _session(now)
@@ -35,7 +35,7 @@ def differences(before: Manifest, now: Manifest) -> list[str]:
         found.append(f"Environment variables changed: {'; '.join(variables)}.")
     found += _code(_mapping(first, "git"), _mapping(second, "git"))
     if before.get("study_name") != now.get("study_name"):
-        found.append(f"The studies have other names: {before.get('study_name')} and {now.get('study_name')}.")
+        found.append(f"The studies have different names: {before.get('study_name')} and {now.get('study_name')}.")
     elif before.get("study") != now.get("study"):
         found.append("The study's text changed: only cells with the same mix, sharing, load and work are compared.")
     return found
@@ -56,7 +56,7 @@ def _code(before: Manifest, now: Manifest) -> Iterator[str]:
 
 
 def _mapping(run: Manifest, name: str) -> Manifest:
-    """An entry that should be a mapping; a manifest from elsewhere may hold anything."""
+    """Return an entry that should be a mapping; a foreign manifest may contain anything."""
     value = run.get(name)
     return value if isinstance(value, Mapping) else {}
 

@@ -1,4 +1,4 @@
-"""Many runs over time: when did which tenant change its level?"""
+"""Many runs over time: when did each tenant's level change?"""
 
 import math
 import statistics
@@ -22,28 +22,28 @@ from cotenant.tenancy.records import SCHEMA_VERSION
 
 FEWEST_RUNS = 3
 LEAST_NOISE = 0.003
-"""Of a run's level around the truth: a few runs may happen to agree better than runs do."""
+"""Smallest noise assumed for a run's level: a few runs may agree better than runs usually do."""
 
 
 @dataclass(frozen=True, slots=True)
 class RowStep:
-    """A row that changed its level."""
+    """A change of level of one row."""
 
     row: Row | None
-    """None: the part that all tenants have in common."""
+    """None for the part common to all tenants."""
     run: str
-    """The first run on the new level."""
+    """The first run at the new level."""
     started_utc: str
     ratio: Estimate
     """Level from then on / level before."""
     cycles: Number
     last: bool
-    """No later step of the row is known: it is still so."""
+    """The row has no later step, so this level still holds."""
     explained_by_clock: bool
 
     @property
     def regression(self) -> bool:
-        """It became slower and still is, and the clock does not explain it."""
+        """It became slower, still is, and the clock does not explain it."""
         return self.last and self.ratio.est > 1 and not self.explained_by_clock
 
     def to_json(self) -> dict[str, Any]:
@@ -62,24 +62,24 @@ class RowStep:
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """The runs in order of time, and every step."""
+    """Runs in order of time, and every step."""
 
     runs: tuple[tuple[str, str], ...]
-    """Identity and start of each."""
+    """Identity and start time of each run."""
     rows: int
-    """Rows that every run has."""
+    """Rows present in every run."""
     steps: tuple[RowStep, ...]
     noise: float
     """Relative standard deviation of a run's level around the truth."""
     left_out: tuple[str, ...]
-    """Rows that some run lacks or does with other work."""
+    """Rows that are missing from some run or that do different work there."""
     notes: tuple[str, ...]
     margin: float
     level: float
 
     @property
     def regression(self) -> bool:
-        """Something became slower and still is."""
+        """A row became slower and still is."""
         return any(step.regression for step in self.steps)
 
     def to_json(self) -> dict[str, Any]:
@@ -107,11 +107,11 @@ class History:
 def compare_history(
     evidence: Iterable[TenantEvidence], *, margin: float = MARGIN, level: float = LEVEL, notes: Sequence[str] = ()
 ) -> History:
-    """Find the steps of every row over three runs or more.
+    """Find the steps of every row over three or more runs.
 
-    A run is one replicate: its level is the mean over its blocks, and what runs differ by without a change is
-    estimated from all rows together. Steps below the margin are not reported. The chance of a step where there is
-    none is at most ``level`` over all rows.
+    A run is one replicate: its level is the mean over its blocks. The variation between runs without a change is
+    estimated from all rows together. Steps below the margin are not reported. The chance of reporting a step where
+    there is none is at most ``level`` over all rows.
     """
     by_run: dict[str, list[TenantEvidence]] = {}
     for item in evidence:
@@ -129,7 +129,7 @@ def compare_history(
     series: dict[Row | None, Floats] = {row: levels[row] for row in rows}
     if common is not None:
         series[None] = _levels(common.runs, None)
-    df = max(1.0, 0.37 * (len(order) - 1))  # the median of differences knows about that much of a spread
+    df = max(1.0, 0.37 * (len(order) - 1))  # degrees of freedom of a spread estimated from the median of differences
     cost = penalty(len(order), len(series), max(df * math.sqrt(len(series)), 4.0), level)
     steps: list[RowStep] = []
     for row, values in series.items():
@@ -167,7 +167,7 @@ def _alone(run: Mapping[Row, Series], rows: Sequence[Row]) -> dict[str, Blocks]:
 
 
 def _levels(runs: Sequence[Blocks], common: Sequence[Blocks] | None) -> Floats:
-    """One number per run; without the common part where there is one."""
+    """One number per run, with the common part removed where there is one."""
     own = [(relative_to(run, shared) or run) for run, shared in zip(runs, common or [{}] * len(runs), strict=True)]
     return np.asarray([statistics.fmean(run.values()) for run in own])
 

@@ -1,4 +1,4 @@
-"""What a history of runs shows, in sentences that quote their numbers."""
+"""A history of runs in sentences that quote their numbers."""
 
 from collections.abc import Iterable
 
@@ -17,7 +17,7 @@ def history_sentences(found: History) -> list[str]:
     lines = [
         f"Slower than before, and still so: {_who(found)} {span}."
         if found.regression
-        else f"No cell became slower to stay so {span}.",
+        else f"No cell became and stayed slower {span}.",
         (
             f"{found.rows} cells; without a change the level of a cell differs by {found.noise * 100:.2g} % from run "
             f"to run, and steps below {found.margin * 100:.3g} % are not reported."

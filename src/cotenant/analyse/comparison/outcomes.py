@@ -1,4 +1,4 @@
-"""From series of two runs to verdicts with their reasons: rows, whole tenants, and what all have in common."""
+"""From the series of two runs to verdicts with reasons: for rows, for tenants, and for the part they share."""
 
 import math
 from collections.abc import Sequence
@@ -16,10 +16,10 @@ Because = Literal[
     "beyond the margin", "within the margin", "the clock", "all tenants alike", "requests not served",
     "not valid", "too noisy", "too few blocks", "no usable trial", "other work", "other rate",
 ]  # fmt: skip
-"""Why there is this verdict: a closed set, so that scripts can act on it."""
+"""Reasons for a verdict: a closed set that scripts can rely on."""
 
 CLOCK_MOVED = 0.01
-"""A clock that fell by less explains nothing."""
+"""Smallest drop of the clock that counts as an explanation."""
 NO_CLOCK = "no clock sensor in both runs"
 
 
@@ -34,7 +34,7 @@ class Pair(NamedTuple):
         return change(self.now, self.before)
 
     def without(self, common: "Pair | None") -> "Pair":
-        """What is left when each block's common part is taken out."""
+        """Remove each block's common part."""
         if common is None:
             return self
         return Pair(*(relative_to(run, shared) for run, shared in zip(self, common, strict=True)))
@@ -42,13 +42,13 @@ class Pair(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """Something to be judged."""
+    """A row or tenant to be judged."""
 
     time: Pair
     cycles: Pair
     clock: Pair
     unserved: bool = False
-    """Judged by the requests that were not served, and not by the time of those that were."""
+    """Judged by the share of unserved requests rather than by the time of those served."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class Outcome:
     total: Number
     """Time per request now / before."""
     own: Number
-    """The same without what all tenants have in common."""
+    """The same with the part common to all tenants removed."""
     cycles: Number
     """Clock cycles per request now / before."""
     clock: Number
@@ -70,7 +70,7 @@ class Outcome:
 
     @property
     def regression(self) -> bool:
-        """It is slower, and not because of the clock."""
+        """Slower, and not because of the clock."""
         return self.verdict == "slower" and self.because != "the clock"
 
     def to_json(self) -> dict[str, Any]:
@@ -89,13 +89,13 @@ class Outcome:
 
 
 def refused(because: Because, detail: str) -> Outcome:
-    """No verdict, and why."""
+    """No verdict, with the reason."""
     nothing = Missing(detail)
     return Outcome("ambiguous", because, nothing, nothing, nothing, nothing)
 
 
 def subject(before: Series, now: Series) -> Subject:
-    """A row: by its time, or where requests were not served by how many had to be offered for one that was."""
+    """A row, judged by its time or, where requests were not served, by the requests offered per request served."""
     unserved = before.overloaded or now.overloaded
     return Subject(
         time=Pair(before.offered, now.offered) if unserved else Pair(before.time, now.time),
@@ -106,7 +106,7 @@ def subject(before: Series, now: Series) -> Subject:
 
 
 def together(subjects: Sequence[Subject]) -> Subject:
-    """Several rows as one: their mean in each block, which scatters less than each of them."""
+    """Several rows as one: their mean in each block scatters less than each of them."""
 
     def mean(pairs: Sequence[Pair]) -> Pair:
         return Pair(pooled([pair.before for pair in pairs]), pooled([pair.now for pair in pairs]))
@@ -119,7 +119,7 @@ def together(subjects: Sequence[Subject]) -> Subject:
 
 
 def withheld(outcome: Outcome) -> Outcome:
-    """The numbers without a verdict: the trials behind them are not valid."""
+    """Numbers without a verdict: the trials behind them are not valid."""
     return replace(outcome, verdict="ambiguous", because="not valid")
 
 
@@ -132,15 +132,15 @@ def outcomes(
     common_moved: bool,
     between: float = 0.0,
 ) -> list[Outcome]:
-    """Verdicts on one family of subjects.
+    """Judge one family of subjects.
 
     Args:
-        subjects: Each with two blocks or more in either run.
-        common: What all tenants have in common in each block.
+        subjects: Each with at least two blocks in both runs.
+        common: The part common to all tenants in each block.
         margin: The smallest change that matters.
-        level: For the whole family.
-        common_moved: The common part is a change in itself, so that it is not taken out of the subjects.
-        between: The variance of what differs between runs as wholes; what is common takes it out with itself.
+        level: Error rate of the whole family.
+        common_moved: The common part is a change in itself, so it is not removed from the subjects.
+        between: Variance between runs; removing the common part removes it too.
     """
     totals = [_total(one.time, between) for one in subjects]
     owns = [
@@ -208,9 +208,9 @@ def _because(
 
 
 def excused_by_clock(cycles: RatioEffect | None, clock: RatioEffect | None, margin: float) -> bool:
-    """The clock fell, and in cycles it is shown to be the same or less: only what is shown excuses.
+    """True if the clock fell and the cycles per request are shown to be the same or fewer.
 
-    Assumes that the work scales with the clock; a tenant that waits for memory takes fewer cycles at a lower one.
+    Assumes that the work scales with the clock; a tenant that waits for memory takes fewer cycles at a lower clock.
     """
     if cycles is None or clock is None or clock.ratio.est > 1 - CLOCK_MOVED:
         return False

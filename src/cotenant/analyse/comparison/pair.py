@@ -1,4 +1,4 @@
-"""Two runs side by side: a verdict for every tenant of every cell that both have."""
+"""Two runs side by side: a verdict for every tenant of every cell that both contain."""
 
 import math
 from collections import Counter
@@ -39,9 +39,9 @@ class RowChange:
     before_ms: Number
     now_ms: Number
     detail: str = ""
-    """What stands in the way of a comparison by time, if something does."""
+    """What prevents a comparison by time, if anything does."""
     tokens: tuple[TokenChange, ...] = ()
-    """Of tenants that generate."""
+    """Empty unless the tenant generates tokens."""
 
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
@@ -56,7 +56,7 @@ class RowChange:
 
 @dataclass(frozen=True, slots=True)
 class TenantChange:
-    """A tenant of the study over all its cells together, which shows smaller changes than any one of them."""
+    """A tenant of the study over all its cells, which shows smaller changes than any single cell."""
 
     of: str
     rows: int
@@ -69,7 +69,7 @@ class TenantChange:
 
 @dataclass(frozen=True, slots=True)
 class CommonChange:
-    """What all tenants alone have in common."""
+    """The change common to all tenants, measured alone."""
 
     tenants: int
     alike: int
@@ -82,7 +82,7 @@ class CommonChange:
 
 @dataclass(frozen=True, slots=True)
 class Quality:
-    """What the trials of a run are worth."""
+    """Validity of a run's trials."""
 
     trials: int
     doubtful: int
@@ -92,7 +92,7 @@ class Quality:
 
     @property
     def mostly_valid(self) -> bool:
-        """More than half of the trials are."""
+        """More than half of the trials are valid."""
         return 2 * self.doubtful < self.trials
 
 
@@ -102,20 +102,20 @@ class Comparison:
 
     rows: tuple[RowChange, ...]
     tenants: tuple[TenantChange, ...]
-    """Of the study's tenants with two comparable rows or more."""
+    """Tenants of the study with at least two comparable rows."""
     common: CommonChange | None
     only_before: tuple[Row, ...]
     only_now: tuple[Row, ...]
     before: Quality
     now: Quality
     notes: tuple[str, ...]
-    """What else differs between the runs, one sentence each."""
+    """Other differences between the runs, one sentence each."""
     margin: float
     level: float
 
     @property
     def withheld(self) -> str | None:
-        """Why no verdict is given on anything: the trials of a run are mostly not valid."""
+        """Why no verdict is given at all: most trials of a run are not valid."""
         doubtful = [
             f"{run.doubtful} of {run.trials} trials {when} are not valid ({', '.join(run.failed_checks) or 'unnamed'})"
             for when, run in (("before", self.before), ("now", self.now))
@@ -162,16 +162,16 @@ def compare_pair(
     level: float = LEVEL,
     notes: Sequence[str] = (),
 ) -> Comparison:
-    """Compare two independent runs: what all tenants have in common, whole tenants, then row by row.
+    """Compare two independent runs: the part common to all tenants, then tenants, then single rows.
 
-    A common part within the margin is what a machine does between two days: it is taken out of every block before
-    tenants and rows are judged. Beyond the margin it is a change in itself: tenants and rows are judged with it and
-    say so. The chance of even one false `slower` in all of this is at most ``level``: half of it goes to the rows,
-    half to the tenants and the common part.
+    A common part within the margin is normal variation of a machine between two days: it is removed from every block
+    before tenants and rows are judged. Beyond the margin it is a change in itself: tenants and rows are judged with it
+    included, and their reasons mention it. The chance of even one false `slower` is at most ``level``: half of it goes
+    to the rows, half to the tenants and the common part.
 
-    Without mostly valid trials on both sides there are numbers, but no verdicts.
+    Unless most trials of both runs are valid there are numbers but no verdicts.
 
-    Assumes that what differs between runs as wholes is in `between_runs`, and blocks are independent otherwise.
+    Assumes that `between_runs` captures the variance between runs and that blocks are otherwise independent.
     """
     before, now = list(before), list(now)
     old, new = series_by_row(before), series_by_row(now)
@@ -207,7 +207,7 @@ def compare_pair(
 
 
 def _without_verdicts(found: Comparison) -> Comparison:
-    """The same numbers, and nothing claimed of them."""
+    """The same numbers with all verdicts withheld."""
     return replace(
         found,
         rows=tuple(
@@ -220,7 +220,7 @@ def _without_verdicts(found: Comparison) -> Comparison:
 
 
 def quality(evidence: Iterable[TenantEvidence]) -> Quality:
-    """What the trials of one run are worth."""
+    """Assess the trials of one run."""
     trials = {item.seen.trial: item.seen for item in evidence}.values()
     checks = Counter(check for seen in trials for check in seen.failed_checks)
     return Quality(
@@ -231,7 +231,7 @@ def quality(evidence: Iterable[TenantEvidence]) -> Quality:
 
 
 def _refusal(old: Series, new: Series, margin: float) -> tuple[Because, str] | None:
-    """What makes a comparison of this row meaningless."""
+    """Reason why comparing this row would be meaningless, if there is one."""
     for series, which in ((old, "before"), (new, "now")):
         if not series.time:
             checks = ", ".join(sorted(series.unusable)) or "no request was served"
@@ -247,7 +247,7 @@ def _refusal(old: Series, new: Series, margin: float) -> tuple[Because, str] | N
 
 
 def _other_work(old: Series, new: Series) -> str:
-    # Sorted by their text, since numbers and None don't compare.
+    # Sorted as text: numbers and None don't compare.
     a, b = min(old.works, key=repr), min(new.works, key=repr)
     differing = [
         f"{name.replace('_', ' ')} {getattr(a, name)} before and {getattr(b, name)} now"
@@ -258,7 +258,7 @@ def _other_work(old: Series, new: Series) -> str:
 
 
 def _by_tenant(series: Mapping[Row, Series], subjects: Mapping[Row, Subject]) -> dict[str, Subject]:
-    """Every study tenant that has two rows or more with blocks in common, as one subject."""
+    """Every tenant of the study with at least two rows whose blocks overlap, as one subject."""
     groups: dict[str, list[Subject]] = {}
     for row, one in subjects.items():
         if not one.unserved:
@@ -268,7 +268,7 @@ def _by_tenant(series: Mapping[Row, Series], subjects: Mapping[Row, Subject]) ->
 
 
 def _alone(run: Mapping[Row, Series], subjects: Iterable[Row]) -> dict[str, Blocks]:
-    """By the study's tenant: its service time alone, over its loads and settings."""
+    """Service time alone by the study's tenant, over its loads and settings."""
     found: dict[str, list[Blocks]] = {}
     for row in subjects:
         if row.solo:

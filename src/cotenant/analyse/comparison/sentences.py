@@ -1,4 +1,4 @@
-"""What a comparison found, in sentences that quote their numbers."""
+"""A comparison in sentences that quote their numbers."""
 
 from collections.abc import Iterable, Sequence
 
@@ -10,13 +10,13 @@ from cotenant.analyse.estimates.missing import Number
 from cotenant.text import amount, percent
 
 MOST_ROWS = 5
-"""Rows named one by one; more are counted."""
+"""Rows named one by one; the rest are counted."""
 
 
 def comparison_sentences(found: Comparison) -> list[str]:
-    """The answer first, then what is shared by all, single rows, what stays open, and what else differs."""
+    """The answer first, then the common part, single rows, open questions and other differences."""
     named = {one.of for one in found.tenants if one.outcome.verdict in {"slower", "faster"}}
-    # What one sentence about the tenant says need not be said of each of its rows again.
+    # Don't repeat for each row what one sentence about its tenant covers.
     single = [row for row in found.rows if row.outcome.verdict in {"slower", "faster"} and row.of not in named]
     lines = [
         _headline(found),
@@ -45,7 +45,7 @@ def row_name(row: Row) -> str:
 
 
 def row_reason(change: RowChange, found: Comparison) -> str:  # noqa: PLR0911  (one return per case)
-    """Why a row has its verdict, in one sentence."""
+    """The reason for a row's verdict, in one sentence."""
     outcome = change.outcome
     taken_out = " without what all tenants have in common" if found.common else ""
     own = f"{_with_ends(outcome.own)}{taken_out}"
@@ -139,7 +139,7 @@ def _row(change: RowChange, rows: Sequence[RowChange]) -> str:
 
 
 def _where_it_lies(change: RowChange, rows: Sequence[RowChange]) -> str:
-    """Whether the tenant itself moved or what sharing costs it."""
+    """Say whether the tenant itself changed or only the cost of sharing."""
     if change.row.solo:
         return ""
     for other in rows:
@@ -160,7 +160,7 @@ def _more(single: Sequence[RowChange]) -> Iterable[str]:
 
 
 def _tokens(rows: Sequence[RowChange]) -> Iterable[str]:
-    """Of the tenants that generate, those whose intervals leave 1 first."""
+    """Tenants that generate tokens, those whose intervals exclude 1 first."""
     found = [(row, one) for row in rows for one in row.tokens]
     moved = [(row, one) for row, one in found if not _holds(one.ratio, 1.0)]
     for row, one in moved[:MOST_ROWS]:
@@ -192,7 +192,7 @@ def _open(found: Comparison) -> Iterable[str]:
         line = f"{len(noisy)} of {len(found.rows)} cells are ambiguous"
         if wanted:
             neediest = max(wanted, key=lambda row: row.outcome.blocks_missing or 0)
-            line += f"; the neediest, {row_name(neediest.row)}, wants {_missing(neediest.outcome)}"
+            line += f"; the neediest, {row_name(neediest.row)}, needs {_missing(neediest.outcome)}"
         if hopeless:
             line += (
                 f"; {hopeless} {'lies' if hopeless == 1 else 'lie'} so near the margin that more blocks won't decide"

@@ -1,4 +1,4 @@
-"""What one run says about one tenant of one cell: its time per request, block by block."""
+"""One tenant of one cell in one run: its time per request, block by block."""
 
 import math
 from collections import Counter
@@ -10,10 +10,10 @@ from cotenant.analyse.sharing.cells import counts, usable
 from cotenant.analyse.sharing.evidence import TenantEvidence, Work
 
 Blocks = Mapping[int, float]
-"""Block -> natural logarithm of what was measured in it."""
+"""Block -> natural logarithm of its measurement."""
 
 OVERLOADED = 0.01
-"""Share of requests not served from which the mean of those served says too little."""
+"""Share of unserved requests above which the mean of the served ones is not representative."""
 
 
 class Row(NamedTuple):
@@ -55,20 +55,20 @@ class Series:
     clock: Blocks
     """MHz."""
     offered: Blocks
-    """Requests due for each that was served: 0 (a ratio of 1) if all were."""
+    """Requests due per request served; 0 (a ratio of 1) if all were served."""
     ttft: Blocks
-    """Mean time to the first token, ns; empty of tenants that don't generate."""
+    """Mean time to the first token, ns; empty for tenants that don't generate."""
     tpot: Blocks
     """Mean time per output token, ns."""
     rate_rps: float | None
     """Intended rate of an open load."""
     trials: int
     unusable: Mapping[str, int]
-    """Failed checks of the trials that could not be used."""
+    """Checks failed by the trials that could not be used."""
 
     @property
     def overloaded(self) -> bool:
-        """So many requests were not served that the mean of the others says too little."""
+        """Too many requests went unserved for the mean of the others to be representative."""
         return bool(self.offered) and sum(self.offered.values()) / len(self.offered) > OVERLOADED
 
     @property
@@ -78,7 +78,7 @@ class Series:
 
 
 def series_by_row(evidence: Iterable[TenantEvidence]) -> dict[Row, Series]:
-    """The rows of one run, in their order."""
+    """The rows of one run, in order."""
     groups: dict[Row, list[TenantEvidence]] = {}
     for item in evidence:
         seen = item.seen
@@ -111,7 +111,7 @@ def _series(group: Sequence[TenantEvidence]) -> Series:
 
 
 def _blocks(used: Sequence[TenantEvidence], value_of: Callable[[TenantEvidence], float | None]) -> Blocks:
-    """A block is one replicate however many trials it holds."""
+    """One mean per block: a block is one replicate however many trials it contains."""
     found: dict[int, list[float]] = {}
     for item in used:
         value = value_of(item)
@@ -121,11 +121,11 @@ def _blocks(used: Sequence[TenantEvidence], value_of: Callable[[TenantEvidence],
 
 
 def pooled(parts: Sequence[Blocks]) -> Blocks:
-    """The mean of several series in each block that all of them have."""
+    """Mean of several series, in each block that all of them have."""
     shared = set[int].intersection(*(set(part) for part in parts)) if parts else set[int]()
     return {block: sum(part[block] for part in parts) / len(parts) for block in sorted(shared)}
 
 
 def relative_to(series: Blocks, reference: Blocks) -> Blocks:
-    """A series without what its blocks have in common with a reference, in the blocks that both have."""
+    """Subtract a reference series from a series, in the blocks that both have."""
     return {block: log - reference[block] for block, log in series.items() if block in reference}

@@ -1,6 +1,6 @@
-"""Two runs of a tenant that generates: its time to first token and per output token beside its latency.
+"""Changes in time to first token and time per output token, for tenants that generate.
 
-They come without a verdict of their own: the latency's covers them, and more tests would make each of them weaker.
+They carry no verdict: the verdict on latency covers them, and further tests would weaken each one.
 """
 
 import math
@@ -29,7 +29,7 @@ class TokenChange:
 
 
 def token_changes(old: Series, new: Series) -> tuple[TokenChange, ...]:
-    """Of the times that both runs have in two blocks or more."""
+    """Changes of the times that both runs have in at least two blocks."""
     pairs = (("TTFT", old.ttft, new.ttft), ("TPOT", old.tpot, new.tpot))
     return tuple(_change(name, a, b) for name, a, b in pairs if min(len(a), len(b)) >= 2)
 

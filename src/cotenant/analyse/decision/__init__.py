@@ -1,4 +1,4 @@
-"""What to do: which mixes may share, how, and what would have to be measured to know."""
+"""What to do: which mixes may share, how, and what to measure where that is unknown."""
 
 from cotenant.analyse.decision.answer import Answer, decide
 from cotenant.analyse.decision.choice import Choice

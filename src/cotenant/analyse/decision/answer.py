@@ -1,4 +1,4 @@
-"""The answer of a run: who keeps its objective alone, what to do with each mix, and what would decide the rest."""
+"""The answer of a run: who meets its objective alone, what to do with each mix, and what would decide the rest."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -13,26 +13,26 @@ from cotenant.tenancy.records import APART
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a summary says to do."""
+    """The recommendations drawn from a summary."""
 
     missed_alone: tuple[Standing, ...]
-    """Tenants that miss their objective with the whole device to themselves."""
+    """Tenants that miss their objective with the device to themselves."""
     choices: tuple[Choice, ...]
-    """One for each mix under each condition: most tenants first, then what may share, then most work."""
+    """One per mix and condition: most tenants first, then those that may share, then most work."""
 
     @property
     def main(self) -> Choice | None:
-        """The choice that the run was about: the mix of most tenants."""
+        """The choice the run was about: the mix with the most tenants."""
         return self.choices[0] if self.choices else None
 
     @property
     def best_shared(self) -> Choice | None:
-        """The mix of most tenants that may share."""
+        """The mix with the most tenants that may share."""
         return next((one for one in self.choices if one.verdict == "share"), None)
 
     @property
     def undecided(self) -> tuple[Choice, ...]:
-        """Mixes that more measuring would decide."""
+        """Mixes that further measurements would decide."""
         return tuple(one for one in self.choices if one.verdict == "open")
 
 
@@ -44,7 +44,7 @@ def decide(summary: Summary) -> Answer:
         members.setdefault(tenant.cell, []).append(tenant)
     groups: dict[Cell, list[Option]] = {}
     for mix in summary.mixes:
-        if not mix.cell.solo and mix.cell.sharing != APART:  # tenants on devices of their own share none
+        if not mix.cell.solo and mix.cell.sharing != APART:  # Tenants on separate devices share none.
             standings = tuple(_standing(one, alone) for one in members[mix.cell])
             groups.setdefault(replace(mix.cell, sharing=""), []).append(Option(mix, standings))
     choices = sorted((choose(options) for options in groups.values()), key=_importance)

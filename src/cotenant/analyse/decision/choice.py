@@ -22,28 +22,28 @@ Because = Literal[
 ]
 SAME_WITHIN = 0.05
 AS_MUCH_WITHIN = 0.02
-"""Work, or room below an objective, that differs by less than this is no reason to prefer one way to another."""
+"""A difference in work or headroom below this is not a reason to prefer one way to another."""
 LEAST_EFFORT = ("processes", "threads", "streams", "exclusive", "pinned", "mps", "mps-static", "green", "mig")
-"""What it takes to set up, from nothing to an administrator who cuts the GPU."""
+"""Effort to set up, from none to an administrator who partitions the GPU."""
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What to do with one mix."""
+    """The recommendation for one mix."""
 
     options: tuple[Option, ...]
-    """Best first; those of which no trial passed every check come last."""
+    """Best first; options without a single fully valid trial come last."""
     verdict: Verdict
     because: Because
 
     @property
     def best(self) -> Option:
-        """The option that the verdict is about."""
+        """The option the verdict refers to."""
         return self.options[0]
 
     @property
     def rivals(self) -> tuple[Option, ...]:
-        """Other options that are as good, as far as the intervals show."""
+        """Other options that the intervals can't distinguish from the best."""
         least = self.best.work.lo
         return tuple(
             other
@@ -58,7 +58,7 @@ class Choice:
 
 
 def choose(options: Sequence[Option]) -> Choice:
-    """Choose between the ways to share one mix. A missed objective is never recommended."""
+    """Choose between the ways to share one mix. Never recommends one that misses an objective."""
     trusted = [one for one in options if one.trusted]
     if not trusted:
         return _choice(options, "open", "no trial passed")
@@ -108,7 +108,7 @@ def _choice(options: Sequence[Option], verdict: Verdict, because: Because) -> Ch
 
 
 def _ranked(options: Sequence[Option]) -> list[Option]:
-    """Most work first; among equals the one with most room below its objectives, then the one set up most easily."""
+    """Most work first; ties go to the most headroom below the objectives, then to the easiest setup."""
     left, ranked = list(options), []
     while left:
         most = max(map(_size, left))

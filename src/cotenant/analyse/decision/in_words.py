@@ -1,4 +1,4 @@
-"""The answer as plain data: every choice with its verdict, its sentence, and what each way to share does."""
+"""The answer as plain data: every choice with its verdict and sentence, and the effect of each way to share."""
 
 from typing import Any
 

@@ -1,9 +1,10 @@
-"""Is a tenant's objective kept in one cell, and with how much to spare?"""
+"""Whether a tenant meets its objective in one cell, and with how much headroom."""
 
 from dataclasses import dataclass
 from typing import Literal
 
 from cotenant.analyse.estimates.quantiles import QuantileEstimate
+from cotenant.analyse.sharing.model_error import time_range
 from cotenant.analyse.sharing.slo import Metric
 from cotenant.analyse.sharing.summary import QUANTILES, TenantSummary
 
@@ -14,16 +15,16 @@ _NAMES = {quantile: name for name, quantile in QUANTILES.items()}
 
 @dataclass(frozen=True, slots=True)
 class Objective:
-    """A latency objective beside what was seen of it."""
+    """A latency objective and the measurements against it."""
 
     quantile: float
     limit_ms: float
     seen: QuantileEstimate | None
-    """Latency at that quantile, in ms; None if it was not estimated."""
+    """Latency at that quantile, in ms; None if not estimated."""
     share_in_time: float
     answer: Kept
     more_s: float | None
-    """Seconds of measuring that would decide an open one, at the rate seen; None if decided or out of reach."""
+    """Seconds of measuring that would decide an open objective, at the rate seen; None if decided or out of reach."""
     metric: Metric = "latency"
 
     @property
@@ -33,7 +34,7 @@ class Objective:
 
     @property
     def headroom(self) -> float | None:
-        """The part of the limit that is left; negative if it is exceeded."""
+        """Share of the limit that is left; negative if the limit is exceeded."""
         return None if self.seen is None or self.seen.est is None else 1 - self.seen.est / self.limit_ms
 
 
@@ -44,7 +45,7 @@ def objective_of(tenant: TenantSummary) -> Objective | None:
     name = _NAMES.get(tenant.slo.quantile)
     seen = None if name is None else _seen(tenant, tenant.slo.metric, name)
     answer = _KEPT[tenant.slo.answer]
-    if tenant.cell.simulated and seen is not None and _within(seen, tenant.slo_ms):
+    if tenant.cell.simulated and seen is not None and _within_error(tenant, seen, tenant.slo_ms):
         answer = "open"  # counting simulated requests says nothing about the error of the simulation
     return Objective(
         quantile=tenant.slo.quantile,
@@ -63,8 +64,19 @@ def _seen(tenant: TenantSummary, metric: Metric, name: str) -> QuantileEstimate 
     return None if tenant.tokens is None else tenant.tokens.quantile(metric, name)
 
 
-def _within(seen: QuantileEstimate, limit_ms: float) -> bool:
-    return seen.lo is not None and seen.hi is not None and seen.lo <= limit_ms <= seen.hi
+def _within_error(tenant: TenantSummary, seen: QuantileEstimate, limit_ms: float) -> bool:
+    """True if the simulation may be wrong by enough to reverse the answer.
+
+    An end that too few requests leave unknown is at least as far away as the error of the model.
+    """
+    if seen.est is None:
+        return False
+    low, high = 1.0, 1.0
+    if tenant.model_error is not None:
+        low, high = time_range(tenant.model_error, solo=tenant.cell.solo, tail=True)
+    lo = seen.est * min(low, 1.0) if seen.lo is None else seen.lo
+    hi = seen.est * max(high, 1.0) if seen.hi is None else seen.hi
+    return lo <= limit_ms <= hi
 
 
 def _more_seconds(tenant: TenantSummary) -> float | None:

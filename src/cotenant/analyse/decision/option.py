@@ -1,4 +1,4 @@
-"""One way to share one mix: what it does to the work, to each tenant, and to every objective."""
+"""One way to share one mix: its effect on the work done, on each tenant and on every objective."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -9,12 +9,12 @@ from cotenant.analyse.sharing.cells import Cell
 from cotenant.analyse.sharing.summary import MixSummary
 
 FAIRNESS_FLOOR = 0.5
-"""Without objectives, a way to share is only recommended if nobody makes less than half the progress of another."""
+"""Without objectives, a way to share is recommended only if no tenant makes less than half the progress of another."""
 TOO_GOOD = 0.10
-"""Beyond all tenants alone by more than this, the trials alone were disturbed."""
+"""If the work exceeds that of all tenants alone by more than this, the solo trials were disturbed."""
 
 VISIBLE = 0.005
-"""A gain that two decimals would show as 1.00 is none, however narrow its interval."""
+"""A gain that two decimals would show as 1.00 is ignored, however narrow its interval."""
 
 Gain = Literal["more", "less", "same", "open", "unknown"]
 
@@ -29,7 +29,7 @@ class Standing:
     alone: Objective | None
     shared: Objective | None
     under: str = ""
-    """Load and settings, where a tenant was measured under several."""
+    """Load and settings, if the tenant was measured under several."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class Option:
 
     @property
     def objectives(self) -> tuple[Objective, ...]:
-        """Those of the tenants that have one."""
+        """Objectives of the tenants that have one."""
         return tuple(one.shared for one in self.standings if one.shared is not None)
 
     @property
@@ -76,16 +76,16 @@ class Option:
 
     @property
     def headroom(self) -> float:
-        """Of the tenant that has least of it."""
+        """Headroom of the tenant with the least."""
         return min((one.headroom for one in self.objectives if one.headroom is not None), default=0.0)
 
     @property
     def disturbed(self) -> bool:
-        """It did more than all its tenants alone."""
+        """The mix did more work than all its tenants alone."""
         return self.work.lo is not None and self.work.lo > len(self.standings) * (1 + TOO_GOOD)
 
     def gain(self, same_within: float) -> Gain:
-        """Its work against taking turns; `same` if the whole interval lies within that margin of 1."""
+        """Work compared with taking turns; `same` if the whole interval lies within that margin of 1."""
         work = self.work
         if work.est is None or work.lo is None or work.hi is None:
             return "unknown"

@@ -1,4 +1,4 @@
-"""The answer in a sentence or two, and what would decide what is open."""
+"""The answer in a sentence or two, and what would settle open questions."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -7,18 +7,18 @@ from cotenant.analyse.decision.answer import Answer
 from cotenant.analyse.decision.choice import Because, Choice
 from cotenant.analyse.decision.objective import Objective
 from cotenant.analyse.decision.option import Option, Standing
-from cotenant.text import amount, duration, figure, percent, ratio, times
+from cotenant.text import amount, duration, figure, listed, milliseconds, percent, ratio, times
 
 WORTH_SAYING = 1.02
-"""A slowdown below this does not show."""
+"""Smallest slowdown worth mentioning."""
 MATRIX_FROM = 6
-"""Mixes from which a run without objectives is a matrix: how many may share comes first."""
+"""From this many mixes on, a run without objectives is a matrix: start with how many may share."""
 MOST_NAMED = 3
 """More tenants than this are counted, not named."""
 
 
 def headline(answer: Answer) -> list[str]:
-    """The answer first: who misses alone, what to do with the whole mix, and what can share if the whole can't."""
+    """The answer first: who misses alone, what to do with the whole mix, and what can share if it can't."""
     alone = missed_alone(answer)
     if not answer.choices:
         return [*alone, "Nothing shared a device in this run, so there is nothing to decide."]
@@ -33,12 +33,12 @@ def headline(answer: Answer) -> list[str]:
 
 
 def _is_matrix(answer: Answer) -> bool:
-    """Many mixes without objectives: none of them is what the run was about."""
+    """Many mixes without objectives: a matrix, not one mix in particular."""
     return len(answer.choices) >= MATRIX_FROM and not any(one.best.objectives for one in answer.choices)
 
 
 def _over_all(answer: Answer) -> list[str]:
-    """How many mixes may share; the one that gains most for its size, and the one that gains least."""
+    """How many mixes may share, the one that gains most for its size, and the one that gains least."""
     counts: Counter[str] = Counter(one.verdict for one in answer.choices)
     words = {"share": "may share", "apart": "should not", "open": "can't be decided yet"}
     parts = [f"{counts[of]} {said}" for of, said in words.items() if counts[of]]
@@ -49,17 +49,17 @@ def _over_all(answer: Answer) -> list[str]:
     worst = [one for one in answer.choices if one.best.work.est is not None and one not in known] or known[1:]
     if worst:
         least = min(worst, key=_gain_of_each)
-        said.append(f"Least is gained by {_mix(least)}: the best way, {_how(least)}, does {_work(least)}.")
+        said.append(f"{_mix(least)} gains least: the best way, {_how(least)}, does {_work(least)}.")
     return said
 
 
 def _gain_of_each(choice: Choice) -> float:
-    """Work beyond taking turns, over what there is to gain."""
+    """Work beyond taking turns, as a share of the possible gain."""
     return ((choice.best.work.est or 0.0) - 1) / (len(choice.best.standings) - 1)
 
 
 def verdict(choice: Choice) -> str:
-    """One mix: share it and how, keep it apart and why, or what is missing to know."""
+    """One mix: share it and how, keep it apart and why, or what is unknown."""
     return _VERDICTS[choice.because](choice)
 
 
@@ -81,9 +81,7 @@ _VERDICTS: Mapping[Because, Callable[[Choice], str]] = {
     "starves a tenant": lambda it: (
         f"Don't share {_mix(it)}: {_how(it)} does {_work(it)} but starves {_slowest(it.best).tenant}."
     ),
-    "too few requests": lambda it: (
-        f"Can't tell yet whether {_mix(it)} may share: {_undecided(it.best)} under {_how(it)}."
-    ),
+    "too few requests": lambda it: f"Can't tell yet whether {_mix(it)} may share: {_undecided(it.best)}.",
     "too few blocks": lambda it: (
         f"Can't tell yet whether sharing {_mix(it)} pays: the best way, {_how(it)}, does {_work(it)}."
     ),
@@ -112,7 +110,7 @@ def _work_of(option: Option) -> str:
 
 
 def option_sentence(option: Option) -> str:
-    """One way to share that is not the best of its mix."""
+    """A way to share that is not the best of its mix."""
     if not option.trusted:
         return f"No trial of {option.cell.sharing} passed every check."
     kept = objectives(option)
@@ -175,7 +173,7 @@ def _group(name: str, group: Sequence[Standing]) -> str:
 
 
 def missed_alone(answer: Answer) -> list[str]:
-    """Who misses its objective with the whole device to itself, and under which conditions if only under some."""
+    """Tenants that miss their objective alone, with the conditions if it is only under some."""
     by_tenant: dict[str, list[Standing]] = {}
     for one in answer.missed_alone:
         by_tenant.setdefault(one.tenant, []).append(one)
@@ -193,10 +191,10 @@ def missed_alone(answer: Answer) -> list[str]:
 def _against(objective: Objective) -> str:
     if objective.seen is None or objective.seen.est is None:
         return (
-            f"{percent(objective.share_in_time)} of requests within {objective.limit_ms:g} ms, "
+            f"{percent(objective.share_in_time)} of requests within {milliseconds(objective.limit_ms)}, "
             f"not {percent(objective.quantile)}"
         )
-    return f"{objective.name} is {figure(objective.seen.est)} ms, not {objective.limit_ms:g} ms"
+    return f"{objective.name} is {milliseconds(objective.seen.est)}, not {milliseconds(objective.limit_ms)}"
 
 
 def _missing_alone(option: Option) -> list[str]:
@@ -216,13 +214,26 @@ def _broken(option: Option) -> str:
 
 def _undecided(option: Option) -> str:
     said = [
-        f"{one.tenant} has {percent(one.shared.share_in_time)} of requests in time and needs "
-        f"{percent(one.shared.quantile)}"
+        f"{one.tenant} {_close(one.shared)}"
         for one in option.standings
         if one.shared is not None and one.shared.answer == "open"
     ]
     more = len(said) - 1
-    return said[0] + (f", and {amount(more, 'other')} {'is' if more == 1 else 'are'} open" if more else "")
+    others = f", and {amount(more, 'other')} {'is' if more == 1 else 'are'} open" if more else ""
+    likely = all(one.share_in_time >= one.quantile for one in option.objectives)
+    return f"{said[0]}{others} under {option.cell.sharing}{'; by the estimates alone all are kept' if likely else ''}"
+
+
+def _close(objective: Objective) -> str:
+    """How close an open objective is to its limit."""
+    seen, limit = objective.seen, milliseconds(objective.limit_ms)
+    if seen is None or seen.est is None or objective.share_in_time < objective.quantile:
+        in_time = percent(objective.share_in_time)
+        return f"has {in_time} of requests in time and needs {percent(objective.quantile)}"
+    error = "before the simulation's error"
+    if seen.lo is not None and seen.hi is not None:
+        error = f"95 % interval {figure(seen.lo)} to {figure(seen.hi)}"
+    return f"has a {objective.name} of {milliseconds(seen.est)} ({error}), and its limit is {limit}"
 
 
 def _tightest(option: Option) -> str:
@@ -272,4 +283,4 @@ def _ways(choice: Choice) -> str:
 def _names(names: Sequence[str]) -> str:
     if len(names) > MOST_NAMED:
         return f"{', '.join(names[:MOST_NAMED])} and {len(names) - MOST_NAMED} more"
-    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+    return listed(names)

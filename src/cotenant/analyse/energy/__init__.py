@@ -1,1 +1,1 @@
-"""What power and energy readings are worth, and the energy of a stretch of time."""
+"""Accuracy of power and energy readings, and energy over a time span."""

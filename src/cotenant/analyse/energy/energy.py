@@ -1,4 +1,4 @@
-"""Energy of a stretch of time, with how far it may be off; or why nothing can be claimed for that stretch."""
+"""Energy over a time span, with its error; or the reason why none can be given."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -11,18 +11,18 @@ from cotenant.analyse.energy.sensor_faults import resets
 Source = Literal["counter", "power"]
 
 COVERED_SHARE = 0.8
-"""Readings of a counter that cover less of a stretch tell too little of the rest."""
+"""A counter whose readings cover less of the span says too little about the rest."""
 LONGEST_SILENCE_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class Energy:
-    """Energy of one device over one stretch."""
+    """Energy of one device over one time span."""
 
     joules: float | None
-    """None: nothing can be claimed, see ``refused``."""
+    """None: see ``refused``."""
     uncertainty_j: float = 0.0
-    """It may be off by this much, up or down: the meter's gain, the stretch's edges, and what the sensor didn't see."""
+    """Possible error, up or down: the meter's gain, the edges of the span, and what the sensor didn't see."""
     source: Source = "counter"
     n: int = 0
     """Readings behind it."""
@@ -30,18 +30,18 @@ class Energy:
 
 
 def from_counter(t_s: Floats, joules: Floats, begin_s: float, end_s: float, sensor: PowerSensor) -> Energy:
-    """From the driver's energy counter: exact but for its gain and one update at either edge."""
+    """From the driver's energy counter: exact apart from its gain and one update at either edge."""
     t_s, joules = _within(t_s, joules, begin_s, end_s, sensor)
     if (why := _too_short(begin_s, end_s, sensor)) is not None:
         return _refused(why, "counter")
     if t_s.size < 2:
-        return _refused("the energy counter was read less than twice in the stretch", "counter")
+        return _refused("the energy counter was read less than twice in the time span", "counter")
     if resets(joules).size:
-        return _refused("the energy counter started again in the stretch: the driver was reloaded", "counter")
+        return _refused("the energy counter was reset in the time span: the driver was reloaded", "counter")
     first, last = max(begin_s, float(t_s[0])), min(end_s, float(t_s[-1]))
     if last - first < COVERED_SHARE * (end_s - begin_s):
         return _refused(
-            f"the energy counter was read for {max(0.0, last - first):.1f} s of the stretch only", "counter"
+            f"the energy counter was read for only {max(0.0, last - first):.1f} s of the time span", "counter"
         )
     mean_w = float(np.interp(last, t_s, joules) - np.interp(first, t_s, joules)) / (last - first)
     used = mean_w * (end_s - begin_s)
@@ -50,15 +50,15 @@ def from_counter(t_s: Floats, joules: Floats, begin_s: float, end_s: float, sens
 
 
 def from_power(t_s: Floats, watts: Floats, begin_s: float, end_s: float, sensor: PowerSensor) -> Energy:
-    """From power readings: each value stands for the time since the one before, seen or not."""
+    """From power readings: each value stands for the time since the previous one, observed or not."""
     t_s, watts = _within(t_s, watts, begin_s, end_s, sensor)
     if (why := _too_short(begin_s, end_s, sensor)) is not None:
         return _refused(why, "power")
     if t_s.size < 2:
-        return _refused("power was read less than twice in the stretch", "power")
+        return _refused("power was read less than twice in the time span", "power")
     silence = float(np.max(np.diff(np.concatenate(([begin_s], np.clip(t_s, begin_s, end_s), [end_s])))))
     if silence > max(LONGEST_SILENCE_S, 10 * sensor.period_s):
-        return _refused(f"power gave no reading for {silence:.1f} s of the stretch", "power")
+        return _refused(f"power gave no reading for {silence:.1f} s of the time span", "power")
     grid = np.unique(np.concatenate((t_s[(t_s > begin_s) & (t_s < end_s)], [begin_s, end_s])))
     shown = np.interp(grid, t_s, watts)
     used = float(np.sum(np.diff(grid) * (shown[1:] + shown[:-1]) / 2))
@@ -73,7 +73,7 @@ def from_power(t_s: Floats, watts: Floats, begin_s: float, end_s: float, sensor:
 
 
 def shortest_s(sensor: PowerSensor) -> float:
-    """Nothing is claimed for less: within one window, or between two updates, a reading tells of another time."""
+    """Shorter spans are refused: a reading may belong to another averaging window or update."""
     return max(sensor.window_s, sensor.period_s)
 
 
@@ -82,11 +82,11 @@ def _too_short(begin_s: float, end_s: float, sensor: PowerSensor) -> str | None:
     if end_s - begin_s >= least:
         return None
     length = f"{(end_s - begin_s) * 1e3:.0f} ms"
-    return f"a stretch of {length} is shorter than what the sensor can tell apart, {least * 1e3:.0f} ms"
+    return f"a time span of {length} is shorter than the sensor's resolution, {least * 1e3:.0f} ms"
 
 
 def _within(t_s: Floats, values: Floats, begin_s: float, end_s: float, sensor: PowerSensor) -> tuple[Floats, Floats]:
-    """The readings of the stretch and one around it on either side."""
+    """The readings within the span, plus one on either side."""
     good = np.isfinite(values)
     t_s, values = t_s[good], values[good]
     around = max(0.2, 2 * sensor.period_s)

@@ -1,4 +1,4 @@
-"""What a power reading is worth: how often it changes, over what time it averages, and how much of the time it sees."""
+"""Properties of a power sensor: its update period, its averaging window, and the share of time it sees."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -17,26 +17,26 @@ FEWEST_CHANGES = 4
 
 @dataclass(frozen=True, slots=True)
 class PowerSensor:
-    """How one counter of one GPU makes its values."""
+    """How one counter of one GPU produces its values."""
 
     counter: Counter
     update_s: float
-    """A new value comes this often."""
+    """Update period."""
     window_s: float
-    """It is the mean over this time before it."""
+    """Averaging window: a value is the mean over this time before it."""
     known: bool = True
-    """False: an architecture that nobody has published; taken to be like the newest that is."""
+    """False: no published figures for this architecture; assumed to behave like the newest one that has them."""
     measured_update_s: float | None = None
-    """The update period as seen here."""
+    """Update period as observed on this machine."""
 
     @property
     def duty(self) -> float:
-        """The share of the time that goes into any reading."""
+        """Share of time covered by readings."""
         return min(1.0, self.window_s / self.update_s)
 
     @property
     def period_s(self) -> float:
-        """The update period: as seen here, else as published."""
+        """Update period: as observed, else as published."""
         return self.measured_update_s or self.update_s
 
     @property
@@ -53,9 +53,9 @@ class PowerSensor:
 
 
 def update_period_s(t_s: Floats, values: Floats) -> float | None:
-    """How often a value that was read fast has changed: the mean time between changes, but for missed ones.
+    """Estimate the update period of a value from fast polling: the mean time between changes, missed ones aside.
 
-    None if it changed too rarely to say, or nearly at every reading (then it was read too slowly to say).
+    None if it changed too rarely, or at nearly every reading (then polling was too slow).
     """
     good = np.isfinite(values)
     t_s, values = t_s[good], values[good]
@@ -63,6 +63,6 @@ def update_period_s(t_s: Floats, values: Floats) -> float | None:
     if changes.size < FEWEST_CHANGES + 1:
         return None
     gaps = np.diff(changes)
-    usual = float(np.median(gaps))  # in steps of the readings; their mean is finer
+    usual = float(np.median(gaps))  # Single intervals are multiples of the polling period; their mean is finer.
     period = float(np.mean(gaps[np.abs(gaps - usual) < 0.5 * usual]))
     return None if period < 1.5 * float(np.median(np.diff(t_s))) else round(period, 4)

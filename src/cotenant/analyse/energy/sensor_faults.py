@@ -1,4 +1,4 @@
-"""Sensors that lie: stuck, silent, or started again. Pure functions over what was read; sentences out."""
+"""Faulty sensors: stuck, silent or reset. Pure functions from readings to sentences."""
 
 from collections.abc import Mapping
 
@@ -10,26 +10,26 @@ Series = tuple[Floats, Floats]
 """Times in seconds, and values."""
 
 STUCK_S = 2.0
-"""A power reading that never moves for this long, while what depends on it does, is stuck."""
+"""A power reading that is constant for this long while related readings move is stuck."""
 WARMED_C = 3.0
 MOVED_CLOCK_SHARE = 0.05
 DISAGREE_SHARE = 0.3
 SILENT_S = 2.0
-"""Longer than a busy machine keeps the sampler waiting."""
+"""Longer than a busy machine delays the sampler."""
 
 
 def resets(values: Floats) -> npt.NDArray[np.int64]:
-    """Where a counter that only grows got smaller: the indices of the first values after each new start."""
+    """Indices of the first value after each reset of a counter that should only grow."""
     return np.flatnonzero(np.diff(values) < 0).astype(np.int64) + 1
 
 
 def stuck(
     power: Series, *, temperature: Series | None = None, clock: Series | None = None, energy: Series | None = None
 ) -> str | None:
-    """Why a power reading can't be believed, or None.
+    """Why a power reading is not credible, or None.
 
-    A constant reading alone proves nothing: an idle GPU may well draw the same for seconds. It is stuck if meanwhile
-    the temperature rose or fell, the clock moved, or the energy counter tells of another power.
+    A constant reading alone proves nothing: an idle GPU may draw the same power for seconds. It is stuck if meanwhile
+    the temperature changed, the clock moved, or the energy counter implies a different power.
     """
     t_s, watts = _readable(power)
     if t_s.size < 3 or t_s[-1] - t_s[0] < STUCK_S or np.ptp(watts) > 0:
@@ -48,16 +48,16 @@ def stuck(
         if t.size >= 2 and not resets(joules).size and t[-1] - t[0] >= STUCK_S:
             counted = float((joules[-1] - joules[0]) / (t[-1] - t[0]))
             if abs(counted - watts[0]) > DISAGREE_SHARE * max(counted, float(watts[0])):
-                return f"{stood} while the energy counter tells of {counted:.0f} W"
+                return f"{stood} while the energy counter implies {counted:.0f} W"
     return None
 
 
 def stopped(energy: Series, power: Series | None = None) -> str | None:
-    """Why an energy counter can't be believed, or None: it started again, or stood still under power."""
+    """Why an energy counter is not credible, or None: it was reset, or stood still under power."""
     t_s, joules = _readable(energy)
     again = resets(joules)
     if again.size:
-        return f"the energy counter started again {again.size}x: was the driver reloaded?"
+        return f"the energy counter was reset {again.size}x: was the driver reloaded?"
     if t_s.size >= 3 and t_s[-1] - t_s[0] >= STUCK_S and np.ptp(joules) == 0 and power is not None:
         _, watts = _readable(power)
         if watts.size and float(np.mean(watts)) > 1.0:
@@ -66,14 +66,14 @@ def stopped(energy: Series, power: Series | None = None) -> str | None:
 
 
 def silent(series: Series, name: str) -> str | None:
-    """The longest time between two values, if it is too long to be chance."""
+    """The longest gap between two values, if it is too long to be chance."""
     t_s, _ = _readable(series)
     longest = float(np.max(np.diff(t_s))) if t_s.size >= 2 else 0.0
     return f"{name} gave no value for {longest:.1f} s" if longest > SILENT_S else None
 
 
 def faults(readings: Mapping[str, Series]) -> tuple[str, ...]:
-    """Every sentence for the readings of one device, by the names of the sensors: `power_w`, `energy_j`, ..."""
+    """All faults in the readings of one device, keyed by sensor name: `power_w`, `energy_j`, ..."""
     power, energy = readings.get("power_w"), readings.get("energy_j")
     found = []
     if power is not None:

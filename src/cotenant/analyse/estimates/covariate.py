@@ -1,9 +1,9 @@
-"""Noise that a sensor sees, taken out: the ratio of a block is corrected by what the core's own speed did in it.
+"""Remove noise that a sensor sees: correct each block's ratio by the speed of the core in it.
 
-A canary (a plain loop, timed beside requests) tells how fast the core was in the shared window and in the one alone.
-Where that is chance, it is the same in both on average, and what is explained by it can be subtracted without moving
-the mean (a control variate). Where the canary itself differs between the two, the neighbours slow it down: then it is
-part of the effect and nothing is taken out.
+A canary (a plain loop timed beside requests) shows how fast the core was in the shared window and in the solo window.
+Where the difference is chance it averages to zero, so the part that it explains can be subtracted without moving the
+mean (a control variate). Where the canary itself differs between the two, the neighbours slow it down: then it is part
+of the effect and nothing is subtracted.
 """
 
 import math
@@ -13,17 +13,17 @@ import numpy as np
 
 FEWEST_BLOCKS = 12
 LEAST_CORRELATION = 0.3
-"""Below it the correction costs more than it gains."""
+"""With a weaker correlation the correction costs more than it gains."""
 LARGEST_DIFFERENCE = 0.02
-"""A canary that differs more than this between cells, on average, is not used, however few blocks there are."""
+"""Largest mean difference of the canary between cells, however few blocks there are."""
 MOST_ERRORS = 1.64
-"""Nor one that differs by more than this many standard errors."""
+"""Largest mean difference in standard errors."""
 STEEPEST = 1.5
-"""A tenant's time can't depend on the core's speed much more than in proportion."""
+"""Upper bound of the slope: a tenant's time can't depend on the core's speed much more than in proportion."""
 
 
 def adjusted(log_ratios: Mapping[int, float], canaries: Mapping[int, float]) -> dict[int, float]:
-    """The log ratios by block, less what the canary's log ratios explain; unchanged where they may not be used."""
+    """Log ratios by block, less the part explained by the canary's; unchanged where the canary can't be used."""
     given = dict(log_ratios)
     blocks = [block for block in given if block in canaries]
     if len(blocks) < FEWEST_BLOCKS or len(blocks) < len(given):
@@ -41,6 +41,6 @@ def adjusted(log_ratios: Mapping[int, float], canaries: Mapping[int, float]) -> 
 
 
 def usable(canaries: "np.ndarray[tuple[int], np.dtype[np.float64]]") -> bool:
-    """The canary does not differ between the cells."""
+    """True if the canary does not differ between the cells."""
     mean, error = float(canaries.mean()), float(canaries.std(ddof=1)) / math.sqrt(canaries.size)
     return abs(mean) <= LARGEST_DIFFERENCE and abs(mean) <= MOST_ERRORS * error

@@ -1,9 +1,9 @@
-"""How much less a correlated request tells than an independent one.
+"""How much less information a correlated request carries than an independent one.
 
-A share (of requests above a threshold) is counted in stretches of requests. If requests were independent, the
-stretches' shares would scatter as the binomial says; the ratio of the scatter seen to that is the design effect, and
-n divided by it is the number of independent requests that would tell as much. Woodruff's method carries the interval
-of the share over to the quantile.
+A share (of requests above a threshold) is counted in stretches of requests. Shares of independent requests would
+scatter as the binomial predicts; the ratio of the observed to the predicted variance is the design effect, and n
+divided by it is the equivalent number of independent requests. Woodruff's method transfers the interval of the share
+to the quantile.
 """
 
 import math
@@ -16,7 +16,7 @@ import numpy.typing as npt
 from cotenant.analyse.estimates.intervals import student_t
 
 STRETCHES = 12
-"""Least number of stretches that the trials are cut into: fewer know too little about their own scatter."""
+"""Fewest stretches to cut the trials into: with fewer, their variance is poorly known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,16 +28,16 @@ class Stretches:
 
 
 def stretch_bounds(size: int, trials: int) -> npt.NDArray[np.int64]:
-    """Where to cut a trial of ``size`` requests so that all trials together give enough stretches."""
+    """Cut points for a trial of ``size`` requests, so that all trials together give enough stretches."""
     pieces = max(1, min(math.ceil(STRETCHES / trials), size))
     return np.linspace(0, size, pieces + 1).astype(np.int64)
 
 
 def design_effect(trials: Sequence[Stretches], level: float = 0.95) -> float:
-    """The larger of the effects seen between stretches and between whole trials; at least 1.
+    """The larger of the effects between stretches and between trials; at least 1.
 
-    The doubt about the scatter itself (few stretches, fewer trials) is part of it, by Student's t. Assumes trials are
-    independent, and that correlation within a trial either dies out within a stretch or shows between trials.
+    Includes the uncertainty of the variance itself (few stretches, fewer trials), by Student's t. Assumes that trials
+    are independent and that correlation within a trial either dies out within a stretch or shows between trials.
     """
     by_stretch = np.concatenate([trial.sizes for trial in trials]), np.concatenate([trial.hits for trial in trials])
     by_trial = np.array([trial.sizes.sum() for trial in trials]), np.array([trial.hits.sum() for trial in trials])
@@ -45,7 +45,7 @@ def design_effect(trials: Sequence[Stretches], level: float = 0.95) -> float:
 
 
 def _effect(sizes: npt.NDArray[np.int64], hits: npt.NDArray[np.int64], level: float) -> float:
-    """Variance of the share seen between clusters over the binomial's, times the price of not knowing it well."""
+    """Variance of the share between clusters over the binomial's, inflated for the uncertainty of the former."""
     clusters, total = sizes.size, int(sizes.sum())
     share = float(hits.sum()) / total if total else 0.0
     if clusters < 2 or not 0 < share < 1:

@@ -1,4 +1,4 @@
-"""How large a difference is, on the scale of ratios, and how surprising it would be without one."""
+"""Size of a difference as a ratio, and how likely it would be by chance."""
 
 import math
 from dataclasses import dataclass
@@ -11,17 +11,17 @@ from cotenant.analyse.estimates.intervals import Numbers, ratio_interval, studen
 
 @dataclass(frozen=True, slots=True)
 class RatioEffect:
-    """A ratio with its interval, and what tests of it need."""
+    """A ratio with its interval and the inputs for tests."""
 
     ratio: Estimate
     log_ratio: float
     standard_error: float
-    """Of the log ratio."""
+    """Standard error of the log ratio."""
     df: float
     standardised: float | None
-    """The log ratio in units of its replicates' spread, corrected for few replicates (Hedges' g); None if no spread."""
+    """Log ratio over the spread of its replicates, corrected for few replicates (Hedges' g); None without spread."""
     p_value: float
-    """Two-sided, against a ratio of 1."""
+    """Two-sided p-value against a ratio of 1."""
 
 
 def paired_effect(log_ratios: Numbers) -> RatioEffect:
@@ -34,9 +34,9 @@ def paired_effect(log_ratios: Numbers) -> RatioEffect:
 
 
 def independent_effect(values: Numbers, baseline: Numbers, level: float = 0.95) -> RatioEffect:
-    """The ratio of two geometric means of independent positive replicates (Welch).
+    """Ratio of two geometric means of independent positive replicates (Welch).
 
-    Assumes both sets hold independent replicates whose logarithms have roughly normal means; spreads may differ.
+    Assumes independent replicates whose logarithms have roughly normal means; the spreads may differ.
     """
     a, b = (np.log(np.asarray(x, dtype=np.float64)) for x in (values, baseline))
     if a.size < 2 or b.size < 2:

@@ -1,4 +1,4 @@
-"""A number with its interval: the only form in which results leave the analysis."""
+"""A number with its interval: the form in which all results leave the analysis."""
 
 from dataclasses import dataclass
 
@@ -13,11 +13,11 @@ class Estimate:
     n: int
     """Independent replicates behind it (blocks or trials), or requests for a quantile."""
     method: str
-    """How the interval was made, in a few words."""
+    """Method of the interval, in a few words."""
 
     @property
     def relative_half_width(self) -> float | None:
-        """Half the interval as a share of the estimate: 0.03 means +-3 %."""
+        """Half the interval as a share of the estimate: 0.03 means ±3 %."""
         if self.lo is None or self.hi is None or self.est == 0:
             return None
         return (self.hi - self.lo) / 2 / abs(self.est)

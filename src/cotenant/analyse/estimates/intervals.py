@@ -1,12 +1,12 @@
 """Intervals for means and ratios over independent replicates (blocks, trials, fresh processes).
 
-Which method when was decided by simulation of coverage. With few replicates a percentile bootstrap covers far less
-than it says (75 % at 3, 91 % at 5 instead of 95 %), Student's t does not. From `BOOTSTRAP_FROM` replicates on, the
-bootstrap with expanded percentiles keeps to 94-96 % where t strays to 97 % because of outliers or skew. With
-hundreds the two can't be told apart, and t costs nothing.
+The choice of method rests on simulated coverage. With few replicates a percentile bootstrap covers far less than
+stated (75 % at 3, 91 % at 5 instead of 95 %); Student's t does not. From `BOOTSTRAP_FROM` replicates on, the bootstrap
+with expanded percentiles stays at 94-96 % where t drifts to 97 % because of outliers or skew. With hundreds the two
+are indistinguishable, and t is free.
 
-Blocks are a series in time: from `BOOTSTRAP_FROM` of them on their mean is the robust one, and where neighbours
-resemble each other its interval comes from resampling stretches of blocks.
+Blocks are a time series: from `BOOTSTRAP_FROM` of them on, their mean is a robust one, and if neighbours are correlated
+its interval comes from resampling stretches of blocks.
 """
 
 import math
@@ -23,7 +23,7 @@ Floats = npt.NDArray[np.float64]
 Numbers = Sequence[float] | Floats
 
 BOOTSTRAP_FROM, BOOTSTRAP_TO = 12, 256
-"""Numbers of replicates for which the bootstrap is used; outside them Student's t."""
+"""Numbers of replicates for which the bootstrap is used; otherwise Student's t."""
 RESAMPLES = 4000
 SEED = 20_150_811
 """Fixed, so that the same records always give the same interval."""
@@ -31,10 +31,10 @@ _MEANS_OF_LONG_SERIES = 2000
 
 
 def mean_interval(values: Numbers, level: float = 0.95) -> Estimate:
-    """The mean of independent replicates and its interval.
+    """Mean of independent replicates, with its interval.
 
-    Assumes replicates are independent and alike; where Student's t is used also that their mean is roughly normal
-    (with few, strongly one-sided replicates the true coverage sinks, to 83 % in the worst simulated case).
+    Assumes independent, identically distributed replicates; for Student's t also that their mean is roughly normal
+    (with few, strongly skewed replicates the true coverage drops, to 83 % in the worst simulated case).
     """
     data = _finite(values)
     n = data.size
@@ -51,10 +51,10 @@ def mean_interval(values: Numbers, level: float = 0.95) -> Estimate:
 
 
 def block_interval(values: Numbers, level: float = 0.95) -> Estimate:
-    """The mean over blocks, given in their order, and its interval.
+    """Mean over blocks, given in order, with its interval.
 
-    Few blocks: `mean_interval`. From `BOOTSTRAP_FROM` on Huber's mean, whose influences (bounded, so that neither
-    outliers nor skew bend them much) Student's t or, if neighbours are correlated, a moving-block bootstrap is made on.
+    Few blocks: `mean_interval`. From `BOOTSTRAP_FROM` on: Huber's mean, with Student's t on its influences (bounded, so
+    outliers and skew have little effect) or, if neighbours are correlated, a moving-block bootstrap of them.
     """
     data = _finite(values)
     if data.size < BOOTSTRAP_FROM:
@@ -68,17 +68,17 @@ def block_interval(values: Numbers, level: float = 0.95) -> Estimate:
     length = _stretch_length(influence)
     if length == 1 and alike == 0:
         return narrow
-    # Stretches see correlation of any shape, and too little of it where there are few of them.
+    # Stretches capture correlation of any shape, but too little of it when there are few.
     found = correlated_mean_interval(influence, level, length)
     lo, hi = _outer((found.lo, narrow.lo), min), _outer((found.hi, narrow.hi), max)
     return Estimate(robust.location, lo, hi, n, f"{found.method}, Huber's mean")
 
 
 def ratio_interval(log_ratios: Numbers, level: float = 0.95) -> Estimate:
-    """The geometric mean of ratios and its interval, from the ratios' natural logarithms in the order of their blocks.
+    """Geometric mean of ratios, with its interval, from the natural logarithms of the ratios in order of their blocks.
 
-    Assumes each ratio was taken within one block, so that what the block's trials have in common (drift, a warm
-    room) has cancelled.
+    Assumes each ratio was taken within one block, so that influences common to its trials (drift, room temperature)
+    cancel.
     """
     logs = block_interval(log_ratios, level)
     lo, hi = (None if end is None else math.exp(end) for end in (logs.lo, logs.hi))
@@ -86,10 +86,10 @@ def ratio_interval(log_ratios: Numbers, level: float = 0.95) -> Estimate:
 
 
 def positive_interval(values: Numbers, level: float = 0.95) -> Estimate:
-    """A typical value of something that can't be negative (a rate, a time, a sum of progress), and its interval.
+    """Typical value of a non-negative quantity (a rate, a time, a sum of progress), with its interval.
 
-    The geometric mean, so that the interval can't reach below zero however few replicates there are. A zero among
-    the values has no logarithm: then it is the plain mean.
+    The geometric mean, so that the interval can't reach below zero however few replicates there are; the plain mean if
+    a value is zero.
     """
     data = _finite(values)
     if np.any(data <= 0):
@@ -99,10 +99,10 @@ def positive_interval(values: Numbers, level: float = 0.95) -> Estimate:
 
 
 def correlated_mean_interval(series: Numbers, level: float = 0.95, length: int | None = None) -> Estimate:
-    """The mean of a series whose neighbours resemble each other (requests in a queue), by a moving-block bootstrap.
+    """Mean of a correlated series (requests in a queue), by a moving-block bootstrap.
 
-    Assumes the series is stationary and that its correlation dies out well within it. The length of the resampled
-    stretches comes from the autocorrelation (Politis and White's rule) unless given; stretches wrap around the end.
+    Assumes a stationary series much longer than its correlation. The length of the resampled stretches follows from the
+    autocorrelation (Politis and White's rule) unless given; stretches wrap around the end.
     """
     data = _finite(series)
     n = data.size
@@ -121,7 +121,7 @@ def correlated_mean_interval(series: Numbers, level: float = 0.95, length: int |
 
 
 def averaged(data: Floats, most: int) -> Floats:
-    """Means of at most ``most`` equally long runs of neighbours, in order; short series come back as they are."""
+    """Means of at most ``most`` equally long runs of neighbours, in order; short series are returned unchanged."""
     if data.size <= most:
         return data
     starts = np.linspace(0, data.size, most + 1).astype(np.int64)
@@ -129,7 +129,7 @@ def averaged(data: Floats, most: int) -> Floats:
 
 
 def student_t(df: float, level: float = 0.95) -> float:
-    """The two-sided quantile of Student's t."""
+    """Two-sided quantile of Student's t."""
     from scipy import special
 
     return float(special.stdtrit(df, (1 + level) / 2))
@@ -162,8 +162,8 @@ def _finite(values: Numbers) -> Floats:
 def _expanded_tails(n: int, level: float) -> tuple[float, float]:
     """Percentiles that undo the bootstrap's biases: variance over n instead of n - 1, and tails lighter than t's.
 
-    t has n / 2 degrees of freedom rather than n - 1: so calibrated on replicates with outliers and skew, whose
-    resampled means spread too little; on normal ones the price is a coverage of 96 %.
+    t has n / 2 degrees of freedom rather than n - 1. This was calibrated on replicates with outliers and skew, whose
+    resampled means spread too little; for normal ones it raises the coverage to 96 %.
     """
     from scipy import special
 
@@ -173,7 +173,7 @@ def _expanded_tails(n: int, level: float) -> tuple[float, float]:
 
 @lru_cache(maxsize=32)
 def _weights(n: int) -> Floats:
-    """How often each of n replicates is drawn in each resample, as shares: one product then gives all means."""
+    """Share of each of n replicates in each resample, so that one matrix product gives all means."""
     counts = np.random.default_rng(SEED).multinomial(n, np.full(n, 1 / n), size=RESAMPLES)
     return np.asarray(counts / n, dtype=np.float64)
 

@@ -1,4 +1,4 @@
-"""A number that is not there, and why."""
+"""A missing number, with the reason."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -8,7 +8,7 @@ from cotenant.analyse.estimates.estimate import Estimate
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """Stands where an estimate would; has its shape, with nothing in it but the reason."""
+    """Placeholder with the shape of an estimate, holding only the reason."""
 
     reason: str
     n: int = 0

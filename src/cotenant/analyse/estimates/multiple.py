@@ -1,4 +1,4 @@
-"""Many tests at once: keep the chance of even one false alarm at the stated level."""
+"""Multiple tests: bound the chance of even one false alarm."""
 
 from collections.abc import Sequence
 
@@ -8,9 +8,9 @@ from cotenant.analyse.estimates.intervals import Floats
 
 
 def holm(p_values: Sequence[float]) -> Floats:
-    """Holm's adjusted p-values, in the order given: alarm where the adjusted value is at most the level.
+    """Holm's adjusted p-values, in the order given: raise an alarm where the adjusted value is at most the level.
 
-    Assumes nothing about how the tests depend on each other.
+    Valid under any dependence between the tests.
     """
     p = np.asarray(p_values, dtype=np.float64)
     if not ((p >= 0) & (p <= 1)).all():

@@ -1,4 +1,4 @@
-"""Latency quantiles with distribution-free intervals, and no quantile from too few requests."""
+"""Latency quantiles with distribution-free intervals; none is given from too few requests."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -18,7 +18,7 @@ ORDER_STATISTICS = "order statistics"
 
 @dataclass(frozen=True, slots=True)
 class QuantileEstimate:
-    """A quantile in the unit of its data. ``est`` is None if it can't be had; ``reason`` then says why.
+    """A quantile in the unit of its data. ``est`` is None if it can't be estimated; ``reason`` says why.
 
     ``lo`` or ``hi`` alone is None where that end of the interval lies beyond the data.
     """
@@ -27,16 +27,16 @@ class QuantileEstimate:
     lo: float | None
     hi: float | None
     n: int
-    """Requests behind it, the unfinished included."""
+    """Number of requests, including unfinished ones."""
     needs_n: int | None = None
-    """Requests needed for the quantile (or for an end of its interval that is missing); None if all is there."""
+    """Requests needed for the quantile (or for a missing end of its interval); None if nothing is missing."""
     deff: float = 1.0
-    """Requests that tell as much as one independent request."""
+    """Requests that carry as much information as one independent request."""
     reason: str | None = None
     method: str = ORDER_STATISTICS
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data; ``needs_n`` and ``reason`` are there only if something is missing."""
+        """Plain data; ``needs_n`` and ``reason`` are present only if something is missing."""
         row: dict[str, Any] = {"est": self.est, "lo": self.lo, "hi": self.hi, "n": self.n, "method": self.method}
         if self.needs_n is not None:
             row["needs_n"] = self.needs_n
@@ -47,12 +47,12 @@ class QuantileEstimate:
 
 @lru_cache(maxsize=64)
 def needed_for(q: float, level: float = LEVEL) -> int:
-    """The smallest sample with a two-sided distribution-free interval for the quantile q.
+    """Smallest sample with a two-sided distribution-free interval for the quantile q.
 
-    Even the whole range, lowest to highest value, misses the quantile with probability q**n + (1 - q)**n.
+    Even the full range, lowest to highest value, misses the quantile with probability q**n + (1 - q)**n.
     """
     if not 0 < q < 1:
-        raise ValueError(f"a quantile lies between 0 and 1, not at {q}")
+        raise ValueError(f"a quantile must lie between 0 and 1, not {q}")
     n = 1
     while q**n + (1 - q) ** n > 1 - level:
         n += 1
@@ -60,10 +60,10 @@ def needed_for(q: float, level: float = LEVEL) -> int:
 
 
 def interval_ranks(n: int, q: float, level: float = LEVEL) -> tuple[int, int]:
-    """Ranks (from 1) of the two order statistics that enclose the quantile with at least this probability.
+    """Ranks (from 1) of two order statistics that enclose the quantile with at least this probability.
 
-    Equal tails where the data reaches; where one end would lie beyond the data, the last value is that end and the
-    other moves so that the whole still holds. Assumes independent values; exact for any distribution.
+    Equal tails where the data allow; where one end would lie beyond the data, the last value is that end and the other
+    moves so that the coverage still holds. Assumes independent values; exact for any distribution.
     """
     if n < needed_for(q, level):
         raise ValueError(f"{n} values can't enclose the quantile {q}")
@@ -104,12 +104,12 @@ def _last_rank(n: int, q: float, probability: float, below: Callable[[int], floa
 def latency_quantiles(
     per_trial: Sequence[Int64s], qs: Sequence[float], unfinished: Sequence[int] = ()
 ) -> Mapping[float, QuantileEstimate]:
-    """Quantiles of the requests of all trials together, each with a 95 % interval.
+    """Quantiles of the pooled requests of all trials, each with a 95 % interval.
 
-    Each trial's values are in the order in which the requests were due; ``unfinished`` counts, trial by trial, those
-    that were never done: they are infinitely late. The interval is of order statistics, at ranks spread by the
-    design effect, so it assumes no distribution and no independence of requests within a trial. One trial alone says
-    nothing about how much trials differ; ``method`` then says that it was one.
+    Each trial's values are in the order in which the requests were due; ``unfinished`` counts, per trial, those that
+    never completed: they are infinitely late. The interval uses order statistics at ranks spread by the design effect,
+    so it assumes neither a distribution nor independence of requests within a trial. A single trial says nothing about
+    variation between trials; ``method`` then notes it.
     """
     lost = sum(unfinished)
     done = sum(values.size for values in per_trial)
@@ -131,11 +131,9 @@ def latency_quantiles(
     for q, (lo, hi) in ends.items():
         short: str | None = None
         if lo is None or hi is None:
-            short = (
-                f"requests resemble each other: {n} tell as much as {max(1, round(n / effects[q]))} independent ones"
-            )
+            short = f"requests are correlated: {n} are worth {max(1, round(n / effects[q]))} independent ones"
         elif hi > done:
-            short = "the interval's upper end is infinite: some requests were never done"
+            short = "the interval's upper end is infinite: some requests never completed"
         estimates[q] = QuantileEstimate(
             est=float(middles[q]),
             lo=None if lo is None else float(pooled[lo - 1]),
@@ -154,11 +152,11 @@ def _refused(n: int, q: float) -> QuantileEstimate:
 
 
 def _infinite(n: int, lost: int) -> QuantileEstimate:
-    return QuantileEstimate(None, None, None, n, reason=f"infinite: {lost} of {n} requests were never done")
+    return QuantileEstimate(None, None, None, n, reason=f"infinite: {lost} of {n} requests never completed")
 
 
 def _exceedances(per_trial: Sequence[Int64s], unfinished: Sequence[int], threshold: int) -> list[Stretches]:
-    """Requests above the threshold, stretch by stretch; a trial's unfinished ones are spread over its stretches."""
+    """Requests above the threshold by stretch; a trial's unfinished requests are spread over its stretches."""
     trials = []
     for index, values in enumerate(per_trial):
         lost = unfinished[index] if index < len(unfinished) else 0

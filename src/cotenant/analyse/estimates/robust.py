@@ -1,9 +1,9 @@
-"""A mean that a few disturbed blocks can't move: Huber's M-estimate of location and scale together (proposal 2).
+"""A mean resistant to a few disturbed blocks: Huber's M-estimate of location and scale together (proposal 2).
 
-Blocks further than `BOUND` standard deviations from the mean count as if they were that far. Where blocks are normal
-this costs 1 % of the efficiency of the mean (a variance 1.010 times as large), and with one block in ten disturbed it
-beats the mean by far. The scale is that of the whole sample and not of its middle half: where blocks have two levels,
-as tenants that meet on a core or don't, both are results and neither is an outlier.
+Blocks further than `BOUND` standard deviations from the mean count as if they were that far. For normal blocks this
+costs 1 % of the efficiency of the mean (a variance 1.010 times as large); with one block in ten disturbed it is far
+better than the mean. The scale is that of all values, not of the middle half: where blocks have two levels, as when
+tenants sometimes land on the same core, both are results and neither is an outlier.
 """
 
 from dataclasses import dataclass
@@ -16,25 +16,25 @@ Floats = npt.NDArray[np.float64]
 BOUND = 2.0
 """In standard deviations."""
 _EXPECTED = 0.920_537
-"""Mean of min(z^2, BOUND^2) for a standard normal z: what makes the scale that of a normal sample."""
+"""Mean of min(z^2, BOUND^2) for a standard normal z: makes the scale consistent for a normal sample."""
 _ROUNDS = 60
 _CLOSE = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
 class Robust:
-    """Where a sample is, and how much each of its values counted."""
+    """Location of a sample, and the weight of each value."""
 
     location: float
     scale: float
     weights: Floats
-    """1 for a value that counted in full; BOUND / distance for one further away."""
+    """1 for a value with full weight; BOUND / distance for one further away."""
     influence: Floats
-    """For each value what a mean would have to average to come out at the location, with the same error."""
+    """Pseudo-values: their mean is the location, and their standard error its error."""
 
     @property
     def reduced(self) -> int:
-        """How many values counted less than in full."""
+        """Number of values with less than full weight."""
         return int((self.weights < 1).sum())
 
 

@@ -1,4 +1,4 @@
-"""Where a series of numbers changes its level: the best partition into pieces, found exactly."""
+"""Changes of level in a series: the best partition into pieces, found exactly."""
 
 import itertools
 import math
@@ -23,9 +23,9 @@ class Step:
 
 
 def noise_of(series: Sequence[Floats]) -> float:
-    """The standard deviation around levels that may change, from differences of neighbours; the series share it.
+    """Standard deviation around changing levels, from differences of neighbours, common to all series.
 
-    A step is one difference among many, so their median does not feel it. Assumes steps are rarer than that.
+    A step is one difference among many, so their median ignores it. Assumes that steps are rare.
     """
     differences = np.concatenate([np.diff(one) for one in series]) if series else np.empty(0)
     if not differences.size:
@@ -34,10 +34,9 @@ def noise_of(series: Sequence[Floats]) -> float:
 
 
 def penalty(points: int, series: int, df: float, level: float = 0.05) -> float:
-    """What a step has to save in squared noise, so that steps in mere noise are found in at most ``level`` of cases.
+    """Squared noise that a step must save, so that pure noise yields steps in at most ``level`` of cases.
 
-    Any of ``points`` - 1 places in any of ``series`` series could show one (Bonferroni); the noise was estimated with
-    ``df`` degrees of freedom.
+    Bonferroni over ``points`` - 1 places in ``series`` series; the noise was estimated with ``df`` degrees of freedom.
     """
     from scipy import special
 
@@ -48,8 +47,8 @@ def penalty(points: int, series: int, df: float, level: float = 0.05) -> float:
 def find_steps(values: Floats, noise: float, cost_of_step: float, least: float = 0.0) -> list[Step]:
     """The steps of the partition that minimises squared residuals / noise^2 + ``cost_of_step`` per step.
 
-    Exact: all partitions are considered, by dynamic programming in n^2 steps. Steps smaller than ``least`` are then
-    joined away, smallest first. Assumes independent noise of equal spread around constant levels.
+    Exact: considers all partitions, by dynamic programming in n^2 steps. Steps smaller than ``least`` are then merged,
+    smallest first. Assumes independent noise of equal spread around constant levels.
     """
     data = np.asarray(values, dtype=np.float64)
     n = data.size

@@ -1,4 +1,4 @@
-"""Where the noise comes from: variance split over nested levels (machine, process, trial, request)."""
+"""Sources of noise: variance split over nested levels (machine, process, trial, request)."""
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,22 +15,22 @@ RESIDUAL = "residual"
 
 @dataclass(frozen=True, slots=True)
 class Component:
-    """One level's part of the variance."""
+    """Variance of one level."""
 
     level: str
     variance: float
-    """In the square of the values' unit; what comes out negative (no sign of this level) is 0."""
+    """In the squared unit of the values; negative estimates (no sign of this level) become 0."""
     share: float
-    """Of the sum of all levels."""
+    """Share of the sum over all levels."""
     groups: int
 
 
 def variance_components(values: Numbers, levels: Mapping[str, Sequence[Hashable]]) -> tuple[Component, ...]:
     """Nested random effects by the method of moments (Henderson's first), outermost level first, then the residual.
 
-    ``levels`` maps each level's name, from the outside in, to every value's group; labels need to be unique only
-    within the group around them. Assumes effects of different groups are independent with one variance per level; no
-    distribution. Groups may differ in size.
+    ``levels`` maps each level's name, from the outside in, to every value's group; labels need to be unique only within
+    the enclosing group. Assumes independent effects with one variance per level; no distribution is assumed. Groups may
+    differ in size.
     """
     data = np.asarray(values, dtype=np.float64)
     n = data.size
@@ -55,7 +55,7 @@ def variance_components(values: Numbers, levels: Mapping[str, Sequence[Hashable]
 
 
 def _nested_groups(n: int, levels: Mapping[str, Sequence[Hashable]]) -> list[npt.NDArray[np.int64]]:
-    """Numbers of the groups at each level; a group is known by its own label and those of all groups around it."""
+    """Group numbers at each level; a group is identified by its own label and those of all enclosing groups."""
     outer: Sequence[Any] = [()] * n
     nested = []
     for name, labels in levels.items():
@@ -73,7 +73,7 @@ def _sum_of_squares(values: npt.NDArray[np.float64], groups: npt.NDArray[np.int6
 
 
 def _weight(outer: npt.NDArray[np.int64], inner: npt.NDArray[np.int64]) -> float:
-    """How often the inner level's variance enters the expected sum of squares of the outer groups."""
+    """Coefficient of the inner level's variance in the expected sum of squares of the outer groups."""
     pairs = outer * (int(inner.max()) + 1) + inner
     _, first, counts = np.unique(pairs, return_index=True, return_counts=True)
     return float((counts**2 / np.bincount(outer)[outer[first]]).sum())

@@ -1,4 +1,4 @@
-"""Did a tenant reach a steady state within its window, and if not, in which way.
+"""Whether a tenant reached a steady state within its window and, if not, how it behaved.
 
 Change points come from exact optimal partitioning under a model of normal stretches with their own mean and variance
 and a penalty of 15 ln n per change, after Barrett et al. (2017). Nothing is trimmed: the class is reported.
@@ -22,9 +22,9 @@ MOST_POINTS = 200
 FEWEST_POINTS = 20
 SHORTEST_STRETCH = 5
 TOLERANCE = 0.05
-"""A change of level below this share of the median is no change that matters."""
+"""Changes of level below this share of the median are ignored."""
 STEADY_PART = 0.25
-"""The end of the window that has to be at one level for the state to be called steady."""
+"""The final share of the window that must be at one level for the state to count as steady."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Steadiness:
 
     kind: WarmUp
     changes: tuple[int, ...]
-    """Positions in the series at which a new level begins; changes too small to matter are left out."""
+    """Positions at which a new level begins; negligible changes are left out."""
     levels: tuple[float, ...]
     """Mean of each stretch between changes, one more than there are changes."""
     note: str | None = None
@@ -47,9 +47,9 @@ def classify(series: Numbers) -> WarmUp:
 def steadiness(series: Numbers) -> Steadiness:
     """Classify a series of times (higher is slower) in the order in which they were measured.
 
-    Long series are averaged into `MOST_POINTS` first, which also makes their points nearly normal, as the model
-    assumes; single outliers are pulled in towards their neighbours. Correlation that outlives a point passes for
-    change, and so does a slow drift once it exceeds the tolerance.
+    Long series are first averaged into `MOST_POINTS`, which also makes their points nearly normal, as the model
+    assumes; single outliers are pulled towards their neighbours. Correlation longer than a point looks like change,
+    and so is slow drift once it exceeds the tolerance.
     """
     raw = np.asarray(series, dtype=np.float64)
     if raw.size < FEWEST_POINTS:
@@ -71,7 +71,7 @@ def _kind(points: Floats, bounds: list[int], levels: list[float]) -> WarmUp:
     tolerance = _tolerance(points, points[bounds[-2] :])
     away = [level - levels[-1] for level in levels[:-1]]
     if any(abs(distance) <= tolerance for distance in away):
-        return "no steady state"  # it left the level at which it ended, and came back: it may well leave again
+        return "no steady state"  # It left its final level and came back, so it may leave again.
     return "warm-up" if all(distance > 0 for distance in away) else "slowdown"
 
 
@@ -80,7 +80,7 @@ def _tolerance(points: Floats, stretch: Floats) -> float:
 
 
 def _merged(points: Floats, bounds: list[int]) -> list[int]:
-    """Without the changes between neighbours whose levels differ by less than matters, smallest difference first."""
+    """Merge neighbours whose levels differ negligibly, smallest difference first."""
     bounds = list(bounds)
     while len(bounds) > 2:
         excess = []
@@ -96,9 +96,9 @@ def _merged(points: Floats, bounds: list[int]) -> list[int]:
 
 
 def _without_extremes(raw: Floats) -> Floats:
-    """Values pulled to where they no longer rule the average of their neighbours, yet still are far off.
+    """Pull outliers in so that they don't dominate the average of their neighbours, yet remain outliers.
 
-    At least half the median is left, so that a lasting change of level stays one however small the noise.
+    At least half the median is left, so that a lasting change of level survives however small the noise.
     """
     middle = float(np.median(raw))
     reach = max(6 * 1.4826 * float(np.median(np.abs(raw - middle))), abs(middle) / 2)
@@ -116,7 +116,7 @@ def _winsorised(points: Floats) -> Floats:
 
 
 def _change_points(points: Floats) -> list[int]:
-    """Where to cut so that the sum of the stretches' costs and of the penalties is least: exact, over all cuts."""
+    """Cuts that minimise the sum of the stretches' costs and the penalties: exact, over all cuts."""
     n = points.size
     penalty = 15 * math.log(n)
     costs = _stretch_costs(points)
@@ -140,7 +140,7 @@ def _change_points(points: Floats) -> list[int]:
 
 
 def _stretch_costs(points: Floats) -> Floats:
-    """The cost of every stretch that is long enough, all at once: by where it ends, then by where it starts."""
+    """The cost of every stretch that is long enough, computed at once: indexed by end, then by start."""
     starts, ends, length = _stretches(points.size)
     middle = np.median(points)
     centred = points - middle
@@ -154,6 +154,6 @@ def _stretch_costs(points: Floats) -> Floats:
 
 @lru_cache(maxsize=8)
 def _stretches(n: int) -> tuple[Indices, Indices, Indices]:
-    """Start, end and length of each of them; the same for every series of n points."""
+    """Start, end and length of every stretch; the same for every series of n points."""
     ends, starts = np.tril_indices(n + 1, -SHORTEST_STRETCH)
     return starts, ends, ends - starts

@@ -1,1 +1,1 @@
-"""Why a run came out as it did: what binds each tenant, what mixes fight over, who suffers from whom."""
+"""Why a run came out as it did: what limits each tenant, what mixes contend for, and who slows whom."""

@@ -1,4 +1,4 @@
-"""What binds a tenant that has the device to itself, from its work, its time and the device's measured peaks."""
+"""What limits a tenant that has the device to itself, from its work, its time and the device's measured peaks."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -18,19 +18,19 @@ Bound = Literal[
 Sureness = Literal["clear", "likely", "unclear"]
 
 NEAR_PEAK, FAR_FROM_PEAK, AT_PEAK = 0.4, 0.15, 0.6
-"""Shares of a measured peak: from the first on it binds, clearly from the last on; below the second it does not."""
+"""Shares of a measured peak: at the first it is the limit, at the last clearly so; below the second it is not."""
 FROM_CACHE = 1.05
-"""More bytes than the memory can deliver come from a cache."""
+"""More bytes than the memory can deliver must come from a cache."""
 STRANGERS = 0.10
-"""Share of the device that others took, from which they can have kept a tenant waiting."""
+"""Share of the device taken by other processes at which they can have delayed a tenant."""
 IDLE = 0.3
-"""A tenant that has nothing to do for this share of the time waits for its load."""
+"""A tenant that is idle for this share of the time waits for its load."""
 BUSY_CORE = 0.5
 """A tenant that uses less of a core while it serves waits for something else."""
 WAITS = 0.5
-"""Context switches per request that a tenant asks for, from which it waits by itself and is not kept waiting."""
+"""Voluntary context switches per request at which a tenant waits by itself rather than being preempted."""
 FULL = 0.9
-"""Share of the device's memory from which capacity is what matters."""
+"""Share of the device's memory at which capacity becomes the limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,26 +48,26 @@ class Binding:
     """A clause that quotes its numbers."""
     service_ms: Number
     cores: float | None
-    """CPU cores used while serving; on other devices the share of the time that the device works."""
+    """CPU cores used while serving; on other devices the share of time that the device works."""
     compute_share: float | None
-    """Of the peak for its number format and threads."""
+    """Share of the peak for its number format and threads."""
     bandwidth_share: float | None
-    """Of the measured memory bandwidth, if all its bytes came from memory."""
+    """Share of the measured memory bandwidth, if all its bytes came from memory."""
     busy: float | None
-    """Share of the time that it serves."""
+    """Share of time spent serving."""
     stages: dict[str, float]
     """Share of each stage in the service time."""
 
     @property
     def bytes_demand(self) -> float:
-        """Share of the memory bandwidth that it takes, averaged over time; 0 if served from a cache or unknown."""
+        """Share of the memory bandwidth used, averaged over time; 0 if served from a cache or unknown."""
         if self.while_serving == "cache" or self.bandwidth_share is None:
             return 0.0
         return self.bandwidth_share * (1.0 if self.busy is None else self.busy)
 
     @property
     def core_demand(self) -> float:
-        """Cores that it keeps busy, averaged over time."""
+        """Cores kept busy, averaged over time."""
         return (self.cores or 0.0) * (1.0 if self.busy is None else self.busy)
 
     def to_json(self) -> dict[str, Any]:
@@ -90,7 +90,7 @@ class Binding:
 
 
 def bindings(evidence: Sequence[TenantEvidence], peaks: Peaks) -> list[Binding]:
-    """Of every tenant alone, at each load and setting."""
+    """Limits of every tenant alone, at each load and setting."""
     groups: dict[tuple[str, str, str], list[TenantEvidence]] = {}
     for item in evidence:
         if item.seen.solo:
@@ -107,7 +107,7 @@ class _Measured:
     bandwidth_share: float | None
     on_cpu: bool
     starved: bool
-    """It wanted its cores and did not get them; shares are then those of its CPU time."""
+    """It was denied its cores; shares are then those of its CPU time."""
     item: TenantEvidence
     peaks: Peaks
 
@@ -126,7 +126,7 @@ def _binding(key: tuple[str, str, str], group: Sequence[TenantEvidence], peaks: 
     idle = 1 - busy.est if isinstance(busy, Estimate) else 0.0
     waits = used[0].open and idle >= IDLE
     if waits:
-        reason = f"it has nothing to do for {idle:.0%} of the time; while it serves, {reason}"
+        reason = f"it is idle for {idle:.0%} of the time; while it serves, {reason}"
     totals: dict[str, float] = {}
     for item in used:
         for stage, duration in item.stages_ns.items():
@@ -180,7 +180,7 @@ def _measured(used: Sequence[TenantEvidence], service_s: float, peaks: Peaks) ->
 
 
 def _waits_itself(used: Sequence[TenantEvidence]) -> bool:
-    """It gives its core up by itself, or nobody else could have taken it."""
+    """It yields its core voluntarily, or nothing else could have taken it."""
     asked = [item.switches_voluntary / max(1, item.seen.n) for item in used if item.switches_voluntary is not None]
     taken = [item.foreign_share for item in used if item.foreign_share is not None]
     stolen = [item.steal_share for item in used if item.steal_share is not None]
@@ -218,7 +218,7 @@ def _without_shares(found: _Measured) -> tuple[Bound, Sureness, str]:
         return (
             "compute",
             "likely",
-            f"it keeps {found.cores:.2f} cores busy with work that it does not state in FLOPs or bytes",
+            f"it keeps {found.cores:.2f} cores busy with work whose FLOPs and bytes are not stated",
         )
     return "unknown", "unclear", "it states neither FLOPs nor bytes"
 
@@ -240,7 +240,7 @@ def _by_roofline(found: _Measured) -> tuple[Bound, Sureness, str]:
     fits = working_set is not None and cache is not None and working_set <= cache
     if (bandwidth >= FROM_CACHE and found.peaks.undisturbed) or (fits and bandwidth > compute):
         held = f", and its {(working_set or 0) / 2**20:.2g} MiB fit into the cache" if fits else ""
-        return "cache", "clear", f"it asks for {bandwidth:.2g}x what the memory can deliver{held}"
+        return "cache", "clear", f"it requests {bandwidth:.2g}x what the memory can deliver{held}"
     highest = max(compute, bandwidth)
     bound: Bound = "compute" if compute >= bandwidth else "memory bandwidth"
     if not found.peaks.undisturbed:
@@ -251,7 +251,7 @@ def _by_roofline(found: _Measured) -> tuple[Bound, Sureness, str]:
         return (
             "launch or host overhead",
             "likely",
-            f"{said}: its time goes into starting and arranging work, not into the work",
+            f"{said}: its time goes into launching and preparing work, not into the work itself",
         )
     return bound, "unclear", f"{said}, far from either"
 

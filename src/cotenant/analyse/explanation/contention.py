@@ -1,4 +1,4 @@
-"""What the tenants of a mix fight over, who suffers from whom, and whether the mix is worth it."""
+"""What the tenants of a mix contend for, who slows whom, and whether sharing pays."""
 
 import math
 from collections.abc import Collection, Mapping, Sequence
@@ -23,16 +23,16 @@ Resource = Literal[
 ]  # fmt: skip
 
 SCARCE, AMPLE = 0.8, 0.5
-"""Shares of the memory bandwidth that tenants take together: from the first on it is scarce, below the second not."""
+"""Shares of the memory bandwidth used by all tenants: above the first it is scarce, below the second it is not."""
 
 
 RESOURCES: Mapping[str, Resource] = {QUEUE: "queue", CORES: "cores", CLOCK: "clock", HOST: "host", DEVICE: "device"}
-"""What a part of the slowdown says by itself."""
+"""Resource that a part of the slowdown points to by itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fight:
-    """What one tenant of a mix lacks."""
+    """The resource that one tenant of a mix lacks."""
 
     tenant: str
     resource: Resource
@@ -47,10 +47,10 @@ class MixStory:
     cell: Cell
     fights: tuple[Fight, ...]
     cores_wanted: float | None
-    """Cores that its tenants keep busy alone, added up."""
+    """Sum of the cores that its tenants keep busy alone."""
     cores: int | None
     bandwidth_wanted: float | None
-    """Share of the memory bandwidth that its tenants take alone, added up."""
+    """Sum of the shares of memory bandwidth that its tenants use alone."""
     aggressor: str | None
     victim: str | None
     imbalance: Number
@@ -96,7 +96,7 @@ def stories(
     *,
     answer: Answer,
 ) -> list[MixStory]:
-    """Of every shared cell."""
+    """The contention in every shared cell."""
     options = {option.cell: option for choice in answer.choices for option in choice.options}
     of_cell: dict[Cell, list[Split]] = {}
     for split in splits:
@@ -158,7 +158,7 @@ def _story(
 
 
 def _worth(stp: Number, objectives: Collection[Kept]) -> Literal["yes", "no", "open"]:
-    """Only what does more than taking turns beyond doubt, and keeps every objective, is worth it."""
+    """Sharing pays only if it clearly does more work than taking turns and keeps every objective."""
     if "missed" in objectives:
         return "no"
     if not isinstance(stp, Estimate) or stp.lo is None or stp.hi is None:
@@ -169,7 +169,7 @@ def _worth(stp: Number, objectives: Collection[Kept]) -> Literal["yes", "no", "o
 
 
 def _sides(pair: Pair | None) -> tuple[str | None, str | None, Number]:
-    """Who slows the other more than he is slowed; nobody unless it is shown."""
+    """The tenant that slows the other more than it is slowed; None unless shown."""
     if pair is None or not pair.logs:
         return None, None, Missing("only two different tenants can be told apart")
     ratio = ratio_interval(pair.logs)
@@ -193,7 +193,7 @@ def _fight(split: Split, own: Binding | None, others: Sequence[Binding], bandwid
 
 
 def _memory_resource(own: Binding | None, others: Sequence[Binding], bandwidth: float | None) -> Resource:
-    """Bandwidth or cache? By what the tenants do alone: bytes that come from a cache can be evicted from it."""
+    """Distinguish bandwidth from cache by solo behaviour: bytes that come from a cache can be evicted from it."""
     if own is not None and own.while_serving == "cache":
         return "cache"
     by_memory = [one for one in (own, *others) if one is not None and one.while_serving == "memory bandwidth"]
@@ -205,7 +205,7 @@ def _memory_resource(own: Binding | None, others: Sequence[Binding], bandwidth: 
 
 
 def contribution(split: Split, part: str) -> float | None:
-    """What share of the slowdown's logarithm a part makes up."""
+    """Share of the slowdown's logarithm that a part makes up."""
     total, value = split.total.est, split.parts.get(part, Missing("")).est
     if total is None or value is None or total <= 0 or value <= 0 or abs(math.log(total)) < 1e-9:
         return None

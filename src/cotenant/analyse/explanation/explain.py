@@ -1,4 +1,4 @@
-"""The explanation of a run: tenants alone, the split of slowdowns, mixes, circumstances, and what would tell more."""
+"""The explanation of a run: tenants alone, parts of slowdowns, mixes, circumstances, and missing measurements."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -34,11 +34,11 @@ class Explanation:
     mixes: tuple[MixStory, ...]
     circumstances: tuple[Circumstance, ...]
     patterns: tuple[Pattern, ...]
-    """Which properties of tenants go with their slowdown, by way to share; empty with few mixes."""
+    """Tenant properties that correlate with slowdown, by way to share; empty with few mixes."""
     contrasts: tuple[Contrast, ...]
-    """Groups of pairs (by kind, by size) against each other, by way to share; empty with few mixes."""
+    """Groups of pairs (by kind, by size) compared, by way to share; empty with few mixes."""
     more: tuple[str, ...]
-    """What would tell more, one sentence each."""
+    """Measurements that would explain more, one sentence each."""
     simulated: bool
 
     def to_json(self) -> dict[str, Any]:
@@ -72,10 +72,10 @@ def explain_run(
     """Explain one run.
 
     Args:
-        evidence: Of every tenant in every trial.
-        peaks: What the device can do at best, as far as it is known.
-        answer: What was decided with every latency at hand; by default what this evidence allows to decide.
-        kinds: Of each tenant of the study, where it is known: `encoder`, `decoder`.
+        evidence: Every tenant in every trial.
+        peaks: Peak rates of the device, as far as known.
+        answer: The decision made from all latencies; by default the one this evidence supports.
+        kinds: Kind of each tenant of the study, where known: `encoder`, `decoder`.
     """
     seen = [item.seen for item in evidence]
     alone, parts = bindings(evidence, peaks), splits(evidence)
@@ -101,7 +101,7 @@ def _in_cells(seen: TenantObservation) -> tuple[Cell, str, int]:
 
 
 def _pairs(seen: Sequence[TenantObservation]) -> Mapping[Cell, Pair]:
-    """Of every mix of two different tenants: their slowdowns against each other, block by block."""
+    """For every mix of two different tenants: the ratio of their slowdowns, block by block."""
     solos = Solos()
     cells: dict[Cell, dict[str, list[TenantObservation]]] = {}
     for one in seen:
@@ -135,14 +135,14 @@ def _more(
             "they are missing."
         )
     if not peaks.flops_per_s and any(item.work.flops_per_request for item in evidence):
-        yield "There is no roofline in this run: its manifest has no peak rates, which newer runs measure and keep."
+        yield "This run has no roofline: its manifest has no peak rates, which newer runs measure and record."
     elif not peaks.undisturbed:
         yield "The peak rates were measured while something else ran: measure them again on a quiet machine."
     if any(one.sure == "unclear" for one in alone) and any(one.reason.startswith("it states neither") for one in alone):
         yield "Workloads that state their FLOPs and bytes can be placed on the roofline."
     for split in parts:
         if split.unsplit is not None:
-            yield f"The slowdown in {split.cell.mix} ({split.cell.sharing}) stays in one piece: {split.unsplit}."
+            yield f"The slowdown in {split.cell.mix} ({split.cell.sharing}) can't be split: {split.unsplit}."
             break
     if any(threads not in {None, 1} for threads in {item.work.threads for item in evidence}) and any(
         split.slowed for split in parts
@@ -152,4 +152,4 @@ def _more(
             "tenant part of `more CPU time` can be that."
         )
     if any(story.worth == "open" and story.stp.lo is not None for story in mixes):
-        yield "More blocks would decide about the mixes whose interval holds 1."
+        yield "More blocks would settle the mixes whose interval contains 1."

@@ -1,4 +1,4 @@
-"""An explanation in sentences that quote their numbers and say how sure they are."""
+"""An explanation in sentences that quote their numbers and their certainty."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -19,18 +19,18 @@ WORDS = {
     "cache": "the cache",
     "memory bandwidth or cache": "memory bandwidth or the cache",
     "clock": "nothing, but the clock falls",
-    "queue": "the queue: requests wait for those before them",
+    "queue": "the queue: requests wait for earlier ones",
     "host": "the host",
     "device": "the device's time and bandwidth",
 }
 SAME = 0.01
-"""A part that moves time by less is not worth words."""
+"""Parts that change time by less are not mentioned."""
 UNEVEN = 1.05
-"""A pair whose slowdowns differ by less has no aggressor worth naming on one screen."""
+"""Smallest difference in slowdown of a pair for its aggressor to be named on one screen."""
 
 
 def explanation_sentences(found: Explanation) -> list[str]:
-    """Circumstances first, since they colour all that follows; then tenants, mixes, and what would tell more."""
+    """Circumstances first, since they affect everything else; then tenants, mixes and missing measurements."""
     lines = [one.sentence for one in found.circumstances]
     several = len({(one.load, one.settings) for one in found.tenants}) > 1
     lines += [_tenant(one, several=several) for one in found.tenants]
@@ -50,17 +50,17 @@ def explanation_sentences(found: Explanation) -> list[str]:
 
 
 def main_sentences(found: Explanation) -> list[str]:
-    """What matters most first: circumstances, why the best way of each mix costs what it does, then what sums it up."""
+    """Most important first: circumstances, why the best way of each mix costs what it does, then the summary."""
     stories = {story.cell: story for story in found.mixes}
     by_cell: dict[object, dict[str, Split]] = {}
-    for split in found.splits:  # copies of one tenant pay alike: one of them is enough
+    for split in found.splits:  # copies of one tenant suffer alike: one of them is enough
         by_cell.setdefault(split.cell, {}).setdefault(split.of, split)
     best = [stories[choice.best.cell] for choice in found.answer.choices if choice.best.cell in stories]
-    told = best[:1] + [story for story in best[1:] if _fights(story)]
-    causes = [list(_mix(story, list(by_cell.get(story.cell, {}).values()))) for story in told]
-    spared = len(best) - len(told)
+    shown = best[:1] + [story for story in best[1:] if _fights(story)]
+    causes = [list(_mix(story, list(by_cell.get(story.cell, {}).values()))) for story in shown]
+    spared = len(best) - len(shown)
     first: dict[tuple[str, str], str] = {}
-    for one in found.circumstances:  # the same about one tenant in every mix is said once
+    for one in found.circumstances:  # report once what holds for a tenant in every mix
         first.setdefault((one.kind, one.about), one.sentence)
     return [
         *first.values(),
@@ -71,7 +71,7 @@ def main_sentences(found: Explanation) -> list[str]:
         *_roles([story for story in best if (story.imbalance.est or 1.0) >= UNEVEN]),
         *found.more,
         *(line for lines in causes[1:] for line in lines),
-        *([f"In {spared} other mixes, shared the best way, nobody is shown to be slowed down."] if spared else []),
+        *([f"In {spared} other mixes, shared the best way, no tenant is shown to be slowed down."] if spared else []),
     ]
 
 
@@ -81,7 +81,7 @@ def _commonest(best: Sequence[MixStory]) -> list[str]:
 
 
 def _patterns(patterns: Sequence[Pattern], best: Sequence[MixStory]) -> Iterator[str]:
-    """Of the two ways to share that are best most often."""
+    """Patterns under the two ways to share that are best most often."""
     often = Counter(story.cell.sharing for story in best)
     ranked = sorted(patterns, key=lambda one: -often[one.sharing])
     for one in ranked[:2]:
@@ -94,8 +94,8 @@ def _worth_in_short(mixes: Sequence[MixStory]) -> Iterator[str]:
         yield from _worth(mixes)
         return
     yield (
-        f"Of {len(mixes)} mixes and ways to share, {count['yes']} are worth it (more work than taking turns beyond "
-        f"doubt, every objective kept), {count['no']} are not, and {count['open']} are open."
+        f"Of {len(mixes)} mixes and ways to share, {count['yes']} are worth it (clearly more work than taking turns, "
+        f"every objective kept), {count['no']} are not, and {count['open']} are open."
     )
 
 
@@ -103,7 +103,7 @@ def _tenant(one: Binding, *, several: bool) -> str:
     where = f" at {one.load}" if several else ""
     time = f" ({one.service_ms.est:.3g} ms per request)" if one.service_ms.est is not None else ""
     if one.bound == "unknown":
-        return f"{one.of} alone{where}{time}: what binds it is not known, {one.reason}."
+        return f"{one.of} alone{where}{time}: its bottleneck is unknown, since {one.reason}."
     sure = {"clear": "", "likely": "probably ", "unclear": "perhaps "}[one.sure]
     stage = max(one.stages, key=lambda name: one.stages[name], default=None)
     longest = f"; {one.stages[stage]:.0%} of it in `{stage}`" if stage is not None and len(one.stages) > 1 else ""
@@ -123,12 +123,12 @@ def _mix(story: MixStory, splits: Sequence[Split]) -> Iterator[str]:
     wanted = _wanted(story)
     if not fights:
         shown = all(fight.sure for fight in story.fights)
-        slow = "nobody is shown to be slowed down" if shown else "no slowdown is known well enough"
+        slow = "no tenant is shown to be slowed down" if shown else "no slowdown is known precisely enough"
         yield f"{mix_name(story)}: {slow}{wanted}."
         return
     resources = list(dict.fromkeys(fight.resource for fight in fights if fight.resource != "unknown"))
     if not resources:
-        yield f"{mix_name(story)}: slower than alone, and no part of it is shown clearly{wanted}."
+        yield f"{mix_name(story)}: slower than alone, and no part of it stands out clearly{wanted}."
         yield from _tenants_of(story, splits)
         return
     unsure = (
@@ -155,7 +155,7 @@ def _wanted(story: MixStory) -> str:
         said.append(f"{story.cores_wanted:.1f} of {story.cores} cores")
     if story.bandwidth_wanted is not None:
         said.append(f"{story.bandwidth_wanted:.0%} of the memory bandwidth")
-    return f"; alone they use {' and '.join(said)}, added up" if said else ""
+    return f"; alone they use {' and '.join(said)} in total" if said else ""
 
 
 def _parts(split: Split) -> str:
@@ -166,12 +166,12 @@ def _parts(split: Split) -> str:
             much = f", {share:.0%} of it" if share is not None and 0 < share <= 1 else ""
             said.append(f"{name} {_with_ends(part)}{much} ({MEANING[name]})")
     if isinstance(split.residual, Estimate) and abs(split.residual.est - 1) >= SAME:
-        said.append(f"not told apart {_with_ends(split.residual)}")
+        said.append(f"unexplained {_with_ends(split.residual)}")
     return "; ".join(said) or "no part of it stands out"
 
 
 def _roles(mixes: Sequence[MixStory]) -> Iterator[str]:
-    """Pairs one by one, then who does it everywhere."""
+    """Pairs one by one, then tenants that are aggressors everywhere."""
     for story in mixes:
         if story.aggressor is not None:
             yield (
@@ -182,7 +182,7 @@ def _roles(mixes: Sequence[MixStory]) -> Iterator[str]:
 
 
 def _everywhere(mixes: Sequence[MixStory]) -> Iterator[str]:
-    """Who slows its neighbours in every pair."""
+    """Tenants that slow their neighbours in every pair."""
     aggressors, victims = (
         {name for story in mixes if (name := getattr(story, role)) is not None} for role in ("aggressor", "victim")
     )
@@ -206,9 +206,9 @@ def _worth(mixes: Sequence[MixStory]) -> Iterator[str]:
         elif story.stp.lo is not None and story.stp.lo > 1 + VISIBLE:
             yield f"{mix_name(story)} may or may not be worth it: {done}, but an objective is open."
         elif story.stp.lo is not None and story.stp.lo > 1:
-            yield f"{mix_name(story)} gains nothing that shows: {done} against 1 for taking turns."
+            yield f"{mix_name(story)} shows no gain: {done} against 1 for taking turns."
         else:
-            yield f"{mix_name(story)} may or may not be worth it: {done} holds 1, which is taking turns."
+            yield f"{mix_name(story)} may or may not be worth it: {done} includes 1, which is taking turns."
 
 
 def _with_ends(number: Number) -> str:

@@ -1,9 +1,9 @@
-"""The parts of a slowdown. They multiply to the whole, block by block, as far as the sensors tell them apart.
+"""The parts of a slowdown. They multiply to the total, block by block, as far as sensors can separate them.
 
-Latency = service time x (latency / service time): what the queue adds. Service time = device time x (service time /
-device time): on a CPU the device time is the CPU time of the request, so the second factor grows when it gets fewer
-cores. Device time = cycles / clock: what the clock does. What is left is more device time for the same request at the
-same clock: instructions that wait longer for memory and caches.
+Latency = service time x (latency / service time): the queue. Service time = device time x (service time / device time):
+on a CPU the device time is the CPU time of the request, so the second factor grows when it gets fewer cores. Device
+time = cycles / clock: the clock. The rest is more device time for the same request at the same clock: instructions that
+wait longer for memory and caches.
 """
 
 import math
@@ -19,11 +19,11 @@ from cotenant.analyse.sharing.evidence import TenantEvidence
 QUEUE, CORES, CLOCK, MEMORY, DEVICE, HOST, WORK = (
     "queueing", "fewer cores", "clock", "memory and cache", "device", "host", "more CPU time",
 )  # fmt: skip
-"""`more CPU time` is clock, memory and cache together, where there is no clock sensor."""
+"""`more CPU time` is clock, memory and cache together, for lack of a clock sensor."""
 
 MEANING: Mapping[str, str] = {
     QUEUE: "waiting before serving begins",
-    CORES: "time without a core: time-slicing, or cores that others were given",
+    CORES: "time without a core: time-slicing, or cores given to others",
     CLOCK: "a lower clock",
     MEMORY: "more CPU time for the same request at the same clock: memory bandwidth and caches",
     WORK: "more CPU time for the same request: memory, caches, or a lower clock that no sensor shows",
@@ -36,7 +36,7 @@ Logs = dict[int, float]
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """One tenant beside its neighbours: its slowdown and the factors that it is made of."""
+    """One tenant beside its neighbours: its slowdown and the factors of it."""
 
     cell: Cell
     tenant: str
@@ -44,18 +44,18 @@ class Split:
     total: Number
     parts: Mapping[str, Number]
     residual: Number
-    """What no part explains; 1 where all times are known."""
+    """Unexplained factor; 1 if all times are known."""
     unsplit: str | None
-    """What keeps service time in one piece."""
+    """Why service time can't be split further."""
 
     @property
     def slowed(self) -> bool:
-        """It is shown to be slower than alone, by more than anybody would overlook."""
+        """Shown to be noticeably slower than alone."""
         return self.total.lo is not None and self.total.lo > 1 and (self.total.est or 1) >= 1.03
 
     @property
     def greatest(self) -> str | None:
-        """The part with most of the slowdown, if it is shown to be more than 1."""
+        """The largest part of the slowdown, if it is shown to be more than 1."""
         known = {name: part for name, part in self.parts.items() if part.est is not None}
         if not known:
             return None
@@ -76,7 +76,7 @@ class Split:
 
 
 def splits(evidence: Sequence[TenantEvidence]) -> list[Split]:
-    """Of every tenant of every shared cell. Each factor is a ratio within a block, its interval over blocks."""
+    """Split every tenant of every shared cell. Each factor is a ratio within a block, its interval over blocks."""
     solos: dict[tuple[str, str, str, str, str], list[TenantEvidence]] = {}
     shared: dict[tuple[Cell, str], list[TenantEvidence]] = {}
     for item in evidence:
@@ -164,4 +164,4 @@ def _minus(first: Logs, second: Logs) -> Logs:
 
 
 def _factor(logs: Logs) -> Number:
-    return ratio_interval(list(logs.values())) if logs else Missing("no block holds both trials")
+    return ratio_interval(list(logs.values())) if logs else Missing("no block has both trials")

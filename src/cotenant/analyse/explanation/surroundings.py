@@ -1,4 +1,4 @@
-"""What came from outside the mixes: strangers on the machine, the hypervisor, too much load, a clock that fell."""
+"""Influences from outside the mixes: foreign processes, the hypervisor, too much load, a falling clock."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -19,13 +19,13 @@ TrialKey = tuple[str, int]
 
 
 class Circumstance(NamedTuple):
-    """Something that bears on the whole run."""
+    """Something that affects the complete run."""
 
     kind: str
     """`noisy neighbour`, `hypervisor`, `overload`, `clock`."""
     sentence: str
     about: str = ""
-    """The tenant that it is about, if it is about one."""
+    """The tenant concerned, if it is a single one."""
 
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
@@ -33,7 +33,7 @@ class Circumstance(NamedTuple):
 
 
 def circumstances(evidence: Sequence[TenantEvidence]) -> list[Circumstance]:
-    """What a reader has to know before he believes any slowdown of this run."""
+    """What to know before trusting any slowdown of this run."""
     return [
         *_strangers(evidence),
         *_stolen(evidence),
@@ -55,7 +55,7 @@ def _strangers(evidence: Sequence[TenantEvidence]) -> Iterator[Circumstance]:
 
 
 def _their_effect(evidence: Sequence[TenantEvidence], loud: AbstractSet[TrialKey]) -> str:
-    """How much slower the same cells were in disturbed trials, where some were not."""
+    """How much slower the same cells were in disturbed than in undisturbed trials."""
     rows: dict[tuple[str, str, str, str, str, str], tuple[list[float], list[float]]] = {}
     for item in evidence:
         seen = item.seen
@@ -86,7 +86,7 @@ def _overloads(evidence: Sequence[TenantEvidence]) -> Iterator[Circumstance]:
     for item in evidence:
         if item.open and item.seen.verdict != "invalid":
             cells.setdefault((item.seen.mix, item.seen.sharing, item.seen.load, item.seen.tenant), []).append(item)
-    # Alone first: whoever is overloaded alone is so in every mix.
+    # Alone first: a tenant that is overloaded alone is overloaded in every mix.
     for (mix, sharing, load, tenant), group in sorted(cells.items(), key=lambda one: not one[1][0].seen.solo):
         due = sum(item.seen.n + item.seen.unfinished for item in group)
         unserved = sum(item.seen.unfinished for item in group) / due if due else 0.0
@@ -96,16 +96,17 @@ def _overloads(evidence: Sequence[TenantEvidence]) -> Iterator[Circumstance]:
         if unserved <= UNSERVED and busy < FULLY_BUSY:
             continue
         asked = [item.rate_rps for item in group if item.rate_rps]
-        offered = f"{fmean(asked):.3g} requests/s were asked for" if asked else "more was asked for"
+        offered = f"{fmean(asked):.3g} requests/s were offered" if asked else "more was offered"
         waiting = [1 - item.service_ns / item.seen.mean_latency_ns for item in group if item.service_ns and item.seen.n]
         waits = f", {max(fmean(waiting), 0):.0%} of its latency is waiting" if waiting else ""
         where = "alone" if group[0].seen.solo else f"in {mix} ({sharing})"
         if load != OWN:
             where += f" at {load}"
+        lost = f", {unserved:.0%} of requests never completed" if unserved else ""
         yield Circumstance(
             "overload",
-            f"{tenant} is overloaded {where}: {offered} and {served:.3g} served, {unserved:.0%} of requests were never "
-            f"done{waits}. Its latency grows as long as one measures; lower the rate.",
+            f"{tenant} is overloaded {where}: {offered} and {served:.3g} served{lost}{waits}. Its latency "
+            "keeps growing as long as it is measured; lower the rate.",
             tenant,
         )
 
@@ -120,7 +121,7 @@ def _clock(evidence: Sequence[TenantEvidence]) -> Iterator[Circumstance]:
         yield Circumstance(
             "clock",
             f"The clock fell from {before:,.0f} MHz alone to {after:,.0f} MHz in company ({after / before - 1:.0%}): "
-            "heat or a power limit slows all tenants, whatever they do to each other.",
+            "heat or a power limit slows all tenants, regardless of what they do to each other.",
         )
 
 

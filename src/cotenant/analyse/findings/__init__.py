@@ -1,1 +1,1 @@
-"""What a run was about, in a sentence or two: the knee of a load, the best clock, where time goes, who may share."""
+"""The main finding of a run in a sentence or two: a load's knee, the best clock, where time goes, who may share."""

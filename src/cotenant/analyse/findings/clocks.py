@@ -1,4 +1,4 @@
-"""What a sweep of clocks or power limits says to do."""
+"""Recommendations from a sweep of clocks or power limits."""
 
 from collections.abc import Sequence
 
@@ -6,11 +6,11 @@ from cotenant.analyse.dvfs import Sweep
 from cotenant.text import percent
 
 WORTH_SETTING = 0.05
-"""Of the energy of a request: less than this is not worth a setting."""
+"""Share of the energy of a request: a smaller saving is not worth changing a setting."""
 
 
 def clock_findings(sweeps: Sequence[Sweep]) -> list[str]:
-    """How much energy lower clocks or limits save over all jobs, and what that costs."""
+    """Energy saved by lower clocks or limits over all jobs, and its cost in time."""
     if not sweeps:
         return []
     said = []
@@ -37,9 +37,9 @@ def _span(shares: Sequence[float]) -> str:
 
 
 def _cheapest(sweeps: Sequence[Sweep]) -> str:
-    """The job that gains most for what it pays."""
+    """The job that saves most for its cost in time."""
     best = max(sweeps, key=lambda one: one.energy_saved - max(0.0, one.time_lost))
     value = best.best.value
     unit = "MHz" if best.control == "clock_mhz" else "W"
     at = "" if value is None else f" at {value:,.0f} {unit}"
-    return f"; {best.job} gains most for it: {percent(best.energy_saved)} for {percent(max(0.0, best.time_lost))}{at}"
+    return f"; {best.job} gains most: {percent(best.energy_saved)} for {percent(max(0.0, best.time_lost))}{at}"

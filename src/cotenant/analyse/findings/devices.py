@@ -1,4 +1,4 @@
-"""One study on several devices, side by side: what to do with each mix on each of them."""
+"""One study on several devices side by side: the recommendation for each mix on each device."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ class OnDevices:
     under: str
     """Load and settings, where they differ."""
     choices: tuple[Choice | None, ...]
-    """By device, in order; None: it was not measured there."""
+    """Choices in the order of the devices; None where the mix was not measured."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,13 +27,13 @@ class SideBySide:
     devices: tuple[str, ...]
     rows: tuple[OnDevices, ...]
     said: tuple[str, ...]
-    """What to do on each device."""
+    """The recommendation on each device."""
     left_out: tuple[str, ...]
-    """What a device could not hold."""
+    """Mixes that did not fit on a device."""
 
     @property
     def regression(self) -> bool:
-        """Devices beside each other are no before and after: nothing became slower."""
+        """Always false: devices side by side are not a before and after, so nothing became slower."""
         return False
 
     def to_json(self) -> dict[str, Any]:
@@ -56,7 +56,7 @@ class SideBySide:
 
 
 def side_by_side(answer: Answer, manifests: Sequence[Mapping[str, Any]]) -> SideBySide | None:
-    """The answer by device; None if there is only one."""
+    """Compare devices; None if there is only one."""
     devices = tuple(dict.fromkeys(choice.best.cell.device for choice in answer.choices))
     if len(devices) < 2:
         return None

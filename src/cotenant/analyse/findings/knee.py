@@ -1,18 +1,15 @@
-"""How much load tenants can take: up to where objectives are kept, and where waiting begins to decide."""
+"""How much load tenants can take: the rate up to which objectives are kept, and where queueing starts to dominate."""
 
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 from cotenant.analyse.decision import Answer, Choice
 from cotenant.analyse.decision.wording import mix_name
+from cotenant.analyse.sharing.arriving import arrivals_and_rate
 from cotenant.analyse.sharing.summary import Summary
 from cotenant.text import figure, percent
 
-_OPEN = ("poisson", "gamma", "trace")
-_RATE = re.compile(r"\d+(?:\.\d+)?%?")
-"""Loads are read as they are labelled: `show` needs no model of a study for it."""
 DOUBLED = 2.0
 FEWEST_LEVELS = 3
 
@@ -40,10 +37,10 @@ def knee(levels: Sequence[Level]) -> Level | None:
 
 
 def load_findings(answer: Answer, summary: Summary) -> list[str]:
-    """For each mix that was measured at three rates or more: up to which it keeps its objectives, and its knee."""
+    """For each mix measured at three or more rates: the rate up to which it keeps its objectives, and its knee."""
     mixes: dict[str, dict[str, list[tuple[float, Choice]]]] = {}
     for choice in answer.choices:
-        if (level := _level(choice.best.cell.load)) is not None:
+        if (level := arrivals_and_rate(choice.best.cell.load)) is not None:
             arrivals, rate = level
             kinds = mixes.setdefault(mix_name(choice.best.standings), {})
             kinds.setdefault(arrivals, []).append((rate, choice))
@@ -66,26 +63,34 @@ def _about(mix: str, swept: dict[str, list[tuple[float, Choice]]], summary: Summ
     basis = "Simulated: " if some.simulated else ""
     form = percent if shares else figure
 
-    def listed(found: dict[str, float | None], nothing: str) -> str:
-        texts = [f"{nothing if rate is None else form(rate)} ({kind})" for kind, rate in found.items()]
-        return ", ".join(texts)
+    def at(found: dict[str, float | None], nothing: Callable[[str], str]) -> str:
+        texts = {kind: nothing(kind) if rate is None else form(rate) for kind, rate in found.items()}
+        if len(set(texts.values())) == 1:
+            however = ", however requests arrive" if len(texts) > 1 else ""
+            return f"{next(iter(texts.values()))}{unit}{however}"
+        return f"{', '.join(f'{text} ({kind})' for kind, text in texts.items())}{unit}"
+
+    def untouched(kind: str) -> str:
+        return f"beyond {form(swept[kind][-1][0])}"
 
     if any(choice.best.objectives for levels in swept.values() for _, choice in levels):
         kept = {kind: _kept_up_to(levels) for kind, levels in swept.items()}
         if any(rate is not None for rate in kept.values()):
-            yield f"{basis}{mix} together keep every objective up to {listed(kept, 'nothing')}{unit}."
+            yield f"{basis}{mix} together keep every objective up to {at(kept, lambda _: 'no load for certain')}."
+        elif any(choice.verdict == "open" for levels in swept.values() for _, choice in levels):
+            yield f"{basis}whether {mix} together keep every objective can't be told at any load that was tried."
         else:
-            yield f"{basis}{mix} together keep every objective at no load that was tried."
+            yield f"{basis}{mix} together don't keep every objective at any load tried."
     knees = {kind: _knee_of(levels, summary) for kind, levels in swept.items()}
     if any(rate is not None for rate in knees.values()):
-        yield f"The knee, beyond which a median more than doubles: {listed(knees, 'none')}{unit}."
+        yield f"The knee, beyond which a median more than doubles: {at(knees, untouched)}."
     else:
         most = max(rate for levels in swept.values() for rate, _ in levels)
         yield f"No median doubles up to {form(most)}{unit}, the heaviest load tried."
 
 
 def _kept_up_to(levels: Sequence[tuple[float, Choice]]) -> float | None:
-    """The highest rate that is kept with none missed below it; a rate that is open speaks neither for nor against."""
+    """The highest rate that is kept with none missed below it; open rates count neither way."""
     last = None
     for rate, choice in levels:
         if choice.verdict == "apart":
@@ -96,7 +101,7 @@ def _kept_up_to(levels: Sequence[tuple[float, Choice]]) -> float | None:
 
 
 def _knee_of(levels: Sequence[tuple[float, Choice]], summary: Summary) -> float | None:
-    """Of the tenant that tips over first, in the way to share that is best at the lightest load."""
+    """Knee of the tenant that reaches it first, under the way to share that is best at the lightest load."""
     sharing = levels[0][1].best.cell.sharing
     cells = {
         option.cell: rate for rate, choice in levels for option in choice.options if option.cell.sharing == sharing
@@ -108,14 +113,3 @@ def _knee_of(levels: Sequence[tuple[float, Choice]], summary: Summary) -> float 
             medians.setdefault(tenant.tenant, []).append(Level(cells[tenant.cell], median))
     found = [turn.rate_rps for many in medians.values() if (turn := knee(many)) is not None]
     return min(found, default=None)
-
-
-def _level(label: str) -> tuple[str, float] | None:
-    """`("gamma, cv 3", 0.15)` of `gamma(15%, 3)`; None for closed loads, and where tenants bring their own."""
-    kind, _, rest = label.removesuffix(")").partition("(")
-    parts = [part.strip() for part in rest.split(",")]
-    rate = parts[-1] if kind == "trace" else parts[0]
-    if kind not in _OPEN or not _RATE.fullmatch(rate):
-        return None
-    value = float(rate.removesuffix("%")) / (100 if rate.endswith("%") else 1)
-    return (f"gamma, cv {parts[1]}" if kind == "gamma" and len(parts) > 1 else kind), value

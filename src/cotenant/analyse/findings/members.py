@@ -1,4 +1,4 @@
-"""How far apart the members of a group are, from what each did alone."""
+"""Differences between the members of a group, from their solo trials."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from cotenant.text import figure, percent
 
 NS_PER_MS = 1e6
 FEWEST_BLOCKS = 3
-"""Members that differ by less often than this may differ by chance."""
+"""Fewest blocks: with fewer, a difference between members may be chance."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,26 +19,26 @@ class Apart:
 
     work: str
     settings: str
-    """Of the controls; empty where nothing was set."""
+    """Values of the controls; empty if none was set."""
     simulated: bool
     times_ms: dict[str, float]
     """Mean time of a request, by member."""
     surely: bool
-    """The slowest was slower in every block than the quickest in any."""
+    """The slowest was slower in every block than the fastest in any."""
 
     @property
     def spread(self) -> float:
-        """The slowest over the quickest, less 1."""
+        """The slowest over the fastest, less 1."""
         return max(self.times_ms.values()) / min(self.times_ms.values()) - 1
 
     @property
     def slowest(self) -> str:
-        """The member that takes longest."""
+        """The slowest member."""
         return max(self.times_ms, key=lambda name: self.times_ms[name])
 
 
 class MemberTimes:
-    """Collects what each member of a group did alone, from observations on their way to somewhere else."""
+    """Collects the solo results of each member of a group from a stream of observations."""
 
     def __init__(self) -> None:
         self._seen: dict[tuple[str, str, str, bool], dict[str, list[float]]] = {}
@@ -52,7 +52,7 @@ class MemberTimes:
             yield one
 
     def apart(self) -> tuple[Apart, ...]:
-        """Every kind of work that several members did; nothing set before something set, then farthest apart first."""
+        """Every kind of work that several members did; default settings first, then by decreasing spread."""
         found = [
             Apart(
                 of,
@@ -74,13 +74,13 @@ def _surely(members: dict[str, list[float]]) -> bool:
 
 
 def member_findings(found: Sequence[Apart]) -> list[str]:
-    """How far apart, under which work most, and who is slow."""
+    """The spread, the work under which it is largest, and the slow members."""
     if not found:
         return []
     free = [one for one in found if not one.settings] or list(found)
     most, least = free[0], free[-1]
     said = (
-        f"{'Simulated: ' if most.simulated else ''}{len(most.times_ms)} devices that should be alike differ by "
+        f"{'Simulated: ' if most.simulated else ''}{len(most.times_ms)} supposedly identical devices differ by "
         f"{percent(most.spread)} under {most.work}{'' if most.surely else ', which may be chance,'}"
     )
     if least is not most:

@@ -1,4 +1,4 @@
-"""The first sentences about a run: what its study was after, or else what to do."""
+"""The first sentences about a run: its study's main finding, or else the recommendation."""
 
 from collections.abc import Sequence
 
@@ -20,7 +20,7 @@ def opening(
     members: Sequence[Apart] = (),
     stages: Sequence[StageShare] = (),
 ) -> list[str]:
-    """The finding of the kind of study that it was; a study of who may share opens with the decision."""
+    """The finding for this kind of study; a study of who may share opens with the decision."""
     found = (
         member_findings(members) or clock_findings(sweeps) or load_findings(answer, summary) or stage_findings(stages)
     )

@@ -18,8 +18,9 @@ class StageShare:
 
     @property
     def model(self) -> str:
-        """Variants of one model are named `model.variant`."""
-        return self.of.partition(".")[0]
+        """Variants of one model are named `model.variant`; a version, as in `llama-3.2-3b`, is not a variant."""
+        model, dot, variant = self.of.partition(".")
+        return self.of if dot and variant[:1].isdigit() else model
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +32,7 @@ class ModelStages:
     total_ms: float
     """Mean time of a request."""
     shares: tuple[tuple[str, float], ...]
-    """Of the time, by stage; largest first."""
+    """Share of the time by stage, largest first."""
 
 
 def by_model(times: Sequence[StageShare]) -> list[ModelStages]:
@@ -47,7 +48,7 @@ def by_model(times: Sequence[StageShare]) -> list[ModelStages]:
 
 
 def stage_findings(times: Sequence[StageShare]) -> list[str]:
-    """Which stage takes most of the time, in whom most and least, and what comes next."""
+    """The stage that takes most of the time, the models where it takes most and least, and the next stages."""
     models = by_model(times)
     if not models or len({one.stage for one in times}) < 2:
         return []

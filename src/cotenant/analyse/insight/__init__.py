@@ -1,1 +1,1 @@
-"""The pattern in a matrix of mixes: which properties of tenants go with their slowdown."""
+"""Patterns in a matrix of mixes: tenant properties that correlate with slowdown."""

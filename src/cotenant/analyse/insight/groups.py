@@ -1,4 +1,4 @@
-"""Groups of mixes against each other: encoders, decoders, both; tenants of one size, or a small beside a big one."""
+"""Groups of mixes compared: encoders, decoders, both; tenants of one size, or a small one beside a big one."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,9 +12,9 @@ from cotenant.analyse.estimates.multiple import holm
 from cotenant.analyse.insight.properties import Sufferer
 
 FEWEST_MIXES = 3
-"""Of a group: fewer can't be told from chance."""
+"""Fewest mixes in a group: fewer can't be distinguished from chance."""
 BIG_FROM = 3.0
-"""A request that takes this many times another is big beside it."""
+"""A request that takes this many times as long as another is big beside it."""
 LEVEL = 0.05
 
 
@@ -36,7 +36,7 @@ class Contrast:
     one: Group
     other: Group
     ratio: float
-    """Slowdown of the one over that of the other."""
+    """Slowdown of the first group over that of the second."""
     lo: float
     hi: float
     p: float
@@ -49,12 +49,12 @@ class Contrast:
 
 
 def contrasts(sufferers: Sequence[Sufferer], kinds: Mapping[str, str]) -> list[Contrast]:
-    """Every two groups that differ by what they are, under each way to share; the surest first.
+    """Compare every two groups that differ by kind, under each way to share; the most certain first.
 
     Args:
-        sufferers: Tenants of mixes with their slowdowns. Mixes of other sizes than most have are left out: how many
-            there are would decide.
-        kinds: Of each tenant of the study: `encoder`, `decoder` and so on.
+        sufferers: Tenants of mixes with their slowdowns. Only mixes of the most common size count: otherwise the number
+            of tenants would dominate.
+        kinds: Kind of each tenant of the study: `encoder`, `decoder` and so on.
     """
     found: list[tuple[Contrast, float]] = []
     for sharing in dict.fromkeys(one.sharing for one in sufferers):
@@ -93,12 +93,12 @@ def _by_kind(many: Sequence[Sufferer], kinds: Mapping[str, str]) -> str | None:
 def _by_size(many: Sequence[Sufferer]) -> str | None:
     times = [one.service_ms for one in many]
     if len(times) < 2 or not all(times):
-        return None  # copies of one tenant stand for one
+        return None  # copies of one tenant count once
     return "a small beside a big tenant" if max(times) >= BIG_FROM * min(times) else "tenants of one size"
 
 
 def _contrast(sharing: str, one: tuple[str, Floats], other: tuple[str, Floats]) -> tuple[Contrast, float]:
-    """Welch's interval and test on logarithms: mixes are the evidence."""
+    """Welch's interval and test on logarithms; mixes are the replicates."""
     from scipy import stats
 
     (name, a), (other_name, b) = one, other

@@ -1,4 +1,4 @@
-"""What goes with slowdown under one way to share: correlations, and a small model checked on mixes left out."""
+"""Correlates of slowdown under one way to share, and a small model validated on held-out mixes."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -13,15 +13,15 @@ from cotenant.analyse.estimates.multiple import holm
 from cotenant.analyse.insight.properties import PROPERTIES, Sufferer
 
 FEWEST_MIXES = 6
-"""With fewer mixes, any property goes with anything."""
+"""With fewer mixes, any property correlates with anything."""
 LEAST_SPREAD = 0.02
-"""Standard deviation of the logarithm of slowdowns below which there is nothing to explain."""
+"""Standard deviation of log slowdowns below which there is nothing to explain."""
 LEVEL = 0.05
 
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """One property and slowdown."""
+    """The correlation of one property with slowdown."""
 
     property: str
     r: float
@@ -33,7 +33,7 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """What was found under one way to share."""
+    """The pattern under one way to share."""
 
     sharing: str
     mixes: int
@@ -41,13 +41,13 @@ class Pattern:
     links: tuple[Link, ...]
     """Strongest first."""
     model: tuple[str, ...]
-    """The one or two properties that predict mixes left out best."""
+    """The one or two properties that best predict held-out mixes."""
     left_out_r2: float
-    """Share of the variance of the logarithm of slowdowns in mixes that the model had not seen; may be negative."""
+    """Share of the variance of log slowdowns explained in held-out mixes; may be negative."""
 
 
 def patterns(sufferers: Sequence[Sufferer]) -> list[Pattern]:
-    """One for each way to share with enough mixes and slowdowns that differ."""
+    """One pattern per way to share that has enough mixes and slowdowns that differ."""
     return list(_patterns(sufferers))
 
 
@@ -77,7 +77,7 @@ def _patterns(sufferers: Sequence[Sufferer]) -> Iterator[Pattern]:
 
 
 def _links(columns: dict[str, Floats], y: Floats, mixes: int) -> tuple[Link, ...]:
-    """Mixes are the evidence: tenants of one mix are not independent of each other."""
+    """Mixes are the replicates: tenants of one mix are not independent of each other."""
     found = {name: float(np.clip(np.corrcoef(column, y)[0, 1], -0.999, 0.999)) for name, column in columns.items()}
     error = 1 / sqrt(mixes - 3)
     p_values = holm([2 * NormalDist().cdf(-abs(atanh(r)) / error) for r in found.values()])
@@ -90,7 +90,7 @@ def _links(columns: dict[str, Floats], y: Floats, mixes: int) -> tuple[Link, ...
 
 
 def _left_out(x: Floats, y: Floats, mixes: "np.ndarray") -> float:
-    """Each mix is predicted by a model of the others."""
+    """Predict each mix by a model fitted to the others."""
     design = np.column_stack([np.ones(len(y)), x])
     missed = 0.0
     for mix in set(mixes):

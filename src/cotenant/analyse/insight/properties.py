@@ -1,4 +1,4 @@
-"""What may decide how much a tenant suffers: properties of itself alone, and of its neighbours alone."""
+"""Candidate causes of slowdown: properties of a tenant alone, and of its neighbours alone."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -46,7 +46,7 @@ PROPERTIES: Mapping[str, Callable[[Binding, Neighbours], float | None]] = {
 
 @dataclass(frozen=True, slots=True)
 class Sufferer:
-    """One tenant of one mix: what it has, and what it pays."""
+    """One tenant of one mix: its properties and its slowdown."""
 
     mix: str
     sharing: str
@@ -55,7 +55,7 @@ class Sufferer:
     log_slowdown: float
     neighbours: int = 1
     service_ms: float = 0.0
-    """Of a request alone; 0: unknown."""
+    """Time of a request alone; 0 if unknown."""
 
 
 def sufferers(summary: Summary, alone: Sequence[Binding]) -> list[Sufferer]:

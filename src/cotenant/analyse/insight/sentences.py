@@ -7,38 +7,38 @@ from cotenant.analyse.insight.pattern import LEVEL, Link, Pattern
 
 MOST_CONTRASTS = 2
 USEFUL = 0.3
-"""Share of the variance in mixes left out from which a model is worth naming."""
+"""Smallest share of variance explained in held-out mixes for a model to be named."""
 
 
 def pattern_sentences(pattern: Pattern) -> Iterator[str]:
-    """What goes with slowdown, how well it predicts mixes left out, and what does not."""
+    """What correlates with slowdown, how well it predicts held-out mixes, and what does not correlate."""
     shown = [link for link in pattern.links if link.p <= LEVEL]
     evidence = f"{pattern.tenants} tenants in {pattern.mixes} mixes"
     if not shown:
-        yield f"Under {pattern.sharing}, no property of the tenants goes with their slowdown beyond doubt ({evidence})."
+        yield f"Under {pattern.sharing}, no tenant property clearly correlates with slowdown ({evidence})."
         return
     first = shown[0]
     others = [link for link in pattern.links if link.p > LEVEL and abs(link.r) < abs(first.r) / 2]
-    apart = f", not by {others[-1].property} ({_r(others[-1])})" if others else ""
+    apart = f", not on {others[-1].property} ({_r(others[-1])})" if others else ""
     yield (
-        f"Under {pattern.sharing}, how much a tenant suffers is told by {first.property} ({_with_ends(first)}, "
-        f"{'more' if first.r > 0 else 'less'} suffering the more of it){apart} ({evidence})."
+        f"Under {pattern.sharing}, a tenant's slowdown depends on {first.property} ({_with_ends(first)}, "
+        f"{'more' if first.r > 0 else 'less'} slowdown the more of it){apart} ({evidence})."
     )
     if pattern.left_out_r2 >= USEFUL:
         named = " and ".join(pattern.model)
         yield (
             f"Under {pattern.sharing}, {named} predict{'s' if len(pattern.model) == 1 else ''} "
-            f"{pattern.left_out_r2:.0%} of how slowdowns differ in mixes that were left out."
+            f"{pattern.left_out_r2:.0%} of how slowdowns differ in held-out mixes."
         )
     else:
         yield (
-            f"Under {pattern.sharing}, no one or two properties predict mixes that were left out well "
+            f"Under {pattern.sharing}, no one or two properties predict held-out mixes well "
             f"({max(0.0, pattern.left_out_r2):.0%} at best)."
         )
 
 
 def contrast_sentences(found: Sequence[Contrast], sharings: Collection[str]) -> Iterator[str]:
-    """Groups that differ beyond chance under these ways to share, and under which none do."""
+    """Groups that differ beyond chance under these ways to share, and the ways under which none do."""
     for sharing in sharings:
         mine = [one for one in found if one.sharing == sharing]
         shown = [one for one in mine if one.shown]

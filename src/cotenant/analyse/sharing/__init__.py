@@ -1,1 +1,1 @@
-"""What sharing does: slowdown, throughput, fairness, objectives."""
+"""Effects of sharing: slowdown, throughput, fairness, objectives."""

@@ -1,4 +1,4 @@
-"""How far a whole study can be trusted: how wide its intervals are, and what the machine did meanwhile. Pure."""
+"""How far a study can be trusted: the width of its intervals, and the machine's variation during it. Pure."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,20 +12,20 @@ from cotenant.analyse.estimates.robust import huber
 from cotenant.analyse.estimates.warmup import classify
 
 FEWEST_BLOCKS = 4
-"""To say how much the machine's speed varies."""
+"""Fewest blocks to estimate how much the machine's speed varies."""
 ROBUST_FROM = 12
-"""Blocks from which on single ones count less if they stand out."""
+"""Fewest blocks for outlying ones to be weighted down."""
 DISTURBED = 0.75
-"""A block whose slowdowns count for less than this on average was disturbed."""
+"""A block whose slowdowns have a lower mean weight was disturbed."""
 FEWEST_REQUESTS = 10
-"""Of a tenant in all windows of a cell."""
+"""Fewest requests of a tenant in all windows of a cell."""
 WORTH_NAMING = 0.02
-"""A machine whose speed varies by less is not what makes intervals wide."""
+"""Smaller variation of the machine's speed is not what makes intervals wide."""
 
 
 @dataclass(frozen=True, slots=True)
 class Accuracy:
-    """What a study's slowdowns are good to."""
+    """Precision of a study's slowdowns."""
 
     widest: float
     """Largest relative half-width of a slowdown."""
@@ -33,11 +33,11 @@ class Accuracy:
     """Median of them."""
     blocks: int
     disturbed: int
-    """Blocks that stood out and count less."""
+    """Outlying blocks, which were weighted down."""
     speed_variation: float | None
-    """How much a tenant alone differs from one block to the next, as a share; None: too few blocks."""
+    """Variation of a tenant's solo time between blocks, as a share; None with too few blocks."""
     block_s: float
-    """Counted seconds of a block."""
+    """Measured seconds per block."""
 
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
@@ -51,7 +51,7 @@ class Accuracy:
         }
 
     def sentence(self) -> str:
-        """In one sentence: good to how much, and why not better."""
+        """The precision in one sentence, and what limits it."""
         said = f"Good to ±{_percent(self.widest)}"
         if self.typical < 0.75 * self.widest:
             said += f", half of the slowdowns to ±{_percent(self.typical)}"
@@ -68,13 +68,13 @@ def accuracy_of(
     alone_by_block: Sequence[Mapping[int, float]],
     block_s: float,
 ) -> Accuracy | None:
-    """Of one run; None if no slowdown has an interval.
+    """Accuracy of one run; None if no slowdown has an interval.
 
     Args:
         widths: Relative half-widths of all slowdowns.
         logs_by_block: Logarithms of every tenant's slowdowns, by block.
         alone_by_block: Logarithms of every tenant's times alone, by block.
-        block_s: Counted seconds of a block.
+        block_s: Measured seconds per block.
     """
     known = [width for width in widths if width is not None]
     if not known:
@@ -90,7 +90,7 @@ def accuracy_of(
 
 
 def disturbed_blocks(logs_by_block: Iterable[Mapping[int, float]]) -> int:
-    """Blocks that stand out in most of the slowdowns that they have a part in."""
+    """Blocks that are outliers in most of the slowdowns they contribute to."""
     weights: dict[int, list[float]] = {}
     for logs in logs_by_block:
         if len(logs) >= ROBUST_FROM:
@@ -100,7 +100,7 @@ def disturbed_blocks(logs_by_block: Iterable[Mapping[int, float]]) -> int:
 
 
 def speed_variation(alone_by_block: Iterable[Mapping[int, float]]) -> float | None:
-    """How much times alone differ between neighbouring blocks: the median over tenants of a robust spread."""
+    """Variation of solo times between neighbouring blocks: the median over tenants of a robust spread."""
     spreads = []
     for logs in alone_by_block:
         series = np.array([logs[block] for block in sorted(logs)])
@@ -110,7 +110,7 @@ def speed_variation(alone_by_block: Iterable[Mapping[int, float]]) -> float | No
 
 
 def unsteady(logs: Mapping[int, float]) -> str | None:
-    """How a slowdown moved over the blocks of a run, if it did: `warm-up`, `slowdown` or `no steady state`."""
+    """Trend of a slowdown over the blocks of a run, if any: `warm-up`, `slowdown` or `no steady state`."""
     kind = classify(np.exp([logs[block] for block in sorted(logs)]))
     return None if kind == "flat" else kind
 

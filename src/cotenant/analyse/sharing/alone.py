@@ -1,4 +1,4 @@
-"""What `alone` means for servers: beside idle neighbours, with them stopped, and with the whole device's memory."""
+"""Meanings of `alone` for servers: beside idle neighbours, with them stopped, or with all the device's memory."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from statistics import fmean
 from cotenant.tenancy.records import STOPPED_BLOCK, WHOLE_BLOCK, TenantObservation
 
 ALIKE = 0.05
-"""Means closer than this, or than the trials before and after the run are to each other, are called alike."""
+"""Means are called alike if they differ by less than this, or by less than the trials before and after the run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,17 +16,17 @@ class AloneThreeWays:
 
     of: str
     idle_ms: float
-    """In the blocks, beside neighbours that are loaded and idle."""
+    """Within the blocks, beside neighbours that are loaded and idle."""
     stopped_ms: tuple[float, ...]
     """With the neighbours stopped: before the first block and after the last."""
     whole_ms: float | None
-    """With the neighbours stopped and the whole device's memory."""
+    """With the neighbours stopped and all of the device's memory."""
     doubtful: bool
     """Some of these trials were not valid."""
 
 
 def three_ways(observations: Iterable[TenantObservation]) -> tuple[AloneThreeWays, ...]:
-    """Of every tenant that was measured with its neighbours stopped."""
+    """Every tenant that was measured with its neighbours stopped."""
     groups: dict[tuple[str, str], list[TenantObservation]] = {}
     for seen in observations:
         if seen.solo and seen.n:
@@ -44,7 +44,7 @@ def three_ways(observations: Iterable[TenantObservation]) -> tuple[AloneThreeWay
 
 
 def alone_sentences(found: Sequence[AloneThreeWays]) -> list[str]:
-    """What each way of being alone came to."""
+    """The result of each way of being alone."""
     return [
         f"{sentence} (not all of these trials were valid)." if one.doubtful else f"{sentence}."
         for one in found
@@ -60,7 +60,7 @@ def _stopped(one: AloneThreeWays) -> str:
     after = " after it" if len(one.stopped_ms) > 1 else " before the run"
     change = one.idle_ms / fmean(one.stopped_ms) - 1
     verdict = (
-        "idle neighbours cost it nothing that shows"
+        "idle neighbours cost it nothing measurable"
         if abs(change) <= max(ALIKE, _apart(one.stopped_ms))
         else f"{abs(change):.0%} {'more' if change > 0 else 'less'} beside idle neighbours"
     )
@@ -73,12 +73,12 @@ def _whole(one: AloneThreeWays) -> str:
         return ""
     base = fmean(one.stopped_ms) if one.stopped_ms else one.idle_ms
     change = base / one.whole_ms - 1
-    cost = "the smaller share costs it nothing that shows" if abs(change) <= ALIKE else f"its share costs {change:+.0%}"
-    return f"{one.of} alone with the whole device's memory takes {one.whole_ms:.3g} ms instead of {base:.3g}: {cost}"
+    cost = "the smaller share costs it nothing measurable" if abs(change) <= ALIKE else f"its share costs {change:+.0%}"
+    return f"{one.of} alone with all of the device's memory takes {one.whole_ms:.3g} ms instead of {base:.3g}: {cost}"
 
 
 def _apart(values: Sequence[float]) -> float:
-    """How far the trials before and after the run differ: what the machine itself changed by."""
+    """Difference between the trials before and after the run: the drift of the machine itself."""
     return max(values) / min(values) - 1
 
 

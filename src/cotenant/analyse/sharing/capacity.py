@@ -1,26 +1,27 @@
-"""Capacity: the rate of requests up to which a tenant keeps its objectives, alone and beside others."""
+"""Capacity: the request rate up to which a tenant keeps its objectives, alone and beside others."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from cotenant.analyse.sharing.arriving import arrivals_and_rate
 from cotenant.analyse.sharing.cells import Cell
 from cotenant.analyse.sharing.summary import Summary, TenantSummary
 
 FEWEST_LEVELS = 3
-"""Of rates, for a curve."""
+"""Fewest rates for a curve."""
 
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """One rate, and how well the objectives were kept there."""
+    """One rate and the attainment of the objectives there."""
 
     rate_rps: float
     """Asked for."""
     attainment: float
-    """Share of requests in time, of the objective with least to spare."""
+    """Share of requests in time, for the objective with the least headroom."""
     quantile: float
-    """What it has to be."""
+    """The share required."""
     goodput_rps: float | None
 
     @property
@@ -31,17 +32,17 @@ class Level:
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """One tenant of one mix, shared one way: rate against attainment, slowest first."""
+    """One tenant of one mix, shared one way: attainment by rate, slowest first."""
 
     cell: Cell
-    """Without a load."""
+    """Its load is the kind of arrivals; empty where each tenant has its own."""
     tenant: str
     of: str
     levels: tuple[Level, ...]
 
     @property
     def knee(self) -> Level | None:
-        """The highest rate up to which every one measured was kept; None: not even the lowest was."""
+        """The highest rate with every lower measured one kept too; None if not even the lowest was kept."""
         found = None
         for level in self.levels:
             if not level.kept:
@@ -51,7 +52,7 @@ class Curve:
 
     @property
     def broken(self) -> Level | None:
-        """The first rate that was not kept; None: all were."""
+        """The first rate that was not kept; None if all were."""
         return next((level for level in self.levels if not level.kept), None)
 
     def to_json(self) -> dict[str, Any]:
@@ -59,6 +60,7 @@ class Curve:
         return {
             "mix": self.cell.mix,
             "sharing": self.cell.sharing,
+            "arrivals": self.cell.load,
             "solo": self.cell.solo,
             "run": self.cell.run,
             "tenant": self.tenant,
@@ -78,12 +80,13 @@ class Curve:
 
 
 def capacity_curves(summary: Summary) -> tuple[Curve, ...]:
-    """Of every tenant with an objective that was measured at three rates or more."""
+    """Every tenant with an objective that was measured at three or more rates, for each kind of arrivals."""
     groups: dict[tuple[Cell, str, str], list[Level]] = {}
     for one in summary.tenants:
         level = _level(one)
         if level is not None:
-            groups.setdefault((replace(one.cell, load=""), one.tenant, one.of), []).append(level)
+            arrivals, _ = arrivals_and_rate(one.cell.load) or ("", 0.0)
+            groups.setdefault((replace(one.cell, load=arrivals), one.tenant, one.of), []).append(level)
     return tuple(
         Curve(cell, tenant, of, tuple(sorted(levels, key=lambda level: level.rate_rps)))
         for (cell, tenant, of), levels in sorted(groups.items())
@@ -92,9 +95,17 @@ def capacity_curves(summary: Summary) -> tuple[Curve, ...]:
 
 
 def capacity_sentences(curves: Sequence[Curve]) -> list[str]:
-    """Alone first, then beside each neighbour with what that leaves."""
-    alone = {(curve.cell.run, curve.of): curve for curve in curves if curve.cell.solo}
-    return [_sentence(curve, alone.get((curve.cell.run, curve.of))) for curve in curves]
+    """Alone first, then beside each neighbour with the share that remains."""
+    kinds = len({curve.cell.load for curve in curves})
+    return [_sentence(curve, before, several=kinds > 1) for curve, before in beside_alone(curves)]
+
+
+def beside_alone(curves: Sequence[Curve]) -> list[tuple[Curve, Curve | None]]:
+    """Each curve, and the one of the same tenant alone under the same arrivals."""
+    alone = {(curve.cell.run, curve.cell.load, curve.of): curve for curve in curves if curve.cell.solo}
+    return [
+        (curve, None if curve.cell.solo else alone.get((curve.cell.run, curve.cell.load, curve.of))) for curve in curves
+    ]
 
 
 def _level(one: TenantSummary) -> Level | None:
@@ -105,8 +116,10 @@ def _level(one: TenantSummary) -> Level | None:
     return Level(one.rate_rps, worst.share.est, worst.quantile, goodput)
 
 
-def _sentence(curve: Curve, alone: Curve | None) -> str:
+def _sentence(curve: Curve, alone: Curve | None, *, several: bool) -> str:
     where = "alone" if curve.cell.solo else f"in {curve.cell.mix} ({curve.cell.sharing})"
+    if several and curve.cell.load:
+        where += f" under {curve.cell.load}"
     knee, broken = curve.knee, curve.broken
     if knee is None:
         assert broken is not None
@@ -118,6 +131,6 @@ def _sentence(curve: Curve, alone: Curve | None) -> str:
             f"keeps its objectives up to {knee.rate_rps:.3g} requests/s, and no longer at {broken.rate_rps:.3g} "
             f"({broken.attainment:.1%} in time)"
         )
-    before = None if alone is None or curve.cell.solo else alone.knee
+    before = None if alone is None else alone.knee
     left = f": {knee.rate_rps / before.rate_rps:.0%} of what it keeps alone" if knee and before else ""
     return f"{curve.tenant} {where} {what}{left}."

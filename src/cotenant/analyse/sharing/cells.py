@@ -1,4 +1,4 @@
-"""What belongs together: observations of one mix, shared one way, under equal conditions."""
+"""Cells: observations of one mix, shared one way, under equal conditions."""
 
 import json
 from collections.abc import Iterable
@@ -18,7 +18,7 @@ class Cell:
     settings: str
     load: str
     with_neighbours: bool
-    """False for solo cells, which so come first when sorted."""
+    """False for solo cells, so that they sort first."""
     mix: str
     sharing: str
 
@@ -52,11 +52,11 @@ _CONTROLS = {"clock_mhz": "{:,.0f} MHz", "power_w": "{:,.0f} W"}
 
 
 def settings_said(settings: str) -> str:
-    """Controls as people say them: `320 W`, `boost off`; `as found` where nothing was set."""
+    """Controls as text: `320 W`, `boost off`; `as found` where nothing was set."""
     try:
         found = json.loads(settings or "{}")
     except ValueError:
-        return settings  # somebody else wrote the record
+        return settings  # the record comes from elsewhere
     if not isinstance(found, dict) or not found:
         return "as found"
     return ", ".join(_control_said(name, value) for name, value in found.items())
@@ -71,22 +71,34 @@ def _control_said(name: str, value: Any) -> str:
 
 
 def load_said(load: str) -> str:
-    """`load closed(1)`; where tenants bring their own: so."""
+    """`load closed(1)`, or a note that each tenant has its own."""
     return "each tenant's own load" if load == OWN else f"load {load}"
 
 
+def sharing_said(sharing: str) -> str:
+    """`mig 4g+3g` of `mig[4g.20gb, 3g.20gb]`: tables and labels have no room for more."""
+    mode, shares = sharing.partition("[")[0], shares_said(sharing)
+    return f"{mode} {shares}" if shares else mode
+
+
+def shares_said(sharing: str) -> str:
+    """`4g+3g` of `mig[4g.20gb, 3g.20gb]`; empty where no shares are given."""
+    shares = sharing.partition("[")[2].removesuffix("]")
+    return "+".join(one.partition(".")[0] for one in shares.split(", "))
+
+
 def usable(seen: TenantObservation) -> bool:
-    """Its numbers may be estimated from; invalid trials are counted, and no more than that."""
+    """Usable for estimates; invalid trials are only counted."""
     return seen.verdict != "invalid"
 
 
 def counts(seen: TenantObservation) -> bool:
-    """It belongs to a block; trials that only served to calibrate loads don't."""
+    """Belongs to a block; trials that only calibrate loads don't."""
     return seen.block >= 0
 
 
 def by_block(values: Iterable[tuple[int, float]]) -> list[float]:
-    """One mean per block, in order of the blocks: a block is one replicate however many trials it holds."""
+    """One mean per block, in order of the blocks: a block is one replicate however many trials it contains."""
     blocks: dict[int, list[float]] = {}
     for block, value in values:
         blocks.setdefault(block, []).append(value)

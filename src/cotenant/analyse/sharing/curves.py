@@ -1,4 +1,4 @@
-"""Latency distributions, reduced while observations pass by: one tenant's latencies are held at a time."""
+"""Latency distributions, reduced in a single pass: only one tenant's latencies are in memory at a time."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -10,12 +10,12 @@ from cotenant.tenancy.records import Int64s, TenantObservation
 
 POINTS_PER_DECADE = 16
 REQUESTS_BEHIND_A_QUANTILE = 3
-"""About three requests have to lie beyond a quantile before it is shown, as in the tables: 299 for a p99."""
+"""About three requests must lie beyond a quantile for it to be shown, as in the tables: 299 for a p99."""
 
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """Latency against the rarity of being slower: at ``odds`` 100, one request in a hundred took longer."""
+    """Latency against the odds of being slower: at ``odds`` 100, one request in a hundred took longer."""
 
     cell: Cell
     tenant: str
@@ -26,7 +26,7 @@ class Curve:
     latency_ms: tuple[float, ...]
 
     def thinned(self, most: int) -> "list[tuple[float, float]]":
-        """At most so many points, evenly chosen, both ends included."""
+        """At most this many points, evenly chosen, both ends included."""
         points = list(zip(self.odds, self.latency_ms, strict=True))
         if len(points) <= most:
             return points
@@ -60,7 +60,7 @@ class CurveCollector:
     _unfinished: int = 0
 
     def watch(self, observations: Iterable[TenantObservation]) -> Iterator[TenantObservation]:
-        """Hand every observation on; those of one tenant of one cell come one after another."""
+        """Pass every observation on; those of one tenant of one cell are consecutive."""
         for seen in observations:
             key = Cell.of(seen), seen.role, seen.of
             if key != self._key:

@@ -1,4 +1,4 @@
-"""One tenant in one trial with everything that comparing and explaining need beside its latency."""
+"""One tenant in one trial, with everything that comparisons and explanations need besides its latency."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -8,7 +8,7 @@ from cotenant.tenancy.records import TenantObservation
 
 
 class Work(NamedTuple):
-    """What a request asks for: two tenants can only be compared if they do the same."""
+    """The work of a request: two tenants are comparable only if it is the same."""
 
     workload: str
     batch: int | None = None
@@ -21,7 +21,7 @@ class Work(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TenantEvidence:
-    """A tenant's part in a trial, and the circumstances of the trial. None: it could not be observed."""
+    """A tenant's part in a trial, and the trial's circumstances. None where not observed."""
 
     seen: TenantObservation
     work: Work
@@ -30,11 +30,11 @@ class TenantEvidence:
     rate_rps: float | None = None
     """Intended rate of an open load."""
     service_ns: float | None = None
-    """Mean of done - started: what serving took once it had begun."""
+    """Mean of done - started: serving time without the queue."""
     switches_voluntary: int | None = None
-    """Context switches that its process asked for, over the window."""
+    """Voluntary context switches of its process over the window."""
     device_clock: str | None = None
-    """Whose time its device time is, in the device's words."""
+    """What its device time is measured on, in the device's terms."""
     peak_memory_bytes: int | None = None
     working_set_bytes: int | None = None
     stages_ns: Mapping[str, float] = field(default_factory=dict)
@@ -42,12 +42,12 @@ class TenantEvidence:
     clock_mhz: float | None = None
     """Mean clock of the device over the window."""
     foreign_share: float | None = None
-    """Part of the device's cores that processes outside the study took."""
+    """Share of the device's cores taken by processes outside the study."""
     steal_share: float | None = None
-    """Part of the device's time that the hypervisor took."""
+    """Share of the device's time taken by the hypervisor."""
     started_utc: str = ""
 
     @property
     def open(self) -> bool:
-        """Its requests come by a schedule, whether or not the last one is done."""
+        """Requests arrive on a schedule, whether or not the previous one is done."""
         return not self.load.startswith("closed")

@@ -1,6 +1,6 @@
-"""Every metric that results are made of: what it is, how it is computed, in which unit, and what it does not say.
+"""Every metric used in results: definition, formula, unit, and caveats.
 
-One closed list, from which `cotenant explain METRIC` and the reference page are written.
+`cotenant explain METRIC` and the reference page are generated from this closed list.
 """
 
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ class Metric:
     better: Literal["higher", "lower", "neither"]
     caveats: tuple[str, ...]
     also: tuple[str, ...] = ()
-    """Other names under which it is looked for."""
+    """Synonyms for looking it up."""
 
 
 def _quantile(percent: int, least: int) -> Metric:
@@ -33,14 +33,14 @@ def _quantile(percent: int, least: int) -> Metric:
         f"p{percent}",
         f"p{percent} latency",
         "tenant",
-        f"The latency that {percent} % of requests stay within.",
+        f"The latency that {percent} % of requests don't exceed.",
         f"smallest t such that {percent} % of (done - intended) <= t, over the requests of all usable trials",
         "ms",
         "lower",
         (
             f"It needs {least} requests: with fewer, no two of them bracket it at 95 %, and none is shown.",
-            "Requests in a queue resemble each other, so the interval is widened by how much they do.",
-            "Requests that were never done count as infinitely late.",
+            "Requests in a queue are correlated, so the interval is widened accordingly.",
+            "Requests that never completed count as infinitely late.",
             "Quantiles of several tenants or trials are never averaged: their requests are pooled.",
         ),
         also={50: ("median",), 99: ("tail", "tail latency")}.get(percent, ()),
@@ -59,7 +59,7 @@ METRICS: Mapping[str, Metric] = {
             "requests/s",
             "higher",
             (
-                "Under an open load it is the rate that was asked for, as long as the tenant keeps up.",
+                "Under an open load it is the offered rate, as long as the tenant keeps up.",
                 "A request is a batch: items per second are the batch times this.",
             ),
             ("throughput_rps", "rate", "rps"),
@@ -68,7 +68,7 @@ METRICS: Mapping[str, Metric] = {
             "goodput",
             "Goodput",
             "tenant",
-            "Requests per second that were done within the objective.",
+            "Requests per second completed within the objective.",
             "requests with done - intended <= objective / length of the window",
             "requests/s",
             "higher",
@@ -79,13 +79,13 @@ METRICS: Mapping[str, Metric] = {
             "latency",
             "Mean latency",
             "tenant",
-            "What a user waits for a request, on average.",
+            "Mean time that a user waits for a request.",
             "mean of (done - intended) over the requests served in the window, then the mean over blocks",
             "ms",
             "lower",
             (
-                "It counts from the intended time and not from the start of serving: waiting in a queue is in it.",
-                "Requests that were never done are missing from it; beside them it is a lower bound.",
+                "It counts from the intended time, not from the start of serving: queueing is included.",
+                "Requests that never completed are missing from it; if there are any, it is a lower bound.",
             ),
             ("mean_latency", "mean latency", "response time"),
         ),
@@ -97,13 +97,13 @@ METRICS: Mapping[str, Metric] = {
             "ttft",
             "Time to first token",
             "tenant",
-            "How long a generating tenant takes until the first token of its answer.",
+            "Time until the first token of an answer.",
             "first output - intended, over the requests that have a first output",
             "ms",
             "lower",
             (
                 "It includes the wait for earlier requests: under an open load it grows before throughput falls.",
-                "Only workloads that generate have it; of others `first_ns` is -1.",
+                "Only workloads that generate have it; for others `first_ns` is -1.",
                 "A long prompt costs here, a long answer does not.",
             ),
             ("first token",),
@@ -112,12 +112,12 @@ METRICS: Mapping[str, Metric] = {
             "tpot",
             "Time per output token",
             "tenant",
-            "How long a generating tenant takes for each further token of its answer.",
+            "Time for each further token of an answer.",
             "(done - first output) / (tokens of the answer - 1)",
             "ms",
             "lower",
             (
-                "A mean over one answer: a pause in the middle of it disappears here.",
+                "A mean over one answer: a pause in the middle is averaged away.",
                 "Larger batches raise it and raise throughput with it: read the two together.",
             ),
             ("time per token",),
@@ -126,12 +126,12 @@ METRICS: Mapping[str, Metric] = {
             "itl",
             "Time between tokens",
             "tenant",
-            "How long a reader waits from one token to the next.",
+            "Time that a reader waits from one token to the next.",
             "from one token of an answer to its next, over all tokens after the first",
             "ms",
             "lower",
             (
-                "Every pause counts for itself: the tail shows where an answer stood still, which TPOT averages away.",
+                "Every pause counts: the tail shows where an answer stalled, which TPOT averages away.",
                 "A server that sends several tokens in one chunk has fewer and longer gaps than tokens.",
             ),
             ("inter token latency", "time between tokens"),
@@ -140,7 +140,7 @@ METRICS: Mapping[str, Metric] = {
             "headroom",
             "Headroom",
             "tenant",
-            "The part of an objective's limit that is left.",
+            "Share of an objective's limit that is left.",
             "1 - latency at the objective's quantile / limit",
             "share",
             "higher",
@@ -157,7 +157,7 @@ METRICS: Mapping[str, Metric] = {
             "lower",
             (
                 "CPU time of several threads adds up: it can be longer than the latency.",
-                "Threads that spin while they wait use CPU time.",
+                "Threads that spin while waiting use CPU time.",
             ),
             ("device_ms", "cpu time"),
         ),
@@ -171,7 +171,7 @@ METRICS: Mapping[str, Metric] = {
             "lower",
             (
                 "Alone means alone on the whole device, also for sharings that give each tenant a part of it.",
-                "Under an open load it holds the queueing too, which grows steeply near capacity.",
+                "Under an open load it includes queueing, which grows steeply near capacity.",
                 "Its interval is over blocks, which are its replicates; requests are not.",
             ),
             ("interference",),
@@ -180,7 +180,7 @@ METRICS: Mapping[str, Metric] = {
             "normalised_progress",
             "Normalised progress",
             "tenant",
-            "How much of its speed alone a tenant keeps.",
+            "Share of its solo speed that a tenant keeps.",
             "1 / slowdown, in one block",
             "ratio",
             "higher",
@@ -191,14 +191,14 @@ METRICS: Mapping[str, Metric] = {
             "slo_attainment",
             "SLO attainment",
             "tenant",
-            "Share of requests that were done within the objective.",
+            "Share of requests completed within the objective.",
             "requests with done - intended <= objective / requests due in the window",
             "share",
             "higher",
             (
                 (
-                    "An objective is met or missed only when the interval of this share lies beyond the quantile that "
-                    "was asked for; otherwise it is undecided."
+                    "An objective is met or missed only when the interval of this share excludes the required "
+                    "quantile; otherwise it is undecided."
                 ),
             ),
             ("slo", "attainment", "objective"),
@@ -207,14 +207,14 @@ METRICS: Mapping[str, Metric] = {
             "stp",
             "System throughput (STP)",
             "mix",
-            "Work done together, in units of what one tenant alone does: 1 is what taking turns gives.",
+            "Work done together, in units of what one tenant does alone: taking turns gives 1.",
             "sum over tenants of (time alone / time shared), in each block; mean over blocks",
             "ratio",
             "higher",
             (
                 "At most the number of tenants.",
-                "It adds up progress whoever makes it: a mix that starves one tenant can still have a high STP.",
-                "Under an open load the work is given, and it says how fast it gets done.",
+                "It sums progress over tenants: a mix that starves one tenant can still have a high STP.",
+                "Under an open load the amount of work is given, and STP shows how fast it gets done.",
             ),
             ("weighted speedup", "system throughput"),
         ),
@@ -226,7 +226,7 @@ METRICS: Mapping[str, Metric] = {
             "mean over tenants of (time shared / time alone), in each block; mean over blocks",
             "ratio",
             "lower",
-            ("1 is best. One tenant that suffers much hides behind several that don't.",),
+            ("1 is best. One tenant that suffers badly hides behind several that don't.",),
             ("turnaround",),
         ),
         Metric(
@@ -237,18 +237,18 @@ METRICS: Mapping[str, Metric] = {
             "tenants / sum over tenants of (time shared / time alone) = 1 / ANTT of the block",
             "ratio",
             "higher",
-            ("Low as soon as any one tenant suffers much.",),
+            ("Low as soon as any one tenant suffers badly.",),
             ("harmonic speed-up",),
         ),
         Metric(
             "fairness",
             "Fairness",
             "mix",
-            "How evenly the tenants suffer.",
+            "How evenly slowdown is spread over the tenants.",
             "least progress / greatest progress among the tenants, in each block; mean over blocks",
             "ratio",
             "higher",
-            ("1 is even. Noise can only lower it: of two equal tenants it is a little below 1.",),
+            ("1 is even. Noise can only lower it: for two equal tenants it is a little below 1.",),
             ("unfairness",),
         ),
         Metric(
@@ -259,21 +259,21 @@ METRICS: Mapping[str, Metric] = {
             "(sum of progress)^2 / (tenants x sum of progress^2), in each block; mean over blocks",
             "ratio",
             "higher",
-            ("1 is even, 1 / tenants means that one has it all. It is far less sensitive than fairness.",),
+            ("1 is even, 1 / tenants means that one tenant gets everything. It is far less sensitive than fairness.",),
             ("jain's index",),
         ),
         Metric(
             "ratio",
             "Ratio of two runs",
             "comparison",
-            "How a tenant's time changed from one run to another.",
+            "How a tenant's time changed between two runs.",
             "geometric mean of the time per request over the blocks now / the same before; Welch's t on logarithms",
             "ratio",
             "lower",
             (
                 "`slower` is shown to be beyond the margin (Holm over all rows).",
                 "`same` is shown to be within it (two one-sided tests); everything else is ambiguous.",
-                "What differs between two days is the same in all blocks of a run: the margin has to cover it.",
+                "Differences between two days affect all blocks of a run alike: the margin has to cover them.",
             ),
             ("change", "regression", "verdict"),
         ),
@@ -282,17 +282,17 @@ METRICS: Mapping[str, Metric] = {
             "Margin",
             "comparison",
             "The smallest change that matters.",
-            "stated before looking, 3 % unless told otherwise: a ratio within 1/(1 + margin) and 1 + margin is `same`",
+            "stated beforehand, 3 % by default: a ratio within 1/(1 + margin) and 1 + margin is `same`",
             "share",
             "neither",
-            ("A margin below what the machine does between two runs calls the machine's moods regressions.",),
+            ("A margin smaller than the machine's variation between runs reports that variation as regressions.",),
             ("equivalence",),
         ),
         Metric(
             "cycles_ratio",
             "Ratio in cycles",
             "comparison",
-            "How the clock cycles per request changed: a change of the code without that of the clock.",
+            "How the clock cycles per request changed: a change of the code, separate from that of the clock.",
             "geometric mean of (time per request x clock) now / the same before",
             "ratio",
             "lower",
@@ -306,29 +306,29 @@ METRICS: Mapping[str, Metric] = {
             "compute_share",
             "Share of the compute peak",
             "explanation",
-            "How near a tenant alone comes to the floating point rate of the device.",
+            "How close a tenant alone comes to the floating point rate of the device.",
             "FLOPs per request / service time / (measured peak of its number format x its threads / cores)",
             "share",
             "neither",
-            ("The peak is measured here, with a large matrix product, and not taken from a data sheet.",),
+            ("The peak is measured on this machine with a large matrix product, not taken from a data sheet.",),
             ("flops", "compute"),
         ),
         Metric(
             "bandwidth_share",
             "Share of the memory bandwidth",
             "explanation",
-            "How near a tenant alone comes to the memory bandwidth of the device, if all its bytes came from memory.",
+            "How close a tenant alone comes to the device's memory bandwidth, if all its bytes came from memory.",
             "bytes per request / service time / measured bandwidth",
             "share",
             "neither",
-            ("Above 1 the bytes come from a cache. Bytes are those that operators ask for.",),
+            ("Above 1 the bytes come from a cache. Bytes are those that operators request.",),
             ("bandwidth", "memory bandwidth", "roofline"),
         ),
         Metric(
             "parts",
             "Parts of a slowdown",
             "explanation",
-            "The factors that a slowdown is made of: queueing, fewer cores, clock, memory and cache.",
+            "The factors of a slowdown: queueing, fewer cores, clock, memory and cache.",
             "latency = service x queueing; service = device time x (service / device time); device time = cycles / "
             "clock; each as a ratio shared / alone within a block",
             "ratio",
@@ -344,7 +344,7 @@ METRICS: Mapping[str, Metric] = {
 
 
 def find_metric(name: str) -> Metric | None:
-    """By name or by another name that people use; case, hyphens and underscores don't matter."""
+    """Look up a metric by name or synonym; case, hyphens and underscores don't matter."""
     wanted = _plain(name)
     for metric in METRICS.values():
         if wanted in {_plain(one) for one in (metric.name, metric.title, *metric.also)}:
@@ -353,7 +353,7 @@ def find_metric(name: str) -> Metric | None:
 
 
 def near_metrics(name: str) -> list[str]:
-    """Metrics whose names resemble it, best first."""
+    """Metrics with similar names, best first."""
     homes = {_plain(one): metric.name for metric in METRICS.values() for one in (metric.name, *metric.also)}
     close = nearest(_plain(name), homes, most=3)
     return list(dict.fromkeys(homes[one] for one in close))

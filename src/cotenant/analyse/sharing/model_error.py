@@ -1,4 +1,4 @@
-"""Intervals of simulated numbers: the noise of the arrivals, widened by how far the simulation was from real GPUs."""
+"""Intervals of simulated numbers: the noise of the arrivals, widened by the simulation's error on real GPUs."""
 
 import math
 from collections.abc import Sequence
@@ -14,11 +14,11 @@ WIDENED = "and the simulation's error"
 _INVERSE = ("stp", "harmonic_speedup")
 """Metrics that fall as tenants slow down."""
 _EVENNESS = ("fairness", "jain")
-"""Metrics of how alike tenants fare, at most 1."""
+"""Metrics of equality between tenants, at most 1."""
 
 
 def time_range(error: ModelError, *, solo: bool, tail: bool = False) -> Ends:
-    """Of a time: alone its own error; shared also that of the slowdown, as two independent ones."""
+    """Error of a time: alone its own; shared also that of the slowdown, combined as independent."""
     if solo:
         return error.time
     shared = error.tail if tail else error.slowdown
@@ -28,12 +28,12 @@ def time_range(error: ModelError, *, solo: bool, tail: bool = False) -> Ends:
 
 
 def inverse(ends: Ends) -> Ends:
-    """The same of a rate."""
+    """Error of a rate."""
     return 1 / ends[1], 1 / ends[0]
 
 
 def widened(number: Number, ends: Ends, *, least: float = 0.0, most: float = math.inf) -> Number:
-    """A number with an interval that holds the simulation's error too, but not what can't be."""
+    """Widen a number's interval by the simulation's error, within the possible range."""
     if not isinstance(number, Estimate):
         return number
     lo, hi = (number.est if end is None else end for end in (number.lo, number.hi))
@@ -44,7 +44,7 @@ def widened(number: Number, ends: Ends, *, least: float = 0.0, most: float = mat
 
 
 def widened_quantile(quantile: QuantileEstimate, ends: Ends) -> QuantileEstimate:
-    """The same of a quantile; an end that lies beyond the data stays so."""
+    """The same for a quantile; an end beyond the data stays missing."""
     if quantile.est is None:
         return quantile
     low = None if quantile.lo is None else quantile.lo * min(ends[0], 1.0)
@@ -53,9 +53,9 @@ def widened_quantile(quantile: QuantileEstimate, ends: Ends) -> QuantileEstimate
 
 
 def of_metric(name: str, errors: Sequence[ModelError]) -> Ends:
-    """Of a metric of a mix: as if the simulation were off for all of its tenants in the same direction.
+    """Widen a metric of a mix as if the simulation were off for all its tenants in the same direction.
 
-    How alike they fare differs by as much as their errors may differ.
+    Metrics of equality are widened by the difference between the tenants' errors.
     """
     low = math.exp(sum(math.log(one.slowdown[0]) for one in errors) / len(errors))
     high = math.exp(sum(math.log(one.slowdown[1]) for one in errors) / len(errors))

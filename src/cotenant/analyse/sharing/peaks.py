@@ -1,7 +1,7 @@
-"""What a run's device can do at best and what it holds, as the run's manifest says.
+"""Peak rates and memory of a run's device, from the run's manifest.
 
-A manifest may be from elsewhere, or older than an entry: whatever it lacks is unknown, and nothing is asked of the
-machine that reads it, so that the same records explain the same everywhere.
+A manifest may be foreign or predate an entry: whatever it lacks is unknown. The machine that reads it is never queried,
+so the same records give the same explanation everywhere.
 """
 
 from collections.abc import Mapping
@@ -14,18 +14,18 @@ class Peaks:
     """Peak rates, cores and memory of a device."""
 
     flops_per_s: Mapping[str, float] = field(default_factory=dict)
-    """By dtype; empty: the run has no roofline."""
+    """By dtype; empty if the run has no roofline."""
     bytes_per_s: float | None = None
     cores: int | None = None
     memory_bytes: int | None = None
     cache_bytes: int | None = None
-    """Of the largest cache."""
+    """Bytes of the largest cache."""
     undisturbed: bool = True
-    """False: something else used the device while its rates were measured."""
+    """False if something else used the device while its rates were measured."""
     counters: bool = False
     """Hardware counters (cache misses, instructions) were recorded."""
     rates_of: int = 0
-    """Cores or SMs that the rates are of."""
+    """Number of cores or SMs that the rates refer to."""
     rates_known: str = ""
     """When the rates were measured, or `data sheet`."""
 
@@ -37,13 +37,13 @@ def described(manifest: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def cores_of(manifest: Mapping[str, Any]) -> int:
-    """How many cores the device has; 1 if the manifest doesn't say."""
+    """Number of cores; 1 if the manifest doesn't say."""
     cores = described(manifest).get("cores")
     return len(cores) if isinstance(cores, list) and cores else cores if isinstance(cores, int) and cores > 0 else 1
 
 
 def peaks_of(manifest: Mapping[str, Any]) -> Peaks:
-    """Of the device that a run was measured on."""
+    """Peaks of the device that a run was measured on."""
     device = described(manifest)
     memory, caches, sensors = device.get("memory_bytes"), device.get("caches_bytes"), manifest.get("sensors")
     return Peaks(
@@ -57,7 +57,7 @@ def peaks_of(manifest: Mapping[str, Any]) -> Peaks:
 
 
 def _rates(roofline: Any) -> dict[str, Any]:
-    """Of the entry `roofline`; nothing if it is not there or not whole."""
+    """Parse the entry `roofline`; empty if it is absent or incomplete."""
     try:
         return {
             "flops_per_s": {str(dtype): float(rate) for dtype, rate in roofline["flops_per_s"].items()},

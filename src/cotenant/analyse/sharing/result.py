@@ -1,4 +1,4 @@
-"""What runs came to: all that `show` prints, as values."""
+"""The result of runs: everything that `show` prints, as values."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -29,19 +29,19 @@ class Result(Tabular):
     """Of each run: study, device, sensors, environment."""
     summary: Summary
     reasons: Mapping[str, str]
-    """For each check that failed: why, in the words of the latest trial."""
+    """For each failed check the reason, as given by the latest trial."""
     device_use: tuple[DeviceUse, ...]
-    """What each mix did to the device; empty without sensors of an accelerator."""
+    """Device use by mix; empty without accelerator sensors."""
     sweeps: tuple[Sweep, ...]
     """Time, power and energy by clock or power limit, where the study swept them."""
     notes: tuple[str, ...]
     """What to know before reading any number."""
     sentences: tuple[str, ...]
-    """What was found; `answer` says what to do."""
+    """Findings; for recommendations see `answer`."""
     members: tuple[Apart, ...] = ()
-    """How far apart the members of a group are under each kind of work, alone."""
+    """Differences between the members of a group under each kind of work, alone."""
     stages: tuple[StageShare, ...] = ()
-    """Where the time of each tenant goes, in runs in which nothing shared a device."""
+    """Time by stage of each tenant, in runs without sharing."""
 
     @property
     def tenants(self) -> tuple[TenantSummary, ...]:
@@ -55,7 +55,7 @@ class Result(Tabular):
 
     @property
     def folder(self) -> Path:
-        """The run's folder; the first, if there are several runs."""
+        """The run's folder; the first if there are several runs."""
         return self.folders[0]
 
     @property
@@ -65,17 +65,17 @@ class Result(Tabular):
 
     @property
     def answer(self) -> Answer:
-        """What to do: who may share, how, and what would decide the rest."""
+        """Recommendations: who may share, how, and what would decide the rest."""
         return decide(self.summary)
 
     @property
     def side_by_side(self) -> SideBySide | None:
-        """What to do on each device; None if there is only one."""
+        """Recommendations by device; None if there is only one."""
         return side_by_side(self.answer, self.manifests)
 
     @property
     def opening(self) -> list[str]:
-        """The first sentences: what the study was after, or else what to do."""
+        """The first sentences: the study's main finding, or else the recommendation."""
         beside = self.side_by_side
         if beside is not None:
             return list(beside.said)
@@ -87,7 +87,7 @@ class Result(Tabular):
         return mostly_valid(sum((Counter(mix.trials_by_verdict) for mix in self.mixes), Counter()))
 
     def rows(self) -> list[Row]:
-        """A row for each tenant of each mix: estimates with their ends, in plain columns."""
+        """One row for each tenant of each mix: estimates and interval ends in plain columns."""
         found = []
         for one in self.tenants:
             row: dict[str, Any] = {**one.cell.to_json(), "tenant": one.tenant, "requests": one.requests}

@@ -1,4 +1,4 @@
-"""What a run found, in sentences; what to do about it is for the decision to say."""
+"""Findings of a run in sentences; recommendations are left to the decision."""
 
 import math
 import re
@@ -11,30 +11,30 @@ from cotenant.analyse.estimates.intervals import student_t
 from cotenant.analyse.estimates.missing import Number
 from cotenant.analyse.sharing.cells import Cell
 from cotenant.analyse.sharing.summary import MixSummary, Summary, TenantSummary
-from cotenant.text import duration, percent
+from cotenant.text import duration, milliseconds, percent
 
 LEAST_SHOWN = 0.001
-"""A percentage shows tenths."""
+"""Percentages are shown in tenths."""
 TOO_LITTLE_TO_SHOW = 0.005
 """A slowdown that two decimals would show as 1.00."""
 WORTH_SAYING = 0.10
-"""An interval around 1 that is wider than this says nothing about being as fast as alone."""
+"""A wider interval around 1 says nothing about being as fast as alone."""
 
 MOST_DOUBTS = 3
 MOST_BLOCKS = 100_000
 SENSIBLE_BLOCKS = 500
-"""Beyond that, patience does not help."""
+"""Beyond this, more blocks don't help."""
 _SEVERAL_MEMBERS = re.compile(r" on \d+ of \d+$")
-"""How mixes are called that run on several members of a group at once."""
+"""Suffix of mixes that run on several members of a group at once."""
 MOST_SLOWDOWNS = 12
-"""More sentences than that nobody reads."""
+"""Most sentences shown."""
 
 
 def closing_sentences(summary: Summary, target: float | None = None) -> list[str]:
-    """Slowdowns under the best sharing of each mix, then objectives, then what stays open.
+    """Slowdowns under the best sharing of each mix, then objectives, then open questions.
 
-    What to do is the decision's to say. ``target`` is the relative half-width of
-    slowdowns that the study asked for; without one only quantiles and single blocks count as not precise enough.
+    Recommendations are left to the decision. ``target`` is the relative half-width of slowdowns that the study aims
+    for; without one only quantiles and single blocks count as imprecise.
     """
     label = _Label(summary)
     shared = [mix for mix in summary.mixes if not mix.cell.solo]
@@ -53,7 +53,7 @@ def closing_sentences(summary: Summary, target: float | None = None) -> list[str
 
 
 class _Label:
-    """Names a cell by its mix and sharing, and by those other conditions that vary within the summary."""
+    """Label a cell by its mix and sharing, and by other conditions that vary within the summary."""
 
     def __init__(self, summary: Summary) -> None:
         cells = [mix.cell for mix in summary.mixes]
@@ -70,18 +70,18 @@ class _Label:
 
 
 def _slowdowns(summary: Summary, shared: Sequence[MixSummary], label: _Label) -> Iterable[str]:
-    """Of each mix under its best sharing; of many, the worst."""
+    """Slowdowns of each mix under its best sharing; of many, the worst."""
     mix_of = {mix.cell: mix for mix in shared}
     best = {options[0].cell for options in _options(shared)}
-    told = [tenant for tenant in summary.tenants if tenant.cell in best]
-    if len(told) > MOST_SLOWDOWNS:
-        told = sorted(told, key=lambda tenant: -_size(tenant.slowdown))[:MOST_SLOWDOWNS]
+    listed = [tenant for tenant in summary.tenants if tenant.cell in best]
+    if len(listed) > MOST_SLOWDOWNS:
+        listed = sorted(listed, key=lambda tenant: -_size(tenant.slowdown))[:MOST_SLOWDOWNS]
         yield f"The {MOST_SLOWDOWNS} largest slowdowns, each mix under its best sharing:"
-    yield from (_slowdown(tenant, mix_of[tenant.cell], label) for tenant in told)
+    yield from (_slowdown(tenant, mix_of[tenant.cell], label) for tenant in listed)
 
 
 def _options(shared: Sequence[MixSummary]) -> list[list[MixSummary]]:
-    """The sharings of each mix (at each load, setting and device): the trusted before others, most work first."""
+    """The sharings of each mix (at each load, setting and device): trusted ones first, then most work first."""
     groups: dict[Cell, list[MixSummary]] = {}
     for mix in shared:
         groups.setdefault(replace(mix.cell, sharing=""), []).append(mix)
@@ -118,7 +118,7 @@ def _slowdown(tenant: TenantSummary, mix: MixSummary, label: _Label) -> str:
 
 
 def _basis(tenant: TenantSummary) -> str:
-    """What a number rests on where nothing was measured."""
+    """Basis of a number where nothing was measured."""
     if not tenant.cell.simulated:
         return ""
     known = tenant.model_error is not None and tenant.model_error.validated
@@ -153,7 +153,7 @@ def _objectives(tenants: Iterable[TenantSummary], label: _Label) -> Iterable[str
             continue
         says = {"met": "meets", "missed": "misses", "undecided": "may or may not meet"}[tenant.slo.answer]
         yield (
-            f"{tenant.tenant} {says} its {tenant.slo.of_what}{tenant.slo_ms:g} ms for "
+            f"{tenant.tenant} {says} its {tenant.slo.of_what}{milliseconds(tenant.slo_ms)} for "
             f"{tenant.slo.quantile * 100:g} % of requests in {label(tenant.cell)}: "
             f"{tenant.slo.share.est * 100:.1f} % were in time."
         )
@@ -173,7 +173,7 @@ def _rejected(mixes: Sequence[MixSummary]) -> Iterable[str]:
 
 
 def _imprecise(summary: Summary, label: _Label, target: float | None) -> Iterable[str]:
-    """One sentence on slowdowns and one on quantiles: how many want more, and what the neediest wants."""
+    """One sentence on slowdowns and one on quantiles: how many need more data, and what the neediest needs."""
     wide = [
         (more * summary.block_seconds.get(tenant.cell.run, 0.0), more, tenant)
         for tenant in summary.tenants
@@ -191,7 +191,7 @@ def _imprecise(summary: Summary, label: _Label, target: float | None) -> Iterabl
         seconds, name, tenant = max(short, key=lambda item: item[0])
         found = tenant.latency_ms[name]
         yield (
-            f"{len(short)} latency quantiles want more requests; the neediest, {name} of {tenant.tenant} in "
+            f"{len(short)} latency quantiles need more requests; the neediest, {name} of {tenant.tenant} in "
             f"{label(tenant.cell)}, needs {found.needs_n} and has {found.n}: measure it {duration(seconds)} longer."
         )
 
@@ -199,11 +199,11 @@ def _imprecise(summary: Summary, label: _Label, target: float | None) -> Iterabl
 def _wish(more: int, seconds: float) -> str:
     if more > SENSIBLE_BLOCKS:
         return "scatters too much for more blocks to help: find what disturbs it"
-    return f"wants about {more} more block{'s'[: more > 1]} ({duration(seconds)})"
+    return f"needs about {more} more block{'s'[: more > 1]} ({duration(seconds)})"
 
 
 def _more_blocks(number: Number, target: float | None) -> int:
-    """Blocks to go until the interval is as narrow as asked, if the blocks to come scatter as those seen."""
+    """Blocks until the interval is as narrow as required, if further blocks scatter like those seen."""
     if not isinstance(number, Estimate):
         return 0
     width = number.relative_half_width

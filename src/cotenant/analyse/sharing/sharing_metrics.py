@@ -1,4 +1,4 @@
-"""What sharing did to a mix as a whole, from each tenant's normalised progress in one block.
+"""Metrics of a mix, from each tenant's normalised progress in one block.
 
 Normalised progress is time alone / time shared: 1 means the neighbours cost nothing, 0.5 means half the speed. All
 functions take the progress of every tenant of the mix; `over_blocks` applies them to all blocks.
@@ -14,7 +14,7 @@ from cotenant.analyse.estimates.intervals import BOOTSTRAP_FROM, Floats, Numbers
 from cotenant.analyse.estimates.robust import huber
 
 _STEP = 1e-4
-"""Of a logarithm, for slopes."""
+"""Step of a logarithm for numerical slopes."""
 
 
 def normalised_progress(solo_time: Numbers, shared_time: Numbers) -> Floats:
@@ -28,7 +28,7 @@ def slowdown(solo_time: Numbers, shared_time: Numbers) -> Floats:
 
 
 def stp(progress: Numbers) -> float:
-    """System throughput: the sum of progress. 1 is what taking turns gives; the number of tenants is the most."""
+    """System throughput: the sum of progress. Taking turns gives 1; the maximum is the number of tenants."""
     return float(np.sum(progress))
 
 
@@ -38,7 +38,7 @@ def antt(progress: Numbers) -> float:
 
 
 def harmonic_speedup(progress: Numbers) -> float:
-    """Tenants over the sum of their slowdowns: low if any one of them suffers much."""
+    """Tenants over the sum of their slowdowns: low if any one of them suffers badly."""
     return 1 / antt(progress)
 
 
@@ -49,7 +49,7 @@ def fairness(progress: Numbers) -> float:
 
 
 def jain(progress: Numbers) -> float:
-    """Jain's index of progress: 1 if all suffer alike, 1/n if one tenant has it all."""
+    """Jain's index of progress: 1 if all suffer alike, 1/n if one tenant gets everything."""
     data = np.asarray(progress, dtype=np.float64)
     return float(data.sum() ** 2 / (data.size * (data**2).sum()))
 
@@ -61,15 +61,15 @@ METRICS: Mapping[str, tuple[Callable[[Numbers], float], float | None]] = {
     "fairness": (fairness, 1.0),
     "jain": (jain, 1.0),
 }
-"""Every metric of a mix, with the value that it can't exceed."""
+"""Every metric of a mix, with its upper bound."""
 
 
 def over_blocks(metric: str, progress_by_block: Sequence[Numbers]) -> Estimate:
-    """A metric over all blocks with an interval, cut at the metric's bound.
+    """A metric over all blocks with an interval, clipped at the metric's bound.
 
-    From few blocks: its value in each block, then the mean of these. From many short ones: its value at the tenants'
-    mean progress, since in a block of a few requests noise alone makes tenants unequal. Assumes blocks are alike;
-    tenants within a block need not be independent.
+    From few blocks: the mean of its values in each block. From many short ones: its value at the tenants' mean
+    progress, since in a block of a few requests noise alone makes tenants unequal. Assumes identically distributed
+    blocks; tenants within a block need not be independent.
     """
     value_of, most = METRICS[metric]
     if len(progress_by_block) < BOOTSTRAP_FROM:
@@ -82,9 +82,9 @@ def over_blocks(metric: str, progress_by_block: Sequence[Numbers]) -> Estimate:
 
 
 def _at_the_mean(value_of: Callable[[Numbers], float], logs: Floats) -> Floats:
-    """The logarithm of a metric at the mean of the blocks' logarithms (blocks x tenants), with each block's part in it.
+    """The logarithm of a metric at the mean of the blocks' logarithms (blocks x tenants), with each block's influence.
 
-    The mean of what is given is the metric's value, its spread the metric's error (delta method).
+    The mean of the result is the metric's value and its spread the metric's error (delta method).
     """
     robust = [huber(column) for column in logs.T]
     mean = np.array([one.location for one in robust])

@@ -1,7 +1,7 @@
-"""Proof that short is not biased: long windows of the same cells, settling after a switch, and carry-over. Pure.
+"""Check short windows for bias: long windows of the same cells, settling after a switch, and carry-over. Pure.
 
 A window of a tenth of a second sees the moments after a switch; one of a second hardly does. Each run of short windows
-therefore has a few long ones, whose times are compared with those of the short ones around them.
+therefore includes a few long ones, whose times are compared with those of the short ones around them.
 """
 
 import math
@@ -16,14 +16,14 @@ from cotenant.analyse.estimates.intervals import block_interval, mean_interval
 from cotenant.tenancy.records import TenantObservation
 
 AROUND = 4
-"""Short windows of the same cell in this many blocks before and after a long one are compared with it."""
+"""A long window is compared with short windows of the same cell in this many blocks before and after it."""
 LONGER = 4.0
 """A window is long if it is this many times as long as the shortest of its cell."""
 MARGIN = 0.05
-"""Short and long agree if their ratio is shown to be within this."""
+"""Short and long windows agree if their ratio is shown to be within this."""
 
 _ERRORS, _IN_A_ROW = 2.0, 3
-"""Settled: within this many standard errors in this many bins one after another."""
+"""Settled: within this many standard errors in this many consecutive bins."""
 
 Agreement = Literal["agree", "differ", "can't tell"]
 
@@ -36,7 +36,7 @@ class Agree:
 
     @property
     def answer(self) -> Agreement:
-        """`agree`: within the margin. `differ`: beyond 1. Else there were too few to tell."""
+        """`agree`: within the margin. `differ`: beyond 1. Otherwise there were too few to decide."""
         if self.ratio.lo is None or self.ratio.hi is None:
             return "can't tell"
         if self.ratio.lo >= 1 / (1 + MARGIN) and self.ratio.hi <= 1 + MARGIN:
@@ -48,7 +48,7 @@ class Agree:
         return {"check": "short_windows_agree", "answer": self.answer, "long_over_short": self.ratio}
 
     def sentence(self) -> str:
-        """What to know of it."""
+        """The result in one sentence."""
         ends = "" if self.ratio.lo is None else f" [{self.ratio.lo:.2f}, {self.ratio.hi:.2f}]"
         figure = f"{self.ratio.est:.3f}x{ends} from {self.ratio.n} long windows"
         match self.answer:
@@ -57,11 +57,11 @@ class Agree:
             case "differ":
                 return f"Long windows differ from the short ones ({figure}): measure again with --set window=2s."
             case _:
-                return f"Whether long windows differ from the short ones is not clear yet: {figure}."
+                return f"It is not clear yet whether long windows differ from the short ones: {figure}."
 
 
 def short_windows_agree(groups: Iterable[Sequence[tuple[TenantObservation, float]]]) -> Agree | None:
-    """Compare long windows with the short ones around them; None if there are none to compare.
+    """Compare long windows with the short ones around them; None if there are none.
 
     Args:
         groups: For every tenant of every cell its observations with the logarithm of its mean time in each.
@@ -76,7 +76,7 @@ def short_windows_agree(groups: Iterable[Sequence[tuple[TenantObservation, float
             near = [other for one, other in short if one.run == seen.run and abs(one.block - seen.block) <= AROUND]
             if near:
                 by_trial.setdefault((seen.run, seen.trial), []).append(time - sum(near) / len(near))
-    # Tenants of one trial saw the same moment: one replicate.
+    # Tenants of one trial shared the same moment: one replicate.
     differences = [sum(found) / len(found) for _, found in sorted(by_trial.items())]
     if not differences:
         return None
@@ -87,7 +87,7 @@ def short_windows_agree(groups: Iterable[Sequence[tuple[TenantObservation, float
 
 @dataclass(slots=True)
 class Moments:
-    """Count, mean and spread of values that are not kept (Welford)."""
+    """Streaming count, mean and spread (Welford)."""
 
     n: int = 0
     mean: float = 0.0
@@ -108,7 +108,7 @@ class Moments:
 
 @dataclass(frozen=True, slots=True)
 class CarryOver:
-    """Times of a tenant that was on in the window before, over those of one that was not."""
+    """Times of a tenant that was active in the previous window over those of one that was not."""
 
     ratio: float
     lo: float
@@ -121,7 +121,7 @@ class CarryOver:
 
 
 def carry_over(pairs: Iterable[tuple[Moments, Moments]]) -> CarryOver | None:
-    """From each tenant and cell its log times after windows with and without it; weighted by how much each knows."""
+    """From each tenant and cell, log times after windows with and without it, weighted by precision."""
     found = [
         (on.mean - off.mean, on.error2 + off.error2, on.n + off.n)
         for on, off in pairs
@@ -136,12 +136,12 @@ def carry_over(pairs: Iterable[tuple[Moments, Moments]]) -> CarryOver | None:
 
 
 def settled_after(by_bin: Mapping[int, Moments], bin_s: float, tolerance: float = 0.02) -> float | None:
-    """When after a common start requests take as long as later on, within the tolerance and their error; None: never.
+    """Time after a common start from which requests take as long as later on, within tolerance and error; None: never.
 
     Args:
         by_bin: Log of service time over its window's mean, by the time since the start in bins.
         bin_s: Length of a bin.
-        tolerance: What does not matter.
+        tolerance: Differences below this are ignored.
     """
     bins = sorted(number for number, moments in by_bin.items() if moments.n > 1)
     calm = [abs(by_bin[number].mean) <= tolerance + _ERRORS * math.sqrt(by_bin[number].error2) for number in bins]

@@ -1,4 +1,4 @@
-"""Is a latency objective met: the share of requests within it, and when enough have been seen to say so."""
+"""Attainment of a latency objective: the share of requests within it, and when enough have been seen to decide."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,12 +13,12 @@ from cotenant.analyse.estimates.estimate import Estimate
 Metric = Literal["latency", "ttft", "tpot"]
 """What an objective limits: a whole request, the time to its first token, the time per output token."""
 CONFIDENCE = 0.99
-"""As MLPerf: a run that passes meets its objective with this confidence."""
+"""As in MLPerf: a passing run meets its objective with this confidence."""
 
 
 @lru_cache(maxsize=1024)
 def queries_needed(quantile: float, late: int, confidence: float = CONFIDENCE, tolerance: float = 0.0) -> int:
-    """The least number of requests, ``late`` of them over the objective, that shows that the quantile meets it.
+    """Fewest requests, ``late`` of them over the objective, that show that the quantile meets it.
 
     MLPerf's early stopping: the smallest h of requests in time with I(quantile - tolerance; h, late + 1) <=
     1 - confidence, plus the late ones. Assumes independent requests and looks that were planned beforehand.
@@ -27,7 +27,7 @@ def queries_needed(quantile: float, late: int, confidence: float = CONFIDENCE, t
 
     p = quantile - tolerance
     if not 0 < p < 1 or late < 0:
-        raise ValueError("the quantile less its tolerance lies between 0 and 1, and late requests are not negative")
+        raise ValueError("the quantile less its tolerance must lie between 0 and 1, and late requests be at least 0")
     too_few, enough = 0, 1
     while special.betainc(enough, late + 1, p) > 1 - confidence:
         too_few, enough = enough, enough * 2
@@ -49,20 +49,20 @@ class Attainment:
     quantile: float
     answer: Literal["met", "missed", "undecided"]
     needs_n: int | None
-    """Requests that would decide it if the share of late ones stayed as it is; None if decided or out of reach."""
+    """Requests that would decide it if the share of late ones stayed the same; None if decided or out of reach."""
     metric: Metric = "latency"
 
     @property
     def of_what(self) -> str:
-        """To stand before its limit in a sentence: nothing for latency, `TTFT of ` for the time to first token."""
+        """Prefix of its limit in a sentence: empty for latency, `TTFT of ` for the time to first token."""
         return "" if self.metric == "latency" else f"{self.metric.upper()} of "
 
 
 def attainment(met: Sequence[int], total: Sequence[int], quantile: float) -> Attainment:
-    """Attainment over trials; ``met`` and ``total`` count requests trial by trial, the unfinished among the total.
+    """Attainment over trials; ``met`` and ``total`` count requests per trial, the total including unfinished ones.
 
-    The share's interval is exact for independent requests (Clopper and Pearson) and widened by the design effect
-    between trials; the answer comes from the same number of independent requests by MLPerf's early stopping.
+    The share's interval is exact for independent requests (Clopper and Pearson), widened by the design effect between
+    trials; the verdict applies MLPerf's early stopping to the equivalent number of independent requests.
     """
     hits, sizes = np.asarray(met, dtype=np.int64), np.asarray(total, dtype=np.int64)
     n = int(sizes.sum())
@@ -92,7 +92,7 @@ def binomial_interval(hits: float, n: float, level: float = 0.95) -> tuple[float
 
 
 def _would_decide(share: float, n: int, quantile: float, deff: float) -> int | None:
-    """The first doubling of n at which the same share would decide, then by halves; None beyond a thousandfold."""
+    """Requests at which the same share would decide, by doubling, then bisection; None beyond a thousandfold."""
 
     def decided(size: int) -> bool:
         effective = size / deff

@@ -1,7 +1,7 @@
 """Slowdown: a tenant's time beside neighbours over its time alone, both from the same block.
 
 Time is the mean latency (done - intended) of the requests of a trial. Under a closed load that is the inverse of the
-rate; under an open one it holds the queueing too, which is what a user feels.
+rate; under an open one it includes queueing, as users experience it.
 """
 
 import math
@@ -18,17 +18,17 @@ Clock = Callable[[TenantObservation], float | None]
 
 
 def end_to_end_ns(seen: TenantObservation) -> float | None:
-    """What a user feels."""
+    """Latency as users experience it."""
     return seen.mean_latency_ns
 
 
 def device_ns(seen: TenantObservation) -> float | None:
-    """What the device did."""
+    """Time on the device."""
     return seen.mean_device_ns
 
 
 def canary_us(seen: TenantObservation) -> float | None:
-    """How fast its core was."""
+    """Time of the canary: the speed of its core."""
     return seen.canary_us
 
 
@@ -45,7 +45,7 @@ class Place(NamedTuple):
 
 
 class Solos:
-    """Times of tenants alone, found again by block."""
+    """Times of tenants alone, by block."""
 
     def __init__(self, clock: Clock = end_to_end_ns) -> None:
         self._clock = clock
@@ -56,7 +56,7 @@ class Solos:
         return bool(self._logs)
 
     def add(self, seen: TenantObservation) -> None:
-        """Remember it if it is a usable solo observation."""
+        """Record an observation if it is a usable solo one."""
         time = _log_time(seen, self._clock)
         if seen.solo and time is not None:
             self._logs.setdefault(_place(seen), []).append(time)
@@ -87,9 +87,9 @@ def _log_time(seen: TenantObservation, clock: Clock) -> float | None:
 def log_slowdowns(
     observations: Sequence[TenantObservation], solos: Solos, calm: Solos | None = None
 ) -> dict[int, float]:
-    """Of one tenant of one cell, by block; blocks without a usable pair are left out.
+    """Log slowdowns of one tenant of one cell, by block; blocks without a usable pair are left out.
 
-    ``calm``: the canaries' times alone, to take out what the core's own speed did.
+    ``calm``: the canaries' times alone, to remove variation in the core's own speed.
     """
     logs = _by_block((seen.block, value) for seen in observations if (value := solos.log_slowdown(seen)) is not None)
     if calm is None:
@@ -99,7 +99,7 @@ def log_slowdowns(
 
 
 def _by_block(values: Iterable[tuple[int, float]]) -> dict[int, float]:
-    """One mean for each block, in their order."""
+    """One mean per block, in order."""
     found: dict[int, list[float]] = {}
     for block, value in values:
         found.setdefault(block, []).append(value)
@@ -107,7 +107,7 @@ def _by_block(values: Iterable[tuple[int, float]]) -> dict[int, float]:
 
 
 def timed(observations: Sequence[TenantObservation]) -> list[tuple[TenantObservation, float]]:
-    """The usable ones, each with the logarithm of its mean latency."""
+    """The usable observations, each with the logarithm of its mean latency."""
     return [(seen, time) for seen in observations if (time := _log_time(seen, end_to_end_ns)) is not None]
 
 
@@ -117,7 +117,7 @@ def log_times(observations: Sequence[TenantObservation]) -> dict[int, float]:
 
 
 class CurrentSlowdown(NamedTuple):
-    """What is known so far of one tenant beside its neighbours."""
+    """State of one tenant beside its neighbours so far."""
 
     mix: str
     sharing: str
@@ -127,7 +127,7 @@ class CurrentSlowdown(NamedTuple):
 
 
 class RunningSlowdowns:
-    """Slowdowns of a run that goes on. It keeps a logarithm per tenant and trial, and nothing else of it."""
+    """Slowdowns of a run in progress. Keeps one logarithm per tenant and trial."""
 
     def __init__(self) -> None:
         self._solos, self._calm = Solos(), Solos(canary_us)
@@ -151,11 +151,11 @@ class RunningSlowdowns:
 
     @property
     def blocks(self) -> int:
-        """The most blocks that any slowdown has been seen in."""
+        """The most blocks seen for any slowdown."""
         return max((len({place.block for place, _, _ in timed}) for timed in self._shared.values()), default=0)
 
     def by_block(self) -> Iterator[tuple[Cell, str, list[float]]]:
-        """Logarithms of every tenant's slowdown in the order of the blocks, in order of the cells."""
+        """Logarithms of every tenant's slowdown in order of blocks, in order of cells."""
         for (cell, tenant), timed in sorted(self._shared.items(), key=lambda item: item[0]):
             logs, canaries = [
                 _by_block(
@@ -180,7 +180,7 @@ class RunningSlowdowns:
 
 
 def current_slowdowns(observations: Iterable[TenantObservation]) -> list[CurrentSlowdown]:
-    """Slowdowns of all tenants that have one so far, in order of their cells; needs means only, no raw latencies."""
+    """Slowdowns of all tenants that have one so far, in order of their cells; needs only means, not raw latencies."""
     running = RunningSlowdowns()
     running.add(observations)
     return running.current()

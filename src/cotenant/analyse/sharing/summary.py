@@ -1,5 +1,6 @@
-"""From observations to the summary of a run: every tenant of every cell, every mix, each number with its interval."""
+"""Summarise the observations of a run: every tenant of every cell and every mix, each number with its interval."""
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -37,10 +38,10 @@ __all__ = ["CurrentSlowdown", "MixSummary", "Summary", "TenantSummary", "current
 QUANTILES = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99}
 NS_PER_MS = 1e6
 NO_TRIAL = "no usable trial"
-NO_SOLO = "no block holds both a usable shared trial and a usable solo trial"
+NO_SOLO = "no block has both a usable shared trial and a usable solo trial"
 BY_DEFINITION = "by definition"
 JUDGED_ALONE_S = 1.0
-"""Trials with a window of at least this length carry a verdict on their own steadiness."""
+"""Trials with a window of at least this length are judged on their own steadiness."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,30 +61,30 @@ class TenantSummary:
     latency_ms: Mapping[str, QuantileEstimate]
     """p50, p90, p95, p99 of the requests of all usable trials."""
     needs_seconds: Mapping[str, float]
-    """For each quantile that wants more requests: how many more seconds, at the rate seen."""
+    """For each quantile that needs more requests: how many more seconds, at the rate seen."""
     mean_latency_ms: Number
-    """Of the requests that were done."""
+    """Over completed requests."""
     slowdown: Number
     device_ms: Number
     device_slowdown: Number
     slo: Attainment | None
-    """Of the objective that decides: one that is missed, else one that is open, else the one with least to spare."""
+    """The deciding objective: one that is missed, else one that is open, else the one with the least headroom."""
     slo_ms: float | None
     """The limit of that objective."""
     objectives: tuple[tuple[float, Attainment], ...]
     """Every objective, with its limit in ms."""
     tokens: TokenSummary | None
-    """Of a tenant that generates."""
+    """None unless the tenant generates tokens."""
     goodput_rps: Number | None
     """Requests per second within every objective."""
     rate_rps: float | None = None
-    """At which the requests of an open load were to come."""
+    """Intended rate of an open load."""
     model_error: ModelError | None = None
-    """Of a simulated tenant: how far it may be off, which its intervals hold."""
+    """Error of a simulated tenant, which its intervals include."""
 
     @property
     def slowdown_is_least(self) -> bool:
-        """Requests that were never done are missing from the mean: the true slowdown is higher."""
+        """Requests that never completed are missing from the mean: the true slowdown is higher."""
         return self.unfinished > 0 and not self.cell.solo
 
     def to_json(self) -> dict[str, Any]:
@@ -148,13 +149,13 @@ class MixSummary:
     blocks: int
     """Blocks in which every tenant has a slowdown."""
     slowdown: Mapping[str, Number]
-    """Of each tenant, by its name."""
+    """Slowdown of each tenant, by name."""
     metrics: Mapping[str, Number]
     """stp, antt, harmonic_speedup, fairness, jain."""
     verdict: Verdict
-    """`valid`: every trial was. `unstable`: some were not, yet some can be used. `invalid`: none can."""
+    """`valid`: every trial was. `unstable`: some were not, but some can be used. `invalid`: none can."""
     failed_checks: Mapping[str, int]
-    """Names of the checks that failed and in how many trials."""
+    """Names of failed checks and the number of trials that failed them."""
     trials_by_verdict: Mapping[str, int]
 
     def to_json(self) -> dict[str, Any]:
@@ -174,16 +175,16 @@ class MixSummary:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """Every tenant and every mix of one run or several."""
+    """Every tenant and every mix of one or several runs."""
 
     tenants: tuple[TenantSummary, ...]
     mixes: tuple[MixSummary, ...]
     block_seconds: Mapping[str, float]
-    """By run: counted seconds of one block, all its trials together; what one more block would cost at least."""
+    """By run: measured seconds of one block, all its trials together; the least that one more block would cost."""
     accuracy: Mapping[str, Accuracy] = field(default_factory=dict)
-    """By run: what its slowdowns are good to."""
+    """By run: precision of its slowdowns."""
     windows: Agree | None = None
-    """How long windows compare with short ones, where there are both."""
+    """Comparison of long windows with short ones, where there are both."""
     doubts: tuple[str, ...] = ()
     """One sentence for each cell whose windows, taken together, have too few requests or are not steady."""
 
@@ -192,8 +193,8 @@ class Summary:
 
         ``{"schema_version": 1, "tenants": [...], "mixes": [...], "block_seconds": {...}, "accuracy": {...},
         "short_windows": {...} or null, "doubts": [...]}``. Every number is an object
-        ``{"est", "lo", "hi", "n", "method"}``. Where it can't be had, ``est`` is null and ``reason`` says why. A
-        quantile that wants more requests also has ``needs_n`` (how many in all) and ``needs_seconds`` (how many more
+        ``{"est", "lo", "hi", "n", "method"}``. Where it is missing, ``est`` is null and ``reason`` says why. A
+        quantile that needs more requests also has ``needs_n`` (how many in total) and ``needs_seconds`` (how many more
         seconds at the rate seen).
         """
         row = {
@@ -210,10 +211,10 @@ class Summary:
 
 
 def summarise(observations: Iterable[TenantObservation]) -> Summary:
-    """Summarise one or many runs; runs are kept apart.
+    """Summarise one or many runs, each separately.
 
-    Observations of one tenant of one cell come one after another; their raw latencies are let go as soon as the next
-    one's arrive, so memory holds one tenant's at a time.
+    Observations of one tenant of one cell must be consecutive; their raw latencies are released as soon as the next
+    tenant's arrive, so memory holds one tenant's at a time.
     """
     groups: dict[tuple[Cell, str], list[TenantObservation]] = {}
     quantiles: dict[tuple[Cell, str], Mapping[str, QuantileEstimate]] = {}
@@ -223,13 +224,13 @@ def summarise(observations: Iterable[TenantObservation]) -> Summary:
     token_quantiles: dict[tuple[Cell, str], _TokenQuantiles] = {}
     current: tuple[Cell, str] | None = None
     for seen in filter(counts, observations):
-        key = Cell.of(seen), seen.role  # one row for all members of a group: they are each other's repetition here
+        key = Cell.of(seen), seen.role  # one row for all members of a group: they replicate each other here
         if key != current:
             if current is not None:
                 quantiles[current] = _quantiles_ms(raw)
                 token_quantiles[current] = _token_quantiles(tokens)
             if key in groups:
-                raise ValueError(f"observations of {seen.tenant} in {seen.mix} don't come one after another")
+                raise ValueError(f"observations of {seen.tenant} in {seen.mix} are not consecutive")
             raw, tokens, current = [], [], key
         if usable(seen) and seen.latency_ns is not None:
             raw.append((seen.latency_ns, seen.unfinished))
@@ -290,7 +291,7 @@ def _doubts(
     groups: Mapping[tuple[Cell, str], Sequence[TenantObservation]],
     solos: Solos,
 ) -> Iterator[str]:
-    """Of cells of short windows, which are not judged one by one."""
+    """Doubts about cells of short windows, which are not judged one by one."""
     for key, group in groups.items():
         if min(seen.window_s for seen in group) >= JUDGED_ALONE_S:
             continue
@@ -311,7 +312,7 @@ _TokenQuantiles = tuple[Mapping[str, QuantileEstimate], ...] | None
 
 
 def _token_quantiles(raw: "Sequence[tuple[TokenTimes, int]]") -> _TokenQuantiles:
-    """Of the times to first token, per output token (a request that was never done is late) and between tokens."""
+    """Times to first token, per output token (a request that never completed is late) and between tokens."""
     if not raw:
         return None
     return (
@@ -391,12 +392,13 @@ def _tenant(
 
 
 def _with_model_error(found: TenantSummary, error: ModelError) -> TenantSummary:
-    """The same, each interval as wide as the simulation is uncertain."""
+    """The same, with each interval widened by the simulation's error."""
     solo = found.cell.solo
     times, tails = time_range(error, solo=solo), time_range(error, solo=solo, tail=True)
+    asked = math.inf if found.rate_rps is None else found.rate_rps
     return replace(
         found,
-        throughput_rps=widened(found.throughput_rps, inverse(times)),
+        throughput_rps=widened(found.throughput_rps, inverse(times), most=asked),
         latency_ms={
             name: widened_quantile(one, times if name == "p50" else tails) for name, one in found.latency_ms.items()
         },
@@ -404,7 +406,7 @@ def _with_model_error(found: TenantSummary, error: ModelError) -> TenantSummary:
         slowdown=found.slowdown if solo else widened(found.slowdown, error.slowdown, least=1.0),
         device_ms=widened(found.device_ms, times),
         device_slowdown=found.device_slowdown if solo else widened(found.device_slowdown, error.slowdown, least=1.0),
-        goodput_rps=None if found.goodput_rps is None else widened(found.goodput_rps, inverse(times)),
+        goodput_rps=None if found.goodput_rps is None else widened(found.goodput_rps, inverse(times), most=asked),
         tokens=None if found.tokens is None else _tokens_with_model_error(found.tokens, times, tails),
     )
 
@@ -510,7 +512,7 @@ def _metrics(
     found: dict[str, Number] = {name: over_blocks(name, progress) for name in METRICS}
     if not errors:
         return found
-    # Nobody is quicker in company than alone, so that tenants do at most what they would do on a device each.
+    # No tenant is faster in company than alone, so tenants do at most what they would do on a device each.
     most = {"fairness": 1.0, "jain": 1.0, "stp": float(len(errors))}
     least = {"antt": 1.0}
     return {

@@ -1,4 +1,4 @@
-"""What generation feels like: time to first token, per output token and between tokens, tokens per second."""
+"""Metrics of generation: time to first token, per output token and between tokens, tokens per second."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ class TokenSummary:
     tpot_ms: Mapping[str, QuantileEstimate]
     """Mean time per output token of a request, after its first."""
     itl_ms: Mapping[str, QuantileEstimate]
-    """Between one token and the next, over all of them; blocks are what is independent."""
+    """Between consecutive tokens, over all of them; blocks are the independent units."""
     tokens_per_s: Number
 
     def to_json(self) -> dict[str, Any]:

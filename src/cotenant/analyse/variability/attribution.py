@@ -1,4 +1,4 @@
-"""Who pays for the power of a shared device, by a rule with a name."""
+"""Attribute the power of a shared device to its tenants, by a named rule."""
 
 import itertools
 import math
@@ -10,7 +10,7 @@ RULES: tuple[Rule, ...] = get_args(Rule)
 MEANINGS: dict[Rule, str] = {
     "activity share": "all power by how long each was at work",
     "idle split": "idle power in equal parts, the rest by how long each was at work",
-    "shapley": "each pays what it adds, on average over all orders in which they could have come",
+    "shapley": "each pays what it adds, averaged over all orders in which they could have arrived",
 }
 MOST_FOR_SHAPLEY = 12
 
@@ -27,19 +27,19 @@ def attribute(
 
     Args:
         rule: `activity share`: all power by activity, so an idle tenant pays nothing even for the device being on.
-            `idle split`: what the idle device draws in equal parts, the rest by activity. `shapley`: each pays what it
+            `idle split`: the idle device's power in equal parts, the rest by activity. `shapley`: each pays what it
             adds on average over all orders of arrival, from the power of every set of tenants; no activity is needed.
-        power_w: What the device drew.
+        power_w: Power of the device.
         activity: Each tenant's activity, in any unit.
-        idle_w: What the device draws with nobody active.
-        coalitions: For `shapley`: power with exactly these tenants on, of every set.
+        idle_w: Power of the device with no tenant active.
+        coalitions: For `shapley`: power with exactly these tenants active, for every set.
 
     Raises:
         ValueError: Something the rule needs is missing.
     """
     tenants = list(activity)
     if not tenants:
-        raise ValueError("nobody is there to attribute power to")
+        raise ValueError("there is no tenant to attribute power to")
     match rule:
         case "shapley":
             return _shapley(tenants, power_w, idle_w, coalitions or {})
@@ -79,5 +79,5 @@ def _shapley(
             for k in range(n)
             for group in itertools.combinations(others, k)
         )
-    # What nobody adds (the idle device) is everybody's.
+    # Power that no tenant adds (the idle device) is shared by all.
     return {tenant: watts + worth[frozenset()] / n for tenant, watts in found.items()}

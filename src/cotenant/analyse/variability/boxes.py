@@ -1,4 +1,4 @@
-"""Each GPU's runs as a box: what a box plot needs, without the runs."""
+"""Each GPU's runs as a box: the data of a box plot, without the runs."""
 
 from dataclasses import dataclass
 

@@ -32,7 +32,7 @@ class AtSetting(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ClockCurve:
-    """What the clock does to one kind of work: means over GPUs, curves where there are clocks enough."""
+    """Effect of the clock on one kind of work: means over GPUs, and curves if there are enough clocks."""
 
     work: str
     simulated: bool
@@ -52,7 +52,7 @@ class ClockCurve:
 
 
 def clock_curves(measured: Iterable[AtSetting]) -> list[ClockCurve]:
-    """Time and power over the clock, for work that was measured under at least three settings."""
+    """Time and power over the clock, for work measured under at least three settings."""
     groups: dict[tuple[str, bool, str | None], list[AtSetting]] = {}
     for point in measured:
         groups.setdefault((point.work, point.simulated, point.model), []).append(point)

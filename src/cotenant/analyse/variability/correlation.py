@@ -1,7 +1,7 @@
-"""What goes with being slow: rank correlations of the GPUs' times with their clocks, temperatures and powers.
+"""Correlates of being slow: rank correlations of the GPUs' times with their clocks, temperatures and powers.
 
-Ranks, since a few broken GPUs would drag Pearson's coefficient anywhere; medians of GPUs, since runs of one GPU are no
-independent evidence.
+Ranks, since a few broken GPUs would dominate Pearson's coefficient; medians of GPUs, since runs of one GPU are not
+independent.
 """
 
 from typing import Any

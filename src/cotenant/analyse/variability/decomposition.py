@@ -1,10 +1,10 @@
-"""Where the variance of times comes from: cabinet, node, GPU, job, day, and what is left.
+"""Sources of the variance of times: cabinet, node, GPU, job, day, and the residual.
 
-Three readings of each level, since each alone misleads:
+Each level is reported three ways, since each alone is misleading:
 
-* *alone*: its share by itself (eta squared). Levels that contain each other count the same variance twice.
+* *alone*: its share by itself (eta squared). Nested levels count the same variance twice.
 * *by chance*: what a grouping of that many groups would explain of pure noise. Alone below chance: no effect.
-* *added*: what it explains beyond the levels before it, fitted together by least squares (sequential sums of squares).
+* *added*: what it explains beyond the previous levels, fitted together by least squares (sequential sums of squares).
 
 The mixed estimate is that of nested random effects (cabinet, node in it, GPU in it, day of that GPU, run), by moments.
 """
@@ -29,7 +29,7 @@ NESTED = ("cabinet", "node", "gpu", "day")
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """One level's part of the variance, as shares of the whole."""
+    """One level's part of the variance, as shares of the total."""
 
     level: str
     groups: int
@@ -39,7 +39,7 @@ class Level:
 
     @property
     def beyond_chance(self) -> float:
-        """Its share alone, corrected for the number of its groups (epsilon squared); 0 where nothing is beyond it."""
+        """Its share alone, corrected for the number of its groups (epsilon squared), at least 0."""
         return max(0.0, (self.alone - self.by_chance) / (1 - self.by_chance)) if self.by_chance < 1 else 0.0
 
 
@@ -54,7 +54,7 @@ class Decomposition:
     components: tuple[Component, ...]
     """Nested random effects; the residual is run to run."""
     with_jobs: tuple[Component, ...]
-    """The same of cabinet, node and job: a GPU serves many jobs and a job many GPUs, so that one can't hold the other.
+    """The same for cabinet, node and job: GPUs and jobs are crossed, so one can't be nested in the other.
 
     Empty: jobs are unknown, or of one run each."""
     notes: tuple[str, ...]
@@ -65,7 +65,7 @@ class Decomposition:
         return next((one.share for one in self.with_jobs if one.level == "job"), None)
 
     def level(self, name: str) -> Level | None:
-        """One level, if it is there."""
+        """Find a level by name; None if absent."""
         return next((level for level in self.levels if level.level == name), None)
 
     def to_json(self) -> dict[str, Any]:
@@ -84,7 +84,7 @@ class Decomposition:
 
 
 def decompose(readings: Readings) -> Decomposition:
-    """Split the variance of times. Levels that nobody recorded, or that don't vary, are left out."""
+    """Split the variance of times. Levels that were not recorded or don't vary are left out."""
     notes: list[str] = []
     share = between_gpus(readings)
     rows = readings.thinned(MOST_ROWS)
@@ -132,7 +132,7 @@ def between_gpus(readings: Readings) -> Number:
 
 
 def _levels(rows: Readings, notes: list[str]) -> dict[str, Ints]:
-    """Group numbers from 0 of every level that varies, from the outside in; a node is one of its cabinet."""
+    """Group numbers from 0 of every level that varies, from the outside in; nodes are distinct across cabinets."""
     cabinet, node = (rows.places[name][rows.gpu] for name in ("cabinet", "node"))
     for name, codes in (("cabinet", cabinet), ("node", node)):
         if 0 < (missing := int((codes == UNKNOWN).sum())) < len(rows):
@@ -149,7 +149,7 @@ def _levels(rows: Readings, notes: list[str]) -> dict[str, Ints]:
 
 
 def _jobs(rows: Readings, node: Codes, notes: list[str]) -> Ints:
-    """Jobs as recorded. If each has one run only, runs that began on one node in the same second are one job."""
+    """Jobs as recorded. If each has only one run, runs that began on one node in the same second are one job."""
     jobs = _numbered(rows.job)
     timed = np.isfinite(rows.at_s)
     if int(jobs.max()) + 1 < 0.9 * len(rows) or not timed.all():
@@ -157,7 +157,7 @@ def _jobs(rows: Readings, node: Codes, notes: list[str]) -> Ints:
     together = _numbered(node, rows.at_s.astype(np.int64))
     if 2 * (int(together.max()) + 1) > len(rows):
         return jobs
-    notes.append("every run has a job number of its own: runs that began on one node in the same second are one job")
+    notes.append("every run has its own job number: runs that began on one node in the same second are one job")
     return together
 
 
@@ -175,7 +175,7 @@ def _between(values: Floats, groups: Ints) -> float:
 
 
 def _residual(values: Floats, factors: list[Ints]) -> float:
-    """Sum of squares that the factors leave, fitted together: group means are taken off in turns until that settles."""
+    """Residual sum of squares of the factors fitted together: subtract group means in turn until it settles."""
     sizes = [np.bincount(groups) for groups in factors]
     rest = values.copy()
     before = np.inf
@@ -190,7 +190,7 @@ def _residual(values: Floats, factors: list[Ints]) -> float:
 
 
 def _nested(values: Floats, codes: dict[str, Ints]) -> tuple[Component, ...]:
-    """Random effects of those levels that really split what is around them."""
+    """Random effects of the levels that split their enclosing level."""
     chosen: dict[str, Ints] = {}
     path = np.zeros(values.size, dtype=np.int64)
     for name, groups in codes.items():

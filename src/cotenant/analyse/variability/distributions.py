@@ -1,4 +1,4 @@
-"""Are these GPUs alike at all: k-sample Anderson-Darling, Kolmogorov-Smirnov of every pair, robust effect sizes."""
+"""Do these GPUs differ at all: k-sample Anderson-Darling, pairwise Kolmogorov-Smirnov, robust effect sizes."""
 
 import math
 import warnings
@@ -15,13 +15,13 @@ from cotenant.analyse.variability.readings import Readings
 FEWEST_RUNS = 3
 MOST_VALUES = 20_000
 MOST_GPUS = 400
-"""Pairs are taken of so many GPUs at most, spread evenly from fast to slow."""
+"""Most GPUs to pair up, spread evenly from fast to slow."""
 MOST_PLACES = 1000
-"""Where distributions are compared."""
+"""Number of points at which distributions are compared."""
 FEW_RUNS = 14
-"""Up to so many runs of the GPU with fewer, pairs are tested exactly: the limiting law is far off there."""
+"""Up to this many runs of the GPU with fewer, pairs are tested exactly: the asymptotic law is far off there."""
 FEW_VALUES = 40
-"""Up to so many runs of all GPUs, the k-sample test is decided by permutations: its table is far off there."""
+"""Up to this many runs of all GPUs, the k-sample test uses permutations: its table is far off there."""
 _PERMUTATIONS = 999
 TRIM = 0.2
 LEVEL = 0.05
@@ -34,12 +34,12 @@ class Alikeness:
     anderson_darling: float | None
     """Normalised statistic of the k-sample test; None: too few runs."""
     p_value: float | None
-    """Of more than 40 runs at least 0.001 and at most 0.25: the table of the test reaches no further."""
+    """With more than 40 runs between 0.001 and 0.25: the limits of the test's table."""
     gpus: int
     """GPUs with enough runs to be tested."""
     pairs: int
     differing: int
-    """Pairs that differ with at most 5 % of false ones among them (Benjamini-Hochberg)."""
+    """Pairs that differ, with a false discovery rate of at most 5 % (Benjamini-Hochberg)."""
     median_effect: float | None
     """Median over the differing pairs of the robust effect size: 0.2 is small, 0.8 large."""
 
@@ -75,7 +75,7 @@ def anderson_darling(samples: Sequence[Floats]) -> tuple[float | None, float | N
     few = sum(values.size for values in samples) <= FEW_VALUES
     permuted = PermutationMethod(n_resamples=_PERMUTATIONS, rng=np.random.default_rng(SEED)) if few else None
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # it tells that p lies at an end of its table, which the caller knows
+        warnings.simplefilter("ignore")  # it warns that p lies at an end of its table, which is expected
         found: Any = anderson_ksamp([np.asarray(values) for values in samples], method=permuted)
     return float(found.statistic), float(found.pvalue)
 
@@ -85,10 +85,10 @@ def kolmogorov_smirnov_pairs(samples: Sequence[Floats]) -> tuple[Any, Any, Float
     from scipy.special import kolmogorov
 
     grid = np.unique(np.concatenate(samples))
-    if grid.size > MOST_PLACES:  # distances come out a little small, so the tests a little careful
+    if grid.size > MOST_PLACES:  # distances come out slightly small, so the tests are slightly conservative
         grid = grid[np.linspace(0, grid.size - 1, MOST_PLACES).astype(np.int64)]
     sizes = np.array([values.size for values in samples])
-    # Counts and not shares: distances are then whole numbers over the product of both sizes.
+    # Counts, not shares: distances are then integers over the product of both sizes.
     below = np.stack([np.searchsorted(np.sort(values), grid, side="right") for values in samples]).astype(np.int32)
     first, second = np.triu_indices(len(samples), 1)
     distances = np.concatenate(
@@ -109,7 +109,10 @@ def kolmogorov_smirnov_pairs(samples: Sequence[Floats]) -> tuple[Any, Any, Float
 
 @cache
 def _chance_of_distance(n: int, m: int, distance: int) -> float:
-    """That two samples of one continuous distribution lie at least ``distance`` / (n m) apart, by counting paths."""
+    """Probability that two samples of one continuous distribution differ by at least ``distance`` / (n m).
+
+    Counts paths.
+    """
     if distance == n * m:
         return 2 / math.comb(n + m, n)
     place = np.arange(m + 1)

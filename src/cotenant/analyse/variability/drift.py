@@ -1,4 +1,4 @@
-"""What changes over time: slow drift and sudden steps, of the whole fleet and of single GPUs against it."""
+"""Changes over time: slow drift and sudden steps, of the whole fleet and of single GPUs against it."""
 
 import itertools
 import math
@@ -19,13 +19,13 @@ MONTH_DAYS = 30.0
 FEWEST_RUNS = 8
 MOST_POINTS = 64
 LEAST = 0.02
-"""Smaller changes than 2 % are not worth anybody's morning."""
+"""Changes below 2 % are not worth acting on."""
 LEVEL = 0.025
-"""Of false alarms, for steps and for drifts: 5 % together."""
+"""False alarm rate, for steps and for drifts: 5 % together."""
 FEWEST_DAYS = 5
 _STRETCHES = (2, 4, 8)
 MOST_ROWS = 1_000_000
-"""Of more, every k-th run of each GPU tells as much about levels over time."""
+"""With more runs, every k-th run of each GPU says as much about levels over time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class Change:
     kind: str
     """`step` or `drift`."""
     at_s: float
-    """First run on the new level; of a drift its beginning."""
+    """First run at the new level; of a drift its beginning."""
     before: float
     """Time relative to the GPU's own median."""
     after: float
@@ -54,16 +54,16 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Drift:
-    """Over the time that the readings span."""
+    """Changes over the time that the readings span."""
 
     days: float
     per_month: Number
     """Slope of the fleet's daily medians (Theil-Sen), share per 30 days."""
     daily: tuple[tuple[float, float, int], ...]
-    """By day: when (s since 1970), median of times relative to each GPU's own median, runs."""
+    """By day: time (s since 1970), median of times relative to each GPU's own median, runs."""
     changes: tuple[Change, ...]
     simulated: bool = False
-    """A model computed the times; nothing was measured."""
+    """The times come from a model; nothing was measured."""
 
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
@@ -77,10 +77,10 @@ class Drift:
 
 
 def drift(readings: Readings) -> Drift:
-    """Steps and drifts. A GPU is compared with the fleet of the same day, so that a warm week is not its own fault.
+    """Find steps and drifts. A GPU is compared with the fleet of the same day, so a warm week is not held against it.
 
-    Assumes noise of equal spread around a GPU's level, in which runs close in time may resemble each other; chance then
-    finds a change of some GPU in about 5 % of fleets that have none.
+    Assumes noise of equal spread around a GPU's level, possibly correlated between runs close in time; then about 5 %
+    of fleets without a change show one in some GPU by chance.
     """
     readings = readings.thinned(MOST_ROWS)
     timed = np.isfinite(readings.at_s)
@@ -93,7 +93,7 @@ def drift(readings: Readings) -> Drift:
     sorted_ratio = ratio[timed][order]
     medians = np.array([np.median(sorted_ratio[a:b]) for a, b in itertools.pairwise(bounds)])
     usual = np.ones(len(readings))
-    # With few GPUs the day's median is the GPU itself: taking it off would hide what is looked for.
+    # With few GPUs the day's median is the GPU itself: subtracting it would hide the change.
     if len(readings.gpus) >= FEWEST_RUNS:
         usual[timed] = medians[day]
     span = float(np.ptp(readings.at_s[timed])) / DAY_S
@@ -106,9 +106,9 @@ def drift(readings: Readings) -> Drift:
 
 
 def slow_since(changes: tuple[Change, ...], gpu: str, ratio: float, fence: float) -> float | None:
-    """When a GPU stepped from below the fence to above it for the last time; None: it never did.
+    """When a GPU last stepped from below the fence to above it; None if it never did.
 
-    ``ratio`` is its median and ``fence`` what counts as slow, both over the fleet's median.
+    ``ratio`` is its median and ``fence`` the threshold of slow, both over the fleet's median.
     """
     steps = [change for change in changes if change.gpu == gpu and change.kind == "step"]
     return next((step.at_s for step in reversed(steps) if step.before * ratio <= fence < step.after * ratio), None)
@@ -141,7 +141,7 @@ def _gpu_changes(readings: Readings, ratio: Floats, timed: Any) -> list[Change]:
         if values.size >= FEWEST_RUNS:
             series.append((gpu, averaged(at, MOST_POINTS), averaged(values, MOST_POINTS)))
             by_day.append(_days_of(at, values))
-    # Some series repeat to the digit: noise is never taken for less than what the fleet shows.
+    # Some series repeat exactly: assume at least the fleet's noise.
     usual = _lasting_noise([values for _, _, values in series])
     found: list[Change] = []
     for (gpu, at, values), (days, daily) in zip(series, by_day, strict=True):
@@ -155,9 +155,9 @@ def _gpu_changes(readings: Readings, ratio: Floats, timed: Any) -> list[Change]:
 
 
 def _lasting_noise(series: list[Floats]) -> float:
-    """Noise of single runs as levels feel it: neighbours resemble each other, since days differ and rooms warm up.
+    """Noise of single runs as it affects levels: neighbours are correlated, since days differ and rooms warm up.
 
-    If they do, means over stretches of runs differ by more than independent runs would let them.
+    If so, means over stretches of runs differ by more than those of independent runs would.
     """
     found = [noise_of(series)]
     for stretch in _STRETCHES:
@@ -175,7 +175,7 @@ def _days_of(at: Floats, values: Floats) -> tuple[Floats, Floats]:
 
 
 def _steps(values: Floats, series: int, noise: float) -> list[Step]:
-    """Changes of level that last: a single run that went wrong is no step, so each gives way to its neighbours."""
+    """Lasting changes of level: single bad runs are replaced by their neighbours, so they are not steps."""
     calm = values.copy()
     calm[1:-1] = np.median(np.stack([values[:-2], values[1:-1], values[2:]]), axis=0)
     calm[0], calm[-1] = np.median(values[:3]), np.median(values[-3:])
@@ -183,7 +183,7 @@ def _steps(values: Floats, series: int, noise: float) -> list[Step]:
 
 
 def _line_fits_better(at: Floats, values: Floats, steps: list[Step]) -> bool:
-    """A slope over the whole time leaves less than the levels do: then it is a drift, though it looks like steps."""
+    """True if a slope over the full time leaves smaller residuals than levels: a drift that looks like steps."""
     bounds = [0, *(step.at for step in steps), values.size]
     levels = sum(
         float(((part - part.mean()) ** 2).sum()) for part in (values[a:b] for a, b in itertools.pairwise(bounds))
@@ -198,10 +198,10 @@ def _line_fits_better(at: Floats, values: Floats, steps: list[Step]) -> bool:
 def _drifted(gpu: str, at: Floats, values: Floats, series: int) -> Change | None:
     from scipy.stats import theilslopes
 
-    # The quick look first: most GPUs hardly move, and a robust slope of each costs a second in a large fleet.
+    # A quick check first: most GPUs hardly move, and robust slopes for all cost a second in a large fleet.
     if at.size < FEWEST_DAYS or float(np.ptp(values)) < LEAST:
         return None
-    if 2 / math.factorial(min(at.size, 20)) > LEVEL / series:  # so few days climb in order by chance in some GPU
+    if 2 / math.factorial(min(at.size, 20)) > LEVEL / series:  # so few days ascend by chance in some GPU
         return None
     span = float(np.ptp(at))
     found: Any = theilslopes(values, at, 1 - LEVEL / series)

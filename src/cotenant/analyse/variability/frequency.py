@@ -1,7 +1,7 @@
-"""What the clock does to power and time: curves fitted to measurements at several clocks, with their held-out errors.
+"""Power and time over the clock: curves fitted to measurements at several clocks, with their held-out errors.
 
 P(f) = idle + slope f + bend max(0, f - knee)^2        the voltage is flat up to the knee, then it rises
-t(f) = t_memory + t_core f_top / f                     what the core does stretches, what the memory does not
+t(f) = t_memory + t_core f_top / f                     core time stretches, memory time does not
 """
 
 from collections.abc import Callable
@@ -41,14 +41,14 @@ class TimeByClock:
 
     memory_ms: float
     core_ms: float
-    """At the highest clock that was measured."""
+    """Core time at the highest clock measured."""
     top_mhz: float
     held_out: float | None
     clocks: int
 
     @property
     def core_share(self) -> float:
-        """How much of the time at the highest clock stretches when the clock falls: 1 for a matrix product."""
+        """Share of the time at the highest clock that stretches when the clock falls: 1 for a matrix product."""
         whole = self.memory_ms + self.core_ms
         return self.core_ms / whole if whole else 0.0
 
@@ -63,7 +63,7 @@ class TimeByClock:
 
 @dataclass(frozen=True, slots=True)
 class BestClock:
-    """The clock that needs the least energy per request, against the highest."""
+    """The clock with the least energy per request, against the highest."""
 
     clock_mhz: float
     energy_j: float
@@ -74,7 +74,7 @@ class BestClock:
 
 
 def fit_power(clock_mhz: Floats, power_w: Floats) -> PowerByClock:
-    """Least squares with coefficients of at least 0; the knee is searched. Several readings per clock are fine.
+    """Fit by least squares with coefficients of at least 0; the knee is searched. Clocks may repeat.
 
     Raises:
         ValueError: Fewer than five different clocks.
@@ -93,7 +93,7 @@ def fit_power(clock_mhz: Floats, power_w: Floats) -> PowerByClock:
 
 
 def fit_time(clock_mhz: Floats, time_ms: Floats) -> TimeByClock:
-    """Least squares with both parts at least 0.
+    """Fit by least squares with both parts at least 0.
 
     Raises:
         ValueError: Fewer than three different clocks.
@@ -112,7 +112,7 @@ def fit_time(clock_mhz: Floats, time_ms: Floats) -> TimeByClock:
 
 
 def best_clock(clock_mhz: Floats, power_w: Floats, time_ms: Floats) -> BestClock:
-    """Among the clocks that were measured, from means at each: nothing is read off a curve."""
+    """Choose among the measured clocks, from means at each; the curves are not used."""
     clocks = np.unique(clock_mhz)
     power, time = (
         np.array([values[clock_mhz == clock].mean() for clock in clocks]) for values in (power_w, time_ms / 1e3)

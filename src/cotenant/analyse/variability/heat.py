@@ -1,4 +1,4 @@
-"""How a GPU warms: two poles and the air fitted to a trace of power and temperature, judged on its last third.
+"""How a GPU warms up: two poles and the air temperature fitted to power and temperature, tested on the last third.
 
 T = air + fast + slow,    each pole: dx/dt = (resistance * P - x) / time constant
 """
@@ -25,18 +25,18 @@ class HeatFit:
     slow_c_per_w: float
     slow_s: float
     held_out_rmse_c: float
-    """On the last third of the trace, from nothing but its power."""
+    """Error on the last third of the trace, predicted from power alone."""
     one_pole_rmse_c: float
-    """The same of a single pole."""
+    """The same for a single pole."""
     span_s: float
-    """A time constant longer than the trace can't be known."""
+    """A time constant longer than the trace can't be determined."""
 
 
 def fit_heat(at_s: Floats, power_w: Floats, temperature_c: Floats) -> HeatFit:
-    """Time constants are searched, the rest is least squares.
+    """Search the time constants; the rest is least squares.
 
     Raises:
-        ValueError: Fewer than 30 readings, power and temperature hardly move, or one tells nothing of the other.
+        ValueError: Fewer than 30 readings, power and temperature hardly move, or they are unrelated.
     """
     if at_s.size < 30 or np.ptp(power_w) < 1e-9 or np.ptp(temperature_c) < 1.0:
         raise ValueError("a thermal fit needs 30 readings over which power and temperature move")
@@ -64,7 +64,7 @@ def fit_heat(at_s: Floats, power_w: Floats, temperature_c: Floats) -> HeatFit:
     found, tau_fast, tau_slow, quick, late = best
     held_out = _error(_terms(grid, [quick, late], tau_slow) @ found, heat, ~learnt)
     if held_out >= _error(np.full_like(heat, heat[learnt].mean()), heat, ~learnt):
-        raise ValueError("power tells no more of the temperature in the last third of the trace than its mean before")
+        raise ValueError("power predicts the temperature in the last third of the trace no better than its mean before")
     return HeatFit(
         air_c=float(found[0]),
         fast_c_per_w=float(found[1]),
@@ -78,7 +78,7 @@ def fit_heat(at_s: Floats, power_w: Floats, temperature_c: Floats) -> HeatFit:
 
 
 def _pole(power: Floats, step: float, tau: float) -> Floats:
-    """The power as a pole sees it, exact for power that is constant over each step; settled before the trace began."""
+    """The power as filtered by a pole, exact for power constant over each step; settled before the trace began."""
     from scipy.signal import lfilter
 
     keep = float(np.exp(-step / tau))
@@ -87,12 +87,12 @@ def _pole(power: Floats, step: float, tau: float) -> Floats:
 
 
 def _terms(grid: Floats, poles: list[Floats], tau_slow: float) -> Floats:
-    """The last term takes up that the trace may not have begun settled."""
+    """The last column allows for a trace that did not begin settled."""
     return np.stack([np.ones_like(grid), *poles, np.exp(-grid / tau_slow)], axis=1)
 
 
 def _solved(grid: Floats, learnt: Any, heat: Floats, poles: list[Floats], tau_slow: float) -> tuple[Floats, float]:
-    """Least squares in which no pole cools: one that would is left out."""
+    """Least squares in which no pole cools: one that would is dropped."""
     terms = _terms(grid, poles, tau_slow)
     kept = np.ones(terms.shape[1], dtype=bool)
     found = np.zeros(terms.shape[1])

@@ -1,4 +1,4 @@
-"""Each GPU in a line: what placement needs to know of it."""
+"""One line per GPU, with what placement needs."""
 
 from dataclasses import dataclass
 
@@ -19,7 +19,7 @@ class GpuProfile:
     time_ms: float
     """Median."""
     relative_time: float
-    """Its median over the median of all runs: 1.05 takes 5 % longer. This is what placement sorts by."""
+    """Its median over the median of all runs: 1.05 takes 5 % longer. Placement sorts by this."""
     worst_relative_time: float
     """Its slowest run over the same."""
     lo: float | None
@@ -29,7 +29,7 @@ class GpuProfile:
     temperature_c: float | None
     power_w: float | None
     energy_j: float | None
-    """Per request: power times time."""
+    """Energy per request: power times time."""
 
 
 def gpu_profiles(readings: Readings) -> tuple[GpuProfile, ...]:

@@ -16,14 +16,14 @@ SENSORS = ("clock_mhz", "temperature_c", "power_w")
 PLACES = ("cabinet", "node", "job")
 _CORE = re.compile(r"(^| )cpu(:[\d,-]+)?$")
 UNKNOWN = -1
-"""Code of a cabinet, node or job that nobody wrote down."""
+"""Code of an unrecorded cabinet, node or job."""
 
 
 @dataclass(frozen=True)
 class Readings:
     """One row per measurement, sorted by GPU and then by time; NaN where nothing was read. Build with `of`.
 
-    Sensor columns may be of single precision: ten million rows of four sensors then take 160 MB.
+    Sensor columns may have single precision: ten million rows of four sensors then take 160 MB.
     """
 
     gpus: tuple[str, ...]
@@ -42,9 +42,9 @@ class Readings:
     names: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """Names behind the codes of `PLACES`."""
     power_limit_w: float | None = None
-    """The limit all were under, where it was recorded."""
+    """The limit that applied to all, where recorded."""
     reasons: tuple[str, ...] = ()
-    """By GPU: what its driver named most often as holding the clock down; empty: not recorded."""
+    """By GPU: the reason its driver gave most often for holding the clock down; empty: not recorded."""
 
     @classmethod
     def of(
@@ -61,7 +61,7 @@ class Readings:
         job: Sequence[str] | None = None,
         power_limit_w: float | None = None,
     ) -> "Readings":
-        """From labels as text (empty: unknown) and numbers, in any order."""
+        """Build from labels as text (empty: unknown) and numbers, in any order."""
         names, codes = np.unique(np.asarray(gpu, dtype=np.str_), return_inverse=True)
         n = codes.size
         numbers = [_column(values, n) for values in (time_ms, clock_mhz, temperature_c, power_w, at_s)]
@@ -89,7 +89,7 @@ class Readings:
 
     @cached_property
     def starts(self) -> npt.NDArray[np.int64]:
-        """Where each GPU's rows begin, and the end of all."""
+        """Where each GPU's rows begin, plus the end of the last."""
         return np.searchsorted(self.gpu, np.arange(len(self.gpus) + 1))
 
     @cached_property
@@ -99,16 +99,16 @@ class Readings:
 
     @property
     def noun(self) -> str:
-        """What one of them is called: `GPU`, `core` of a CPU, or `device` where both are there."""
+        """What to call one of them: `GPU`, `core` of a CPU, or `device` where both occur."""
         cores = sum(_CORE.search(name) is not None for name in self.gpus)
         return "core" if cores == len(self.gpus) else "device" if cores else "GPU"
 
     def of_gpu(self, column: npt.NDArray[Any]) -> list[npt.NDArray[Any]]:
-        """A column's values by GPU: views, nothing is copied."""
+        """A column's values by GPU, as views."""
         return [column[a:b] for a, b in zip(self.starts[:-1], self.starts[1:], strict=True)]
 
     def medians(self, column: npt.NDArray[Any]) -> Floats:
-        """Each GPU's median of what was read; NaN where nothing was."""
+        """Each GPU's median of a column; NaN where nothing was read."""
         return np.array([_median(values) for values in self.of_gpu(column)])
 
     @cached_property
@@ -118,7 +118,7 @@ class Readings:
 
     @cached_property
     def places(self) -> dict[str, Codes]:
-        """Each GPU's cabinet and node: the one that most of its rows name."""
+        """Each GPU's cabinet and node: the most frequent in its rows."""
         return {
             name: np.array([_commonest(codes) for codes in self.of_gpu(getattr(self, name))], dtype=np.int32)
             for name in ("cabinet", "node")
@@ -130,7 +130,7 @@ class Readings:
         return "" if code == UNKNOWN else self.names[name][code]
 
     def thinned(self, most: int) -> "Readings":
-        """At most about so many rows: every k-th of each GPU, evenly over time; never fewer than two of a GPU."""
+        """At most about this many rows: every k-th of each GPU, evenly over time; at least two of each GPU."""
         if len(self) <= most:
             return self
         each = max(2, most // max(1, len(self.gpus)))
@@ -143,7 +143,7 @@ class Readings:
         return self._chosen(rows)
 
     def since(self, begin_s: Mapping[str, float]) -> "Readings":
-        """Without what some GPUs did before a time; the last time given for a GPU holds."""
+        """Drop what some GPUs did before a time; the last time given for a GPU applies."""
         if not begin_s:
             return self
         begin = np.full(len(self.gpus), -np.inf)

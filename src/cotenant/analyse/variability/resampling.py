@@ -10,7 +10,7 @@ from cotenant.analyse.estimates.intervals import SEED, Floats
 from cotenant.analyse.estimates.missing import Missing, Number
 
 FEWEST_GPUS = 5
-"""Fewer draw too few different resamples for an interval that says anything."""
+"""Fewest GPUs: fewer have too few distinct resamples for a meaningful interval."""
 _WORK = 4_000_000
 METHOD = "bootstrap over GPUs"
 
@@ -18,12 +18,12 @@ Ints = npt.NDArray[np.int64]
 
 
 def resamples_for(gpus: int) -> int:
-    """How many resamples: as many as a second allows, at least 200."""
+    """Number of resamples: as many as fit in a second, at least 200."""
     return int(np.clip(_WORK // max(1, gpus), 200, 1000))
 
 
 def draws_of(gpus: int) -> Ints:
-    """Positions of the drawn GPUs, a row for each resample; the same for the same number of GPUs."""
+    """Positions of the drawn GPUs, a row for each resample; deterministic for a given number of GPUs."""
     return np.random.default_rng(SEED).integers(gpus, size=(resamples_for(gpus), gpus))
 
 
@@ -35,7 +35,7 @@ def counted(draws: Ints) -> Ints:
 
 
 def estimated(estimate: float, resampled: Callable[[], Floats], gpus: int, level: float = 0.95) -> Number:
-    """The estimate with the percentiles of its resamples; without an interval where GPUs are few."""
+    """The estimate with the percentiles of its resamples; without an interval for few GPUs."""
     if not np.isfinite(estimate):
         return Missing("it was not recorded, or did not vary", gpus)
     if gpus < FEWEST_GPUS:

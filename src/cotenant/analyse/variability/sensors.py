@@ -1,4 +1,4 @@
-"""What a sensor is worth: two sensors of the same thing compared, and a sensor that stands still found."""
+"""Sensor quality: compare two sensors of the same quantity, and find sensors that are stuck."""
 
 import itertools
 from collections.abc import Mapping
@@ -9,40 +9,40 @@ import numpy as np
 from cotenant.analyse.estimates.intervals import Floats
 
 WINDOWS_S = (0.0, 0.01, 0.025, 0.05, 0.1, 0.2, 0.5, 1.0)
-"""Averaging windows that vendors' tools are known to have."""
+"""Averaging windows known from vendors' tools."""
 _LAGS = 81
 _PARTS = 10
-"""The traces are cut into so many stretches: every other one is fitted on, the rest is judged."""
+"""Number of stretches to cut the traces into: every other one is fitted, the rest is tested on."""
 STILL_READINGS = 20
 STILL_S = 5.0
-"""Tools that poll faster than a sensor changes, or average over a second, repeat themselves for less than this."""
+"""Tools that poll faster than a sensor updates, or average over a second, repeat values for less than this."""
 MOVED = {"temperature_c": 5.0, "any_kernel_share": 0.3}
-"""So much has to change elsewhere before a power reading that stands still is suspect. Clocks are no witness: where
-power is held at a cap, they are what moves instead."""
+"""Change required elsewhere before a constant power reading is suspect. Clocks don't count: where power is held at a
+cap, they are what moves instead."""
 GAP = 20
-"""A pause of so many times the usual one between readings ends a stretch."""
+"""A pause of this many times the usual one between readings ends a stretch."""
 
 
 @dataclass(frozen=True, slots=True)
 class SensorComparison:
-    """The second sensor as the first one explains it: shown = offset + gain * mean of the reference over the window."""
+    """The second sensor explained by the first: shown = offset + gain * mean of the reference over the window."""
 
     offset: float
     gain: float
     lag_s: float
-    """How late the second one is, beyond half its window."""
+    """Delay of the second sensor, beyond half its window."""
     window_s: float
     held_out_rmse: float
-    """On stretches that nothing was fitted on."""
+    """Error on stretches that were not fitted."""
     uncorrected_rmse: float
-    """Of taking one reading for the other."""
+    """Error of taking one reading for the other."""
     n: int
 
 
 def compare_sensors(
     reference_s: Floats, reference: Floats, other_s: Floats, other: Floats, *, most_lag_s: float = 2.0
 ) -> SensorComparison:
-    """Offset, gain, lag and averaging window of a sensor against a finer one of the same thing (a rail's meter).
+    """Fit offset, gain, lag and averaging window of a sensor against a finer one of the same quantity (a rail's meter).
 
     Raises:
         ValueError: They don't overlap for ten readings, or the reference never moves.
@@ -88,7 +88,7 @@ def compare_sensors(
 
 
 def longest_stretch(at_s: Floats, values: Floats) -> tuple[Floats, Floats]:
-    """The readings of the longest time without a pause."""
+    """The longest run of readings without a pause."""
     pauses = np.diff(at_s)
     breaks = np.flatnonzero(pauses > GAP * np.median(pauses)) + 1 if pauses.size else np.empty(0, np.int64)
     bounds = [0, *breaks.tolist(), at_s.size]
@@ -98,7 +98,7 @@ def longest_stretch(at_s: Floats, values: Floats) -> tuple[Floats, Floats]:
 
 @dataclass(frozen=True, slots=True)
 class Stuck:
-    """A stretch in which a sensor stood still while something that moves with it did not."""
+    """A stretch in which a sensor stood still while a related one moved."""
 
     sensor: str
     value: float
@@ -111,7 +111,7 @@ class Stuck:
 
 
 def stuck(sensor: str, at_s: Floats, values: Floats, witnesses: Mapping[str, Floats]) -> Stuck | None:
-    """The longest such stretch of 20 readings and 5 s or more, if there is one; witnesses are sensors read together."""
+    """The longest such stretch of at least 20 readings and 5 s, if any; witnesses are sensors read alongside."""
     pauses = np.diff(at_s)
     broken = pauses > GAP * np.median(pauses) if pauses.size else pauses > 0
     changes = np.flatnonzero((np.diff(values) != 0) | broken) + 1
@@ -138,7 +138,7 @@ def stuck(sensor: str, at_s: Floats, values: Floats, witnesses: Mapping[str, Flo
 
 
 def _line(x: Floats, y: Floats) -> tuple[float, float, float]:
-    """Slope, intercept and mean squared rest."""
+    """Slope, intercept and mean squared residual."""
     centred = x - x.mean()
     square = float(centred @ centred)
     gain = float(centred @ (y - y.mean())) / square if square > 0 else 0.0

@@ -1,4 +1,4 @@
-"""What came out, in sentences that a person can act on."""
+"""Findings on variability in sentences to act on."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -16,12 +16,12 @@ from cotenant.analyse.variability.summary import Variability
 from cotenant.text import duration, percent
 
 CLEARLY = 0.3
-"""Rank correlations beyond this are worth a word, if their intervals exclude 0."""
+"""Weaker rank correlations, and those whose intervals include 0, are not mentioned."""
 NAMES = {"clock_mhz": "clock", "temperature_c": "temperature", "power_w": "power"}
 
 
 def headline(found: Variability) -> list[str]:
-    """How far apart the GPUs are, where that comes from, what goes with it and what it costs."""
+    """How far apart the GPUs are, where that comes from, what correlates with it and what it costs."""
     seen = found.variation
     nouns = found.noun if seen.gpus == 1 else f"{found.noun}s"
     spread = (
@@ -46,7 +46,7 @@ def headline(found: Variability) -> list[str]:
 
 
 def anomalies(found: Variability) -> list[str]:
-    """Every GPU that is slow, changed, or has a sensor that can't be believed."""
+    """Every GPU that is slow, changed, or has an unreliable sensor."""
     sentences = [slow_sentence(one, found.noun) for one in found.slow]
     sentences += [change_sentence(one) for one in found.drift.changes]
     sentences += [sick_sentence(one) for one in found.sick_sensors]
@@ -56,14 +56,14 @@ def anomalies(found: Variability) -> list[str]:
 
 
 def undecided_sentences(found: Sequence[Variability]) -> list[str]:
-    """Under which work nobody can be called slow, one sentence for each reason."""
+    """Work under which no GPU can be called slow, one sentence per reason."""
     reasons: dict[str, list[str]] = {}
     for one in found:
         if one.undecided:
             reasons.setdefault(re.sub(r" \(p = .*\)", "", one.undecided), []).append(one.work)
     if len(found) == 1 and found[0].undecided:
         return [f"No {found[0].noun} is called slow under {found[0].work}: {found[0].undecided}."]
-    return [f"Nobody is called slow under {_named(works)}: {reason}." for reason, works in reasons.items()]
+    return [f"No device is called slow under {_named(works)}: {reason}." for reason, works in reasons.items()]
 
 
 def _named(works: Sequence[str], most: int = 3) -> str:
@@ -93,7 +93,7 @@ def change_sentence(change: Change) -> str:
 
 def sick_sentence(one: SickSensor) -> str:
     """A sensor over runs."""
-    return f"The sensor {one.sensor} of {one.gpu} can't be believed: {one.because}."
+    return f"The sensor {one.sensor} of {one.gpu} is unreliable: {one.because}."
 
 
 def stuck_sentence(gpu: str, one: Stuck) -> str:
@@ -101,12 +101,12 @@ def stuck_sentence(gpu: str, one: Stuck) -> str:
     return (
         f"The sensor {one.sensor} of {gpu} stood still: {one.value:g} in all {one.readings:,} readings over "
         f"{one.to_s - one.from_s:.0f} s from {day(one.from_s)} on, while {one.witness} went from {one.witness_from:g} "
-        f"to {one.witness_to:g}. Sick sensor: believe no power or energy of this GPU."
+        f"to {one.witness_to:g}. The sensor is faulty: don't trust any power or energy of this GPU."
     )
 
 
 def heat_sentence(fit: HeatFit) -> str:
-    """How power becomes heat, and how far that is off."""
+    """How power becomes heat, and the error of that model."""
     poles = [
         f"{share:.2g} °C within {duration(tau)}"
         for share, tau in ((fit.fast_c_per_w, fit.fast_s), (fit.slow_c_per_w, fit.slow_s))
@@ -114,24 +114,24 @@ def heat_sentence(fit: HeatFit) -> str:
     ]
     return (
         f"A watt more warms it by {' and another '.join(poles)}, above air of {fit.air_c:.0f} °C; on the last third of "
-        f"{duration(fit.span_s)}, which nothing was fitted on, that is off by {fit.held_out_rmse_c:.2g} °C "
+        f"{duration(fit.span_s)}, which was not fitted, that is off by {fit.held_out_rmse_c:.2g} °C "
         f"(with one time constant {fit.one_pole_rmse_c:.2g} °C)."
     )
 
 
 def pair_sentence(reference: str, other: str, unit: str, found: SensorComparison) -> str:
-    """What one sensor makes of what a finer one of the same thing shows."""
+    """How one sensor relates to a finer one of the same quantity."""
     window = f" averaged over {duration(found.window_s)}" if found.window_s > 0 else ""
     late = f", {duration(found.lag_s)} late" if found.lag_s > 0.005 else ""
     return (
         f"{other} shows {found.gain:.3f} times {reference}{window}{late}, {found.offset:+.3g} {unit}. Corrected by "
-        f"that it is off by {found.held_out_rmse:.2g} {unit} on stretches that nothing was fitted on; as it is, by "
+        f"that it is off by {found.held_out_rmse:.2g} {unit} on stretches that were not fitted; as it is, by "
         f"{found.uncorrected_rmse:.2g} {unit} ({found.n:,} readings)."
     )
 
 
 def shared_sentence(power_w: float, watts: Mapping[str, float], rule: Rule, *, simulated: bool) -> str:
-    """Whose the power of a shared GPU was, by which rule."""
+    """How the power of a shared GPU is attributed, and by which rule."""
     parts = ", ".join(f"{value:.0f} W of {work}" for work, value in watts.items())
     return (
         f"{'Simulated: ' if simulated else ''}shared, it drew {power_w:.0f} W: {parts} (rule {rule!r}: "
@@ -151,7 +151,7 @@ def _sources(found: Decomposition, noun: str) -> list[str]:
     if share.est is not None:
         text = f"{_percent(share)} of the variance lies between {noun}s"
         if gpu is not None and gpu.by_chance > gpu.alone:
-            text += f", less than chance would give so many groups ({percent(gpu.by_chance)}): it is not the {noun}s"
+            text += f", less than chance would give that many groups ({percent(gpu.by_chance)}): it is not the {noun}s"
         sentences.append(text + ".")
     if found.job_component is not None and found.job_component > 0.5:
         sentences.append(f"Jobs carry {percent(found.job_component)} of it: look at what differs from job to job.")
@@ -172,7 +172,7 @@ def _companions(found: Variability) -> list[str]:
             silent.append(f"{NAMES[name]} ({number.est:.2f})")
     if not said and not silent:
         return []
-    with_ = f"Slow {found.noun}s differ in {', '.join(said)}" if said else "Nothing that was read goes with being slow"
+    with_ = f"Slow {found.noun}s differ in {', '.join(said)}" if said else "No reading correlates with being slow"
     without = f"; not in {', '.join(silent)}" if silent else ""
     return [f"{with_}{without}; rank correlations with time."]
 

@@ -1,4 +1,4 @@
-"""What each of several kinds of work on one GPU draws of its power, from trials together and trials alone."""
+"""Power attributed to each of several kinds of work on one GPU, from shared and solo trials."""
 
 import itertools
 from collections.abc import Iterable, Mapping
@@ -13,7 +13,7 @@ Together = frozenset[str]
 
 
 class Drawn(NamedTuple):
-    """One kind of work on a GPU in one trial, and what the whole GPU drew meanwhile."""
+    """One kind of work on a GPU in one trial, and the power of the whole GPU meanwhile."""
 
     source: str
     settings: str
@@ -37,7 +37,7 @@ class SharedPower:
     power_w: float
     trials: int
     rule: Rule
-    """`shapley` where every part of the set was measured too, else `activity share`."""
+    """`shapley` where every subset was measured too, else `activity share`."""
     watts: Mapping[str, float]
     """By work; they add up to the power."""
 
@@ -50,9 +50,9 @@ def shared_power(drawn: Iterable[Drawn], gpu: str, names: Mapping[str, str]) -> 
     """Every set of different kinds of work that shared this GPU while its power was read.
 
     Args:
-        drawn: What the GPU drew, trial by trial.
+        drawn: Power of the GPU, trial by trial.
         gpu: Its name.
-        names: Of the sources, by key.
+        names: Names of the sources, by key.
     """
     trials: dict[tuple[str, str, bool], dict[int, list[Drawn]]] = {}
     for one in drawn:
@@ -61,7 +61,7 @@ def shared_power(drawn: Iterable[Drawn], gpu: str, names: Mapping[str, str]) -> 
     for (source, settings, simulated), by_trial in trials.items():
         sets: dict[Together, list[list[Drawn]]] = {}
         for rows in by_trial.values():
-            if len(rows) == 1 + rows[0].neighbours:  # copies of one kind of work are one row, and no set of kinds
+            if len(rows) == 1 + rows[0].neighbours:  # copies of one kind of work are one row, not a set of kinds
                 sets.setdefault(frozenset(row.work for row in rows), []).append(rows)
         power = {works: float(np.mean([rows[0].power_w for rows in many])) for works, many in sets.items()}
         for works, many in sets.items():
@@ -80,6 +80,6 @@ def _split(
         for work in sorted(works)
     }
     if all(part in power for part in parts):
-        # What the idle GPU draws falls out: everybody adds it once and shares it once.
+        # Idle power cancels: each tenant adds it once and shares it once.
         return "shapley", attribute("shapley", power[works], at_work, coalitions={part: power[part] for part in parts})
     return "activity share", attribute("activity share", power[works], at_work)

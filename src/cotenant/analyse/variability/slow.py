@@ -1,8 +1,8 @@
-"""Which GPUs are slow, and why: silicon, heat or a power brake, a locked clock, or nothing the clock can explain.
+"""Which GPUs are slow, and why: silicon, heat or a power brake, a locked clock, or none that the clock explains.
 
 A GPU is slow if its median time lies above the upper whisker of the GPUs' medians (with few GPUs: clearly above their
-median). The reasons that drivers give decide where they were recorded; else power, clock and temperature do, each
-compared with the fleet, not with a data sheet.
+median). Recorded driver reasons decide; else power, clock and temperature do, each compared with the fleet rather than
+a data sheet.
 """
 
 from dataclasses import dataclass
@@ -19,9 +19,9 @@ CAUSES: tuple[Cause, ...] = get_args(Cause)
 MEANINGS: dict[Cause, str] = {
     "silicon": "it is at the power cap like the others and reaches a lower clock there: this die needs more power",
     "heat or power brake": "it stays below the power cap and yet runs slower: heat or the supply holds it back",
-    "clock locked": "its clock never moves and lies below the others': somebody set it, or a setting was left behind",
+    "clock locked": "its clock never moves and lies below the others': it was set, or a setting was left behind",
     "not the clock": "clock, power and temperature are as elsewhere: look at memory, links, the host or other jobs",
-    "unknown": "neither clock nor power was read, so nothing says why: measure with sensors",
+    "unknown": "neither clock nor power was read, so the cause is unknown: measure with sensors",
 }
 REASONS: dict[str, Cause] = {
     "power cap": "silicon",
@@ -29,20 +29,20 @@ REASONS: dict[str, Cause] = {
     "power brake": "heat or power brake",
     "clock setting": "clock locked",
 }
-"""What a driver's words for holding a clock down stand for."""
+"""Causes behind a driver's terms for holding a clock down."""
 FEW_GPUS = 10
 SLOW_OF_FEW = 1.03
 LEAST_SLOW = 1.01
 AT_LIMIT = 0.97
-"""Of a limit that was recorded; control regulates about 1 % below it."""
+"""Share of a recorded limit that counts as being at it: control regulates about 1 % below."""
 AT_INFERRED_CAP = 0.975
 PINNED = 0.02
-"""If the middle half of all GPUs draws the same within this share, they are at a cap."""
+"""If the middle half of all GPUs draws the same power within this share, they are at a cap."""
 SAME_CLOCK = 0.01
 FEWEST_RUNS = 3
 RUNS_OF_A_STUCK_SENSOR = 20
 MOVING = 0.005
-"""The others' readings move by at least this share from run to run before one that doesn't is suspect."""
+"""A constant reading is suspect only if the others' move by at least this share from run to run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,12 +61,12 @@ class SlowGpu:
     cause: Cause
     because: str
     since_s: float | None = None
-    """When it became slow; None: it was so from its first run, or times are unknown."""
+    """When it became slow; None if it was from its first run, or times are unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class SickSensor:
-    """A GPU whose sensor can't be believed."""
+    """A GPU with an unreliable sensor."""
 
     gpu: str
     sensor: str
@@ -75,7 +75,7 @@ class SickSensor:
 
 @dataclass(frozen=True, slots=True)
 class _Fleet:
-    """Medians of every GPU, and what is usual among them."""
+    """Medians of every GPU, and the typical values among them."""
 
     clock: Floats
     temperature: Floats
@@ -91,7 +91,7 @@ class _Fleet:
 
 
 def power_cap(gpu_powers: Floats, limit_w: float | None = None) -> tuple[float | None, str]:
-    """The least power of a GPU that counts as at its cap, and how that is known; None: no cap can be seen."""
+    """The least power of a GPU that counts as at its cap, and the evidence; None if no cap is visible."""
     if limit_w is not None:
         return AT_LIMIT * limit_w, f"the limit of {limit_w:.0f} W"
     known = gpu_powers[np.isfinite(gpu_powers)]
@@ -132,13 +132,13 @@ def slow_gpus(readings: Readings) -> tuple[SlowGpu, ...]:
 
 
 def slow_fence(gpu_times: Floats) -> float:
-    """From which time on a GPU is slow, over the median GPU's."""
+    """Threshold of slow, over the median GPU's time."""
     middle = float(np.median(gpu_times))
     return max(LEAST_SLOW, upper_fence(gpu_times) / middle if gpu_times.size >= FEW_GPUS else SLOW_OF_FEW)
 
 
 def sick_sensors(readings: Readings) -> tuple[SickSensor, ...]:
-    """GPUs whose power reading stands still over many runs while the others' moves, or can't be true at their clock."""
+    """GPUs whose power reading is constant over many runs while the others' moves, or impossible at their clock."""
     found = []
     fleet = _Fleet.of(readings)
     powers = readings.of_gpu(readings.power_w)
@@ -167,7 +167,7 @@ def sick_sensors(readings: Readings) -> tuple[SickSensor, ...]:
 def _cause(readings: Readings, fleet: _Fleet, number: int) -> tuple[Cause, str]:
     said = readings.reasons[number] if readings.reasons else ""
     lower = fleet.clock[number] < _usual(fleet.clock, 50) * (1 - SAME_CLOCK)
-    # All may be locked by intent: that one is, explains nothing unless its clock is lower than theirs.
+    # All may be locked on purpose: a locked clock explains nothing unless it is lower than the others'.
     if said in REASONS and (REASONS[said] != "clock locked" or lower):
         return REASONS[said], f"its driver names {said} as what held the clock down"
     clock, temperature, power = (float(one[number]) for one in (fleet.clock, fleet.temperature, fleet.power))

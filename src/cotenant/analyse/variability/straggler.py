@@ -1,4 +1,4 @@
-"""What slow GPUs cost a synchronous job: it runs at the pace of the slowest of its k GPUs."""
+"""Cost of slow GPUs to a synchronous job, which runs at the pace of the slowest of its k GPUs."""
 
 import math
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ SIZES = (2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 def straggler_cost(gpu_times: Floats, sizes: Sequence[int] = SIZES) -> dict[int, Number]:
     """Expected time of the slowest of k random GPUs over the median GPU, by k; sizes beyond the fleet are left out.
 
-    Exact for the fleet at hand: every choice of k of its GPUs is equally likely.
+    Exact for this fleet: every choice of k of its GPUs is equally likely.
     """
     times = np.sort(np.asarray(gpu_times, dtype=np.float64))
     n = times.size
@@ -34,7 +34,7 @@ def straggler_cost(gpu_times: Floats, sizes: Sequence[int] = SIZES) -> dict[int,
 
 
 def _chances(n: int, k: int) -> Floats:
-    """That the i-th fastest of n is the slowest of k chosen ones: C(i - 1, k - 1) / C(n, k), by logarithms."""
+    """Probability that the i-th fastest of n is the slowest of k: C(i - 1, k - 1) / C(n, k), by logarithms."""
     chances = np.zeros(n)
     whole = _log_choose(n, k)
     for place in range(k, n + 1):

@@ -1,4 +1,4 @@
-"""One kind of work on many GPUs: everything that is asked of it, in one pass."""
+"""The complete analysis of one kind of work on many GPUs."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -35,9 +35,9 @@ class Variability:
     drift: Drift
     profiles: tuple[GpuProfile, ...]
     noun: str = "GPU"
-    """What one of them is called."""
+    """What to call one of them: `GPU`, `core`."""
     undecided: str = ""
-    """Why nobody can be called slow, whatever the medians; empty: it was tested, or there are enough of them."""
+    """Why none can be called slow, whatever the medians; empty if it was tested, or there are enough of them."""
 
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
@@ -59,9 +59,9 @@ class Variability:
 
 
 def analyse_variability(readings: Readings, work: str = "", *, simulated: bool = False) -> Variability:
-    """Everything about one kind of work. Needs at least one row."""
+    """Analyse one kind of work. Needs at least one row."""
     if not len(readings):
-        raise ValueError("there is no reading to analyse")
+        raise ValueError("there are no readings to analyse")
     tested, changes = alikeness(readings), drift(readings)
     undecided = _undecided(readings, tested)
     return Variability(
@@ -82,15 +82,15 @@ def analyse_variability(readings: Readings, work: str = "", *, simulated: bool =
 
 
 def _undecided(readings: Readings, tested: Alikeness) -> str:
-    """One of few is always the slowest: without a test that tells them apart, none is called slow."""
+    """One of few is always the slowest: unless a test shows that they differ, none is called slow."""
     if tested.p_value is not None:
-        return f"their times can't be told apart (p = {tested.p_value:.2g})" if tested.p_value > LEVEL else ""
+        return f"their times are indistinguishable (p = {tested.p_value:.2g})" if tested.p_value > LEVEL else ""
     few = 1 < len(readings.gpus) < FEW_GPUS and bool(np.ptp(readings.gpu_times))
-    return f"{FEWEST_RUNS} runs of each are needed to tell them apart" if few else ""
+    return f"it takes {FEWEST_RUNS} runs of each to distinguish them" if few else ""
 
 
 def _slow_now(readings: Readings, changes: Drift) -> tuple[SlowGpu, ...]:
-    """Slow as they are now, after their last step; with the day on which they became so."""
+    """GPUs that are slow now, after their last step, with the day on which they became slow."""
     now = readings.since({change.gpu: change.at_s for change in changes.changes if change.kind == "step"})
     fence, middle = slow_fence(now.gpu_times), float(np.median(readings.gpu_times))
     usual = dict(zip(readings.gpus, readings.gpu_times / middle, strict=True))

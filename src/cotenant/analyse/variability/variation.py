@@ -12,14 +12,14 @@ from cotenant.analyse.variability.resampling import Ints, counted, draws_of, est
 
 WHISKER = 1.5
 MOST_POINTS = 50_000
-"""Resampling works on so many values: each GPU's quantiles instead of all its runs where there are more."""
+"""Most values to resample: beyond it, each GPU's quantiles stand for its runs."""
 MOST_MOVED, MOST_MOVES, FEWEST_MOVES = 10_000, 400, 100
-"""The same where they have to be sorted anew each time, and how often that is."""
+"""The same where every resample must be sorted again, and the number of resamples."""
 
 
 @dataclass(frozen=True, slots=True)
 class Variation:
-    """Of the time per request. Shares: 0.087 is 8.7 %."""
+    """Variation of the time per request. Shares: 0.087 is 8.7 %."""
 
     runs: int
     gpus: int
@@ -27,19 +27,19 @@ class Variation:
     whisker_range: Number
     """Range of the box plot's whiskers over the median, all runs together."""
     max_over_median: Number
-    """The slowest run over the median run; its interval leans down, as a resample can't hold a slower one."""
+    """The slowest run over the median run; its interval is biased low, as a resample can't contain a slower one."""
     cv: Number
     """Standard deviation over mean of the GPUs' medians."""
     outliers: float
     """Share of runs outside the whiskers."""
     repeatability: Number
-    """Coefficient of variation of one GPU's runs, the median over GPUs."""
+    """Coefficient of variation of one GPU's runs, median over GPUs."""
     repeatability_p95: float | None
     """The same for the 95th of a hundred GPUs."""
 
 
 def variation(readings: Readings) -> Variation:
-    """All of it. Assumes GPUs are independent draws of one population; runs of a GPU need not be independent."""
+    """Compute all measures. Assumes independent GPUs of one population; runs of a GPU need not be independent."""
     times = readings.time_ms
     gpus = len(readings.gpus)
     low, middle, high = (float(edge) for edge in np.percentile(times, [25, 50, 75]))
@@ -76,7 +76,7 @@ def whisker_range(values: Floats) -> float:
 
 
 def upper_fence(values: Floats) -> float:
-    """Above it a value is an outlier of its box plot."""
+    """Values above this are outliers of their box plot."""
     low, high = np.percentile(values, [25, 75])
     return float(high + WHISKER * (high - low))
 
@@ -101,7 +101,7 @@ def _cv(values: Floats) -> Any:
 
 
 def _reduced(readings: Readings, most: int) -> tuple[Floats, Floats]:
-    """A row for each GPU: its runs, or quantiles of them if they are too many; and how many runs each stands for."""
+    """A row for each GPU: its runs, or quantiles of them if too many; and the runs that each value stands for."""
     width = int(min(readings.counts.max(), max(5, most // len(readings.gpus))))
     values, weights = np.zeros((len(readings.gpus), width)), np.zeros((len(readings.gpus), width))
     for number, runs in enumerate(readings.of_gpu(readings.time_ms)):
@@ -114,10 +114,10 @@ def _reduced(readings: Readings, most: int) -> tuple[Floats, Floats]:
 
 
 def _whisker_ranges(readings: Readings, draws: Ints) -> Floats:
-    """Of a smoothed bootstrap: each drawn GPU is moved a little, as if another like it had been drawn.
+    """Smoothed bootstrap: each drawn GPU is moved a little, as if a similar one had been drawn.
 
-    Whiskers end at single GPUs, beyond which no plain resample reaches: its intervals would hold too little and end at
-    the estimate. The moves widen the fleet, so all is drawn together again until it spreads as before.
+    Whiskers end at single GPUs, beyond which no plain resample reaches: its intervals would be too short and end at
+    the estimate. The moves widen the fleet, so the result is contracted until it spreads as before.
     """
     values, weights = _reduced(readings, MOST_MOVED)
     times = readings.gpu_times

@@ -1,4 +1,4 @@
-"""What a container or a batch system grants this process: CPU time and memory, of control groups v1 and v2."""
+"""CPU time and memory that a container or batch system grants this process (control groups v1 and v2)."""
 
 from collections.abc import Iterator
 
@@ -9,13 +9,13 @@ _NO_LIMIT_BYTES = 1 << 60
 
 
 def quota_cores(tree: FileTree) -> float | None:
-    """CPU seconds per second that may be used; None: as many as there are cores."""
+    """CPU seconds per second that may be used; None if only the core count limits it."""
     quotas = [quota for folder in _folders(tree, "cpu") if (quota := _quota(tree, folder)) is not None]
     return min(quotas, default=None)
 
 
 def quota_statistics(tree: FileTree) -> str | None:
-    """The file that counts how long the innermost quota kept us waiting; None without a quota."""
+    """The file that counts time throttled by the innermost quota; None without a quota."""
     for folder in _folders(tree, "cpu"):
         if _quota(tree, folder) is not None:
             return f"{folder}/cpu.stat"
@@ -23,7 +23,7 @@ def quota_statistics(tree: FileTree) -> str | None:
 
 
 def free_memory_bytes(tree: FileTree) -> int | None:
-    """Memory that can still be had under the tightest limit; None: no limit."""
+    """Memory still available under the tightest limit; None without a limit."""
     left = []
     for folder in _folders(tree, "memory"):
         limit = _first_number(tree, folder, "memory.max", "memory.limit_in_bytes")
@@ -35,7 +35,7 @@ def free_memory_bytes(tree: FileTree) -> int | None:
 
 
 def _folders(tree: FileTree, controller: str) -> Iterator[str]:
-    """Folders that limit us, innermost first. Inside a container the path may be the host's: then only `/` exists."""
+    """Folders whose limits apply to us, innermost first. In a container the path may be the host's: only `/` exists."""
     for line in (tree.text("/proc/self/cgroup") or "").splitlines():
         _, controllers, path = [*line.split(":", 2), "", ""][:3]
         if controllers and controller not in controllers.split(","):

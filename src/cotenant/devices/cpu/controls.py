@@ -1,4 +1,4 @@
-"""The controls of a CPU: frequency governor and boost, where this user may write them; put back afterwards."""
+"""CPU controls: frequency governor and boost, where this user may write them; restored afterwards."""
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,15 +16,15 @@ _NO_TURBO = "/sys/devices/system/cpu/intel_pstate/no_turbo"
 
 
 def apply(tree: FileTree, cores: Cores, settings: Mapping[str, Any]) -> AbstractContextManager[tuple[str, ...]]:
-    """Set the controls on entering, give a sentence for each that did not take, put all back on every way out.
+    """Set the controls on entry, yield a sentence for each that did not take effect, restore all on every exit.
 
     Args:
-        tree: Where the controls lie.
+        tree: Root of the kernel's files.
         cores: The device's cores.
-        settings: `governor: performance`, `boost: off`; empty: nothing is touched.
+        settings: `governor: performance`, `boost: off`; empty leaves everything alone.
 
     Raises:
-        DeviceError: At once: a control is unknown, isn't there, or may not be written.
+        DeviceError: Immediately, if a control is unknown, missing or not writable.
     """
     writes = [write for key, value in settings.items() for write in _writes(tree, cores, key, value)]
     for key, path, wanted in writes:
@@ -49,13 +49,13 @@ def _applied(tree: FileTree, writes: Sequence[tuple[str, str, str]]) -> Iterator
 
 
 def _writes(tree: FileTree, cores: Cores, key: str, value: Any) -> list[tuple[str, str, str]]:
-    """Which file gets which text, for one setting."""
+    """The files to write for one setting, and the text for each."""
     makers: dict[str, Callable[[FileTree, Cores, Any], list[tuple[str, str, str]]]] = {
         "governor": _governor,
         "boost": _boost,
     }
     if key not in makers:
-        hint = did_you_mean(key, makers) or f"there are {' and '.join(makers)}"
+        hint = did_you_mean(key, makers) or f"choose {' or '.join(makers)}"
         raise DeviceError(f"a CPU has no control {key!r}", hint=hint)
     return makers[key](tree, cores, value)
 
@@ -63,10 +63,10 @@ def _writes(tree: FileTree, cores: Cores, key: str, value: Any) -> list[tuple[st
 def _governor(tree: FileTree, cores: Cores, value: Any) -> list[tuple[str, str, str]]:
     paths = [_GOVERNOR.format(core=core) for core in cores]
     if any(tree.text(path) is None for path in paths):
-        raise _absent("governor", "there is no frequency driver, as is usual in virtual machines")
+        raise _absent("governor", "there is no frequency driver (usual in virtual machines)")
     offered = (tree.text(paths[0].replace("scaling_governor", "scaling_available_governors")) or "").split()
     if not isinstance(value, str) or (offered and value not in offered):
-        raise DeviceError(f"there is no governor {value!r} here", hint=f"use one of {', '.join(offered)}")
+        raise DeviceError(f"governor {value!r} is not available here", hint=f"use one of {', '.join(offered)}")
     return [("governor", path, value) for path in paths]
 
 
@@ -84,7 +84,7 @@ def _boost(tree: FileTree, _: Cores, value: Any) -> list[tuple[str, str, str]]:
 def _absent(key: str, why: str) -> DeviceError:
     return DeviceError(
         f"this machine has no control {key!r}: {why}",
-        hint=f"leave {key!r} out of the settings, or take another study: `cotenant studies` lists them",
+        hint=f"leave {key!r} out of the settings, or use another study: `cotenant studies` lists them",
     )
 
 

@@ -1,4 +1,4 @@
-"""Which cores: how sets of them are written, which ones this process may use, and which are one piece of hardware."""
+"""Sets of cores: their notation, the ones this process may use, and the ones that share hardware."""
 
 import os
 import re
@@ -14,7 +14,7 @@ _MOST = 1 << 16
 
 
 def parse_cores(text: str) -> Cores:
-    """Cores written the kernel's way: `0`, `0-3`, `0,2-3`. Raises ValueError."""
+    """Parse cores in the kernel's notation: `0`, `0-3`, `0,2-3`. Raises ValueError."""
     cores: set[int] = set()
     for part in text.split(","):
         match = _SPAN.match(part.strip())
@@ -31,7 +31,7 @@ def parse_cores(text: str) -> Cores:
 
 
 def format_cores(cores: Cores) -> str:
-    """The shortest way to write cores: `0-2,5`."""
+    """Format cores as briefly as possible: `0-2,5`."""
     spans: list[list[int]] = []
     for core in sorted(cores):
         if spans and spans[-1][1] == core - 1:
@@ -42,17 +42,17 @@ def format_cores(cores: Cores) -> str:
 
 
 def allowed_cores() -> Cores:
-    """The cores on which the scheduler may put this process."""
+    """Cores the scheduler may put this process on."""
     if not hasattr(os, "sched_getaffinity"):
         raise DeviceError("the cpu device needs Linux: this system can't tell which cores a process may use")
     return tuple(sorted(os.sched_getaffinity(0)))
 
 
 def usable_cores(tree: FileTree) -> Cores:
-    """The cores this process can keep busy all the time.
+    """Cores this process can keep busy all the time.
 
-    A container's quota limits time and not cores: with a quota of 2.5 cores, threads on 8 cores would be stopped
-    for a part of every period. Two cores can be used without that, so the device has the first two.
+    A container's quota limits time, not cores: with a quota of 2.5 cores, threads on 8 cores would be throttled
+    for part of every period. Two cores can be used without that, so the device has the first two.
     """
     cores = allowed_cores()
     quota = quota_cores(tree)
@@ -60,7 +60,7 @@ def usable_cores(tree: FileTree) -> Cores:
 
 
 def package_cores(tree: FileTree, cores: Cores) -> Cores:
-    """All cores that share a socket with these: its cache, its memory channels, its power; with them, themselves."""
+    """Cores that share a socket (cache, memory channels, power) with these, these included."""
     online = tree.text("/sys/devices/system/cpu/online")
     try:
         every = parse_cores(online) if online else cores
@@ -75,7 +75,7 @@ def package_cores(tree: FileTree, cores: Cores) -> Cores:
 
 
 def physical_cores(tree: FileTree, cores: Cores) -> tuple[Cores, ...]:
-    """The same cores, hyper-threads of one physical core together."""
+    """The same cores, grouped by physical core."""
     groups: dict[Cores, list[int]] = {}
     for core in sorted(cores):
         listed = tree.text(f"/sys/devices/system/cpu/cpu{core}/topology/thread_siblings_list")
@@ -88,7 +88,7 @@ def physical_cores(tree: FileTree, cores: Cores) -> tuple[Cores, ...]:
 
 
 def numa_nodes(tree: FileTree, cores: Cores) -> tuple[int, ...]:
-    """The memory nodes the cores belong to; empty if the system doesn't tell."""
+    """Memory nodes the cores belong to; empty if the system doesn't say."""
     nodes = []
     for path in tree.glob("/sys/devices/system/node/node[0-9]*"):
         listed = tree.text(f"{path}/cpulist")

@@ -19,9 +19,12 @@ from cotenant.prediction.batch_limit import Room
 from cotenant.tenancy.nouns import Sharing, Tenant
 from cotenant.workloads.protocol import Dtype
 
+FORK_BYTES = 160 << 20
+"""Estimated: forks of small models had 115 to 150 MiB to themselves."""
+
 
 class CpuDevice(SingleDevice):
-    """Some or all cores of this machine. Its files are read below a root, so that tests can bring their own."""
+    """Some or all cores of this machine. Kernel files are read below a root, so tests can supply their own."""
 
     simulated = False
 
@@ -32,7 +35,7 @@ class CpuDevice(SingleDevice):
 
     @property
     def meaning(self) -> str:
-        """What it is, in one clause."""
+        """One-clause description."""
         n = len(self.cores)
         kind = "virtual " if machine.is_virtual(self._tree) else ""
         which = f"core{'s'[: n > 1]} {format_cores(self.cores)}"
@@ -50,8 +53,13 @@ class CpuDevice(SingleDevice):
 
     @property
     def host_cores(self) -> int:
-        """Its own cores."""
+        """Number of its cores."""
         return len(self.cores)
+
+    @property
+    def tenant_bytes(self) -> int:
+        """What a process has for itself: Python and torch are shared with the process that it is a fork of."""
+        return FORK_BYTES
 
     def lock_keys(self) -> tuple[str, ...]:
         """One key per core."""
@@ -70,51 +78,51 @@ class CpuDevice(SingleDevice):
         return arrange(physical_cores(self._tree, self.cores), sharing, tenants)
 
     def seat(self, options: Mapping[str, Any]) -> CpuSeat:
-        """A tenant's seat, from the options of its plan."""
+        """A tenant's seat, from the options in its plan."""
         wanted = CpuSeatOptions(cores=list(options["cores"]), threads=int(options["threads"]), clock=options["clock"])
         return CpuSeat(self._tree, wanted, self.default_dtype)
 
     def probes(self) -> Sequence[Probe]:
-        """CPU time, pressure, memory, clocks, heat, energy, counters: what gives readings here."""
+        """Probes for CPU time, pressure, memory, clocks, temperature, energy and counters: those that work here."""
         return open_probes(self._tree, self.cores)
 
     def apply(self, settings: Mapping[str, Any]) -> AbstractContextManager[tuple[str, ...]]:
-        """Set `governor` and `boost`; put them back on leaving."""
+        """Set `governor` and `boost`; restore them on exit."""
         return controls.apply(self._tree, self.cores, settings)
 
     def free_memory_bytes(self) -> int:
-        """What the kernel can give without swapping, within the container's limit."""
+        """Memory the kernel can give without swapping, within the container's limit."""
         available = machine.memory_bytes(self._tree, "MemAvailable") or 0
         granted = cgroup.free_memory_bytes(self._tree)
         return available if granted is None else min(available, granted)
 
     def room(self, memory_bytes: int | None = None) -> Room:
-        """The heap gives back what is free, inputs wait in it too, and tensors are indexed with 64 bits."""
+        """Limits of a tenant: the heap returns free memory, inputs live in it too, tensors have 64-bit indices."""
         return Room(memory_bytes or self.free_memory_bytes(), holds_inputs=True)
 
     def roofline(self, *, refresh: bool = False) -> Roofline:
-        """Peak FLOP/s by dtype and memory bandwidth of all the device's cores, measured once and remembered."""
+        """Peak FLOP/s by dtype and memory bandwidth of all the device's cores, measured once and cached."""
         return roofline(self._tree, self.cores, refresh=refresh)
 
     def remembered_roofline(self) -> Roofline | None:
-        """Peak rates if they were measured before; nothing is measured."""
+        """Cached peak rates; None if not measured yet."""
         return remembered(self._tree, self.cores)
 
     def checkup(self) -> tuple[Finding, ...]:
-        """Is this machine ready to be measured?"""
+        """Findings on whether this machine is ready to be measured."""
         return checkup(self._tree, self.cores)
 
 
 def open_cpu(name: str, part: str | None, tree: FileTree | None = None) -> CpuDevice:
-    """The CPU of that name.
+    """Return the CPU with this name.
 
     Args:
-        name: The whole name, e.g. `cpu:0-1`.
-        part: What follows the colon; None: all cores that this process can keep busy.
+        name: The full name, e.g. `cpu:0-1`.
+        part: The part after the colon; None means all cores this process can keep busy.
         tree: Root of /proc and /sys.
 
     Raises:
-        DeviceError: The cores are written wrongly, or this process may not use them.
+        DeviceError: The cores are malformed, or this process may not use them.
     """
     tree = tree or FileTree()
     if part is None:
@@ -127,7 +135,7 @@ def open_cpu(name: str, part: str | None, tree: FileTree | None = None) -> CpuDe
     absent = tuple(sorted(set(cores) - set(allowed)))
     if absent:
         raise DeviceError(
-            f"the device {name!r} names core{'s'[: len(absent) > 1]} {format_cores(absent)}, and this process may use "
+            f"the device {name!r} names core{'s'[: len(absent) > 1]} {format_cores(absent)}, but this process may use "
             f"core{'s'[: len(allowed) > 1]} {format_cores(allowed)}",
             hint=f"use cpu, or cpu:{format_cores(allowed)}",
         )

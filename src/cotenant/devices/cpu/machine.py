@@ -1,4 +1,4 @@
-"""Facts of the machine: processor, caches, memory, kernel, virtualisation, versions."""
+"""Facts about the machine: processor, caches, memory, kernel, virtualisation, versions."""
 
 import os
 import platform
@@ -23,13 +23,13 @@ def cpuinfo(tree: FileTree) -> Mapping[str, str]:
 
 
 def flags(tree: FileTree) -> frozenset[str]:
-    """Features of the processor, in the kernel's words."""
+    """Processor features, as the kernel names them."""
     info = cpuinfo(tree)
     return frozenset((info.get("flags") or info.get("Features") or "").split())
 
 
 def is_virtual(tree: FileTree) -> bool:
-    """Whether this is a virtual machine."""
+    """True in a virtual machine."""
     return "hypervisor" in flags(tree)
 
 
@@ -45,7 +45,7 @@ def default_dtype(tree: FileTree) -> Dtype:
 
 
 def cache_bytes(tree: FileTree, core: int) -> dict[str, int]:
-    """Sizes of the caches that a core sees: `L1d`, `L2`, `L3`."""
+    """Sizes of the caches a core sees: `L1d`, `L2`, `L3`."""
     sizes = {}
     for folder in tree.glob(f"/sys/devices/system/cpu/cpu{core}/cache/index*"):
         level, kind, size = (tree.text(f"{folder}/{name}") for name in ("level", "type", "size"))
@@ -65,13 +65,13 @@ def memory_bytes(tree: FileTree, entry: str) -> int | None:
 
 
 def governors(tree: FileTree, cores: Cores) -> tuple[str, ...]:
-    """Frequency governors of these cores, each once; empty without a frequency driver."""
+    """Distinct frequency governors of these cores; empty without a frequency driver."""
     found = (tree.text(_CPUFREQ.format(core=core, name="scaling_governor")) for core in cores)
     return tuple(sorted({governor for governor in found if governor}))
 
 
 def boost(tree: FileTree) -> bool | None:
-    """Whether clocks above the base are allowed; None: the machine doesn't tell."""
+    """True if clocks above the base are allowed; None if the machine doesn't say."""
     no_turbo = tree.text("/sys/devices/system/cpu/intel_pstate/no_turbo")
     if no_turbo is not None:
         return no_turbo == "0"
@@ -88,7 +88,7 @@ def version_of(package: str) -> str | None:
 
 
 def describe(tree: FileTree, name: str, cores: Cores) -> dict[str, Any]:
-    """JSON-able facts of the device and the machine around it."""
+    """JSON-able facts about the device and its machine."""
     info = cpuinfo(tree)
     online = tree.text("/sys/devices/system/cpu/online")
     return {

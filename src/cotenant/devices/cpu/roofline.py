@@ -1,4 +1,4 @@
-"""What the cores can do at best: measured once in a process of its own, then remembered for this machine."""
+"""Peak rates of the cores: measured once in a separate process, then cached for this machine."""
 
 import hashlib
 import json
@@ -24,12 +24,12 @@ from cotenant.errors import DeviceError
 log = logging.getLogger(__name__)
 
 _VERSION = 1
-"""Of the way it is measured: another way makes remembered values worthless."""
+"""Version of the method; results of another version are discarded."""
 _TIMEOUT_S = 120
 _DISTURBING = 0.1
-"""Share of the cores' time beyond which a result is not worth remembering for long."""
+"""Share of the cores' time used by others beyond which a result is cached only briefly."""
 _KEPT = timedelta(hours=1)
-"""How long a disturbed result stands in for a better one."""
+"""How long a disturbed result is used before measuring again."""
 _SMALLEST_ARRAY = 64 << 20
 _LARGEST_ARRAY = 512 << 20
 
@@ -38,12 +38,12 @@ def roofline(tree: FileTree, cores: Cores, *, refresh: bool = False) -> Roofline
     """Peak rates of these cores.
 
     Args:
-        tree: For the facts that tell this machine from others.
-        cores: All of them are used at once.
-        refresh: Measure anew even if there is a remembered result.
+        tree: Identifies this machine.
+        cores: All are used at once.
+        refresh: Measure again even if a result is cached.
 
     Raises:
-        DeviceError: It could not be measured.
+        DeviceError: The measurement failed.
     """
     path = cache_path(tree, cores)
     kept = None if refresh else _recall(path)
@@ -53,13 +53,13 @@ def roofline(tree: FileTree, cores: Cores, *, refresh: bool = False) -> Roofline
     measured = _measure(tree, cores)
     try:
         _remember(path if measured.undisturbed else _disturbed(path), measured)
-    except OSError as error:  # a read-only home costs a measurement each time, nothing else
+    except OSError as error:  # with a read-only home it is measured each time
         log.info("peak rates are not cached: %s", error)
     return measured
 
 
 def remembered(tree: FileTree, cores: Cores) -> Roofline | None:
-    """The result of an earlier measurement, or of a disturbed one if it is recent; nothing is measured."""
+    """The cached result, including a recent disturbed one. Never measures."""
     path = cache_path(tree, cores)
     found = _recall(path)
     if found is not None:
@@ -71,7 +71,7 @@ def remembered(tree: FileTree, cores: Cores) -> Roofline | None:
 
 
 def cache_path(tree: FileTree, cores: Cores) -> Path:
-    """Where the result for this machine, these cores and this torch is kept."""
+    """Cache file for this machine, these cores and this torch."""
     key = json.dumps(
         [
             _VERSION,
@@ -90,7 +90,7 @@ def _disturbed(path: Path) -> Path:
 
 
 def _recent(measured_utc: str) -> bool:
-    """Measuring again would cost seconds, and most likely be disturbed as well."""
+    """Measuring again would take seconds and most likely be disturbed as well."""
     try:
         age = datetime.now(UTC) - datetime.fromisoformat(measured_utc)
     except (TypeError, ValueError):
@@ -103,7 +103,7 @@ def _cache_home() -> Path:
         return Path(named)
     try:
         return Path.home() / ".cache"
-    except RuntimeError:  # a container's user without a home
+    except RuntimeError:  # container user without a home
         return Path(tempfile.gettempdir())
 
 
@@ -139,7 +139,7 @@ def _measure(tree: FileTree, cores: Cores) -> Roofline:
         result = json.loads(done.stdout)
     except subprocess.TimeoutExpired:
         raise DeviceError(
-            f"the roofline could not be measured within {_TIMEOUT_S} s", hint="stop what else keeps the machine busy"
+            f"the roofline could not be measured within {_TIMEOUT_S} s", hint="stop other work on the machine"
         ) from None
     except subprocess.CalledProcessError as error:
         last = (error.stderr.strip().splitlines() or ["no message"])[-1]
@@ -158,7 +158,7 @@ def _measure(tree: FileTree, cores: Cores) -> Roofline:
 
 
 class _ForeignTime:
-    """How much of the cores' time went to others, the hypervisor included, while our children ran."""
+    """Share of the cores' time that went to others, the hypervisor included, while our children ran."""
 
     def __init__(self, tree: FileTree, cores: Cores) -> None:
         self._probe = open_time(tree, cores)
@@ -166,7 +166,7 @@ class _ForeignTime:
         self._start = (time.monotonic(), self._used())
 
     def share(self) -> float:
-        """Since it was made; 0 where the kernel doesn't account."""
+        """Seconds since it was created; 0 where the kernel doesn't keep accounts."""
         began, before = self._start
         return (self._used() - before) / ((time.monotonic() - began) * self._cores)
 
@@ -179,7 +179,7 @@ class _ForeignTime:
 
 
 def _array_bytes(tree: FileTree, cores: Cores) -> int:
-    """Twice the last-level cache for each of three arrays, so that none of them survives a pass; within memory."""
+    """Twice the last-level cache for each of three arrays, so that none survives a pass; limited by memory."""
     last_level = max(cache_bytes(tree, cores[0]).values(), default=0)
     available = memory_bytes(tree, "MemAvailable") or 8 * _SMALLEST_ARRAY
     return min(max(2 * last_level, _SMALLEST_ARRAY), _LARGEST_ARRAY, available // 8)

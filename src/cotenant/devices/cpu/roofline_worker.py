@@ -1,4 +1,4 @@
-"""Measures peak rates of the cores it is given; a program of its own, so that the caller's process stays as it is.
+"""Measures peak rates of given cores, as a separate program so that the caller's process is unaffected.
 
 Reads one JSON argument (`cores`, `array_bytes`), prints one JSON object: `flops_per_s` by dtype, `bytes_per_s`.
 """
@@ -18,13 +18,13 @@ _SMALLEST, _LARGEST, _STEP = 128, 2048, 128
 def main() -> None:
     """Measure and print."""
     order = json.loads(sys.argv[1])
-    os.sched_setaffinity(0, order["cores"])  # before torch makes threads: they inherit it
+    os.sched_setaffinity(0, order["cores"])  # before torch creates threads, which inherit it
     rates = {dtype: matrix_flops_per_s(dtype) for dtype in _DTYPES}
     print(json.dumps({"flops_per_s": rates, "bytes_per_s": triad_bytes_per_s(order["array_bytes"])}))  # noqa: T201 (stdout is the interface of this program)
 
 
 def matrix_flops_per_s(dtype: str) -> float:
-    """Rate of square matrix products, of a size that takes about the time of one try."""
+    """Rate of square matrix products, sized to take about as long as one try."""
     import torch
 
     def rate(size: int, tries: int) -> float:
@@ -40,7 +40,7 @@ def matrix_flops_per_s(dtype: str) -> float:
 
 
 def triad_bytes_per_s(array_bytes: int) -> float:
-    """Rate of a = b + s * c over arrays far larger than the caches; two reads and a write count, as STREAM does."""
+    """Rate of a = b + s * c over arrays far larger than the caches; counts two reads and a write, as STREAM does."""
     import torch
 
     with torch.inference_mode():
@@ -50,7 +50,7 @@ def triad_bytes_per_s(array_bytes: int) -> float:
 
 
 def _best_s(act: Callable[[], object], tries: int) -> float:
-    """Shortest time of an act, since others can only delay it; a try repeats it until the clock can tell it well."""
+    """Shortest time of a call, since others can only delay it; each try repeats it long enough for the clock."""
     repeats, elapsed = 1, _timed(act, 1)
     while elapsed < _TRY_S / 4:
         repeats *= 2

@@ -1,4 +1,4 @@
-"""A tenant's place on a CPU: cores and threads, applied inside its process and read back from the system."""
+"""A tenant's seat on a CPU: cores and threads, applied in its process and read back from the system."""
 
 import os
 import sys
@@ -15,18 +15,18 @@ from cotenant.devices.tree import FileTree
 from cotenant.workloads.protocol import Dtype
 
 _RECORDED = ("OMP_NUM_THREADS", "OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME", "LD_PRELOAD")
-"""How a library's threads wait for each other can change what sharing costs many times over."""
+"""How a library's threads wait for each other can change the cost of sharing many times over."""
 
 
 class CpuSeat:
-    """A tenant's place, to be used from the tenant's own thread.
+    """A tenant's seat, used from the tenant's own thread.
 
-    Cores are set for every thread of the process and not only for the caller: libraries such as OpenBLAS start
-    their workers when they are loaded, before anybody could choose cores. Threads made later inherit them.
+    Cores are set for every thread of the process, not only for the caller: libraries such as OpenBLAS start
+    their workers on import, before cores can be chosen. Threads created later inherit them.
 
-    The number of threads comes with the process's environment. Where tenants share a process it can differ by
-    tenant, and torch keeps it per calling thread, so the seat also sets it through torch; not before torch is
-    there, since a tenant without torch must not pay for loading it.
+    The process's environment sets the number of threads. Where tenants share a process it can differ by
+    tenant, and torch keeps it per calling thread, so the seat also sets it through torch, once torch is
+    loaded: a tenant without torch must not pay for loading it.
     """
 
     torch_device = "cpu"
@@ -43,7 +43,7 @@ class CpuSeat:
 
     @contextmanager
     def occupy(self) -> Iterator[None]:
-        """Keep the process on the seat's cores until the block ends, with torch's threads to match."""
+        """Keep the process on the seat's cores until the block ends, with torch's threads set to match."""
         own = threading.get_native_id()
         before = {tid: cores for tid in _thread_ids() if (cores := _affinity(tid)) is not None}
         for tid in before:
@@ -54,16 +54,16 @@ class CpuSeat:
         finally:
             alone = self._clock_name == "process"
             for tid in _thread_ids() if alone else {own}:
-                # A thread that was born on the seat has no past: it goes where its maker came from.
+                # A thread created on the seat has no earlier affinity: it gets its creator's.
                 _set_affinity(tid, before.get(tid, before[own]))
 
     def synchronise(self) -> None:
-        """A CPU has done what it was given when the call returns: nothing to wait for."""
+        """A no-op: CPU work is done when the call returns."""
         if not self._threads_set and "torch" in sys.modules:
             self._set_torch_threads()
 
     def mark(self) -> int:
-        """CPU time so far: of the process, or of the calling thread where tenants share a process."""
+        """CPU time so far: of the process, or of the calling thread if tenants share a process."""
         if not self._threads_set and "torch" in sys.modules:
             self._set_torch_threads()
         return self._clock()
@@ -73,15 +73,15 @@ class CpuSeat:
         return end - start
 
     def memory_bytes(self) -> int:
-        """The largest resident set of the process so far (tenants in one process share it)."""
+        """Peak resident set of the process so far (shared by tenants in one process)."""
         for line in Path("/proc/self/status").read_text(encoding="utf-8").splitlines():
             if line.startswith("VmHWM:"):
-                # The kernel adds its cores' counts up loosely, so that its own peak may fall back a little.
+                # The kernel sums per-core counts loosely, so its own peak may drop a little.
                 self._peak_bytes = max(self._peak_bytes, int(line.split()[1]) * 1024)
         return self._peak_bytes
 
     def observed(self) -> Mapping[str, Any]:
-        """Cores, process, memory nodes, clock, and torch's threads if it is loaded, as the system tells them."""
+        """Cores, process, memory nodes, clock, and torch's threads if it is loaded, as reported by the system."""
         self._set_torch_threads()
         cores = tuple(sorted(os.sched_getaffinity(0)))
         everywhere = {core for tid in _thread_ids() for core in _affinity(tid) or ()}
@@ -99,12 +99,12 @@ class CpuSeat:
 
     def _set_torch_threads(self) -> None:
         torch = sys.modules.get("torch")
-        # Another tenant's thread may be in the middle of importing torch: what is not there yet is set next time.
+        # Another tenant's thread may be importing torch: what is missing is set next time.
         get_num_threads = getattr(torch, "get_num_threads", None)
         set_num_threads = getattr(torch, "set_num_threads", None)
         if get_num_threads and set_num_threads and not self._threads_set:
-            # The first question in a thread makes torch copy the number that any thread set last; asked before
-            # setting ours, it can't overwrite ours later.
+            # Asking first makes torch copy the number any thread set last;
+            # after setting ours, that copy would overwrite it.
             get_num_threads()
             set_num_threads(self._threads)
             self._threads_set = True
@@ -122,6 +122,6 @@ def _affinity(tid: int) -> frozenset[int] | None:
 
 
 def _set_affinity(tid: int, cores: frozenset[int]) -> None:
-    # A thread may end at any time; a core may have gone offline, which reading back afterwards will tell.
+    # A thread may end at any time; a core that went offline shows when reading back.
     with suppress(ProcessLookupError, OSError):
         os.sched_setaffinity(tid, cores)

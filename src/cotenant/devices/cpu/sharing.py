@@ -1,4 +1,4 @@
-"""The ways to share a CPU: who gets which cores, in which process, with how many threads; and whether it is so."""
+"""Sharing modes of a CPU: assigns cores, processes and threads, and verifies the assignment."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -13,22 +13,22 @@ from cotenant.tenancy.nouns import ALONE, Sharing, Tenant
 MEANINGS = {
     "processes": "one process per tenant on all cores, time-sliced by the operating system",
     "threads": "one process with a thread per tenant, on all cores",
-    "pinned": "one process per tenant on cores of its own",
+    "pinned": "one process per tenant, each on dedicated cores",
     ALONE: "one tenant has all cores",
 }
 
 
 class CpuSeatOptions(TypedDict):
-    """What a seat has to apply."""
+    """The settings a seat applies."""
 
     cores: list[int]
     threads: int
     clock: Literal["process", "thread"]
-    """Whose CPU time is the tenant's device time."""
+    """Whose CPU time counts as the tenant's device time."""
 
 
 def sharing_modes(cores: Cores) -> tuple[SharingMode, ...]:
-    """Every way to share these cores; `alone` is not one, it is the baseline."""
+    """Every sharing mode of these cores, except `alone`, the baseline."""
     few = len(cores) < 2
     return (
         SharingMode("processes", MEANINGS["processes"]),
@@ -37,14 +37,14 @@ def sharing_modes(cores: Cores) -> tuple[SharingMode, ...]:
             "pinned",
             MEANINGS["pinned"],
             available=not few,
-            missing="a second core: tenants can't have cores of their own on one core" if few else None,
+            missing="a second core: tenants can't have dedicated cores on one core" if few else None,
             instead="processes" if few else None,
         ),
     )
 
 
 def thread_environment(threads: int) -> dict[str, str]:
-    """Environment under which every numeric library starts with this many threads and leaves affinity to us."""
+    """Environment in which every numeric library starts with this many threads and leaves affinity to us."""
     count = str(threads)
     return {
         "OMP_NUM_THREADS": count,
@@ -56,15 +56,15 @@ def thread_environment(threads: int) -> dict[str, str]:
         "MKL_DYNAMIC": "false",
         # An inherited GOMP_CPU_AFFINITY or OMP_PLACES would move the workers off the cores that the seat chose.
         "OMP_PROC_BIND": "false",
-        # Threads that spin while they wait for each other take the cores from the neighbours, so that a mix would
-        # measure the spinning. The user's own choice is respected, and recorded either way.
+        # Threads that spin while waiting take the cores from their neighbours, and a mix would measure
+        # the spinning. The user's own choice is respected, and recorded either way.
         "OMP_WAIT_POLICY": os.environ.get("OMP_WAIT_POLICY", "PASSIVE"),
     }
 
 
 @dataclass(slots=True)
 class CpuArrangement:
-    """A mix laid out on cores. Nothing has to stand beside the tenants."""
+    """A mix laid out on cores, without fixtures."""
 
     mode: str
     tenants: tuple[str, ...]
@@ -72,7 +72,7 @@ class CpuArrangement:
     fixture: Fixture | None = None
 
     def verify(self, reports: Sequence[SeatReport]) -> tuple[str, ...]:
-        """One sentence for each way in which the cores are not shared as asked."""
+        """One sentence for each way in which the cores are not shared as requested."""
         by_name = {report.tenant: report for report in reports}
         sentences = []
         for host in self.hosts:
@@ -80,7 +80,7 @@ class CpuArrangement:
                 name = self.tenants[seat.tenant]
                 report = by_name.get(name)
                 if report is None:
-                    sentences.append(f"{name} did not say where it runs")
+                    sentences.append(f"{name} did not report where it runs")
                 else:
                     sentences.extend(_differences(name, seat.options, report.observed))
         sentences.extend(self._wrong_processes(by_name))
@@ -94,12 +94,12 @@ class CpuArrangement:
             pids = {by_name[name].pid for name in names}
             if len(pids) > 1:
                 together = " and ".join(names)
-                sentences.append(f"{together} sit in {len(pids)} processes; `{self.mode}` wants them in one")
+                sentences.append(f"{together} sit in {len(pids)} processes; `{self.mode}` needs them in one")
             for name in names:
                 where, other = first_in.setdefault(by_name[name].pid, (number, name))
                 if where != number:
                     sentences.append(
-                        f"{other} and {name} share process {by_name[name].pid}; `{self.mode}` wants one each"
+                        f"{other} and {name} share process {by_name[name].pid}; `{self.mode}` needs one each"
                     )
         return sentences
 
@@ -129,8 +129,8 @@ def arrange(physical: Sequence[Cores], sharing: Sharing, tenants: Sequence[Tenan
 
     Args:
         physical: The device's cores, hyper-threads of one physical core together.
-        sharing: How; `pinned` takes the number of cores of each tenant as its shares.
-        tenants: Who.
+        sharing: The mode; the shares of `pinned` are numbers of cores per tenant.
+        tenants: The tenants of the mix.
 
     Raises:
         SharingUnavailable: These cores can't be shared that way by this mix.
@@ -140,7 +140,7 @@ def arrange(physical: Sequence[Cores], sharing: Sharing, tenants: Sequence[Tenan
     if sharing.shares and sharing.mode != "pinned":
         raise SharingUnavailable(
             f"`{sharing.mode}` does not split a CPU, so it takes no shares ({sharing})",
-            hint="write `pinned: [1, 1]` to give tenants cores of their own",
+            hint="write `pinned: [1, 1]` to give tenants dedicated cores",
         )
     hosts: tuple[HostPlan, ...]
     match sharing.mode:
@@ -159,7 +159,7 @@ def arrange(physical: Sequence[Cores], sharing: Sharing, tenants: Sequence[Tenan
             hosts = tuple(_host([(i, tenant, parts[i])]) for i, tenant in enumerate(tenants))
         case _:
             raise SharingUnavailable(
-                f"a CPU can't be shared by `{sharing.mode}`",
+                f"`{sharing.mode}` is not available on a CPU",
                 hint=f"use one of {', '.join(mode for mode in MEANINGS if mode != ALONE)}",
             )
     return CpuArrangement(sharing.mode, names, hosts)
@@ -180,7 +180,7 @@ def _host(seats: Sequence[tuple[int, Tenant, Cores]]) -> HostPlan:
 
 
 def _parts(physical: Sequence[Cores], sharing: Sharing, tenants: Sequence[Tenant]) -> list[Cores]:
-    """Disjoint cores for each tenant: as many as its share says, or an even split."""
+    """Disjoint cores for each tenant: as many as its share, or an even split."""
     cores = [core for group in physical for core in group]
     if len(cores) < len(tenants):
         raise SharingUnavailable(
@@ -189,7 +189,7 @@ def _parts(physical: Sequence[Cores], sharing: Sharing, tenants: Sequence[Tenant
         )
     asked: tuple[float | str | None, ...] = sharing.shares or tuple(tenant.share for tenant in tenants)
     if all(share is None for share in asked):
-        # Two hyper-threads of one core are not disjoint: split physical cores as long as there are enough of them.
+        # Two hyper-threads of one core are not disjoint: split physical cores while there are enough.
         units = list(physical) if len(physical) >= len(tenants) else [(core,) for core in cores]
         return [tuple(core for unit in part for core in unit) for part in _evenly(units, len(tenants))]
     counts = [_core_count(share) for share in asked]
@@ -200,7 +200,7 @@ def _parts(physical: Sequence[Cores], sharing: Sharing, tenants: Sequence[Tenant
         )
     if sum(counts) > len(cores):
         raise SharingUnavailable(
-            f"`{sharing}` asks for {sum(counts)} cores, and the device has {len(cores)}",
+            f"`{sharing}` asks for {sum(counts)} cores, but the device has {len(cores)}",
             hint="ask for fewer cores, or use `processes`",
         )
     starts = [sum(counts[:i]) for i in range(len(counts))]
@@ -214,14 +214,14 @@ def _core_count(share: float | str | None) -> int:
         count = float("nan")
     if not count.is_integer() or count < 1:
         raise SharingUnavailable(
-            f"{share!r} is no share of a pinned CPU",
+            f"{share!r} is not a valid share of a pinned CPU",
             hint="a share is the number of cores of each tenant, e.g. `pinned: [1, 1]`",
         )
     return int(count)
 
 
 def _evenly(units: Sequence[Cores], n: int) -> list[Sequence[Cores]]:
-    """Consecutive parts of equal length; what is left over goes to the first ones."""
+    """Split into consecutive parts of equal length; the first ones take the remainder."""
     each, over = divmod(len(units), n)
     ends = [each * (i + 1) + min(i + 1, over) for i in range(n)]
     return [units[start:end] for start, end in zip([0, *ends[:-1]], ends, strict=True)]

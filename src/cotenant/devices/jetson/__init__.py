@@ -1,6 +1,6 @@
-"""Jetson boards: which one this is, its rails, clocks and temperatures, and how it is set up.
+"""Jetson boards: model, power rails, clocks, temperatures and setup.
 
-Every reader takes the root of the tree, so that a copy of another board's files serves as well as the board.
+Every reader takes the root of the file tree, so it works on a copy of another board's files too.
 """
 
 from cotenant.devices.jetson.board import JetsonBoard, find

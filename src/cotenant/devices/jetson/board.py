@@ -1,4 +1,4 @@
-"""Which Jetson this is, and which release runs on it."""
+"""The Jetson model and the release it runs."""
 
 import re
 from dataclasses import dataclass
@@ -16,17 +16,17 @@ class JetsonBoard:
     """A Jetson."""
 
     model: str
-    """As the device tree says it."""
+    """Model, from the device tree."""
     family: str
     table: BoardTable | None
-    """What is documented of it; None: an unknown module."""
+    """Documented facts; None for an unknown module."""
     linux: str | None
     """Release of Jetson Linux, e.g. `36.4.3`."""
     jetpack: int | None
 
 
 def find(root: Path = Path("/")) -> JetsonBoard | None:
-    """The board below this root; None: no Jetson."""
+    """The board below this root; None if it isn't a Jetson."""
     tree = FileTree(root)
     model = (tree.text("/proc/device-tree/model") or "").replace("\0", "").strip()
     linux = _release(tree.text("/etc/nv_tegra_release") or "")

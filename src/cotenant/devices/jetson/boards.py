@@ -1,10 +1,10 @@
-"""What is documented of each Jetson: its GPU, and what its power rails feed."""
+"""Documented facts of each Jetson: its GPU, and what its power rails feed."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 TOTAL_RAILS = ("VDD_IN", "POM_5V_IN", "VIN")
-"""Rails that feed the whole module (VIN of Thor: with its carrier). No other rail, and no sum, is a total."""
+"""Rails that feed the entire module (VIN on Thor: with its carrier). No other rail or sum is a total."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,7 +13,7 @@ class BoardTable:
 
     family: str
     match: tuple[str, ...]
-    """What the device tree's model says, in lower case; the first family that matches is taken."""
+    """Lower-case substrings of the device tree's model; the first matching family is used."""
     gpu: tuple[str, ...]
     """Names of the GPU in the device tree."""
     rails: Mapping[str, str]
@@ -31,7 +31,7 @@ BOARDS = (
             "VDD_CPU_GPU_CV": "CPU, GPU and vision accelerators together",
             "VDD_SOC": "memory, video and other engines",
         },
-        "the GPU has no rail of its own",
+        "the GPU has no separate rail",
     ),
     BoardTable(
         "AGX Orin",
@@ -41,9 +41,9 @@ BOARDS = (
             "VDD_GPU_SOC": "GPU and part of the SoC together",
             "VDD_CPU_CV": "CPU and vision accelerators together",
             "VIN_SYS_5V0": "the module's 5 V side: memory, video, peripherals",
-            "VDDQ_VDD2_1V8AO": "memory; fed from VIN_SYS_5V0, so adding it would count it twice",
+            "VDDQ_VDD2_1V8AO": "memory; fed from VIN_SYS_5V0, so a sum would count it twice",
         },
-        "no rail feeds the whole module",
+        "no rail feeds the entire module",
     ),
     BoardTable(
         "AGX Thor",
@@ -53,7 +53,7 @@ BOARDS = (
             "VDD_GPU": "the GPU",
             "VDD_CPU_SOC_MSS": "CPU, SoC and memory subsystem together",
             "VIN_SYS_5V0": "the 5 V side",
-            "VIN": "the whole module with its carrier board",
+            "VIN": "the module and its carrier board",
         },
     ),
     BoardTable(
@@ -65,7 +65,7 @@ BOARDS = (
             "VDD_CPU_GPU_CV": "CPU, GPU and vision accelerators together",
             "VDD_SOC": "memory, video and other engines",
         },
-        "the GPU has no rail of its own",
+        "the GPU has no separate rail",
     ),
     BoardTable(
         "AGX Xavier",
@@ -79,7 +79,7 @@ BOARDS = (
             "VDDRQ": "memory",
             "SYS5V": "the 5 V side",
         },
-        "no rail feeds the whole module",
+        "no rail feeds the entire module",
     ),
     BoardTable(
         "Nano",
@@ -91,5 +91,5 @@ BOARDS = (
 
 
 def table_for(model: str) -> BoardTable | None:
-    """The family of a module, by what the device tree calls it; None: nothing is documented here."""
+    """The module's family, from its model in the device tree; None if undocumented."""
     return next((table for table in BOARDS if any(part in model.lower() for part in table.match)), None)

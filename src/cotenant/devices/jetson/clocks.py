@@ -1,4 +1,4 @@
-"""The GPU's clock: devfreq, its governor, and whether it is held."""
+"""The GPU's clock: devfreq, its governor, and whether it is locked."""
 
 import math
 from collections.abc import Sequence
@@ -9,12 +9,12 @@ from cotenant.devices.tree import FileTree, HeldOpen
 
 _GPUS = ("gv11b", "gp10b", "ga10b", "gb10b", "gm20b", "gpu", "gpu-gpc-0")
 EMC_RATE = "/sys/kernel/debug/bpmp/debug/clk/emc/rate"
-"""The memory's clock; only root may look."""
+"""The memory's clock; readable by root only."""
 
 
 @dataclass(frozen=True, slots=True)
 class GpuClock:
-    """The GPU's place in devfreq, and how its clock is governed."""
+    """The GPU's devfreq entry and how its clock is governed."""
 
     folder: str
     governor: str | None
@@ -24,12 +24,12 @@ class GpuClock:
 
     @property
     def held(self) -> bool:
-        """It can't move: `jetson_clocks`, or a user, has set both ends to the same."""
+        """True if the clock can't move: `jetson_clocks` or a user set both ends to the same value."""
         return self.min_mhz is not None and self.min_mhz == self.max_mhz
 
 
 def find_gpu(tree: FileTree) -> GpuClock | None:
-    """The GPU among the devices whose frequency is governed."""
+    """Find the GPU among the devfreq devices."""
     folders = {_name(tree, folder): folder for folder in tree.glob("/sys/class/devfreq/*")}
     name = next((one for one in _GPUS if one in folders), None)
     if name is None:
@@ -46,7 +46,7 @@ def find_gpu(tree: FileTree) -> GpuClock | None:
 
 
 def _name(tree: FileTree, folder: str) -> str:
-    """What the device tree calls it, else the folder: `17000000.gv11b`, `gpu-gpc-0`."""
+    """Its name in the device tree, else the folder: `17000000.gv11b`, `gpu-gpc-0`."""
     stated = (tree.text(f"{folder}/device/of_node/name") or "").strip("\0")
     own = folder.rpartition("/")[2].rpartition(".")[2]
     return stated if stated in _GPUS else own
@@ -57,13 +57,13 @@ def _mhz(hertz: float | None) -> float | None:
 
 
 class ClockProbe:
-    """Clock and load of the GPU, and the memory's clock where it may be read."""
+    """Clock and load of the GPU, and the memory's clock where readable."""
 
     def __init__(self, clock: HeldOpen, load: HeldOpen | None, emc: HeldOpen | None, folder: str) -> None:
         self._clock, self._load, self._emc = clock, load, emc
         sensors = [SensorInfo("sm_clock_mhz", "MHz", f"{folder}/cur_freq", 0.05, "the clock last set, not an average")]
         if load is not None:
-            quality = "share of time with any work in the governor's last period; no measure of how full the GPU was"
+            quality = "share of time with any work in the governor's last period, however small the work"
             sensors.append(SensorInfo("any_kernel_share", "share", f"{folder}/device/load", 0.05, quality))
         if emc is not None:
             sensors.append(SensorInfo("memory_clock_mhz", "MHz", EMC_RATE, 0.1, "the clock last set"))
@@ -81,12 +81,12 @@ class ClockProbe:
 def _number(file: HeldOpen) -> float:
     try:
         return float(int(file.read()))
-    except (OSError, ValueError):  # a GPU that sleeps has no load to tell
+    except (OSError, ValueError):  # a sleeping GPU reports no load
         return math.nan
 
 
 def open_clocks(tree: FileTree) -> ClockProbe | None:
-    """The probe, if the GPU's clock may be read."""
+    """The probe, if the GPU's clock is readable."""
     gpu = find_gpu(tree)
     if gpu is None:
         return None

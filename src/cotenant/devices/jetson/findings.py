@@ -1,4 +1,4 @@
-"""What the doctor says of a Jetson."""
+"""The doctor's findings on a Jetson."""
 
 import math
 from collections.abc import Iterator
@@ -13,11 +13,11 @@ from cotenant.devices.protocol import Finding
 from cotenant.devices.tree import FileTree
 
 NEAR_C = 10.0
-"""This close to where it slows down, a board soon will."""
+"""A board this close to its throttling temperature will soon reach it."""
 
 
 def findings(root: Path = Path("/")) -> tuple[Finding, ...]:
-    """One line for each thing worth knowing; empty where there is no Jetson."""
+    """One finding per topic; empty on other machines."""
     board = find(root)
     if board is None:
         return ()
@@ -37,9 +37,7 @@ def _board(board: JetsonBoard) -> Finding:
     release = f"Jetson Linux {board.linux}" if board.linux else "an unknown release of Jetson Linux"
     jetpack = f" (JetPack {board.jetpack})" if board.jetpack else ""
     if board.table is None:
-        text = (
-            f"{board.model}, {release}{jetpack}: not in the table of boards, so rails are shown under their own names"
-        )
+        text = f"{board.model}, {release}{jetpack}: not in the table of boards, so rails keep the kernel's names"
         return Finding("board", "note", text)
     return Finding("board", "ok", f"{board.model}, {release}{jetpack}")
 
@@ -49,7 +47,7 @@ def _rails(tree: FileTree, board: JetsonBoard) -> Iterator[Finding]:
     readable = [rail for rail in rails if all(tree.number(file) is not None for file in rail.files)]
     if not readable:
         text = "no power rail can be read, so there will be no power and no energy"
-        fix = "in a container: mount /sys read-only; else check: ls /sys/bus/i2c/drivers/ina3221*"
+        fix = "in a container, mount /sys read-only; otherwise check ls /sys/bus/i2c/drivers/ina3221*"
         yield Finding("power rails", "warning", text, fix)
         return
     names = ", ".join(rail.label for rail in readable)
@@ -70,17 +68,17 @@ def _clock(tree: FileTree) -> Iterator[Finding]:
             "GPU clock", "warning", "the GPU's clock can't be read", "mount /sys read-only into the container"
         )
     elif gpu.held:
-        yield Finding("GPU clock", "ok", f"held at {gpu.max_mhz:g} MHz (jetson_clocks or the like)")
+        yield Finding("GPU clock", "ok", f"held at {gpu.max_mhz:g} MHz (by jetson_clocks or similar)")
     else:
         low, high = (f"{value:g}" if value is not None else "?" for value in (gpu.min_mhz, gpu.max_mhz))
-        text = f"floats between {low} and {high} MHz under the governor {gpu.governor or '?'}, so times follow the load"
+        text = f"varies between {low} and {high} MHz under the governor {gpu.governor or '?'}, so times follow the load"
         yield Finding("GPU clock", "warning", text, "sudo jetson_clocks --store; sudo jetson_clocks")
 
 
 def _mode(tree: FileTree) -> Iterator[Finding]:
     mode = find_power_mode(tree)
     if mode is None:
-        yield Finding("power mode", "note", "nothing says which power mode is set", "sudo nvpmodel -q")
+        yield Finding("power mode", "note", "the power mode is unknown", "sudo nvpmodel -q")
         return
     name = mode.name or f"mode {mode.number}"
     if mode.unlimited is not None and mode.number != mode.unlimited:
@@ -94,7 +92,7 @@ def _heat(tree: FileTree) -> Iterator[Finding]:
     for zone in find_zones(tree):
         degrees = celsius(tree.number(f"{zone.folder}/temp"))
         if zone.trip_c is not None and not math.isnan(degrees) and degrees > zone.trip_c - NEAR_C:
-            text = f"{zone.name} is at {degrees:.0f} °C; from {zone.trip_c:.0f} °C on the board slows itself down"
+            text = f"{zone.name} is at {degrees:.0f} °C; the board throttles at {zone.trip_c:.0f} °C"
             yield Finding("temperature", "warning", text, "let it cool, or turn the fan up: sudo jetson_clocks --fan")
 
 
@@ -106,13 +104,13 @@ def _over_current(tree: FileTree) -> Iterator[Finding]:
     }
     if counts:
         listed = ", ".join(f"{name}: {count}" for name, count in counts.items())
-        text = f"the board has throttled itself for too much current since it was started ({listed})"
+        text = f"the board has throttled for overcurrent since boot ({listed})"
         yield Finding(
-            "over-current", "warning", text, "use a stronger supply, or a lower power mode: sudo nvpmodel -m N"
+            "over-current", "warning", text, "use a stronger power supply, or a lower power mode: sudo nvpmodel -m N"
         )
 
 
 def _emc(tree: FileTree) -> Finding:
     if tree.number(EMC_RATE) is not None:
         return Finding("memory clock", "ok", "can be read")
-    return Finding("memory clock", "note", "only root can read it; it will be missing", "run as root if it matters")
+    return Finding("memory clock", "note", "readable by root only, so it will be missing", "run as root if it matters")

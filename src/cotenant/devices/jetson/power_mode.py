@@ -1,4 +1,4 @@
-"""The power mode that `nvpmodel` has set, from its own files: no root and no command needed."""
+"""The power mode set by `nvpmodel`, read from its files without root or a command."""
 
 import re
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ CATALOGUE = "/etc/nvpmodel.conf"
 
 @dataclass(frozen=True, slots=True)
 class PowerMode:
-    """The mode that is set, and those there are."""
+    """The current mode and the available ones."""
 
     number: int
     name: str | None
@@ -19,12 +19,12 @@ class PowerMode:
 
     @property
     def unlimited(self) -> int | None:
-        """The mode without a power budget, if the board has one: its number differs from board to board."""
+        """The mode without a power budget, if the board has one: its number varies by board."""
         return next((number for number, name in self.modes.items() if name.upper().startswith("MAXN")), None)
 
 
 def find_power_mode(tree: FileTree) -> PowerMode | None:
-    """The mode; None: nothing says it."""
+    """The current mode; None if unknown."""
     modes = {
         int(number): name
         for number, name in re.findall(r"<\s*POWER_MODEL\s+ID=(\d+)\s+NAME=(\S+)", tree.text(CATALOGUE) or "")

@@ -1,4 +1,4 @@
-"""Every probe that gives readings on this board."""
+"""All probes of this board."""
 
 from pathlib import Path
 
@@ -12,9 +12,9 @@ from cotenant.devices.tree import FileTree
 
 
 def probes(root: Path = Path("/")) -> tuple[Probe, ...]:
-    """Rails, GPU clock and temperatures; empty where there is no Jetson.
+    """Rails, GPU clock and temperatures; empty on other machines.
 
-    In a container the rails may be hidden: then `tegrastats` is asked, if it is there.
+    If a container hides the rails, they are read through `tegrastats` where available.
     """
     board = find(root)
     if board is None:

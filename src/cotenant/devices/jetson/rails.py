@@ -1,4 +1,4 @@
-"""Power rails: INA3221 monitors (JetPack 4 as iio, later as hwmon) and the INA238 of Thor's input."""
+"""Power rails: INA3221 monitors (iio on JetPack 4, hwmon later) and the INA238 on Thor's input."""
 
 import math
 from collections.abc import Sequence
@@ -21,23 +21,23 @@ class Rail:
     label: str
     files: tuple[str, ...]
     to_watts: float
-    """What the product of the files is to be multiplied by."""
+    """Factor for the product of the files."""
     period_s: float
     chip: str
 
     @property
     def total(self) -> bool:
-        """It is documented to feed the whole module."""
+        """True if documented to feed the entire module."""
         return self.label in TOTAL_RAILS
 
     @property
     def sensor(self) -> str:
-        """Name of the sensor: the module's power, or that of one rail."""
+        """Sensor name: the module's power, or that of one rail."""
         return "power_w" if self.total else f"rail_{self.label.lower()}_w"
 
 
 def find_rails(tree: FileTree) -> tuple[Rail, ...]:
-    """Every rail that the kernel shows, in the order of chips and channels."""
+    """All rails the kernel exposes, in order of chips and channels."""
     old = [
         rail
         for folder in tree.glob("/sys/bus/i2c/drivers/ina3221x/*/iio:device*")
@@ -76,7 +76,7 @@ def _hwmon_rail(tree: FileTree, folder: str, channel: int) -> Rail | None:
 
 
 def _period_s(tree: FileTree, folder: str) -> float:
-    """How often the chip has new values: it states the time of a conversion of all its channels."""
+    """Update period: the chip states the conversion time of all its channels."""
     milliseconds = tree.number(f"{folder}/update_interval")
     return milliseconds / 1e3 if milliseconds else _DEFAULT_PERIOD_S
 
@@ -99,7 +99,7 @@ class RailProbe:
         )
 
     def read(self) -> Sequence[float]:
-        """Watts; NaN for a rail that gives nothing this time."""
+        """Watts; NaN for a rail without a reading."""
         watts = [_watts(rail, files) for rail, files in self._rails]
         if all(math.isnan(value) for value in watts):
             raise OSError("no power rail answers")
@@ -109,12 +109,12 @@ class RailProbe:
 def _watts(rail: Rail, files: Sequence[HeldOpen]) -> float:
     try:
         return math.prod(int(file.read()) for file in files) * rail.to_watts
-    except (OSError, ValueError):  # the bus may be busy for a moment
+    except (OSError, ValueError):  # the bus may be busy briefly
         return math.nan
 
 
 def open_rails(tree: FileTree, board: JetsonBoard) -> RailProbe | None:
-    """The probe over all rails that may be read; None: there is none."""
+    """The probe for all readable rails; None if there are none."""
     rails, files = [], []
     for rail in find_rails(tree):
         try:

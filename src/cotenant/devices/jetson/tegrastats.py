@@ -1,4 +1,4 @@
-"""`tegrastats` as a source of power, where the rails themselves can't be read."""
+"""`tegrastats` as a source of power, where the rails themselves aren't readable."""
 
 import math
 import re
@@ -15,7 +15,7 @@ _RAIL = re.compile(r"(?<=\s)([A-Z][A-Z0-9_]*) (-?\d+)(?:mW)?/-?\d+(?:mW)?(?=\s|$
 
 
 def powers_w(line: str) -> dict[str, float]:
-    """The rails of one line, in watts. JetPack 4 leaves the unit out; it is milliwatts all the same."""
+    """The rails of one line, in watts. JetPack 4 omits the unit, which is still milliwatts."""
     return {name: int(value) / 1e3 for name, value in _RAIL.findall(line) if name != "NC"}
 
 
@@ -24,7 +24,7 @@ class TegrastatsProbe:
 
     def __init__(self, lines: ChildLines, rails: Sequence[str]) -> None:
         self._lines, self._rails = lines, tuple(rails)
-        quality = "instantaneous value of the line; new at the interval that tegrastats was started with"
+        quality = "instantaneous value; updated at the interval tegrastats was started with"
         self.sensors: tuple[SensorInfo, ...] = tuple(
             SensorInfo(
                 "power_w" if rail in TOTAL_RAILS else f"rail_{rail.lower()}_w",
@@ -37,14 +37,14 @@ class TegrastatsProbe:
         )
 
     def read(self) -> Sequence[float]:
-        """Watts of the newest line. Raises OSError if tegrastats has ended."""
+        """Watts from the latest line. Raises OSError if tegrastats has ended."""
         fresh = self._lines.fresh()
         watts = powers_w(fresh[-1]) if fresh else {}
         return [watts.get(rail, math.nan) for rail in self._rails]
 
 
 def open_tegrastats() -> TegrastatsProbe | None:
-    """The probe, if tegrastats is there and shows rails."""
+    """The probe, if tegrastats is installed and prints rails."""
     command = shutil.which("tegrastats")
     if command is None:
         return None

@@ -10,7 +10,7 @@ from cotenant.devices.tree import FileTree, HeldOpen
 
 ZONES = "/sys/devices/virtual/thermal/thermal_zone*"
 _FIXED = ("pmic",)
-"""Zones that show a constant (100 or 50 °C on every board): no sensor."""
+"""Zones that report a constant (100 or 50 °C on every board): not sensors."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,16 +20,16 @@ class Zone:
     name: str
     folder: str
     trip_c: float | None
-    """Where the board begins to slow down."""
+    """Temperature at which the board starts to throttle."""
 
     @property
     def sensor(self) -> str:
-        """`temperature_c` is the GPU's, as on other GPUs."""
+        """Sensor name; `temperature_c` is the GPU's, as on other GPUs."""
         return "temperature_c" if self.name == "gpu" else f"{self.name}_temperature_c"
 
 
 def find_zones(tree: FileTree) -> tuple[Zone, ...]:
-    """All zones that are sensors, in the kernel's order."""
+    """All zones with a sensor, in the kernel's order."""
     folders = tree.glob(ZONES) or tree.glob("/sys/class/thermal/thermal_zone*")
     zones: dict[str, Zone] = {}
     for folder in sorted(folders, key=lambda path: int(path.rpartition("thermal_zone")[2] or 0)):
@@ -50,7 +50,7 @@ def _trip_c(tree: FileTree, folder: str) -> float | None:
 
 
 def celsius(milli: float | None) -> float:
-    """A reading in degrees; NaN for nothing and for -256, which means that the part is switched off."""
+    """Degrees; NaN for no reading and for -256, which means the part is off."""
     return math.nan if milli is None or milli <= -200_000 else milli / 1e3
 
 
@@ -60,8 +60,7 @@ class ThermalProbe:
     def __init__(self, zones: Sequence[Zone], files: Sequence[HeldOpen]) -> None:
         self._files = files
         self.sensors: tuple[SensorInfo, ...] = tuple(
-            SensorInfo(zone.sensor, "°C", f"{zone.folder}/temp", 0.5, "as the board's sensor shows it, about 0.5 °C")
-            for zone in zones
+            SensorInfo(zone.sensor, "°C", f"{zone.folder}/temp", 0.5, "board sensor, about 0.5 °C") for zone in zones
         )
 
     def read(self) -> Sequence[float]:
@@ -72,12 +71,12 @@ class ThermalProbe:
 def _read(file: HeldOpen) -> float:
     try:
         return celsius(int(file.read()))
-    except (OSError, ValueError):  # a zone whose part sleeps refuses
+    except (OSError, ValueError):  # the zone of a sleeping part refuses
         return math.nan
 
 
 def open_thermal(tree: FileTree) -> ThermalProbe | None:
-    """The probe over the zones that may be read."""
+    """The probe for the readable zones."""
     zones, files = [], []
     for zone in find_zones(tree):
         try:

@@ -1,1 +1,1 @@
-"""NVIDIA GPUs: the driver's sensors and controls, and the ways in which a GPU can be shared."""
+"""NVIDIA GPUs: the driver's sensors and controls, and the sharing modes of a GPU."""

@@ -1,6 +1,6 @@
-"""An accelerator that only torch knows (ROCm, XPU): tenants, timing and memory work; sensors and controls are missing.
+"""An accelerator known only to torch (ROCm, XPU): tenants, timing and memory work; sensors and controls are missing.
 
-What it lacks is said, never guessed: a run on it has latencies, throughput and slowdowns, and no power or clocks.
+Nothing missing is guessed: a run has latencies, throughput and slowdowns, but no power or clocks.
 """
 
 import logging
@@ -30,7 +30,7 @@ NVIDIA_ONLY = ("mps", "mps-static", "green", "mig", "exclusive")
 
 
 class TorchAccelerator(SingleDevice):
-    """One device of torch's, by its number."""
+    """One torch device, by index."""
 
     simulated = False
 
@@ -41,12 +41,12 @@ class TorchAccelerator(SingleDevice):
 
     @property
     def meaning(self) -> str:
-        """What it is, in one clause."""
+        """One-clause description."""
         return f"{self._facts['name']}, {self._facts['memory_bytes'] / 2**30:.0f} GiB (no sensors, no controls)"
 
     @property
     def default_dtype(self) -> Dtype:
-        """What both makers' matrix units take."""
+        """Supported by the matrix units of both makers."""
         return "bfloat16"
 
     @property
@@ -59,19 +59,19 @@ class TorchAccelerator(SingleDevice):
         return (str(self._facts.get("uuid") or self.name),)
 
     def describe(self) -> Mapping[str, Any]:
-        """What torch says, and what can't be known."""
+        """Facts from torch, and a list of what is unknown."""
         build = torch_build()
         return {
             **self._facts,
             "model": self._facts["name"],
             "torch": f"{build.version}, built for {build.built_for}" if build else None,
             "default_dtype": self.default_dtype,
-            "sources": [f"no {metric}: there is no reader for {MAKERS[self._family]} devices" for metric in LACKING],
+            "sources": [f"no {metric}: not readable on {MAKERS[self._family]} devices" for metric in LACKING],
             "cores": self.host_cores,
         }
 
     def sharings(self) -> tuple[SharingMode, ...]:
-        """Processes and streams; the others are NVIDIA's."""
+        """Processes and streams; the other modes are NVIDIA's."""
         return (
             SharingMode("processes", processes.MEANING),
             SharingMode("streams", streams.MEANING),
@@ -82,10 +82,10 @@ class TorchAccelerator(SingleDevice):
         )
 
     def arrange(self, sharing: Sharing, tenants: Sequence[Tenant]) -> GpuArrangement:
-        """A process each, or one for all."""
+        """One process per tenant, or one for all."""
         if sharing.mode not in {ALONE, "processes", "streams"}:
             raise SharingUnavailable(
-                f"{self.name} can't be shared by `{sharing.mode}`: that needs an NVIDIA card",
+                f"`{sharing.mode}` is not available on {self.name}: it needs an NVIDIA card",
                 hint="use `processes` or `streams`",
             )
         if sharing.shares or (sharing.mode == ALONE and len(tenants) != 1):
@@ -112,39 +112,39 @@ class TorchAccelerator(SingleDevice):
         )
 
     def seat(self, options: Mapping[str, Any]) -> GpuSeat:
-        """A tenant's seat, from the options of its plan."""
+        """A tenant's seat, from the options in its plan."""
         return GpuSeat(cast("GpuSeatOptions", dict(options)))
 
     def probes(self) -> Sequence[Probe]:
-        """None."""
+        """No probes."""
         return ()
 
     def apply(self, settings: Mapping[str, Any]) -> AbstractContextManager[Sequence[str]]:
-        """There is nothing to set."""
+        """No controls: only empty settings are accepted."""
         if settings:
             raise DeviceError(
-                f"{self.name} has no control {next(iter(settings))!r} that could be set",
+                f"{self.name} has no control {next(iter(settings))!r}",
                 hint="leave the settings out; only NVIDIA GPUs and CPUs have controls",
             )
         return _untouched()
 
     def free_memory_bytes(self) -> int:
-        """As torch sees it."""
+        """Free memory according to torch."""
         return int(self._facts["free_memory_bytes"])
 
     def roofline(self, *, refresh: bool = False) -> Roofline:
         """Not measured."""
         del refresh
-        raise DeviceError(f"the peak rates of {self.name} are not measured by this version")
+        raise DeviceError(f"this version can't measure the peak rates of {self.name}")
 
     def checkup(self) -> tuple[Finding, ...]:
-        """What is there and what is lacking."""
+        """Available and missing features."""
         build = torch_build()
         found = [
             Finding("device", "ok", self.meaning),
             Finding("torch", "ok", f"{build.version}, built for {build.built_for}" if build else "none"),
-            Finding("sensors", "note", f"none here: runs are without {', '.join(LACKING)}"),
-            Finding("controls", "note", "none here: clocks and limits stay as they are"),
+            Finding("sensors", "note", f"none here: runs don't have {', '.join(LACKING)}"),
+            Finding("controls", "note", "none here: clocks and limits are left alone"),
         ]
         found += [
             Finding(f"sharing: {mode.mode}", "ok" if mode.available else "note", mode.missing or mode.meaning)
@@ -159,9 +159,9 @@ def _untouched() -> Iterator[Sequence[str]]:
 
 
 def open_accelerator(family: str, part: str) -> TorchAccelerator:
-    """The device of that family and number. Raises DeviceError if torch can't use it."""
+    """Return the device of this family and index. Raises DeviceError if torch can't use it."""
     if not part.isdecimal():
-        raise DeviceError(f"{family}:{part} names no device", hint=f"write {family}:0")
+        raise DeviceError(f"{family}:{part} is not a device", hint=f"write {family}:0")
     build = torch_build()
     wanted = "cuda" if family == "rocm" else family
     if build is None or build.kind != wanted or (family == "rocm" and not build.hip):
@@ -178,7 +178,7 @@ def open_accelerator(family: str, part: str) -> TorchAccelerator:
 
 
 def list_accelerators() -> list[TorchAccelerator]:
-    """Devices of torch's that are not NVIDIA's; empty without such a build."""
+    """Torch devices other than NVIDIA's; empty if torch isn't built for any."""
     build = torch_build()
     if build is None or not (build.hip or build.xpu) or os.environ.get(torch_side.SEAM):
         return []
@@ -186,6 +186,6 @@ def list_accelerators() -> list[TorchAccelerator]:
     try:
         count = len(torch_side.look("cuda" if build.hip else "xpu"))
     except DeviceError as error:
-        log.info("torch's devices are left out: %s", error.message)
+        log.info("torch devices are not listed: %s", error.message)
         return []
     return [open_accelerator(family, str(index)) for index in range(count)]

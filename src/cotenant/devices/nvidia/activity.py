@@ -1,4 +1,4 @@
-"""SM, tensor core and DRAM activity where the driver's library has none (before Hopper): from DCGM, if it is here."""
+"""SM, tensor core and DRAM activity from DCGM, where the driver doesn't report it (before Hopper)."""
 
 import logging
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class DcgmActivity:
-    """DCGM's probe, or why there is none."""
+    """DCGM's probe, or why it is missing."""
 
     probe: Probe | None
     why_not: str | None
@@ -20,9 +20,9 @@ class DcgmActivity:
 
 
 def ask_dcgm(gpu: GpuFacts) -> DcgmActivity:
-    """Start DCGM's reader, unless the driver itself tells. It is a child process: ask once and keep the answer."""
+    """Start DCGM's reader, unless the driver reports activity itself. It is a child process: start once and keep it."""
     if gpm.unavailable(gpu) is None:
-        return DcgmActivity(None, "the driver itself tells (GPM)")
+        return DcgmActivity(None, "the driver reports it (GPM)")
     found = dcgm.probe(gpu.index, gpu.uuid)
     if isinstance(found, dcgm.Unavailable):
         log.info("no activity from DCGM for %s: %s", gpu.label, found.reason)

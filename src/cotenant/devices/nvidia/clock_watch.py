@@ -1,4 +1,4 @@
-"""Did a locked clock hold? Limits of power and heat pull it down without telling anybody."""
+"""Checks whether a locked clock held: power and thermal limits lower it silently."""
 
 import threading
 import time
@@ -12,9 +12,9 @@ from cotenant.devices.nvidia.sensors import reasons_function
 
 PERIOD_S = 0.2
 HELD_BACK_SHARE = 0.01
-"""A lock that was pulled down for less than this share of the time has held."""
+"""A lock that was overridden for less than this share of the time counts as held."""
 AWAY_SHARE = 0.02
-"""The clock may be this far from the lock: drivers round to their own steps."""
+"""Tolerated deviation from the lock: drivers round to their own steps."""
 
 REASONS: Mapping[int, str] = {
     0x4: "the power limit",
@@ -34,18 +34,18 @@ _COUNTERS: Mapping[int, int] = {
 
 @dataclass(slots=True)
 class Seen:
-    """What the watch has seen so far."""
+    """Observations so far."""
 
     readings: int = 0
     busy: int = 0
     held_back: dict[int, int] = field(default_factory=dict)
     """Readings with this reason."""
     clocks_mhz: list[int] = field(default_factory=list)
-    """While the GPU was busy and nothing held it back."""
+    """Clocks while the GPU was busy and unthrottled."""
 
 
 class ClockWatch:
-    """Watches a GPU from a thread of the runner while its clock is locked; use as a context manager."""
+    """Watches a GPU from a runner thread while its clock is locked; a context manager."""
 
     def __init__(self, gpu: GpuFacts) -> None:
         self._gpu, self._device = gpu, handle(gpu)
@@ -61,7 +61,7 @@ class ClockWatch:
         self._seconds = 0.0
 
     def __enter__(self) -> Self:
-        """Note where the counters stand and begin to watch."""
+        """Note the counters and start watching."""
         self._seconds = time.monotonic()
         self._begin = self._count()
         self._thread.start()
@@ -75,10 +75,10 @@ class ClockWatch:
         self._seconds = time.monotonic() - self._seconds
 
     def violations(self, locked_mhz: int | None) -> list[str]:
-        """One sentence for each way in which the lock did not hold; ask after leaving.
+        """One sentence for each way in which the lock did not hold; call after leaving.
 
         Args:
-            locked_mhz: Where it should have been; None: wherever the driver has its base clock.
+            locked_mhz: The locked clock; None means the driver's base clock.
         """
         seen, found = self._seen, []
         for bit, share in self._shares().items():
@@ -96,10 +96,10 @@ class ClockWatch:
         return found
 
     def _shares(self) -> dict[int, float]:
-        """The share of the time that each reason held the clock back: from counters, else from what was seen."""
+        """Share of the time that each reason held the clock back: from counters, else from observations."""
         shares: dict[int, float] = {}
         for number, begin, end in zip(self._counters, self._begin, self._end, strict=True):
-            if end >= begin and self._seconds > 0:  # not a number, or a counter that started again: nothing is claimed
+            if end >= begin and self._seconds > 0:  # not a number, or the counter was reset: claim nothing
                 shares[_COUNTERS[number]] = (end - begin) / 1e9 / self._seconds
         for bit, times in self._seen.held_back.items():
             shares.setdefault(bit, times / max(1, self._seen.readings))

@@ -1,4 +1,4 @@
-"""Clocks, power limit and persistence of a GPU: set, read back, watched, and put back on every way out."""
+"""Clocks, power limit and persistence of a GPU: set, read back, watched, and restored on every exit."""
 
 import os
 import signal
@@ -18,23 +18,23 @@ from cotenant.devices.nvidia.settings import Wanted, check
 BASE_CLOCK = 0xFFFFFF01
 """NVML's symbol for the clock that the rated power sustains."""
 NEAR_W = 1.0
-"""A limit that reads back this near is the one that was set."""
+"""A limit that reads back within this distance counts as set."""
 
 
 @contextmanager
 def applied(gpu: GpuFacts, settings: Mapping[str, Any]) -> Iterator[list[str]]:
-    """Set the controls; what did not take or did not hold is in the list that this gives, complete after leaving.
+    """Set the controls; yield a list of problems that is complete after leaving.
 
-    Everything is put back on leaving, also when an exception, Ctrl-C or SIGTERM ends the trial. A note on disk lets
-    `restore` do it after a kill, and whoever comes next: a trial without settings must not run under those of another.
+    Everything is restored on exit, also after an exception, Ctrl-C or SIGTERM. A note on disk lets
+    `restore` or the next run do it after a kill: a trial without settings must not inherit another's.
 
     Args:
-        gpu: Which.
-        settings: See `settings.CONTROLS`; empty: nothing is touched but what a killed run left.
+        gpu: The GPU.
+        settings: See `settings.CONTROLS`; if empty, only leftovers of a killed run are undone.
 
     Raises:
         DeviceError: A setting is unknown or out of range.
-        DriverProblem: The driver refuses, most often because only root may.
+        DriverProblem: The driver refuses, usually because it requires root.
     """
     wanted = check(gpu, settings)
     if not wanted.anything:
@@ -57,11 +57,11 @@ def applied(gpu: GpuFacts, settings: Mapping[str, Any]) -> Iterator[list[str]]:
 
 
 def require_permission(gpu: GpuFacts, settings: Mapping[str, Any]) -> None:
-    """Refuse settings that this user may not set, without setting any: the driver is asked to leave a mode as it is.
+    """Refuse settings this user may not set, by asking the driver to keep a mode as it is. Sets nothing.
 
     Raises:
         DeviceError: A setting is unknown or out of range.
-        DriverProblem: Only root may.
+        DriverProblem: It requires root.
     """
     first = next(_steps(check(gpu, settings)), None)
     if first is None:
@@ -70,19 +70,19 @@ def require_permission(gpu: GpuFacts, settings: Mapping[str, Any]) -> None:
         mode = library.call("nvmlDeviceGetPersistenceMode", handle(gpu), of=gpu.label)
         library.call("nvmlDeviceSetPersistenceMode", handle(gpu), mode, of=gpu.label)
     except library.DriverProblem as problem:
-        if problem.trouble == "no permission":  # any other trouble says nothing of the settings
+        if problem.trouble == "no permission":  # any other failure says nothing about the settings
             raise _root_only(gpu, first, problem) from None
 
 
 def restore(gpu: GpuFacts, *, own: bool = False) -> tuple[str, ...]:
-    """Put back what a killed run left behind; gives one sentence for each thing that was done.
+    """Undo what a killed run left; return one sentence for each change undone.
 
     Args:
-        gpu: Which.
-        own: Also what this process could not put back, since the GPU was lost then.
+        gpu: The GPU.
+        own: Also undo what this process could not, because the GPU was lost.
 
     Raises:
-        DriverProblem: Only root may.
+        DriverProblem: It requires root.
     """
     note = notes.read(gpu.uuid)
     if note is None or not (note.orphaned or (own and note.pid == os.getpid())):
@@ -93,17 +93,17 @@ def restore(gpu: GpuFacts, *, own: bool = False) -> tuple[str, ...]:
 
 
 def _left_in_force(gpu: GpuFacts) -> list[str]:
-    """Put back what a killed run left; a sentence if that can't be done here."""
+    """Undo what a killed run left; return a sentence if that fails."""
     try:
         restore(gpu, own=True)
     except library.DriverProblem as problem:
-        left = f"clocks or limits of {gpu.label} are still as an earlier run set them, and can't be put back"
+        left = f"clocks or limits of {gpu.label} are still as an earlier run set them, and can't be restored"
         return [f"{left}: {problem.message}"]
     return []
 
 
 def left_behind() -> Mapping[str, tuple[str, ...]]:
-    """What `restore` would do, by UUID: GPUs whose controls a killed run left changed."""
+    """Pending restores by UUID: GPUs whose controls a killed run left changed."""
     found = {}
     for gpu in nvml.gpus():
         note = notes.read(gpu.uuid)
@@ -140,16 +140,16 @@ def _set(gpu: GpuFacts, wanted: Wanted) -> None:
 def _root_only(gpu: GpuFacts, step: "_Step", problem: library.DriverProblem) -> library.DriverProblem:
     by_hand = f"`sudo nvidia-smi -i {gpu.index} {step.by_hand}`"
     return library.DriverProblem(
-        f"{step.control} of {gpu.label} can be set by root only",
+        f"only root can set {step.control} of {gpu.label}",
         trouble=problem.trouble,
         code=problem.code,
-        hint=f"run as root; or do {by_hand} and leave {step.control!r} out of the settings",
+        hint=f"run as root; or run {by_hand} and leave {step.control!r} out of the settings",
     )
 
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """One call of the driver, and how a user would do the same by hand."""
+    """One driver call, and the equivalent command for a user."""
 
     control: str
     function: str
@@ -158,7 +158,7 @@ class _Step:
 
 
 def _steps(wanted: Wanted) -> Iterator[_Step]:
-    if wanted.persistence is not None:  # first: without it the other settings are lost with the last process
+    if wanted.persistence is not None:  # first: otherwise the other settings are lost when the last process ends
         on = int(wanted.persistence)
         yield _Step("persistence", "nvmlDeviceSetPersistenceMode", (on,), f"-pm {on}")
     if wanted.power_limit_w is not None:
@@ -175,21 +175,21 @@ def _steps(wanted: Wanted) -> Iterator[_Step]:
 
 
 def _read_back(gpu: GpuFacts, wanted: Wanted) -> list[str]:
-    """What the driver reports after the change. Locked clocks can't be read: they are watched instead."""
+    """Read back the change. Locked clocks can't be read: they are watched instead."""
     device, found = handle(gpu), []
     if wanted.power_limit_w is not None:
         got = library.call("nvmlDeviceGetEnforcedPowerLimit", device, of=gpu.label) / 1e3
         if abs(got - wanted.power_limit_w) > NEAR_W:
-            found.append(f"the power limit of {gpu.label} reads {got:g} W after {wanted.power_limit_w:g} W were set")
+            found.append(f"the power limit of {gpu.label} reads {got:g} W, was set to {wanted.power_limit_w:g} W")
     if wanted.persistence is not None:
         on = bool(library.call("nvmlDeviceGetPersistenceMode", device, of=gpu.label))
         if on != wanted.persistence:
-            found.append(f"persistence of {gpu.label} is {'on' if on else 'off'} after it was set otherwise")
+            found.append(f"persistence of {gpu.label} is {'on' if on else 'off'} after being set to the opposite")
     return found
 
 
 def _put_back(gpu: GpuFacts, before: SettingsNote) -> None:
-    """On the way out. A GPU that is lost can't be put back and need not; the note stays for when it returns."""
+    """Restore on exit. A lost GPU can't be restored; the note stays until it returns."""
     with suppress(library.DriverProblem):
         _undo(gpu, before)
         notes.remove(gpu.uuid)
@@ -208,7 +208,7 @@ def _undo(gpu: GpuFacts, before: SettingsNote) -> None:
 
 
 def _work(gpu: GpuFacts, before: SettingsNote) -> Iterator[tuple[str, str]]:
-    """What there is to put back: as an order, and as a report when it is done."""
+    """What to restore: as an instruction, and as a report once done."""
     of = gpu.label
     if before.unlock_sm:
         yield f"unlock the SM clock of {of}", f"the SM clock of {of} is unlocked"
@@ -224,7 +224,7 @@ def _work(gpu: GpuFacts, before: SettingsNote) -> Iterator[tuple[str, str]]:
 
 @contextmanager
 def _sigterm_unwinds() -> Iterator[None]:
-    """SIGTERM ends the run as Ctrl-C does, through every way out, instead of at once."""
+    """SIGTERM ends the run as Ctrl-C does, running every cleanup."""
     if threading.current_thread() is not threading.main_thread():
         yield  # only the main thread gets signals; the note on disk remains
         return

@@ -1,6 +1,6 @@
-"""Activity of SMs, tensor cores and memory through `dcgmi dmon`, for GPUs whose driver doesn't tell it (V100 to A100).
+"""Activity of SMs, tensor cores and memory through `dcgmi dmon`, for GPUs whose driver lacks it (V100 to A100).
 
-A child process prints a line per period; it is read without waiting and ends with the run.
+A child process prints one line per period; it is read without blocking and ends with the run.
 """
 
 import math
@@ -15,16 +15,16 @@ from cotenant.devices.nvidia import tools
 from cotenant.devices.protocol import Probe, SensorInfo
 
 PERIOD_S = 0.1
-"""The fastest that the host engine updates."""
+"""The host engine's shortest update period."""
 FIRST_ROWS_S = 5.0
 DISCOVERY_S = 10.0
 ROWS_LOOKED_AT = 3
-"""A profiler that is paused prints N/A for ever; the first line may do so by right."""
+"""A paused profiler prints N/A for ever; the first line may legitimately do so."""
 
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One field of DCGM's."""
+    """One DCGM field."""
 
     number: int
     sensor: str
@@ -43,12 +43,12 @@ FIELDS = (
     Field(1010, "pcie_rx_bytes_per_s", "B/s", "received from the host"),
     Field(1013, "tensor_int_active", "share", "share of time tensor cores worked on integers; Ampere and newer"),
 )
-"""The most wanted first: what a GPU can't do is dropped from the end."""
+"""Most important first: fields a GPU lacks are dropped from the end."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unavailable:
-    """Why there is no such probe, and what would fix it."""
+    """Why there is no probe, and what would fix it."""
 
     reason: str
     fix: str | None = None
@@ -73,7 +73,7 @@ _REASONS = (
     (
         r"unrecoverable error|in use|conflict",
         "another profiler holds the GPU's counters",
-        "end other profilers and host engines (nsys, ncu, nvprof, dcgm-exporter), then try again",
+        "stop other profilers and host engines (nsys, ncu, nvprof, dcgm-exporter), then try again",
     ),
     (r"newer driver", "the driver is too old for DCGM's profiling", "install a newer driver"),
     (r"unable to parse|invalid.*gpu|bad param|not found", "DCGM doesn't know this GPU", "dcgmi discovery -l"),
@@ -83,7 +83,7 @@ _PAUSED = Unavailable("DCGM's profiling is paused", "dcgmi profile --resume")
 
 
 class DcgmProbe:
-    """The newest line of one GPU."""
+    """The latest line of one GPU."""
 
     def __init__(self, lines: ChildLines, gpu_index: int, fields: Sequence[Field], first: Sequence[float]) -> None:
         self._lines, self._row, self._first = lines, _row_pattern(gpu_index), tuple(first)
@@ -100,7 +100,7 @@ class DcgmProbe:
         )
 
     def read(self) -> Sequence[float]:
-        """The newest values; NaN if there is no line since the last reading. Raises OSError if dcgmi has ended."""
+        """The latest values; NaN without a line since the last reading. Raises OSError if dcgmi has ended."""
         newest = self._first
         self._first = ()
         for line in self._lines.fresh():
@@ -114,13 +114,13 @@ class DcgmProbe:
 
 
 def probe(gpu_index: int, uuid: str | None = None) -> Probe | Unavailable:
-    """A probe of one GPU, or why there is none.
+    """Return a probe of one GPU, or why there is none.
 
-    It starts a child process that lives as long as the probe: ask once and keep it.
+    Starts a child process that lives as long as the probe: call once and keep it.
 
     Args:
-        gpu_index: Its number as the driver counts.
-        uuid: Its lasting name: DCGM counts for itself, in a container for instance all GPUs of the machine.
+        gpu_index: Its index according to the driver.
+        uuid: DCGM has its own numbering: in a container, for instance, it counts all GPUs of the machine.
     """
     command = shutil.which("dcgmi")
     if command is None:
@@ -141,7 +141,7 @@ def probe(gpu_index: int, uuid: str | None = None) -> Probe | Unavailable:
 
 
 def _discovered(command: str) -> dict[str, int]:
-    """DCGM's own numbers of the GPUs that it knows, by UUID; empty: it doesn't say."""
+    """DCGM's own GPU indices by UUID; empty if it doesn't say."""
     found: dict[str, int] = {}
     number = None
     for line in tools.run([command, "discovery", "-l"], timeout_s=DISCOVERY_S).out.splitlines():
@@ -153,7 +153,7 @@ def _discovered(command: str) -> dict[str, int]:
 
 
 def _start(command: str, gpu_index: int, fields: Sequence[Field]) -> DcgmProbe | Unavailable | str:
-    """The probe, or that it is paused, or what dcgmi said instead."""
+    """Return the probe, that it is paused, or what dcgmi printed instead."""
     numbers = ",".join(str(field.number) for field in fields)
     delay = str(round(PERIOD_S * 1e3))
     arguments = [command, "dmon", "-e", numbers, "-d", delay, "-i", str(gpu_index)]
@@ -195,7 +195,7 @@ def _row_pattern(gpu_index: int) -> re.Pattern[str]:
 
 
 def _values(row: re.Pattern[str], line: str, count: int) -> tuple[float, ...] | None:
-    """The values of a data line of this GPU; None: it is another line."""
+    """The values in a data line of this GPU; None for any other line."""
     match = row.match(line.strip())
     cells = match[1].split() if match else []
     return tuple(_number(cell) for cell in cells) if len(cells) == count else None

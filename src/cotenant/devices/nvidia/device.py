@@ -18,6 +18,7 @@ from cotenant.devices.protocol import Arrangement, Finding, Probe, Roofline, Sha
 from cotenant.devices.single import SingleDevice
 from cotenant.devices.tree import FileTree
 from cotenant.errors import DeviceError, SharingUnavailable
+from cotenant.prediction.sharing.candidates import mps_caps
 from cotenant.tenancy.nouns import ALONE, Sharing, Tenant
 from cotenant.workloads.protocol import Dtype
 
@@ -26,13 +27,13 @@ if TYPE_CHECKING:
     from cotenant.devices.nvidia.ladder import SourceChoice
 
 FLUSH = "flush_l2"
-"""The one setting that acts in the tenants' processes and not on the GPU."""
+"""The only setting that acts in the tenants' processes instead of on the GPU."""
 TENSOR_CORES: Mapping[int, tuple[str, ...]] = {7: ("float16",), 8: ("tf32", "float16", "bfloat16", "int8")}
-"""By compute capability: number formats whose matrix products run on tensor cores; newer: those of 8 and fp8."""
+"""Number formats with tensor cores, by compute capability; newer GPUs as 8 plus fp8."""
 
 
 class CudaDevice(SingleDevice):
-    """One GPU. The driver is asked through NVML; torch is only used in tenants' processes."""
+    """One GPU. The driver is accessed through NVML; torch is used only in tenants' processes."""
 
     simulated = False
 
@@ -47,7 +48,7 @@ class CudaDevice(SingleDevice):
 
     @property
     def meaning(self) -> str:
-        """What it is, in one clause."""
+        """One-clause description."""
         part = f"instance {self.instance.profile} of " if self.instance else ""
         what = self.instance or self.gpu
         sms = f", {what.sms} SMs" if what.sms else ""
@@ -55,21 +56,21 @@ class CudaDevice(SingleDevice):
 
     @property
     def default_dtype(self) -> Dtype:
-        """Half the bytes wherever tensor cores take them; bfloat16 where they know it."""
+        """Half precision where tensor cores support it; bfloat16 if they do."""
         major = self.gpu.compute_capability[0]
         return "bfloat16" if major >= 8 else "float16" if major == 7 else "float32"
 
     @property
     def host_cores(self) -> int:
-        """The machine's: tenants launch from there."""
+        """The machine's cores: tenants launch from there."""
         return len(usable_cores(FileTree()))
 
     def lock_keys(self) -> tuple[str, ...]:
-        """The GPU, by UUID: instances share its power and its sensors."""
+        """The GPU's UUID: instances share its power and sensors."""
         return (self.gpu.uuid,)
 
     def describe(self) -> Mapping[str, Any]:
-        """What the driver says, what torch was built for, and which sensor reads what."""
+        """Facts from the driver, torch's build, and the source of each metric."""
         from cotenant.devices.nvidia import sensors
 
         build = torch_build()
@@ -94,55 +95,59 @@ class CudaDevice(SingleDevice):
 
     @property
     def stand_in(self) -> bool:
-        """Set by an environment variable, for tests of everything but the GPU."""
+        """Set by an environment variable, to test everything but the GPU."""
         return on_cpu()
 
     @property
     def nsys_index(self) -> int | None:
-        """The driver's; of a MIG instance its parent's."""
+        """The driver's index; for a MIG instance its parent's."""
         return None if self.stand_in else self.gpu.index
 
     @property
     def reports_priorities(self) -> bool:
-        """A stream's priority is read back from torch, a client's from the MPS daemon."""
+        """A stream's priority is read back from torch, an MPS client's from the daemon."""
         return True
 
     def sharings(self) -> tuple[SharingMode, ...]:
-        """Every way to share it, and what the missing ones miss."""
+        """Every sharing mode, and what unavailable ones need."""
         return sharing_modes(self._place())
 
     def arrange(self, sharing: Sharing, tenants: Sequence[Tenant]) -> Arrangement:
-        """Processes, environment and what has to stand beside them."""
+        """Processes, environment and fixtures."""
         place = self._place()
         if sharing.mode == ALONE and self.gpu.mig_mode and not place.visible.startswith("MIG-"):
             raise SharingUnavailable(
-                f"MIG is on and {self.gpu.label} has no instance, so nothing can run on it",
-                hint=f"sudo nvidia-smi -i {self.gpu.index} -mig 0, or make an instance: "
+                f"MIG is on but {self.gpu.label} has no instance, so nothing can run on it",
+                hint=f"sudo nvidia-smi -i {self.gpu.index} -mig 0, or create an instance: "
                 f"sudo nvidia-smi mig -i {self.gpu.index} -cgi PROFILE -C",
             )
         found = arrange(place, self._fixtures, sharing, tenants)
         found.servers = partial(servers_elsewhere, self.gpu, self.name)
         return found
 
+    def layouts(self, mode: str, tenants: Sequence[Tenant]) -> tuple[Sharing, ...]:
+        """A few MPS caps. MIG is split as given: every change of its instances takes seconds and the administrator."""
+        return mps_caps(tenants) if mode == "mps" else ()
+
     def seat(self, options: Mapping[str, Any]) -> GpuSeat:
-        """A tenant's seat, from the options of its plan."""
+        """A tenant's seat, from the options in its plan."""
         return GpuSeat(cast("GpuSeatOptions", dict(options)))
 
     def probes(self) -> Sequence[Probe]:
-        """Power, energy, clocks, heat, throttling, activity, memory: what gives readings here. Opened once."""
+        """Working probes for power, energy, clocks, temperature, throttling, activity and memory. Opened once."""
         if self._probes is None:
             from cotenant.devices.nvidia import sensors
 
             more = self.activity().probe
-            told = () if more is None else (more,)
-            names = {info.name for probe in told for info in probe.sensors}
+            extra = () if more is None else (more,)
+            names = {info.name for probe in extra for info in probe.sensors}
             own = sensors.probes(self.gpu)
-            # One name, one source: what DCGM tells is not asked of the driver as well.
-            self._probes = (*(probe for probe in own if not {info.name for info in probe.sensors} <= names), *told)
+            # One source per metric: the driver is not asked for what DCGM provides.
+            self._probes = (*(probe for probe in own if not {info.name for info in probe.sensors} <= names), *extra)
         return self._probes
 
     def activity(self) -> "DcgmActivity":
-        """What DCGM says of this GPU, or why it says nothing; asked once."""
+        """DCGM's probe for this GPU, or why it is missing; started once."""
         if self._activity is None:
             from cotenant.devices.nvidia.activity import ask_dcgm
 
@@ -150,7 +155,7 @@ class CudaDevice(SingleDevice):
         return self._activity
 
     def apply(self, settings: Mapping[str, Any]) -> AbstractContextManager[Sequence[str]]:
-        """Set clocks, limits and modes; put them back on leaving. `flush_l2: true` empties the cache per request."""
+        """Set clocks, limits and modes; restore them on exit. `flush_l2: true` clears the cache before each request."""
         from cotenant.devices.nvidia.controls import require_permission
 
         known = self.absolute(settings)
@@ -158,7 +163,7 @@ class CudaDevice(SingleDevice):
         return self._applied({**settings})
 
     def absolute(self, settings: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The settings with percentages as numbers, checked before anything starts. Raises DeviceError."""
+        """The settings with percentages resolved, checked before anything starts. Raises DeviceError."""
         from cotenant.devices.nvidia.settings import absolute
 
         flush = settings.get(FLUSH, False)
@@ -179,37 +184,37 @@ class CudaDevice(SingleDevice):
             self._flush_l2 = False
 
     def free_memory_bytes(self) -> int:
-        """What is free now; of an instance all that it has."""
+        """Memory free now; for an instance, all of it."""
         place = self._place()
         if place.visible.startswith("MIG-"):
             return next((one.memory_bytes for one in self.gpu.instances if one.uuid == place.visible), 0)
         return nvml.free_memory_bytes(self.gpu)
 
     def foreign_processes(self, own: Collection[int]) -> tuple[str, ...]:
-        """Those that hold a context on the GPU, without the driver's own."""
+        """Processes with a context on the GPU, except the driver's own."""
         return others_on(self.gpu, self.name, own)
 
     def roofline(self, *, refresh: bool = False) -> Roofline:
-        """Peak FLOP/s by dtype and memory bandwidth, measured once and remembered."""
+        """Peak FLOP/s by dtype and memory bandwidth, measured once and cached."""
         from cotenant.devices.nvidia.roofline import roofline
 
         place = self._place()
         return roofline(place.visible, sms=place.sms or 0, driver=self.gpu.driver, refresh=refresh)
 
     def remembered_roofline(self) -> Roofline | None:
-        """Peak rates if they were measured before; nothing is measured."""
+        """Cached peak rates; None if not measured yet."""
         from cotenant.devices.nvidia.roofline import remembered
 
         return remembered(self._place().visible, driver=self.gpu.driver)
 
     def checkup(self) -> tuple[Finding, ...]:
-        """Is this GPU ready to be measured?"""
+        """Findings on whether this GPU is ready to be measured."""
         from cotenant.devices.nvidia.checkup import checkup
 
         return checkup(self)
 
     def place(self) -> GpuPlace:
-        """The GPU as sharings see it."""
+        """The GPU as sharing modes see it."""
         return self._place()
 
     def _place(self) -> GpuPlace:
@@ -230,7 +235,7 @@ class CudaDevice(SingleDevice):
             return f"alone on the instance {self.instance.profile}"
         if self.gpu.mig_mode and self.gpu.instances:
             largest = max(self.gpu.instances, key=lambda one: (one.sms, one.memory_bytes))
-            return f"alone on the largest MIG instance there is, {largest.profile}: not on the whole GPU"
+            return f"alone on the largest MIG instance, {largest.profile}, not on the whole GPU"
         return "alone on the whole GPU"
 
     def _tensor_cores(self) -> list[str]:
@@ -239,31 +244,31 @@ class CudaDevice(SingleDevice):
         return list(() if major < 7 else TENSOR_CORES.get(major, newest))
 
     def ladder(self) -> "Sequence[SourceChoice]":
-        """For each metric: which source is read here, and why no better one."""
+        """For each metric, its source here and why no better one is available."""
         from cotenant.devices.nvidia import sensors
 
         return sensors.ladder(self.gpu, no_dcgm=self.activity().why_not)
 
 
 def open_cuda(part: str) -> CudaDevice:
-    """The GPU, or MIG instance, of that number or UUID.
+    """Return the GPU or MIG instance with this index or UUID.
 
     Args:
-        part: What follows `cuda:`; a name from records may end in the mark of the seam for tests.
+        part: The part after `cuda:`; in records it may end in the suffix of the test seam.
 
     Raises:
-        DeviceError: There is no such GPU, or no driver.
+        DeviceError: No such GPU, or no driver.
     """
     wanted = part.removesuffix(ON_CPU).strip()
     mark = ON_CPU if on_cpu() else ""
     if part.endswith(ON_CPU) and not mark:
-        raise DeviceError(f"cuda:{part} was measured with torch on the CPU", hint=f"set {SEAM}=cpu to do so again")
+        raise DeviceError(f"cuda:{part} was recorded with torch on the CPU", hint=f"set {SEAM}=cpu to do so again")
     if wanted.upper().startswith("MIG-"):
         parents = {one.uuid: (gpu, one) for gpu in nvml.gpus() for one in gpu.instances}
         same = [uuid for uuid in parents if uuid.lower().startswith(wanted.lower())]
         if len(same) != 1:
             raise DeviceError(
-                f"there is no MIG instance {wanted!r} here", hint=f"there are: {', '.join(parents) or 'none'}"
+                f"there is no MIG instance {wanted!r} here", hint=f"available: {', '.join(parents) or 'none'}"
             )
         gpu, instance = parents[same[0]]
         return CudaDevice(f"cuda:{instance.uuid}{mark}", gpu, instance)

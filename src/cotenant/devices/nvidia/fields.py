@@ -1,4 +1,4 @@
-"""Field values: many quantities of a GPU in one call of the driver."""
+"""Field values: several metrics of a GPU in one driver call."""
 
 import struct
 from collections.abc import Sequence
@@ -17,15 +17,15 @@ THROTTLED = (
     THROTTLED_THERMAL_HARDWARE,
     THROTTLED_POWER_BRAKE,
 )
-"""Nanoseconds since the driver was loaded in which the clock was held back, by reason."""
+"""Nanoseconds the clock was held back since the driver was loaded, by reason."""
 
 _VALUE = struct.Struct("=IIqqII8s")
-"""Field, scope, timestamp, latency, type, return code, value: as nvmlFieldValue_t lies in memory."""
+"""Field, scope, timestamp, latency, type, return code, value: the memory layout of nvmlFieldValue_t."""
 _OF_TYPE = tuple(struct.Struct(code) for code in ("=d", "=I4x", "=Q", "=Q", "=q", "=i4x", "=H6x"))
 
 
 class Fields:
-    """Some field values of one GPU, asked for many times a second: the question is made once."""
+    """Field values of one GPU, polled many times a second: the request is built once."""
 
     def __init__(self, gpu: GpuFacts, ids: Sequence[int]) -> None:
         self._device, self._n = handle(gpu), len(ids)
@@ -46,6 +46,6 @@ class Fields:
 
 
 def supported(gpu: GpuFacts, ids: Sequence[int]) -> frozenset[int]:
-    """Those of the field values that this GPU and driver have."""
+    """The field values this GPU and driver support."""
     answers = library.ask("nvmlDeviceGetFieldValues", handle(gpu), list(ids), of=gpu.label)
     return frozenset() if answers is None else frozenset(a.fieldId for a in answers if a.nvmlReturn == 0)

@@ -1,4 +1,4 @@
-"""Activity of SMs, tensor cores and DRAM from the driver itself: NVML GPM, on Hopper and newer."""
+"""Activity of SMs, tensor cores and DRAM from the driver: NVML GPM, on Hopper and newer."""
 
 import time
 import weakref
@@ -11,9 +11,9 @@ from cotenant.devices.nvidia.nvml import GpuFacts, handle
 from cotenant.devices.protocol import SensorInfo
 
 PERIOD_S = 0.2
-"""NVIDIA asks for at least 100 ms between two samples."""
+"""NVIDIA requires at least 100 ms between two samples."""
 LONGEST_S = 1.0
-"""A reading that reaches back further tells of the time between two trials."""
+"""A reading over a longer interval would cover the time between two trials."""
 SOURCE = "NVML GPM"
 _METRICS: tuple[tuple[int, str, str, float, str], ...] = (
     (2, "sm_active", "share", 0.01, "share of SMs that had a warp, mean since the last reading"),
@@ -26,7 +26,7 @@ _METRICS: tuple[tuple[int, str, str, float, str], ...] = (
 
 
 class GpmProbe:
-    """Two samples of the hardware counters in turns; a reading is what happened between them."""
+    """Two alternating samples of the hardware counters; a reading is the difference between them."""
 
     def __init__(self, gpu: GpuFacts) -> None:
         self._device = handle(gpu)
@@ -48,7 +48,7 @@ class GpmProbe:
         )
 
     def read(self) -> Sequence[float]:
-        """Activity since the reading before; nothing at the first, or after a pause."""
+        """Activity since the previous reading; NaN at the first, or after a pause."""
         nothing = [float("nan")] * len(_METRICS)
         try:
             self._older, self._newer = self._newer, self._older
@@ -71,17 +71,17 @@ class GpmProbe:
 
 
 def unavailable(gpu: GpuFacts) -> str | None:
-    """Why GPM can't be read here, or None."""
+    """Why GPM can't be read here; None if it can."""
     try:
         support = library.call("nvmlGpmQueryDeviceSupport", handle(gpu), of=gpu.label)
     except library.DriverProblem as problem:
         if problem.trouble == "lost":
             raise
         return problem.message
-    return None if support.isSupportedDevice else f"{gpu.architecture} has none; it begins with Hopper"
+    return None if support.isSupportedDevice else f"{gpu.architecture} has none; it needs Hopper or newer"
 
 
 def _free(sample: Any) -> None:
     if library.is_open():
-        with suppress(library.DriverProblem):  # a GPU that is gone took the sample with it
+        with suppress(library.DriverProblem):  # a lost GPU took the sample with it
             library.call("nvmlGpmSampleFree", sample)

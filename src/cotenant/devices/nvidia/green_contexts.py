@@ -1,7 +1,7 @@
-"""Green contexts with SMs of their own, in a tenants' process: made from one split of the GPU, so that none overlap.
+"""Green contexts with dedicated SMs in a tenants' process: cut from one split of the GPU, so none overlap.
 
-torch's own `green_contexts` are not used: up to 2.14 each context is cut from the whole GPU again and so begins at the
-same SMs as the others, and how many it got can't be asked. The driver's own bindings do both.
+torch's own `green_contexts` are not used: up to 2.14 each context is cut from the whole GPU and so starts at the
+same SMs as the others, and its size can't be queried. The driver's bindings do both.
 """
 
 import importlib
@@ -14,7 +14,7 @@ from typing import Any
 from cotenant.errors import DeviceError
 
 BINDINGS = "cuda.bindings.driver"
-"""Of the package cuda-bindings, which builds of torch for CUDA bring along."""
+"""From the package cuda-bindings, which CUDA builds of torch depend on."""
 _making = threading.Lock()
 _made: "dict[tuple[int, tuple[int, ...]], tuple[SmPartition, ...]]" = {}
 
@@ -24,13 +24,13 @@ class SmPartition:
     """One green context."""
 
     stream: int
-    """Address of its stream: what is launched there runs on its SMs."""
+    """Address of its stream: work launched there runs on its SMs."""
     sms: int
-    """SMs that the driver says it has."""
+    """SMs it has according to the driver."""
 
 
 def bindings_here() -> bool:
-    """Whether the driver's bindings are installed; nothing is loaded."""
+    """True if the driver's bindings are installed; nothing is loaded."""
     try:
         return importlib.util.find_spec(BINDINGS) is not None
     except ModuleNotFoundError:
@@ -38,12 +38,12 @@ def bindings_here() -> bool:
 
 
 def parts(index: int, sms: Sequence[int]) -> tuple[SmPartition, ...]:
-    """Contexts with this many SMs each, on the device of that number; made once per process, whoever asks first.
+    """Return contexts with this many SMs each on the device of this index; created once per process.
 
     Raises:
         DeviceError: The driver refuses.
     """
-    with _making:  # tenants enter from threads of their own
+    with _making:  # tenants enter from their own threads
         key = (index, tuple(sms))
         if key not in _made:
             _made[key] = _split(index, sms)
@@ -69,17 +69,17 @@ def _split(index: int, sms: Sequence[int]) -> tuple[SmPartition, ...]:
         stream = _call(driver.cuGreenCtxStreamCreate, own, int(driver.CUstream_flags.CU_STREAM_NON_BLOCKING), 0)
         made.append(SmPartition(int(stream), int(_call(driver.cuGreenCtxGetDevResource, own, kind).sm.smCount)))
         if number < len(sms):
-            # What is left can only be split again once it has been in a context.
+            # The rest can only be split again once it has been in a context.
             left = _call(driver.cuGreenCtxGetDevResource, context(rest), kind)
     return tuple(made)
 
 
 def _call(function: Any, *arguments: Any) -> Any:
-    """The bindings give the driver's code first, then what was asked for."""
+    """The bindings return the driver's code first, then the result."""
     code, *answers = function(*arguments)
     if int(code) != 0:
         raise DeviceError(
-            f"the driver can't make green contexts here: {function.__name__} says {getattr(code, 'name', code)}",
+            f"the driver can't create green contexts here: {function.__name__} returned {getattr(code, 'name', code)}",
             hint="use `mps` with shares, or `streams`",
         )
     return answers[0] if len(answers) == 1 else answers

@@ -1,4 +1,4 @@
-"""The GPU of a Jetson as a device: torch calls it cuda:0, the driver's library knows little of it, the board tells."""
+"""A Jetson's GPU as a device: cuda:0 for torch; sensors come from the board, as the driver's library reports little."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -18,7 +18,7 @@ from cotenant.workloads.protocol import Dtype
 
 
 class JetsonGpu(TorchAccelerator):
-    """It shares memory, power and heat with the CPU of the board. Its files are read below a root."""
+    """Shares memory, power and heat with the board's CPU. Files are read below a root."""
 
     def __init__(self, board: JetsonBoard, root: Path) -> None:
         tree = FileTree(root)
@@ -30,18 +30,18 @@ class JetsonGpu(TorchAccelerator):
 
     @property
     def meaning(self) -> str:
-        """What it is, in one clause."""
+        """One-clause description."""
         release = f", JetPack {self._board.jetpack}" if self._board.jetpack else ""
         return f"the GPU of {self._board.model}{release}"
 
     @property
     def default_dtype(self) -> Dtype:
-        """Every Jetson since Xavier has tensor cores for it, and a Nano runs it at twice the rate."""
+        """Tensor cores support it on every Jetson since Xavier, and a Nano runs it at twice the rate."""
         return "float16"
 
     @property
     def stand_in(self) -> bool:
-        """Set by an environment variable, for tests of everything but the GPU."""
+        """Set by an environment variable, to test everything but the GPU."""
         return on_cpu()
 
     @property
@@ -59,7 +59,7 @@ class JetsonGpu(TorchAccelerator):
         return ("jetson-gpu",)
 
     def describe(self) -> Mapping[str, Any]:
-        """The board, its release, and where each quantity comes from."""
+        """The board, its release, and the source of each metric."""
         return {
             **super().describe(),
             "family": self._board.family,
@@ -73,7 +73,7 @@ class JetsonGpu(TorchAccelerator):
         return jetson.probes(self._root)
 
     def apply(self, settings: Mapping[str, Any]) -> AbstractContextManager[Sequence[str]]:
-        """The board's power mode is set for all of it, by its own tools."""
+        """No controls: the power mode is set for the entire board with its own tools."""
         if settings:
             raise DeviceError(
                 f"a study can't set {next(iter(settings))!r} on a Jetson",
@@ -82,11 +82,11 @@ class JetsonGpu(TorchAccelerator):
         return super().apply(settings)
 
     def free_memory_bytes(self) -> int:
-        """CPU and GPU share it."""
+        """Memory, which CPU and GPU share."""
         return memory_bytes(FileTree(self._root), "MemAvailable") or 0
 
     def checkup(self) -> tuple[Finding, ...]:
-        """What the board says, torch, and the ways to share."""
+        """Findings on the board, torch, and sharing."""
         ways = (
             Finding(f"sharing: {mode.mode}", "ok" if mode.available else "note", mode.missing or mode.meaning)
             for mode in self.sharings()
@@ -95,6 +95,6 @@ class JetsonGpu(TorchAccelerator):
 
 
 def open_jetson(root: Path = Path("/")) -> JetsonGpu | None:
-    """The board's GPU; None: this is no Jetson."""
+    """The board's GPU; None if this isn't a Jetson."""
     board = jetson.find(root)
     return None if board is None else JetsonGpu(board, root)

@@ -1,4 +1,4 @@
-"""For each metric the sources in the order of their worth, which one was taken, and why better ones were not."""
+"""Sources of each metric in order of preference, the one chosen, and why better ones were not."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,16 +10,16 @@ class Rung:
 
     source: str
     worth: str
-    """One clause: what it sees, and what it doesn't."""
+    """One clause: what it captures, and what it misses."""
 
 
 @dataclass(frozen=True, slots=True)
 class SourceChoice:
-    """The source that a metric is read from, and the better ones that could not be had."""
+    """The source chosen for a metric, and better ones that were unavailable."""
 
     metric: str
     rung: Rung | None
-    """None: nothing gives this metric here."""
+    """None: no source has this metric here."""
     missed: Mapping[str, str]
     """Why, by source."""
 
@@ -33,23 +33,23 @@ class SourceChoice:
 
 LADDERS: Mapping[str, tuple[Rung, ...]] = {
     "energy": (
-        Rung("NVML energy counter", "counts every update, resets when the driver is reloaded"),
-        Rung("NVML power, instant", "summed up; blind between windows"),
-        Rung("NVML power, average", "summed up; lags a second behind"),
-        Rung("NVML power usage", "summed up; instant or a second's average, by architecture and driver"),
+        Rung("NVML energy counter", "counts every update; reset when the driver is reloaded"),
+        Rung("NVML power, instant", "integrated; blind between windows"),
+        Rung("NVML power, average", "integrated; lags by a second"),
+        Rung("NVML power usage", "integrated; instantaneous or a one-second average, by architecture and driver"),
     ),
     "power": (
         Rung("NVML power, instant", "field 186: the shortest window there is"),
-        Rung("NVML power usage", "instant on GA100 and older, a second's average on others"),
+        Rung("NVML power usage", "instantaneous on GA100 and older, a one-second average on others"),
     ),
     "activity": (
         Rung("NVML GPM", "SM, tensor core and DRAM activity, Hopper and newer"),
         Rung("DCGM", "SM, tensor core and DRAM activity, Volta and newer, needs its host engine"),
-        Rung("NVML utilisation", "only whether any kernel ran; says nothing of how many SMs it used"),
+        Rung("NVML utilisation", "only whether any kernel ran, not how many SMs it used"),
     ),
     "throttling": (
-        Rung("NVML throttle counters", "nanoseconds held back, by reason; misses nothing"),
-        Rung("NVML event reasons", "the reasons at each reading; misses what comes and goes between"),
+        Rung("NVML throttle counters", "nanoseconds held back, by reason; complete"),
+        Rung("NVML event reasons", "the reasons at each reading; misses shorter events"),
     ),
     "PCIe traffic": (
         Rung("NVML GPM", "rate between two readings"),
@@ -60,11 +60,11 @@ LADDERS: Mapping[str, tuple[Rung, ...]] = {
 
 
 def choose(metric: str, unavailable: Mapping[str, str]) -> SourceChoice:
-    """The best source that isn't known to be unavailable.
+    """Return the best source not known to be unavailable.
 
     Args:
         metric: A key of `LADDERS`.
-        unavailable: Why a source can't be had here, by source.
+        unavailable: Why a source is unavailable, by source.
     """
     missed: dict[str, str] = {}
     for rung in LADDERS[metric]:

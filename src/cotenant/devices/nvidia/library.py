@@ -1,6 +1,6 @@
-"""The driver's library, NVML: the one place that loads it, and where its errors become sentences.
+"""The driver's library, NVML: the only module that loads it and turns its errors into messages.
 
-It is opened at the first call and stays open.
+It is opened on the first call and stays open.
 """
 
 import os
@@ -22,7 +22,7 @@ _UNINITIALIZED, _FUNCTION_NOT_FOUND = 1, 13
 
 
 class DriverProblem(DeviceError):
-    """NVML refused or failed; ``trouble`` tells the cases apart."""
+    """NVML refused or failed; ``trouble`` says which."""
 
     def __init__(self, message: str, *, trouble: Trouble, code: int, hint: str | None = None) -> None:
         super().__init__(message, hint=hint)
@@ -31,7 +31,7 @@ class DriverProblem(DeviceError):
 
 
 class _Library:
-    """The loaded library of this process. After a fork it is opened again: a child can't use its parent's."""
+    """The library as loaded by this process. Reopened after a fork: a child can't use its parent's."""
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
@@ -54,11 +54,11 @@ class _Library:
         return pynvml
 
     def is_open(self) -> bool:
-        """Whether this process has it open."""
+        """True if this process has it open."""
         return self._pid == os.getpid()
 
     def handle(self, uuid: str, of: str) -> Any:
-        """What the functions want to be given for a GPU; asked for once."""
+        """The handle NVML functions take for a GPU; looked up once."""
         self.bindings()
         if uuid not in self._handles:
             self._handles[uuid] = call("nvmlDeviceGetHandleByUUID", uuid, of=of)
@@ -70,7 +70,7 @@ class _Library:
 
         with self._lock:
             if self.is_open():
-                with suppress(pynvml.NVMLError):  # a driver that is gone needs no goodbye
+                with suppress(pynvml.NVMLError):  # an unloaded driver can't be shut down
                     pynvml.nvmlShutdown()
             self._pid = None
             self._handles.clear()
@@ -81,30 +81,30 @@ _library = _Library()
 
 
 def forget() -> None:
-    """Close the library; the next call opens it anew and sees what has changed (a reloaded driver, a new GPU)."""
+    """Close the library; the next call reopens it and sees changes (a reloaded driver, a new GPU)."""
     _library.forget()
 
 
 def remembered() -> dict[Any, Any]:
-    """What was found out about this driver's GPUs at some cost; forgotten with it."""
+    """Cache of costly findings about this driver's GPUs; dropped with it."""
     return _library.remembered
 
 
 def is_open() -> bool:
-    """Whether this process has the library open."""
+    """True if this process has the library open."""
     return _library.is_open()
 
 
 def call(function: str, *args: Any, of: str = "the NVIDIA driver") -> Any:
-    """Call a function of NVML by its name.
+    """Call an NVML function by name.
 
     Args:
         function: As in NVML's header, e.g. `nvmlDeviceGetPowerUsage`.
         args: Its arguments.
-        of: What it is about, for the sentence of an error.
+        of: The subject of the call, for error messages.
 
     Raises:
-        DriverProblem: It failed, or isn't there.
+        DriverProblem: It failed or doesn't exist.
     """
     bindings = _library.bindings()
     bound = getattr(bindings, function, None)
@@ -115,12 +115,12 @@ def call(function: str, *args: Any, of: str = "the NVIDIA driver") -> Any:
         return bound(*args)
     except bindings.NVMLError as error:
         raise problem(error, function, of) from None
-    except bindings.NVMLLibraryMismatchError:  # what the bindings make of a missing symbol, for some functions
+    except bindings.NVMLLibraryMismatchError:  # raised by the bindings for a missing symbol, in some functions
         raise problem(bindings.NVMLError(_FUNCTION_NOT_FOUND), function, of) from None
 
 
 def ask(function: str, *args: Any, of: str = "the NVIDIA driver") -> Any:
-    """As `call`, but None where this GPU or this driver doesn't have it, or keeps it from this user."""
+    """Like `call`, but None where this GPU or driver lacks it or this user may not read it."""
     try:
         return call(function, *args, of=of)
     except DriverProblem as problem:
@@ -130,19 +130,19 @@ def ask(function: str, *args: Any, of: str = "the NVIDIA driver") -> Any:
 
 
 def function(name: str) -> Callable[..., Any]:
-    """The bare function of the bindings, for readers that call it many times a second; raises `nvml_error()`."""
+    """The bindings' plain function, for readers that call it many times a second; raises `nvml_error()`."""
     found: Callable[..., Any] = getattr(_library.bindings(), name)
     return found
 
 
 def raw_function(name: str) -> Callable[..., int]:
-    """The library's own function, without the bindings around it; gives NVML's code."""
+    """The library's own function, without the bindings; returns NVML's code."""
     found: Callable[..., int] = getattr(_library.bindings().nvmlLib, name)
     return found
 
 
 def nvml_error() -> type[Exception]:
-    """What the bare functions raise; its ``value`` is NVML's code."""
+    """The exception of the plain functions; its ``value`` is NVML's code."""
     error: type[Exception] = _library.bindings().NVMLError
     return error
 
@@ -153,20 +153,20 @@ def binding(name: str) -> Any:
 
 
 def handle_of(uuid: str, *, of: str) -> Any:
-    """What NVML's functions want to be given for a GPU."""
+    """The handle NVML functions take for a GPU."""
     return _library.handle(uuid, of)
 
 
 def is_lost(error: Exception) -> bool:
-    """Whether the GPU behind an error of a bare function is gone, so that asking again is useless."""
+    """True if an error of a plain function means the GPU is gone, so that retrying is useless."""
     code = int(getattr(error, "value", 0))
-    if code == _UNINITIALIZED:  # the library was shut down since; the next reading opens it again
+    if code == _UNINITIALIZED:  # the library was shut down since; the next reading reopens it
         _library.bindings()
     return _TROUBLES.get(code) in {"lost", "no driver"}
 
 
 def problem(error: Exception, function: str, of: str) -> DriverProblem:
-    """The sentence for an error of the bindings."""
+    """Turn an error of the bindings into a message."""
     code = int(getattr(error, "value", 999))
     trouble = _TROUBLES.get(code, "failed")
     sentences: dict[Trouble, tuple[str, str]] = {
@@ -175,17 +175,17 @@ def problem(error: Exception, function: str, of: str) -> DriverProblem:
             "install the driver; in a container, start it with `--gpus all`",
         ),
         "no driver": (
-            "the library of the NVIDIA driver is there, but no driver that fits it is loaded",
-            "sudo modprobe nvidia; after an update of the driver, reboot",
+            "the NVIDIA driver's library is installed, but no matching driver is loaded",
+            "sudo modprobe nvidia; after a driver update, reboot",
         ),
         "no function": (f"this NVIDIA driver has no {function}", "update the driver"),
         "no permission": (
-            f"{function} of {of} is kept from this user",
+            f"{function} of {of} is not permitted for this user",
             "run as root (sudo), or leave this setting out",
         ),
         "not supported": (f"{of} doesn't support {function}", "`cotenant doctor` lists what it does support"),
         "lost": (
-            f"{of} is lost: it no longer answers the driver",
+            f"{of} is lost: it no longer responds to the driver",
             "look for `Xid` in `sudo dmesg`; reset it with `sudo nvidia-smi --gpu-reset`, or reboot",
         ),
         "failed": (f"{function} of {of} failed: {error}", "`nvidia-smi` may say more"),

@@ -1,4 +1,4 @@
-"""What to put back, on disk: a run that is killed can't restore the controls it set, but the next command can."""
+"""Restore notes on disk: a killed run can't restore the controls it set, but the next command can."""
 
 import json
 import logging
@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class SettingsNote:
-    """How a GPU was before it was changed; None: not changed. Locks can't be read, so undoing one means no lock."""
+    """A GPU's state before a change; None: unchanged. Locks can't be read, so undoing one means unlocking."""
 
     power_limit_w: float | None = None
     persistence: bool | None = None
@@ -27,22 +27,22 @@ class SettingsNote:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """Who changed which GPU, and how it was before."""
+    """Who changed which GPU, and its state before."""
 
     uuid: str
     pid: int
     started: str
-    """When that process was started, so that another one with its number isn't taken for it."""
+    """When that process started, to tell it from another with the same pid."""
     before: SettingsNote
 
     @property
     def orphaned(self) -> bool:
-        """The process is gone and did not put things back."""
+        """True if the process is gone without restoring."""
         return process_start(self.pid) != self.started
 
 
 def write(uuid: str, before: SettingsNote) -> None:
-    """Write the note atomically, before anything is changed. Where it can't be written, the run goes on without."""
+    """Write the note atomically, before any change. If it can't be written, the run continues without."""
     note = Note(uuid, os.getpid(), process_start(os.getpid()) or "", before)
     with suppress(OSError):
         _folder().mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -52,7 +52,7 @@ def write(uuid: str, before: SettingsNote) -> None:
 
 
 def remove(uuid: str) -> None:
-    """Everything is as it was."""
+    """Remove the note: everything is restored."""
     with suppress(OSError):
         _path(uuid).unlink()
 
@@ -62,17 +62,17 @@ def read(uuid: str) -> Note | None:
     try:
         path = _path(uuid)
         if path.stat(follow_symlinks=False).st_uid != os.geteuid():
-            return None  # another user's notes are not acted upon
+            return None  # don't act on another user's notes
         return _note(json.loads(opening.read_text(path, follow=False)))
     except FileNotFoundError:
         return None
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        log.warning("the note %s can't be used: %s", _path(uuid), error)
+        log.warning("ignoring the note %s: %s", _path(uuid), error)
         return None
 
 
 def process_start(pid: int) -> str | None:
-    """When a living process was started, in the kernel's ticks since boot, with the boot's identity."""
+    """When a running process started, in kernel ticks since boot, with the boot's id."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
         boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()

@@ -1,4 +1,4 @@
-"""Which GPUs the driver sees, what it says of each, and who is on them."""
+"""GPUs the driver sees, its facts about each, and the processes on them."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -25,7 +25,7 @@ _INTEGRATED = re.compile(r"\b(nvgpu|Orin|Thor|Xavier|Tegra)\b")
 
 @dataclass(frozen=True, slots=True)
 class PowerLimits:
-    """Watts; ``now`` is what is enforced."""
+    """Watts; ``now`` is the limit in force."""
 
     now: float
     default: float
@@ -35,7 +35,7 @@ class PowerLimits:
 
 @dataclass(frozen=True, slots=True)
 class Instance:
-    """A MIG instance: a part of a GPU with memory and SMs of its own."""
+    """A MIG instance: part of a GPU with its own memory and SMs."""
 
     uuid: str
     profile: str
@@ -45,7 +45,7 @@ class Instance:
 
 @dataclass(frozen=True, slots=True)
 class GpuFacts:
-    """What the driver says of one GPU. None: it doesn't say."""
+    """The driver's facts about one GPU; None where it doesn't say."""
 
     index: int
     uuid: str
@@ -58,12 +58,12 @@ class GpuFacts:
     sms: int | None
     power_limits: PowerLimits | None
     sm_clocks_mhz: tuple[int, ...]
-    """Every clock that can be set, highest first; empty if the driver doesn't list them."""
+    """All settable clocks, highest first; empty if the driver doesn't list them."""
     mem_clocks_mhz: tuple[int, ...]
     base_clock_mhz: int | None
-    """The clock that is held without boost; None: only the driver knows (it can be asked to lock to it)."""
+    """The base clock; None if only the driver knows it (it can still be locked to)."""
     mig_mode: bool | None
-    """None: it has no MIG."""
+    """None if it has no MIG."""
     instances: tuple[Instance, ...]
     ecc: bool | None
     persistence: bool | None
@@ -71,7 +71,7 @@ class GpuFacts:
 
     @property
     def label(self) -> str:
-        """How sentences name it."""
+        """Its name in messages."""
         return f"GPU {self.index} ({self.name})"
 
 
@@ -85,7 +85,7 @@ class GpuProcess:
 
 
 def handle(gpu: GpuFacts) -> Any:
-    """What NVML's functions want to be given for a GPU."""
+    """The handle NVML functions take for a GPU."""
     return handle_of(gpu.uuid, of=gpu.label)
 
 
@@ -95,13 +95,13 @@ def driver_version() -> str:
 
 
 def cuda_version() -> str | None:
-    """The newest CUDA that the driver can serve: `12.4`."""
+    """The newest CUDA version the driver supports: `12.4`."""
     number = ask("nvmlSystemGetCudaDriverVersion_v2")
     return None if number is None else f"{number // 1000}.{number % 1000 // 10}"
 
 
 def gpus() -> tuple[GpuFacts, ...]:
-    """Every GPU that answers, in the driver's order, but for a Jetson's own; `lost` has the others.
+    """Every GPU that responds, in the driver's order, except a Jetson's own; `lost` has the others.
 
     Raises:
         DriverProblem: There is no driver, or it can't be used.
@@ -110,12 +110,12 @@ def gpus() -> tuple[GpuFacts, ...]:
 
 
 def lost() -> Mapping[int, DriverProblem]:
-    """GPUs that the driver counts and that don't answer, by index."""
+    """GPUs the driver lists that don't respond, by index."""
     return {index: found for index, found in enumerate(_scan()) if isinstance(found, DriverProblem)}
 
 
 def find(index_or_uuid: int | str) -> GpuFacts:
-    """A GPU by its number, or by its UUID (or enough of its beginning).
+    """Return a GPU by its index, its UUID, or a unique prefix of it.
 
     Raises:
         DriverProblem: There is no driver, or this GPU is lost.
@@ -133,12 +133,12 @@ def find(index_or_uuid: int | str) -> GpuFacts:
             return same[0]
     here = [f"{g.index} {g.uuid} ({g.name})" for g in every if isinstance(g, GpuFacts)]
     raise DeviceError(
-        f"there is no GPU {wanted!r} here", hint=f"there are: {'; '.join(here)}" if here else "the driver sees no GPU"
+        f"there is no GPU {wanted!r} here", hint=f"available: {'; '.join(here)}" if here else "the driver sees no GPU"
     )
 
 
 def processes(gpu: GpuFacts) -> tuple[GpuProcess, ...]:
-    """Who holds a context on a GPU, whoever started it. Under MPS the clients are listed as well."""
+    """Processes with a context on a GPU, MPS clients included."""
     found: dict[int, GpuProcess] = {}
     for kind in ("Compute", "MPSCompute", "Graphics"):
         listed = process_function(gpu, kind)
@@ -149,7 +149,7 @@ def processes(gpu: GpuFacts) -> tuple[GpuProcess, ...]:
 
 
 def process_function(gpu: GpuFacts, kind: str = "Compute") -> str | None:
-    """By what name this driver lists processes: the third version of it begins with drivers of branch 510."""
+    """The function that lists processes in this driver: version 3 from branch 510 on."""
     names = (f"nvmlDeviceGet{kind}RunningProcesses{version}" for version in ("_v3", "_v2"))
     return next((name for name in names if ask(name, handle(gpu), of=gpu.label) is not None), None)
 
@@ -176,7 +176,7 @@ def _scan() -> Sequence[GpuFacts | DriverProblem]:
 
 
 def _of_a_jetson(device: Any, of: str) -> bool:
-    """From JetPack 6 on the library names the board's own GPU (`Orin (nvgpu)`) and tells next to nothing of it."""
+    """From JetPack 6 on, the library lists the board's own GPU (`Orin (nvgpu)`) with hardly any facts."""
     name = str(call("nvmlDeviceGetName", device, of=of))
     return _INTEGRATED.search(name) is not None and jetson.find() is not None
 
@@ -214,7 +214,7 @@ def _facts(index: int, device: Any, driver: str, of: str) -> GpuFacts:
 
 
 def _memory(device: Any, of: str) -> tuple[int, int]:
-    """Bytes in all and free; a GPU that shares the CPU's memory (GB10) tells of none: there it is the machine's."""
+    """Total and free bytes; the machine's for a GPU that shares the CPU's memory (GB10) and reports none."""
     try:
         info = call("nvmlDeviceGetMemoryInfo", device, of=of)
     except DriverProblem as problem:
@@ -224,10 +224,10 @@ def _memory(device: Any, of: str) -> tuple[int, int]:
     return int(info.total), int(info.free)
 
 
-def _architecture(told: int | None, capability: Sequence[int]) -> str:
-    """As the driver says; drivers before 450 don't, but each architecture has compute capabilities of its own."""
-    if told is not None and told in ARCHITECTURES:
-        return ARCHITECTURES[told]
+def _architecture(reported: int | None, capability: Sequence[int]) -> str:
+    """From the driver, or for drivers before 450 from the compute capability, which is unique to each architecture."""
+    if reported is not None and reported in ARCHITECTURES:
+        return ARCHITECTURES[reported]
     since = {(3, 0): 2, (5, 0): 3, (6, 0): 4, (7, 0): 5, (7, 5): 6, (8, 0): 7, (8, 9): 8, (9, 0): 9, (10, 0): 10}
     own = (int(capability[0]), int(capability[1]))
     known = [number for first, number in since.items() if first <= own]
@@ -244,7 +244,7 @@ def _power_limits(device: Any, of: str) -> PowerLimits | None:
 
 
 def _base_clock(device: Any, sm_clocks: Sequence[int], of: str) -> int | None:
-    """The default application clock, where that isn't simply the highest one (as on Hopper)."""
+    """The default application clock, unless it is simply the highest (as on Hopper)."""
     clock = ask("nvmlDeviceGetDefaultApplicationsClock", device, binding("NVML_CLOCK_GRAPHICS"), of=of)
     return int(clock) if clock and sm_clocks and clock < sm_clocks[0] else None
 
@@ -268,7 +268,7 @@ def _instances(device: Any, of: str) -> tuple[Instance, ...]:
 
 
 def _cores_per_sm(capability: tuple[int, int]) -> int | None:
-    """CUDA cores in an SM, from NVIDIA's programming guide; NVML counts cores only."""
+    """CUDA cores per SM, from NVIDIA's programming guide; NVML only counts cores."""
     table = {
         (3, 5): 192, (3, 7): 192, (5, 0): 128, (5, 2): 128, (6, 0): 64, (6, 1): 128, (7, 0): 64, (7, 5): 64,
         (8, 0): 64, (8, 6): 128, (8, 7): 128, (8, 9): 128, (9, 0): 128, (10, 0): 128, (10, 3): 128, (11, 0): 128,

@@ -1,4 +1,4 @@
-"""Who is on a GPU, by the driver's list of processes: strangers, and whether servers that should be there are."""
+"""Processes on a GPU, from the driver's list: strangers, and servers that should be there."""
 
 from collections.abc import Collection, Sequence
 from pathlib import Path
@@ -12,22 +12,22 @@ _SERVANTS = ("nvidia-cuda-mps", "nvidia-persistenced")
 
 
 def others_on(gpu: GpuFacts, name: str, own: Collection[int], proc: Path = Path("/proc")) -> tuple[str, ...]:
-    """One sentence for each.
+    """One sentence for each foreign process on the GPU.
 
     Args:
         gpu: Where to look.
-        name: The device's, for the sentences.
+        name: The device's, for messages.
         own: The study's processes.
-        proc: Where processes are listed. In a container the driver may name processes by numbers of the host: a
-            number that is unknown here counts only if the study's own ones are seen as well.
+        proc: Where processes are listed. In a container the driver may report pids of the host: a pid
+            unknown here counts only if the study's own pids are listed as well.
     """
     try:
         found = processes(gpu)
-    except DeviceError:  # a GPU that is gone is reported elsewhere
+    except DeviceError:  # a lost GPU is reported elsewhere
         return ()
     same_numbers = any(process.pid in own for process in found)
     return tuple(
-        f"process {process.pid} ({process.name or 'name unknown'}) is on {name} too"
+        f"process {process.pid} ({process.name or 'name unknown'}) is also on {name}"
         for process in found
         if process.pid not in own
         and (same_numbers or (proc / str(process.pid)).exists())
@@ -36,10 +36,10 @@ def others_on(gpu: GpuFacts, name: str, own: Collection[int], proc: Path = Path(
 
 
 def servers_elsewhere(gpu: GpuFacts, name: str, reports: Sequence[SeatReport]) -> list[str]:
-    """One sentence for each tenant whose server holds no context on the GPU that it should run on.
+    """One sentence for each tenant whose server has no context on the GPU it should run on.
 
-    A server can't be asked where it runs, as a tenant's own process can. In a container the driver may name processes
-    by numbers of the host: without a single known one nothing can be said.
+    Unlike a tenant's own process, a server can't report where it runs. In a container the driver may report pids
+    of the host: unless at least one is known, nothing is concluded.
     """
     servers = {report.tenant: set(report.observed.get("server_pids", ())) for report in reports}
     servers = {tenant: pids for tenant, pids in servers.items() if pids}
@@ -47,7 +47,7 @@ def servers_elsewhere(gpu: GpuFacts, name: str, reports: Sequence[SeatReport]) -
         return []
     try:
         there = {process.pid for process in processes(gpu)}
-    except DeviceError:  # a GPU that is gone is reported elsewhere
+    except DeviceError:  # a lost GPU is reported elsewhere
         return []
     known = set().union(*servers.values()) | {report.pid for report in reports}
     if there and not there & known:

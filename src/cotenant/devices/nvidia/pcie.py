@@ -1,4 +1,4 @@
-"""PCIe traffic of GPUs without GPM. The driver's function watches a counter for 20 ms, so it is asked on the side."""
+"""PCIe traffic of GPUs without GPM. The driver's function samples a counter for 20 ms, so it runs in the background."""
 
 import time
 from collections.abc import Sequence
@@ -15,14 +15,14 @@ _NOTHING = (float("nan"), float("nan"))
 
 
 class PcieProbe:
-    """Each reading gives what was found since the one before, and starts the next."""
+    """Each reading returns the result since the previous one and starts the next."""
 
     def __init__(self, gpu: GpuFacts) -> None:
         self._device, self._label = handle(gpu), gpu.label
         self._read, self._error = library.function("nvmlDeviceGetPcieThroughput"), library.nvml_error()
         self._asked: Future[tuple[float, float]] | None = None
         self._asked_s = 0.0
-        quality = f"20 ms out of every {PERIOD_S:g} s, up to {PERIOD_S:g} s before it is noted"
+        quality = f"20 ms out of every {PERIOD_S:g} s, up to {PERIOD_S:g} s old"
         self.sensors: tuple[SensorInfo, ...] = (
             SensorInfo("pcie_tx_bytes_per_s", "B/s", SOURCE, PERIOD_S, f"sent to the host; {quality}"),
             SensorInfo("pcie_rx_bytes_per_s", "B/s", SOURCE, PERIOD_S, f"received from the host; {quality}"),
@@ -36,7 +36,7 @@ class PcieProbe:
                 return found
             found = self._asked.result()
         now = time.monotonic()
-        if now - self._asked_s > 2 * PERIOD_S:  # not read since: that was another trial
+        if now - self._asked_s > 2 * PERIOD_S:  # stale: from another trial
             found = _NOTHING
         self._asked, self._asked_s = _side().submit(self._ask), now
         return found
@@ -52,12 +52,12 @@ class PcieProbe:
 
 @cache
 def _side() -> ThreadPoolExecutor:
-    """One thread for all GPUs: what they are asked takes 40 ms each and none is in a hurry."""
+    """One thread for all GPUs: each query takes 40 ms and none is urgent."""
     return ThreadPoolExecutor(max_workers=1, thread_name_prefix="pcie")
 
 
 def unavailable(gpu: GpuFacts) -> str | None:
-    """Why it can't be read here, or None."""
+    """Why it can't be read here; None if it can."""
     try:
         library.call("nvmlDeviceGetPcieThroughput", handle(gpu), 0, of=gpu.label)
     except library.DriverProblem as problem:

@@ -1,6 +1,6 @@
-"""How a GPU's power readings are made: published by architecture and driver, or found by reading fast.
+"""How a GPU's power readings are made: published by architecture and driver, or found by polling.
 
-Published are the measurements of more than 70 GPUs by Yang, Adamek and Armour (arXiv 2312.02741).
+The published values are measurements of more than 70 GPUs by Yang, Adamek and Armour (arXiv 2312.02741).
 """
 
 import time
@@ -11,7 +11,7 @@ import numpy as np
 from cotenant.analyse.energy.power_sensor import FEWEST_CHANGES, Counter, Floats, PowerSensor
 
 SPLIT_DRIVER = "530"
-"""The driver branch in which the average of Ampere and Ada was an instant reading."""
+"""The driver branch in which the average on Ampere and Ada was an instantaneous reading."""
 
 
 _FAST = {"usage": (20, 10), "instant": (20, 10)}
@@ -29,7 +29,7 @@ _PUBLISHED: Mapping[str, Mapping[str, tuple[int, int]]] = {
 def expected(
     architecture: str, compute_capability: tuple[int, int], driver: str, counter: Counter
 ) -> PowerSensor | None:
-    """What is published for this counter on this kind of GPU; None: the GPU doesn't have the counter."""
+    """Published values for this counter on this kind of GPU; None if it lacks the counter."""
     kind = "ga100" if architecture == "ampere" and compute_capability == (8, 0) else architecture
     branch = driver.partition(".")[0]
     if kind in {"ampere", "ada"} and counter == "usage" and branch == SPLIT_DRIVER:
@@ -39,7 +39,7 @@ def expected(
 
 
 def watch(read: Callable[[], float], *, at_most_s: float = 0.7, pause_s: float = 0.002) -> tuple[Floats, Floats]:
-    """Read fast until the value has changed often enough; gives times and values."""
+    """Poll until the value has changed often enough; return times and values."""
     begin = time.monotonic()
     t_s, values = [0.0], [read()]
     changes = 0

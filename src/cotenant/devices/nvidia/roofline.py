@@ -1,4 +1,4 @@
-"""What a GPU can do at best: measured once in a process of its own, then remembered for this GPU and driver."""
+"""Peak rates of a GPU: measured once in a separate process, then cached for this GPU and driver."""
 
 import hashlib
 import json
@@ -28,11 +28,11 @@ def roofline(visible: str, *, sms: int, driver: str, refresh: bool = False) -> R
     Args:
         visible: Its UUID.
         sms: Its SMs.
-        driver: Another driver may have other kernels, so it is measured anew.
-        refresh: Measure even if there is a remembered result.
+        driver: Its version; another one may have other kernels, so it is measured again.
+        refresh: Measure even if a result is cached.
 
     Raises:
-        DeviceError: It could not be measured.
+        DeviceError: The measurement failed.
     """
     if on_cpu():
         raise DeviceError("torch is kept on the CPU, so the GPU's peak rates can't be measured")
@@ -70,7 +70,7 @@ def roofline(visible: str, *, sms: int, driver: str, refresh: bool = False) -> R
 
 
 def remembered(visible: str, *, driver: str) -> Roofline | None:
-    """The result of an earlier measurement, if there is one."""
+    """The cached result; None if not measured yet."""
     try:
         return Roofline(**json.loads(_path(visible, driver).read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError):

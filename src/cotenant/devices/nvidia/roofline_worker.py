@@ -15,7 +15,7 @@ DTYPES = ("float32", "float16", "bfloat16")
 
 
 def best_s(side: OnAccelerator, work: Callable[[], Any]) -> float:
-    """Device time of one call, the best of a few rounds after a first one to warm up."""
+    """Device time of one call: the best of a few rounds after one to warm up."""
     times = []
     for _ in range(ROUNDS + 1):
         begin = side.mark()
@@ -28,7 +28,7 @@ def best_s(side: OnAccelerator, work: Callable[[], Any]) -> float:
 
 
 def main() -> None:
-    """Square products by dtype, and a copy for the bandwidth."""
+    """Rates of square products by dtype, and of a copy for the bandwidth."""
     import torch
 
     side = OnAccelerator("cuda", 0)

@@ -1,4 +1,4 @@
-"""A tenant's place on an accelerator, inside its own thread: stream, events, memory, and what it really got."""
+"""A tenant's seat on an accelerator, in its own thread: stream, events, memory, and a report of what it got."""
 
 import os
 import sys
@@ -14,28 +14,28 @@ _RECORDED = ("CUDA_", "HIP_", "ROCR_", "ZE_", "PYTORCH_")
 
 
 class GpuSeatOptions(TypedDict, total=False):
-    """What a seat has to apply."""
+    """The settings a seat applies."""
 
     kind: str
-    """What torch calls the device's kind."""
+    """Torch's name for the device type."""
     index: int
-    """As the tenant's process sees it."""
+    """Index as seen by the tenant's process."""
     stream: bool
-    """A stream of its own; else the default stream."""
+    """True for a separate stream, False for the default stream."""
     priority: int
-    """Of that stream: higher goes first."""
+    """Priority of that stream; higher goes first."""
     green_sms: list[int]
     """SMs of the green contexts of all tenants in this process."""
     green_part: int
-    """Which of them is this tenant's."""
+    """The index of this tenant's context."""
     threads: int
     flush_l2: bool
-    """Before each request."""
+    """Flush the L2 cache before each request."""
     dtype: Dtype
 
 
 class GpuSeat:
-    """A tenant's place on a GPU."""
+    """A tenant's seat on a GPU."""
 
     def __init__(self, options: GpuSeatOptions) -> None:
         self._options = options
@@ -47,9 +47,9 @@ class GpuSeat:
 
     @contextmanager
     def occupy(self) -> Iterator[None]:
-        """Give the calling thread its stream or its SMs."""
+        """Bind the calling thread to its stream or SMs."""
         set_num_threads = getattr(sys.modules.get("torch"), "set_num_threads", None)
-        if set_num_threads:  # on the CPU's seam a tenant without torch need not load it: its environment says the same
+        if set_num_threads:  # on the CPU seam, leave torch unloaded: the environment has the same effect
             set_num_threads(self._options["threads"])
         sms = self._options.get("green_sms")
         place = self._side.entered(
@@ -65,7 +65,7 @@ class GpuSeat:
         self._side.synchronise()
 
     def mark(self) -> Any:
-        """A point in device time; with `flush_l2`, the one before a request comes after the flush."""
+        """A point in device time; with `flush_l2`, the one before a request follows the flush."""
         if self._flush and not self._in_request:
             self._in_request = True
             self._side.flush_l2()
@@ -77,11 +77,11 @@ class GpuSeat:
         return self._side.elapsed_ns(start, end)
 
     def memory_bytes(self) -> int:
-        """The most memory reserved on the device (tenants in one process share it)."""
+        """Peak memory reserved on the device (shared by tenants in one process)."""
         return self._side.peak_memory_bytes()
 
     def observed(self) -> Mapping[str, Any]:
-        """The device as torch sees it from here, the environment that decides it, the clock of device time."""
+        """The device as torch sees it here, the environment that selects it, and the source of device time."""
         get_num_threads = getattr(sys.modules.get("torch"), "get_num_threads", None)
         return {
             "pid": os.getpid(),

@@ -1,4 +1,4 @@
-"""What can be read of a GPU through its driver, grouped by how often it changes, each with its source and its worth."""
+"""A GPU's sensors through its driver, grouped by update rate, each with source and quality."""
 
 import ctypes
 from collections.abc import Callable, Mapping, Sequence
@@ -15,34 +15,34 @@ SLOW_PERIOD_S = 0.5
 SOURCE = "NVML"
 _SM, _MEMORY = 1, 2
 _REASONS = ("nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons")
-"""Drivers before 535 know it by the second name only; the bits are the same."""
+"""Drivers before 535 only know the second name; the bits are the same."""
 _Read = Callable[[], Sequence[float]]
 _Reader = tuple[int, _Read]
-"""How many numbers it gives, and what to call."""
+"""The count of values it returns, and the function to call."""
 
 _THROTTLED: Mapping[int, tuple[str, str]] = {
     fields.THROTTLED_POWER_CAP: ("throttled_power_cap_s", "by the power limit"),
     fields.THROTTLED_SYNC_BOOST: ("throttled_sync_boost_s", "to keep pace with a group of GPUs"),
     fields.THROTTLED_THERMAL: ("throttled_thermal_s", "by the driver, for heat"),
     fields.THROTTLED_THERMAL_HARDWARE: ("throttled_thermal_hardware_s", "by the hardware, for heat"),
-    fields.THROTTLED_POWER_BRAKE: ("throttled_power_brake_s", "by the hardware, by a signal of the power supply"),
+    fields.THROTTLED_POWER_BRAKE: ("throttled_power_brake_s", "by the hardware, on a power supply signal"),
 }
 
 
 @dataclass(frozen=True, slots=True)
 class SensorSurvey:
-    """What this GPU and driver have."""
+    """Sensors this GPU and driver support."""
 
     fields: frozenset[int]
     power_usage: bool
     energy: bool
     gpm: str | None
-    """Why not; None: it has it."""
+    """Why it is unsupported; None if it is supported."""
     pcie: str | None
 
 
 class _ReadTogether:
-    """Sensors that are read at the same time, each by a function that gives one or several numbers."""
+    """Sensors read together, each by a function that returns one or more numbers."""
 
     def __init__(self, gpu: GpuFacts, sensors: Sequence[SensorInfo], readers: Sequence[_Reader]) -> None:
         self.sensors = tuple(sensors)
@@ -54,7 +54,7 @@ class _ReadTogether:
         for width, read in self._readers:
             try:
                 values += read()
-            except self._error as error:  # one sensor that fails must not hide the others
+            except self._error as error:  # a failing sensor must not hide the others
                 if library.is_lost(error):
                     raise OSError(f"{self._label} is lost") from None
                 values += [float("nan")] * width
@@ -65,11 +65,11 @@ def probes(gpu: GpuFacts, *, measure_period: bool = True) -> tuple[Probe, ...]:
     """The probes of one GPU.
 
     Args:
-        gpu: Which.
-        measure_period: Watch the power sensor for at most 0.7 s, once per process, to see how often it changes.
+        gpu: The GPU.
+        measure_period: Poll the power sensor for at most 0.7 s, once per process, to find its update period.
 
     Raises:
-        DriverProblem: The GPU is lost, or the driver is.
+        DriverProblem: The GPU or the driver is lost.
     """
     found = survey(gpu)
     every: list[Probe | None] = [
@@ -83,7 +83,7 @@ def probes(gpu: GpuFacts, *, measure_period: bool = True) -> tuple[Probe, ...]:
 
 
 def survey(gpu: GpuFacts) -> SensorSurvey:
-    """Ask once for everything."""
+    """Query everything once."""
     wanted = (fields.POWER_AVERAGE, fields.POWER_INSTANT, fields.ENERGY, fields.MEMORY_TEMPERATURE, *fields.THROTTLED)
     no_gpm = gpm.unavailable(gpu)
     return SensorSurvey(
@@ -96,11 +96,11 @@ def survey(gpu: GpuFacts) -> SensorSurvey:
 
 
 def ladder(gpu: GpuFacts, *, no_dcgm: str | None = "it was not looked for") -> tuple[SourceChoice, ...]:
-    """For each metric: which source is read here, and why no better one.
+    """For each metric, its source here and why no better one is available.
 
     Args:
-        gpu: Which.
-        no_dcgm: Why DCGM can't be used; None: it can.
+        gpu: The GPU.
+        no_dcgm: Why DCGM can't be used; None if it can.
     """
     found = survey(gpu)
     missing: dict[str, str] = {}
@@ -126,17 +126,17 @@ def ladder(gpu: GpuFacts, *, no_dcgm: str | None = "it was not looked for") -> t
 
 
 def power_counter(gpu: GpuFacts, *, measure_period: bool = True) -> PowerSensor | None:
-    """What the `power_w` of this GPU is worth: which counter, its update period, its window; None: no power at all."""
+    """Quality of this GPU's `power_w`: its counter, update period and window; None without power readings."""
     return _worth(gpu, survey(gpu), measure_period=measure_period)
 
 
 def reasons_function(gpu: GpuFacts) -> str | None:
-    """By what name this driver tells why the clock is what it is."""
+    """This driver's name for the clock event reasons."""
     return next((name for name in _REASONS if _answers(gpu, name)), None)
 
 
 def _power(gpu: GpuFacts, found: SensorSurvey, *, measure_period: bool) -> Probe | None:
-    """Power and energy: the fields in one call, the older functions where there are none."""
+    """Power and energy: field values in one call, or the older functions where there are none."""
     infos: list[SensorInfo] = []
     readers: list[_Reader] = []
     by_field: list[int] = []
@@ -153,7 +153,7 @@ def _power(gpu: GpuFacts, found: SensorSurvey, *, measure_period: bool) -> Probe
         quality = average.quality if average else "mean of the last second"
         infos.append(SensorInfo("power_average_w", "W", "NVML power, average", period_s, quality))
         by_field.append(fields.POWER_AVERAGE)
-    energy = f"counter of the whole GPU, new every {period_s * 1e3:.0f} ms; starts again when the driver is reloaded"
+    energy = f"counter of the whole GPU, updated every {period_s * 1e3:.0f} ms; reset when the driver is reloaded"
     if fields.ENERGY in found.fields:
         infos.append(SensorInfo("energy_j", "J", "NVML energy counter", period_s, energy))
         by_field.append(fields.ENERGY)
@@ -172,7 +172,7 @@ def _worth(gpu: GpuFacts, found: SensorSurvey, *, measure_period: bool) -> Power
         return None
     counter: Counter = "instant" if instant else "usage"
     published = power_sensor.expected(gpu.architecture, gpu.compute_capability, gpu.driver, counter)
-    assert published is not None  # only the average is missing on some architectures
+    assert published is not None  # some architectures lack only the average
     seen = library.remembered()
     key = (gpu.uuid, counter)
     if measure_period and key not in seen:  # once per process is enough
@@ -198,7 +198,7 @@ def _clocks(gpu: GpuFacts) -> Probe | None:
         infos.append(SensorInfo("sm_clock_mhz", "MHz", SOURCE, CLOCK_PERIOD_S, "clock at the reading"))
         readers.append((1, _number(gpu, "nvmlDeviceGetClockInfo", ctypes.c_uint(), _SM)))
     if (reasons := reasons_function(gpu)) is not None:
-        quality = "bits of why the clock is what it is, at the reading; what comes and goes between is missed"
+        quality = "clock event reasons at the reading, as bits; misses shorter events"
         infos.append(SensorInfo("event_reasons", "bits", "NVML event reasons", CLOCK_PERIOD_S, quality))
         readers.append((1, _number(gpu, reasons, ctypes.c_ulonglong())))
     return _ReadTogether(gpu, infos, readers) if infos else None
@@ -226,11 +226,11 @@ def _slow(gpu: GpuFacts, found: SensorSurvey) -> Probe | None:
         readers.append((1, fields.Fields(gpu, [fields.MEMORY_TEMPERATURE]).read))
     if _answers(gpu, "nvmlDeviceGetMemoryInfo"):
         memory, device = library.function("nvmlDeviceGetMemoryInfo"), handle(gpu)
-        quality = "held by all processes and the driver, whether they use it or not"
+        quality = "held by all processes and the driver, used or not"
         infos.append(SensorInfo("memory_used_bytes", "B", SOURCE, SLOW_PERIOD_S, quality))
         readers.append((1, lambda: (float(memory(device).used),)))
     if (listed := process_function(gpu)) is not None:
-        quality = "of compute processes, whoever started them; in MIG mode of the whole GPU"
+        quality = "all compute processes; in MIG mode, of the whole GPU"
         infos.append(SensorInfo("processes", "processes", SOURCE, SLOW_PERIOD_S, f"number {quality}"))
         infos.append(SensorInfo("process_memory_bytes", "B", SOURCE, SLOW_PERIOD_S, f"sum {quality}"))
         readers.append((2, _process_reader(gpu, listed)))
@@ -241,7 +241,7 @@ def _utilisation(gpu: GpuFacts) -> Probe | None:
     if not _answers(gpu, "nvmlDeviceGetUtilizationRates"):
         return None
     rates, device = library.function("nvmlDeviceGetUtilizationRates"), handle(gpu)
-    quality = "share of the last 0.2 to 1 s in which any kernel ran; it does not tell how many SMs were used"
+    quality = "share of the last 0.2 to 1 s in which any kernel ran, on however many SMs"
     info = SensorInfo("any_kernel_share", "share", "NVML utilisation", SLOW_PERIOD_S, quality)
     return _ReadTogether(gpu, [info], [(1, lambda: (rates(device).gpu / 100.0,))])
 
@@ -257,7 +257,7 @@ def _process_reader(gpu: GpuFacts, name: str) -> Callable[[], Sequence[float]]:
 
 
 def _number(gpu: GpuFacts, name: str, into: "ctypes.c_uint | ctypes.c_ulonglong", *args: int) -> _Read:
-    """For what is asked for many times a second: the library's own function, with a question made once."""
+    """For functions polled many times a second: the library's own function, with arguments prepared once."""
     read, error = library.raw_function(name), library.nvml_error()
     question = (handle(gpu), *args, ctypes.byref(into))
 

@@ -1,4 +1,4 @@
-"""What a study asks of a GPU's controls, checked against the GPU before anything starts. Pure."""
+"""A study's settings for a GPU, checked against the GPU before anything starts. Pure."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -14,10 +14,10 @@ CONTROLS: Mapping[str, str] = {
     "mem_clock_mhz": "lock the memory's clock",
     "power_limit_w": "limit the power",
     "boost": "off: lock the SMs' clock to the base clock",
-    "persistence": "keep the driver loaded while nobody uses the GPU",
+    "persistence": "keep the driver loaded while the GPU is unused",
 }
 SAME: Mapping[str, str] = {"clock_mhz": "sm_clock_mhz", "power_w": "power_limit_w"}
-"""What simulated GPUs call the same, so that one study runs on both."""
+"""Names of the same controls on simulated GPUs, so that one study runs on both."""
 
 _PERCENT = re.compile(r"^\s*(\d+(?:\.\d*)?)\s*%\s*$")
 _NO_LOCKED_CLOCKS = ("kepler", "maxwell", "pascal")
@@ -26,31 +26,31 @@ _NO_LOCKED_MEMORY = (*_NO_LOCKED_CLOCKS, "volta", "turing")
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """The settings in the driver's terms; None: leave it as it is."""
+    """The settings in the driver's terms; None leaves a control alone."""
 
     sm_clock_mhz: int | None = None
     to_base: bool = False
-    """Lock the SMs' clock to the base clock that only the driver knows."""
+    """Lock the SM clock to the base clock, which only the driver knows."""
     mem_clock_mhz: int | None = None
     power_limit_w: float | None = None
     persistence: bool | None = None
 
     @property
     def locks_clock(self) -> bool:
-        """Whether the SMs' clock is to stand still."""
+        """True if the SM clock is to be locked."""
         return self.to_base or self.sm_clock_mhz is not None
 
     @property
     def anything(self) -> bool:
-        """Whether there is anything to do."""
+        """True if there is anything to set."""
         return self != Wanted()
 
 
 def absolute(gpu: GpuFacts, settings: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The same settings with `80%` of the highest clock or of the power limit as a number; checked.
+    """The settings with values such as `80%` (of the highest clock or the power limit) resolved; checked.
 
     Raises:
-        DeviceError: This GPU has no such control, or not this value of it.
+        DeviceError: This GPU lacks the control or the value.
     """
     values = dict(settings)
     for key, value in settings.items():
@@ -70,10 +70,10 @@ def absolute(gpu: GpuFacts, settings: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def check(gpu: GpuFacts, settings: Mapping[str, Any]) -> Wanted:
-    """The settings, or one sentence about the first that this GPU can't take.
+    """Parse and check the settings.
 
     Raises:
-        DeviceError: This GPU has no such control, or not this value of it.
+        DeviceError: This GPU lacks the control or the value.
     """
     named = _named(gpu, settings)
     boost = named.get("boost", True)
@@ -81,7 +81,7 @@ def check(gpu: GpuFacts, settings: Mapping[str, Any]) -> Wanted:
         raise DeviceError(f"boost is on or off, not {boost!r}", hint="write `boost: off`")
     off = boost in (False, "off")
     if off and "sm_clock_mhz" in named:
-        raise DeviceError("boost: off and sm_clock_mhz both say what the clock is", hint="leave one of them out")
+        raise DeviceError("boost: off and sm_clock_mhz both set the clock", hint="leave one of them out")
     if off:
         _needs_locked_clocks(gpu, "boost")
     clock = _sm_clock(gpu, named["sm_clock_mhz"]) if "sm_clock_mhz" in named else None
@@ -99,7 +99,7 @@ def _named(gpu: GpuFacts, settings: Mapping[str, Any]) -> dict[str, Any]:
     for key, value in settings.items():
         name = SAME.get(key, key)
         if name not in CONTROLS:
-            hint = did_you_mean(str(key), CONTROLS) or f"there are {', '.join(CONTROLS)}"
+            hint = did_you_mean(str(key), CONTROLS) or f"choose from {', '.join(CONTROLS)}"
             raise DeviceError(f"{gpu.label} has no control {key!r}", hint=hint)
         if name in named:
             raise DeviceError(f"{key!r} and {name!r} are the same control", hint="leave one of them out")
@@ -120,7 +120,7 @@ def _mem_clock(gpu: GpuFacts, value: Any) -> int:
     mhz = _number(gpu, "mem_clock_mhz", value)
     if gpu.architecture in _NO_LOCKED_MEMORY:
         raise DeviceError(
-            f"{gpu.label} can't lock its memory clock: that begins with Ampere",
+            f"{gpu.label} can't lock its memory clock: that needs Ampere or newer",
             hint="leave 'mem_clock_mhz' out of the settings",
         )
     clocks = gpu.mem_clocks_mhz
@@ -137,7 +137,7 @@ def _power_limit(gpu: GpuFacts, value: Any) -> float:
         raise DeviceError(f"the power of {gpu.label} can't be limited", hint="leave 'power_limit_w' out")
     low, high = gpu.power_limits.low, gpu.power_limits.high
     if not low <= watts <= high:
-        raise DeviceError(f"{gpu.label} takes no power limit of {watts:g} W", hint=f"choose {low:g} to {high:g} W")
+        raise DeviceError(f"{gpu.label} can't set a power limit of {watts:g} W", hint=f"choose {low:g} to {high:g} W")
     return watts
 
 
@@ -158,7 +158,7 @@ def _number(gpu: GpuFacts, key: str, value: Any) -> float:
 def _needs_locked_clocks(gpu: GpuFacts, key: str) -> None:
     if gpu.architecture in _NO_LOCKED_CLOCKS:
         raise DeviceError(
-            f"{gpu.label} can't lock its clocks: that begins with Volta", hint=f"leave {key!r} out of the settings"
+            f"{gpu.label} can't lock its clocks: that needs Volta or newer", hint=f"leave {key!r} out of the settings"
         )
 
 

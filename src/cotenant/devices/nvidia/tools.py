@@ -1,4 +1,4 @@
-"""Runs NVIDIA's command-line tools and gives what they said."""
+"""Runs NVIDIA's command-line tools and returns their output."""
 
 import os
 import shutil
@@ -10,24 +10,24 @@ TIMEOUT_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
-    """How a tool answered."""
+class ToolResult:
+    """A tool's result."""
 
     ok: bool
     out: str
-    words: str
-    """The line that says why it failed, as far as one can tell; else its last line."""
+    reason: str
+    """The line that most likely says why it failed; else the last line."""
 
 
-def there(tool: str) -> bool:
-    """Whether it is on the path."""
+def installed(tool: str) -> bool:
+    """True if it is on the path."""
     return shutil.which(tool) is not None
 
 
 def run(
     command: Sequence[str], *, text: str = "", env: Mapping[str, str] | None = None, timeout_s: float = TIMEOUT_S
-) -> Said:
-    """Run a tool to its end. One that is missing or hangs has failed."""
+) -> ToolResult:
+    """Run a tool to completion. A missing or hanging one counts as failed."""
     try:
         done = subprocess.run(
             list(command),
@@ -40,15 +40,15 @@ def run(
             check=False,
         )
     except FileNotFoundError:
-        return Said(ok=False, out="", words=f"{command[0]} is not installed")
+        return ToolResult(ok=False, out="", reason=f"{command[0]} is not installed")
     except OSError as error:
-        return Said(ok=False, out="", words=f"{command[0]} can't be started: {error.strerror}")
+        return ToolResult(ok=False, out="", reason=f"{command[0]} can't be started: {error.strerror}")
     except subprocess.TimeoutExpired:
-        return Said(ok=False, out="", words=f"{command[0]} did not answer within {timeout_s:g} s")
-    return Said(ok=done.returncode == 0, out=done.stdout, words=_telling(done.stderr, done.stdout))
+        return ToolResult(ok=False, out="", reason=f"{command[0]} did not answer within {timeout_s:g} s")
+    return ToolResult(ok=done.returncode == 0, out=done.stdout, reason=_reason(done.stderr, done.stdout))
 
 
-def _telling(*texts: str) -> str:
+def _reason(*texts: str) -> str:
     lines = [line.strip() for text in texts for line in text.splitlines() if line.strip()]
     signs = ("fail", "error", "insufficient", "unable", "cannot", "can't", "not ", "no ")
     return next((line for line in lines if any(sign in line.lower() for sign in signs)), lines[-1] if lines else "")[

@@ -1,4 +1,4 @@
-"""What torch was built for, read from its files: importing it takes seconds and, on a GPU, memory."""
+"""The accelerators torch was built for, read from its files: importing it takes seconds and, on a GPU, memory."""
 
 import importlib.metadata
 import importlib.util
@@ -19,23 +19,23 @@ class TorchBuild:
 
     @property
     def kind(self) -> str | None:
-        """What torch calls the accelerators it can use; None: only the CPU."""
+        """Torch's name for the accelerators it supports; None for CPU only."""
         if self.cuda or self.hip:
             return "cuda"
         return "xpu" if self.xpu else None
 
     @property
     def built_for(self) -> str:
-        """In words."""
+        """The target as text."""
         named = (("CUDA", self.cuda), ("ROCm", self.hip), ("XPU", self.xpu))
         return " and ".join(f"{name} {version}" for name, version in named if version) or "CPUs only"
 
 
 def torch_build(folder: Path | None = None) -> TorchBuild | None:
-    """The installed build; None: torch is not there.
+    """The installed build; None if torch is missing.
 
     Args:
-        folder: Of the package; by default where Python would import it from.
+        folder: The package's folder; by default the one Python would import.
     """
     if folder is None:
         spec = importlib.util.find_spec("torch")

@@ -1,10 +1,10 @@
-"""The one seam to torch's accelerators: streams, events, memory, errors. What runs on a GPU goes through here.
+"""The interface to torch's accelerators: streams, events, memory, errors. All GPU work goes through here.
 
-Written on `torch.accelerator`, so that builds for ROCm and XPU work as those for CUDA do. Only tenants' processes (and
-the short-lived one of `look`) use it: a runner that opened the device would itself be a tenant of it.
+Uses `torch.accelerator`, so that ROCm and XPU builds work like CUDA builds. Only tenants' processes (and
+the short-lived one of `look`) use it: a runner that opened the device would be a tenant itself.
 
-`COTENANT_TORCH_DEVICE=cpu` is a seam for tests: everything that torch computes stays on the CPU while sensors,
-controls and sharing are those of the device. Records of such runs carry ``ON_CPU`` in the device's name.
+`COTENANT_TORCH_DEVICE=cpu` is a test seam: torch computes on the CPU while sensors,
+controls and sharing are the device's. Records of such runs have ``ON_CPU`` in the device's name.
 """
 
 import json
@@ -23,16 +23,16 @@ from cotenant.errors import DeviceError
 
 SEAM = "COTENANT_TORCH_DEVICE"
 ON_CPU = "[torch on cpu]"
-"""Ends the name of a device whose torch side is on the CPU."""
+"""Suffix of the name of a device whose torch side is on the CPU."""
 LOOK_TIMEOUT_S = 120.0
 FLUSH_AT_LEAST_BYTES = 64 << 20
 
 
 def on_cpu() -> bool:
-    """Whether the seam for tests keeps torch on the CPU."""
+    """True if the test seam keeps torch on the CPU."""
     wanted = os.environ.get(SEAM, "")
     if wanted not in {"", "cpu"}:
-        raise DeviceError(f"{SEAM} is {wanted!r}, and only 'cpu' means something", hint=f"unset {SEAM}")
+        raise DeviceError(f"{SEAM} is {wanted!r}, but only 'cpu' is supported", hint=f"unset {SEAM}")
     return wanted == "cpu"
 
 
@@ -43,22 +43,22 @@ class Green:
     sms: tuple[int, ...]
     """SMs of each."""
     mine: int
-    """Which of them."""
+    """Index of this one."""
 
 
 class TorchSide(Protocol):
-    """What a seat needs of torch."""
+    """The torch operations a seat uses."""
 
     torch_device: str
     clock: str
-    """What device time is read from."""
+    """The source of device time."""
 
     def entered(self, *, stream: bool, priority: int, green: Green | None) -> Any:
-        """A context: the calling thread's work goes to a stream of its own, or into a green context."""
+        """Context manager: send the calling thread's work to its own stream, or into a green context."""
         ...
 
     def mark(self) -> Any:
-        """A point in device time, after all work given so far."""
+        """A point in device time, after all work submitted so far."""
         ...
 
     def elapsed_ns(self, start: Any, end: Any) -> int:
@@ -66,19 +66,19 @@ class TorchSide(Protocol):
         ...
 
     def synchronise(self) -> None:
-        """Wait for the calling thread's stream, not for those of other tenants."""
+        """Wait for the calling thread's stream, not for other tenants'."""
         ...
 
     def peak_memory_bytes(self) -> int:
-        """The most memory that this process has reserved on the device."""
+        """Peak memory this process has reserved on the device."""
         ...
 
     def flush_l2(self) -> None:
-        """Write over more than the L2 cache holds, so that the next request finds it cold."""
+        """Overwrite the L2 cache, so that the next request finds it cold."""
         ...
 
     def facts(self) -> Mapping[str, Any]:
-        """What torch says about the device: name, UUID, SMs, memory."""
+        """Torch's facts about the device: name, UUID, SMs, memory."""
         ...
 
 
@@ -88,7 +88,7 @@ def open_side(kind: str, index: int) -> TorchSide:
 
 
 class OnAccelerator:
-    """A device that torch can use: CUDA, ROCm (which torch calls cuda) or XPU."""
+    """A device torch can use: CUDA, ROCm (called cuda by torch) or XPU."""
 
     clock = "events on the device's stream"
 
@@ -99,8 +99,8 @@ class OnAccelerator:
         if found is None or found.type != kind:
             have = "only a CPU" if found is None else f"{found.type} devices"
             raise DeviceError(
-                f"torch {torch.__version__} finds {have}, no {kind} device",
-                hint="install a build of torch for this device; `cotenant doctor --device DEVICE` says which is there",
+                f"torch {torch.__version__} finds {have}, but no {kind} device",
+                hint="install a build of torch for this device; run `cotenant doctor --device DEVICE`",
             )
         torch.accelerator.set_device_index(index)
         self.torch_device = f"{kind}:{index}"
@@ -112,9 +112,9 @@ class OnAccelerator:
 
     @contextmanager
     def entered(self, *, stream: bool, priority: int, green: Green | None) -> Iterator[None]:
-        """The calling thread's current stream decides where it computes."""
+        """Set the calling thread's current stream, which decides where it computes."""
         accelerator = self._torch.accelerator
-        accelerator.set_device_index(self._index)  # a new thread begins on device 0
+        accelerator.set_device_index(self._index)  # a new thread starts on device 0
         before = accelerator.current_stream(self._index)
         if green is not None:
             part = green_contexts.parts(self._index, green.sms)[green.mine]
@@ -138,7 +138,7 @@ class OnAccelerator:
         return event
 
     def elapsed_ns(self, start: Any, end: Any) -> int:
-        """Events are read in milliseconds, in steps of about half a microsecond."""
+        """Events are read in milliseconds, with a resolution of about half a microsecond."""
         return int(start.elapsed_time(end) * 1e6)
 
     def synchronise(self) -> None:
@@ -146,12 +146,12 @@ class OnAccelerator:
         self._stream.synchronize()
 
     def peak_memory_bytes(self) -> int:
-        """Reserved, not allocated: that is what others can't have. The context itself is not in it."""
+        """Reserved, not allocated, since others can't use it. Excludes the context itself."""
         generic = getattr(self._torch.accelerator, "max_memory_reserved", None)
         return int((generic or self._module.max_memory_reserved)(self._index))
 
     def flush_l2(self) -> None:
-        """Twice the L2 cache, or enough for any."""
+        """Overwrite twice the L2 cache, or an ample default."""
         if self._scratch is None:
             l2 = int(getattr(self._module.get_device_properties(self._index), "L2_cache_size", 0))
             size = max(2 * l2, FLUSH_AT_LEAST_BYTES)
@@ -159,7 +159,7 @@ class OnAccelerator:
         self._scratch.zero_()
 
     def facts(self) -> Mapping[str, Any]:
-        """As torch reports them in this process, thus under this sharing: an MPS share shows as fewer SMs."""
+        """As torch reports in this process, and so under this sharing: an MPS share shows as fewer SMs."""
         properties = self._module.get_device_properties(self._index)
         free, total = self._module.mem_get_info(self._index)
         least, greatest = _priorities(self._module)
@@ -178,7 +178,7 @@ class OnAccelerator:
 
 
 class OnCpu:
-    """The seam for tests: the same words, on the CPU. Device time is the wall clock."""
+    """The test seam: the same interface on the CPU. Device time is the wall clock."""
 
     torch_device = "cpu"
     clock = "wall clock (torch side on cpu)"
@@ -201,16 +201,16 @@ class OnCpu:
         return end - start
 
     def synchronise(self) -> None:
-        """Nothing to wait for."""
+        """A no-op."""
 
     def peak_memory_bytes(self) -> int:
-        """Of the host; nothing is on the device."""
+        """The host's; the device is not used."""
         import resource
 
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
     def flush_l2(self) -> None:
-        """The CPU's caches instead."""
+        """Clear the CPU's caches instead."""
         import torch
 
         if self._scratch is None:
@@ -218,16 +218,16 @@ class OnCpu:
         self._scratch.zero_()
 
     def facts(self) -> Mapping[str, Any]:
-        """Only that it is the seam."""
+        """Only that this is the seam."""
         return {"torch_side": "cpu"}
 
 
 @cache
 def look(kind: str) -> tuple[Mapping[str, Any], ...]:
-    """What torch says about every device of a kind, asked in a process of its own that is gone afterwards.
+    """Torch's facts about every device of a kind, from a short-lived separate process.
 
     Raises:
-        DeviceError: torch can't use such devices here, in its own words.
+        DeviceError: Torch can't use such devices here; includes torch's message.
     """
     command = [sys.executable, "-m", "cotenant.devices.nvidia.torch_side", kind]
     try:
@@ -235,14 +235,14 @@ def look(kind: str) -> tuple[Mapping[str, Any], ...]:
     except subprocess.TimeoutExpired:
         raise DeviceError(f"torch did not find its {kind} devices within {LOOK_TIMEOUT_S:g} s") from None
     if done.returncode != 0:
-        words = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
-        raise DeviceError(f"torch can't use {kind} devices here: {words[:300]}")
+        reason = (done.stderr.strip().splitlines() or ["no error message"])[-1]
+        raise DeviceError(f"torch can't use {kind} devices here: {reason[:300]}")
     found: list[Mapping[str, Any]] = json.loads(done.stdout.splitlines()[-1])
     return tuple(found)
 
 
 def _answer(kind: str) -> None:
-    """The other side of `look`."""
+    """Entry point of the process started by `look`."""
     import torch
 
     try:
@@ -266,7 +266,7 @@ def _first(properties: Any, *names: str) -> int | None:
 
 
 def _priorities(module: Any) -> tuple[int, int]:
-    """The lowest and the highest priority of streams; the highest is the smaller number."""
+    """The lowest and the highest stream priority; the highest has the smaller number."""
     try:
         least, greatest = module.Stream.priority_range()
     except (AttributeError, RuntimeError):

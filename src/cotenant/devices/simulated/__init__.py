@@ -1,1 +1,1 @@
-"""GPUs that aren't here: real models as kernels, GPUs as data, time as arithmetic. Everything is labelled simulated."""
+"""Simulated GPUs: real models as kernels, GPUs as data, time as arithmetic. All results are labelled simulated."""

@@ -1,4 +1,4 @@
-"""Measured solo times beside a simulated GPU's, and what they say about its tenants."""
+"""Measured solo times compared with a simulated GPU's, and the calibration they imply."""
 
 import csv
 import io
@@ -10,7 +10,7 @@ from cotenant.prediction.calibration.solo import SoloFit
 
 @dataclass(frozen=True, slots=True)
 class CalibratedTenant:
-    """One measured time, and what it says about its workload's host and device."""
+    """One measured time, and what it implies about its workload's host and device."""
 
     time: SoloTime
     simulated_ms: float
@@ -26,7 +26,7 @@ class Calibration:
     tenants: tuple[CalibratedTenant, ...]
 
     def to_csv(self) -> str:
-        """The times as a file that `run --calibrate` reads."""
+        """The times as a file for `run --calibrate`."""
         text = io.StringIO()
         table = csv.DictWriter(text, COLUMNS, lineterminator="\n")
         table.writeheader()

@@ -1,4 +1,4 @@
-"""A GPU that isn't there, as a device."""
+"""A simulated GPU as a device."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -38,7 +38,7 @@ from cotenant.workloads.protocol import Dtype, WorkloadSpec
 
 ACTIVITY_PERIOD_S = 0.1
 _SLOWEST = 50
-"""A measured time that is this many times the simulated one is in another unit, or of something else."""
+"""A measured time this many times the simulated one is in another unit, or of something else."""
 CONTROLS = ("clock_mhz", "power_w", "boost", "host_us", "device_ms", "solo_ms")
 ACTIVITIES = {
     "sm_active": "share of the SMs' room that kernels held",
@@ -49,20 +49,20 @@ ACTIVITIES = {
 
 @dataclass(frozen=True, slots=True)
 class Controls:
-    """What a study can set on a simulated GPU."""
+    """The settings of a simulated GPU."""
 
     limits: Limits = FREE
     host_us: float | None = None
-    """Host time per launch; None: what is usual for a tenant's software."""
+    """Host time per launch; None for the default of a tenant's software."""
     device_ms: tuple[tuple[str, float], ...] = ()
-    """By workload, a measured time of its kernels alone on the whole GPU, which calibrates its trace."""
+    """Measured kernel times by workload, alone on the whole GPU, that calibrate its trace."""
     solo_ms: tuple[SoloTime, ...] = ()
-    """Measured times of whole requests alone, which calibrate host and device."""
+    """Measured times of complete requests alone, that calibrate host and device."""
 
 
 @dataclass(slots=True)
 class SimulatedGpu(SingleDevice):
-    """One simulated GPU: a typical one, or one of a fleet."""
+    """One simulated GPU: a typical one, or a member of a fleet."""
 
     name: str
     gpu: GpuSpec
@@ -72,11 +72,11 @@ class SimulatedGpu(SingleDevice):
     _traces: dict[tuple[str, Part, Controls, float | None], Trace] = field(default_factory=dict)
     _fits: dict[tuple[str, tuple[SoloTime, ...]], tuple[RequestKernels, SoloFit]] = field(default_factory=dict)
     _of_fleet: dict[tuple[str, Part, Controls, float], Trace] | None = None
-    """Requests on a typical die at some clocks, for all members of a fleet; None: it is in none."""
+    """Requests on a typical die by clock, shared by all members of a fleet; None outside a fleet."""
 
     @property
     def meaning(self) -> str:
-        """What it is, in one clause."""
+        """One-clause description."""
         return f"{self.gpu.title}, simulated: {self.gpu.sms} SMs, {self.gpu.memory_gib:.3g} GiB"
 
     def simulation(self, member: str | None = None) -> "SimulatedGpu":
@@ -91,7 +91,7 @@ class SimulatedGpu(SingleDevice):
 
     @property
     def host_cores(self) -> int:
-        """None: no tenant's process runs anywhere."""
+        """None: there are no tenant processes."""
         return 0
 
     def lock_keys(self) -> tuple[str, ...]:
@@ -99,7 +99,7 @@ class SimulatedGpu(SingleDevice):
         return ()
 
     def describe(self) -> Mapping[str, Any]:
-        """The data that it is simulated from."""
+        """The data it is simulated from."""
         return {"simulated": True, "die": _plain(self.die), **self.gpu.model_dump(mode="json")}
 
     def sharings(self) -> tuple[SharingMode, ...]:
@@ -112,21 +112,21 @@ class SimulatedGpu(SingleDevice):
         return arrange(self.gpu, sharing, tenants, needs)
 
     def layouts(self, mode: str, tenants: Sequence[Tenant]) -> tuple[Sharing, ...]:
-        """Every MIG cut that fits, and a grid of caps for MPS."""
+        """Every MIG split that fits, and a grid of caps for MPS."""
         needs = {tenant.name: self.memory_bytes(tenant.workload) for tenant in tenants} if mode == "mig" else {}
         return candidates(self.gpu, mode, tenants, needs)
 
     def seat(self, options: Mapping[str, Any]) -> Seat:
-        """There is nowhere to sit."""
+        """Not available: no process runs on it."""
         del options
         self._refuse()
 
     def probes(self) -> Sequence[Probe]:
-        """What its samples hold; nothing can be read outside of a trial."""
+        """The sensors in its samples; none can be read outside a trial."""
         return (cast("Probe", _Shown(self.sensor_infos())),)
 
     def sensor_infos(self) -> tuple[SensorInfo, ...]:
-        """Activity as the simulation knows it, then power, clock, temperature and energy as sensors would show them."""
+        """Activity from the simulation, then power, clock, temperature and energy as sensors would show them."""
         source = f"simulated {self.gpu.name}"
         known = tuple(
             SensorInfo(name, "share", source, ACTIVITY_PERIOD_S, f"simulated; {meaning}, mean over the period")
@@ -135,17 +135,17 @@ class SimulatedGpu(SingleDevice):
         return known + sensors.infos(self.gpu)
 
     def apply(self, settings: Mapping[str, Any]) -> AbstractContextManager[tuple[str, ...]]:
-        """Check `clock_mhz`, `power_w`, `boost`, `host_us`, `device_ms` and `solo_ms`; it does what it is told."""
+        """Check `clock_mhz`, `power_w`, `boost`, `host_us`, `device_ms` and `solo_ms`; all take effect."""
         self.controls(settings)
         return _taken()
 
     def controls(self, settings: Mapping[str, Any]) -> Controls:
-        """The settings, checked. Raises DeviceError."""
+        """The parsed and checked settings. Raises DeviceError."""
         unknown = [key for key in settings if key not in CONTROLS]
         if unknown:
             raise DeviceError(
                 f"{self.name} has no control {unknown[0]!r}",
-                hint="say it in the tenant: `software: compile`"
+                hint="set it in the tenant: `software: compile`"
                 if unknown[0] == "fusion"
                 else f"it has {', '.join(CONTROLS[:-1])} and {CONTROLS[-1]}",
             )
@@ -153,7 +153,7 @@ class SimulatedGpu(SingleDevice):
         limits = Limits(power_w=_number(settings, "power_w"), clock_mhz=_number(settings, "clock_mhz"))
         if not _boost(settings):
             if limits.clock_mhz is not None:
-                raise DeviceError("boost: off and clock_mhz both say what the clock is", hint="leave one of them out")
+                raise DeviceError("boost: off and clock_mhz both set the clock", hint="leave one of them out")
             limits = replace(limits, clock_mhz=self.gpu.clocks_mhz.base)
         limits.check(self.gpu)
         return Controls(
@@ -161,7 +161,7 @@ class SimulatedGpu(SingleDevice):
         )
 
     def absolute(self, settings: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The same with `80%` of the highest clock or of the power limit as a number, or the lowest that it takes."""
+        """The settings with `80%` (of the highest clock or the power limit) resolved, at least the lowest allowed."""
         clocks, limit_w = self.gpu.clocks_mhz, self.gpu.power.limit_w
         values = dict(settings)
         if (share := _share_of_most(settings, "clock_mhz")) is not None:
@@ -172,7 +172,7 @@ class SimulatedGpu(SingleDevice):
         return values
 
     def free_memory_bytes(self) -> int:
-        """All of its memory: nobody else is on it."""
+        """All of its memory: it has no other users."""
         return self.gpu.memory_bytes
 
     @property
@@ -181,16 +181,16 @@ class SimulatedGpu(SingleDevice):
         return int(self.gpu.context_mib * 2**20)
 
     def room(self, memory_bytes: int | None = None) -> Room:
-        """As of a real GPU, with a context of this one's size."""
+        """As for a real GPU, with this one's context size."""
         return replace(SingleDevice.room(self, memory_bytes), reserved_bytes=self.tenant_bytes)
 
     def memory_bytes(self, spec: WorkloadSpec) -> int:
-        """What a tenant needs: its context, weights, inputs and activations at their peak, and what is lost between."""
+        """A tenant's memory: context, weights, inputs, peak activations, and fragmentation."""
         needed = need(self.request(spec).properties, self.gpu)
         return self.tenant_bytes if needed is None else needed.total
 
     def request(self, spec: WorkloadSpec) -> RequestKernels:
-        """The request's kernels, from a dry run of the workload; remembered."""
+        """The request's kernels, from a dry run of the workload; cached."""
         spec = self.spec(spec)
         key = spec.model_dump_json()
         if key not in self._requests:
@@ -198,22 +198,22 @@ class SimulatedGpu(SingleDevice):
         return self._requests[key]
 
     def _as_executed(self, request: RequestKernels) -> RequestKernels:
-        """With the weights' format, and this GPU's part of what several GPUs do together."""
+        """With the weights' format, and this GPU's part of work spread over several."""
         spec = request.spec
         if spec.quantised is not None:
             request = quantised(request, spec.quantised, self.gpu)
         return parallel(request, spec.parallel) if spec.parallel > 1 else request
 
     def launch_ns(self, request: RequestKernels, controls: Controls) -> Floats:
-        """Host time of the launches of each of a request's kernels."""
+        """Host time to launch each of a request's kernels."""
         if controls.host_us is not None:
             return np.asarray(request.kernels.launches * (controls.host_us * 1e3))
         return request.execution.launch_ns(request.kernels, self.gpu.architecture)
 
     def calibrated(self, request: RequestKernels, controls: Controls) -> tuple[RequestKernels, SoloFit]:
-        """The request as the measured solo times show it, and what they say about host and device.
+        """The request calibrated by the measured solo times, and what they imply about host and device.
 
-        Whether products in float32 were rounded for tensor cores is up to the user's software; the times tell.
+        Whether float32 products were rounded for tensor cores depends on the user's software; the times show it.
 
         Raises:
             DeviceError: A time is shorter than the GPU's peak rates allow.
@@ -250,7 +250,7 @@ class SimulatedGpu(SingleDevice):
             )
         if time.ms * 1e6 > _SLOWEST * solo_of(self.gpu, request, 1.0).explained_ns(1.0, 1.0, 0.0):
             raise DeviceError(
-                f"{time.row}: {time.workload} in {time.ms:g} ms is more than {_SLOWEST} times what is simulated",
+                f"{time.row}: {time.workload} in {time.ms:g} ms is more than {_SLOWEST} times the simulated time",
                 hint="give milliseconds per request, not seconds or microseconds, of this batch and number format",
             )
         return solo_of(self.gpu, request, time.ms * 1e6)
@@ -258,7 +258,7 @@ class SimulatedGpu(SingleDevice):
     def trace(
         self, request: RequestKernels, part: Part, controls: Controls, *, clock_mhz: float | None = None
     ) -> Trace:
-        """A request on a part of this GPU, ready for the engine; remembered."""
+        """A request on part of this GPU, ready for the engine; cached."""
         spec = request.spec.model_dump_json()
         measured_ms = dict(controls.device_ms).get(request.spec.name)
 
@@ -298,17 +298,17 @@ class SimulatedGpu(SingleDevice):
         return Roofline(peaks, self.gpu.bandwidth_gb_s * 1e9, self.gpu.sms, measured_utc="data sheet")
 
     def remembered_roofline(self) -> Roofline | None:
-        """The same."""
+        """The same rates: nothing is measured."""
         return self.roofline()
 
     def checkup(self) -> tuple[Finding, ...]:
-        """Always ready; what matters is how far to trust it."""
+        """Always ready; the findings say how far to trust it."""
         family = self.gpu.architecture
         known = [
             f"{kind}, {quantity}: {error.sentence}"
             for (kind, quantity), error in sorted(classes().items())
             if kind.family == family and quantity != "tail"
-        ] or [f"nothing that runs on {family} GPUs was compared with measurements"]
+        ] or [f"results on {family} GPUs were not compared with measurements"]
         return (
             Finding("simulation", "note", f"{self.gpu.title} is simulated; nothing on it is measured"),
             *(Finding("trust", "note", sentence) for sentence in known),
@@ -319,15 +319,15 @@ class SimulatedGpu(SingleDevice):
 
 
 def open_simulated(name: str) -> SimulatedGpu:
-    """The simulated GPU of that name: `sim:a100-sxm4-40gb`, `sim:v100-sxm2-16gb#17`, `sim:/path/to/gpu.yaml`.
+    """Return the simulated GPU with this name: `sim:a100-sxm4-40gb`, `sim:v100-sxm2-16gb#17`, `sim:/path/to/gpu.yaml`.
 
     Raises:
-        DeviceError: There is no such GPU, or the name stands for a whole fleet.
+        DeviceError: No such GPU, or the name stands for a fleet.
     """
     named = parse(name)
     if named.count is not None:
         raise DeviceError(
-            f"{name.strip()} is a fleet of {named.count}, and one GPU is wanted here",
+            f"{name.strip()} is a fleet of {named.count}, but a single GPU is needed here",
             hint=f"name one of them: sim:{named.gpu.name}#0 to sim:{named.gpu.name}#{named.count - 1}",
         )
     member = "" if named.index is None else f"#{named.index}"
@@ -335,7 +335,7 @@ def open_simulated(name: str) -> SimulatedGpu:
 
 
 def fleet_opener(name: str) -> tuple[str, tuple[str, ...], Callable[[str], SimulatedGpu]]:
-    """A fleet's name, its members' names, and what opens one: what a request consists of is found out once for all."""
+    """A fleet's name, its members' names, and a function that opens one; members share the cached requests."""
     named = parse(name)
     assert named.count is not None, "only called with the name of a fleet"
     fleet = f"sim:{_written(name, named)}"
@@ -350,7 +350,7 @@ def fleet_opener(name: str) -> tuple[str, tuple[str, ...], Callable[[str], Simul
 
 
 def _written(name: str, named: Named) -> str:
-    """A GPU of the catalogue by its own name, one of the user's by its file."""
+    """The name of a catalogue GPU, or the path of a user's file."""
     path = name.strip().removeprefix("sim:").partition("#")[0].partition("*")[0]
     return path if path.lower().endswith((".yaml", ".yml")) else named.gpu.name
 
@@ -360,7 +360,7 @@ class _Shown:
     sensors: tuple[SensorInfo, ...]
 
     def read(self) -> Sequence[float]:
-        """Nothing runs now."""
+        """NaN: nothing runs on it."""
         return [float("nan")] * len(self.sensors)
 
 

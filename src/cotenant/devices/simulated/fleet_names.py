@@ -1,4 +1,4 @@
-"""Names of fleets and of their members: `v100-sxm2-16gb*392` is 392 dies, `v100-sxm2-16gb#17` is number 17 of them."""
+"""Names of fleets and their members: `v100-sxm2-16gb*392` is 392 dies, `v100-sxm2-16gb#17` is number 17."""
 
 import re
 from dataclasses import dataclass
@@ -14,36 +14,36 @@ _NAME = re.compile(r"(?P<gpu>[^*#]+)(?:(?P<sign>[*#])(?P<number>\d+))?")
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """What a name stands for."""
+    """A parsed name."""
 
     gpu: GpuSpec
     count: int | None = None
-    """Of a fleet; None: one GPU."""
+    """Size of a fleet; None for a single GPU."""
     index: int | None = None
-    """Of a member of a fleet; None: a typical die."""
+    """Number within a fleet; None for a typical die."""
 
     def die(self, *, seed: int = 0) -> Die:
-        """The die that a single GPU's name stands for."""
+        """The die of a single GPU."""
         return TYPICAL if self.index is None else draw(self.gpu, self.index, seed=seed)
 
     def members(self) -> tuple[str, ...]:
-        """Names of a fleet's members; of one GPU its own."""
+        """Names of a fleet's members; for a single GPU, its own."""
         if self.count is None:
             return (self.gpu.name if self.index is None else f"{self.gpu.name}#{self.index}",)
         return tuple(f"{self.gpu.name}#{index}" for index in range(self.count))
 
 
 def parse(name: str) -> Named:
-    """The GPU, fleet or member of that name; a leading `sim:` is ignored.
+    """Parse the name of a GPU, fleet or member; a leading `sim:` is ignored.
 
     Raises:
-        DeviceError: There is no such GPU, or what follows it isn't a number of GPUs.
+        DeviceError: No such GPU, or it is not followed by a number of GPUs.
     """
     wanted = name.strip().removeprefix("sim:")
     match = _NAME.fullmatch(wanted)
     if match is None:
         raise DeviceError(
-            f"{wanted!r} names no simulated GPU",
+            f"{wanted!r} is not a simulated GPU",
             hint="a fleet is written v100-sxm2-16gb*392, one of its members v100-sxm2-16gb#17",
         )
     gpu = find_gpu(match["gpu"])

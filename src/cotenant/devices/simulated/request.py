@@ -1,4 +1,4 @@
-"""What a workload runs on a simulated GPU, from a dry run of the real model that is kept on disk."""
+"""Requests of a workload on a simulated GPU, from a dry run of the real model that is cached on disk."""
 
 from functools import lru_cache
 
@@ -14,10 +14,10 @@ _KEPT = 256
 
 
 def request_of(spec: WorkloadSpec, execution: Execution | None = None) -> RequestKernels:
-    """The request of this spec, whose dtype must be given; executed as its software does unless told otherwise.
+    """The request of this spec, whose dtype must be set; executed by its software's defaults unless overridden.
 
     Raises:
-        WorkloadError: Its kernels can't be known before it runs.
+        WorkloadError: Its kernels can't be determined before it runs.
     """
     workload = find(spec.name)
     execution = execution or EXECUTIONS[spec.software or "eager"]
@@ -38,11 +38,11 @@ def kernels_for(spec: WorkloadSpec, execution: Execution | None = None) -> Kerne
     """The kernels of one request of a workload.
 
     Args:
-        spec: Which, with its dtype.
-        execution: How it is executed; None: as the spec's software does.
+        spec: The workload, with its dtype.
+        execution: Execution mode; None for the default of the spec's software.
 
     Raises:
-        WorkloadError: It can't be seen before it runs.
+        WorkloadError: Its operators can't be traced before it runs.
     """
     executed = execution or EXECUTIONS[spec.software or "eager"]
     return _kernels_for(spec.model_dump_json(), executed.fusion, executed.tf32, executed.attention)
@@ -54,7 +54,7 @@ def _kernels_for(spec_json: str, fusion: Fusion, tf32: Tf32, attention: Attentio
     operators = find(spec.name).properties(spec).operators
     if not operators:
         raise WorkloadError(
-            f"{spec.name} can't be simulated: its operators can't be seen before it runs",
+            f"{spec.name} can't be simulated: its operators can't be traced before it runs",
             hint="simulate a model of the catalogue (`cotenant workloads`) or a model file",
         )
     return kernels_of(operators, fusion=fusion, tf32=tf32, attention=attention)

@@ -1,4 +1,4 @@
-"""The sensors of a simulated GPU, and what each is worth."""
+"""The sensors of a simulated GPU and their quality."""
 
 from cotenant.devices.protocol import SensorInfo
 from cotenant.prediction.gpu import GpuSpec
@@ -8,7 +8,7 @@ TEMPERATURE_PERIOD_S = 0.1
 
 
 def infos(gpu: GpuSpec) -> tuple[SensorInfo, ...]:
-    """The sensors in the order of `Readings`, and what each is worth."""
+    """The sensors in the order of `Readings`, with their quality."""
     sensor = gpu.sensor
     share = min(1.0, sensor.window_ms / sensor.update_ms)
     blind = "" if share == 1.0 else f", so it sees {share:.0%} of the time"

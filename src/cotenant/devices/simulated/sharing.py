@@ -1,4 +1,4 @@
-"""The ways to share a simulated GPU."""
+"""Sharing modes of a simulated GPU."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,30 +9,30 @@ from cotenant.prediction.sharing.layout import Layout, lay_out, missing, nearest
 from cotenant.tenancy.nouns import Sharing, Tenant
 
 MEANINGS = {
-    "processes": "one process per tenant; the driver gives each the whole GPU in turns",
-    "mps": "one process per tenant; kernels side by side, with shares of the SMs if given",
-    "streams": "one process with a stream per tenant; kernels side by side, one thread launches them all",
-    "green": "one process; each tenant has SMs of its own, DRAM and L2 are shared",
-    "mig": "each tenant has an instance with SMs, memory and bandwidth of its own",
+    "processes": "one process per tenant; the driver time-slices the whole GPU",
+    "mps": "one process per tenant; kernels run concurrently, with shares of the SMs if given",
+    "streams": "one process with a stream per tenant; kernels run concurrently, launched by one thread",
+    "green": "one process; each tenant has dedicated SMs, DRAM and L2 are shared",
+    "mig": "each tenant has an instance with its own SMs, memory and bandwidth",
 }
 
 
 @dataclass(slots=True)
 class SimulatedArrangement:
-    """A mix laid out on a simulated GPU. Nothing is started, so nothing has to be removed or verified."""
+    """A mix laid out on a simulated GPU. Nothing is started, so nothing needs cleanup or verification."""
 
     layout: Layout
     hosts: tuple[HostPlan, ...] = ()
     fixture: Fixture | None = None
 
     def verify(self, reports: Sequence[SeatReport]) -> tuple[str, ...]:
-        """A simulated GPU is shared as it was laid out."""
+        """A simulated GPU is always shared as laid out."""
         del reports
         return ()
 
 
 def sharing_modes(gpu: GpuSpec) -> tuple[SharingMode, ...]:
-    """Every way to share this GPU; `alone` is not one, it is the baseline."""
+    """Every sharing mode of this GPU, except `alone`, the baseline."""
     return tuple(
         SharingMode(mode, meaning, available=lacks is None, missing=lacks, instead=nearest(gpu) if lacks else None)
         for mode, meaning in MEANINGS.items()

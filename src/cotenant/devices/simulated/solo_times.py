@@ -16,7 +16,7 @@ _HINT = f"a row has workload and ms (milliseconds per request, alone), and where
 
 
 class SoloTime(BaseModel):
-    """One measured time of a request alone on the whole device; what is None holds for any."""
+    """One measured time of a request alone on the whole device; None in a field matches any value."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
@@ -29,10 +29,10 @@ class SoloTime(BaseModel):
     software: Software | None = None
     train: bool = False
     row: str = ""
-    """Where it was written, for sentences."""
+    """Where it is written, for messages."""
 
     def of_kind(self, spec: WorkloadSpec) -> bool:
-        """It tells something about this workload, at this batch or another."""
+        """True if it applies to this workload, at this batch or another."""
         return (
             self.workload == spec.name
             and self.train == spec.train
@@ -43,19 +43,19 @@ class SoloTime(BaseModel):
         )
 
     def exactly(self, spec: WorkloadSpec) -> bool:
-        """It was measured at this very batch and length."""
+        """True if it was measured at exactly this batch and length."""
         return self.of_kind(spec) and self.batch in (None, spec.batch) and self.seq in (None, spec.seq)
 
     def spec(self, like: WorkloadSpec) -> WorkloadSpec:
-        """What was measured."""
+        """The measurement's conditions."""
         return like.model_copy(update={"batch": self.batch or like.batch, "seq": self.seq or like.seq})
 
 
 def solo_times(value: Any) -> tuple[SoloTime, ...]:
-    """The times of a study's `solo_ms`: by workload, a list of rows, or the path of a CSV file.
+    """Parse a study's `solo_ms`: times by workload, a list of rows, or the path of a CSV file.
 
     Raises:
-        DeviceError: The first row that can't be used, in one sentence.
+        DeviceError: A row is invalid; names the first one.
     """
     if value is None:
         return ()

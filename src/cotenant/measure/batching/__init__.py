@@ -1,1 +1,1 @@
-"""The largest batch that runs, and what each batch size costs."""
+"""The largest batch that runs, and the cost of each batch size."""

@@ -1,4 +1,4 @@
-"""What is known of a workload's batch on a device."""
+"""Results on a workload's batch size on a device."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,12 +9,12 @@ from cotenant.measure.batching.verification import Verified
 from cotenant.prediction.batch_limit import Prediction
 
 MARGIN = 0.05
-"""Of the largest batch that ran, kept free: fragmentation and longer inputs come later."""
+"""Share of the largest batch that ran that is kept free, for fragmentation and longer inputs."""
 
 
 @dataclass(frozen=True, slots=True)
 class BatchAnswer:
-    """What is known of one workload's batch on one device."""
+    """Results on one workload's batch size on one device."""
 
     workload: str
     dtype: str
@@ -29,16 +29,16 @@ class BatchAnswer:
 
     @property
     def largest(self) -> int:
-        """The largest batch: verified if it was tried, else predicted."""
+        """The largest batch: verified if it was tried, otherwise predicted."""
         return self.predicted.batch if self.verified is None else self.verified.largest
 
     @property
     def safe(self) -> int:
-        """With a margin."""
+        """The largest batch, less a margin."""
         return int(self.largest * (1 - MARGIN))
 
     def to_json(self) -> dict[str, Any]:
-        """With the derived figures and what is estimated."""
+        """As JSON, with derived figures and what is estimated."""
         predicted, verified = self.predicted, self.verified
         return {
             "workload": self.workload,

@@ -1,4 +1,4 @@
-"""What the batch does to speed: an ordinary study of the same workload at several sizes, measured as any other."""
+"""Speed by batch size, from an ordinary study of the same workload at several sizes."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,7 +20,7 @@ from cotenant.workloads.protocol import WorkloadSpec
 
 BLOCKS = 4
 MOST_SIZES = 14
-"""Every power of two up to 8,192: the size that pays may lie anywhere between one and the largest."""
+"""Every power of two up to 8,192: the best size may be anywhere between one and the largest."""
 _STAGES = """
     select t.batch, s.stage, sum(s.duration_ns) / count(distinct (s.trial, s.seq)) / 1e6
     from stages s
@@ -59,14 +59,14 @@ def impact_study(spec: WorkloadSpec, sizes: Sequence[int], device: str, *, windo
 def measure_impact(
     spec: WorkloadSpec, sizes: Sequence[int], device: Device, *, window_s: float, out: Path, listener: Listener
 ) -> tuple[tuple[Impact, ...], Path]:
-    """Measure (or simulate) each size; gives what it does and the run folder with the records behind it."""
+    """Measure (or simulate) each size; return the results and the run folder with their records."""
     study = impact_study(spec, sizes, device.name, window_s=window_s)
     _, folder = carry_out(plan_for(study, device), device, folder=None, out=out, listener=listener)
     return read_impact(folder, sizes), folder
 
 
 def read_impact(folder: Path, sizes: Sequence[int]) -> tuple[Impact, ...]:
-    """From the records of such a run; sizes that never served are left out."""
+    """Read the impacts from such a run; sizes that served nothing are omitted."""
     stages: dict[int, dict[str, float]] = {}
     for batch, stage, mean_ms in sql(_STAGES, [folder]).rows:
         stages.setdefault(int(batch), {})[str(stage)] = float(mean_ms)

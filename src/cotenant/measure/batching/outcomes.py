@@ -1,4 +1,4 @@
-"""What one attempt at a batch came to, and which errors mean that it was too large."""
+"""The outcome of one attempt at a batch, and the errors that mean it was too large."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -7,7 +7,7 @@ from cotenant.measure.tenants.out_of_memory import says_out_of_memory
 
 Kind = Literal["ran", "out of memory", "library limit", "32-bit index", "failed"]
 TOO_LARGE: tuple[Kind, ...] = ("out of memory", "library limit", "32-bit index")
-"""These end a search; `failed` is a fault of something else and says nothing about the batch."""
+"""These end a search; `failed` has another cause and says nothing about the batch."""
 
 _LIBRARY_LIMIT = (
     "cudnn_status_not_supported",
@@ -17,30 +17,30 @@ _LIBRARY_LIMIT = (
 )
 _INDEX_LIMIT = ("canuse32bitindexmath", "32-bit index", "int32 index", "integer out of range", "2147483647")
 _NO_PRIMITIVE = ("could not create a primitive", "could not create a memory", "could not execute a primitive")
-"""What oneDNN says when it gets no memory for its workspace: under a memory limit it can mean nothing else."""
+"""oneDNN's errors when it gets no memory for its workspace, which under a memory limit can mean nothing else."""
 
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One batch, tried in a process of its own."""
+    """One batch, tried in a separate process."""
 
     batch: int
     kind: Kind
     said: str = ""
-    """The error in its own words."""
+    """The error message."""
     peak_bytes: int | None = None
-    """Most memory that the model, its inputs and its activations held; None where it didn't get so far."""
+    """Peak memory of the model, its inputs and activations; None if it didn't get that far."""
     seconds: float | None = None
-    """Of one request, after a first one."""
+    """Seconds of one request, after a first one."""
 
     @property
     def too_large(self) -> bool:
-        """Whether a smaller batch may run."""
+        """True if a smaller batch may run."""
         return self.kind in TOO_LARGE
 
 
 def classify(said: str, *, limited: bool) -> Kind:
-    """What an error's words mean; ``limited``: the process had a memory limit of our own."""
+    """Classify an error message; ``limited`` if we set the process a memory limit."""
     text = said.lower()
     if any(words in text for words in _INDEX_LIMIT):
         return "32-bit index"

@@ -1,4 +1,4 @@
-"""One attempt at a batch, inside a fresh process: nothing that an earlier attempt left behind can help or harm.
+"""One attempt at a batch, in a new process so that earlier attempts can't affect it.
 
 Run as `python -m cotenant.measure.batching.probe`: a JSON order on stdin, a JSON answer as the last line of stdout.
 """
@@ -20,13 +20,13 @@ from cotenant.measure.batching.outcomes import classify
 from cotenant.workloads.protocol import WorkloadSpec
 
 REQUESTS = 3
-"""The first may allocate more slowly or choose other kernels; a limit that is met later is met by the third."""
+"""The first may allocate more slowly or choose other kernels; a limit reached later is reached by the third."""
 AIR, AIR_BYTES = 1.1, 64 << 20
-"""How far beyond a limit the heap may reach, as a factor and on top."""
+"""How far the heap may exceed the limit, as a factor plus a constant."""
 
 
 def attempt(order: dict[str, Any]) -> dict[str, Any]:
-    """Build the workload and serve a few requests within the memory that the order allows."""
+    """Build the workload and serve a few requests within the memory the order allows."""
     spec = WorkloadSpec.model_validate(order["workload"])
     seat = find_device(order["device"]).seat(order["options"])
     limit = order["memory_bytes"]
@@ -34,7 +34,7 @@ def attempt(order: dict[str, Any]) -> dict[str, Any]:
     with seat.occupy():
         try:
             if on_cpu:
-                # What libraries take for themselves doesn't belong to the batch: it is there before the limit is set.
+                # Memory the libraries themselves take is not the batch's: it is allocated before the limit is set.
                 _serve(spec.model_copy(update={"batch": 1}), seat)
                 before = _resident_after_cleaning()
                 if limit is not None:
@@ -56,7 +56,7 @@ def _serve(spec: WorkloadSpec, seat: Seat) -> float:
     built = workloads.find(spec.name).build(spec, seat)
     if built.client is not None:
         built.close()
-        raise WorkloadError(f"{spec.name} is a server, which makes its batches itself")
+        raise WorkloadError(f"{spec.name} is a server, which forms its own batches")
     seconds = 0.0
     for _ in range(REQUESTS):
         begin = time.perf_counter()
@@ -73,8 +73,8 @@ def _serve(spec: WorkloadSpec, seat: Seat) -> float:
 def _limit_heap(limit: int) -> None:
     """Stop a batch that is far too large before it takes the machine's memory.
 
-    What decides is the memory that was really held: the kernel's limit counts what is set aside and never touched, too,
-    and so has to leave some air.
+    The memory actually held decides: the kernel's limit also counts what is reserved and never touched,
+    so it must leave some headroom.
     """
     most = int(_status("VmData") + AIR * limit + AIR_BYTES)
     resource.setrlimit(resource.RLIMIT_DATA, (most, most))
@@ -90,7 +90,7 @@ def _limit_accelerator(limit: int) -> None:
 def _resident_after_cleaning() -> int:
     gc.collect()
     ctypes.CDLL(None).malloc_trim(0)
-    Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # the kernel's word for "forget the peak"
+    Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # tells the kernel to reset the peak
     return _status("VmRSS")
 
 

@@ -1,4 +1,4 @@
-"""The largest batch that really runs: a bracket around the prediction, then bisection, in a fresh process each time."""
+"""The largest batch that actually runs: a bracket around the prediction, then bisection, each in a new process."""
 
 import json
 import logging
@@ -19,23 +19,23 @@ from cotenant.workloads.protocol import WorkloadSpec
 log = logging.getLogger(__name__)
 
 FIRST = 0.9
-"""The first attempt, as a part of the prediction: most often it runs, and the limit is near."""
+"""The first attempt, as a share of the prediction: it usually runs, and the limit is near."""
 GROWTH = 1.15
 FINENESS = 1 / 50
-"""The search ends when the largest that ran and the smallest that didn't are this part of the prediction apart."""
+"""The search ends when the largest that ran and the smallest that didn't differ by this share of the prediction."""
 ATTEMPT_TIMEOUT_S = 900.0
 _ENVIRONMENT = {"MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_ARENA_MAX": "1"}
-"""Memory that tensors give back goes back to the system at once, so that a peak is a sum of what lived together."""
+"""Freed memory returns to the system at once, so that a peak is the sum of what was live together."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """What the attempts came to."""
+    """The result of the attempts."""
 
     largest: int
-    """The largest batch that ran; 0: none did."""
+    """The largest batch that ran; 0 if none did."""
     smallest_too_large: int | None
-    """None: the search ended at its upper bound with everything running."""
+    """None if every attempt up to the upper bound ran."""
     reason: str | None
     """Why that one was too large."""
     attempts: tuple[Attempt, ...]
@@ -45,12 +45,12 @@ def verify(predicted: int, attempt: Callable[[int], Attempt], *, highest: int | 
     """Search around a prediction.
 
     Args:
-        predicted: Where to begin; it may be wrong by any factor.
-        attempt: Tries one batch.
-        highest: No batch beyond this is of interest, e.g. the number of items there are.
+        predicted: The starting point; may be wrong by any factor.
+        attempt: Tries one batch size.
+        highest: Upper bound, e.g. the number of items.
 
     Raises:
-        TenantFailed: An attempt failed for another reason than its size.
+        TenantFailed: An attempt failed for a reason other than its size.
     """
     step = max(1, int(predicted * FINENESS))
     attempts: list[Attempt] = []
@@ -63,7 +63,7 @@ def verify(predicted: int, attempt: Callable[[int], Attempt], *, highest: int | 
         attempts.append(tried)
         if tried.kind == "failed":
             raise TenantFailed(
-                f"a batch of {batch} failed, and not for its size: {tried.said}",
+                f"a batch of {batch} failed, but not because of its size: {tried.said}",
                 hint="run it alone first: `cotenant run` with one tenant shows its log",
             )
         if tried.too_large:
@@ -76,7 +76,7 @@ def verify(predicted: int, attempt: Callable[[int], Attempt], *, highest: int | 
 
 
 def attempt_on(device: Device, spec: WorkloadSpec, memory_bytes: int | None) -> Callable[[int], Attempt]:
-    """Attempts on a device, each in a fresh process, alone on it."""
+    """Attempts on a device, each in a new process with the device to itself."""
     tenant = Tenant(name=spec.name, of=spec.name, workload=spec, load=Load(kind="closed"))
     [host] = device.arrange(Sharing(mode=ALONE), [tenant]).hosts
     options = dict(host.seats[0].options)
@@ -99,7 +99,7 @@ def attempt_on(device: Device, spec: WorkloadSpec, memory_bytes: int | None) -> 
                 env={**os.environ, **_ENVIRONMENT},
             )
         except subprocess.TimeoutExpired:
-            return Attempt(batch, "failed", f"it was not done after {ATTEMPT_TIMEOUT_S:g} s")
+            return Attempt(batch, "failed", f"it did not finish within {ATTEMPT_TIMEOUT_S:g} s")
         return _read(batch, done, limited=memory_bytes is not None)
 
     return attempt
@@ -107,10 +107,10 @@ def attempt_on(device: Device, spec: WorkloadSpec, memory_bytes: int | None) -> 
 
 def _read(batch: int, done: "subprocess.CompletedProcess[str]", *, limited: bool) -> Attempt:
     if done.returncode == -signal.SIGKILL:
-        return Attempt(batch, "out of memory", "the kernel ended it, as it does when memory runs out")
+        return Attempt(batch, "out of memory", "the kernel killed it, as it does when memory runs out")
     lines = done.stdout.splitlines()
     if done.returncode != 0 or not lines:
-        said = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
-        return Attempt(batch, classify(said, limited=limited), f"it ended with code {done.returncode}: {said}")
+        said = (done.stderr.strip().splitlines() or ["no error message"])[-1]
+        return Attempt(batch, classify(said, limited=limited), f"it exited with code {done.returncode}: {said}")
     answer = json.loads(lines[-1])
     return Attempt(batch, answer["kind"], answer.get("said", ""), answer.get("peak_bytes"), answer.get("seconds"))

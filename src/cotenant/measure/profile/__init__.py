@@ -1,1 +1,1 @@
-"""A separate pass that sees kernels. Profiling slows tenants down, so nothing of it ever counts as a measurement."""
+"""A separate pass that records kernels. Profiling slows tenants down, so none of it counts as a measurement."""

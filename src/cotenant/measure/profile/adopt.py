@@ -1,4 +1,4 @@
-"""Takes the trial of a scratch folder over into the run, with what the profiler saw: whole, in one rename."""
+"""Moves a trial with the profiler's results from a scratch folder into the run, atomically by one rename."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,11 +20,11 @@ class Carried:
     number: int
     start_ns: int
     tenants: Mapping[str, int | None]
-    """With their processes."""
+    """Process ids by tenant."""
 
 
 def trials_of(scratch: RunFolder) -> tuple[Carried, ...]:
-    """The trials of a scratch folder, in the order in which they were carried out."""
+    """The trials of a scratch folder, in the order they were carried out."""
     rows = sql("SELECT trial, start_ns FROM trials ORDER BY start_ns", [scratch.path]).rows
     tenants: dict[int, dict[str, int | None]] = {}
     for trial, tenant, pid in sql("SELECT trial, tenant, pid FROM tenants", [scratch.path]).rows:
@@ -52,7 +52,7 @@ def adopt(folder: RunFolder, scratch: RunFolder, number: int, kernels: Columns, 
 
 
 def _append(con: Any, table: str, file: Path) -> None:
-    """Write a loaded table to a file, behind what is in it already."""
+    """Append a loaded table to a file."""
     name = parquet.quoted(table)
     if not file.exists():
         parquet.write(con, table, file)

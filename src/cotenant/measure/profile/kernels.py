@@ -1,4 +1,4 @@
-"""What a profiler left behind, on the trial's own clock and under its tenants' names."""
+"""A profiler's results, on the trial's clock and under its tenants' names."""
 
 import re
 import time
@@ -15,7 +15,7 @@ from cotenant.tenancy.records import Columns
 
 
 def from_tenants(folder: Path) -> Columns:
-    """The files that tenants wrote themselves; empty if none had kernels."""
+    """Read the files tenants wrote themselves; empty if none had kernels."""
     parts: list[Mapping[str, Any]] = []
     for file in sorted(folder.glob("[0-9]*.npz")):
         with np.load(file, allow_pickle=False) as stored:
@@ -25,11 +25,11 @@ def from_tenants(folder: Path) -> Columns:
 
 
 def from_export(file: Path, start_ns: int) -> tuple[Columns, Columns, str | None]:
-    """Kernels and counter samples of an export of nsys on the monotonic clock, and a note if something is amiss.
+    """Kernels and counter samples of an nsys export on the monotonic clock, and a note if something is wrong.
 
     Args:
         file: The SQLite export.
-        start_ns: When the first trial started, for exports that don't know the time.
+        start_ns: When the first trial started, for exports without a clock reference.
     """
     try:
         found = importing.read(file, format="nsys", skip_bad=True)
@@ -41,7 +41,7 @@ def from_export(file: Path, start_ns: int) -> tuple[Columns, Columns, str | None
     else:
         firsts = [found.kernels["start_ns"].min()] if found.kernels else []
         shift = start_ns - int(min([*firsts, *(one.t_ns[0] for one in found.series)]))
-        note = "The export says nothing of its clock: its first kernel is taken for the start of the first trial."
+        note = "The export has no clock reference: its first kernel is taken as the start of the first trial."
     kernels, samples = dict(found.kernels), dict(found.samples())
     if kernels:
         kernels["start_ns"] = kernels["start_ns"] + shift
@@ -51,12 +51,12 @@ def from_export(file: Path, start_ns: int) -> tuple[Columns, Columns, str | None
 
 
 def of_trial(kernels: Columns, tenants: Mapping[str, int | None], span: tuple[int, int]) -> Columns:
-    """What the tenants of one trial did during it: before its start they were built and warmed.
+    """The kernels of one trial's tenants, without those from building and warming up before its start.
 
     Args:
-        kernels: Of all trials.
+        kernels: Those of all trials.
         tenants: The trial's, with their processes.
-        span: When the trial began, and when the next one did.
+        span: Start of the trial, and of the next one.
     """
     if not kernels:
         return {}
@@ -69,7 +69,7 @@ def of_trial(kernels: Columns, tenants: Mapping[str, int | None], span: tuple[in
 
 
 def samples_of_trial(samples: Columns, device: str, span: tuple[int, int]) -> Columns:
-    """Counters that were sampled during one trial, under the device's name."""
+    """Counters sampled during one trial, under the device's name."""
     if not samples:
         return {}
     keep = (samples["t_ns"] >= span[0]) & (samples["t_ns"] < span[1])
@@ -78,6 +78,6 @@ def samples_of_trial(samples: Columns, device: str, span: tuple[int, int]) -> Co
 
 
 def _tenant(name: str, pids: Mapping[int, str]) -> str:
-    """The tenant's name; a process that carries no range is known by its number."""
+    """The tenant's name; by process where it has no range."""
     number = re.search(r"(\d+)\)?$", name)
     return pids.get(int(number[1]), name) if number else name

@@ -1,4 +1,4 @@
-"""Profiles out of a run folder, or out of a file that another tool wrote."""
+"""Reads profiles from a run folder, or from another tool's file."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,21 +14,21 @@ from cotenant.store.reading import open_runs
 
 SHOWN = ("sm_active", "sm_issue", "tensor_active", "dram_active", "dram_read_active", "dram_write_active",
          "sm_clock_mhz", "power_w", "temperature_c")  # fmt: skip
-"""Counters that stand beside kernels."""
+"""Counters shown beside kernels."""
 
 
 def from_run(path: Path, *, top: int) -> tuple[tuple[KernelProfile, ...], Mapping[str, Any]]:
-    """The profile of each trial of a profile pass, and what its manifest says of it.
+    """The profile of each trial of a profile pass, and the pass's manifest entry.
 
     Raises:
-        RunFolderError: It is no run, or one without a profile.
+        RunFolderError: Not a run, or one without a profile.
     """
     with open_runs([path]) as runs:
         (manifest,), con = runs.manifests, runs.con
         marked = manifest.get(PROFILE_PASS)
         if not isinstance(marked, Mapping):
             raise RunFolderError(
-                f"{path} is not a profile pass: its trials were timed, so nothing watched their kernels.",
+                f"{path} is not a profile pass: its trials were measured without a profiler.",
                 hint="profile its study: cotenant profile STUDY",
             )
         trials = con.execute(
@@ -39,7 +39,7 @@ def from_run(path: Path, *, top: int) -> tuple[tuple[KernelProfile, ...], Mappin
 
 
 def from_import(found: Imported, *, top: int) -> KernelProfile:
-    """The profile that a foreign file holds."""
+    """The profile in a foreign file."""
     readings = [
         (s.device, s.sensor, s.unit, s.t_ns, s.value) for s in found.series if s.sensor in SHOWN and s.t_ns.size
     ]

@@ -1,4 +1,4 @@
-"""A profile pass: every mix of a study once, under a profiler, into a run folder from which no slowdown is taken."""
+"""A profile pass: every mix of a study once, under a profiler, into a run folder never used for slowdowns."""
 
 import contextlib
 import logging
@@ -38,14 +38,14 @@ WINDOW_S = 2.0
 LEAD_S = 0.5
 NEVER_NS = 1 << 62
 TRIALS = "cotenant.measure.profile.trials"
-WHY = "profiling slows tenants down: kernels and overlap can be read from this run, slowdowns and rates can't"
+WHY = "profiling slows tenants down: this run shows kernels and overlap, not slowdowns or rates"
 
 
 def carry_out(plan: RunPlan, device: Device, tool: Tool, *, out: Path, listener: Listener) -> Path:
-    """Profile each mix of the plan once under each sharing; gives the run folder.
+    """Profile each mix of the plan once under each sharing; return the run folder.
 
     Raises:
-        TenantFailed: A mix could not be profiled; then nothing is kept.
+        TenantFailed: A mix could not be profiled; nothing is kept.
     """
     study = plan.study
     path = new_run_path(out, f"{study.name}-profile")
@@ -59,7 +59,7 @@ def carry_out(plan: RunPlan, device: Device, tool: Tool, *, out: Path, listener:
                 _Pass(folder, device, tool, Path(place), listener).carry_out(trials, rates)
         except BaseException as problem:
             interrupted = isinstance(problem, KeyboardInterrupt)
-            with contextlib.suppress(RunFolderError):  # a full disk may be why we are here
+            with contextlib.suppress(RunFolderError):  # the disk may be full
                 folder.update_manifest(state="interrupted" if interrupted else "failed")
             raise
         folder.update_manifest(state="complete", why="every mix profiled once")
@@ -68,7 +68,7 @@ def carry_out(plan: RunPlan, device: Device, tool: Tool, *, out: Path, listener:
 
 
 def passes(trials: Sequence[Trial]) -> tuple[Trial, ...]:
-    """One trial for each mix and sharing, at the first of the study's loads and settings; never part of a block."""
+    """One trial per mix and sharing, with the study's first load and settings; never part of a block."""
     chosen: dict[tuple[str, str], Trial] = {}
     for trial in sorted(trials, key=lambda one: (not one.solo, one.number)):
         chosen.setdefault((trial.mix, str(trial.sharing)), trial)
@@ -88,7 +88,7 @@ def passes(trials: Sequence[Trial]) -> tuple[Trial, ...]:
 
 @dataclass(frozen=True, slots=True)
 class _Pass:
-    """Trials are carried out in a scratch folder under the profiler, and taken over with what it saw."""
+    """Carries out trials in a scratch folder under the profiler, then adopts them with the profiler's results."""
 
     folder: RunFolder
     device: Device
@@ -97,7 +97,7 @@ class _Pass:
     listener: Listener
 
     def carry_out(self, trials: Sequence[Trial], rates: dict[str, float]) -> None:
-        """All trials, then what the profiler saw of each."""
+        """Run all trials, then read the profiler's results for each."""
         traces = self.place / "traces"
         traces.mkdir()
         order = Order(
@@ -130,7 +130,7 @@ class _Pass:
         return kernels, samples
 
     def _start(self, order: Order, traces: Path) -> None:
-        """Carry the trials out in a process of its own, under the profiler. Raises TenantFailed with its last words."""
+        """Carry out the trials in a separate process under the profiler. Raises TenantFailed with its last output."""
         file = self.place / "order.json"
         log.info("profiling %d trials with %s", len(order.trials), self.tool.name)
         file.write_text(order.model_dump_json(), encoding="utf-8")
@@ -152,7 +152,7 @@ class _Pass:
         if code != 0 or not (Path(order.folder) / "trials").is_dir():
             raise TenantFailed(
                 f"{current.mix} could not be profiled with {self.tool.name}: {last}",
-                hint="does it run at all? cotenant run with the same study; or another profiler: --tool torch",
+                hint="check that `cotenant run` works with the same study; or use another profiler: --tool torch",
             )
 
     def _tell_done(self, trial: Trial, verdict: str, seconds: float) -> None:
@@ -168,14 +168,14 @@ def _what(trial: Trial) -> dict[str, str]:
 
 @contextlib.contextmanager
 def _child(command: Sequence[str], environment: Mapping[str, str]) -> Iterator["subprocess.Popen[str]"]:
-    """A process whose lines can be read; whatever happens, it and its group are gone afterwards."""
+    """A process whose lines can be read; it and its process group are always gone afterwards."""
     child = subprocess.Popen(
         list(command),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         env={**os.environ, **environment},
-        start_new_session=True,  # Ctrl-C is for us: we end it, with all that it started
+        start_new_session=True,  # Ctrl-C goes to us; we end it with everything it started
         text=True,
         errors="replace",
     )
@@ -191,11 +191,11 @@ def _child(command: Sequence[str], environment: Mapping[str, str]) -> Iterator["
 
 
 def _rates(plan: RunPlan, device: Device, listener: Listener) -> dict[str, float]:
-    """What tenants can do alone, where a load is given as a share of it: measured here, without a profiler."""
+    """Each tenant's capacity alone, where a load is a share of it: measured here, without a profiler."""
     tenants = needs_capacity(plan.study)
     if not tenants:
         return {}
-    listener(Preparing("measuring what each tenant can do alone"))
+    listener(Preparing("measuring each tenant's capacity alone"))
     bench, rates = bench_for(device, run="capacity"), {}
     try:
         trials = calibration.capacity_trials(tenants, window_s=1.0, lead_s=LEAD_S, seed=plan.study.seed)

@@ -1,6 +1,6 @@
-"""Inside a tenant's process: what is switched on in a profile pass, and only then.
+"""The part of a profile pass inside a tenant's process.
 
-The pass asks for it by a variable of the environment, so that the orders of a measurement know nothing of profiling.
+The pass enables it through an environment variable, so that a measurement's orders don't know about profiling.
 """
 
 import os
@@ -13,15 +13,15 @@ from pathlib import Path
 from typing import Any, Protocol
 
 VARIABLE = "COTENANT_PROFILE"
-"""`torch:FOLDER`: torch.profiler, kernels to a file in the folder. `ranges`: mark tenants for a profiler outside."""
+"""`torch:FOLDER`: torch.profiler, kernels to a file in the folder. `ranges`: mark tenants for an external profiler."""
 
 
 class TenantThread(Protocol):
-    """A tenant's place, as the host knows it."""
+    """A tenant's place, as the host sees it."""
 
     @property
     def thread_id(self) -> int:
-        """The kernel's number of its thread."""
+        """Thread id, as the kernel counts."""
         ...
 
     def do(self, work: Callable[[], Any]) -> "Future[Any]":
@@ -30,15 +30,15 @@ class TenantThread(Protocol):
 
 
 class Profiling(Protocol):
-    """Something that was switched on."""
+    """An enabled profiler."""
 
     def finish(self) -> None:
-        """Switch it off, and leave what it found where the pass will look for it."""
+        """Disable it, and write its results where the pass will look."""
         ...
 
 
 def start_if_asked(tenants: Mapping[str, TenantThread]) -> Profiling | None:
-    """Switch on what the environment asks for, for one trial; None: nothing, as in every measurement."""
+    """Enable what the environment requests, for one trial; None in every measurement."""
     kind, _, folder = os.environ.get(VARIABLE, "").partition(":")
     if kind == "torch":
         return TorchProfiling(tenants, Path(folder))
@@ -48,7 +48,7 @@ def start_if_asked(tenants: Mapping[str, TenantThread]) -> Profiling | None:
 
 
 class Ranges:
-    """A range around all that each tenant's thread does: a profiler outside tells tenants of one process by it."""
+    """A range around all work of each tenant's thread, so that an external profiler can tell them apart."""
 
     def __init__(self, tenants: Mapping[str, TenantThread]) -> None:
         self._threads = tuple(tenants.values())
@@ -66,7 +66,7 @@ def _push(name: str) -> None:
 
     from cotenant.store.imports.nsys_tenants import TENANT_RANGE
 
-    with suppress(RuntimeError):  # a build without CUDA has no ranges: its process has to do
+    with suppress(RuntimeError):  # a build without CUDA has no ranges: the process has to do
         nvtx.range_push(f"{TENANT_RANGE}{name}")  # type: ignore[no-untyped-call]
 
 
@@ -78,7 +78,7 @@ def _pop() -> None:
 
 
 def get_ready_if_asked(threads: Sequence[TenantThread]) -> None:
-    """A profiler takes seconds to start for the first time and none after that: get it over before any trial."""
+    """Start a profiler once before any trial: the first start takes seconds, later ones none."""
     if os.environ.get(VARIABLE, "").startswith("torch:"):
         threads[0].do(lambda: _started().stop()).result()
 
@@ -92,7 +92,7 @@ class TorchProfiling:
         self._profiler: Any = self._first.do(_started).result()
 
     def finish(self) -> None:
-        """Stop, and write the kernels as columns beside those of the other tenants."""
+        """Stop, and write the kernels as columns next to those of the other tenants."""
         import numpy as np
 
         self._first.do(self._profiler.stop).result()
@@ -119,7 +119,7 @@ def _started() -> Any:
 
 
 def _all_threads() -> Any:
-    """Tenants that share a process have a thread each; older releases of torch see only the one that starts."""
+    """Tenants that share a process have a thread each; older torch releases only see the starting one."""
     from torch._C._profiler import _ExperimentalConfig
 
     try:

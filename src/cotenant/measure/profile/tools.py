@@ -1,4 +1,4 @@
-"""Which profiler a pass uses: Nsight Systems where it is there and the device is a GPU, else torch.profiler."""
+"""Selects a pass's profiler: Nsight Systems where installed and the device is a GPU, otherwise torch.profiler."""
 
 import re
 import shutil
@@ -16,14 +16,14 @@ NSYS, TORCH = "nsys", "torch"
 TIMEOUT_S = 900.0
 HELP_S = 60.0
 METRICS_HZ = 10_000
-ON_A_CPU = "On a CPU the kernels are torch's operators: from call to return, also while their thread waits for a core."
+ON_A_CPU = "On a CPU the kernels are torch's operators, from call to return, including waits for a core."
 _NO_METRICS = {
     r"ERR_NVGPUCTRPERM|insufficient privilege|permission": "the profiling counters are for root only: run as root, or "
     "load the driver with NVreg_RestrictProfilingToAdminUsers=0",
     r"unsupported|not supported|none of the installed": "this GPU is older than Turing, which nsys can't sample",
     r"already (in use|under)|another": "another profiler or DCGM holds the counters (dcgmi profile --pause)",
 }
-"""What nsys says where it can't sample counters, and what it means."""
+"""nsys messages when it can't sample counters, and their meaning."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class TorchTool:
         return list(command)
 
     def environment(self, folder: Path) -> Mapping[str, str]:
-        """Profile yourself, write there."""
+        """Profile itself, writing there."""
         return {VARIABLE: f"torch:{folder}"}
 
     def export(self, folder: Path) -> Path | None:  # noqa: ARG002 - the same call for every profiler
@@ -52,7 +52,7 @@ class NsysTool:
 
     path: str
     metrics: tuple[str, ...] = ()
-    """Options that switch the sampling of GPU counters on."""
+    """Options that enable sampling of GPU counters."""
     name: str = NSYS
     notes: tuple[str, ...] = field(default=())
 
@@ -62,35 +62,35 @@ class NsysTool:
         return [self.path, "profile", *options, f"--output={folder / 'report'}", *command]
 
     def environment(self, folder: Path) -> Mapping[str, str]:  # noqa: ARG002 - the same call for every profiler
-        """Mark your work."""
+        """Mark its work."""
         return {VARIABLE: "ranges"}
 
     def export(self, folder: Path) -> Path:
-        """As SQLite. Raises DeviceError with what nsys said."""
+        """The report as SQLite. Raises DeviceError with nsys's message."""
         report, target = folder / "report.nsys-rep", folder / "report.sqlite"
         arguments = ["export", "--type=sqlite", "--force-overwrite=true", f"--output={target}", str(report)]
         done = _run([self.path, *arguments], TIMEOUT_S)
         if not target.exists():
             raise DeviceError(
-                f"nsys gave no export of its report: {last_line(done) or 'it said nothing'}.",
+                f"nsys did not export its report: {last_line(done) or 'no error message'}.",
                 hint="profile without it: --tool torch",
             )
         return target
 
 
 Tool = TorchTool | NsysTool
-"""A profiler around one trial: what to start, the tenants' environment, where kernels are afterwards."""
+"""A profiler around one trial: its command, the tenants' environment, where kernels are afterwards."""
 
 
 def choose(device: Device, wanted: str | None) -> Tool:
     """The profiler for a device.
 
     Raises:
-        DeviceError: The one that was asked for is not there, or nothing on this device can be profiled.
+        DeviceError: The requested one is missing, or nothing on this device can be profiled.
     """
     if device.simulated:
         raise DeviceError(
-            f"{device.name} is simulated: it runs no kernels that could be profiled",
+            f"{device.name} is simulated: there are no real kernels to profile",
             hint="profile on a real device, e.g. --device cpu; `cotenant explain RUN` says what binds its tenants",
         )
     path = shutil.which("nsys")
@@ -102,19 +102,19 @@ def choose(device: Device, wanted: str | None) -> Tool:
         return TorchTool(notes=(ON_A_CPU,) if on_a_cpu else ())
     if path is None or (index is None and wanted is None):
         missing = "nsys is not installed" if index is not None else "nsys profiles NVIDIA GPUs only"
-        said = f"{missing}: torch.profiler saw kernels from inside each tenant, and no GPU counters."
+        said = f"{missing}: torch.profiler recorded kernels inside each tenant, without GPU counters."
         return TorchTool(notes=(ON_A_CPU if on_a_cpu else said,))
     options, note = _metric_options(path, index)
     return NsysTool(path, options, notes=(note,) if note else ())
 
 
 def interpreter() -> list[str]:
-    """How Python modules of ours are started."""
+    """How our Python modules are started."""
     return [sys.executable, "-m"]
 
 
 def last_line(done: "subprocess.CompletedProcess[str] | None") -> str:
-    """The last thing that a tool said."""
+    """The last line a tool printed."""
     if done is None:
         return "it did not answer"
     lines = [line.strip() for text in (done.stderr, done.stdout) for line in text.splitlines() if line.strip()]

@@ -1,4 +1,4 @@
-"""From torch.profiler's events to kernels: those of the device, or on a CPU the operators that do the work."""
+"""Turns torch.profiler's events into kernels: the device's, or on a CPU the operators that do the work."""
 
 import time
 from collections.abc import Iterable, Mapping
@@ -9,7 +9,7 @@ import numpy as np
 from cotenant.tenancy.records import Columns
 
 DOMINANT = 0.5
-"""An operator that spends at least this share of its time in one inner operator only passes the work on."""
+"""An operator that spends at least this share of its time in one inner operator only delegates."""
 _COPIES = {"gpu_memcpy", "gpu_memset"}
 
 
@@ -17,13 +17,13 @@ def kernels_of(events: Iterable[Any], tenants: Mapping[int, str]) -> Columns:
     """The table of kernels of one process.
 
     Args:
-        events: As kineto gives them.
-        tenants: The tenant of each thread; what another thread did is whoever's it was launched for, or the only one's.
+        events: From kineto.
+        tenants: The tenant of each thread; other threads work for the tenant that launched them, or for the only one.
     """
     every = [event for event in events if event.duration_ns() > 0 and not event.is_user_annotation()]
     on_device = [event for event in every if "CUDA" in str(event.device_type())]
     chosen = on_device or working_operators([event for event in every if event.name().startswith("aten::")])
-    # Kineto counts from 1970; requests count from the machine's start.
+    # Kineto counts from the epoch; requests count from boot.
     offset = time.time_ns() - time.monotonic_ns()
     owner = _owner(every, tenants)
     return {
@@ -37,10 +37,10 @@ def kernels_of(events: Iterable[Any], tenants: Mapping[int, str]) -> Columns:
 
 
 def working_operators(events: list[Any]) -> list[Any]:
-    """Of nested operators those that do the work themselves, none inside another.
+    """Of nested operators, those that do the work themselves, none inside another.
 
-    From the outermost inwards: as long as one inner operator takes most of the time, it is that one (`linear` is
-    `addmm`); where none does, the outer one works itself.
+    From the outermost inwards: while one inner operator takes most of the time, descend into it (`linear` is
+    `addmm`); where none does, the outer one does the work.
     """
     by_thread: dict[int, list[Any]] = {}
     for event in events:
@@ -60,7 +60,7 @@ def working_operators(events: list[Any]) -> list[Any]:
 
 
 def _descend(events: list[Any], first: int, after: int) -> Any:
-    """The worker among an operator (at ``first``) and all that is inside it (up to ``after``)."""
+    """The working operator among one (at ``first``) and everything inside it (up to ``after``)."""
     outer = events[first]
     for inner in range(first + 1, after):
         event = events[inner]
@@ -82,7 +82,7 @@ def _name(event: Any) -> str:
 
 
 def _owner(events: list[Any], tenants: Mapping[int, str]) -> Any:
-    """Tells the tenant of an event: by its thread, by the thread that launched it, or by who else uses its stream."""
+    """Finds the tenant of an event: by its thread, by the launching thread, or by its stream."""
     only = next(iter(tenants.values())) if len(set(tenants.values())) == 1 else None
     launched = {
         event.correlation_id(): tenants[event.device_resource_id()]

@@ -1,6 +1,6 @@
-"""Carries out the trials of a profile pass and ends: `python -m cotenant.measure.profile.trials ORDER`.
+"""Carries out the trials of a profile pass: `python -m cotenant.measure.profile.trials ORDER`.
 
-A process of its own, so that a profiler can be put around it and all of its tenants, and around nothing else.
+A separate process, so that a profiler wraps it and its tenants and nothing else.
 """
 
 import sys
@@ -11,22 +11,22 @@ from cotenant.errors import CotenantError
 from cotenant.tenancy.nouns import Frozen, Trial
 
 BEGINS, DONE = "cotenant-profile begins ", "cotenant-profile done "
-"""Lines by which it tells how far it is; the trial's number follows, or its verdict."""
+"""Progress lines; the trial's number or its verdict follows."""
 
 
 class Order(Frozen):
-    """What to carry out, and where to leave the records."""
+    """The trials, and where to leave the records."""
 
     device: str
     trials: tuple[Trial, ...]
     rates: dict[str, float]
     folder: str
-    """A run folder, new, for these trials alone."""
+    """A new run folder for these trials alone."""
     manifest: dict[str, Any]
 
 
 def main(file: Path) -> int:
-    """Do as the order says; a failure is a sentence on standard error."""
+    """Carry out the order; a failure is one sentence on standard error."""
     order = Order.model_validate_json(file.read_text(encoding="utf-8"))
     from cotenant.devices import find_device
     from cotenant.measure.bench import bench_for
@@ -46,7 +46,7 @@ def main(file: Path) -> int:
         except BaseException:
             bench.kill()
             raise
-        bench.close()  # in order: a profiler writes down what it saw when a tenant ends by itself
+        bench.close()  # in order: a profiler writes its results when a tenant exits by itself
     except CotenantError as error:
         _tell(error.message)
         return 1

@@ -1,4 +1,4 @@
-"""How long each tenant of a study takes for a request alone on a simulated GPU, before any trial."""
+"""Time of a request of each tenant alone on a simulated GPU, before any trial."""
 
 from collections.abc import Mapping
 
@@ -10,11 +10,11 @@ from cotenant.study.expand import closed_tenants
 from cotenant.study.model import Study
 
 WINDOW_S = 0.2
-"""Of simulated time; the first request is always brought to its end."""
+"""Limit in simulated time; the first request is always completed."""
 
 
 def request_times(device: SimulatedGpu, study: Study) -> Mapping[str, float]:
-    """Seconds of a request by tenant; those that can't be simulated or don't fit are left out."""
+    """Seconds of a request by tenant; those that can't be simulated or don't fit are omitted."""
     found: dict[str, float] = {}
     for trial in capacity_trials(closed_tenants(study), window_s=WINDOW_S, lead_s=0.0, seed=study.seed):
         try:
@@ -23,7 +23,7 @@ def request_times(device: SimulatedGpu, study: Study) -> Mapping[str, float]:
                 continue
             [requests] = play(device, setup, None).requests
         except CotenantError:
-            continue  # the run will say why
+            continue  # the run will report why
         took = requests.done - requests.started
         if took.size:
             found[trial.tenants[0].of] = float(took.mean()) / 1e9

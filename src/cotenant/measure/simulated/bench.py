@@ -1,4 +1,4 @@
-"""Carries out trials on a simulated GPU: the same records as a real device leaves, computed instead of measured."""
+"""Carries out trials on a simulated GPU: the same records as on a real device, computed instead of measured."""
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -15,7 +15,7 @@ from cotenant.tenancy.records import TrialRecords
 
 
 class SimulatedBench:
-    """A simulated GPU made ready for trials."""
+    """A simulated GPU prepared for trials."""
 
     def __init__(self, device: SimulatedGpu, *, run: str) -> None:
         self._device, self._run = device, run
@@ -24,7 +24,7 @@ class SimulatedBench:
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="simulation")
 
     def prepare(self, trials: Sequence[Trial]) -> None:
-        """Describe every workload once. Raises WorkloadError where one can't be known before it runs."""
+        """Describe every workload once. Raises WorkloadError where its kernels can't be determined in advance."""
         self._coming = list(trials)
         for trial in trials:
             self._device.controls(trial.settings)
@@ -34,29 +34,29 @@ class SimulatedBench:
     def carry_out_some(
         self, trials: Sequence[Trial], *, session: int, rates: Mapping[str, float]
     ) -> tuple[TrialRecords, ...]:
-        """The first: between simulated trials no time is lost."""
+        """Only the first: no time is lost between simulated trials."""
         return (self.carry_out(trials[0], session=session, rates=rates),)
 
     def request_times(self, trials: Sequence[Trial]) -> Mapping[str, float]:  # noqa: ARG002 - as the protocol has it
-        """Not known before a trial was computed."""
+        """Unknown before a trial was computed."""
         return {}
 
     def refresh(self) -> None:
-        """Nothing to make fresh: nothing ages."""
+        """A no-op: nothing ages."""
 
     def pause(self, seconds: float) -> None:
-        """Nothing changes with time."""
+        """A no-op: nothing changes with time."""
 
     def close(self) -> None:
         """End the thread that simulates ahead."""
         self._worker.shutdown(cancel_futures=True)
 
     def kill(self) -> None:
-        """The same without waiting."""
+        """Shut down without waiting."""
         self._worker.shutdown(wait=False, cancel_futures=True)
 
     def carry_out(self, trial: Trial, *, session: int, rates: Mapping[str, float]) -> TrialRecords:
-        """One trial; a mix that doesn't fit is recorded, never raised."""
+        """Carry out one trial; a mix that doesn't fit is recorded, never raised."""
         device, started_utc = self._device, now_utc()
         setup, fates, simulated = self._begun(trial, rates)
         self._begin_next(trial, rates)
@@ -89,7 +89,7 @@ class SimulatedBench:
     def _begun(
         self, trial: Trial, rates: Mapping[str, float]
     ) -> tuple[TrialSetup, Mapping[str, str], Future[Outcome] | None]:
-        """The trial on its way, or who ran out of memory."""
+        """The trial in progress, or the tenants that ran out of memory."""
         ahead, self._ahead = self._ahead, None
         if ahead is not None and ahead[0] == trial:
             return ahead[1], {}, ahead[2]
@@ -98,7 +98,7 @@ class SimulatedBench:
         return setup, fates, None if fates else self._worker.submit(self._simulated, setup)
 
     def _begin_next(self, trial: Trial, rates: Mapping[str, float]) -> None:
-        """While one trial's records are written, the next one is already simulated: compiled code needs no lock."""
+        """While one trial's records are written, the next is already simulated: compiled code needs no lock."""
         if trial not in self._coming:
             return
         following = self._coming.index(trial) + 1

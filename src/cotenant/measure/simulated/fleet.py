@@ -1,7 +1,7 @@
-"""Carries out trials on a group of simulated GPUs: each member plays its own part, at the clock that its die holds.
+"""Carries out trials on a group of simulated GPUs: each member does its own part, at the clock its die holds.
 
-Where a die settles is found for all members at once, from what the work does on a typical die; then each member is
-played once, at its own clock.
+Where a die settles is computed for all members at once, from the work on a typical die; then each member is
+simulated once, at its own clock.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -31,7 +31,7 @@ from cotenant.tenancy.nouns import ALONE, APART, Sharing, Tenant, Trial
 from cotenant.tenancy.records import TrialRecords
 
 MOST_CLOSELY = 16
-"""Members of a trial whose sensors are read ten times a second; those of a larger fleet once, as its tools would."""
+"""Members of a trial whose sensors are read ten times a second; in a larger fleet once, as its tools would."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,14 +40,14 @@ class _Stage:
 
     device: SimulatedGpu
     die: Die
-    """With the air of this trial."""
+    """The die with the air temperature of this trial."""
     setup: TrialSetup
     start: HeatAtStart
     fates: Mapping[str, str]
 
 
 class SimulatedFleetBench:
-    """A group of simulated GPUs made ready for trials."""
+    """A group of simulated GPUs prepared for trials."""
 
     def __init__(self, group: Device, *, run: str, before: Before | None) -> None:
         self._group, self._run, self._before = group, run, before
@@ -56,7 +56,7 @@ class SimulatedFleetBench:
         self._workers = ThreadPoolExecutor(2, thread_name_prefix="simulation")
 
     def prepare(self, trials: Sequence[Trial]) -> None:
-        """Describe every workload once. Raises WorkloadError where one can't be known before it runs."""
+        """Describe every workload once. Raises WorkloadError where its kernels can't be determined in advance."""
         gpu = self._member(None)
         for trial in trials:
             gpu.controls(trial.settings)
@@ -66,18 +66,18 @@ class SimulatedFleetBench:
     def carry_out_some(
         self, trials: Sequence[Trial], *, session: int, rates: Mapping[str, float]
     ) -> tuple[TrialRecords, ...]:
-        """The first: between simulated trials no time is lost."""
+        """Only the first: no time is lost between simulated trials."""
         return (self.carry_out(trials[0], session=session, rates=rates),)
 
     def request_times(self, trials: Sequence[Trial]) -> Mapping[str, float]:  # noqa: ARG002 - as the protocol has it
-        """Not known before a trial was computed."""
+        """Unknown before a trial was computed."""
         return {}
 
     def refresh(self) -> None:
-        """Nothing to make fresh: nothing ages."""
+        """A no-op: nothing ages."""
 
     def pause(self, seconds: float) -> None:
-        """All members cool down."""
+        """Let all members cool down."""
         for name, heat in self._left.items():
             gpu = self._member(name)
             self._left[name] = Cooling.of(gpu.gpu, gpu.die).after(heat, gpu.gpu.power.idle_w, seconds)
@@ -87,11 +87,11 @@ class SimulatedFleetBench:
         self._workers.shutdown(cancel_futures=True)
 
     def kill(self) -> None:
-        """The same without waiting."""
+        """Shut down without waiting."""
         self._workers.shutdown(wait=False, cancel_futures=True)
 
     def carry_out(self, trial: Trial, *, session: int, rates: Mapping[str, float]) -> TrialRecords:
-        """One trial; a mix that doesn't fit is recorded, never raised."""
+        """Carry out one trial; a mix that doesn't fit is recorded, never raised."""
         started_utc = now_utc()
         stages = [self._stage(trial, name, tenants, rates) for name, tenants in _by_member(self._group, trial)]
         activity = self._activity(trial, stages)
@@ -130,14 +130,14 @@ class SimulatedFleetBench:
         sharing = Sharing(mode=ALONE) if alone else trial.sharing
         setup = set_up(device, trial.model_copy(update={"tenants": tenants, "sharing": sharing}), rates)
         random = np.random.default_rng(stable_number(trial.seed, "air", trial.number, name))
-        # The air that reaches a GPU is not the same from run to run; how much it differs was measured.
+        # A GPU's air temperature varies from run to run, by a measured amount.
         warmer = float(LONGHORN.run_to_run_c * random.standard_normal())
         die = replace(device.die, inlet_c=device.die.inlet_c + warmer)
         start = start_of(device.gpu, die, self._left.get(name), self._before, name=name)
         return _Stage(device, die, setup, start, shortages(device, setup))
 
     def _activity(self, trial: Trial, stages: Sequence[_Stage]) -> Activity:
-        """What the mix does on a typical die, found once for all members and blocks."""
+        """Load of the mix on a typical die, computed once for all members and blocks."""
         key = f"{trial.mix.partition(' on ')[0]}/{trial.sharing}/{sorted(trial.settings.items())}/{trial.load}"
         if key not in self._activities:
             runs = [stage for stage in stages if not stage.fates]
@@ -147,7 +147,7 @@ class SimulatedFleetBench:
         return self._activities[key]
 
     def _clocks(self, stages: Sequence[_Stage], activity: Activity) -> list[float]:
-        """The clock of each member: where it settles, or its mean while it still warms up."""
+        """The clock of each member: where it settles, or its mean while still warming up."""
         gpu, limits = stages[0].device.gpu, stages[0].setup.controls.limits
         assumed = assumed_over_typical(gpu, activity)
         settled = settle_fleet(gpu, activity, Dies.of([stage.die for stage in stages]), limits).clock_mhz

@@ -1,4 +1,4 @@
-"""How warm a simulated GPU is when a trial begins: what a study's `before` does in simulated time."""
+"""Temperature of a simulated GPU at the start of a trial: a study's `before` in simulated time."""
 
 from dataclasses import dataclass
 
@@ -10,28 +10,28 @@ from cotenant.study.preconditions import Before
 
 @dataclass(frozen=True, slots=True)
 class HeatAtStart:
-    """A GPU at the beginning of a trial."""
+    """A GPU at the start of a trial."""
 
     heat: Heat | None
-    """None: as warm as the work itself keeps it."""
+    """None for the temperature the work itself sustains."""
     waited_s: float = 0.0
     temperature_c: float | None = None
     unmet: str | None = None
-    """Why it is warmer than asked."""
+    """Why it is warmer than required."""
 
 
 STEADY = HeatAtStart(None)
 
 
 def start_of(gpu: GpuSpec, die: Die, left: Heat | None, before: Before | None, *, name: str) -> HeatAtStart:
-    """Let a GPU cool from what the last trial left.
+    """Let a GPU cool down after the last trial.
 
     Args:
-        gpu: Which.
-        die: Which one of them.
-        left: Its heat at the end of the last trial; None: it was idle.
-        before: What the study asks for.
-        name: For sentences.
+        gpu: The model.
+        die: The die.
+        left: Its heat at the end of the last trial; None if it was idle.
+        before: The study's conditions.
+        name: For messages.
     """
     if before is None or before.above_idle_c is None:
         return STEADY
@@ -50,7 +50,7 @@ def start_of(gpu: GpuSpec, die: Die, left: Heat | None, before: Before | None, *
 
 
 def _seconds_to(cooling: Cooling, heat: Heat, idle_w: float, goal_c: float, most_s: float) -> float:
-    """How long it takes to cool down, at most so long; the temperature only falls."""
+    """Time to cool down, up to a limit; the temperature only falls."""
     low, high = 0.0, most_s
     if cooling.temperature_c(heat) <= goal_c:
         return 0.0

@@ -1,4 +1,4 @@
-"""How far the simulation may be off for one tenant of one trial: recorded with it, so that every reader shows it."""
+"""The simulation's error for one tenant of one trial: recorded with it, so that every reader shows it."""
 
 from typing import Any
 
@@ -13,14 +13,14 @@ from cotenant.workloads.protocol import WorkloadSpec
 def model_error(
     gpu: GpuSpec, spec: WorkloadSpec, sharing: Sharing, controls: Controls, *, first: bool
 ) -> dict[str, Any]:
-    """What a tenant is, and where measured values of such tenants lay: shares of the simulated ones.
+    """The tenant's class, and the range of measured values in it, as shares of the simulated ones.
 
     Args:
-        gpu: Where it runs.
-        spec: What it runs.
-        sharing: How the GPU is shared.
-        controls: Whether measured solo times were given.
-        first: It has a higher priority than everybody else.
+        gpu: The GPU.
+        spec: The workload.
+        sharing: The sharing.
+        controls: The settings, for measured solo times.
+        first: True if it has the highest priority.
     """
     kind = _class(gpu, spec, controls, _shared_as(sharing, first=first))
     alone = _class(gpu, spec, controls, ALONE)

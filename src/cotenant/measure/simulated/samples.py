@@ -1,4 +1,4 @@
-"""What the sensors of a simulated GPU would have shown during a trial."""
+"""Simulated sensor readings of a GPU during a trial."""
 
 import numpy as np
 
@@ -15,12 +15,12 @@ from cotenant.prediction.sharing.engine import ACTIVITIES as COLUMNS
 from cotenant.prediction.sharing.simulate import Outcome
 
 _HEATED = 5
-"""Periods over which heat and power are followed at once: they settle in seconds."""
+"""Periods over which heat and power are computed at once: they settle in seconds."""
 _SHOWN = {"sm_active": "sm", "tensor_active": "tensor", "dram_active": "dram"}
 
 
 def settled_clock_mhz(device: SimulatedGpu, outcome: Outcome, limits: Limits) -> float | None:
-    """The clock of this die under the limits that a study set; None: it is the one that costs assume."""
+    """The clock of this die under the limits set by a study; None if it is the one that costs assume."""
     if limits == FREE and device.die == TYPICAL:
         return None
     activity = mean_activity(outcome)
@@ -29,7 +29,7 @@ def settled_clock_mhz(device: SimulatedGpu, outcome: Outcome, limits: Limits) ->
 
 
 def assumed_over_typical(gpu: GpuSpec, activity: Activity) -> float:
-    """What costs take for the clock under load, over where a typical die settles if nothing limits it."""
+    """The clock under load that costs assume, relative to where a typical die settles without limits."""
     return gpu.clocks_mhz.under_load / settle(gpu, activity).clock_mhz
 
 
@@ -39,11 +39,11 @@ def samples_of(
     """Activity per period, and power, clock, temperature and energy through their sensors.
 
     Args:
-        device: Whose.
-        outcome: What it did.
-        limits: What the study set.
-        die: As it is in this trial, where its air is not always the same; None: as ever.
-        start: Its heat when the trial began; None: as after a long warm-up.
+        device: The GPU.
+        outcome: Its activity.
+        limits: The study's limits.
+        die: The die in this trial, if its air temperature varies; None for the default.
+        start: Its heat when the trial began; None for that after a long warm-up.
     """
     if not outcome.activity.size:
         return Samples({}, ())
@@ -90,5 +90,5 @@ def _activity(row: np.ndarray) -> Activity:
 
 
 def mean_activity(outcome: Outcome) -> Activity:
-    """What the device did on average."""
+    """Average activity of the device."""
     return _activity(outcome.activity.mean(axis=0))

@@ -1,4 +1,4 @@
-"""One trial on one simulated GPU: set up, simulated, and turned into the records that real tenants leave."""
+"""One trial on one simulated GPU: set up, simulated, and turned into the records real tenants leave."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -21,14 +21,14 @@ from cotenant.tenancy.records import MISSING_NS, Int64s
 
 NS = 1_000_000_000
 HOST_SPREAD = 0.02
-"""Relative spread of the host's part of a request; an estimate, so that tenants don't run in step."""
+"""Relative spread of the host's part of a request; an estimate, so that tenants don't run in lockstep."""
 PATIENCE_WINDOWS = 1.0
-"""After the window, requests that were due in it may take this many windows more."""
+"""Requests due in the window may take this many windows more."""
 
 
 @dataclass(frozen=True, slots=True)
 class SimulatedTenant:
-    """One tenant, made ready."""
+    """One tenant, prepared."""
 
     tenant: Tenant
     request: RequestKernels
@@ -39,7 +39,7 @@ class SimulatedTenant:
 
 @dataclass(frozen=True, slots=True)
 class TrialSetup:
-    """One trial, made ready."""
+    """One trial, prepared."""
 
     seats: tuple[SimulatedTenant, ...]
     layout: Layout
@@ -50,7 +50,7 @@ class TrialSetup:
 
 
 def set_up(device: SimulatedGpu, trial: Trial, rates: Mapping[str, float]) -> TrialSetup:
-    """Who sits where on this GPU, and when their requests come."""
+    """Place the tenants on this GPU and schedule their requests."""
     layout = device.arrange(trial.sharing, trial.tenants).layout
     controls, timing = device.controls(trial.settings), timing_of(trial)
     seats = []
@@ -64,7 +64,7 @@ def set_up(device: SimulatedGpu, trial: Trial, rates: Mapping[str, float]) -> Tr
 
 
 def shortages(device: SimulatedGpu, setup: TrialSetup) -> Mapping[str, str]:
-    """Who runs out of memory: tenants come one after the other, and take what they need where they are."""
+    """Tenants that run out of memory: they allocate one after another in their parts."""
     left = {seat.part.dram_domain: seat.part.memory_bytes for seat in setup.seats}
     fates = {}
     for seat in setup.seats:
@@ -73,7 +73,7 @@ def shortages(device: SimulatedGpu, setup: TrialSetup) -> Mapping[str, str]:
         if needed > left[place]:
             where = f"its {seat.part.label} instance" if setup.layout.mode == "mig" else device.name
             fates[seat.tenant.name] = (
-                f"ran out of memory: it needs {needed / 2**30:.1f} GiB, and {left[place] / 2**30:.1f} of "
+                f"ran out of memory: it needs {needed / 2**30:.1f} GiB, but {left[place] / 2**30:.1f} of "
                 f"{seat.part.memory_bytes / 2**30:.1f} GiB of {where} were left"
             )
         else:
@@ -82,7 +82,7 @@ def shortages(device: SimulatedGpu, setup: TrialSetup) -> Mapping[str, str]:
 
 
 def play(device: SimulatedGpu, setup: TrialSetup, clock_mhz: float | None) -> Outcome:
-    """Simulate it at one clock; None: the one that costs assume."""
+    """Simulate it at one clock; None for the one that costs assume."""
     players = [
         Player(
             device.trace(seat.request, seat.part, setup.controls, clock_mhz=clock_mhz),
@@ -110,14 +110,14 @@ def play(device: SimulatedGpu, setup: TrialSetup, clock_mhz: float | None) -> Ou
 
 
 def timing_of(trial: Trial) -> Timing:
-    """The simulated clock begins at zero, so that the same trial leaves the same records."""
+    """The simulated clock starts at zero, so that the same trial leaves the same records."""
     window_start = int(trial.lead_s * NS)
     window_end = window_start + int(trial.window_s * NS)
     return Timing(0, window_start, window_end, window_end + int(max(1.0, PATIENCE_WINDOWS * trial.window_s) * NS))
 
 
 def seat_outcome(device: SimulatedGpu, seat: SimulatedTenant, requests: Requests, setup: TrialSetup) -> SeatOutcome:
-    """What a tenant that served leaves."""
+    """The result of a tenant that served."""
     controls, timing = setup.controls, setup.timing
     columns = _columns(seat.request, requests)
     due = queued(columns, seat.load.outstanding) if seat.offsets_ns is None else seat.offsets_ns
@@ -176,7 +176,7 @@ def _columns(request: RequestKernels, requests: Requests) -> RequestColumns:
     used = np.unique(request.slot)
     ends = np.empty((len(request.stages), requests.done.size), np.int64)
     for stage in range(len(request.stages)):
-        # A stage without kernels ends with the one before it; the very first with the host's part before the launches.
+        # A stage without kernels ends with the previous one; the first ends with the host's part before the launches.
         before = used[used <= stage]
         ends[stage] = whole(requests.slot_ends[:, int(before[-1]) + 1 if before.size else 0])
     ends[-1] = whole(requests.slot_ends[:, last + 1])
@@ -193,7 +193,7 @@ def _columns(request: RequestKernels, requests: Requests) -> RequestColumns:
 
 
 def unserved(seat: SimulatedTenant, fates: Mapping[str, str]) -> SeatOutcome:
-    """What a tenant leaves whose mix never stood."""
+    """The result of a tenant whose mix never ran."""
     fate = fates.get(seat.tenant.name, "did not serve: the mix was never complete")
     return SeatOutcome(seat.tenant, seat.load.rate_rps, seat.request.properties, None, None, fate, None)
 

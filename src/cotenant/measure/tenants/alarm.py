@@ -1,4 +1,4 @@
-"""Wakes an event loop at a point in time: by a timer of the kernel, since the loop itself only counts milliseconds."""
+"""Wakes an event loop at a point in time through a kernel timer, since the loop's own resolution is a millisecond."""
 
 import asyncio
 import contextlib
@@ -16,7 +16,7 @@ class _Spec(ctypes.Structure):
 
 
 class Alarm:
-    """Calls back as soon as the monotonic clock has reached what was set last."""
+    """Calls back as soon as the monotonic clock reaches the time last set."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, ring: Callable[[], None]) -> None:
         self._loop, self._ring = loop, ring
@@ -27,7 +27,7 @@ class Alarm:
             loop.add_reader(self._fd, self._rang)
 
     def at(self, ns: int) -> None:
-        """Ring then, and not at what was set before; in the past: at once."""
+        """Set the alarm, replacing the previous one; a past time rings at once."""
         if self._fd >= 0 and self._libc is not None:
             spec = _Spec(value=(ctypes.c_long * 2)(*divmod(max(ns, 1), 1_000_000_000)))
             self._libc.timerfd_settime(self._fd, _ABSOLUTE, ctypes.byref(spec), None)
@@ -37,7 +37,7 @@ class Alarm:
         self._later = self._loop.call_at(ns / 1e9, self._ring)
 
     def close(self) -> None:
-        """Ring no more."""
+        """Cancel it."""
         if self._later is not None:
             self._later.cancel()
         if self._fd >= 0:

@@ -1,6 +1,6 @@
-"""Memory that a tenant and the runner share: request records go there, so that nobody sends or receives while timing.
+"""Memory shared by a tenant and the runner: request records go there, so that nothing is sent while timing.
 
-Anonymous memory (memfd) is inherited by file descriptor: nothing is left behind when a process is killed.
+Anonymous memory (memfd) is inherited by file descriptor: a killed process leaves nothing behind.
 """
 
 import fcntl
@@ -15,18 +15,18 @@ import numpy as np
 from cotenant.tenancy.records import Int64s
 
 Cells = memoryview
-"""Of 64-bit integers."""
+"""A view of 64-bit integers."""
 
 FIXED_COLUMNS = ("intended", "started", "first", "done", "device", "ok")
 ANSWER_COLUMNS = ("tokens_in", "tokens_out", "tokens_reasoning", "kind")
-"""Of servers only: what they say of an answer, and which kind of error a request ended with."""
+"""For servers only: what they report about an answer, and the kind of a request's error."""
 
 
 def shared_memory_fd(name: str) -> int:
-    """A file descriptor of memory without a name in the file system; inheritable only when passed on."""
+    """A file descriptor of memory without a name in the file system; inherited only when passed explicitly."""
     if hasattr(os, "memfd_create"):
         fd = os.memfd_create(name, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
-        # Memory that a tenant had cut short would end the runner at its next look at it.
+        # If a tenant could truncate the memory, the runner's next access would crash.
         fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK)
         return fd
     with tempfile.TemporaryFile() as file:
@@ -52,11 +52,11 @@ class ArenaPart:
         self.capacity = table.shape[1]
         self.intended, self.started, self.first, self.done, self.device, self.ok = table[: len(FIXED_COLUMNS)]
         self.slot_ends: Int64s = table[len(FIXED_COLUMNS) :]
-        """When each stage slot of each request ended; of servers, the columns of `ANSWER_COLUMNS` come after."""
+        """End of each stage slot of each request; for servers followed by `ANSWER_COLUMNS`."""
 
 
 class Arena:
-    """One tenant's records of a sequence of windows: a column per timestamp and per stage slot, all int64."""
+    """One tenant's records of a sequence of windows: a column per timestamp and stage slot, all int64."""
 
     def __init__(self, fd: int, *, capacity: int, slots: int) -> None:
         columns = len(FIXED_COLUMNS) + slots
@@ -66,20 +66,20 @@ class Arena:
         self._table: Int64s | None = table.reshape(columns, capacity)
 
     def part(self, first: int, capacity: int) -> ArenaPart:
-        """The rows of one window (they must be gone or copied before `close`)."""
+        """The rows of one window (drop or copy them before `close`)."""
         assert self._table is not None
         return ArenaPart(self._table[:, first : first + capacity])
 
     def close(self) -> None:
-        """Give the mapping back."""
+        """Release the mapping."""
         self._table = None
-        # When a workload leaves by SystemExit, its traceback still holds views; the mapping then goes with them.
+        # When a workload exits by SystemExit, its traceback still holds views; the mapping then goes with them.
         with suppress(BufferError):
             self._map.close()
 
 
 class Page:
-    """One window on the board: who has served all that was due in it, who has left it, and what is recorded."""
+    """One window on the board: which seats have served everything due, which have left, and what is recorded."""
 
     __slots__ = ("finished", "left", "recorded", "stop")
 
@@ -87,19 +87,19 @@ class Page:
         self.finished, self.left, self.recorded, self.stop = finished, left, recorded, stop
 
     def all_finished(self, seats: int) -> bool:
-        """Every one of the first ``seats`` seats has served all that was due."""
+        """True if each of the first ``seats`` seats has served everything due."""
         return all(self.finished[:seats])
 
     def all_left(self, seats: int) -> bool:
-        """Every one of the first ``seats`` seats serves no longer."""
+        """True if each of the first ``seats`` seats has stopped serving."""
         return all(self.left[:seats])
 
 
 class Board:
-    """What all tenants of a sequence can see: whose turn it is, when each window starts, and whether to stop.
+    """State all tenants of a sequence share: the current window, when each starts, and whether to stop.
 
-    Its pages also hold how many requests each seat has recorded, so that the records of a tenant that was killed
-    half way can still be read.
+    Its pages also count the requests each seat has recorded, so that the records of a tenant killed
+    midway can still be read.
     """
 
     SEATS = 256
@@ -110,9 +110,9 @@ class Board:
         self._map = _shared_map(fd, (3 + self.WINDOWS * (1 + per_window)) * 8)
         self._cells = memoryview(self._map).cast("q")
         self.stop, self.halt, self.turn = self._cells[0:1], self._cells[1:2], self._cells[2:3]
-        """Stop now; begin no further window; the window that was begun last."""
+        """Stop now; start no further window; the window started last."""
         self.start = self._cells[3 : 3 + self.WINDOWS]
-        """When each window starts; 0: not known yet."""
+        """When each window starts; 0 if not known yet."""
         pages = self._cells[3 + self.WINDOWS :]
         columns = [pages[at : at + self.SEATS] for at in range(0, self.WINDOWS * per_window, self.SEATS)]
         self._pages = [
@@ -120,21 +120,21 @@ class Board:
         ]
 
     def page(self, window: int) -> Page:
-        """What belongs to one window."""
+        """The page of one window."""
         return self._pages[window]
 
     def clear(self) -> None:
-        """Before a sequence: nothing has begun, nothing is recorded."""
+        """Reset it before a sequence."""
         self._map[:] = bytes(len(self._map))
 
     def close(self) -> None:
-        """Give the mapping back."""
+        """Release the mapping."""
         for page in self._pages:
             for view in (page.finished, page.left, page.recorded):
                 view.release()
         for view in (self.stop, self.halt, self.turn, self.start, self._cells):
             view.release()
-        with suppress(BufferError):  # the slice that the pages were cut from goes with its last reference
+        with suppress(BufferError):  # the underlying slice goes with its last reference
             self._map.close()
 
 

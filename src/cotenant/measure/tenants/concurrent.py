@@ -1,8 +1,8 @@
-"""The loop of a tenant that is a server's client: several requests under way, all from one event loop.
+"""The loop of a tenant that is a server's client: several requests in flight, all from one event loop.
 
-The rules are those of `serving`: an open load's requests are sent when they are due, whatever is still under way;
-`closed(n)` keeps n under way, and the next is due when one of them ends. Whoever is done with the window goes on until
-all are, and then waits for what it has sent, so that no server is left with work from a window that is over.
+The rules are those of `serving`: an open load's requests are sent when due, whatever is in flight;
+`closed(n)` keeps n in flight, and the next is due when one of them ends. A tenant done with the window continues until
+all are done, and then waits for its requests, so that no server is left with work from a past window.
 """
 
 import asyncio
@@ -19,9 +19,9 @@ from cotenant.tenancy.records import MISSING_NS
 from cotenant.workloads.protocol import Answer, Client, Stage
 
 LOOK_NS = 20_000_000
-"""How often to look whether the trial was stopped."""
+"""How often to check whether the trial was stopped."""
 OTHER_ERROR = "client error"
-"""The kind of an error that is not the server's."""
+"""The kind of an error other than the server's."""
 
 
 def serve_concurrently(  # noqa: PLR0917 - as `serve`
@@ -32,7 +32,7 @@ def serve_concurrently(  # noqa: PLR0917 - as `serve`
     page: Page,
     usage: Callable[[], Usage],
 ) -> tuple[Served, tuple[str, ...]]:
-    """Serve one window; gives how it ended, and the kinds of error that the arena numbers."""
+    """Serve one window; return how it ended, and the kinds of error numbered in the arena."""
     client.begin(order.first_arrival)
     window = _Window(client, loop, order, arena, page, usage)
     try:
@@ -44,13 +44,13 @@ def serve_concurrently(  # noqa: PLR0917 - as `serve`
 
 
 def _counted(answer: Answer) -> tuple[int | None, ...]:
-    """In the order of `ANSWER_COLUMNS`, which end with the kind of an error."""
+    """In the order of `ANSWER_COLUMNS`, which end with the kind of error."""
     return answer.tokens_in, answer.tokens_out, answer.tokens_reasoning
 
 
 def one_at_a_time(client: Client, loop: asyncio.AbstractEventLoop) -> tuple[Stage, ...]:
-    """A whole request as a stage: to warm a server up."""
-    numbers = iter(range(-1, -(1 << 62), -1))  # never those of a window: prompts differ from what will be measured
+    """A complete request as a stage, to warm up a server."""
+    numbers = iter(range(-1, -(1 << 62), -1))  # never a window's requests: its prompts must be new to the server
 
     def request(_: object) -> Answer:
         return loop.run_until_complete(client.request(next(numbers), lambda _: None))
@@ -59,7 +59,7 @@ def one_at_a_time(client: Client, loop: asyncio.AbstractEventLoop) -> tuple[Stag
 
 
 def _ramp(order: SeatOrder, seconds: float) -> list[int]:
-    """When the requests with which a closed load begins are due: all at once, or spread over the lead's beginning."""
+    """When the first requests of a closed load are due: all at once, or spread over the start of the lead."""
     ramp_ns = min(int(seconds * 1e9), order.window_start_ns - order.start_ns)
     return [order.start_ns + ramp_ns * place // order.outstanding for place in range(order.outstanding)]
 
@@ -81,11 +81,11 @@ class _Window:
         self._answers = arena.slot_ends[-len(ANSWER_COLUMNS) :]
         self._limit = arena.capacity if order.outstanding else order.scheduled
         self._free = deque(_ramp(order, client.ramp_s))
-        """Of a closed load: since when each request that may be sent is due."""
+        """For a closed load: when each request that may be sent became due."""
         self._under_way: dict[asyncio.Task[None], int] = {}
         self._count = 0
         self._counted_under_way = 0
-        """Requests due in the window, or before it, that are not done yet."""
+        """Requests due by the end of the window that are not done yet."""
         self._finished = self._closing = self._in_window = False
         self._gave_up = self._stopped = False
         self._errors = self._failed_in_a_row = 0
@@ -97,7 +97,7 @@ class _Window:
         self._alarm.at(order.start_ns)
 
     def _look(self) -> None:
-        """Send what is due, and see whether the window is over."""
+        """Send what is due, and check whether the window is over."""
         now = time.monotonic_ns()
         if self.over.done():
             return
@@ -118,7 +118,7 @@ class _Window:
         self._alarm.at(look_again if due is None or due <= now or self._closing else min(due, look_again))
 
     def _next_due(self) -> int | None:
-        """When the next request is due; None: not before one that is under way has ended."""
+        """When the next request is due; None if only after one in flight ends."""
         if self._count >= self._limit:
             return None
         if self._order.outstanding:
@@ -153,7 +153,7 @@ class _Window:
         try:
             answer = await self._client.request(row, mark)
         except asyncio.CancelledError:
-            return  # it was never done: its row says so
+            return  # it never completed: its row says so
         except Exception as error:  # noqa: BLE001 - whatever goes wrong is recorded, by kind
             done = now()
             self._note_error(row, error)
@@ -190,7 +190,7 @@ class _Window:
         self._gave_up = self._failed_in_a_row >= ERRORS_IN_A_ROW
 
     def _note_finished(self, due: int | None) -> None:
-        """All that was due in the window is done: the others may end it; whoever is last ends it for all."""
+        """Everything due in the window is done: the others may end it; the last one ends it for all."""
         order = self._order
         past = due >= order.window_end_ns if due is not None else time.monotonic_ns() >= order.window_end_ns
         if past and not self._counted_under_way and not self._finished:
@@ -199,10 +199,10 @@ class _Window:
         if self._finished and self._page.all_finished(order.seats):
             self._closing = True
         if self._count >= self._limit and order.outstanding:
-            self._closing = True  # there is no room to record more
+            self._closing = True  # no room to record more
 
     def abandon(self) -> None:
-        """Cancel what is still under way, and ring no more."""
+        """Cancel requests in flight and the alarm."""
         self._alarm.close()
         tasks = list(self._under_way)
         for task in tasks:

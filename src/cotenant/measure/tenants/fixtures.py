@@ -28,7 +28,7 @@ class Fixtures:
             self._standing.append(fixture)
 
     def close(self) -> None:
-        """End all tenants, then put everything back."""
+        """End all tenants, then restore everything."""
         self._end_tenants()
         while self._standing:
             fixture = self._standing.pop()

@@ -1,7 +1,7 @@
-"""The tenant process: `python -m cotenant.measure.tenants.host FD`. Builds its tenants, then serves trials as told.
+"""The tenant process, `python -m cotenant.measure.tenants.host FD`: builds its tenants, then serves trials.
 
-Each tenant has a thread of its own; the main thread only waits on the control socket, which costs nothing.
-Standard output and error belong to the workload: nothing said there can disturb the records.
+Each tenant has its own thread; the main thread only waits on the control socket, which costs nothing.
+Standard output and error belong to the workload: nothing printed there can affect the records.
 """
 
 import asyncio
@@ -47,17 +47,17 @@ from cotenant.measure.tenants.turns import await_turn, pass_turn
 from cotenant.workloads.protocol import Built
 
 ERROR_LIMIT = 400
-"""Characters of a workload's error that travel to the runner."""
+"""Characters of a workload's error that are sent to the runner."""
 
 
 class SeatThread:
-    """One tenant: everything it does happens in its own thread, on its own seat."""
+    """One tenant; all its work happens in its own thread, on its own seat."""
 
     def __init__(self, order: SeatOrderMessage, seat: Seat, board: Board, *, own_process: bool) -> None:
         self._order, self._seat, self._board, self._own_process = order, seat, board, own_process
         self._built: Built | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
-        """Of a client of a server: its requests are under way there, all in this thread."""
+        """For a server's client: its requests are in flight there, all from this thread."""
         self._margin_ns = 0
         self._tasks: SimpleQueue[tuple[Callable[[], Any], Future[Any]] | None] = SimpleQueue()
         self._thread = threading.Thread(target=self._live, name=order.tenant.name, daemon=True)
@@ -65,7 +65,7 @@ class SeatThread:
 
     @property
     def thread_id(self) -> int:
-        """The kernel's number of its thread."""
+        """Thread id, as the kernel counts."""
         assert self._thread.native_id is not None
         return self._thread.native_id
 
@@ -79,13 +79,13 @@ class SeatThread:
                     future.set_exception(error)
 
     def do(self, work: Callable[[], Any]) -> "Future[Any]":
-        """Run something on the tenant's own thread."""
+        """Run a function on the tenant's own thread."""
         future: Future[Any] = Future()
         self._tasks.put((work, future))
         return future
 
     def build(self, warm_at_least_s: float, warm_at_most_s: float) -> SeatReady:
-        """Build and warm the workload; an error becomes a sentence for the runner."""
+        """Build and warm up the workload; an error becomes a sentence for the runner."""
         try:
             begin = time.monotonic()
             sharpen_timer()
@@ -127,7 +127,7 @@ class SeatThread:
             return SeatReady(pid=os.getpid(), error=_one_line(error), out_of_memory=is_out_of_memory(error))
 
     def serve(self, order: SequenceOrder, program: SeatProgram) -> tuple[SeatResult, ...]:
-        """Serve this seat's windows of a sequence, each in its turn."""
+        """Serve this seat's windows of a sequence in order."""
         assert self._built is not None
         client = self._built.client
         slots = sum(stage.repeat for stage in self._built.stages)
@@ -142,7 +142,7 @@ class SeatThread:
                 results.append(self._serve_window(order.windows[mine.window], mine, start_ns, arena))
                 if mine.index == 0:
                     pass_turn(self._board, mine.window, order.windows)
-        # Once for all windows: reading it back takes longer than some of them have between each other.
+        # Once for all windows: reading it back takes longer than the gap between some of them.
         beside = tree(client.pids()) if client is not None else ()
         now = {
             "memory_bytes": self._seat.memory_bytes() + peak_memory_bytes(beside),
@@ -151,7 +151,7 @@ class SeatThread:
         return tuple(result.model_copy(update=now) for result in results)
 
     def _observed(self, beside: tuple[int, ...]) -> dict[str, Any]:
-        """What the seat sees, and where the processes beside it may run."""
+        """The seat's observations, and where the processes it uses may run."""
         seen = dict(self._seat.observed())
         if beside:
             seen["server_pids"] = list(beside)
@@ -177,7 +177,7 @@ class SeatThread:
             canary=mine.canary,
         )
         part, page = arena.part(mine.first, mine.capacity), self._board.page(mine.window)
-        part.intended[: mine.scheduled] += start_ns  # the schedule came relative to a start that was not known yet
+        part.intended[: mine.scheduled] += start_ns  # the schedule was relative to a start not known yet
         try:
             kinds: tuple[str, ...] = ()
             if self._built.client is not None and self._loop is not None:
@@ -190,7 +190,7 @@ class SeatThread:
             else:
                 served = serve(self._built.stages, self._seat, order, part, page, self._margin_ns)
             if served.gave_up or served.out_of_memory:
-                self._board.halt[0] = 1  # what comes after wants a fresh process
+                self._board.halt[0] = 1  # a new process is needed after this
         finally:
             page.left[mine.index] = 1
         return SeatResult(
@@ -227,30 +227,29 @@ class SeatThread:
 
 
 def main(control_fd: int) -> None:
-    """Obey the runner until it says goodbye or is gone."""
-    _die_with_the_runner()
+    """Obey the runner until it says goodbye or dies."""
     control = socket.socket(fileno=control_fd)
     lines = control.makefile("rb")
     order = BuildOrder.model_validate_json(next(lines))
     for fd in (control_fd, order.board_fd, *(seat.arena_fd for seat in order.seats)):
-        os.set_inheritable(fd, False)  # they are no business of programs that a workload starts
+        os.set_inheritable(fd, False)  # programs started by a workload must not inherit them
     board = Board(order.board_fd)
     device = find_device(order.device)
     seats = [
         SeatThread(seat, device.seat(seat.options), board, own_process=len(order.seats) == 1) for seat in order.seats
     ]
-    # One after the other: building in parallel would only mix up their errors and their warm-up.
+    # One after another: building in parallel would mix up their errors and warm-up.
     warm = (order.warm_at_least_s, order.warm_at_most_s)
     ready = [seat.do(partial(seat.build, *warm)).result() for seat in seats]
     get_ready_if_asked(seats)
     gc.collect()
-    gc.freeze()  # what stands now stays: the collector need not walk it in the middle of a trial
+    gc.freeze()  # long-lived objects: keep the collector from walking them during a trial
     _say(control, HostReady(seats=tuple(ready)).model_dump_json())
 
     for line in lines:
         sequence = SequenceOrder.model_validate_json(line)
         named = {mine.tenant: seats[one.seat] for one in sequence.programs for mine in one.windows}
-        profiling = start_if_asked(named)  # in a profile pass only, where a sequence has one window
+        profiling = start_if_asked(named)  # only in a profile pass, where a sequence has one window
         running = [seats[one.seat].do(partial(seats[one.seat].serve, sequence, one)) for one in sequence.programs]
         results = tuple(result for future in running for result in future.result())
         if profiling is not None:
@@ -265,8 +264,8 @@ def _one_line(error: Exception) -> str:
     return " ".join(text.split())[:ERROR_LIMIT]
 
 
-def _die_with_the_runner() -> None:
-    """A runner that was killed can't clean up: the kernel does it, so that no tenant keeps the device busy."""
+def die_with_the_parent() -> None:
+    """If the runner is killed, let the kernel end this process, so that no tenant keeps the device busy."""
     if sys.platform == "linux":
         pr_set_pdeathsig = 1
         ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGKILL, 0, 0, 0)
@@ -277,4 +276,5 @@ def _say(control: socket.socket, document: str) -> None:
 
 
 if __name__ == "__main__":
+    die_with_the_parent()
     main(int(sys.argv[1]))

@@ -1,4 +1,4 @@
-"""The runner's side of tenant processes: start, talk to, watch and end them."""
+"""The runner's side of tenant processes: starts, talks to, watches and ends them."""
 
 import contextlib
 import logging
@@ -6,9 +6,8 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from cotenant.devices.protocol import HostPlan
@@ -16,13 +15,15 @@ from cotenant.measure.tenants.arena import shared_memory_fd
 from cotenant.measure.tenants.messages import BuildOrder, HostReady, HostResult, SeatOrderMessage, SequenceOrder
 from cotenant.measure.tenants.out_of_memory import says_out_of_memory
 from cotenant.measure.tenants.processes_beside import tree
-from cotenant.measure.tenants.reaper import VARIABLE, end_marked
+from cotenant.measure.tenants.reaper import end_marked
+from cotenant.measure.tenants.starting import Start, Started
 from cotenant.tenancy.nouns import Tenant
+from cotenant.workloads.catalogue import modules_of
 
 log = logging.getLogger(__name__)
 
 LOG_KEPT_BYTES = 1 << 20
-"""A tenant may print what it likes; beyond this its log starts again."""
+"""Size at which a tenant's log restarts."""
 ANSWER_LIMIT_BYTES = 16 << 20
 CLOSE_S = 5.0
 
@@ -39,6 +40,7 @@ class HostProcess:
         board_fd: int,
         warm_s: tuple[float, float],
         mark: str,
+        start: Callable[[Start], Started],
     ) -> None:
         self.tenants = tuple(tenants)
         self.arena_fds = tuple(shared_memory_fd("cotenant-arena") for _ in tenants)
@@ -51,23 +53,25 @@ class HostProcess:
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the process
         self._control, theirs = socket.socketpair()
         with theirs:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "cotenant.measure.tenants.host", str(theirs.fileno())],
-                stdin=subprocess.DEVNULL,
-                stdout=self._log,
-                stderr=self._log,
-                env={**os.environ, **plan.env, VARIABLE: self._mark},
-                pass_fds=(theirs.fileno(), board_fd, *self.arena_fds),
-                start_new_session=True,  # Ctrl-C is for the runner, which then ends its tenants in order
+            started = start(
+                Start(
+                    env=plan.env,
+                    mark=self._mark,
+                    modules=tuple(sorted({name for one in tenants for name in modules_of(one.workload.name)})),
+                    control=theirs,
+                    log_fd=self._log.fileno(),
+                    fds=(board_fd, *self.arena_fds),
+                )
             )
+        self._process = started.process
         self._death_fd = _death_fd(self._process.pid)
         self._say(
             BuildOrder(
                 device=device,
-                board_fd=board_fd,
+                board_fd=started.fds[0],
                 seats=tuple(
                     SeatOrderMessage(tenant=tenant, options=dict(seat.options), arena_fd=fd)
-                    for tenant, seat, fd in zip(tenants, plan.seats, self.arena_fds, strict=True)
+                    for tenant, seat, fd in zip(tenants, plan.seats, started.fds[1:], strict=True)
                 ),
                 warm_at_least_s=warm_s[0],
                 warm_at_most_s=warm_s[1],
@@ -76,7 +80,7 @@ class HostProcess:
 
     @property
     def pid(self) -> int:
-        """Its process."""
+        """Process id."""
         return self._process.pid
 
     def pids(self) -> tuple[int, ...]:
@@ -86,26 +90,26 @@ class HostProcess:
 
     @property
     def alive(self) -> bool:
-        """Still to be talked to, as far as is known."""
+        """True if it can be talked to, as far as known."""
         return self.fate is None
 
     def still_alive(self) -> bool:
-        """The same, after a look: it may have died while nobody listened."""
+        """The same, after checking: it may have died unnoticed."""
         if self.alive and self._process.poll() is not None:
             self._note_death()
         return self.alive
 
     def descriptors(self) -> tuple[int, ...]:
-        """For select: one is readable when it has answered or is gone."""
-        # Its socket alone does not tell: a process that it forked may hold the other end open.
+        """For select: readable when it has answered or is gone."""
+        # Its socket alone is not enough: a forked process may hold the other end open.
         return (self._control.fileno(), *(() if self._death_fd is None else (self._death_fd,)))
 
     def start_sequence(self, order: SequenceOrder) -> None:
-        """Tell it to serve."""
+        """Send it an order."""
         self._say(order.model_dump_json())
 
     def receive(self) -> HostReady | HostResult | None:
-        """Its answer if a whole one has come; None: not yet, or it is gone (then `fate` says how)."""
+        """Its answer if a complete one has come; None if not yet, or if it is gone (see `fate`)."""
         try:
             data = self._control.recv(1 << 16, socket.MSG_DONTWAIT)
         except BlockingIOError:
@@ -131,19 +135,19 @@ class HostProcess:
             return None
 
     def kill(self, why: str) -> None:
-        """End it at once; ``why`` is what the records will say."""
+        """End it at once; ``why`` goes into the records."""
         if self.alive:
             self._end()
             self.fate = why
 
     def dismiss(self) -> None:
-        """Say goodbye, without waiting."""
+        """Ask it to exit, without waiting."""
         if self.alive:
             with contextlib.suppress(OSError):
                 self._control.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
-        """Say goodbye and wait; insist after a while."""
+        """Ask it to exit and wait; kill it after a while."""
         if self.alive:
             self.dismiss()
             with contextlib.suppress(subprocess.TimeoutExpired):
@@ -152,7 +156,7 @@ class HostProcess:
             self.fate = "closed"
 
     def trim_log(self) -> None:
-        """Keep a talkative tenant from filling the disk."""
+        """Keep a verbose tenant from filling the disk."""
         if os.fstat(self._log.fileno()).st_size > LOG_KEPT_BYTES:
             os.ftruncate(self._log.fileno(), 0)
             os.lseek(self._log.fileno(), 0, os.SEEK_SET)
@@ -175,7 +179,7 @@ class HostProcess:
         if not self.alive:
             return
         with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(timeout=1)  # it closed its socket on its way out: let it get there by itself
+            self._process.wait(timeout=1)  # it closed its socket while exiting: let it finish
         words = self.last_words()
         code = self._end()
         by_kernel = code == -signal.SIGKILL and _kernel_oom_kills() > self._oom_kills
@@ -183,7 +187,7 @@ class HostProcess:
         log.warning("tenant process %d %s", self.pid, self.fate)
 
     def _end(self) -> int:
-        """End the process and all that it started, and give back what was held for it; gives its exit code."""
+        """End the process and all its children, release its resources, and return its exit code."""
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.kill()
@@ -199,12 +203,12 @@ class HostProcess:
 
 def _describe_exit(code: int, *, ended_by_kernel: bool, last_words: str) -> str:
     if ended_by_kernel:
-        return "ran out of memory: the kernel ended it"
+        return "ran out of memory: the kernel killed it"
     said = f" ({last_words})" if last_words else ""
     if code != -signal.SIGKILL and says_out_of_memory(last_words):
         return f"ran out of memory{said}"
     if code < 0:
-        # What was printed before a SIGKILL is not its reason.
+        # Output before a SIGKILL is not the reason.
         return f"was killed by {_signal_name(-code)}{said if code != -signal.SIGKILL else ''}"
     return f"ended with exit code {code}{said}"
 
@@ -217,7 +221,7 @@ def _signal_name(number: int) -> str:
 
 
 def _death_fd(pid: int) -> int | None:
-    """Readable when the process has ended; None where the system has no such thing."""
+    """Readable when the process has ended; None where the system has no pidfd."""
     try:
         return os.pidfd_open(pid)
     except (AttributeError, OSError):
@@ -225,7 +229,7 @@ def _death_fd(pid: int) -> int | None:
 
 
 def _kernel_oom_kills() -> int:
-    """How often the kernel has killed for want of memory since boot; 0 where it doesn't say."""
+    """Number of out-of-memory kills since boot; 0 where the kernel doesn't say."""
     try:
         lines = Path("/proc/vmstat").read_text().splitlines()
     except OSError:

@@ -1,4 +1,4 @@
-"""Waits for the answers of several tenant processes at once, and notices when one of them is gone."""
+"""Waits for the answers of several tenant processes at once, and notices when one dies."""
 
 import selectors
 import time
@@ -8,13 +8,13 @@ from cotenant.measure.tenants.host_process import HostProcess
 from cotenant.measure.tenants.messages import HostReady, HostResult
 
 LOOK_S = 1.0
-"""How often a tenant's log is looked at, so that one that prints without end can't fill the disk during a trial."""
+"""How often a tenant's log is checked, so that endless output can't fill the disk during a trial."""
 
 
 def answers(
     hosts: Sequence[HostProcess], until_ns: Callable[[], int]
 ) -> Iterator[tuple[HostProcess, HostReady | HostResult | None]]:
-    """Each host with its answer as it comes, or with None once it is dead; who is silent until then is not given."""
+    """Yield each host with its answer as it arrives, or with None once it is dead; silent ones are not yielded."""
     yield from ((host, None) for host in hosts if not host.alive)
     watched = {host: host.descriptors() for host in hosts if host.alive}
     with selectors.DefaultSelector() as selector:

@@ -1,4 +1,4 @@
-"""What runner and host say to each other: one JSON document per line, over a socket of their own."""
+"""Messages between runner and host: one JSON document per line, over a socket."""
 
 from collections.abc import Mapping
 from typing import Any, Literal
@@ -16,7 +16,7 @@ class SeatOrderMessage(Frozen):
 
 
 class BuildOrder(Frozen):
-    """First message to a host: who lives there."""
+    """First message to a host: its tenants."""
 
     kind: Literal["build"] = "build"
     device: str
@@ -27,7 +27,7 @@ class BuildOrder(Frozen):
 
 
 class SeatReady(Frozen):
-    """A tenant stands and is warm, or says why not."""
+    """A tenant is built and warm, or why not."""
 
     pid: int
     observed: Mapping[str, Any] = {}
@@ -41,16 +41,16 @@ class SeatReady(Frozen):
     request_s: float = 0
     """Mean time of a warm request: sizes the arena."""
     undisturbed_s: float = 0
-    """What one in five warm requests stayed within: while it warmed up, others were being built beside it."""
+    """20th percentile of warm requests: others were being built during the warm-up."""
     warm_requests: int = 0
     settled: bool = False
     memory_bytes: int = 0
     error: str | None = None
     out_of_memory: bool = False
     concurrent: bool = False
-    """It is a client of a server, with several requests under way at once."""
+    """True for a client of a server, with several requests in flight."""
     beside: tuple[int, ...] = ()
-    """Processes that serve for it, outside its own."""
+    """Processes outside its own that serve for it."""
 
     @property
     def rows(self) -> int:
@@ -66,7 +66,7 @@ class HostReady(Frozen):
 
 
 class WindowTimes(Frozen):
-    """One window of a sequence: how many seats it has, and how long its parts take."""
+    """One window of a sequence: its number of seats and the duration of its parts."""
 
     seats: int
     lead_ns: int
@@ -82,33 +82,33 @@ class SeatWindow(Frozen):
     window: int
     """Position in the sequence."""
     index: int
-    """Index on the window's page of the board; seat 0 of a window begins the next one."""
+    """Index on the window's page of the board; seat 0 of a window starts the next one."""
     first: int
-    """Where its records begin in the arena."""
+    """Where its records start in the arena."""
     capacity: int
     outstanding: int
     scheduled: int
     synchronised: bool
     first_arrival: int = 0
-    """Of a load from a trace: the place in it of the first request."""
+    """For a load from a trace: the position of its first request."""
     canary: bool = False
-    """Time a plain loop now and then between requests, to know how fast the core is."""
+    """Occasionally time a plain loop between requests, to measure the core's speed."""
     tenant: str = ""
-    """Who it is in this trial: a process may have been built for another tenant with the same workload."""
+    """Its name in this trial: the process may have been built for another tenant with the same workload."""
 
 
 class SeatProgram(Frozen):
-    """What one seat does in a sequence."""
+    """One seat's part in a sequence."""
 
     seat: int
     """Index within the host."""
     capacity: int
-    """Of its arena, over all its windows."""
+    """Size of its arena, over all its windows."""
     windows: tuple[SeatWindow, ...]
 
 
 class SequenceOrder(Frozen):
-    """Serve these windows, one after another, each when the board says that it starts."""
+    """Serve these windows one after another, each when the board says it starts."""
 
     kind: Literal["sequence"] = "sequence"
     windows: tuple[WindowTimes, ...]
@@ -135,16 +135,16 @@ class SeatResult(Frozen):
     memory_bytes: int
     observed: Mapping[str, Any]
     kinds: tuple[str, ...] = ()
-    """The kinds of error that requests ended with; the arena holds positions in this list."""
+    """Kinds of error of its requests; the arena holds positions in this list."""
 
     @property
     def cut_off(self) -> bool:
-        """It was told to stop: the reason lies with somebody else."""
+        """It was stopped because of another tenant."""
         return self.stopped_early and not (self.overflowed or self.gave_up or self.out_of_memory)
 
 
 class HostResult(Frozen):
-    """Answer to `SequenceOrder`: one entry per seat and window that was begun."""
+    """Answer to `SequenceOrder`: one entry per seat and window that was started."""
 
     kind: Literal["result"] = "result"
     seats: tuple[SeatResult, ...]

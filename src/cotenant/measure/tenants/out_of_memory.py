@@ -1,4 +1,4 @@
-"""Whether an error says that memory ran out, in the words of Python, numpy, torch, its allocators, C++ and GPUs."""
+"""Recognises out-of-memory errors of Python, numpy, torch, its allocators, C++ and GPUs."""
 
 _WORDS = (
     "can't allocate memory",
@@ -15,12 +15,12 @@ _WORDS = (
 
 
 def says_out_of_memory(text: str) -> bool:
-    """Whether these are the words of an error about memory."""
+    """True if the message is about running out of memory."""
     return any(words in text.lower() for words in _WORDS)
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether an error, or what it was raised from, is about memory."""
+    """True if an error, or its cause, is about running out of memory."""
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, MemoryError) or says_out_of_memory(f"{type(cause).__name__}: {cause}"):

@@ -1,4 +1,4 @@
-"""How much CPU the study itself used: the rest of the machine's busy time belongs to others."""
+"""CPU time used by the study itself: the rest of the machine's busy time belongs to others."""
 
 import os
 import time
@@ -16,12 +16,12 @@ RUNNER_CPU = "runner_cpu_s"
 
 
 class OwnUseProbe:
-    """CPU seconds of the runner and all tenant processes (with their children that have ended), and of the runner."""
+    """CPU seconds of the runner and all tenant processes (with their finished children), and of the runner alone."""
 
     def __init__(self, pids: Sequence[int], proc: Path = Path("/proc")) -> None:
         self.sensors: tuple[SensorInfo, ...] = (
             SensorInfo(OWN_CPU, "s", "/proc/PID/stat", 0.1, "counter, in steps of a clock tick (usually 10 ms)"),
-            SensorInfo(RUNNER_CPU, "s", "process clock", 0.1, "exact counter: runner and sampler, without tenants"),
+            SensorInfo(RUNNER_CPU, "s", "process clock", 0.1, "exact counter: runner and sampler without tenants"),
         )
         self._paths = [proc / str(pid) / "stat" for pid in (os.getpid(), *pids)]
         self._tick_s = 1 / os.sysconf("SC_CLK_TCK")
@@ -39,7 +39,7 @@ class OwnUseProbe:
 
 
 def share_of_window(samples: Samples, sensor: str, timing: Timing, cores: int) -> float | None:
-    """Growth of a counter of CPU seconds over the window, as a share of the cores' time; members of a group add up."""
+    """Growth of a counter of CPU seconds over the window, as a share of the cores' time; group members add up."""
     grown = growths(samples, sensor, timing)
     if not grown or not cores:
         return None
@@ -47,7 +47,7 @@ def share_of_window(samples: Samples, sensor: str, timing: Timing, cores: int) -
 
 
 def growths(samples: Samples, sensor: str, timing: Timing) -> list[float]:
-    """How much a counter grew over the window, on each device that has it."""
+    """Growth of a counter over the window, on each device that has it."""
     grown = []
     for t_ns, values in samples.by_device(sensor).values():
         if t_ns.size >= 2 and t_ns[-1] >= timing.window_end_ns:

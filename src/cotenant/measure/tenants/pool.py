@@ -1,14 +1,14 @@
-"""The pool of tenant processes. They stay up between trials, so that a block takes seconds and not minutes.
+"""The pool of tenant processes. They stay up between trials, so that a block takes seconds instead of minutes.
 
-An idle tenant sleeps on its control socket and holds only memory; when memory runs short, the one that has been idle
-longest is ended. A process that hosts several tenants (threads, streams) also serves mixes of some of them.
+An idle tenant sleeps on its control socket and holds only memory; when memory runs short, the longest-idle one
+is ended. A process that hosts several tenants (threads, streams) also serves mixes of some of them.
 """
 
 import json
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -18,20 +18,21 @@ from cotenant.measure.tenants.host_process import HostProcess
 from cotenant.measure.tenants.listening import answers
 from cotenant.measure.tenants.messages import SeatReady
 from cotenant.measure.tenants.reaper import Reaper
+from cotenant.measure.tenants.starting import Starter
 from cotenant.tenancy.nouns import Tenant
 
 log = logging.getLogger(__name__)
 
 BUILD_TIMEOUT_S = 900.0
 GIVE_UP_AFTER = 2
-"""A tenant that could not be built this often is not tried again in this run."""
+"""A tenant that failed to build this often is not tried again in this run."""
 
 SeatKey = tuple[str, int | None, str]
 
 
 @dataclass(slots=True)
 class Placement:
-    """Where the tenants of one host plan are to be found: a process, and each tenant's seat in it."""
+    """Where the tenants of one host plan are: a process, and each tenant's seat in it."""
 
     host: HostProcess
     seats: tuple[int, ...]
@@ -47,7 +48,7 @@ class _Pooled:
 
 
 class TenantPool:
-    """Starts tenant processes, finds them again, and ends them."""
+    """Starts tenant processes, reuses them, and ends them."""
 
     def __init__(
         self,
@@ -56,29 +57,32 @@ class TenantPool:
         board_fd: int,
         memory_bytes: int,
         memory_of: Callable[[Tenant], int],
+        process_bytes: int,
         at_once: int,
         warm_s: tuple[float, float],
     ) -> None:
         self._device, self._board_fd, self._warm_s = device, board_fd, warm_s
-        self._memory_bytes, self._memory_of, self._at_once = memory_bytes, memory_of, max(at_once, 1)
+        self._memory_bytes, self._at_once = memory_bytes, max(at_once, 1)
+        self._memory_of, self._process_bytes = memory_of, process_bytes
         self._pooled: list[_Pooled] = []
         self._failures: Counter[SeatKey] = Counter()
         self._sentences: dict[SeatKey, str] = {}
         self._reaper = Reaper()
+        self._starter = Starter(self._reaper.mark)
 
     def place(
         self, plans: Sequence[HostPlan], tenants: Sequence[Tenant], *, keep: Sequence[HostProcess] = ()
     ) -> list[Placement] | None:
-        """Processes for all hosts of one trial, started where they are missing. Raises TenantFailed.
+        """Return processes for all hosts of one trial, starting missing ones. Raises TenantFailed.
 
-        None: there is no room for them beside those to keep.
+        None if there is no room for them besides those to keep.
         """
         taken: list[_Pooled] = []
         kept = [entry for entry in self._pooled if entry.host in keep]
         for plan in plans:
             entry = self._match(plan, tenants, exclude=taken)
             if entry is None:
-                needed = sum(self._memory_of(tenants[seat.tenant]) for seat in plan.seats)
+                needed = self._needed_bytes(tenants[seat.tenant] for seat in plan.seats)
                 self._make_room(needed, keep=[*taken, *kept])
                 if kept and self._held_bytes() + needed > self._memory_bytes:
                     return None
@@ -94,13 +98,13 @@ class TenantPool:
         ]
 
     def prefetch(self, trials: Sequence[tuple[Sequence[HostPlan], Sequence[Tenant]]]) -> None:
-        """Start what a whole block needs, several at once, as far as memory allows. Raises TenantFailed."""
+        """Start what a block needs, several at once, as far as memory allows. Raises TenantFailed."""
         waiting: list[_Pooled] = []
         for plans, tenants in sorted(trials, key=lambda t: -max(len(plan.seats) for plan in t[0])):
             taken: list[_Pooled] = []
             for plan in plans:
                 entry = self._match(plan, tenants, exclude=taken)
-                needed = sum(self._memory_of(tenants[seat.tenant]) for seat in plan.seats)
+                needed = self._needed_bytes(tenants[seat.tenant] for seat in plan.seats)
                 if entry is None:
                     if self._held_bytes() + needed > self._memory_bytes:
                         break
@@ -114,7 +118,7 @@ class TenantPool:
         self._await_ready(waiting)
 
     def request_times(self) -> dict[str, float]:
-        """Seconds of a warm request of each workload that is up, as little disturbed as it was seen."""
+        """Seconds of a warm request of each running workload, as undisturbed as observed."""
         found: dict[str, float] = {}
         for entry in self._pooled:
             if entry.host.ready is not None:
@@ -124,7 +128,7 @@ class TenantPool:
         return found
 
     def pids(self) -> frozenset[int]:
-        """Processes of the study: those that are up, and what they have started."""
+        """Processes of the study: those running, and their children."""
         import psutil
 
         mine = {pid for entry in self._pooled for pid in entry.host.pids()}
@@ -133,33 +137,35 @@ class TenantPool:
         return frozenset(mine)
 
     def servers(self) -> tuple[int, ...]:
-        """Processes of the servers that are up, those of idle tenants too: even idle, a server may poll."""
+        """Processes of the running servers, idle ones included: an idle server may poll."""
         return tuple(pid for entry in self._pooled for pid in entry.host.pids()[1:])
 
     def drop(self, host: HostProcess) -> None:
-        """Forget a process that is dead or must not be used again."""
+        """Drop a process that is dead or must not be reused."""
         self._pooled = [entry for entry in self._pooled if entry.host is not host]
         if host.alive:
             host.close()
 
     def clear(self) -> None:
-        """End them all: the next block gets fresh ones."""
+        """End them all: the next block gets new ones."""
         for entry in self._pooled:
             entry.host.dismiss()
         for entry in self._pooled:
             entry.host.close()
         self._pooled = []
+        self._starter.close()  # forks share a memory layout: fresh processes need a fresh server too
 
     def close(self) -> None:
-        """End them all, for good."""
+        """End them all for good."""
         self.clear()
         self._reaper.close()
 
     def kill(self) -> None:
-        """The same at once, without goodbye."""
+        """End them all at once."""
         for entry in self._pooled:
             entry.host.kill("was ended with the run")
         self._pooled = []
+        self._starter.close()
         self._reaper.close()
 
     def _match(self, plan: HostPlan, tenants: Sequence[Tenant], exclude: Sequence[_Pooled]) -> _Pooled | None:
@@ -168,7 +174,7 @@ class TenantPool:
         for entry in self._pooled:
             if entry in exclude or entry.env != env or not entry.host.still_alive():
                 continue
-            # One tenant per process is a promise: a process with several seats can't stand in for it.
+            # One tenant per process is a promise: a process with several seats can't replace it.
             if len(plan.seats) == 1 and len(entry.keys) > 1:
                 continue
             if wanted <= Counter(entry.keys):
@@ -183,16 +189,20 @@ class TenantPool:
                 raise TenantFailed(f"{tenant.name} was given up after {GIVE_UP_AFTER} failures: {self._sentences[key]}")
         log.info("starting a process for %s", ", ".join(tenant.name for tenant in mine))
         host = HostProcess(
-            self._device, plan, mine, board_fd=self._board_fd, warm_s=self._warm_s, mark=self._reaper.mark
+            self._device,
+            plan,
+            mine,
+            board_fd=self._board_fd,
+            warm_s=self._warm_s,
+            mark=self._reaper.mark,
+            start=self._starter.start,
         )
-        entry = _Pooled(
-            host, frozenset(plan.env.items()), keys, sum(self._memory_of(tenant) for tenant in mine), time.monotonic()
-        )
+        entry = _Pooled(host, frozenset(plan.env.items()), keys, self._needed_bytes(mine), time.monotonic())
         self._pooled.append(entry)
         return entry
 
     def _await_server(self, entry: _Pooled) -> None:
-        """Servers start one after another: two that look at the free memory at once each take what both have seen."""
+        """Start servers one after another: two that check the free memory at once would both claim it."""
         if any(tenant.workload.server is not None for tenant in entry.host.tenants):
             self._await_ready([entry])
 
@@ -226,6 +236,10 @@ class TenantPool:
             self.drop(host)
             raise TenantFailed(failed[0][1], hint="run it alone first, or ask `cotenant workloads` what it needs")
 
+    def _needed_bytes(self, tenants: Iterable[Tenant]) -> int:
+        """Of one process with these tenants."""
+        return self._process_bytes + sum(map(self._memory_of, tenants))
+
     def _held_bytes(self) -> int:
         return sum(entry.memory_bytes for entry in self._pooled)
 
@@ -243,7 +257,7 @@ def _not_built(tenant: Tenant, seat: SeatReady) -> str:
 
 
 def _key(tenant: Tenant, seat: SeatPlan) -> SeatKey:
-    """What makes two seats interchangeable: the same workload on the same kind of place, whatever its load or name."""
+    """Key of interchangeable seats: same workload and kind of place, whatever the load or name."""
     return tenant.workload.model_dump_json(), tenant.threads, json.dumps(seat.options, sort_keys=True, default=str)
 
 

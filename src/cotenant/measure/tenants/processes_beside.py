@@ -1,4 +1,4 @@
-"""What the processes of a server use: they belong to the tenant whose requests they serve."""
+"""Resource use of a server's processes, which counts for the tenant whose requests they serve."""
 
 import os
 from collections.abc import Iterable
@@ -10,7 +10,7 @@ _PROC = Path("/proc")
 
 
 def tree(roots: Iterable[int]) -> tuple[int, ...]:
-    """These processes and all that descends from them, as far as they live."""
+    """These processes and all their living descendants."""
     import psutil
 
     found: dict[int, None] = {}
@@ -22,7 +22,7 @@ def tree(roots: Iterable[int]) -> tuple[int, ...]:
 
 
 def cpu_time_ns(pids: Iterable[int]) -> int:
-    """CPU time so far, with that of their children that have ended; in steps of a clock tick."""
+    """CPU time so far, with that of finished children; in clock ticks."""
     ticks = 0
     for pid in pids:
         with suppress(OSError):
@@ -31,7 +31,7 @@ def cpu_time_ns(pids: Iterable[int]) -> int:
 
 
 def peak_memory_bytes(pids: Iterable[int]) -> int:
-    """The sum of their largest resident sets: pages that they share count more than once."""
+    """Sum of their peak resident sets: shared pages count more than once."""
     total = 0
     for pid in pids:
         with suppress(OSError):
@@ -42,7 +42,7 @@ def peak_memory_bytes(pids: Iterable[int]) -> int:
 
 
 def cores(pids: Iterable[int]) -> set[int]:
-    """Where any of their threads may run."""
+    """Cores any of their threads may run on."""
     found: set[int] = set()
     for pid in pids:
         with suppress(OSError):

@@ -1,10 +1,10 @@
-"""Ends every process that a tenant has started, so that none keeps the device busy after its tenant.
+"""Ends every process started by a tenant, so that none keeps the device busy afterwards.
 
-A process that a workload starts may leave its process group and be adopted by init. It can't leave its environment,
-so each tenant process carries a mark there, which all that descends from it inherits.
+A process started by a workload may leave its process group and be adopted by init. It can't leave its environment,
+so each tenant process carries a mark there, which its descendants inherit.
 
-Run as a program, this file waits until the runner is gone (SIGKILL included), then ends every process that carries the
-run's mark. It imports the standard library only, to stay small.
+Run as a program, this file waits until the runner is gone (SIGKILL included), then ends every process with the
+run's mark. It imports only the standard library, to stay small.
 """
 
 import contextlib
@@ -16,7 +16,7 @@ import time
 
 VARIABLE = "COTENANT_TENANT"
 ROUNDS = 20
-"""A process that forks while it is looked for is found in the next round."""
+"""A process that forks during the search is found in the next round."""
 
 
 def end_marked(mark: str) -> None:
@@ -32,7 +32,7 @@ def end_marked(mark: str) -> None:
 
 
 def _marked(mark: str) -> list[int]:
-    """Processes of ours with that mark; one that has ended has no environment any more."""
+    """Our processes with that mark; one that has ended has no environment."""
     wanted = f"{VARIABLE}={mark}".encode()
     own = os.getpid()
     found = []
@@ -50,7 +50,7 @@ class Reaper:
 
     def __init__(self) -> None:
         self.mark = os.urandom(8).hex()
-        """What the marks of all tenant processes of this runner begin with."""
+        """Common prefix of the marks of this runner's tenant processes."""
         reading, self._writing = os.pipe()
         try:
             self._process = subprocess.Popen(
@@ -59,13 +59,13 @@ class Reaper:
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
                 cwd="/",
-                start_new_session=True,  # neither Ctrl-C nor the end of the terminal is for it
+                start_new_session=True,  # unaffected by Ctrl-C and a closed terminal
             )
         finally:
             os.close(reading)
 
     def close(self) -> None:
-        """The tenants are gone in good order: let it look once more and end."""
+        """The tenants ended in order: let it check once more and exit."""
         if self._process.returncode is None:
             os.close(self._writing)
             self._process.wait()

@@ -1,4 +1,4 @@
-"""One tenant's part in one window, on the runner's side: its schedule, its memory, and what came out."""
+"""One tenant's part in one window, on the runner's side: its schedule, memory and result."""
 
 import contextlib
 from collections import Counter
@@ -26,7 +26,7 @@ ROOM_EXTRA = 1000
 
 @dataclass(slots=True)
 class SeatRun:
-    """A tenant in one window, where it sits, and the memory it will write to."""
+    """A tenant in one window, its seat, and the memory it will write to."""
 
     tenant: Tenant
     window: int
@@ -36,29 +36,29 @@ class SeatRun:
     seat: int
     ready: SeatReady
     load: Load
-    """With its rate resolved."""
+    """Its load, with the rate resolved."""
     offsets: Int64s | None
-    """Of an open load: when requests are due, from the window's common start."""
+    """For an open load: when requests are due, from the window's common start."""
     first_arrival: int
-    """Of a load from a trace: the place in it of the first request."""
+    """For a load from a trace: the position of its first request."""
     first: int
     part: ArenaPart
     canary: bool = False
     result: SeatResult | None = None
     fate: str | None = None
-    """How it ended before its time, where that differs from how its process did."""
+    """How it ended early, where that differs from its process."""
 
     @property
     def _queues(self) -> bool:
-        """Of a closed load: what is due and not begun waits in its queue.
+        """For a closed load: what is due and not started waits in its queue.
 
-        Not where it sends its only request after the canary, which may end behind the window: then nothing was due in
-        it. Nor at a server, where whatever is due is under way.
+        Not where it sends its only request after the canary, which may end after the window: then nothing was due in
+        it. Nor at a server, where everything due is in flight.
         """
         return not (self.canary and self.load.outstanding == 1) and not self.ready.concurrent
 
     def order(self) -> SeatWindow:
-        """What its host is told."""
+        """The order for its host."""
         return SeatWindow(
             window=self.window,
             index=self.index,
@@ -73,9 +73,9 @@ class SeatRun:
         )
 
     def outcome(self, properties: Properties, board: Board, timing: Timing) -> SeatOutcome:
-        """What it left behind, also if it was killed half way."""
+        """Its results, even if it was killed midway."""
         recorded = board.page(self.window).recorded[self.index]
-        count = max(min(recorded, self.part.capacity), 0)  # a tenant may have scribbled on it
+        count = max(min(recorded, self.part.capacity), 0)  # a tenant may have overwritten it
         parts, answers = np.split(self.part.slot_ends[:, :count], [len(self.ready.slots)])
         requests = RequestColumns(
             **{
@@ -88,7 +88,7 @@ class SeatRun:
         if self.offsets is not None:
             requests = with_unserved(requests, timing.start_ns + self.offsets, timing.window_end_ns)
         elif self.result is not None and not self.result.stopped_early and self._queues:
-            # Of one that stopped early the trial is invalid for that.
+            # If it stopped early, the trial is invalid for that reason.
             requests = with_unserved(requests, queued(requests, self.load.outstanding), timing.window_end_ns)
         return SeatOutcome(
             tenant=self.tenant,
@@ -109,7 +109,7 @@ Place = tuple[HostProcess, int]
 def open_seats(
     trials: Sequence[tuple[Trial, WindowTimes, Sequence[Place]]], rates: Mapping[str, float], *, canary: bool
 ) -> Iterator[list[list[SeatRun]]]:
-    """The seats of each trial of a sequence with their memory laid out; it is given back on leaving."""
+    """The seats of each trial of a sequence with their memory laid out; released on exit."""
     needs = [
         [_need(trial, times, tenant, _ready(place), rates) for tenant, place in zip(trial.tenants, places, strict=True)]
         for trial, times, places in trials
@@ -135,9 +135,7 @@ def open_seats(
                 if offsets is not None:
                     part.intended[: offsets.size] = offsets
                 first = filled[place]
-                alone = (
-                    canary and len(place[0].tenants) == 1
-                )  # in a shared process it would time the interpreter's lock
+                alone = canary and len(place[0].tenants) == 1  # in a shared process it would time the interpreter lock
                 arrival = first_arrival(load, seed=arrival_seed(trial, tenant))
                 seats.append(
                     SeatRun(tenant, window, index, *place, _ready(place), load, offsets, arrival, first, part, alone)
@@ -149,7 +147,7 @@ def open_seats(
         finally:
             for seats in sequence:
                 for seat in seats:
-                    del seat.part  # it looks into memory that is given back now
+                    del seat.part  # it refers to memory being released now
 
 
 def _ready(place: Place) -> SeatReady:
@@ -161,7 +159,7 @@ def _ready(place: Place) -> SeatReady:
 def _need(
     trial: Trial, times: WindowTimes, tenant: Tenant, ready: SeatReady, rates: Mapping[str, float]
 ) -> tuple[Load, Int64s | None, int]:
-    """A tenant's load with its rate known, its schedule if it has one, and how many requests to make room for."""
+    """A tenant's load with its rate resolved, its schedule if any, and how many requests to make room for."""
     load = resolve(tenant.load, rates.get(tenant.of))
     total_s = (times.lead_ns + times.window_ns + times.patience_ns) / 1e9
     if load.open:
@@ -172,9 +170,9 @@ def _need(
 
 
 def resolve(load: Load, alone_rps: float | None) -> Load:
-    """A load given as a share of what the tenant can do alone, as a rate."""
+    """A load given as a share of the tenant's capacity alone, as a rate."""
     if load.rate_share is None:
         return load
     if alone_rps is None:
-        raise ValueError(f"nothing is known of what a tenant with load {load} can do alone")
+        raise ValueError(f"the capacity alone of a tenant with load {load} is unknown")
     return load.at(load.rate_share * alone_rps)

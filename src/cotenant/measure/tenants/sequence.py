@@ -1,6 +1,6 @@
-"""A sequence of windows: the runner begins the first and waits until all have answered, or are lost.
+"""A sequence of windows: the runner starts the first and waits until all tenants have answered or are lost.
 
-All tenants of a window start at one absolute time. From window to window they go by themselves (see `turns`).
+All tenants of a window start at one absolute time. They advance from window to window by themselves (see `turns`).
 """
 
 import time
@@ -17,9 +17,9 @@ from cotenant.measure.tenants.turns import begin
 from cotenant.tenancy.nouns import Trial
 
 START_DELAY_NS = 30_000_000
-"""Between the order and the first start: enough for every host to read it."""
+"""Time between the order and the first start: enough for every host to read it."""
 HANG_S = 10.0
-"""A host that is this much behind its window's deadline, and behind its own slowest request, hangs."""
+"""A host this far behind its window's deadline, and its own slowest request, hangs."""
 
 
 @dataclass(slots=True)
@@ -38,7 +38,7 @@ class Window:
 
 
 def serve_sequence(windows: Sequence[Window], board: Board) -> None:
-    """Carry the windows out and put each seat's result into it; a host that dies or hangs is ended and says so."""
+    """Carry out the windows and store each seat's result; a host that dies or hangs is ended and reported."""
     board.clear()
     hosts: dict[HostProcess, list[SeatRun]] = {}
     for window in windows:
@@ -63,7 +63,7 @@ def serve_sequence(windows: Sequence[Window], board: Board) -> None:
             for result in answer.seats:
                 by_place[result.window, result.index].result = result
         else:
-            board.stop[0] = 1  # the mix is broken: what the others would still serve can't be counted
+            board.stop[0] = 1  # the mix is broken: further requests of the others can't count
     if silent:
         board.stop[0] = 1
     for host in silent:
@@ -71,10 +71,10 @@ def serve_sequence(windows: Sequence[Window], board: Board) -> None:
 
 
 def begun(windows: Sequence[Window], board: Board) -> list[Window]:
-    """The windows that can be recorded: those that ended by themselves, and the one in which a tenant was lost.
+    """The windows to record: those that ended by themselves, and the one in which a tenant was lost.
 
-    Of a tenant that died, what it had served in windows before is lost with its answer; and a window that was cut short
-    because somebody outside it died says nothing. Those are as if never begun.
+    What a dead tenant served in earlier windows is lost with its answer, and a window cut short
+    because a tenant outside it died says nothing. Those count as never started.
     """
     return [window for number, window in enumerate(windows) if board.start[number] and _ended(window, board)]
 
@@ -87,7 +87,7 @@ def _ended(window: Window, board: Board) -> bool:
 
 
 def _programs(seats: Sequence[SeatRun]) -> tuple[SeatProgram, ...]:
-    """Of one host: what each of its seats does, in order."""
+    """The orders of each seat of one host."""
     of_seat: dict[int, list[SeatRun]] = {}
     for seat in seats:
         of_seat.setdefault(seat.seat, []).append(seat)
@@ -102,7 +102,7 @@ def _programs(seats: Sequence[SeatRun]) -> tuple[SeatProgram, ...]:
 
 
 def _end_hung(host: HostProcess, seats: Sequence[SeatRun], board: Board) -> None:
-    """End a process that does not answer; a tenant in it that had served all it had to is not the one to blame."""
+    """End a process that does not answer; a tenant in it that had served everything is not to blame."""
     hung = f"hung: it gave no answer {HANG_S:g} s after the end of the trial"
     now = [seat for seat in seats if seat.window == board.turn[0]]
     stuck = [seat for seat in now if not board.page(seat.window).finished[seat.index]] or now

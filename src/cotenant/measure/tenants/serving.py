@@ -1,8 +1,8 @@
-"""The tenant's loop: the only code that runs between two timestamps. Everything here is written to be cheap.
+"""The tenant's loop: the only code that runs between two timestamps, written to be cheap.
 
-Rule: latency counts from when a request was due. All tenants start together; a tenant that has served all that
-was due in the window goes on with further requests until every other tenant has too, so that each counted
-request ran from begin to end beside a full mix, and none is cut off at the window's edge.
+Rule: latency counts from when a request was due. All tenants start together; a tenant that has served everything
+due in the window continues with further requests until every other tenant has too, so that each counted
+request ran from start to end beside a full mix, and none is cut off at the window's edge.
 """
 
 import resource
@@ -21,19 +21,19 @@ from cotenant.tenancy.records import MISSING_NS
 from cotenant.workloads.protocol import Stage
 
 ERRORS_IN_A_ROW = 20
-"""A tenant that fails this often without a single success is broken: going on would only heat the room."""
+"""A tenant that fails this often without a single success is broken and stops."""
 WARM_UP_ERRORS_IN_A_ROW = 3
 CLOCK_NOISE_NS = 200
-"""Times that differ by less can't be told apart."""
+"""Smaller differences in time can't be resolved."""
 CANARY_SPARED = 30
-"""The plain loop is timed at most once in this many times its own duration: it takes some 3 % of the core."""
+"""The plain loop is timed at most once in this many times its own duration, which takes about 3 % of the core."""
 NAP_NS = 2_000_000
-"""While waiting for others to finish, look this often."""
+"""How often to check whether the others have finished."""
 
 
 @dataclass(frozen=True, slots=True)
 class SeatOrder:
-    """When to serve: absolute times on the monotonic clock, and who else is there."""
+    """When to serve: absolute times on the monotonic clock, and the other seats."""
 
     index: int
     """This seat's place on the page."""
@@ -42,23 +42,23 @@ class SeatOrder:
     window_start_ns: int
     window_end_ns: int
     deadline_ns: int
-    """Stop here whatever is left."""
+    """Stop here, whatever is left."""
     outstanding: int
-    """Of a closed load; 0: the schedule is in the arena's `intended` column."""
+    """Concurrency of a closed load; 0 if the schedule is in the arena's `intended` column."""
     scheduled: int
     """Length of that schedule."""
     synchronised: bool
     own_process: bool
-    """Resource use is the process's; else the thread's."""
+    """True for resource use of the process, False for that of the thread."""
     first_arrival: int = 0
-    """Of a load from a trace: the place in it of the first request."""
+    """For a load from a trace: the position of its first request."""
     canary: bool = False
-    """Of a closed load with one request outstanding: time a plain loop between requests, now and then."""
+    """For a closed load with one outstanding request: occasionally time a plain loop between requests."""
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What the tenant used of the machine over the window."""
+    """Resource use of the tenant over the window."""
 
     cpu_time_ns: int
     switches_voluntary: int
@@ -69,7 +69,7 @@ class Usage:
         return Usage(self.cpu_time_ns + cpu_time_ns, self.switches_voluntary, self.switches_forced)
 
     def since(self, before: "Usage") -> "Usage":
-        """What came on top of an earlier reading."""
+        """The difference to an earlier reading."""
         return Usage(
             self.cpu_time_ns - before.cpu_time_ns,
             self.switches_voluntary - before.switches_voluntary,
@@ -88,9 +88,9 @@ class Served:
     overflowed: bool
     """The arena was full before the trial was over."""
     gave_up: bool
-    """It failed too often in a row to go on."""
+    """It failed too often in a row to continue."""
     stopped_early: bool
-    """From its last request on the mix was not complete."""
+    """The mix was incomplete after its last request."""
     usage: Usage
     canary_ns: int | None = None
     """Median time of the plain loop over the window."""
@@ -98,13 +98,13 @@ class Served:
 
 @dataclass(frozen=True, slots=True)
 class Warmth:
-    """How warming up ended."""
+    """The result of warming up."""
 
     requests: int
     request_s: float
     """Mean of the last third."""
     undisturbed_s: float
-    """What one in five of them stayed within."""
+    """20th percentile of the last third."""
     settled: bool
 
 
@@ -116,7 +116,7 @@ def flatten(stages: Sequence[Stage]) -> list[tuple[Callable[[Any], Any], bool]]:
 def serve(  # noqa: C901, PLR0912, PLR0915, PLR0917 - one loop: splitting it would put calls between timestamps
     stages: Sequence[Stage], seat: Seat, order: SeatOrder, arena: ArenaPart, page: Page, margin_ns: int
 ) -> Served:
-    """Serve requests from the common start to the end of the trial, and record each of them."""
+    """Serve requests from the common start to the end of the trial, and record each."""
     now, mark, elapsed_ns, synchronise = time.monotonic_ns, seat.mark, seat.elapsed_ns, seat.synchronise
     intended, started, first = memoryview(arena.intended), memoryview(arena.started), memoryview(arena.first)
     done, device, ok = memoryview(arena.done), memoryview(arena.device), memoryview(arena.ok)
@@ -192,7 +192,7 @@ def serve(  # noqa: C901, PLR0912, PLR0915, PLR0917 - one loop: splitting it wou
         recorded[order.index] = count
         if current >= canary_due:
             took = reading_ns()
-            free = now()  # the next request is sent after it: it is not part of anybody's latency
+            free = now()  # the next request is sent after it: it adds to no latency
             canary_due = free + CANARY_SPARED * took
             if in_window and not finished:
                 canaries.append(took)
@@ -212,8 +212,8 @@ def serve(  # noqa: C901, PLR0912, PLR0915, PLR0917 - one loop: splitting it wou
 def warm_up(stages: Sequence[Stage], seat: Seat, *, at_least_s: float, at_most_s: float) -> "Warmth":
     """Serve until the times have settled.
 
-    Only a first guess, to size memory and to get lazy initialisation out of the way; whether a trial was steady
-    is judged on its own records. A request that fails now and then is left to the trial, which records it; several
+    Only a first guess, to size memory and to complete lazy initialisation; whether a trial was steady
+    is judged on its own records. An occasional failed request is left to the trial, which records it; several
     in a row are raised.
     """
     calls = flatten(stages)
@@ -238,7 +238,7 @@ def warm_up(stages: Sequence[Stage], seat: Seat, *, at_least_s: float, at_most_s
         spent = (end - begin) / 1e9
         enough = 8 if spent < at_most_s / 2 else 3
         if spent >= at_least_s and len(times) >= max(enough, look_at):
-            look_at = len(times) + max(len(times) // 8, 1)  # looking sorts: not after each of a million short requests
+            look_at = len(times) + max(len(times) // 8, 1)  # checking sorts: not after each of a million short requests
             third = len(times) // 3
             middle, last = median(times[-2 * third : -third]), median(times[-third:])
             settled = abs(middle - last) < max(0.05 * last, CLOCK_NOISE_NS)
@@ -249,7 +249,7 @@ def warm_up(stages: Sequence[Stage], seat: Seat, *, at_least_s: float, at_most_s
 
 
 def usage_of(order: SeatOrder) -> Usage:
-    """What the tenant's process, or its thread where several share a process, has used so far."""
+    """Resource use so far of the tenant's process, or of its thread if several share a process."""
     who = resource.RUSAGE_SELF if order.own_process else resource.RUSAGE_THREAD
     usage = resource.getrusage(who)
     return Usage(int((usage.ru_utime + usage.ru_stime) * 1e9), usage.ru_nvcsw, usage.ru_nivcsw)

@@ -1,1 +1,1 @@
-"""A plan as the configuration of other tools. What a tool can't express is refused by name, with one that can."""
+"""Export a plan as configuration of other tools. What a tool can't express is an error that names a tool that can."""

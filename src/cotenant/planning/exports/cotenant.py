@@ -1,4 +1,4 @@
-"""cotenant itself: the plan, and a study for each device that measures what the plan predicts."""
+"""Export for cotenant itself: the plan, and a study per device that measures its predictions."""
 
 from cotenant.planning.exports.model import Models
 from cotenant.planning.exports.yaml_text import document

@@ -1,7 +1,7 @@
-"""Kubernetes with NVIDIA's device plugin: its configuration for shared GPUs, and a deployment per tenant.
+"""Kubernetes with NVIDIA's device plugin: a configuration for shared GPUs, and a deployment per tenant.
 
-The plugin cuts every GPU of a node into the same number of equal replicas and hands them out as they are asked for: it
-knows neither unequal shares nor who is to share with whom.
+The plugin splits every GPU of a node into the same number of equal replicas and hands them out on request. It supports
+neither unequal shares nor a choice of which tenants share.
 """
 
 from collections import Counter
@@ -16,7 +16,7 @@ TARGET = "kubernetes-device-plugin"
 
 
 def export(plan: ServingPlan, models: Models) -> dict[str, str]:
-    """`device-plugin.yaml` (a ConfigMap with a configuration per kind of GPU) and `deployments.yaml`."""
+    """`device-plugin.yaml` (a ConfigMap with one configuration per GPU model) and `deployments.yaml`."""
     kinds = Counter(device.kind for device in plan.devices)
     configurations: dict[str, str] = {}
     found: list[dict[str, Any]] = []

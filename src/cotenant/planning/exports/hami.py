@@ -1,6 +1,6 @@
-"""Kubernetes with HAMi: parts of a GPU's memory and cores for each tenant, enforced by its library in the container.
+"""Kubernetes with HAMi: a part of a GPU's memory and cores per tenant, enforced by its library in the container.
 
-Cores are a percentage that HAMi throttles to, tenant by tenant: this is not MPS, and shares may be unequal.
+HAMi throttles each tenant to a percentage of the cores. It doesn't use MPS, and shares may be unequal.
 """
 
 from typing import Any

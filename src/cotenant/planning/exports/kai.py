@@ -1,6 +1,6 @@
 """Kubernetes with the KAI scheduler: fractions of a GPU by memory, or MIG instances.
 
-A fraction is bookkeeping of memory: nothing holds a tenant to it, and time is sliced evenly whatever the fraction.
+A fraction only accounts for memory: nothing enforces it, and time is sliced evenly whatever the fraction.
 """
 
 from typing import Any
@@ -24,7 +24,7 @@ def export(plan: ServingPlan, models: Models) -> dict[str, str]:
             raise CannotExpress(TARGET, f"{what} on {device.name}", other)
         strict = [tenant.name for tenant in device.tenants if tenant.isolated and device.sharing == "processes"]
         if strict:
-            raise CannotExpress(TARGET, f"memory of its own for {strict[0]} (it needs HAMi-core)", "kubernetes-hami")
+            raise CannotExpress(TARGET, f"isolated memory for {strict[0]} (this needs HAMi-core)", "kubernetes-hami")
         found += [_tenant(device, tenant, models) for tenant in device.tenants]
     return {"kai.yaml": documents(found)}
 

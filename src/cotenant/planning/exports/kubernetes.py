@@ -1,7 +1,7 @@
 """Kubernetes: a claim per device (dynamic resource allocation, resource.k8s.io/v1) and a deployment per tenant.
 
-Sharing is part of the claim's configuration for NVIDIA's driver. It has one MPS percentage for all clients of a device,
-so that unequal shares can't be said.
+Sharing is configured in the claim for NVIDIA's driver, with one MPS percentage for all clients of a device. Unequal
+shares can't be expressed.
 """
 
 from typing import Any
@@ -15,7 +15,7 @@ _CONFIG = "resource.nvidia.com/v1beta1"
 
 
 def export(plan: ServingPlan, models: Models) -> dict[str, str]:
-    """`plan.yaml`, to be applied."""
+    """`plan.yaml`, ready to apply."""
     from cotenant.planning.exports.yaml_text import documents
 
     found: list[dict[str, Any]] = []

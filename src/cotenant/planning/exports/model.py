@@ -1,4 +1,4 @@
-"""What every export gets: the plan, and what each tenant runs."""
+"""The input of every export: the plan, and what each tenant runs."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from cotenant.planning.mixes.plan import PlannedDevice, SeatedTenant, ServingPla
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """What a tenant runs."""
+    """A tenant's model."""
 
     workload: str
     generates: bool = False
@@ -20,11 +20,11 @@ class Model:
     weights: str | None = None
     """A hub id or a directory."""
     runs: Mapping[str, Any] | None = None
-    """All of it, in the words of the tenants file."""
+    """The tenant's complete entry in the tenants file."""
 
     @property
     def source(self) -> str:
-        """What a server is told to load."""
+        """The name or path for a server to load."""
         return self.weights or self.workload
 
 
@@ -34,20 +34,20 @@ Export = Callable[[ServingPlan, Models], dict[str, str]]
 
 
 class CannotExpress(CotenantError):
-    """The target has no words for a part of the plan."""
+    """The target can't express a part of the plan."""
 
     def __init__(self, target: str, what: str, instead: str) -> None:
         super().__init__(f"{target} can't express {what}", hint=f"export it with --for {instead}")
 
 
 def slug(name: str) -> str:
-    """A name that files, shells and Kubernetes take."""
+    """A name valid in files, shells and Kubernetes."""
     plain = "".join(letter if letter.isalnum() else "-" for letter in name.lower())
     return "-".join(part for part in plain.split("-") if part) or "device"
 
 
 def gpu_index(plan: ServingPlan, device: PlannedDevice) -> int:
-    """The number of a device among all of the plan, those that one tenant needs together counted apart."""
+    """Index of a device's first GPU in the plan; a device that spans several GPUs counts each."""
     before = 0
     for one in plan.devices:
         if one is device:
@@ -57,10 +57,10 @@ def gpu_index(plan: ServingPlan, device: PlannedDevice) -> int:
 
 
 def shares_of(device: PlannedDevice) -> list[float]:
-    """Percentages of those that are held to one; empty: nobody is."""
+    """MPS percentages of tenants that have one; empty if none has."""
     return [tenant.share for tenant in device.tenants if isinstance(tenant.share, float)]
 
 
 def memory_share(device: PlannedDevice, tenant: SeatedTenant) -> float:
-    """Of the memory that the tenant can see, what the plan gives it."""
+    """The plan's memory for the tenant as a fraction of what the tenant can see."""
     return min(tenant.memory_bytes / device.memory_bytes, 1.0)

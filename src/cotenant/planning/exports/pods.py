@@ -1,4 +1,4 @@
-"""What Kubernetes exports share: a deployment per tenant, with what it asks of its node."""
+"""Shared by the Kubernetes exports: a deployment per tenant with its resources."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -19,12 +19,12 @@ def deployment(
     """One replica of a tenant.
 
     Args:
-        tenant: Which.
+        tenant: The tenant.
         models: What tenants run.
-        resources: Of its container.
-        pod: More of the pod's specification: claims, node selectors, a scheduler.
-        annotations: Of the pod.
-        labels: Of the pod, beside its name.
+        resources: The container's resources.
+        pod: Additional pod specification: claims, node selectors, a scheduler.
+        annotations: The pod's annotations.
+        labels: The pod's labels besides its name.
     """
     name = slug(tenant.name)
     own = {"app.kubernetes.io/name": name, "app.kubernetes.io/part-of": "cotenant"}
@@ -53,5 +53,5 @@ def deployment(
 
 
 def product(title: str) -> dict[str, str]:
-    """The node selector of GPU feature discovery for a kind of GPU."""
+    """Node selector for a GPU model, as labelled by GPU feature discovery."""
     return {"nvidia.com/gpu.product": title.removeprefix("NVIDIA ").replace(" ", "-")}

@@ -1,6 +1,6 @@
 """Ray Serve: a deployment per tenant with a fraction of a GPU, and a placement group per device.
 
-Ray's fractions are bookkeeping: they say who shares a GPU, not how much of it anyone gets.
+Ray's fractions only account: they decide which tenants share a GPU, not how much of it each gets.
 """
 
 from cotenant.planning.exports.model import CannotExpress, Models, shares_of, slug

@@ -1,10 +1,10 @@
-"""A script that sets a machine up for a plan, says what each tenant needs in its environment, and undoes it all."""
+"""A script that sets a machine up for a plan, prints each tenant's environment, and undoes the setup."""
 
 from cotenant.planning.exports.model import Models, gpu_index, slug
 from cotenant.planning.mixes.plan import PlannedDevice, SeatedTenant, ServingPlan
 
 _HEAD = """#!/usr/bin/env bash
-# Sets this machine up for a plan of cotenant:  plan.sh up | down | env TENANT
+# Set this machine up for a cotenant plan:  plan.sh up | down | env TENANT
 # Needs root for MIG. GPUs are numbered as nvidia-smi numbers them.
 set -euo pipefail
 state="${COTENANT_STATE:-/tmp/cotenant-plan-$(id -u)}"
@@ -44,7 +44,7 @@ def export(plan: ServingPlan, models: Models) -> dict[str, str]:
         "environment() {",
         '    case "$1" in',
         *cases,
-        f'        *) echo "there is no tenant $1; there are: {names}" >&2; exit 2 ;;',
+        f'        *) echo "unknown tenant $1; expected one of: {names}" >&2; exit 2 ;;',
         "    esac",
         "}",
     ]
@@ -61,7 +61,7 @@ def _up(device: PlannedDevice, index: int) -> list[str]:
         ]
     if device.sharing == "mig":
         lines += [f"nvidia-smi -i {index} -mig 1"]
-        # One by one, so that the list of UUIDs below is in the tenants' order.
+        # One at a time: the UUIDs below are listed in the order of tenants.
         lines += [f"nvidia-smi mig -i {index} -cgi {tenant.share} -C  # {tenant.name}" for tenant in _by_size(device)]
         lines += [
             f"nvidia-smi -i {index} -L | sed -n 's/.*UUID: \\(MIG-[^)]*\\)).*/\\1/p' > \"$state/mig-{index}\"",
@@ -69,7 +69,7 @@ def _up(device: PlannedDevice, index: int) -> list[str]:
     if device.clock_mhz:
         lines += [f"nvidia-smi -i {index} -lgc {device.clock_mhz:.0f},{device.clock_mhz:.0f}"]
     if device.power_limit_w:
-        # The limit before is kept, to be put back.
+        # Save the current limit, to restore it later.
         query = f"nvidia-smi -i {index} --query-gpu=power.limit --format=csv,noheader,nounits"
         lines += [f'{query} > "$state/power-{index}"', f"nvidia-smi -i {index} -pl {device.power_limit_w:.0f}"]
     return lines
@@ -93,7 +93,7 @@ def _down(device: PlannedDevice, index: int) -> list[str]:
 
 
 def _by_size(device: PlannedDevice) -> list[SeatedTenant]:
-    """Large instances first: small ones in their places would leave no room for them."""
+    """Largest instances first: small ones could take their positions."""
     return sorted(device.tenants, key=lambda tenant: (-int(str(tenant.share).partition("g")[0]), str(tenant.share)))
 
 

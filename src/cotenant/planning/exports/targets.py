@@ -1,4 +1,4 @@
-"""The targets by name."""
+"""Export targets by name."""
 
 from collections.abc import Mapping
 

@@ -1,20 +1,17 @@
-"""Triton: a model repository for each tenant, since a plan gives every tenant a process of its own."""
+"""Triton: a model repository per tenant, as a plan gives every tenant its own process."""
 
 from cotenant.planning.exports.model import Models, gpu_index, slug
 from cotenant.planning.mixes.plan import PlannedDevice, SeatedTenant, ServingPlan
 
 QUEUED = 0.5
-"""A request that waited for this part of its limit can't be done in time any more."""
+"""A request that has waited for this fraction of its limit can no longer finish in time."""
 GATHERING = 0.1
-"""Part of the limit for which a batch may wait to fill."""
+"""Fraction of the limit that a batch may wait to fill."""
 
 
 def export(plan: ServingPlan, models: Models) -> dict[str, str]:
-    """`TENANT/TENANT/config.pbtxt`, and `serve.sh`, which starts a server for each."""
-    files, lines = (
-        {},
-        ["#!/usr/bin/env bash", "# One Triton server per tenant; `plan.sh env TENANT` says where.", "set -eu"],
-    )
+    """`TENANT/TENANT/config.pbtxt`, and `serve.sh`, which starts a server for each tenant."""
+    files, lines = {}, ["#!/usr/bin/env bash", "# One Triton server per tenant; see `plan.sh env TENANT`.", "set -eu"]
     seats = [(device, tenant) for device in plan.devices for tenant in device.tenants]
     for number, (device, tenant) in enumerate(seats):
         name = slug(tenant.name)
@@ -27,11 +24,11 @@ def export(plan: ServingPlan, models: Models) -> dict[str, str]:
 
 
 def _config(plan: ServingPlan, device: PlannedDevice, tenant: SeatedTenant, models: Models) -> str:
-    """Inputs and outputs are left to the backend, which completes them from the model."""
+    """Inputs and outputs are left out: the backend completes them from the model."""
     generates = models[tenant.tenant].generates
-    index = 0 if device.sharing == "mig" else gpu_index(plan, device)  # a MIG instance is the only device it sees
+    index = 0 if device.sharing == "mig" else gpu_index(plan, device)  # the MIG instance is the only visible device
     limit_us = min((kept.limit_ms for kept in tenant.kept), default=0.0) * 1e3
-    # Triton gives an instance of priority 2 half the turns of one of priority 1: its order is the other way round.
+    # Reversed: Triton gives an instance of priority 2 half the turns of one of priority 1.
     priority = 1 + max(one.priority for one in device.tenants) - tenant.priority
     parts = [
         f'name: "{slug(tenant.name)}"',

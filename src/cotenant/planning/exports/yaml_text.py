@@ -1,4 +1,4 @@
-"""YAML of plain data; pure text, no file."""
+"""Plain data as YAML text."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -1,1 +1,1 @@
-"""Serving tenants on devices: what each needs, how a device can be shared, and the plan that keeps every objective."""
+"""Plans for serving tenants: their needs, ways to share a device, and a plan that meets every objective."""

@@ -1,4 +1,4 @@
-"""A plan within a budget of power: clocks are lowered, all devices alike, until what they draw at most fits."""
+"""Plan within a power budget: lower the clocks of all devices until their maximum draw fits."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -13,21 +13,21 @@ from cotenant.text import figure
 def within_budget(
     make: Callable[[Sequence[DeviceKind]], ServingPlan], kinds: Sequence[DeviceKind], budget_w: float
 ) -> ServingPlan:
-    """The plan at the highest clocks at which all its devices together draw no more than this, whatever they do.
+    """The plan at the highest clocks at which the maximum draw of all its devices is within the budget.
 
     Args:
-        make: Plans on these kinds.
-        kinds: With their clocks.
+        make: Makes a plan for the given kinds.
+        kinds: Kinds of devices with their clocks.
         budget_w: Watts.
 
     Raises:
-        CotenantError: A device's draw is unknown, or no clock keeps both the budget and the objectives.
+        CotenantError: A device's power is unknown, or no clock meets both the budget and the objectives.
     """
     unknown = [kind.name for kind in kinds if not kind.clocks]
     if unknown:
         raise CotenantError(
-            f"what {unknown[0]} draws is not known, so that it can't be held to a budget of power",
-            hint="leave --power-budget out, or plan for GPUs",
+            f"the power draw of {unknown[0]} is unknown, so a power budget can't be enforced",
+            hint="omit --power-budget, or plan for GPUs",
         )
     least: tuple[float, float] | None = None
     for level in range(max(len(kind.clocks) for kind in kinds)):
@@ -37,7 +37,7 @@ def within_budget(
         except Impossible:
             if least is None:
                 raise
-            break  # slower still would be no better
+            break  # lower clocks can't do better
         if found.left_out and least is not None:
             break
         draws = sum((device.power_limit_w or 0.0) * device.devices for device in found.devices)
@@ -46,7 +46,7 @@ def within_budget(
         least = min(least or (draws, 0.0), (draws, held[0].clocks[0].mhz))
     assert least is not None
     raise CotenantError(
-        f"{figure(budget_w)} W are too few: the least that keeps every objective draws up to {figure(least[0])} W "
+        f"{figure(budget_w)} W is too low: meeting every objective takes up to {figure(least[0])} W "
         f"(at {least[1]:.0f} MHz)",
         hint="raise the budget, relax objectives, or name more efficient devices",
     )

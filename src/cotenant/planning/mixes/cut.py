@@ -1,4 +1,4 @@
-"""Plans in which every tenant has MIG instances of its own, as many as its rate needs."""
+"""Plans in which every tenant has its own MIG instances, as many as its rate needs."""
 
 from collections.abc import Sequence
 
@@ -13,7 +13,7 @@ from cotenant.planning.solver.generation import Solved
 from cotenant.planning.solver.problem import Column, Floats, cost_of
 
 STEPS = 24
-"""Rates at which an instance is tried, down from the tenant's own."""
+"""Number of rates tried per instance, down from the tenant's own."""
 LEAST = 1 / 64
 
 
@@ -25,7 +25,7 @@ def plan_of_instances(
     below: float,
     seconds: float,
 ) -> tuple[Judge, Solved] | None:
-    """A plan of MIG instances that costs less than ``below``; None: there is none, or a wish forbids it."""
+    """A plan of MIG instances that costs less than ``below``; None if there is none or a constraint forbids it."""
     cut = [kind for kind in kinds if kind.mig is not None and "mig" in kind.ways]
     if not cut or any(tenant.job or tenant.near or tenant.apart or tenant.replicas for tenant in tenants):
         return None
@@ -73,7 +73,7 @@ def _profile(kind: DeviceKind, name: str) -> int:
 
 
 def _offers(tenants: Sequence[ServingTenant], kind: DeviceKind, predictor: Predictor) -> Floats:
-    """Tenants x profiles: the highest rate at which an instance keeps the tenant's objectives; 0: none."""
+    """Tenants x profiles: the highest rate at which an instance meets the tenant's objectives; 0 if none."""
     assert kind.mig is not None
     parts = np.geomspace(1.0, LEAST, STEPS)
     judge = Judge(tenants, [kind], [Unit((Seat(0, 0.0),))], predictor)

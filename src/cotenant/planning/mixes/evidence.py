@@ -1,8 +1,8 @@
-"""What was measured, and how it corrects a prediction.
+"""Correct predictions with measurements.
 
-A run says how much slower a tenant was beside others. The prediction for the same mix at the same load is made to agree
-with it: what neighbours add to its time is scaled. Larger mixes get the mean correction of their measured pairs. A
-product of pairs' slowdowns would be far off.
+A run measures how much slower a tenant was beside others. The prediction for the same mix at the same load is scaled
+to agree: the factor applies to the time neighbours add. Larger mixes get the mean correction of their measured pairs;
+the product of pairwise slowdowns would be far off.
 """
 
 from collections.abc import Mapping
@@ -14,47 +14,47 @@ from cotenant.planning.mixes.predictor import Mixes
 from cotenant.planning.solver.problem import NOBODY, Floats
 
 SLIGHT = 0.02
-"""Excess time below which a ratio of excesses says nothing."""
+"""Excess time below which a ratio of excesses is meaningless."""
 FARTHEST = 5.0
-"""Corrections are taken up to this factor, either way."""
+"""Corrections are clipped to this factor, either way."""
 
 
 @dataclass(frozen=True, slots=True)
 class MeasuredMix:
-    """How much slower each tenant was in one mix."""
+    """Measured slowdown of each tenant in one mix."""
 
     slowdown: Mapping[int, float]
-    """By the tenant's number; copies of a tenant count once, with their mean."""
+    """By tenant index; copies of a tenant count once, with their mean."""
     half: float
-    """Relative half-width of the widest of its intervals."""
+    """Relative half-width of its widest interval."""
     blocks: int
     simulated: bool = False
-    """The run was one on a simulated device."""
+    """The run used a simulated device."""
 
     @property
     def basis(self) -> str:
-        """Where corrected figures come from."""
+        """Source of corrected figures."""
         kind = "simulated run" if self.simulated else "measured"
         return f"{kind} ({self.blocks} blocks), scaled to the rates"
 
 
 @dataclass(frozen=True, slots=True)
 class Corrections:
-    """By how much what neighbours add has to be scaled."""
+    """Factors on the time that neighbours add."""
 
     mixes: Mapping[tuple[str, tuple[int, ...]], tuple[Mapping[int, float], MeasuredMix]]
-    """By sharing and tenants in order: the factor of each tenant, and the measurement."""
+    """By sharing and sorted tenants: each tenant's factor, and the measurement."""
 
     def apply(
         self, mixes: Mixes, slowdown: Floats, half: float, *, least: float = 0.0
     ) -> tuple[Floats, Floats, tuple[str | None, ...]]:
-        """Corrected slowdowns, half-widths by mix, and a basis for mixes that a measurement speaks about.
+        """Corrected slowdowns, half-widths by mix, and a basis for mixes covered by a measurement.
 
         Args:
-            mixes: Asked about.
-            slowdown: As predicted.
-            half: Half-width of what is predicted.
-            least: Of what a measured slowdown leaves open, such as the wait in a queue.
+            mixes: Mixes to correct.
+            slowdown: Predicted slowdowns.
+            half: Half-width of the prediction.
+            least: Half-width of what a measured slowdown doesn't cover, such as queueing.
         """
         corrected, halves = slowdown.copy(), np.full(len(slowdown), half)
         basis: list[str | None] = [None] * len(slowdown)
@@ -90,7 +90,7 @@ NOTHING = Corrections({})
 
 
 def factors_of(measured: MeasuredMix, predicted: Mapping[int, float]) -> Mapping[int, float]:
-    """What scales each tenant's predicted excess time to the measured one."""
+    """Factors that scale each tenant's predicted excess time to the measured one."""
     return {
         tenant: float(np.clip((slowdown - 1 + SLIGHT) / (predicted[tenant] - 1 + SLIGHT), 1 / FARTHEST, FARTHEST))
         for tenant, slowdown in measured.slowdown.items()

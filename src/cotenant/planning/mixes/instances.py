@@ -1,7 +1,7 @@
-"""Tenants on MIG instances of their own, as many as they need: no neighbour disturbs them, so the optimum is known.
+"""Optimal plans for tenants on their own MIG instances, where no neighbour disturbs them.
 
-Choose how many instances of each size every tenant gets and into what each GPU is cut: rates are covered, there are as
-many instances of each size as are used, and the GPUs cost the least.
+Choose each tenant's instances by size and each GPU's layout so that rates are covered, every instance used exists,
+and the GPUs cost the least.
 """
 
 from collections.abc import Sequence
@@ -17,18 +17,18 @@ _ROUNDING = 1e-6
 
 @dataclass(frozen=True, slots=True)
 class CutGpu:
-    """A kind of GPU and what its instances do for each tenant."""
+    """A GPU model and the rates its instances serve."""
 
     mig: Mig
     price: float
     available: int
     rates: Floats
-    """Tenants x profiles: requests/s that an instance serves within the tenant's objectives; 0: none."""
+    """Tenants x profiles: requests/s an instance serves within the tenant's objectives; 0 if none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Instance:
-    """One instance and who has it."""
+    """One instance and its tenant."""
 
     profile: str
     tenant: int
@@ -40,27 +40,27 @@ class Cut:
 
     kind: int
     layout: tuple[int, ...]
-    """Instances by profile, unused ones too."""
+    """Instances by profile, including unused ones."""
     instances: tuple[Instance, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Covered:
-    """GPUs that cover every rate; none if that is impossible with those there are."""
+    """GPUs that cover every rate; empty if the available ones can't."""
 
     gpus: tuple[Cut, ...]
     cost: float
     bound: float
-    """No choice of instances and cuts costs less."""
+    """Lower bound on the cost of any choice of instances and layouts."""
 
 
 def cover(kinds: Sequence[CutGpu], rates: Floats, *, seconds: float) -> Covered | None:
-    """The cheapest cuts; None: no GPUs of these can serve the rates, or none were found in time.
+    """The cheapest layouts; None if the rates can't be served or no solution was found in time.
 
     Args:
-        kinds: What there is.
+        kinds: Available GPU models.
         rates: Requests/s by tenant.
-        seconds: At most, about.
+        seconds: Approximate time limit.
     """
     model = _Model(kinds, rates)
     relaxed = model.relaxed()
@@ -76,7 +76,7 @@ def cover(kinds: Sequence[CutGpu], rates: Floats, *, seconds: float) -> Covered 
 
 
 def _stepped(bound: float, kinds: Sequence[CutGpu]) -> float:
-    """With one price, a cost is a multiple of it."""
+    """With a single price, costs are multiples of it."""
     prices = {kind.price for kind in kinds}
     if len(prices) > 1:
         return bound
@@ -126,7 +126,7 @@ class _Model:
         return float(done.fun) if done.status == 0 and done.fun is not None else None
 
     def solved(self, seconds: float, bound: float) -> np.ndarray | None:
-        """First whether the bound itself can be reached, which is quick to find if it is true; then the least cost."""
+        """Test first whether the bound itself is attainable, which is quick if so; then minimise the cost."""
         quick = self._solve(seconds / 2, at_most=bound + _ROUNDING)
         return quick if quick is not None else self._solve(seconds / 2, at_most=np.inf)
 
@@ -151,7 +151,7 @@ class _Model:
         return None if done.x is None else np.round(done.x).astype(int)
 
     def cuts(self, counts: np.ndarray) -> tuple[Cut, ...]:
-        """GPU by GPU: an instance goes to whoever still needs one of that size."""
+        """Assign instances GPU by GPU to tenants that still need one of that size."""
         wanted: dict[tuple[int, int], list[int]] = {}
         for (number, tenant, profile), count in zip(self.instances, counts, strict=False):
             wanted.setdefault((number, profile), []).extend([tenant] * int(count))

@@ -1,8 +1,8 @@
-"""Tenants as the solver sees them: a judge of groups on every way to use every kind of device.
+"""Judge groups of tenants for the solver, on every way to use every kind of device.
 
-A group fits if the upper end of what is predicted keeps every objective, memory holds it, and wishes are respected.
-Batches are chosen on the way: everyone starts with the batch that takes least of the device, and those whose objective
-would be missed step towards faster ones.
+A group fits if the upper end of the prediction meets every objective, it fits into memory, and constraints hold.
+Batches are chosen along the way: every tenant starts with the batch that uses the least of the device and steps towards
+faster ones while its objective is missed.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ from cotenant.planning.solver.problem import NOBODY, Bools, Floats, Ints, Judged
 Minimise = Literal["cost", "energy", "latency"]
 CAPPED = "mps with shares"
 SHARES = (10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0)
-"""Percent; what a tenant may be held to."""
+"""Percentages a tenant may be limited to."""
 TOO_MUCH = 1000.0
 FOREVER_MS = 1e12
 
@@ -30,18 +30,18 @@ class Way:
 
     kind: int
     sharing: str
-    """As the device calls it; `CAPPED` is `mps` with a share for each."""
+    """The device's name for it; `CAPPED` is `mps` with a share per tenant."""
     clock_mhz: float | None = None
-    """Held to this clock; None: as fast as it likes."""
+    """Fixed clock; None if unrestricted."""
 
     @property
     def mode(self) -> str:
-        """The sharing's name in studies."""
+        """The name of this sharing in studies."""
         return "mps" if self.sharing == CAPPED else self.sharing
 
 
 def ways_of(kinds: Sequence[DeviceKind]) -> tuple[Way, ...]:
-    """Every way to share every kind at every clock, and `mps` with shares where there is `mps`."""
+    """Every way to share every kind at every clock, plus `mps` with shares where `mps` is supported."""
     return tuple(
         Way(number, sharing, clock)
         for number, kind in enumerate(kinds)
@@ -57,7 +57,7 @@ def _clocks(kind: DeviceKind) -> tuple[float | None, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Laid:
-    """A group of units laid out on a device, with what is predicted; row by row."""
+    """Groups of units laid out on a device, with their predictions, row by row."""
 
     mixes: Mixes
     predicted: Predicted
@@ -65,7 +65,7 @@ class Laid:
 
 
 class Judge:
-    """Judges groups of units; remembers what it was asked."""
+    """Judges groups of units, with a cache."""
 
     def __init__(
         self,
@@ -94,12 +94,12 @@ class Judge:
         return tuple(Option(way.kind, self.least(self.kinds[way.kind])) for way in self.ways)
 
     def least(self, kind: DeviceKind) -> float:
-        """What a device costs at least, of what is minimised."""
+        """Lower bound on the cost of a device, in units of the objective."""
         return {"cost": kind.price_per_h, "energy": kind.idle_w, "latency": 0.0}[self.minimise]
 
     def __call__(self, option: int, groups: Ints) -> Judged:
-        """What the solver asks."""
-        groups = np.sort(groups, axis=1)[:, ::-1].copy()  # the empty places last
+        """The solver's interface."""
+        groups = np.sort(groups, axis=1)[:, ::-1].copy()  # sort empty seats last
         keys = [(option, row.tobytes()) for row in groups]
         fresh = {key: row for row, key in enumerate(keys) if key not in self._known}
         if fresh:
@@ -136,12 +136,12 @@ class Judge:
         return Laid(mixes, predicted, fits)
 
     def strain(self, laid: Laid) -> float:
-        """The worst of a mix's latencies over its limits, at the upper end."""
+        """The largest ratio of a mix's latencies to their limits, at the upper end."""
         upper = laid.predicted.latency_ms.upper[0]
         return float((upper / self._limits[laid.mixes.tenants[0]][:, : upper.shape[1]]).max())
 
     def keeps(self, option: int, mixes: Mixes, predictor: Predictor | None = None) -> Bools:
-        """Which of these mixes keep every objective and fit into memory, by this or another predictor."""
+        """Mixes that meet every objective and fit into memory, by this or another predictor."""
         predicted = (predictor or self.predictor)(mixes)
         kind = self.kinds[self.ways[option].kind]
         fine = ~self._late(mixes.tenants, predicted).any(axis=1)
@@ -154,7 +154,7 @@ class Judge:
         return np.asarray(fine & (predicted.busy <= 1) & enough)
 
     def keeps_alone(self, option: int, tenant: int, rates: Floats, batches: Ints, share: float) -> Bools:
-        """The same for one tenant at many rates and batches, held to one share or profile."""
+        """The same for one tenant at many rates and batches, limited to one share or profile."""
         way = self.ways[option]
         seat = np.full((rates.size, 1), tenant, np.int64)
         held = np.full((rates.size, 1), share)
@@ -179,14 +179,14 @@ class Judge:
         return tenants[:, :used], rates[:, :used]
 
     def _allowed(self, way: Way, tenants: Ints, groups: Ints, option: int) -> Bools:
-        """Wishes: isolation, who may not be on one device, and what was tried and failed."""
+        """Constraints: isolation, `apart`, and groups already refused."""
         fine = np.ones(len(tenants), dtype=bool)
         strict = [
             place
             for place, tenant in enumerate(self.tenants)
             if (tenant.isolation == "mig" and way.sharing != "mig")
             or (tenant.isolation == "process" and way.sharing not in {*OWN_PROCESS, CAPPED})
-            or (tenant.job is not None and tenant.job.gpus > 1)  # takes whole devices, by columns of its own
+            or (tenant.job is not None and tenant.job.gpus > 1)  # spans several devices; has columns of its own
         ]
         if strict:
             fine &= ~np.isin(tenants, strict).any(axis=1)
@@ -196,7 +196,7 @@ class Judge:
             there = there[:, :-1]
             fine &= ~((there @ self._apart) & there).any(axis=1)
         for place, tenant in enumerate(self.tenants):
-            if tenant.name in tenant.apart:  # its replicas want devices of their own
+            if tenant.name in tenant.apart:  # its replicas go on separate devices
                 fine &= (tenants == place).sum(axis=1) <= 1
         if self.refused:
             for row, group in enumerate(groups):
@@ -205,13 +205,13 @@ class Judge:
         return fine
 
     def _late(self, tenants: Ints, predicted: Predicted) -> Bools:
-        """Seats whose objective the upper end misses, or whose rate can't be kept up with."""
+        """Seats whose objective is missed at the upper end, or whose rate exceeds capacity."""
         over = predicted.latency_ms.upper > self._limits[tenants][..., : predicted.latency_ms.upper.shape[2]]
         slow = predicted.slowdown.upper > self._stretch[tenants]
         return np.asarray((over.any(axis=2) | slow) & (tenants != NOBODY))
 
     def _shares(self, way: Way, tenants: Ints) -> tuple[Floats, Bools]:
-        """What each is held to, and whether there is room for all."""
+        """Each seat's share, and whether all fit."""
         room = np.ones(len(tenants), dtype=bool)
         share = np.full(tenants.shape, np.nan)
         if way.sharing != CAPPED:
@@ -225,7 +225,7 @@ class Judge:
         return share, room
 
     def _need(self, way: Way) -> Floats:
-        """Percent of the device with which each tenant alone keeps its objectives; above 100: none of `SHARES`."""
+        """Share in percent at which each tenant alone meets its objectives; above 100 if none of `SHARES` does."""
         key = (way.kind, way.clock_mhz)
         if key not in self._needs:
             needs = np.full(len(self.tenants), TOO_MUCH)
@@ -252,7 +252,7 @@ class Judge:
         return rates
 
     def _ladder(self, way: Way) -> Ints:
-        """By tenant, the batches worth trying: the one that takes least of the device first, then ever faster ones."""
+        """Batches worth trying by tenant: the one that uses the least of the device first, then faster ones."""
         key = (way.kind, way.clock_mhz)
         if key in self._ladders:
             return self._ladders[key]
@@ -284,7 +284,7 @@ class Judge:
         return ladder
 
     def _cut(self, way: Way, tenants: Ints, rates: Floats, allowed: Bools) -> Laid:
-        """MIG: everyone gets the smallest instance that does for it."""
+        """MIG: give every tenant the smallest sufficient instance."""
         kind = self.kinds[way.kind]
         assert kind.mig is not None
         pairs, index = np.unique(np.stack([tenants, rates], axis=-1).reshape(-1, 2), axis=0, return_inverse=True)
@@ -300,7 +300,7 @@ class Judge:
         return Laid(mixes, predicted, allowed & has.all(axis=1) & stands & ~self._late(tenants, predicted).any(axis=1))
 
     def _instance(self, way: Way, tenant: int, rate: float) -> tuple[float, int]:
-        """The smallest instance that does for a tenant at this rate (NaN: none), and the batch for it."""
+        """The smallest sufficient instance for a tenant at this rate (NaN if none), and its batch."""
         if tenant == NOBODY:
             return np.nan, 1
         if (way, tenant, rate) not in self._cuts:
@@ -345,13 +345,13 @@ def _size(kind: DeviceKind, profile: int) -> tuple[int, int]:
 
 
 def _strain(predicted: Predicted, limits: Floats) -> Floats:
-    """The worst of a lone seat's latencies over its limits."""
+    """The largest ratio of a lone seat's latencies to their limits."""
     latency = predicted.latency_ms.upper[:, 0, :]
     return np.asarray((latency / limits[:, : latency.shape[1]]).max(axis=1))
 
 
 def _limits(tenants: Sequence[ServingTenant]) -> Floats:
-    """Tenants x objectives; where there is none, any time that is finite keeps it."""
+    """Tenants x objectives; without an objective, any finite time will do."""
     width = max((len(tenant.objectives) for tenant in tenants), default=0) or 1
     limits = np.full((len(tenants) + 1, width), FOREVER_MS)
     for number, tenant in enumerate(tenants):

@@ -1,7 +1,7 @@
-"""What measured mixes say about the mixes of a plan: a factor on the simulated slowdown, its interval and its basis.
+"""Correct the mixes of a plan with measured ones: a factor on the simulated slowdown, its interval and its basis.
 
-A plan's tenants are rarely always busy, while measured slowdowns are those beside neighbours that are: a correction
-counts as far as the simulated slowdown has gone towards the one beside busy neighbours.
+Measured slowdowns are those beside neighbours that are always busy; a plan's tenants rarely are. A correction applies
+in proportion to how close the simulated slowdown is to the one beside busy neighbours.
 """
 
 from collections.abc import Mapping
@@ -14,34 +14,34 @@ from cotenant.planning.solver.problem import Floats, Ints
 from cotenant.prediction.interference.predictor import MEASURED, Predictor
 
 _NOTHING = 1e-3
-"""Log slowdowns below this are none: neighbours that do nothing to each other need no correction."""
+"""Log slowdowns below this count as zero: tenants that don't interfere need no correction."""
 
 
 @dataclass(frozen=True, slots=True)
 class Factors:
-    """What to multiply simulated slowdowns by, mixes x seats, and what that rests on."""
+    """Factors on simulated slowdowns, mixes x seats, and their basis."""
 
     factor: Floats
     half: Floats
-    """Of its logarithm; NaN where nothing was measured that tells: the simulation's own interval stands."""
+    """Half-width of its logarithm; NaN without measurements, where the simulation's interval applies."""
     basis: tuple[str | None, ...]
-    """By mix: `measured`, `3 mixes`; None: nothing was measured that tells."""
+    """By mix: `measured`, `3 mixes`; None without measurements."""
 
 
 @dataclass(frozen=True, slots=True)
 class Learnt:
-    """A predictor with evidence, for one kind of device and one way to share."""
+    """A predictor with measurements, for one kind of device and one way to share."""
 
     predictor: Predictor
     places: Mapping[tuple[int, int], int]
-    """By number of the plan's tenant and batch: its place among the predictor's tenants."""
+    """By plan tenant and batch: its index among the predictor's tenants."""
 
     def factors(self, mixes: Mixes, slowdown: Floats) -> Factors:
-        """For mixes whose tenants, at these batches, are all known; 1 for the others.
+        """Corrections for mixes whose tenants are all known at these batches; 1 for the others.
 
         Args:
-            mixes: Of a plan.
-            slowdown: Mixes x seats, as simulated at the plan's loads.
+            mixes: Mixes of a plan.
+            slowdown: Mixes x seats, simulated at the plan's loads.
         """
         places = self._places(mixes)
         whole = (places >= 0).sum(axis=1) == mixes.there.sum(axis=1)

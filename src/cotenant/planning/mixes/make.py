@@ -1,4 +1,4 @@
-"""From tenants, devices and a predictor to a plan."""
+"""Make a plan from tenants, devices and a predictor."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -21,15 +21,15 @@ from cotenant.planning.solver.solve import solve
 
 MOST_ON_ONE = 16
 MOST_ROUNDS = 12
-"""Plans that the closer look may refuse before the last one is taken as it is."""
+"""Plans the second predictor may refuse before the last one is accepted."""
 ENOUGH = 0.3
-"""Of a limit: with as much left, a plainer way to share is better than more room."""
+"""Headroom, as a fraction of the limit, above which a simpler way to share is preferred."""
 EXPLAINED = 40
-"""Devices of a plan up to which alternatives are tried."""
+"""Largest number of devices for which alternatives are tried."""
 
 
 class Impossible(CotenantError):
-    """Tenants that no device at hand can serve within their objectives, however it is shared."""
+    """Tenants that no available device can serve within their objectives, however it is shared."""
 
     def __init__(self, message: str, tenants: tuple[str, ...]) -> None:
         super().__init__(message, hint="relax the objective, shrink the model or the batch, or add a device")
@@ -43,9 +43,9 @@ class Ask:
     minimise: Minimise = "cost"
     seconds: float = 30.0
     risk: float = 0.1
-    """How often an objective of the plan may be missed: what the predictor's upper ends stand for."""
+    """How often an objective may be missed: the level of the predictor's upper ends."""
     most: int = MOST_ON_ONE
-    """Tenants on one device."""
+    """Maximum tenants per device."""
 
 
 def make_plan(
@@ -56,22 +56,22 @@ def make_plan(
     clock: Clock,
     ask: Ask | None = None,
     closer: Predictor | None = None,
-    told: Callable[[str], None] = lambda _: None,
+    progress: Callable[[str], None] = lambda _: None,
 ) -> ServingPlan:
-    """The best plan that keeps every objective at the predictor's upper end.
+    """The best plan that meets every objective at the predictor's upper end.
 
     Args:
-        tenants: What is to be placed.
-        kinds: Where.
-        predictor: Sweeps all mixes.
-        clock: Seconds; planning reads no clock of its own.
-        ask: What to minimise, for how long, at which risk.
-        closer: A slower predictor for the mixes that decide: what it refuses, the plan does without.
-        told: Called with a sentence when something is found.
+        tenants: Tenants to place.
+        kinds: Available devices.
+        predictor: Used on all mixes.
+        clock: Returns seconds; planning never reads the system clock itself.
+        ask: The quantity to minimise, the time limit and the risk.
+        closer: A slower predictor that confirms the chosen mixes; the plan avoids those it refuses.
+        progress: Called with a progress message.
 
     Raises:
         Impossible: A tenant's objectives can't be met anywhere.
-        CotenantError: Wishes contradict each other.
+        CotenantError: Constraints contradict each other.
     """
     wanted = ask or Ask()
     _require_consistent(tenants)
@@ -93,7 +93,7 @@ def make_plan(
         bad = _refused(judge, solved.columns, closer) if closer is not None else set()
         if not bad or clock() >= end:
             break
-        told(f"the closer look refuses {len(bad)} of {len(solved.columns)} mixes; planning again")
+        progress(f"the second predictor refuses {len(bad)} of {len(solved.columns)} mixes; planning again")
         refused |= bad
         judge, solved = planned(max(end - clock(), 0.5))
     if wanted.minimise == "cost":
@@ -108,7 +108,7 @@ def _value(solved: Solved) -> float:
 
 
 def _wide(judge: Judge) -> tuple[Column, ...]:
-    """Jobs that need several devices take them whole."""
+    """Jobs that span several devices occupy them exclusively."""
     found = []
     for number, unit in enumerate(judge.units):
         job = judge.tenants[unit.seats[0].tenant].job
@@ -123,7 +123,7 @@ def _wide(judge: Judge) -> tuple[Column, ...]:
 
 
 def _roomiest(judge: Judge, column: Column) -> Column:
-    """The same group under the plainest way to share that leaves `ENOUGH` of every limit, or else most."""
+    """The same group under the simplest way to share that leaves `ENOUGH` of every limit, else the most."""
     if column.devices > 1 or judge.minimise != "cost":
         return column
     kind = judge.ways[column.option].kind
@@ -174,7 +174,7 @@ def _require_consistent(tenants: Sequence[ServingTenant]) -> None:
     found = contradictions(tenants)
     if found:
         name, sentence = found[0]
-        raise CotenantError(f"{name} {sentence}", hint="drop one of the two wishes")
+        raise CotenantError(f"{name} {sentence}", hint="drop one of the two constraints")
 
 
 def _require_possible(
@@ -183,7 +183,7 @@ def _require_possible(
     predictor: Predictor,
     counts: Sequence[int | None],
 ) -> None:
-    """Name the first tenant that no device can serve, what the least is that it could have, and all others like it."""
+    """Name the first tenant that no device can serve with its best possible result, and all other such tenants."""
     hopeless = [tenant for tenant, count in zip(tenants, counts, strict=True) if count is None]
     if not hopeless:
         return

@@ -1,8 +1,8 @@
-"""How a GPU can be cut into MIG instances.
+"""Layouts of MIG instances on a GPU.
 
-An instance takes some slices of memory in a row, beginning at a multiple of their number, and its slices of SMs begin
-at the same place. Both rules together give the places that `nvidia-smi mig -lgipp` lists for A100, H100 (7 slices of
-SMs, 8 of memory) and A30 (4 and 4).
+An instance takes contiguous memory slices starting at a multiple of their number, and its SM slices start at the same
+position. Both rules together reproduce the placements that `nvidia-smi mig -lgipp` lists for A100, H100 (7 SM slices,
+8 memory slices) and A30 (4 and 4).
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """One kind of instance."""
+    """A MIG profile."""
 
     name: str
     compute: int
@@ -23,7 +23,7 @@ class Profile:
 
 @dataclass(frozen=True, slots=True)
 class Mig:
-    """What a GPU can be cut into."""
+    """The profiles and layouts of a GPU."""
 
     compute: int
     memory: int
@@ -31,17 +31,17 @@ class Mig:
     _layouts: "list[tuple[int, ...]]" = field(default_factory=list, compare=False, repr=False)
 
     def layouts(self) -> Sequence[tuple[int, ...]]:
-        """Counts by profile of every cut to which nothing can be added."""
+        """Counts by profile of every maximal layout."""
         if not self._layouts:
             self._layouts.extend(_layouts(self))
         return self._layouts
 
     def holds(self, counts: Sequence[int]) -> bool:
-        """These instances can stand on one GPU at once."""
+        """Whether these instances fit on one GPU together."""
         return any(all(have >= want for have, want in zip(one, counts, strict=True)) for one in self.layouts())
 
     def places(self, names: Sequence[str]) -> tuple[tuple[str, int], ...] | None:
-        """Where each instance begins (slice of memory), in the order in which to make them; None: they don't fit."""
+        """First memory slice of each instance, in order of creation; None if they don't fit."""
         by_name = {profile.name: profile for profile in self.profiles}
         wanted = sorted((by_name[name] for name in names), key=lambda one: (-one.memory, -one.compute))
         return _placed(self, wanted, frozenset())
@@ -52,12 +52,12 @@ class Mig:
 
     @classmethod
     def of(cls, compute: int, memory: int, profiles: Mapping[str, tuple[int, int, int]]) -> "Mig":
-        """From slices of SMs and memory, and bytes, by name."""
+        """Build from SM slices, memory slices and bytes, by name."""
         return cls(compute, memory, tuple(Profile(name, *sizes) for name, sizes in profiles.items()))
 
 
 def starts(mig: Mig, profile: Profile) -> tuple[int, ...]:
-    """Slices of memory at which an instance of this kind can begin."""
+    """Memory slices at which an instance of this profile can start."""
     return tuple(
         start
         for start in range(0, mig.memory - profile.memory + 1, profile.memory)

@@ -1,4 +1,4 @@
-"""From one plan to another: what has to move, the cheapest moves first."""
+"""Moves from one plan to another, cheapest first."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,21 +11,21 @@ class Move:
 
     tenant: str
     change: str
-    """`starts`, `stops`, `moves`, `restarts` (another way to share or share) or `adjusts` (batch or rate only)."""
+    """`starts`, `stops`, `moves`, `restarts` (the sharing or share changes) or `adjusts` (batch or rate changes)."""
     old: str
     new: str
     loads_bytes: int
-    """Memory that has to be filled again; 0: nothing is loaded."""
+    """Bytes to load; 0 if nothing is loaded."""
 
 
 _EFFORT = {"adjusts": 0, "stops": 1, "restarts": 2, "starts": 3, "moves": 4}
 
 
 def moves(old: Mapping[str, Any], new: Mapping[str, Any]) -> tuple[Move, ...]:
-    """The moves that lead from one plan's document to another's.
+    """Moves that lead from one plan document to another.
 
-    Devices of one kind are alike: those of the new plan are matched to the old ones on which most of their tenants
-    are already.
+    Devices of one kind are interchangeable: each device of the new plan is matched to the old one that already has
+    most of its tenants.
     """
     before = _seats(old, {})
     after = _seats(new, _matched(old, new))
@@ -65,7 +65,7 @@ def _seats(document: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, d
 
 
 def _matched(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, str]:
-    """Names of the old plan's devices for the new plan's, those with most in common first."""
+    """Old device names for the new plan's devices, matching those with most tenants in common first."""
     pairs = [
         (sum(name in before["tenants"] for name in after["tenants"]), after, before)
         for after in new["devices"]
@@ -79,6 +79,6 @@ def _matched(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, str]:
             matched[after["name"]] = before["name"]
             taken.add(before["name"])
     others = [device["name"] for device in new["devices"] if device["name"] not in matched]
-    for name in others:  # a name of its own, unless an old device has it
+    for name in others:  # keep the new name unless an old device has it
         matched[name] = f"{name} (new)" if name in taken else name
     return matched

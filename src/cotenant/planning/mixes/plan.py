@@ -1,4 +1,4 @@
-"""A plan: which tenants go on which device, how they share it, and what that is predicted to give. Plain values."""
+"""A plan: which tenants go on which device, how they share it, and the predicted outcome. Plain values."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ HOURS_PER_MONTH = 730.0
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """An objective and what is predicted for it."""
+    """An objective and its prediction."""
 
     objective: str
     """`p99`, `ttft p95`."""
@@ -20,13 +20,13 @@ class Kept:
 
     @property
     def headroom(self) -> float:
-        """Of the limit, what the upper end leaves; negative: it misses."""
+        """Fraction of the limit left at the upper end; negative if missed."""
         return 1 - self.upper_ms / self.limit_ms
 
 
 @dataclass(frozen=True, slots=True)
 class SeatedTenant:
-    """One tenant (or one replica of it) on its device."""
+    """One tenant, or one of its replicas, on a device."""
 
     tenant: str
     replica: int
@@ -35,7 +35,7 @@ class SeatedTenant:
     batch: int
     software: str
     share: float | str | None
-    """Percent of the device, or a MIG profile; None: it isn't held to any."""
+    """Percentage of the device, or a MIG profile; None if unrestricted."""
     priority: int
     memory_bytes: int
     slowdown: tuple[float, float, float]
@@ -44,25 +44,25 @@ class SeatedTenant:
     cv: float = 1.0
     """Burstiness of its arrivals."""
     isolated: bool = False
-    """It asks for a process or a part of the device of its own."""
+    """It requires its own process or its own part of the device."""
     holds_to: float | None = None
-    """Everyone on the device keeps their objectives up to this many times the tenant's rate."""
+    """All tenants on the device meet their objectives up to this multiple of the tenant's rate."""
 
     @property
     def name(self) -> str:
-        """The tenant's, with the number of the replica where there are several."""
+        """The tenant's name, with the replica's number if there are several."""
         return self.tenant if self.replicas == 1 else f"{self.tenant}-{self.replica}"
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedDevice:
-    """One device (or several that one tenant needs together)."""
+    """One device, or several that one tenant spans."""
 
     name: str
     kind: str
     title: str
     sharing: str
-    """`alone` where there is nobody to share with."""
+    """`alone` for a single tenant."""
     tenants: tuple[SeatedTenant, ...]
     devices: int
     price_per_h: float
@@ -72,13 +72,13 @@ class PlannedDevice:
     power_w: float
     basis: str
     clock_mhz: float | None = None
-    """Held to this clock; None: as fast as it likes."""
+    """Fixed clock; None if unrestricted."""
     power_limit_w: float | None = None
-    """What it draws at that clock at most."""
+    """Maximum power at that clock."""
 
     @property
     def simulated(self) -> bool:
-        """What is predicted for it comes from the simulation."""
+        """Its predictions come from the simulation."""
         return self.kind.startswith("sim:")
 
     @property
@@ -95,7 +95,7 @@ class PlannedDevice:
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """A cheaper alternative and why it isn't the plan."""
+    """A cheaper alternative and the reason it was rejected."""
 
     tenants: tuple[str, ...]
     kind: str
@@ -103,48 +103,48 @@ class Rejected:
     reason: str
     saves_per_h: float
     undecided: bool
-    """The estimate keeps every objective and only the upper end doesn't: a measurement may settle it."""
+    """The estimate meets every objective and only the upper end misses: a measurement may settle it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """The one measurement that could change the plan."""
+    """The measurement most likely to change the plan."""
 
     tenants: tuple[str, ...]
     kind: str
     sharing: str
     would: str
-    """What it could change."""
+    """Its possible effect."""
     command: str = ""
-    """That carries it out."""
+    """Command that runs it."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServingPlan:
-    """Who goes where at what cost, how good that is, and why."""
+    """Placement, cost, quality and rationale."""
 
     minimised: str
     devices: tuple[PlannedDevice, ...]
     left_out: tuple[str, ...]
     cost_per_h: float
     value: float
-    """Of what was minimised: dollars per hour, watts, or latencies over their limits."""
+    """The quantity minimised: dollars per hour, watts, or latencies relative to their limits."""
     bound: float
-    """No plan does better, of what was minimised."""
+    """Lower bound on that quantity."""
     proof: str
     risk: float
     prices: tuple[str, ...]
-    """Whose prices, by kind."""
+    """Sources of prices, by kind."""
     binding: str = ""
     """What keeps the plan from being cheaper."""
     cheaper: str = ""
-    """What the next cheaper plan would break."""
+    """The objective that the next cheaper plan would break."""
     rejected: tuple[Rejected, ...] = ()
     measure: Measurement | None = None
 
     @property
     def gap(self) -> float | None:
-        """How far the value may be above the least possible; None: unknown."""
+        """How far the value may be above the optimum; None if unknown."""
         if self.value <= self.bound:
             return 0.0
         return (self.value - self.bound) / self.bound if self.bound > 0 else None
@@ -156,7 +156,7 @@ class ServingPlan:
 
     @property
     def keeps_all(self) -> bool:
-        """Every tenant has a place and every objective is kept."""
+        """Whether every tenant is placed and every objective met."""
         seats = [tenant for device in self.devices for tenant in device.tenants]
         return not self.left_out and all(kept.headroom >= 0 for tenant in seats for kept in tenant.kept)
 
@@ -164,11 +164,11 @@ class ServingPlan:
 def to_document(
     plan: ServingPlan, runs: Mapping[str, Mapping[str, Any]] | None = None, rests_on: Sequence[str] = ()
 ) -> dict[str, Any]:
-    """What plan.yaml holds: enough to carry the plan out, and what was expected of it.
+    """Contents of plan.yaml: enough to carry the plan out, and its predictions.
 
     Args:
         plan: The plan.
-        runs: By tenant, what it runs, in the words of the tenants file.
+        runs: Entries of the tenants file by tenant.
         rests_on: Run folders whose measurements were used.
     """
     return {

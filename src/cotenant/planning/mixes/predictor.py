@@ -1,7 +1,6 @@
-"""What planning asks of a predictor, and what it gets: arrays, since a plan asks about many thousands of mixes.
+"""Interface of predictors. Arrays, since a plan queries many thousands of mixes.
 
-A predictor is a function. Planning knows none in particular: the simulation, a model learnt from runs and a table of
-measurements all fit.
+A predictor is a function: the simulation, a model learnt from runs, or a table of measurements.
 """
 
 from dataclasses import dataclass
@@ -14,27 +13,27 @@ from cotenant.planning.solver.problem import NOBODY, Bools, Floats, Ints
 
 @dataclass(frozen=True, slots=True)
 class Mixes:
-    """Mixes on one kind of device under one way to share; a row is a mix, a column a seat."""
+    """Mixes on one kind of device under one way to share. Rows are mixes, columns are seats."""
 
     device: str
     sharing: str
     tenants: Ints
-    """Numbers of tenants; `NOBODY` where a mix has fewer than the largest."""
+    """Tenant indices, padded with `NOBODY`."""
     rate_rps: Floats
     batch: Ints
     share: Floats
-    """Percent of the device that the seat is held to; NaN: none. Under `mig`: the number of the profile."""
+    """Percentage of the device the seat is limited to; NaN if none. Under `mig`: the profile's index."""
     clock_mhz: float | None = None
 
     @property
     def there(self) -> Bools:
-        """Which seats are taken."""
+        """Mask of occupied seats."""
         return np.asarray(self.tenants != NOBODY)
 
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """An estimate and the ends of its interval."""
+    """An estimate with its interval."""
 
     lower: Floats
     estimate: Floats
@@ -43,26 +42,26 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class Predicted:
-    """What would happen in each mix."""
+    """Predicted outcome of each mix."""
 
     latency_ms: Range
     """Mixes x seats x objectives: the objective's quantile; infinite where the seat can't keep up with its rate."""
     slowdown: Range
-    """Mixes x seats: time of a request beside the others over alone on the whole device."""
+    """Mixes x seats: request time beside the others over request time alone on the entire device."""
     memory_bytes: Floats
-    """Mixes x seats: at most."""
+    """Mixes x seats: peak memory."""
     busy: Floats
-    """By mix: share of the device that is taken; above 1 it can't keep up. Grows with every tenant."""
+    """By mix: fraction of the device in use; above 1 it can't keep up. Grows with every tenant."""
     bandwidth: Floats
-    """By mix: share of the memory bandwidth."""
+    """By mix: fraction of the memory bandwidth in use."""
     power_w: Floats
-    """By mix, on average."""
+    """By mix: mean power."""
     basis: tuple[str, ...]
     """By mix: `measured`, `2 pairs`, `prior only`, `simulated`."""
 
 
 class Predictor(Protocol):
-    """Answers for many mixes at once."""
+    """Predict many mixes at once."""
 
     def __call__(self, mixes: Mixes, /) -> Predicted:
         """What would happen."""

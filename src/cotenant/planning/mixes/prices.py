@@ -1,4 +1,4 @@
-"""What devices cost per hour: public list prices of one day each, to be replaced by your own in `prices:`.
+"""Hourly prices of devices: public list prices with their date, overridden by `prices:`.
 
 One GPU, on demand, without its share of storage and traffic. Providers differ by a factor of three for the same GPU.
 """
@@ -10,7 +10,7 @@ from cotenant.errors import CotenantError
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """Dollars per hour for one device, and where that was read."""
+    """Dollars per hour for one device, with the source."""
 
     usd_per_h: float
     source: str
@@ -38,10 +38,10 @@ PRICES: dict[str, Price] = {
 
 
 def price_of(kind: str, own: dict[str, float]) -> Price:
-    """The price of a kind of device: the user's, or the table's.
+    """Price of a kind of device: the user's, else the table's.
 
     Raises:
-        CotenantError: Neither has one.
+        CotenantError: No price is known.
     """
     short = kind.removeprefix("sim:")
     for name in (kind, short):
@@ -51,5 +51,5 @@ def price_of(kind: str, own: dict[str, float]) -> Price:
         return PRICES[short]
     raise CotenantError(
         f"the price of {kind} is unknown",
-        hint=f"say what an hour costs in the tenants file: `prices: {{{short}: 1.20}}`, or minimise energy or latency",
+        hint=f"add its price per hour to the tenants file: `prices: {{{short}: 1.20}}`, or minimise energy or latency",
     )

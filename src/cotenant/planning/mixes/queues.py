@@ -1,6 +1,6 @@
-"""Requests of a mix under arrivals: a queue for each tenant, served one at a time, faster or slower as neighbours work.
+"""Simulate a mix under arrivals: one queue per tenant, served at a speed that depends on active neighbours.
 
-How fast depends on who is active at the moment, so that a tail holds the moments in which everybody is.
+The speed depends on which tenants are active at each moment, so tails reflect the moments when all are.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,16 +11,16 @@ import numpy as np
 from cotenant.planning.solver.problem import Floats
 
 Speeds = Callable[[int], Sequence[float]]
-"""By who is active (bit n: tenant n): for every tenant of the mix, its speed over alone."""
+"""By bit mask of active tenants: each tenant's speed relative to running alone."""
 
 
 def latencies(arrivals_s: Sequence[Floats], work_s: Sequence[Floats], speeds: Speeds) -> list[Floats]:
-    """Seconds from arrival to end of every request of every tenant.
+    """Seconds from arrival to completion of every request of every tenant.
 
     Args:
-        arrivals_s: By tenant, in order.
-        work_s: By tenant and request: how long it takes alone.
-        speeds: What neighbours leave of a tenant's speed.
+        arrivals_s: By tenant, sorted.
+        work_s: By tenant and request: service time alone.
+        speeds: Speeds by active tenants.
     """
     lines = [_Line(due.tolist(), work.tolist()) for due, work in zip(arrivals_s, work_s, strict=True)]
     known: dict[int, Sequence[float]] = {}
@@ -49,7 +49,7 @@ def latencies(arrivals_s: Sequence[Floats], work_s: Sequence[Floats], speeds: Sp
 
 
 class _Line:
-    """One tenant's requests: those that came, the one that is served, and when others were done."""
+    """One tenant's queue: arrivals, the request in service, and completions."""
 
     __slots__ = ("ahead", "came", "done", "due", "left", "work")
 
@@ -60,7 +60,7 @@ class _Line:
         self.ahead = due[0] if due else inf
 
     def comes(self, now: float) -> bool:
-        """Take what is due by now; True: it was idle and begins."""
+        """Admit requests due by now; True if it was idle and starts serving."""
         idle = len(self.done) == self.came
         while self.came < len(self.due) and self.due[self.came] <= now:
             self.came += 1
@@ -70,7 +70,7 @@ class _Line:
         return idle
 
     def ends(self, now: float) -> bool:
-        """The request that is served is done; True: another one begins."""
+        """Complete the request in service; True if another one starts."""
         self.done.append(now)
         more = len(self.done) < self.came
         if more:

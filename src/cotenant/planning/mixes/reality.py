@@ -1,4 +1,4 @@
-"""A plan beside what was measured of it: is every figure within what the plan expected?"""
+"""Compare a plan with its measurement: is every figure within the plan's interval?"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ Verdict = Literal["as planned", "slower", "faster", "can't tell"]
 
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """One objective of one tenant: expected and measured."""
+    """One objective of one tenant: predicted and measured."""
 
     tenant: str
     objective: str
@@ -34,7 +34,7 @@ class Beside:
 
     @property
     def verdict(self) -> Verdict:
-        """`slower` and `faster` only where the whole measured interval lies beyond the plan's."""
+        """`slower` or `faster` only if the entire measured interval lies outside the plan's."""
         if self.measured_ms is None:
             return "can't tell"
         if (self.measured_ms if self.measured_lo is None else self.measured_lo) > self.upper_ms:
@@ -45,11 +45,11 @@ class Beside:
 
 
 def beside(document: Mapping[str, Any], rows: Sequence[TenantSummary]) -> tuple[Beside, ...]:
-    """Every objective of the plan that a run says something about.
+    """Every objective of the plan covered by a run.
 
     Args:
-        document: What plan.yaml holds.
-        rows: Of the run; a tenant is found by its name, in the largest mix that has it.
+        document: Contents of plan.yaml.
+        rows: Rows of the run; a tenant is looked up by name in the largest mix that has it.
     """
     found = []
     for device in document["devices"]:

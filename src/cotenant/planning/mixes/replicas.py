@@ -1,4 +1,4 @@
-"""How many replicas a tenant needs, and what it can have at best."""
+"""The number of replicas a tenant needs, and its best possible result."""
 
 from collections.abc import Sequence
 
@@ -12,13 +12,13 @@ from cotenant.planning.mixes.why import broken
 
 COUNTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
 AT_REST = 1e-3
-"""Of its rate: as good as nothing to do."""
+"""Fraction of its rate that counts as idle."""
 
 
 def replicas_of(
     tenants: Sequence[ServingTenant], kinds: Sequence[DeviceKind], predictor: Predictor
 ) -> list[int | None]:
-    """The least number with which each replica alone keeps the objectives on some device; None: no number does."""
+    """The smallest number of replicas that each meet the objectives alone on some device; None if no number does."""
     found: list[int | None] = [1 if tenant.job and tenant.job.gpus > 1 else None for tenant in tenants]
     for count in sorted({*COUNTS, *(tenant.replicas for tenant in tenants if tenant.replicas)}):
         wanted = [
@@ -39,10 +39,10 @@ def replicas_of(
 
 
 def floors(tenants: Sequence[ServingTenant], kinds: Sequence[DeviceKind], predictor: Predictor) -> list[str]:
-    """By tenant, the best that any of these devices could do for it, with any number of replicas."""
+    """By tenant, the best result on any of these devices with any number of replicas."""
     everyone = list(range(len(tenants)))
     sentences = []
-    # A batch takes the longer to fill the fewer requests there are: fewer replicas may be better than more.
+    # A batch takes longer to fill at a lower rate: fewer replicas may be better than more.
     parts = (*(1 / count for count in COUNTS), AT_REST)
     judges = [_alone(tenants, kinds, predictor, everyone, part) for part in parts]
     for number, tenant in enumerate(tenants):
@@ -58,7 +58,7 @@ def floors(tenants: Sequence[ServingTenant], kinds: Sequence[DeviceKind], predic
             count = tenant.replicas or COUNTS[-1]
             sentences.append(f"{tenant.name} can't serve {tenant.rate_rps:g}/s with {count} replicas on {best[2]}")
         else:
-            sentences.append(f"{tenant.name} can't keep its objectives even alone on {best[2]}: {best[1]}")
+            sentences.append(f"{tenant.name} can't meet its objectives even alone on {best[2]}: {best[1]}")
     return sentences
 
 

@@ -1,4 +1,4 @@
-"""From the solver's columns to devices with tenants on them."""
+"""Convert the solver's columns to devices with tenants."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -13,7 +13,7 @@ from cotenant.planning.solver.problem import Column
 
 
 def seated(judge: Judge, columns: Sequence[Column], closer: Predictor | None = None) -> tuple[PlannedDevice, ...]:
-    """The devices of a plan, numbered by kind in the order of the columns; with the closer look's figures, if any."""
+    """The devices of a plan, numbered by kind in column order, with the second predictor's figures if any."""
     used = [0] * len(judge.kinds)
     devices = []
     for column in columns:

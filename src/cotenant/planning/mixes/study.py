@@ -1,15 +1,15 @@
-"""A device of a plan as a study: its mix at the plan's rates, shared as planned."""
+"""A device of a plan as a study: the same mix, rates and sharing."""
 
 from collections.abc import Mapping
 from typing import Any
 
 
 def study_of(planned: Mapping[str, Any], *, about: str) -> dict[str, Any]:
-    """What `cotenant run` carries out, in a study's words.
+    """A study for `cotenant run`.
 
     Args:
         planned: A device of a plan's document.
-        about: The study's sentence about itself.
+        about: The study's description.
     """
     seats: Mapping[str, Mapping[str, Any]] = planned["tenants"]
     name = str(planned.get("name", planned["kind"]))
@@ -31,7 +31,7 @@ def study_of(planned: Mapping[str, Any], *, about: str) -> dict[str, Any]:
 
 
 def _tenant(seat: Mapping[str, Any]) -> dict[str, Any]:
-    """Batches come as requests: rarer and less bursty than items, and with less time, as they have waited to fill."""
+    """Requests are batches: rarer and less bursty than items, and with less time left, since they waited to fill."""
     batch, rate, cv = int(seat["batch"]), float(seat.get("rate_rps", 0)), float(seat.get("cv", 1))
     entry: dict[str, Any] = {**seat["runs"], "batch": batch}
     if seat.get("software", "eager") != "eager":

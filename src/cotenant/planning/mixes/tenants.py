@@ -1,4 +1,4 @@
-"""What is to be placed: tenants that serve requests at a rate within objectives, and jobs that run beside them."""
+"""Tenants to place: requests at a rate within objectives, and jobs that run beside them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -6,14 +6,14 @@ from typing import Literal
 
 Metric = Literal["latency", "ttft", "tpot"]
 METRICS: tuple[Metric, ...] = ("latency", "ttft", "tpot")
-"""Time of a whole request; until its first output; per output after that."""
+"""Time of a complete request; until its first output; per output after that."""
 Isolation = Literal["any", "process", "mig"]
-"""What a tenant asks for: nothing; a process of its own; a MIG instance of its own."""
+"""Required isolation: none; its own process; its own MIG instance."""
 
 
 @dataclass(frozen=True, slots=True)
 class Objective:
-    """A promise: this quantile of requests is within this limit."""
+    """An objective: this quantile of request times is within this limit."""
 
     metric: Metric
     quantile: float
@@ -28,49 +28,49 @@ class Objective:
 
 @dataclass(frozen=True, slots=True)
 class BatchJob:
-    """Work with an end instead of a rate."""
+    """A job: work with an end instead of a rate."""
 
     gpus: int
     seconds: float
-    """On a device of its own."""
+    """Duration alone on a device."""
     stretch: float
-    """It may take this many times as long."""
+    """Largest allowed ratio to that duration."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServingTenant:
-    """One tenant and what it asks for."""
+    """One tenant and its requirements."""
 
     name: str
     rate_rps: float
     """Items per second; 0 for a job."""
     objectives: tuple[Objective, ...] = ()
     cv: float = 1.0
-    """Burstiness of its arrivals: 1 is Poisson."""
+    """Burstiness of its arrivals; 1 is Poisson."""
     batches: tuple[int, ...] = (1,)
     software: str = "eager"
     on_kinds: Mapping[str, str] = field(default_factory=dict)
-    """By kind of device: the software that does best there, where there is a choice."""
+    """By kind of device: the best software there, where there is a choice."""
     share: float | None = None
-    """Part of the device in percent that it must have; None: whatever does."""
+    """Required percentage of the device; None if any will do."""
     priority: int = 0
     isolation: Isolation = "any"
     near: frozenset[str] = frozenset()
-    """Tenants on the same device."""
+    """Tenants that must be on the same device."""
     apart: frozenset[str] = frozenset()
-    """Tenants on other devices."""
+    """Tenants that must be on other devices."""
     replicas: int | None = None
     """None: as many as its rate needs."""
     job: BatchJob | None = None
 
     def software_on(self, kind: str) -> str:
-        """How it is executed on a kind of device."""
+        """Its software on a kind of device."""
         return self.on_kinds.get(kind, self.software)
 
 
 @dataclass(frozen=True, slots=True)
 class Seat:
-    """One replica of a tenant: what takes part in a mix."""
+    """One replica of a tenant."""
 
     tenant: int
     rate_rps: float
@@ -80,13 +80,13 @@ class Seat:
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """Seats that can't be parted: one, or those of tenants that have to be near each other."""
+    """Seats that must stay together: one, or those of tenants joined by `near`."""
 
     seats: tuple[Seat, ...]
 
 
 def units_of(tenants: Sequence[ServingTenant], replicas: Sequence[int]) -> tuple[Unit, ...]:
-    """Every replica as a unit of its own; tenants that have to be near each other share one."""
+    """One unit per replica; tenants joined by `near` share one."""
     together = _joined(tenants)
     units: list[Unit] = []
     for members in together:
@@ -105,7 +105,7 @@ def units_of(tenants: Sequence[ServingTenant], replicas: Sequence[int]) -> tuple
 
 
 def contradictions(tenants: Sequence[ServingTenant]) -> list[tuple[str, str]]:
-    """Wishes that can't all be met, by the tenant that has them."""
+    """Contradictory constraints, by tenant."""
     known = {tenant.name: tenant for tenant in tenants}
     found: list[tuple[str, str]] = []
     for members in _joined(tenants):
@@ -127,7 +127,7 @@ def _others(names: Sequence[str], but: str) -> str:
 
 
 def _joined(tenants: Sequence[ServingTenant]) -> list[tuple[int, ...]]:
-    """Tenants that have to share a device, by what they say about each other; the others alone."""
+    """Tenants that must share a device, grouped by `near`; the others alone."""
     number = {tenant.name: place for place, tenant in enumerate(tenants)}
     group = list(range(len(tenants)))
     for place, tenant in enumerate(tenants):

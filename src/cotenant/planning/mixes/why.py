@@ -1,4 +1,4 @@
-"""Why this plan: what was cheaper and would break something, how far rates may grow, what to measure next."""
+"""Explain a plan: rejected cheaper alternatives, room for growth, and the next measurement."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -13,14 +13,14 @@ from cotenant.planning.solver.problem import NOBODY, Column
 
 FACTORS = np.concatenate([np.arange(1.0, 2.0, 0.05), np.arange(2.0, 4.01, 0.25)])
 MOST_DEVICES = 14
-"""Pairs of the least busy devices that are tried as one."""
+"""Least busy devices whose pairs are tried as one."""
 MOST_REJECTED = 8
 _GIB = 2**30
 
 
 @dataclass(frozen=True, slots=True)
 class Reasons:
-    """What is said about a plan beside the plan."""
+    """The explanation of a plan."""
 
     rejected: tuple[Rejected, ...]
     binding: str
@@ -29,7 +29,7 @@ class Reasons:
 
 
 def reasons(judge: Judge, columns: Sequence[Column], devices: Sequence[PlannedDevice]) -> Reasons:
-    """Try what would be cheaper, and say what it would break."""
+    """Try cheaper alternatives and name the objective each would break."""
     tried = sorted(_alternatives(judge, columns, devices), key=lambda one: (one.strain, -one.rejected.saves_per_h))
     rejected = tuple(one.rejected for one in tried[:MOST_REJECTED])
     if not tried:
@@ -44,7 +44,7 @@ def reasons(judge: Judge, columns: Sequence[Column], devices: Sequence[PlannedDe
 
 
 def with_sensitivity(judge: Judge, column: Column, device: PlannedDevice) -> PlannedDevice:
-    """The device with, for each tenant, how far its rate may grow before anyone's objective is missed."""
+    """The device with the factor by which each tenant's rate may grow before an objective is missed."""
     laid = judge.lay_out(column.option, np.array([column.members], np.int64))
     tenants = tuple(
         replace(tenant, holds_to=_holds_to(judge, column, laid, place)) if tenant.rate_rps > 0 else tenant
@@ -54,7 +54,7 @@ def with_sensitivity(judge: Judge, column: Column, device: PlannedDevice) -> Pla
 
 
 def broken(judge: Judge, laid: Laid, *, option: int, row: int = 0) -> tuple[str, str, float, bool]:
-    """What a mix would break: a sentence, what that is, by how much, and whether only the upper end says so."""
+    """What a mix would break: a sentence, the objective, by how much, and whether only the upper end misses it."""
     kind = judge.kinds[judge.ways[option].kind]
     seats = [place for place, tenant in enumerate(laid.mixes.tenants[row]) if tenant != NOBODY]
     names = [judge.tenants[laid.mixes.tenants[row, place]].name for place in seats]
@@ -84,10 +84,10 @@ def broken(judge: Judge, laid: Laid, *, option: int, row: int = 0) -> tuple[str,
     if worst[0] > 1:
         return worst[1], worst[2], worst[0], worst[3]
     if busy > 1:
-        return f"they ask for {busy:.0%} of the device", f"compute of {kind.name}", busy, False
+        return f"they need {busy:.0%} of the device", f"compute of {kind.name}", busy, False
     if laid.mixes.sharing == "mig":
-        return "no cut of the GPU has an instance large enough for each", f"MIG slices of {kind.name}", 2.0, False
-    return "a wish of theirs forbids it", "isolation, apart or shares", np.inf, False
+        return "no MIG layout of the GPU has a large enough instance for each", f"MIG slices of {kind.name}", 2.0, False
+    return "one of their constraints forbids it", "isolation, apart or shares", np.inf, False
 
 
 def _late(name: str, label: str, upper: float, estimate: float, limit: float) -> str:
@@ -110,7 +110,7 @@ class _Tried:
 
 
 def _alternatives(judge: Judge, columns: Sequence[Column], devices: Sequence[PlannedDevice]) -> list[_Tried]:
-    """Two devices as one, and a device's tenants on a cheaper kind."""
+    """Merge two devices, or move a device's tenants to a cheaper kind."""
     tried = []
     single = [place for place, column in enumerate(columns) if column.devices == 1]
     idle = sorted(single, key=lambda place: devices[place].busy)[:MOST_DEVICES]
@@ -135,7 +135,7 @@ def _alternatives(judge: Judge, columns: Sequence[Column], devices: Sequence[Pla
 
 
 def _best(judge: Judge, members: tuple[int, ...], kinds: set[int], saved: float) -> _Tried | None:
-    """The way in which these units on one device would break least; None where they break nothing."""
+    """The least bad way to put these units on one device; None if they break nothing."""
     best: _Tried | None = None
     for option, way in enumerate(judge.ways):
         if way.kind not in kinds:
@@ -177,11 +177,11 @@ def _holds_to(judge: Judge, column: Column, laid: Laid, place: int) -> float:
 
 
 def _measure(rejected: Sequence[Rejected], devices: Sequence[PlannedDevice]) -> Measurement | None:
-    """A cheaper alternative that only its interval speaks against; else the plan's own mix with the least headroom."""
+    """A cheaper alternative whose estimate fits, else the plan's mix with the least headroom."""
     open_ones = [one for one in rejected if one.undecided]
     if open_ones:
         best = max(open_ones, key=lambda one: one.saves_per_h)
-        would = f"could save ${best.saves_per_h:.2f}/h: its estimate keeps every objective, its upper end doesn't"
+        would = f"could save ${best.saves_per_h:.2f}/h: its estimate meets every objective, its upper end doesn't"
         return Measurement(best.tenants, best.kind, best.sharing, would)
     unmeasured = [device for device in devices if not device.basis.startswith("measured") and device.tightest]
     if not unmeasured:

@@ -1,1 +1,1 @@
-"""Groups of units on devices at the least cost: enumeration, column generation, and blocks of it at scale."""
+"""Place groups of units on devices at the least cost: enumeration, column generation, and blocks at scale."""

@@ -1,7 +1,7 @@
-"""Many units: a plan at once, then better ones block by block.
+"""Many units: a quick plan, then block-by-block improvement.
 
-A block is some devices of the plan with everything on them. It is solved on its own, and what it saves is kept. Blocks
-are drawn anew each round, so that units meet others than before.
+A block is a set of devices with everything on them. It is solved separately, and any saving is kept. Blocks are redrawn
+each round so that units meet new neighbours.
 """
 
 from collections.abc import Callable
@@ -15,9 +15,9 @@ from cotenant.planning.solver.problem import Column, Floats, Problem, cost_of, d
 BLOCK_UNITS = 80
 BLOCK_S = 6.0
 BOUND_SHARE = 0.08
-"""Of the time, for a bound of the whole."""
+"""Fraction of the time reserved for a global bound."""
 STRETCH = 1.1
-"""Prices are divided by this before the search for a group that is worth more than it costs."""
+"""Prices are divided by this before searching for a group worth more than it costs."""
 
 
 def improve_in_blocks(
@@ -28,18 +28,18 @@ def improve_in_blocks(
     seconds: float,
     seed: int = 0,
     block_units: int = BLOCK_UNITS,
-    told: Callable[[float], None] = lambda _: None,
+    progress: Callable[[float], None] = lambda _: None,
 ) -> Solved:
-    """Improve on a plan until the time is over.
+    """Improve on a plan until time runs out.
 
     Args:
-        problem: What is to be placed.
-        begun: A plan of all of it.
-        clock: Seconds.
-        seconds: At most, about.
-        seed: Of the blocks.
-        block_units: About how many units a block has.
-        told: Called with the cost after each block.
+        problem: The units to place.
+        begun: A complete plan.
+        clock: Returns seconds.
+        seconds: Approximate time limit.
+        seed: Seed of the blocks.
+        block_units: Approximate units per block.
+        progress: Called with the cost after each block.
     """
     random = np.random.default_rng(seed)
     end = clock() + seconds * (1 - BOUND_SHARE)
@@ -54,7 +54,7 @@ def improve_in_blocks(
             left = min(BLOCK_S, end - clock())
             blocks[number], missing = _solved(problem, mine, missing, rest, worth=worth, clock=clock, seconds=left)
             if blocks[number] is not mine:
-                told(cost_of([*rest, *blocks[number]]))
+                progress(cost_of([*rest, *blocks[number]]))
         columns = [column for block in blocks for column in block]
     settled = not missing and not np.isnan(worth).any()
     bound = bound_of_all(problem, worth, clock=clock, seconds=seconds * BOUND_SHARE) if settled else 0.0
@@ -63,7 +63,7 @@ def improve_in_blocks(
 
 
 def _blocks(columns: list[Column], units: int) -> list[list[Column]]:
-    """Columns in the order given, cut where a block has enough units."""
+    """Columns in the given order, split once a block has enough units."""
     blocks: list[list[Column]] = [[]]
     held = 0
     for column in columns:
@@ -85,9 +85,9 @@ def _solved(
     clock: Clock,
     seconds: float,
 ) -> tuple[list[Column], list[int]]:
-    """A block on its own, or as it was where it is no better. Units without a place have another chance in every block.
+    """Solve a block, keeping the old one if no better. Unplaced units get another chance in every block.
 
-    What placing each unit is worth in its block is noted in ``worth``.
+    Stores each unit's worth in its block in ``worth``.
     """
     units = [unit for column in mine for unit in column.members] + missing
     number = {unit: place for place, unit in enumerate(units)}
@@ -111,11 +111,11 @@ def _solved(
 
 
 def bound_of_all(problem: Problem, worth: Floats, *, clock: Clock, seconds: float) -> float:
-    """A bound for everything from prices that blocks settled on; 0 where the time isn't enough.
+    """A global bound from the prices that blocks settled on; 0 if there isn't enough time.
 
-    Any prices will do, once scaled so that no group is worth more than it costs. Scaled by `STRETCH`, few groups gain
-    anything; how much the best of them gains says how much more they have to be scaled. Where time runs out, the room
-    that units take alone is the bound.
+    Any prices give a bound once scaled so that no group is worth more than it costs. After scaling by `STRETCH`, few
+    groups gain anything; the largest gain gives the remaining factor. If time runs out, the room that units take alone
+    is the bound.
     """
     end = clock() + seconds
     given = [worth[list(one.members)].sum() / max(one.cost, 1e-12) for one in problem.given]
@@ -128,7 +128,7 @@ def bound_of_all(problem: Problem, worth: Floats, *, clock: Clock, seconds: floa
 
 
 def bound_by_room(problem: Problem) -> float:
-    """What all units would cost if devices could be rented by the share that each takes alone."""
+    """Cost of all units if devices could be rented by the share that each takes alone."""
     alone = np.arange(problem.units, dtype=np.int64)[:, None]
     least: Floats = np.full(problem.units, np.inf)
     for number, option in enumerate(problem.options):

@@ -1,4 +1,4 @@
-"""Few units: judge every group, then choose; nothing is assumed of the judge."""
+"""Few units: judge every group, then choose. Assumes nothing about the judge."""
 
 from itertools import combinations
 
@@ -10,7 +10,7 @@ from cotenant.planning.solver.problem import Column, Problem, as_groups, columns
 
 
 def enumerate_groups(problem: Problem, begun: Start, *, seconds: float) -> Solved:
-    """The best plan of all, with its proof unless time runs out."""
+    """The optimal plan, with proof unless time runs out."""
     groups = [
         group
         for size in range(1, min(problem.units, problem.most) + 1)
@@ -25,4 +25,4 @@ def enumerate_groups(problem: Problem, begun: Start, *, seconds: float) -> Solve
     cost = cost_of(chosen.columns)
     bound = chosen.bound - chosen.penalty * len(chosen.left_out)
     bound = cost if np.isclose(bound, cost, rtol=1e-6) else min(bound, cost)
-    return Solved(chosen.columns, chosen.left_out, cost, bound, "every group was looked at")
+    return Solved(chosen.columns, chosen.left_out, cost, bound, "every group was examined")

@@ -1,7 +1,6 @@
-"""Set partitioning by column generation: columns that gain are added until none does, then whole ones are chosen.
+"""Set partitioning by column generation: add columns that gain until none does, then solve for whole columns.
 
-The relaxation's prices, scaled so that no group is worth more than it costs, prove that no plan is cheaper than
-`Solved.bound`.
+The relaxation's prices, scaled so that no group is worth more than it costs, prove `Solved.bound`.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,15 +14,15 @@ from cotenant.planning.solver.pricing import price
 from cotenant.planning.solver.problem import Column, Ints, Problem, columns_of, cost_of, singles
 
 Clock = Callable[[], float]
-"""Seconds from any start; comes from outside, since planning reads no clock."""
+"""Seconds from an arbitrary start; injected, since planning reads no clock."""
 
 PROOF = "prices of the relaxation; one more tenant never frees room"
-UNKNOWN = "none: there was no time for one"
+UNKNOWN = "none: not enough time"
 PER_ROUND = 400
 BEAM = 120
 BEAM_KEPT = 150
 WHOLE_SHARE = 0.5
-"""Of the time, at least this part is left for choosing whole columns."""
+"""Fraction of the time reserved for choosing whole columns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,21 +33,21 @@ class Solved:
     left_out: tuple[int, ...]
     cost: float
     bound: float
-    """No plan costs less; 0 where nothing is known."""
+    """Lower bound on the cost; 0 if unknown."""
     proof: str
-    """What the bound rests on."""
+    """Basis of the bound."""
     worth: tuple[float, ...] = ()
-    """By unit, what placing it costs at the margin; empty where that is unknown."""
+    """By unit, the marginal cost of placing it; empty if unknown."""
 
     @property
     def gap(self) -> float:
-        """How far the cost may be above the least possible, relative to it."""
+        """Relative distance of the cost from the bound."""
         return (self.cost - self.bound) / self.bound if self.bound > 0 else float("inf")
 
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """What is known before the first column is generated."""
+    """State before the first column is generated."""
 
     columns: tuple[Column, ...]
     left_out: tuple[int, ...]
@@ -63,14 +62,14 @@ def start(problem: Problem) -> Start:
 def generate(
     problem: Problem, begun: Start, *, clock: Clock, seconds: float, proven: bool = True, gap: float = 1e-4
 ) -> Solved:
-    """Improve on a plan until it is optimal, within the gap, or the time is over.
+    """Improve on a plan until it is optimal, within the gap, or out of time.
 
     Args:
-        problem: What is to be placed.
+        problem: The units to place.
         begun: A plan to start from.
-        clock: Seconds.
-        seconds: At most, about.
-        proven: False: a good plan is enough, and no time goes into a bound.
+        clock: Returns seconds.
+        seconds: Approximate time limit.
+        proven: If False, spend no time on a bound.
         gap: Stop within this relative distance from the bound.
     """
     pool = _Pool(problem, begun)
@@ -101,7 +100,7 @@ def generate(
         bound = max(bound, _bound(problem, relaxed, ratio))
     best = _whole(problem, pool, begun, relaxed, seconds=end - clock(), gap=gap)
     if relaxed.left_out.max(initial=0.0) > 1e-6 or best.left_out:
-        bound = 0.0  # prices of what can't be placed say nothing about the cost of what can
+        bound = 0.0  # prices of units that can't be placed don't bound the cost of the rest
     cost = cost_of(best.columns)
     worth = tuple(float(one) for one in relaxed.worth)
     return Solved(best.columns, best.left_out, cost, min(bound, cost), PROOF if bound > 0 else UNKNOWN, worth)
@@ -128,7 +127,7 @@ class _Pool:
 def _round(
     problem: Problem, pool: _Pool, relaxed: Relaxed, *, beam: int | None, more: Callable[[], bool]
 ) -> tuple[int, float, bool]:
-    """Price every option once: how many columns that added, the most worth over cost, and whether all was seen."""
+    """Price every option once. Returns the number of columns added, the largest worth over cost, and completeness."""
     added, ratio, complete = 0, 0.0, True
     for number, option in enumerate(problem.options):
         keep = BEAM_KEPT if beam is not None else PER_ROUND
@@ -141,7 +140,7 @@ def _round(
 
 
 def _varied(groups: Ints, count: int) -> Ints:
-    """The best ones, and none of them with only the same few units: each unit in a third of them at most."""
+    """The best columns, limiting each unit to a third of them for variety."""
     used: dict[int, int] = {}
     rows: list[int] = []
     for row, group in enumerate(groups):
@@ -155,7 +154,7 @@ def _varied(groups: Ints, count: int) -> Ints:
 
 
 def _bound(problem: Problem, relaxed: Relaxed, ratio: float) -> float:
-    """Scaled down so that no group is worth more than it costs, prices bound every plan from below."""
+    """Scale prices so that no group is worth more than it costs; they then bound every plan from below."""
     given: list[float] = [
         relaxed.worth[list(one.members)].sum()
         / max(one.cost + one.devices * relaxed.scarce[problem.options[one.option].kind], 1e-12)
@@ -167,7 +166,7 @@ def _bound(problem: Problem, relaxed: Relaxed, ratio: float) -> float:
 
 
 def _whole(problem: Problem, pool: _Pool, begun: Start, relaxed: Relaxed, *, seconds: float, gap: float) -> Start:
-    """Whole columns: those that matter by their price first, since few are ever chosen."""
+    """Solve for whole columns, pre-selected by reduced cost since few are ever chosen."""
     cost = np.array([column.cost for column in pool.columns])
     value = np.array([relaxed.worth[list(column.members)].sum() for column in pool.columns])
     kinds = np.array([problem.options[column.option].kind for column in pool.columns])

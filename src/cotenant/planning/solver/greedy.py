@@ -1,4 +1,4 @@
-"""Best-fit decreasing: a plan at once, and the one that better plans start from."""
+"""Best-fit decreasing: a quick plan, and the start for better ones."""
 
 import numpy as np
 
@@ -6,10 +6,10 @@ from cotenant.planning.solver.problem import NOBODY, Column, Floats, Ints, Probl
 
 
 def best_fit_decreasing(problem: Problem) -> tuple[list[Column], list[int]]:
-    """Units from the largest to the smallest, each where least room is left over; else on a device of its own.
+    """Place units from largest to smallest, each where the least room is left; else on a new device.
 
     Returns:
-        The columns, and the units for which there was no room.
+        The columns, and the units that did not fit.
     """
     alone = np.arange(problem.units, dtype=np.int64)[:, None]
     judged = [problem.judge(option, alone) for option in range(len(problem.options))]
@@ -53,7 +53,7 @@ class _Opened:
         return True
 
     def join(self, unit: int) -> bool:
-        """Where it fits best, whichever way that device is shared after it."""
+        """The best fit, allowing the device to switch to another way to share."""
         best: tuple[float, int, int] | None = None
         for number, option in enumerate(self.problem.options):
             open_there = (self.kind[: self.count] == option.kind) & (self.size[: self.count] < self.problem.most)
@@ -100,7 +100,7 @@ class _Opened:
 
 
 def thinned(problem: Problem, columns: list[Column]) -> list[Column]:
-    """The same with every unit in one column only: it stays where it was first; empty columns go."""
+    """Keep every unit only in its first column; drop empty columns."""
     seen: set[int] = set()
     kept = []
     for column in sorted(columns, key=lambda one: -len(one.members)):

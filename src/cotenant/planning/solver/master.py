@@ -1,7 +1,7 @@
-"""The master problem: which of the columns at hand cover every unit at the least cost, within the devices there are.
+"""The master problem: choose among known columns to cover every unit at the least cost within the available devices.
 
-A unit that no column covers is left out at a price above everything else, so that there is always an answer, and the
-answer says who could not be placed.
+A unit may be left out at a price above everything else, so the problem is always feasible and the solution names the
+units that can't be placed.
 """
 
 from collections.abc import Sequence
@@ -14,22 +14,22 @@ from cotenant.planning.solver.problem import Column, Floats, Problem
 
 TOLERANCE = 1e-7
 LEFT_OUT = 50.0
-"""What a unit that is left out costs, over the dearest column."""
+"""Price of leaving a unit out, relative to the most expensive column."""
 
 
 @dataclass(frozen=True, slots=True)
 class Relaxed:
-    """The linear relaxation over the columns at hand."""
+    """The linear relaxation over the known columns."""
 
     cost: float
     worth: Floats
-    """By unit: what placing it costs at the margin."""
+    """By unit: the marginal cost of placing it."""
     scarce: Floats
-    """By kind: what one more device would save; 0 where some are left."""
+    """By kind: what one more device would save; 0 while some are unused."""
     weight: Floats
     """By column."""
     left_out: Floats
-    """By unit, the part that no column covers."""
+    """By unit, the fraction not covered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,13 +39,13 @@ class Chosen:
     columns: tuple[Column, ...]
     left_out: tuple[int, ...]
     bound: float
-    """No choice among the columns at hand costs less (those left out included)."""
+    """Lower bound for any choice of these columns, including units left out."""
     penalty: float
     """What each unit left out adds to the bound."""
 
 
 def relax(problem: Problem, columns: Sequence[Column]) -> Relaxed:
-    """Solve the relaxation and read its prices."""
+    """Solve the relaxation and return its dual prices."""
     from scipy.optimize import linprog
 
     cost, cover, counts = _matrices(problem, columns)
@@ -71,14 +71,14 @@ def relax(problem: Problem, columns: Sequence[Column]) -> Relaxed:
 def choose(
     problem: Problem, columns: Sequence[Column], *, seconds: float, exactly: bool = False, gap: float = 0.0
 ) -> Chosen | None:
-    """The best choice of whole columns; None where none was found in time.
+    """The best choice of whole columns; None if none was found in time.
 
     Args:
-        problem: What is to be covered.
-        columns: The columns at hand.
-        seconds: At most.
-        exactly: Each unit in one column, not in at least one; for judges whose groups can't be thinned out.
-        gap: Stop at this relative distance from the best that is possible with these columns.
+        problem: The units to cover.
+        columns: The known columns.
+        seconds: Time limit.
+        exactly: Cover each unit exactly once rather than at least once, for judges whose groups can't be thinned out.
+        gap: Stop at this relative distance from the optimum over these columns.
     """
     from scipy.optimize import Bounds, LinearConstraint, milp
 
@@ -113,7 +113,7 @@ def _stacked(cover: Any, counts: Any) -> Any:
 
 
 def _matrices(problem: Problem, columns: Sequence[Column]) -> tuple[Floats, Any, Any]:
-    """Costs of the columns and of leaving each unit out; who is in which column; devices that each column takes."""
+    """Costs of columns and of leaving units out, the unit-column incidence, and the devices each column takes."""
     from scipy.sparse import csr_array, eye_array, hstack
 
     dearest = max((column.cost for column in columns), default=1.0)

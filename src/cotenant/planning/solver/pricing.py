@@ -1,9 +1,9 @@
-"""Which groups would make the plan cheaper, given what placing each unit is worth.
+"""Find groups that would make the plan cheaper, given the worth of placing each unit.
 
-A tree of groups: a node is a group that fits, its children are the group and one more of its candidates. A child's
-candidates are those behind it in its parent's list, so that every group is met once. Below a node nothing can be worth
-more than the group and as much of the candidates as there is room for, each taking at least what it would take now:
-nodes that can't gain even so are left alone. Levels are judged in batches.
+Searches a tree of groups: a node is a group that fits, a child adds one of its candidates. A child's candidates are
+those after it in its parent's list, so every group occurs once. The worth below a node is bounded by a fractional
+knapsack of its candidates, each weighing at least what it would take now; nodes that can't gain are pruned. Levels are
+judged in batches.
 """
 
 from collections.abc import Callable
@@ -14,20 +14,20 @@ import numpy as np
 from cotenant.planning.solver.problem import NOBODY, Bools, Floats, Ints, Problem
 
 BATCH = 200_000
-"""Groups judged at once."""
+"""Groups judged per call."""
 _ROOM = 1 + 1e-9
 
 
 @dataclass(frozen=True, slots=True)
 class Priced:
-    """Groups that gain, best first, and the most that any group can be worth for its cost."""
+    """Groups that gain, best first, and the largest worth of any group relative to its cost."""
 
     groups: Ints
     gain: Floats
     most_ratio: float
-    """The most that the worth of a group can be, over its cost (and what its device is worth)."""
+    """Upper bound on the worth of a group over its cost, including the worth of its device."""
     complete: bool
-    """All that could gain was looked at."""
+    """Whether everything that could gain was examined."""
 
 
 @dataclass(slots=True)
@@ -39,9 +39,9 @@ class _Level:
     busy: Floats
     cost: Floats
     candidates: Ints
-    """By node, in the order in which children are made."""
+    """By node, in order of expansion."""
     bound: Floats
-    """By node, the most that anything below it is worth."""
+    """By node, an upper bound on the worth of anything below it."""
 
 
 def price(
@@ -59,13 +59,13 @@ def price(
 
     Args:
         problem: The units and their judge.
-        option: Which way to use which device.
+        option: The option to search.
         worth: By unit.
-        scarce: What a device of this kind is worth beside its cost.
+        scarce: Worth of a device of this kind beyond its cost.
         keep: Return at most this many groups.
-        beam: Look at this many nodes per level, the most promising ones; None: at all, which makes it a proof.
-        more: False: stop here.
-        least_gain: Groups that gain less are of no use.
+        beam: Examine this many of the most promising nodes per level; None: all, which makes it a proof.
+        more: Returns False to stop.
+        least_gain: Ignore groups that gain less.
     """
     search = _Search(problem, option, worth, scarce, keep=keep, least_gain=least_gain, more=more)
     level = search.root()
@@ -97,11 +97,11 @@ class _Search:
         self.parts: list[tuple[Ints, Floats]] = []
         self.best_ratio = 0.0
         self.open_ratio = 0.0
-        """The most that anything below nodes that were left alone for lack of time can be worth over its cost."""
+        """Upper bound on worth over cost below nodes skipped for lack of time."""
 
     @property
     def stopped(self) -> bool:
-        """Time ran out before all was looked at."""
+        """Whether time ran out before everything was examined."""
         return self.open_ratio > 0
 
     def most_ratio(self) -> float:
@@ -109,7 +109,7 @@ class _Search:
         return max(1.0, self.best_ratio, self.open_ratio)
 
     def root(self) -> _Level | None:
-        """Every unit that is worth something and fits alone, the best for its room first."""
+        """Every unit that has worth and fits alone, best worth per room first."""
         units = np.flatnonzero(self.worth[:-1] > 1e-12)
         if not units.size:
             return None
@@ -131,7 +131,7 @@ class _Search:
         return self._pruned(_Level(units[:, None], value, busy, cost, behind, bound))
 
     def children(self, level: _Level) -> _Level | None:
-        """The next level; chunk by chunk, since a node has as many children as candidates."""
+        """The next level, in chunks, since a node has as many children as candidates."""
         chunk = max(1, BATCH // max(level.candidates.shape[1], 1))
         grown: list[_Level] = []
         for at in range(0, len(level.groups), chunk):
@@ -163,7 +163,7 @@ class _Search:
         value = level.value[node] + self.worth[joined]
         fits = judged.fits
         self._note(groups[fits], value[fits], judged.cost[fits])
-        # Only candidates that fit now can fit later. The best for its room comes first, node by node.
+        # Only candidates that fit now can fit later. Best worth per room first within each node.
         marginal = np.full((nodes, width), np.inf)
         marginal[node[fits], place[fits]] = np.maximum(judged.busy[fits] - level.busy[node[fits]], 1e-9)
         gains = np.where(np.isfinite(marginal), self.worth[level.candidates] / marginal, -1.0)
@@ -196,7 +196,7 @@ class _Search:
         return _Level(groups[keep], value[keep], judged.busy[fits][keep], cost[keep], behind[:, :longest], bound[keep])
 
     def most_promising(self, level: _Level, count: int) -> _Level:
-        """Those with the most worth for their room."""
+        """The nodes with the most worth per room."""
         score = level.value / np.maximum(level.busy, 1e-9)
         return _rows(level, np.argsort(-score, kind="stable")[:count])
 
@@ -205,7 +205,7 @@ class _Search:
         self.open_ratio = max(self.open_ratio, float(ratio.max()))
 
     def found(self) -> tuple[Ints, Floats]:
-        """All that gain, best first."""
+        """All groups that gain, best first."""
         if not self.parts:
             return np.empty((0, 1), np.int64), np.empty(0)
         width = max(groups.shape[1] for groups, _ in self.parts)
@@ -248,7 +248,7 @@ def _widened(rows: Ints, width: int) -> Ints:
 
 
 def _filling(worth: Floats, weight: Floats, room: Floats) -> Floats:
-    """The most that fits into the room of each row, whose items stand in the order of worth for weight; parts count."""
+    """Fractional knapsack by row; items are sorted by worth per weight."""
     total = np.cumsum(weight, axis=1)
     before = total - weight
     part = np.clip((room[:, None] - before) / np.maximum(weight, 1e-12), 0.0, 1.0)
@@ -256,7 +256,7 @@ def _filling(worth: Floats, weight: Floats, room: Floats) -> Floats:
 
 
 def _filling_behind(worth: Floats, weight: Floats, row: Ints, rank: Ints, room: Floats) -> Floats:
-    """The same for many children at once: of the row, only items behind the rank count."""
+    """The same for many children at once: only items after the rank count."""
     finite = np.isfinite(weight)
     weight = np.where(finite, weight, 0.0)
     worth = np.where(finite, worth, 0.0)
@@ -265,7 +265,7 @@ def _filling_behind(worth: Floats, weight: Floats, row: Ints, rank: Ints, room: 
     span = float(total[:, -1].max()) + float(np.max(room, initial=0.0)) + 1.0
     flat = (total + span * np.arange(total.shape[0])[:, None]).ravel()
     filled = total[row, rank] + np.maximum(room, 0.0)
-    end = np.searchsorted(flat, filled + span * row, side="right") - row * width  # items that fit whole
+    end = np.searchsorted(flat, filled + span * row, side="right") - row * width  # items that fit entirely
     end = np.clip(end, rank + 1, width)
     whole = value[row, end - 1] - value[row, rank]
     left = filled - total[row, end - 1]

@@ -1,8 +1,8 @@
-"""What the solver sees: numbered units, ways to use a device, and a judge of groups. It knows nothing of tenants.
+"""The solver's model: numbered units, ways to use a device, and a judge of groups. It knows nothing of tenants.
 
-The judge is asked about many groups at once. Proofs rest on two of its properties, which hold wherever a neighbour
-never helps: a part of a group that fits also fits, and a unit takes the more of a device the more is on it already.
-Up to `EVERY_GROUP` units every group is looked at and nothing is assumed.
+The judge takes many groups per call. Proofs assume two properties, which hold wherever a neighbour never helps: every
+subset of a group that fits also fits, and a unit takes more of a device the more is on it already. Up to `EVERY_GROUP`
+units, every group is examined and nothing is assumed.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -16,23 +16,23 @@ Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
 NOBODY = -1
-"""Fills the rows of groups that are smaller than the largest."""
+"""Padding for rows of smaller groups."""
 EVERY_GROUP = 10
-"""Up to this many units, all groups are judged."""
+"""Up to this many units, every group is judged."""
 
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """What becomes of some groups on one option; one entry per group."""
+    """Judgement of groups on one option; one entry per group."""
 
     fits: Bools
     busy: Floats
-    """Share of the device that the group takes; above 1 nothing fits."""
+    """Fraction of the device that the group takes; above 1 it doesn't fit."""
     cost: Floats
 
 
 Judge = Callable[[int, Ints], Judged]
-"""Judges the groups (rows of unit numbers, filled up with `NOBODY`) on the option of this number."""
+"""Judge groups (rows of unit indices padded with `NOBODY`) on the option with this index."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +41,12 @@ class Option:
 
     kind: int
     floor: float
-    """No group costs less there."""
+    """Lower bound on the cost of a group there."""
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A group on a device (or on several, where one unit needs more than one)."""
+    """A group on a device, or on several where one unit spans them."""
 
     option: int
     members: tuple[int, ...]
@@ -56,20 +56,20 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Units to be placed, and where they can go."""
+    """Units to place, and the options for them."""
 
     units: int
     options: tuple[Option, ...]
     available: tuple[int, ...]
-    """Devices by kind."""
+    """Available devices by kind."""
     judge: Judge
     most: int = 7
-    """Units on one device."""
+    """Maximum units per device."""
     given: tuple[Column, ...] = ()
-    """Columns that come from outside, e.g. a unit that needs several devices."""
+    """Columns supplied by the caller, e.g. a unit that spans several devices."""
 
     def restricted(self, units: Sequence[int], available: Sequence[int]) -> "Problem":
-        """The same for a few of the units, numbered from 0."""
+        """The problem restricted to some units, renumbered from 0."""
         names = np.append(np.asarray(units, np.int64), NOBODY)
         number = {unit: place for place, unit in enumerate(units)}
         given = tuple(
@@ -85,7 +85,7 @@ class Problem:
 
 
 def as_groups(members: Sequence[Sequence[int]], width: int | None = None) -> Ints:
-    """Rows of equal length."""
+    """Pad rows to equal length."""
     longest = max((len(one) for one in members), default=1) if width is None else width
     rows = np.full((len(members), max(longest, 1)), NOBODY, np.int64)
     for row, one in zip(rows, members, strict=True):
@@ -105,7 +105,7 @@ def columns_of(problem: Problem, option: int, groups: Ints) -> list[Column]:
 
 
 def singles(problem: Problem) -> list[Column]:
-    """Every unit alone, wherever it fits, and the columns that were given."""
+    """Every unit alone wherever it fits, plus the supplied columns."""
     alone = np.arange(problem.units, dtype=np.int64)[:, None]
     found = [column for option in range(len(problem.options)) for column in columns_of(problem, option, alone)]
     return [*problem.given, *found]

@@ -1,1 +1,1 @@
-"""What measured times say about a request: the host's part and the device's."""
+"""Split measured request times into the host's part and the device's."""

@@ -1,7 +1,7 @@
-"""Host and device of one workload on one machine, fitted to its measured solo times.
+"""Fit a workload's host and device times on one machine to its measured solo times.
 
-A measured time says how long the host's launches and the device's kernels take together; where there are several
-batches, they tell the two apart. What they can't tell stays as simulated.
+A measured time covers the host's launches and the device's kernels together; several batches separate the two. What
+they can't determine stays as simulated.
 """
 
 from collections.abc import Sequence
@@ -12,32 +12,32 @@ import numpy as np
 from cotenant.prediction.kernels.columns import Floats
 
 HOST_SPREAD, DEVICE_SPREAD, DEVICE_USUAL = 0.5, 0.25, 0.15
-"""Standard deviations of the logarithms of both factors before anything is measured, and the mean of the device's:
-networks in float32 took that much longer than simulated (ParvaGPU: ResNet-50, VGG-16, DenseNet-121, MobileNetV2)."""
+"""Prior standard deviations of the logarithms of both factors, and the prior mean of the device's: networks in float32
+took that much longer than simulated (ParvaGPU: ResNet-50, VGG-16, DenseNet-121, MobileNetV2)."""
 _FASTER_SPREAD = 0.13
-"""Hardly any software is faster than the best library, which is what is simulated."""
+"""Hardly any software is faster than the simulated one, the best library."""
 _TELL_APART = 3
-"""Batches that are needed to tell host and device apart; below, both are scaled alike."""
+"""Batches needed to separate host and device; below, both are scaled alike."""
 _ROBUST = 0.05
-"""Relative errors beyond this count less and less: measured tables hold slips."""
+"""Larger relative errors are down-weighted: measured tables contain slips."""
 _ITEM_SPREAD = 0.2
-"""How much of the shortest time per item is the host's own work for it, before anything is measured."""
+"""Prior spread of the host's own work per item, relative to the shortest time per item."""
 
 
 @dataclass(frozen=True, slots=True)
 class SoloFit:
-    """How a workload's times on one machine differ from those simulated."""
+    """Factors between a workload's times on one machine and the simulated ones."""
 
     host: float = 1.0
-    """Factor of its launches and of what comes before and after them."""
+    """Factor of its launches and of the host work before and after them."""
     device: float = 1.0
     """Factor of its kernels."""
     item_ns: float = 0.0
     """Host time per item before the first launch: reading, preparing, copying."""
     off: float = 0.0
-    """Mean relative error of the explained times."""
+    """Mean relative error of the fitted times."""
     cost: float = 0.0
-    """How unlikely the measured times are with it; the smaller, the better it explains them."""
+    """Negative log-likelihood of the measured times; smaller is better."""
 
 
 UNFITTED = SoloFit()
@@ -45,7 +45,7 @@ UNFITTED = SoloFit()
 
 @dataclass(frozen=True, slots=True)
 class Solo:
-    """One measured time, and what the simulation takes for it."""
+    """One measured time and its simulation."""
 
     batch: int
     measured_ns: float
@@ -57,18 +57,18 @@ class Solo:
     """Host time before the first launch and after the last kernel."""
 
     def explained_ns(self, host: float, device: float, item_ns: float) -> float:
-        """Its time with these factors: who is later, host or device, counts at every kernel."""
+        """Its time with these factors: at every kernel, the later of host and device counts."""
         overlapped = float(np.max(host * self.launched_ns + device * self.remaining_ns))
         return host * self.around_ns + overlapped + item_ns * self.batch
 
     @property
     def least_ns(self) -> float:
-        """The kernels alone."""
+        """Time of the kernels alone."""
         return float(self.remaining_ns[0])
 
 
 def fit_solos(times: Sequence[Solo]) -> SoloFit:
-    """The factors that explain the measured times best."""
+    """The factors that best explain the measured times."""
     from scipy.optimize import least_squares
 
     if len({one.batch for one in times}) < _TELL_APART:
@@ -95,6 +95,6 @@ def fit_solos(times: Sequence[Solo]) -> SoloFit:
 
 
 def matched(fit: SoloFit, time: Solo) -> SoloFit:
-    """The same fit, scaled so that this very time comes out as measured."""
+    """The same fit, scaled to reproduce this time exactly."""
     scale = time.measured_ns / time.explained_ns(fit.host, fit.device, fit.item_ns)
     return replace(fit, host=fit.host * scale, device=fit.device * scale, item_ns=fit.item_ns * scale)

@@ -1,1 +1,1 @@
-"""How much tenants slow each other down: a closed-form prior, corrected by what was measured, with intervals."""
+"""Slowdowns of tenants beside each other: a closed-form prior, corrected by measurements, with intervals."""

@@ -1,4 +1,4 @@
-"""What a prediction has to beat: a constant, effects that add up, and completion of the matrix by a low rank."""
+"""Baselines that a prediction has to beat: a constant, additive effects, and low-rank matrix completion."""
 
 import numpy as np
 
@@ -6,7 +6,7 @@ from cotenant.prediction.interference.correction import Evidence
 from cotenant.prediction.kernels.columns import Floats, Ints
 
 _SHRINK = 0.1
-"""Pull of effects to zero, in measured pairs: a tenant without any has none."""
+"""Shrinkage of effects to zero, in measured pairs; a tenant without any has no effect."""
 _ROUNDS = 30
 
 
@@ -16,13 +16,13 @@ def constant(evidence: Evidence, rows: Ints) -> Floats:
 
 
 def additive(evidence: Evidence, rows: Ints, tenants: int) -> Floats:
-    """A mean, an effect of the victim and one of its neighbour, least squares."""
+    """A mean plus effects of the victim and its neighbour, by least squares."""
     mean, victim, neighbour = _effects(evidence, tenants)
     return np.asarray(mean + victim[rows[:, 0]] + neighbour[rows[:, 1]])
 
 
 def low_rank(evidence: Evidence, rows: Ints, tenants: int, rank: int = 2, pull: float = 0.1) -> Floats:
-    """The same and factors of the given rank on what is left, alternating least squares (as Gavel and Quasar do)."""
+    """The same plus low-rank factors of the residual, by alternating least squares (as Gavel and Quasar do)."""
     mean, victim, neighbour = _effects(evidence, tenants)
     v, w = evidence.rows[:, 0], evidence.rows[:, 1]
     left = evidence.logs - mean - victim[v] - neighbour[w]

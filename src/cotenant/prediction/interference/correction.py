@@ -1,4 +1,4 @@
-"""What measured mixes say about the prior's error on all others: a Gaussian process with fixed variances."""
+"""Learn the prior's error from measured mixes: a Gaussian process with fixed variances."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,9 +18,9 @@ from cotenant.prediction.kernels.columns import Floats, Ints
 
 _JITTER = 1e-8
 _WITNESSES = 200
-"""Rows of evidence that variances of very many pairs are taken from: fewer witnesses only widen them."""
+"""Rows of evidence used for the variances of very many pairs; using fewer only widens them."""
 _MOST_WORK = 2e11
-"""Tenants times rows of evidence, squared: where it is more, variances are taken from `_WITNESSES`."""
+"""Tenants times rows of evidence, squared; above it, variances use only `_WITNESSES` rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,17 +28,17 @@ class Evidence:
     """Measured slowdowns, one per victim of each measured mix."""
 
     rows: Ints
-    """The victim first, its neighbours behind."""
+    """The victim first, then its neighbours."""
     logs: Floats
-    """Logarithm of the slowdown, mean over blocks."""
+    """Log slowdown, mean over blocks."""
     variance: Floats
-    """Of that mean, from the blocks; 0 where unknown."""
+    """Variance of that mean, from the blocks; 0 if unknown."""
     cell: Ints
-    """Rows with the same number were measured at once: one mix, every victim."""
+    """Rows with the same number were measured together: one mix, every victim."""
     blocks: Ints
-    """How many blocks are behind it."""
+    """Number of blocks."""
     half: Floats
-    """Half-width of its own interval, from the blocks."""
+    """Half-width of its interval, from the blocks."""
 
     def __len__(self) -> int:
         """Number of rows."""
@@ -62,13 +62,13 @@ class Evidence:
 
 
 def no_evidence() -> Evidence:
-    """Nothing was measured yet."""
+    """Empty evidence."""
     none, numbers = np.empty(0), np.empty(0, np.int64)
     return Evidence(np.empty((0, 2), np.int64), none, none, numbers, numbers, none)
 
 
 class Correction:
-    """The process given the evidence."""
+    """The process conditioned on the evidence."""
 
     def __init__(self, setting: Setting, evidence: Evidence, variances: Variances) -> None:
         self.setting = setting
@@ -77,7 +77,7 @@ class Correction:
         self._atoms = atoms_of(setting, evidence.rows)
         prior = setting.prior(evidence.rows)[:, 0] if len(evidence) else np.empty(0)
         self.residual = evidence.logs - prior
-        """Logarithm of measured over prior."""
+        """Log of measured over prior."""
         self._noise = evidence.variance + variances.noise + variances.group_noise * self._atoms.size**2
         if len(evidence):
             within = covariance(setting, variances, self._atoms, self._atoms)
@@ -86,7 +86,7 @@ class Correction:
             self._alpha = cho_solve(self._factor, self.residual)
 
     def mean(self, rows: Ints) -> Floats:
-        """Expected logarithm of measured over prior, for rows with the victim first."""
+        """Expected log of measured over prior, for rows with the victim first."""
         if not len(self.evidence):
             return np.zeros(len(rows))
         table = self.pair_means
@@ -101,8 +101,8 @@ class Correction:
     def pair_means(self) -> Floats:
         """Tenants x tenants: the expected correction of the first beside the second.
 
-        Every part of the covariance is a product of one thing about the victim and one about the neighbour, so that
-        all pairs at once are a few products of matrices.
+        Every part of the covariance is a product of a victim's term and a neighbour's, so all pairs take only a few
+        matrix products.
         """
         count = len(self.setting)
         alpha = self._alpha if self._atoms.gather is None else self._atoms.gather.T @ self._alpha
@@ -120,9 +120,9 @@ class Correction:
         return np.asarray(result + self.setting.pair_prior * growing)
 
     def variance(self, rows: Ints) -> Floats:
-        """Variance of the logarithm that would be measured, for rows with the victim first.
+        """Predictive variance of the measured logarithm, for rows with the victim first.
 
-        Pairs of one group are taken as fully correlated: never too narrow.
+        Pairs of one group are assumed to be fully correlated, which is conservative.
         """
         table = self.pair_variances
         if rows.shape[1] == 2:
@@ -155,7 +155,7 @@ class Correction:
         return np.asarray(np.maximum(result, 0.0))
 
     def posterior(self, rows: Ints) -> Floats:
-        """Covariances of the rows' corrections among each other, without noise."""
+        """Posterior covariances among the rows' corrections, without noise."""
         atoms = atoms_of(self.setting, rows)
         own = covariance(self.setting, self.variances, atoms, atoms)
         if not len(self.evidence):
@@ -173,13 +173,13 @@ class Correction:
         return atoms, np.asarray(np.linalg.cholesky(within), np.float64)
 
     def left_out(self, groups: Ints) -> tuple[Floats, Floats]:
-        """What would have been predicted for each row of the evidence without the rows of its group.
+        """Predict each row of the evidence without the rows of its group.
 
         Args:
-            groups: A number per row; rows with the same number are left out together.
+            groups: One number per row; rows with the same number are left out together.
 
         Returns:
-            Errors (measured - predicted, logarithms) and their expected standard deviations.
+            Errors of the logarithms (measured - predicted) and their expected standard deviations.
         """
         errors, deviations = np.zeros(len(self.evidence)), np.zeros(len(self.evidence))
         for group in np.unique(groups):
@@ -188,7 +188,7 @@ class Correction:
         return errors, deviations
 
     def without(self, mine: Ints) -> tuple[Floats, Floats]:
-        """The same for one group of rows, given by their positions."""
+        """The same for one group of rows, given by position."""
         block = np.linalg.inv(self._inverse[np.ix_(mine, mine)])
         return block @ self._alpha[mine], np.sqrt(np.maximum(np.diag(block), 0.0))
 

@@ -1,8 +1,8 @@
-"""How much the prior's errors on two pairs have in common.
+"""Covariance of the prior's errors on two pairs.
 
-The error on (victim, neighbour) is a sum of independent parts. Each part is one of four things about the victim times
-one of four about the neighbour: any tenant, its family, tenants with a solo profile like its own, this very tenant.
-Every part may be a shift or grow with the prior's slowdown (a slope). Variances of the parts are all there is to set.
+The error on (victim, neighbour) is a sum of independent parts. Each part is one of four terms of the victim times one
+of four of the neighbour: any tenant, its family, tenants with a similar solo profile, this very tenant. Every part may
+be a shift or grow with the prior's slowdown (a slope). The variances of the parts are the only parameters.
 """
 
 from dataclasses import dataclass
@@ -19,35 +19,35 @@ PARTS = ("any", "family", "alike", "same")
 
 @dataclass(frozen=True, slots=True)
 class Variances:
-    """Of the logarithm of measured over prior."""
+    """Variances of the log of measured over prior."""
 
     shift: Floats
-    """4 x 4: what about the victim (`PARTS`) by what about the neighbour."""
+    """4 x 4: the victim's term (`PARTS`) by the neighbour's."""
     slope: Floats
     """The same, per unit of the prior's log slowdown."""
     noise: float
-    """Of a measured cell, beyond what its blocks say."""
+    """Noise of a measured cell beyond its blocks' variance."""
     group: float = 0.02**2
-    """What all groups have in common that their pairs don't show, per doubling of tenants beyond two."""
+    """Error common to all groups that their pairs don't show, per doubling of tenants beyond two."""
     group_noise: float = 0.13**2
-    """What each group has for itself, per doubling of tenants beyond two. Both of the size of the errors on
-    ParvaGPU's groups of 3 to 5 processes."""
+    """Error specific to each group, per doubling of tenants beyond two. Both match the errors on ParvaGPU's groups of 3
+    to 5 processes."""
 
 
 class Atoms(NamedTuple):
-    """Pairs that rows consist of, with their weights: one per row that is a pair, several for a group."""
+    """The weighted pairs that make up the rows: one for a pair, several for a group."""
 
     victim: Ints
     neighbour: Ints
     prior: Floats
     gather: sparse.csr_matrix | None
-    """Rows x pairs; None: each row is one pair."""
+    """Rows x pairs; None if each row is one pair."""
     size: Floats
-    """Per row, see `group_size`."""
+    """By row, see `group_size`."""
 
 
 def atoms_of(setting: Setting, rows: Ints) -> Atoms:
-    """The pairs of rows that hold the victim first."""
+    """The pairs of rows with the victim first."""
     size = group_size(rows)
     if rows.shape[1] == 2:
         return Atoms(rows[:, 0], rows[:, 1], setting.pair_prior[rows[:, 0], rows[:, 1]], None, size)
@@ -70,7 +70,7 @@ def covariance(setting: Setting, variances: Variances, first: Atoms, second: Ato
     tables = likenesses(setting)
     result = np.zeros((first.victim.size, second.victim.size))
     for part, table in enumerate(tables):
-        # What has to do with the neighbour is added up per tenant first, and only then spread over the rows.
+        # Sum the neighbours' terms per tenant first, then spread them over the rows.
         shifts, slopes = (
             np.tensordot(sizes[part], [one[first.neighbour] for one in tables], 1)
             for sizes in (variances.shift, variances.slope)

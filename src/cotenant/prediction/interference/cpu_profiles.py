@@ -1,4 +1,4 @@
-"""What a CPU's tenants are when alone, and the prior for their mixes: cores and memory bandwidth, shared evenly."""
+"""Solo profiles of CPU tenants, and the prior for their mixes: evenly shared cores and memory bandwidth."""
 
 from dataclasses import dataclass
 
@@ -13,23 +13,23 @@ _CHUNK = 100_000
 
 @dataclass(frozen=True, slots=True)
 class CpuProfiles:
-    """One entry per tenant in every column."""
+    """Columns with one entry per tenant."""
 
     solo_ns: Floats
-    """Time of a request, alone."""
+    """Request time alone."""
     cores: Floats
-    """Mean number of cores that it keeps busy, over all cores there are."""
+    """Mean number of busy cores over the number of cores."""
     bandwidth: Floats
-    """Part of the memory bandwidth that it draws, from counted bytes; 0 where unknown."""
+    """Fraction of the memory bandwidth in use, from counted bytes; 0 if unknown."""
     intensity: Floats
-    """FLOPs per byte; 1 where unknown."""
+    """FLOPs per byte; 1 if unknown."""
 
     def __len__(self) -> int:
         """Number of tenants."""
         return int(self.solo_ns.size)
 
     def features(self) -> Floats:
-        """Tenants x features, in steps: what makes tenants alike."""
+        """Tenants x features in normalised steps, for similarity."""
         return np.column_stack(
             (
                 np.log(self.solo_ns) / LOG_SCALE,
@@ -41,17 +41,17 @@ class CpuProfiles:
 
 
 def roofline_shared(profiles: CpuProfiles, mixes: Ints, *, pinned: bool = False) -> Floats:
-    """Logarithms of slowdowns: each resource goes to those who want it in even parts, and the scarcest one counts.
+    """Log slowdowns: each resource is shared evenly among those that want it, and the scarcest one counts.
 
-    Who wants less than an even part gets it all, and the others share the rest.
+    A tenant that wants less than an even part gets all it wants; the others share the rest.
 
     Args:
-        profiles: Of all tenants.
-        mixes: Rows of tenants' indices.
-        pinned: Every tenant has an even part of the cores for itself; only bandwidth is common.
+        profiles: Profiles of all tenants.
+        mixes: Rows of tenant indices.
+        pinned: Every tenant owns an even part of the cores; only bandwidth is shared.
 
     Returns:
-        Rows x places; NaN where a mix has no tenant.
+        Rows x places; NaN in empty places.
     """
     parts = []
     for first in range(0, len(mixes), _CHUNK):
@@ -66,7 +66,7 @@ def roofline_shared(profiles: CpuProfiles, mixes: Ints, *, pinned: bool = False)
 
 
 def _slowdown(wanted: Floats, there: Bools) -> Floats:
-    """What each wants over what it gets, where one unit is shared evenly."""
+    """Demand over allocation, where one unit is shared evenly."""
     order = np.sort(np.where(there, wanted, np.inf), axis=1)
     count = there.sum(axis=1)
     used, level = np.zeros(len(wanted)), np.full(len(wanted), np.inf)

@@ -1,13 +1,13 @@
 """The prior for a GPU in closed form: slowdowns of thousands of mixes at once, from solo summaries alone.
 
-Kernels queue for the SMs in the order in which they come. In one cycle of a neighbour (a kernel that works for ``w``
-and then starts, drains or waits for its host for ``z``) a victim with kernels of length ``y`` gets one kernel in and
-everything that fits into ``z``: it loses ``w`` of every ``w + z + y``. A long kernel's last blocks leave some room, so
-that the loss stays below what that says where ``w`` is much longer than ``y``. Host time before and after a request
-is slow compared with kernels: there the victim's speeds are averaged, not its times. Nobody's work adds up to more
-than the device has.
+Kernels queue for the SMs in order of arrival. In one cycle of a neighbour (a kernel that works for ``w`` and then
+starts, drains or waits for its host for ``z``), a victim with kernels of length ``y`` runs one kernel and everything
+that fits into ``z``: it loses ``w`` of every ``w + z + y``. The last blocks of a long kernel leave some room, so the
+loss is smaller where ``w`` is much longer than ``y``. Host time before and after a request is long compared with
+kernels, so the victim's speeds are averaged there, not its times. Total work never exceeds the device's capacity.
 
-In turns it agrees with the event engine. Side by side the two are laws of their own (see docs/concepts/prediction.md).
+It agrees with the event engine for time-slicing. Side by side, the two are different laws (see
+docs/concepts/prediction.md).
 """
 
 from itertools import product
@@ -19,8 +19,8 @@ from cotenant.prediction.interference.mixes import placed, present
 from cotenant.prediction.kernels.columns import Bools, Floats, Ints
 
 DRAIN = 0.07
-"""Part of a long kernel's work during which others get in. Chosen for agreement with an earlier event engine on the
-pairs of Gavel's jobs; measured pairs played no part."""
+"""Fraction of a long kernel's work during which others can start. Chosen to agree with an earlier event engine on the
+pairs of Gavel's jobs; measured pairs were not used."""
 _SHARPNESS = 8
 """Host and device overlap almost perfectly: the longer one counts."""
 _ROUNDS = 25
@@ -28,20 +28,20 @@ _CHUNK = 50_000
 
 
 def side_by_side(profiles: GpuProfiles, mixes: Ints) -> Floats:
-    """Logarithms of slowdowns where kernels of all tenants may be on the device at once (MPS, streams).
+    """Log slowdowns where kernels of all tenants run on the device at once (MPS, streams).
 
     Args:
-        profiles: Of all tenants.
-        mixes: Rows of tenants' indices.
+        profiles: Profiles of all tenants.
+        mixes: Rows of tenant indices.
 
     Returns:
-        Rows x places; NaN where a mix has no tenant.
+        Rows x places; NaN in empty places.
     """
     return _in_chunks(profiles, mixes, turns=False)
 
 
 def in_turns(profiles: GpuProfiles, mixes: Ints) -> Floats:
-    """The same where one tenant has the device at a time, and those who have work take equal turns (time-slicing)."""
+    """The same where tenants with work take equal turns on the device (time-slicing)."""
     return _in_chunks(profiles, mixes, turns=True)
 
 
@@ -69,12 +69,12 @@ def _logs(profiles: GpuProfiles, mixes: Ints, turns: bool) -> Floats:
         stretched = device * crowd / _mean_speed(lost, active)
         time = _longer(stretched, launch) + serial
         used = (held / time).sum(axis=1, keepdims=True)
-        crowd *= np.maximum(used, 1 / crowd)  # at least 1: grows while the device is asked for more than it has
+        crowd *= np.maximum(used, 1 / crowd)  # at least 1: grows while demand exceeds the device
     return np.where(there, np.log(time / alone), np.nan)
 
 
 def _lost_in_turns(device: Floats, burst: Floats, there: Bools) -> Floats:
-    """Part that each neighbour adds to the victim's device time: rows x victims x neighbours."""
+    """Fraction each neighbour adds to the victim's device time: rows x victims x neighbours."""
     busy = np.where(there, device / burst, 0.0)
     return _without_self(np.broadcast_to(busy[:, None, :], (*busy.shape, busy.shape[1])))
 
@@ -91,7 +91,7 @@ def _lost_side_by_side(profiles: GpuProfiles, mixes: Ints, device: Floats, burst
 
 
 def _conflict(holds: Floats, moves: Floats) -> Floats:
-    """Part of a victim's speed that a working neighbour takes: SMs that it holds, bandwidth beyond an even part."""
+    """Fraction of a victim's speed that a working neighbour takes: held SMs, and bandwidth beyond an even part."""
     own, other = holds[:, :, None], holds[:, None, :]
     of_sms = np.clip((own + other - 1) / own, 0.0, 1.0)
     left = np.maximum(1 - moves[:, None, :], 0.5)
@@ -105,7 +105,7 @@ def _without_self(lost: Floats) -> Floats:
 
 
 def _mean_speed(lost: Floats, active: Floats) -> Floats:
-    """Speed of each victim, over all combinations of neighbours that have work for the device."""
+    """Mean speed of each victim over all combinations of active neighbours."""
     rows, places = active.shape
     speed = np.zeros((rows, places))
     for victim in range(places):

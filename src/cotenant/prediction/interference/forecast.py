@@ -1,4 +1,4 @@
-"""What `predict` says: every number with an interval and its basis."""
+"""The result of `predict`: every number with an interval and its basis."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -6,30 +6,30 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Ranged:
-    """An estimate and its 90 % interval; no ends where nothing validated gives one."""
+    """An estimate with its 90 % interval; the ends are missing where nothing validated gives one."""
 
     est: float
     lo: float | None
     hi: float | None
 
     def scaled(self, factor: float) -> "Ranged":
-        """Times a factor."""
+        """Multiplied by a factor."""
         return Ranged(self.est * factor, *(None if end is None else end * factor for end in (self.lo, self.hi)))
 
     def inverse(self, of: float) -> "Ranged":
-        """A number over this."""
+        """A number divided by this."""
         return Ranged(of / self.est, *(None if end is None else of / end for end in (self.hi, self.lo)))
 
 
 @dataclass(frozen=True, slots=True)
 class Tail:
-    """Latency under an open load, from arrivals simulated over predicted service times. Not validated."""
+    """Latency under an open load, simulated with predicted service times. Not validated."""
 
     p50_ms: Ranged
-    """Infinite where the tenant can't keep up."""
+    """Infinite if the tenant can't keep up."""
     p99_ms: Ranged
     attainment: Ranged | None
-    """Share of requests within the objective; None without one."""
+    """Fraction of requests within the objective; None without one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +39,9 @@ class TenantForecast:
     tenant: str
     slowdown: Ranged
     throughput_rps: Ranged
-    """With always one request under way."""
+    """At one request in flight."""
     latency_ms: Ranged
-    """Mean time of a request once it has begun."""
+    """Mean service time of a request."""
     tail: Tail | None
     """None under a closed load."""
     basis: str
@@ -56,7 +56,7 @@ class MixForecast:
     sharing: str
     tenants: tuple[TenantForecast, ...]
     memory_bytes: int | None
-    """Of all tenants together, from their solos; None where one is unknown."""
+    """Total over all tenants, from their solos; None if one is unknown."""
 
     @property
     def label(self) -> str:
@@ -71,43 +71,43 @@ class MixForecast:
 
 @dataclass(frozen=True, slots=True)
 class NextMix:
-    """A mix that is worth measuring."""
+    """A mix worth measuring."""
 
     mix: tuple[str, ...]
     sharing: str
     buys: float
-    """Part of what is unknown (the total variance over all mixes of this sharing) that it takes away."""
+    """Fraction it removes of the total variance over all mixes of this sharing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Trust:
-    """How good predictions for one way to share were on mixes that were measured, each left out once."""
+    """Accuracy for one way to share, on measured mixes left out one at a time."""
 
     sharing: str
     measured: int
     error: float | None
     """Mean relative error; None below three measured mixes."""
     constant: float | None
-    """The same for the typical slowdown in place of every prediction."""
+    """The same when predicting the typical slowdown every time."""
     typical: float | None
     """The typical (median) slowdown."""
 
     @property
     def no_better(self) -> bool:
-        """The typical slowdown says as much."""
+        """Whether the typical slowdown predicts as well."""
         return self.error is not None and self.constant is not None and self.error >= self.constant
 
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """The answer of `predict`."""
+    """The result of `predict`."""
 
     device: str
     mixes: tuple[MixForecast, ...]
     next: tuple[NextMix, ...]
     trust: tuple[Trust, ...]
     notes: tuple[str, ...]
-    """One sentence each: what was left aside, what is not validated."""
+    """One sentence each: what was left out, what is not validated."""
 
     def to_json(self) -> dict[str, Any]:
         """Plain data."""

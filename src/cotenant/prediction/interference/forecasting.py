@@ -1,4 +1,4 @@
-"""From what is known of tenants and mixes to what would happen in any mix."""
+"""Forecast any mix from what is known about its tenants and measured mixes."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -31,15 +31,15 @@ from cotenant.tenancy.nouns import Slo
 from cotenant.text import amount, percent, ratio
 
 Engine = Callable[[tuple[str, ...], str], Sequence[float]]
-"""A mix and a way to share to slowdowns by the event engine."""
+"""Slowdowns of a mix under a way to share, by the event engine."""
 
 TAIL_REQUESTS = 4000
-"""Simulated per tenant: enough for a p99."""
+"""Requests simulated per tenant: enough for a p99."""
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """Tenants that are asked about, those that runs know besides, and what was measured of them."""
+    """The tenants in question, other tenants known from runs, and their measurements."""
 
     device: str
     simulated: bool
@@ -51,7 +51,7 @@ class Asked:
     solo_s: Floats
     memory_bytes: tuple[int | None, ...]
     loads: Mapping[str, Load]
-    """Of tenants whose requests come by a schedule."""
+    """Loads of tenants with scheduled arrivals."""
     objectives: Mapping[str, Slo]
     mixes: tuple[MeasuredMix, ...]
     variances: Variances
@@ -63,13 +63,13 @@ class Asked:
 def forecast(
     asked: Asked, groups: Sequence[tuple[str, ...]], sharings: Sequence[str], *, next_mixes: int = 0
 ) -> Prediction:
-    """Every group under every way to share.
+    """Forecast every group under every way to share.
 
     Args:
         asked: What is known.
-        groups: Mixes by tenants' names.
+        groups: Mixes by tenant names.
         sharings: As written in a study.
-        next_mixes: How many mixes to name that are worth measuring.
+        next_mixes: Number of mixes to suggest for measurement.
     """
     forecasts: list[MixForecast] = []
     worth: list[NextMix] = []
@@ -92,7 +92,7 @@ def predictor_for(asked: Asked, sharing: str) -> Predictor:
 
 
 def evidence_of(mixes: Sequence[MeasuredMix], keys: Sequence[TenantKey]) -> Evidence:
-    """Measured mixes as rows, the victim first."""
+    """Measured mixes as rows with the victim first."""
     place = {key: number for number, key in enumerate(keys)}
     rows, logs, variance, cells, blocks, half = [], [], [], [], [], []
     for cell, mix in enumerate(mixes):
@@ -171,7 +171,7 @@ def _ranged(found: Slowdowns, mix: int, place: int) -> Ranged:
 
 
 def _agreeing(guess: Ranged, exact: float) -> Ranged:
-    """The engine's figure; where the closed form differs, the interval is wider by that."""
+    """The engine's figure; the interval widens by its distance from the closed form."""
     apart = max(exact / guess.est, guess.est / exact)
     lo, hi = guess.lo, guess.hi
     return Ranged(
@@ -240,7 +240,7 @@ def _tail(load: Load, services: Sequence[float], objective: Slo | None, slowdown
 
 
 def _resolved(load: Load | None, solo_s: float) -> Load | None:
-    """With a rate: a share is one of what the tenant can do alone."""
+    """The load as a rate; a share is relative to the tenant's rate alone."""
     if load is None or load.rate_share is None:
         return load
     return load.at(load.rate_share / solo_s)
@@ -275,7 +275,7 @@ def _notes(asked: Asked, trust: Sequence[Trust], left_aside: Sequence[str]) -> t
             interval = (
                 "intervals are the prior's validated error"
                 if known
-                else "there are no intervals, as the prior is not validated on such a device"
+                else "no intervals, as the prior is not validated on such a device"
             )
             notes.append(
                 f"Under `{one.sharing}` {amount(one.measured, 'mix', 'mixes')} of the {FEWEST} that intervals need "
@@ -289,5 +289,5 @@ def _notes(asked: Asked, trust: Sequence[Trust], left_aside: Sequence[str]) -> t
     if left_aside:
         notes.append(f"Not predicted: {', '.join(left_aside)}; measure or simulate them: cotenant run STUDY.")
     if asked.loads:
-        notes.append("Latencies under open loads are simulated over predicted, constant service times: not validated.")
+        notes.append("Latencies under open loads are simulated with predicted, constant service times: not validated.")
     return tuple(notes)

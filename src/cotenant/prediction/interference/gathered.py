@@ -1,4 +1,4 @@
-"""Solos and measured mixes of any number of runs: who they are, and how much each was slowed down."""
+"""Collect solos and measured mixes from any number of runs, with the slowdown of each tenant."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -12,11 +12,11 @@ from cotenant.analyse.sharing.evidence import TenantEvidence
 from cotenant.analyse.sharing.slowdown import Solos, log_slowdowns
 
 LEVEL = 0.9
-"""Of the intervals of measured slowdowns, as of those that are predicted."""
+"""Level of the intervals of measured slowdowns, the same as of predicted ones."""
 
 
 class TenantKey(NamedTuple):
-    """What runs, at which size: tenants of different runs with the same key are one."""
+    """What runs, at which size: tenants of different runs with the same key are the same."""
 
     workload: str
     batch: int | None = None
@@ -35,11 +35,11 @@ class SoloTenant:
 
     key: TenantKey
     name: str
-    """In the run that it was first met in."""
+    """Name in the first run that has it."""
     service_ns: float
-    """Mean time of a request once it has begun."""
+    """Mean service time of a request."""
     device_ns: float | None
-    """Time the device worked on it; on a CPU its CPU time, of all cores together."""
+    """Device time per request; on a CPU, its CPU time over all cores."""
     flops: float | None
     moved_bytes: float | None
     memory_bytes: int | None
@@ -47,33 +47,33 @@ class SoloTenant:
 
 @dataclass(frozen=True, slots=True)
 class MeasuredMix:
-    """One mix under one sharing: every different tenant of it with its slowdown over blocks."""
+    """One mix under one sharing: the slowdown of each distinct tenant over blocks."""
 
     sharing: str
     members: tuple[TenantKey, ...]
-    """Sorted; a tenant that has copies is there as often."""
+    """Sorted; copies are repeated."""
     slowdowns: tuple[tuple[TenantKey, Estimate], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Gathered:
-    """What was found."""
+    """The collected measurements."""
 
     solos: tuple[SoloTenant, ...]
     mixes: tuple[MeasuredMix, ...]
     open_loads: int
-    """Observations that were left aside, as their neighbours were not always active."""
+    """Observations left out because their neighbours were not always active."""
 
 
 def gathered(evidence: Sequence[TenantEvidence]) -> Gathered:
-    """Solos and mixes under closed loads; invalid trials and trials under open loads are left aside."""
+    """Solos and mixes under closed loads; invalid trials and open loads are left out."""
     good = [one for one in evidence if usable(one.seen) and one.seen.n > 0]
     closed = [one for one in good if not one.open]
     return Gathered(_solos(closed), _mixes(closed), len(good) - len(closed))
 
 
 def key_of(one: TenantEvidence) -> TenantKey:
-    """Of an observed tenant."""
+    """Key of an observed tenant."""
     work = one.work
     return TenantKey(work.workload, work.batch, work.seq, work.dtype, work.threads)
 

@@ -1,4 +1,4 @@
-"""What a GPU's tenants are when alone, as far as neighbours feel it: one entry per tenant in every column."""
+"""Solo profiles of GPU tenants, as far as they affect neighbours: columns with one entry per tenant."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,8 +9,8 @@ from cotenant.prediction.kernels.columns import Floats
 from cotenant.prediction.sharing.trace import Trace
 
 LOG_SCALE, SHARE_SCALE = 1.5, 0.3
-"""What counts as one step apart: a factor of e^1.5 in a time, 0.3 in a share. Of the order of the spread of Gavel's
-26 jobs; fixed, so that a tenant's neighbours in a study don't change how alike two tenants are."""
+"""One step of distance: a factor of e^1.5 in a time, 0.3 in a share. About the spread of Gavel's 26 jobs; fixed, so
+that the similarity of two tenants doesn't depend on the others in a study."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,19 +18,19 @@ class GpuProfiles:
     """Times are per request, in nanoseconds."""
 
     solo_ns: Floats
-    """Alone, from begin to end."""
+    """Request time alone."""
     device_ns: Floats
-    """The device has a kernel of this tenant."""
+    """Time the device has a kernel of this tenant."""
     work_ns: Floats
-    """Of that, how long a kernel that always holds `occupancy` would run for the same hold on the SMs."""
+    """Equivalent device time at constant `occupancy`: the same total hold on the SMs."""
     occupancy: Floats
-    """Share of the SMs that its kernels hold, weighted by what they hold."""
+    """Share of the SMs its kernels hold, weighted by what they hold."""
     dram: Floats
-    """Share of the DRAM bandwidth while it works."""
+    """Share of the DRAM bandwidth while it runs."""
     launch_ns: Floats
     """Host time that overlaps with the device."""
     serial_ns: Floats
-    """Host time during which the device has nothing of this tenant."""
+    """Host time during which the device is idle for this tenant."""
     kernels: Floats
 
     def __len__(self) -> int:
@@ -38,7 +38,7 @@ class GpuProfiles:
         return int(self.solo_ns.size)
 
     def features(self) -> Floats:
-        """Tenants x features, in steps: what makes tenants alike."""
+        """Tenants x features in normalised steps, for similarity."""
         return np.column_stack(
             (
                 np.log(self.solo_ns) / LOG_SCALE,
@@ -52,7 +52,7 @@ class GpuProfiles:
 
 
 def profiles_of(traces: Sequence[Trace], solo_ns: Sequence[float]) -> GpuProfiles:
-    """Summaries of requests and of their times alone."""
+    """Profiles from requests and their times alone."""
     rows = [_summary(trace) for trace in traces]
     device, work, occupancy, dram, launch, serial, kernels = np.array(rows, np.float64).reshape(-1, 7).T
     return GpuProfiles(np.array(solo_ns, np.float64), device, work, occupancy, dram, launch, serial, kernels)

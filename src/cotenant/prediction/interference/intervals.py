@@ -1,8 +1,8 @@
-"""How wide an interval has to be: errors on pairs that were left out, in units of the expected deviation.
+"""Calibrate interval widths: errors on left-out pairs, in units of the expected deviation.
 
-Known families: pairs left out one at a time. New families: whole families left out, and the widest of their quantiles,
-because errors of one family are alike and a new one may be like the worst. Fewer than `FEWEST` measured mixes can't
-tell: then the prior's error on validated data stands in.
+Known families: leave out one pair at a time. New families: leave out entire families and take the widest of their
+quantiles, because errors within a family are similar and a new one may resemble the worst. With fewer than `FEWEST`
+measured mixes, the prior's error on validation data is used instead.
 """
 
 from dataclasses import dataclass
@@ -13,33 +13,33 @@ from cotenant.prediction.interference.correction import Correction
 from cotenant.prediction.kernels.columns import Bools, Floats, Ints
 
 FEWEST = 20
-"""Measured mixes below which the evidence gives no interval of its own."""
+"""Minimum number of measured mixes for intervals from the evidence."""
 MANY_OF_A_FAMILY = 8
-"""A family with this many measured mixes is known, however many others have."""
+"""A family with this many measured mixes is known, regardless of the others."""
 
 
 @dataclass(frozen=True, slots=True)
 class Widths:
-    """Half-width of an interval of a logarithm, in expected deviations; or in the logarithm itself, see `relative`."""
+    """Half-width of a log interval in expected deviations, or absolute; see `relative`."""
 
     known: float
     new: float
     relative: bool
-    """False: the evidence is too small, and both numbers are half-widths of the logarithm itself."""
+    """False if there is too little evidence: both numbers are then absolute half-widths of the logarithm."""
     known_families: Ints
 
     def half(self, deviation: Floats, new: Bools) -> Floats:
-        """Half-widths for cells with these expected deviations; ``new`` marks those with a tenant of a new family."""
+        """Half-widths for cells with these expected deviations; ``new`` marks cells with a tenant of a new family."""
         factor = np.where(new, self.new, self.known)
         return np.asarray(factor * deviation if self.relative else factor + 0.0 * deviation)
 
 
 def widths(correction: Correction, *, level: float, prior_half: float) -> Widths:
-    """Calibrated on the evidence.
+    """Calibrate on the evidence.
 
     Args:
-        correction: With its evidence.
-        level: Of the interval, e.g. 0.9.
+        correction: The correction with its evidence.
+        level: Level of the interval, e.g. 0.9.
         prior_half: Half-width of the prior's own interval at that level, validated on other data.
     """
     evidence = correction.evidence
@@ -62,7 +62,7 @@ def known_families(correction: Correction) -> Ints:
 
 
 def quantile_up(scores: Floats, level: float) -> float:
-    """The quantile that a new score stays below with this probability, given how few there are."""
+    """The quantile that a new score stays below with this probability, corrected for sample size."""
     ordered = np.sort(scores)
     place = int(np.ceil((ordered.size + 1) * level)) - 1
     return float(ordered[min(place, ordered.size - 1)])
@@ -73,7 +73,7 @@ def _widest(correction: Correction, families: Ints, level: float) -> float:
     quantiles = []
     for family in families:
         if len(correction.evidence) == rows[family].size:
-            continue  # nothing would be left to predict it from
+            continue  # nothing would be left to predict from
         error, deviation = correction.without(rows[family])
         quantiles.append(quantile_up(np.abs(error) / deviation, level))
     return max(quantiles, default=0.0)

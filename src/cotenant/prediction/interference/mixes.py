@@ -1,4 +1,4 @@
-"""Mixes as an array: one row each, tenants by their index, -1 where a mix has fewer tenants than the widest one."""
+"""Mixes as an array: one row per mix of tenant indices, padded with -1."""
 
 from collections.abc import Iterable, Sequence
 from itertools import combinations_with_replacement
@@ -9,7 +9,7 @@ from cotenant.prediction.kernels.columns import Bools, Floats, Ints
 
 ABSENT = -1
 LARGEST = 8
-"""Tenants of a mix at most: the priors go over all combinations of neighbours that are active at a time."""
+"""Maximum tenants of a mix: priors enumerate all combinations of active neighbours."""
 
 
 def mixes_of(groups: Iterable[Sequence[int]]) -> Ints:
@@ -26,7 +26,7 @@ def mixes_of(groups: Iterable[Sequence[int]]) -> Ints:
 
 
 def every_mix(tenants: int, size: int) -> Ints:
-    """All mixes of one size, copies of a tenant included, each once."""
+    """All distinct mixes of one size, including copies of a tenant."""
     if size == 2:
         first, second = np.triu_indices(tenants)
         return np.column_stack((first, second)).astype(np.int64)
@@ -34,20 +34,20 @@ def every_mix(tenants: int, size: int) -> Ints:
 
 
 def present(mixes: Ints) -> Bools:
-    """Which places of each row hold a tenant."""
+    """Mask of occupied places."""
     return np.asarray(mixes != ABSENT)
 
 
 def placed(values: Floats, mixes: Ints, absent: float) -> Floats:
-    """A value per tenant, at its places in the mixes."""
+    """Spread a value per tenant over its places in the mixes."""
     return np.where(present(mixes), values[np.maximum(mixes, 0)], absent)
 
 
 def by_victim(mixes: Ints) -> tuple[Ints, Ints, Ints]:
-    """A row for each tenant of each mix: the mix it is of, the victim's place there, and the victim before the others.
+    """One row per tenant of each mix, with that tenant as the victim in front.
 
     Returns:
-        Index of the mix, place in the mix, rows with the victim in the first column and its neighbours behind.
+        Index of the mix, place in the mix, and rows with the victim in the first column, then its neighbours.
     """
     which, place = np.nonzero(present(mixes))
     width = mixes.shape[1]

@@ -1,4 +1,4 @@
-"""Which mixes to measure next: those that tell most about all the others, or about those that a plan would use."""
+"""Choose the mixes to measure next: the most informative about all others, or about those a plan would use."""
 
 import numpy as np
 
@@ -7,7 +7,7 @@ from cotenant.prediction.interference.mixes import by_victim
 from cotenant.prediction.kernels.columns import Floats, Ints
 
 MOST_ROWS = 1500
-"""Victims of candidate mixes whose covariances are held at once; of more, those with the largest variances."""
+"""Maximum victims whose covariances are kept at once; beyond it, those with the largest variances."""
 
 
 def next_cells(
@@ -15,16 +15,16 @@ def next_cells(
 ) -> list[tuple[int, float]]:
     """Mixes in the order in which to measure them.
 
-    Each choice takes what the ones before will have told into account.
+    Each choice accounts for the information from the previous ones.
 
     Args:
-        correction: With what was measured so far.
-        mixes: Candidates, none of them measured.
-        count: How many to name.
-        weights: How much each mix matters (that a plan uses it, for instance); default: all alike.
+        correction: Conditioned on the measurements so far.
+        mixes: Unmeasured candidates.
+        count: Number of mixes to return.
+        weights: Importance of each mix, e.g. whether a plan uses it; default: equal.
 
     Returns:
-        Positions in ``mixes`` and what each buys: the part of the total weighted variance that it takes away.
+        Positions in ``mixes``, and the fraction of the total weighted variance that each removes.
     """
     which, _, rows = by_victim(mixes)
     matter = np.ones(len(mixes)) if weights is None else weights

@@ -1,4 +1,4 @@
-"""Slowdowns of any mixes, with an interval and the basis of each: what planning and `predict` ask."""
+"""Slowdowns of any mixes, each with an interval and its basis, for planning and `predict`."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,12 +18,12 @@ FROM_PAIRS: Final = 1
 PRIOR_ONLY: Final = 2
 
 LEVEL = 0.9
-"""Of every interval."""
+"""Level of every interval."""
 
 
 @dataclass(frozen=True, slots=True)
 class Slowdowns:
-    """Rows x places of the mixes that were asked about; NaN (or -1) where a mix has no tenant there."""
+    """Rows x places of the requested mixes; NaN (or -1) in empty places."""
 
     estimate: Floats
     low: Floats
@@ -31,11 +31,11 @@ class Slowdowns:
     basis: Ints
     """`MEASURED`, `FROM_PAIRS` or `PRIOR_ONLY`."""
     count: Ints
-    """Blocks of a measured one; measured mixes with this tenant otherwise."""
+    """Blocks of a measured mix; otherwise, measured mixes with this tenant."""
 
 
 class Predictor:
-    """Prior, evidence and calibration of one kind of device, shared one way."""
+    """Prior, evidence and calibration for one kind of device under one way to share."""
 
     def __init__(
         self, setting: Setting, evidence: Evidence, variances: Variances, *, prior_half: float, level: float = LEVEL
@@ -43,11 +43,11 @@ class Predictor:
         """Condition the correction on the evidence and calibrate its intervals.
 
         Args:
-            setting: Tenants and the prior.
+            setting: The tenants and the prior.
             evidence: Measured mixes; may be empty.
-            variances: Of the correction.
+            variances: Variances of the correction.
             prior_half: Half-width of the prior's interval for a log slowdown, validated on other data.
-            level: Of the intervals.
+            level: Level of the intervals.
         """
         self.setting = setting
         self.evidence = evidence
@@ -59,14 +59,14 @@ class Predictor:
         self._level = level
 
     def slowdowns(self, mixes: Ints) -> Slowdowns:
-        """Of every tenant of every mix."""
+        """Slowdown of every tenant of every mix."""
         which, place, rows = by_victim(mixes)
         prior = self.setting.prior(mixes)[which, place]
         logs = prior + self.correction.mean(rows)
         half = self.widths.half(np.sqrt(self.correction.variance(rows)), self._new(rows))
         count = self.measured_with[rows[:, 0]]
         basis = np.full(len(rows), FROM_PAIRS if len(self.evidence) else PRIOR_ONLY, np.int64)
-        # Nobody is faster than alone, but for what measuring adds.
+        # No tenant is faster than alone, apart from measurement noise.
         least = np.minimum(logs, 0.0) - np.sqrt(self.correction.variances.noise)
         low, high = np.maximum(logs - half, least), logs + half
         for row, known in self._known(rows):
@@ -84,7 +84,7 @@ class Predictor:
 
     @cached_property
     def measured_with(self) -> Ints:
-        """By tenant: how many measured mixes it was in."""
+        """By tenant: number of measured mixes with it."""
         counts = np.zeros(len(self.setting), np.int64)
         for tenant in range(len(self.setting)):
             mine = (self.evidence.rows == tenant).any(axis=1)
@@ -92,9 +92,9 @@ class Predictor:
         return counts
 
     def typical(self) -> tuple[float, float, float] | None:
-        """The median of the measured slowdowns, and the mean errors on left-out mixes of that constant and of ours.
+        """The median measured slowdown, and the mean errors on left-out mixes of that constant and of ours.
 
-        None below three measured mixes. Where ours is no smaller, the constant says as much.
+        None below three measured mixes. If ours is not smaller, the constant predicts as well.
         """
         if self.evidence.cells < 3:
             return None
@@ -106,7 +106,7 @@ class Predictor:
         return float(np.exp(np.median(logs))), _mean_error(constant), _mean_error(ours)
 
     def left_out_quantile(self, level: float) -> float:
-        """Relative error on left-out mixes that this part of them stays below."""
+        """Quantile of the relative error on left-out mixes."""
         errors, _ = self.correction.left_out(self.evidence.cell)
         return float(np.expm1(quantile_up(np.abs(errors), level)))
 
@@ -116,7 +116,7 @@ class Predictor:
         return np.asarray(strange.any(axis=1))
 
     def _known(self, rows: Ints) -> list[tuple[int, int]]:
-        """Rows that were measured, and where in the evidence; copies of a tenant are one victim."""
+        """Measured rows and their position in the evidence; copies of a tenant are one victim."""
         there = present(rows)
         possible = (there.sum(axis=1) <= self._width) & (self.measured_with[np.maximum(rows, 0)] > 0).all(
             axis=1, where=there
@@ -130,7 +130,7 @@ class Predictor:
 
 
 def _canonical(rows: Ints, width: int) -> Ints:
-    """The victim, then its neighbours in falling order, cut or filled up to one width."""
+    """The victim, then its neighbours in descending order, cut or padded to one width."""
     others = -np.sort(-rows[:, 1:], axis=1)
     filled = np.full((len(rows), width), -1, np.int64)
     filled[:, 0] = rows[:, 0]

@@ -1,4 +1,4 @@
-"""The tenants that a correction knows: how alike they are, and what the prior says of every two of them."""
+"""The tenants of a correction: their similarity, and the prior for every pair."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -9,36 +9,36 @@ from cotenant.prediction.interference.mixes import every_mix, present
 from cotenant.prediction.kernels.columns import Floats, Ints
 
 Prior = Callable[[Ints], Floats]
-"""Mixes (rows of tenants' indices) to logarithms of slowdowns at the same places."""
+"""Maps mixes (rows of tenant indices) to log slowdowns at the same places."""
 
 REACH = 3.0
-"""Tenants this many steps apart in their features still resemble each other (a correlation of 0.6). Chosen among 1.3, 2
-and 3 with the matrices of Gavel in view: it decides little but how fast a whole matrix is known."""
+"""Length scale in feature steps (a correlation of 0.6 at this distance). Chosen among 1.3, 2 and 3 on Gavel's matrices:
+it mainly affects how fast an entire matrix is learnt."""
 _LEAST_WEIGHT = 0.01
-"""Of a neighbour that the prior says does nothing: its correction counts a little."""
+"""Weight of a neighbour that the prior expects to be harmless: its correction counts a little."""
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """Tenants on one kind of device, shared one way."""
+    """Tenants on one kind of device under one way to share."""
 
     families: Ints
-    """By tenant: tenants of one family run the same model at other batches, lengths or precisions."""
+    """By tenant; a family runs the same model at different batches, lengths or precisions."""
     likeness: Floats
     """Tenants x tenants: 1 for equal solo profiles, 0 for entirely different ones."""
     prior: Prior
     pair_prior: Floats
-    """Tenants x tenants: logarithm of the slowdown of the first beside the second."""
+    """Tenants x tenants: log slowdown of the first beside the second."""
 
     def __len__(self) -> int:
         """Number of tenants."""
         return int(self.families.size)
 
     def weights(self, rows: Ints) -> Floats:
-        """How much each neighbour counts in the correction of a row (the victim first): by the harm the prior expects.
+        """Weight of each neighbour in the correction of a row (the victim first), by the prior's expected harm.
 
         Returns:
-            Rows x neighbours; each row adds up to 1.
+            Rows x neighbours; each row sums to 1.
         """
         neighbours = rows[:, 1:]
         harm = self.pair_prior[rows[:, :1], np.maximum(neighbours, 0)] + _LEAST_WEIGHT
@@ -65,5 +65,5 @@ def _pairs(tenants: int, prior: Prior) -> Floats:
 
 
 def group_size(rows: Ints) -> Floats:
-    """How far a row is from a pair: 0 for two tenants, 1 for four."""
+    """Distance of a row from a pair: 0 for two tenants, 1 for four."""
     return np.asarray(np.log2(np.maximum(present(rows).sum(axis=1), 2) / 2))

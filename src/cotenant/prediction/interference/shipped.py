@@ -1,7 +1,7 @@
-"""What the correction starts from: variances fitted on measured matrices, and how far off the prior was there.
+"""Initial variances of the correction, fitted on measured matrices, and the prior's error there.
 
-Never refitted on a user's evidence: below about a hundred pairs, intervals of refitted variances come out too narrow.
-`python -m validation.interference --data DIR` fits them again and says how good they are.
+Never refitted on a user's evidence: below about a hundred pairs, refitted variances give intervals that are too narrow.
+`python -m validation.interference --data DIR` refits and evaluates them.
 """
 
 import math
@@ -34,7 +34,7 @@ GPU = Variances(
     ),
     noise=0.035**2,
 )
-"""Fitted on the 337 pairs of Gavel's jobs on a P100; those on a V100 judge it."""
+"""Fitted on the 337 pairs of Gavel's jobs on a P100; evaluated on those on a V100."""
 
 CPU = Variances(
     shift=_squares(
@@ -55,9 +55,9 @@ CPU = Variances(
     ),
     noise=0.019**2,
 )
-"""Those of the V100's 328 pairs, which leave more to the evidence: no public matrix was measured on a CPU."""
+"""Fitted on the V100's 328 pairs, which leave more to the evidence: no public matrix was measured on a CPU."""
 
 GPU_PRIOR_HALF = 0.27
-"""Nine of ten of Gavel's slowdowns, on either GPU, are within e^0.27 of the prior."""
+"""90 % of Gavel's slowdowns, on either GPU, are within e^0.27 of the prior."""
 CPU_PRIOR_HALF = math.nan
-"""The prior for CPUs has not been compared with a measured matrix: it has no interval of its own."""
+"""No interval: the prior for CPUs has not been compared with a measured matrix."""

@@ -1,7 +1,7 @@
-"""Latency under open loads: given arrivals, one queue per tenant, and service times that neighbours stretch.
+"""Latency under open loads: given arrivals, one queue per tenant, and service times stretched by neighbours.
 
-A neighbour slows a tenant down while it is busy: under an open load only for a part of the time. Service times are
-taken as constant, so that real tails are longer where they vary; nothing here was compared with measured tails.
+A neighbour slows a tenant down only while it is busy: part of the time under an open load. Service times are assumed
+constant, so real tails are longer where they vary. Not validated against measured tails.
 """
 
 from collections.abc import Sequence
@@ -18,9 +18,9 @@ def stretched(solo_s: Floats, slowdown: Floats, weights: Floats, rate_rps: Float
 
     Args:
         solo_s: Service time alone.
-        slowdown: With neighbours that are always busy.
-        weights: Tenants x tenants: how much of a slowdown is due to each neighbour; rows add up to 1.
-        rate_rps: Arrivals; NaN: always busy.
+        slowdown: Slowdown beside neighbours that are always busy.
+        weights: Tenants x tenants: fraction of a slowdown due to each neighbour; rows sum to 1.
+        rate_rps: Arrivals per second; NaN: always busy.
     """
     service = solo_s * slowdown
     for _ in range(_ROUNDS):
@@ -30,14 +30,14 @@ def stretched(solo_s: Floats, slowdown: Floats, weights: Floats, rate_rps: Float
 
 
 def latencies(arrivals_ns: Ints, service_s: float) -> Floats:
-    """Seconds from arrival to end of each request, one after the other in the order in which they came."""
+    """Seconds from arrival to completion of each request, served in order of arrival."""
     service = service_s * 1e9
     count = np.arange(arrivals_ns.size)
-    # Done at the latest begin of a busy period so far, plus the service of all who came since.
+    # Completion = latest start of a busy period so far + service of all arrivals since.
     done = np.maximum.accumulate(arrivals_ns - count * service) + (count + 1) * service
     return np.asarray((done - arrivals_ns) / 1e9)
 
 
 def quantiles(values: Floats, at: Sequence[float]) -> tuple[float, ...]:
-    """Of latencies."""
+    """Quantiles of latencies."""
     return tuple(float(one) for one in np.quantile(values, at))

@@ -1,1 +1,1 @@
-"""A request as kernels, and what each costs alone on a GPU."""
+"""A request as kernels, and the cost of each alone on a GPU."""

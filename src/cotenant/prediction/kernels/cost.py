@@ -1,4 +1,4 @@
-"""How long each kernel takes alone on a GPU, or on a part of one: a roofline with tiles, waves, L2 and launches."""
+"""Time of each kernel alone on a GPU or a part of one: a roofline with tiles, waves, L2 and launches."""
 
 from dataclasses import dataclass, replace
 
@@ -25,29 +25,29 @@ _PARTIAL_SUM_BYTES = 8.0
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """Solo times of kernels on a GPU or a part of it; one entry per kernel, nanoseconds."""
+    """Solo times of kernels on a GPU or a part of it, in nanoseconds; one entry per kernel."""
 
     duration_ns: Floats
-    """From its start on the device to the next kernel's start, alone."""
+    """From its start on the device to the next kernel's start."""
     compute_ns: Floats
-    """If arithmetic alone counted."""
+    """Time of the arithmetic alone."""
     memory_ns: Floats
-    """If DRAM traffic alone counted."""
+    """Time of the DRAM traffic alone."""
     l2_ns: Floats
-    """If traffic between SMs and L2 alone counted."""
+    """Time of the traffic between SMs and L2 alone."""
     fixed_ns: Floats
-    """What no resource shortens: start, fill, drain."""
+    """Fixed overhead: start, fill, drain."""
     sms: Floats
-    """SMs that it keeps busy; it can't use more."""
+    """SMs it keeps busy; it can't use more."""
     waves: Floats
-    """Rounds of thread blocks that it takes, at least 1: a block holds its SM for its time divided by this."""
+    """Waves of thread blocks, at least 1: a block holds its SM for the duration divided by this."""
     dram_bytes: Floats
-    """Traffic that reaches DRAM."""
+    """Traffic to DRAM."""
     tensor: Bools
-    """Tensor cores do the arithmetic."""
+    """Whether it runs on tensor cores."""
 
     def slowed(self, factor: float, gap_ns: float = 0.0) -> "Costs":
-        """The same by kernels that take this much longer, and begin this much later each."""
+        """The same with kernels slower by this factor, each with this delay."""
         if factor == 1.0 and gap_ns == 0.0:
             return self
         times = {name: getattr(self, name) * factor for name in ("compute_ns", "memory_ns", "l2_ns")}
@@ -56,13 +56,13 @@ class Costs:
 
     @property
     def total_ns(self) -> float:
-        """All kernels one after the other."""
+        """Sum over all kernels."""
         return float(self.duration_ns.sum())
 
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """The part of a GPU that is given."""
+    """A part of a GPU."""
 
     gpu: GpuSpec
     sms: float
@@ -73,7 +73,7 @@ class _Part:
     l2_bytes: float
 
     def reach(self, used: Floats, efficiency: Efficiency) -> Floats:
-        """Share of the part's bandwidth that this many SMs can use: what they keep under way, and DRAM, in series."""
+        """Fraction of the part's bandwidth this many SMs can use: their requests in flight, and DRAM, in series."""
         knee = max(1.0, efficiency.saturating * self.gpu.sms * (self.bandwidth / self.gpu.bandwidth_gb_s))
         all_of_them = self.gpu.sms / max(1.0, efficiency.saturating * self.gpu.sms)
         return np.minimum(1.0, _in_series(used / knee) / _in_series(np.asarray(all_of_them)))
@@ -89,16 +89,16 @@ def solo_costs(
     clock_mhz: float | None = None,
     efficiency: Efficiency = FITTED,
 ) -> Costs:
-    """Time of each kernel with nobody else on its part of the GPU.
+    """Time of each kernel with its part of the GPU to itself.
 
     Args:
-        kernels: What runs.
-        gpu: Where.
-        sms: SMs that it may use; all of them if None.
-        bandwidth_share: Its part of the DRAM bandwidth.
-        l2_share: Its part of the L2.
-        clock_mhz: SM clock; if None, the one that the GPU holds under load.
-        efficiency: What libraries achieve.
+        kernels: The kernels.
+        gpu: The GPU.
+        sms: SMs it may use; all if None.
+        bandwidth_share: Its share of the DRAM bandwidth.
+        l2_share: Its share of the L2.
+        clock_mhz: SM clock; None: the GPU's sustained clock.
+        efficiency: Efficiency of libraries.
     """
     part = _Part(
         gpu,
@@ -149,7 +149,7 @@ def solo_costs(
 
 
 def plain_roofline_ns(kernels: Kernels, gpu: GpuSpec) -> Floats:
-    """The trivial baseline: the larger of arithmetic at peak and traffic at full bandwidth."""
+    """Trivial baseline: the larger of arithmetic at peak rate and traffic at full bandwidth."""
     vector = np.array([gpu.vector_rate(dtype) for dtype in DTYPES])[kernels.dtype]
     cores = np.array([gpu.tensor_rate(dtype) or 0.0 for dtype in DTYPES])[kernels.dtype]
     peak = np.where(kernels.tensor & (cores > 0), cores, vector)
@@ -157,7 +157,7 @@ def plain_roofline_ns(kernels: Kernels, gpu: GpuSpec) -> Floats:
 
 
 def least_ns(kernels: Kernels, gpu: GpuSpec) -> float:
-    """What no software can beat: all arithmetic at the highest rate, float32 rounded where tensor cores take it so."""
+    """Lower bound for any software: all arithmetic at the highest rate, with rounded float32 on tensor cores."""
     rates = np.array([max(gpu.vector_rate(dtype), gpu.tensor_rate(dtype) or 0.0) for dtype in DTYPES])
     return float((kernels.flops / rates[kernels.dtype]).sum() * 1e9)
 
@@ -174,7 +174,7 @@ def _overlapped(exponent: float, *times: Floats) -> Floats:
 
 
 def _sm_rates(kernels: Kernels, part: _Part, efficiency: Efficiency) -> tuple[Bools, Floats]:
-    """Whether tensor cores work, and operations per nanosecond of one SM at best."""
+    """Whether tensor cores are used, and the peak operations per nanosecond of one SM."""
     gpu = part.gpu
     vector = np.array([gpu.vector_rate(dtype) for dtype in DTYPES])[kernels.dtype]
     cores = np.array([gpu.tensor_rate(dtype) or 0.0 for dtype in DTYPES])[kernels.dtype]
@@ -187,7 +187,7 @@ def _sm_rates(kernels: Kernels, part: _Part, efficiency: Efficiency) -> tuple[Bo
 
 
 def _dram_traffic(kernels: Kernels, part: _Part, efficiency: Efficiency) -> Floats:
-    """Weights come from DRAM; of what the kernel before has just written, the L2 still holds what fits."""
+    """Weights come from DRAM; what the previous kernel wrote is in L2 as far as it fits."""
     recent = kernels.read - kernels.weights + kernels.written
     kept = np.minimum(1.0, efficiency.l2_kept * part.l2_bytes / np.maximum(recent, 1.0))
     return kernels.weights + recent * (1.0 - kept)
@@ -214,13 +214,13 @@ def _product_rates(kernels: Kernels, efficiency: Efficiency, sm_rate: Floats, on
 def _tiled_compute(
     kernels: Kernels, part: _Part, efficiency: Efficiency, sm_rate: Floats, dram_bytes: Floats
 ) -> tuple[Floats, Floats, Floats, Floats]:
-    """Arithmetic time, SMs used, extra traffic and waves with the tile and split that end first, as in libraries."""
+    """Arithmetic time, SMs used, extra traffic and waves for the fastest tile and split, as libraries choose."""
     best = np.full(len(kernels), np.inf)
     compute, used, partial, turns = best.copy(), best.copy(), best.copy(), best.copy()
-    # A fused kernel has more arithmetic than its product; it is a little, and scales with it.
+    # A fused kernel's arithmetic slightly exceeds its product's, and scales with it.
     work = kernels.flops / np.maximum(1.0, 2.0 * kernels.m * kernels.n * kernels.k * kernels.batches)
     long_sums = kernels.kind == _GRADIENT
-    may_split = (kernels.kind == _GEMM) | long_sums  # libraries hardly ever split convolutions themselves
+    may_split = (kernels.kind == _GEMM) | long_sums  # libraries hardly ever split convolutions
     for (rows, columns), share in efficiency.tiles.items():
         grid = np.ceil(kernels.m / rows) * np.ceil(kernels.n / columns) * kernels.batches
         for split in (*efficiency.splits, *(efficiency.long_splits if long_sums.any() else ())):

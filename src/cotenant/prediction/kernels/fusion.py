@@ -1,7 +1,7 @@
-"""Which operators become one kernel: none (eager), neighbours that only move memory (compile), almost all (engine).
+"""Fuse operators into kernels: none (eager), memory-bound neighbours (compile), almost all (engine).
 
-A dry run gives operators in order without saying who reads whose result; neighbours are taken to be connected when
-the next one's input has the shape of the last one's result.
+A dry run lists operators in order but not their data flow. Neighbours count as connected if the input of one has the
+shape of the previous one's result.
 """
 
 import math
@@ -22,7 +22,7 @@ Attention = Literal["fused", "unfused"]
 _POINTWISE = ("elementwise", "copy", "activation")
 _MATRIX = ("gemm", "conv", "conv3x3", "depthwise", "weight_gradient")
 _CACHE_COPIES = frozenset({"cat", "stack", "index_put_", "clone", "expand"})
-"""How a cache that grows is copied from step to step; paged caches are written in place."""
+"""Copies of a growing cache from step to step; paged caches are written in place."""
 _NOT_POINTWISE = frozenset({"cat", "max_pool2d_with_indices", "avg_pool2d", "upsample_bilinear2d"})
 
 
@@ -33,14 +33,14 @@ def kernels_of(
     tf32: Tf32 = "convolutions",
     attention: Attention = "fused",
 ) -> Kernels:
-    """The kernels that these operators become.
+    """Fuse operators into kernels.
 
     Args:
-        operators: In the order in which they run.
-        fusion: `eager`: one by one, as PyTorch runs them. `compile`: chains of pointwise operators and the reductions
-            that they end in are one kernel, as torch.compile makes them. `engine`: also what follows a product or a
-            convolution is part of it, as in TensorRT. `served`: whatever lies between two products is one kernel, and
-            keys and values stay where they are, as in servers of language models.
+        operators: In execution order.
+        fusion: `eager`: no fusion, as in PyTorch. `compile`: chains of pointwise operators with a final reduction
+            become one kernel, as in torch.compile. `engine`: also fuses the chain after a product or convolution into
+            it, as in TensorRT. `served`: everything between two products becomes one kernel, and keys and values stay
+            in place, as in language-model servers.
         tf32: Where float32 may be rounded for tensor cores.
         attention: One kernel, or several as in software from before 2022.
     """
@@ -55,7 +55,7 @@ def kernels_of(
         return columns(rows)
     if fusion == "served":
         return columns(_served(rows))
-    # Forward and backward of a training step are compiled apart: nothing is fused across their border.
+    # The forward and backward passes of a training step are compiled separately: no fusion across.
     border = backward_begins([row.name for row in rows])
     return columns(
         [row for part in (rows[:border], rows[border:]) for row in _fused(part, into_products=fusion == "engine")]
@@ -64,7 +64,7 @@ def kernels_of(
 
 @dataclass(slots=True)
 class _Chain:
-    """Rows that become one kernel."""
+    """Rows fused into one kernel."""
 
     rows: list[Row]
 
@@ -77,7 +77,7 @@ class _Chain:
         if first.kind not in (*_POINTWISE, "reduction") or first.name in _NOT_POINTWISE:
             return False
         if any(one.kind == "reduction" for one in self.rows):
-            # What a reduction gives is spread over its input again (a norm): still one kernel, unless it reduces anew.
+            # A reduction's result is broadcast over its input (a norm): still one kernel, unless it reduces again.
             again = math.prod(row.gives) == math.prod(first.takes)
             return row.kind != "reduction" and (again or _hands_over(last, row))
         return _hands_over(last, row)
@@ -112,7 +112,7 @@ def _fused(rows: Sequence[Row], *, into_products: bool) -> list[Row]:
 
 
 def _served(rows: Sequence[Row]) -> list[Row]:
-    """Kernels made by hand for language models: normalise, rotate, activate in one pass each."""
+    """Hand-written kernels for language models: normalise, rotate, activate in one pass each."""
     out: list[Row] = []
     between: list[Row] = []
     for row in rows:
@@ -128,7 +128,7 @@ def _served(rows: Sequence[Row]) -> list[Row]:
 
 
 def _one_pass(rows: Sequence[Row]) -> Row:
-    """Reads the widest of what they read, writes what the last one writes."""
+    """Reads the widest of their inputs, writes the last one's output."""
     widest, last = max(rows, key=lambda row: row.read), rows[-1]
     return replace(
         widest,
@@ -141,5 +141,5 @@ def _one_pass(rows: Sequence[Row]) -> Row:
 
 
 def _hands_over(last: Row, row: Row) -> bool:
-    """The next one works on the last one's result: the same numbers, however they are grouped."""
+    """Whether the next one works on the last one's result: same number of elements, in any shape."""
     return math.prod(last.gives) in (math.prod(row.takes), math.prod(row.gives))

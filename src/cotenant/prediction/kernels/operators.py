@@ -1,4 +1,4 @@
-"""Operators of a dry run as the kernels that a GPU library would launch for them, one for one and not yet fused."""
+"""Convert operators of a dry run to the kernels a GPU library would launch, before fusion."""
 
 import math
 from collections.abc import Iterable
@@ -11,7 +11,7 @@ from cotenant.prediction.kernels.columns import KINDS, Kernels
 from cotenant.workloads.protocol import Operator
 
 _FREE = frozenset({"detach", "detach_", "alias", "view", "t", "transpose", "permute", "expand", "lift_fresh", "arange"})
-"""Operators that launch nothing worth counting."""
+"""Operators that launch no significant kernel."""
 _PRODUCTS = frozenset({"mm", "addmm", "bmm", "baddbmm", "_grouped_mm"})
 _GATHERS = frozenset(
     {"embedding", "_embedding_bag", "_embedding_bag_forward_only", "index", "index_select", "gather", "index_put_"}
@@ -49,13 +49,13 @@ _ACTIVATIONS = frozenset(
     | {"gelu_backward", "silu_backward", "tanh_backward", "sigmoid_backward"}
 )
 _ELEMENTS_PER_BLOCK = 2048
-"""What one block of a pointwise kernel works on: 256 threads of 8 numbers, as vectorised kernels do."""
+"""Elements per block of a pointwise kernel: 256 threads with 8 elements each, as in vectorised kernels."""
 _TILE = 128
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One kernel before it becomes a row of `Kernels`."""
+    """One kernel, before it becomes a row of `Kernels`."""
 
     name: str
     kind: str
@@ -72,7 +72,7 @@ class Row:
     blocks: float = 1.0
     launches: int = 1
     takes: tuple[int, ...] = ()
-    """Shape of its first input; what a fused kernel would hand over in registers."""
+    """Shape of its first input, which a fused kernel would pass in registers."""
     gives: tuple[int, ...] = ()
     """Shape of its result."""
 
@@ -82,8 +82,8 @@ def rows_of(operator: Operator, *, tf32: str = "convolutions", attention: str = 
 
     Args:
         operator: As seen in a dry run.
-        tf32: Where float32 may be rounded for tensor cores: `convolutions` (torch's default), `all` or `none`.
-        attention: `fused` into one kernel, or `unfused` into two products around a softmax, as before 2022.
+        tf32: Operations that may round float32 for tensor cores: `convolutions` (torch's default), `all` or `none`.
+        attention: `fused` into one kernel, or `unfused`: two products around a softmax, as before 2022.
     """
     name = operator.name.removeprefix("aten.")
     operator = replace(operator, name=name)
@@ -169,7 +169,7 @@ def _product(operator: Operator, tf32: str) -> Row:
     m, k, n = first[-2], first[-1], second[-1]
     batches = math.prod(first[:-2]) if len(first) > 2 else 1
     width = _width(operator.dtype)
-    # In a batched product both sides are activations; in a plain one the second is a layer's weights.
+    # In a batched product both inputs are activations; in a plain one the second is a layer's weights.
     weights = 0.0 if batches > 1 else float(k * n * width)
     cores = _may_use_cores(operator, tf32, convolution=False)
     return _tiled(operator, "gemm", product=(m, n, k, batches), weights=weights, tensor=cores)
@@ -198,7 +198,7 @@ def _attention(operator: Operator, tf32: str) -> Row:
 
 
 def _unfused_attention(operator: Operator, tf32: str) -> tuple[Row, ...]:
-    """Scores are written out, scaled, masked and normalised, each time through memory; heads are regrouped around."""
+    """Scores are written, scaled, masked and normalised through memory each time; heads are regrouped around."""
     batch, heads, positions, width = operator.shapes[0]
     context = operator.shapes[1][-2]
     size = _width(operator.dtype)
@@ -247,7 +247,7 @@ def _convolution(operator: Operator, tf32: str) -> tuple[Row, ...]:
 
 
 def _weight_gradient(half: Row, m: int, n: int, k: int) -> Row:
-    """A product of few results, each a sum over all positions of the batch."""
+    """A product with few results, each a sum over all positions of the batch."""
     kind = "depthwise" if half.kind == "depthwise" else "weight_gradient"
     return replace(half, name="convolution_weight_gradient", kind=kind, m=float(m), n=float(n), k=float(k))
 
@@ -280,7 +280,7 @@ def _may_use_cores(operator: Operator, tf32: str, *, convolution: bool) -> bool:
 
 
 def _dtype(name: str) -> str:
-    """Formats that no arithmetic is done in (indices, masks) count as float32."""
+    """Non-arithmetic formats (indices, masks) count as float32."""
     return name if name in DTYPES else "float32"
 
 

@@ -1,8 +1,8 @@
-"""A request cut over several GPUs of one kind (tensor parallelism), as one of them sees it.
+"""One GPU's part of a request split over several GPUs of one model (tensor parallelism).
 
-Layers come in pairs: the first of a pair is cut by its columns, the second by its rows, after which the GPUs add up
-what each of them has. The second is the product behind attention, and the one that narrows back to the model's width.
-Norms, residuals and embeddings are done by every GPU. Nothing measured stands behind it: the errors are not known.
+Layers come in pairs: the first of a pair is split by columns, the second by rows, followed by an all-reduce. The second
+is the product after attention, and the one that narrows back to the model's width. Norms, residuals and embeddings are
+replicated on every GPU. Not validated: the errors are unknown.
 """
 
 from dataclasses import replace
@@ -19,7 +19,7 @@ _ACTIVATION = KINDS.index("activation")
 
 
 def parallel(request: RequestKernels, ways: int) -> RequestKernels:
-    """The part of a request that one of this many GPUs does, with the sums that they exchange."""
+    """One of this many GPUs' part of a request, including all-reduces."""
     kernels = request.kernels
     products = (kernels.kind == _GEMM) & (kernels.weights > 0)
     behind = _behind_attention(kernels, products)
@@ -27,7 +27,7 @@ def parallel(request: RequestKernels, ways: int) -> RequestKernels:
     by_rows = behind | (products & (kernels.k > kernels.n) & np.isin(kernels.n, width))
     cut = products | np.isin(kernels.kind, (_ATTENTION, _ACTIVATION))
     part = np.where(cut, 1.0 / ways, 1.0)
-    # What is cut by rows gives a whole result of partial sums; everything else that is cut gives a part of it.
+    # Splitting by rows gives a full result of partial sums; any other split gives a part of the result.
     written = kernels.written * np.where(by_rows, 1.0, part)
     weights = kernels.weights * part
     read = weights + (kernels.read - kernels.weights) * np.where(products & ~by_rows, 1.0, part)
@@ -68,7 +68,7 @@ def _behind_attention(kernels: Kernels, products: Bools) -> Bools:
 
 
 def _sums(kernels: Kernels, ways: int) -> Kernels:
-    """Behind each kernel, the exchange of its result: a ring moves 2 (n - 1) / n of it over each link."""
+    """All-reduces after these kernels: a ring moves 2 (n - 1) / n of the result over each link."""
     zeros = np.zeros(len(kernels))
     moved = kernels.written * (2.0 * (ways - 1) / ways)
     return Kernels(

@@ -1,8 +1,8 @@
-"""A request whose layers keep their weights in fewer bits.
+"""A request with quantised weights.
 
-Embeddings and the head over the vocabulary stay as they are, as in the checkpoints that people serve. With `fp8` and
-`int8` both sides of a product are rounded, where the GPU's tensor cores take that format; elsewhere, and with `int4`,
-the weights alone are, and are widened again on the way to the tensor cores.
+Embeddings and the language-model head are not quantised, as in common checkpoints. `fp8` and `int8` round both sides of
+a product if the GPU's tensor cores support the format. Otherwise, and with `int4`, only the weights are rounded, and
+are widened again on the way to the tensor cores.
 """
 
 from collections.abc import Sequence
@@ -16,13 +16,13 @@ from cotenant.prediction.kernels.request import RequestKernels
 from cotenant.workloads.protocol import Operator, Properties, Quantised
 
 _BITS: dict[Quantised, float] = {"fp8": 8.0, "int8": 8.0, "int4": 4.5}
-"""Bits of a weight; those of four have a scale for every group of them."""
+"""Bits per weight; 4-bit weights also have a scale per group."""
 _GEMM = KINDS.index("gemm")
 _INT8 = DTYPES.index("int8")
 _WIDTHS = np.array([8.0, 4.0, 2.0, 2.0, 1.0])
-"""Bytes of a number, in the order of `DTYPES`."""
+"""Bytes per number, in the order of `DTYPES`."""
 _FP8_FROM = (8, 9)
-"""The compute capability from which tensor cores take fp8, at the rate of int8."""
+"""First compute capability whose tensor cores support fp8, at the rate of int8."""
 
 
 def quantised(request: RequestKernels, how: Quantised, gpu: GpuSpec) -> RequestKernels:
@@ -47,7 +47,7 @@ def quantised(request: RequestKernels, how: Quantised, gpu: GpuSpec) -> RequestK
 
 
 def _layers(kernels: Kernels, vocabularies: set[int]) -> Bools:
-    """Products with weights of a layer, the head over the vocabulary aside."""
+    """Products with layer weights, except the language-model head."""
     return np.asarray((kernels.kind == _GEMM) & (kernels.weights > 0) & ~np.isin(kernels.n, sorted(vocabularies)))
 
 

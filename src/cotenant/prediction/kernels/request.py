@@ -1,4 +1,4 @@
-"""A request as a GPU sees it: its kernels, and the stage that each belongs to."""
+"""A request as seen by a GPU: its kernels and the stage of each."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -16,7 +16,7 @@ _NOTHING = Operator("_to_copy", "float32", ((1,),), ((1,),), 0.0, 4.0, 4.0)
 
 @dataclass(frozen=True, slots=True)
 class RequestKernels:
-    """What the host launches for one request."""
+    """The kernels launched for one request."""
 
     spec: WorkloadSpec
     properties: Properties
@@ -26,26 +26,26 @@ class RequestKernels:
     """Stage of each kernel."""
     stages: tuple[str, ...]
     first_output: int = -1
-    """The kernel after which the first output exists; -1: there is none before the end."""
+    """Index of the kernel that completes the first output; -1 if that is the end."""
     beside_ns: Floats | float = 0.0
-    """Host's own work before a kernel's launch, while the device goes on; an estimate."""
+    """Host work before a kernel's launch, overlapping with the device; an estimate."""
     waiting_ns: Floats | float = 0.0
-    """Host's own work for which the device waits, at the kernel that begins the stage; an estimate."""
+    """Host work during which the device waits, at the first kernel of the stage; an estimate."""
 
     @property
     def waited_ns(self) -> float:
-        """Time per request in which the device waits for the host because the request says so."""
+        """Time per request in which the device waits for host work."""
         return float(np.sum(self.waiting_ns))
 
     def with_host(self, trace: Trace) -> Trace:
-        """The trace with the host's own work: before launches, or in the device's queue where both wait."""
+        """The trace with host work added: before launches, or in the device's queue where both wait."""
         return replace(
             trace, launch_ns=trace.launch_ns + self.beside_ns, duration_ns=trace.duration_ns + self.waiting_ns
         )
 
 
 def inference(spec: WorkloadSpec, properties: Properties, execution: Execution, kernels: Kernels) -> RequestKernels:
-    """Inputs are copied, one computation, outputs are copied back."""
+    """Copy inputs, compute, copy outputs back."""
     return RequestKernels(spec, properties, execution, kernels, *_ends(kernels, "compute"))
 
 
@@ -59,7 +59,7 @@ def training(spec: WorkloadSpec, properties: Properties, execution: Execution, k
 def generation(
     spec: WorkloadSpec, properties: Properties, execution: Execution, kernels: Kernels, *, prompt: Kernels, tokens: int
 ) -> RequestKernels:
-    """A prompt, of which the kernels are given too, then one token after the other."""
+    """A prompt, whose kernels are given separately, then token by token."""
     filled = min(len(prompt), len(kernels))
     return RequestKernels(spec, properties, execution, kernels, *_generating(kernels, filled, tokens))
 
@@ -67,7 +67,7 @@ def generation(
 def staged(
     spec: WorkloadSpec, properties: Properties, execution: Execution, costs: Sequence[StageCost]
 ) -> RequestKernels:
-    """Stage by stage; a stage of the host alone is an empty copy, which ends when the host is done."""
+    """Stage by stage; a host-only stage is an empty copy that ends when the host is done."""
     known: dict[tuple[Operator, ...], Kernels] = {}
     parts = []
     for cost in costs:
@@ -95,7 +95,7 @@ def staged(
 
 
 def _ends(kernels: Kernels, middle: str) -> tuple[Ints, tuple[str, ...]]:
-    """Copies at the beginning and at the end are stages of their own."""
+    """Make copies at the beginning and end separate stages."""
     moves = kernels.kind == TRANSFER
     work = np.flatnonzero(~moves)
     slot = np.ones(len(kernels), np.int64)
@@ -106,7 +106,7 @@ def _ends(kernels: Kernels, middle: str) -> tuple[Ints, tuple[str, ...]]:
 
 
 def _training(kernels: Kernels, forward: int) -> tuple[Ints, tuple[str, ...]]:
-    """The stages of the live training step, which leaves its loss on the device."""
+    """The stages of the real training step, which leaves its loss on the device."""
     ends, _ = _ends(kernels, "forward")
     optimising = np.array([OPTIMISER in kernels.names[name] for name in kernels.name])
     begins = int(np.argmax(optimising)) if optimising.any() else len(kernels)
@@ -116,7 +116,7 @@ def _training(kernels: Kernels, forward: int) -> tuple[Ints, tuple[str, ...]]:
 
 
 def _generating(kernels: Kernels, filled: int, tokens: int) -> tuple[Ints, tuple[str, ...], int]:
-    """The prompt, then one token after the other."""
+    """The prompt, then token by token."""
     ends, _ = _ends(kernels, "decode")
     steps = max(tokens - 1, 0)
     inside = np.flatnonzero(ends == 1)

@@ -1,11 +1,11 @@
-"""How software executes a model on a GPU: what it fuses, what each launch costs its host, what a request costs.
+"""How software executes a model on a GPU: fusion, launch costs and per-request costs.
 
 Fitted (docs/validation.md has the errors):
 
 - eager: launches of convolutional networks on ParvaGPU's plateaus at small batches (ResNet-50, VGG-16, DenseNet-121,
   MobileNetV2), of transformers on three host-bound language models beside an A100 (batch 8, 128 tokens);
 - onnxruntime, tensorrt, compile: BERT and ResNet-50 on V100s (NVIDIA/DeepLearningExamples);
-- vllm: Llama-7B on a whole A100, batches of 1 and 64 (MuxServe);
+- vllm: Llama-7B on a full A100, batches of 1 and 64 (MuxServe);
 - graphs: an estimate.
 """
 
@@ -25,42 +25,42 @@ _OLD_HOSTS: tuple[Architecture, ...] = ("kepler", "pascal", "volta", "turing")
 
 @dataclass(frozen=True, slots=True)
 class Execution:
-    """One software."""
+    """One software stack."""
 
     fusion: Fusion
     attention: Attention = "fused"
     tf32: Tf32 = "convolutions"
-    """Where it rounds float32 for tensor cores unless it is asked not to."""
+    """Operations for which it rounds float32 for tensor cores by default."""
     launch_us: float = 1.0
-    """Host time of a launch, while the device works on what was launched before."""
+    """Host time per launch, overlapping with the device."""
     by_kind_us: Mapping[str, float] = field(default_factory=dict)
-    """The same for kinds of kernels that differ: a layer's module and views cost its host more than an addition."""
+    """The same for kinds of kernels that differ: a layer's module and views cost more than an addition."""
     backward: float = 1.0
-    """What a launch of a backward pass costs against one of a forward pass: no Python lies between."""
+    """Cost of a launch in the backward pass relative to the forward pass: no Python in between."""
     old_host: float = 1.0
-    """How much longer hosts of the time of Kepler to Turing take for it."""
+    """Factor for hosts of the Kepler to Turing era."""
     gap_us: float = 0.0
-    """What each kernel takes longer to begin on the device."""
+    """Additional delay before each kernel on the device."""
     before_us: float = 30.0
     """Host time of a request before its first launch."""
     item_us: float = 0.0
-    """More of that for each item of its batch: a server's schedule and sampling go sequence by sequence."""
+    """Additional host time per item: a server schedules and samples by sequence."""
     after_us: float = 15.0
     """Host time of a request after its last kernel."""
     half_slower: float = 1.0
-    """Its kernels in half precision against those of the best library: between products it converts to float32 and
-    back. In float32 all software calls the same libraries."""
+    """Factor on kernels in half precision relative to the best library: it converts to float32 and back between
+    products. In float32, all software calls the same libraries."""
 
     def slower(self, dtype: str | None) -> float:
-        """Its kernels in this number format against those of the best library."""
+        """Factor on its kernels in this number format relative to the best library."""
         return 1.0 if dtype == "float32" else self.half_slower
 
     def kernels(self, operators: Sequence[Operator]) -> Kernels:
-        """The kernels that these operators become."""
+        """The kernels of these operators."""
         return kernels_of(operators, fusion=self.fusion, tf32=self.tf32, attention=self.attention)
 
     def launch_ns(self, kernels: Kernels, architecture: Architecture) -> Floats:
-        """Host time of each kernel's launches, beside a GPU of this generation."""
+        """Host time of each kernel's launches, with a host of this GPU's generation."""
         by_kind = np.array([self.by_kind_us.get(kind, self.launch_us) for kind in KINDS])[kernels.kind]
         names = [kernels.names[name] for name in kernels.name]
         passes = np.where(np.arange(len(kernels)) >= backward_begins(names), self.backward, 1.0)

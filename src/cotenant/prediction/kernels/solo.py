@@ -1,4 +1,4 @@
-"""How long a request takes alone: the host launches, the device follows."""
+"""Time of a request alone: the host launches, the device follows."""
 
 import numpy as np
 
@@ -7,12 +7,12 @@ from cotenant.prediction.kernels.cost import Costs
 
 
 def request_ns(kernels: Kernels, costs: Costs, *, host_us: float = 0.0) -> float:
-    """Time from the first launch to the end of the last kernel, with nobody else on the device.
+    """Time from the first launch to the end of the last kernel, alone on the device.
 
     Args:
-        kernels: In the order of their launch.
+        kernels: In launch order.
         costs: Their solo times.
-        host_us: What the host takes to launch one; a device that is faster than its host waits.
+        host_us: Host time per launch; a device faster than its host waits.
     """
     if len(kernels) == 0:
         return 0.0

@@ -12,24 +12,24 @@ from cotenant.prediction.kernels.cost import Costs
 
 @dataclass(frozen=True, slots=True)
 class KernelLine:
-    """All kernels of one name in a trace."""
+    """All kernels with one name in a trace."""
 
     name: str
     kind: str
     count: int
     time_ns: float
     share: float
-    """Of the request's device time."""
+    """Fraction of the request's device time."""
     limit: str
-    """What most of their time goes to: arithmetic, tensor cores, DRAM, L2 or launches."""
+    """Dominant resource: arithmetic, tensor cores, DRAM, L2 or launches."""
     flops: float
     dram_bytes: float
     tensor_cores: bool
-    """Tensor cores do the arithmetic of some of them."""
+    """Whether some of them use tensor cores."""
     sms: float
-    """SMs that they keep busy, weighted by time."""
+    """Busy SMs, weighted by time."""
     waves: float
-    """Thread blocks per SM of the GPU, weighted by time: below 1 they leave SMs idle."""
+    """Thread blocks per SM, weighted by time; below 1, SMs are idle."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,22 +41,22 @@ class KernelTrace:
     dtype: str
     device: str
     sms: int
-    """Of the GPU."""
+    """SMs of the GPU."""
     software: str
     kernels: int
     launches: int
     device_ns: float
-    """All kernels one after the other; simulated."""
+    """Sum over all kernels; simulated."""
     lines: tuple[KernelLine, ...]
-    """By name, what takes longest first."""
+    """By name, longest first."""
 
 
 def look_at(kernels: Kernels, costs: Costs, *, sms: int) -> tuple[KernelLine, ...]:
-    """A trace as a person wants to see it: by name, what takes longest first.
+    """Summarise a trace by kernel name, longest first.
 
     Args:
-        kernels: What runs.
-        costs: What it costs alone.
+        kernels: The kernels.
+        costs: Their solo costs.
         sms: SMs of the GPU.
     """
     return tuple(sorted(_lines(kernels, costs, sms), key=lambda line: -line.time_ns))
@@ -96,11 +96,11 @@ def _weighted(values: Floats, time: Floats) -> float:
 
 
 def calibrated(costs: Costs, measured_ns: float) -> Costs:
-    """The same costs, scaled so that the device takes as long as was measured, yours or a table's.
+    """Scale costs to a measured device time.
 
     Args:
         costs: Solo costs of a request.
-        measured_ns: The device time of that request alone, as measured.
+        measured_ns: Measured device time of that request alone.
     """
     if not measured_ns > 0:
         raise WorkloadError(f"a measured time must be above 0, not {measured_ns:g} ns")

@@ -1,8 +1,8 @@
-"""No two dies are alike: how much each one of a fleet switches, leaks and is cooled, always the same for one number.
+"""Variation among the dies of a fleet: switching power, leakage and cooling. Reproducible by die number.
 
 Population: 392 Tesla V100-SXM2 of TACC's Longhorn, SGEMM at the power limit and PageRank at a fixed clock
-(hal-uw/blox-pal, MIT); fitted on the 204 GPUs of cabinets c002 to c005 or of none named. Other GPUs get the same
-relative spread, for lack of better.
+(hal-uw/blox-pal, MIT); fitted on the 204 GPUs of cabinets c002 to c005 or of no named cabinet. Other GPU models use the
+same relative spread, for lack of data.
 """
 
 import zlib
@@ -24,13 +24,13 @@ class Die:
     leakage: float = 1.0
     """Leakage at the same temperature."""
     resistance: float = 1.0
-    """Degrees per watt of its cooling."""
+    """Thermal resistance, degrees per watt."""
     inlet_c: float = 0.0
-    """Warmth of the air that reaches it, above the typical."""
+    """Inlet air temperature above the typical."""
     time: float = 1.0
     """Time for the same work at the same clock."""
     control: float = 1.0
-    """Share of the limit that its power control holds."""
+    """Fraction of the limit that its power control maintains."""
 
 
 TYPICAL = Die()
@@ -53,7 +53,7 @@ class Dies:
         return cls(*(np.array([getattr(die, field.name) for die in dies]) for field in fields(cls)))
 
     def warmed(self, degrees: Floats) -> "Dies":
-        """The same dies with other air: ``degrees`` has one row per run, one column per die."""
+        """The same dies with inlet air warmer by ``degrees``: one row per run, one column per die."""
         shape = degrees.shape
         columns = {field.name: np.broadcast_to(getattr(self, field.name), shape) for field in fields(self)}
         return Dies(**{**columns, "inlet_c": self.inlet_c + degrees})
@@ -61,7 +61,7 @@ class Dies:
 
 @dataclass(frozen=True, slots=True)
 class Population:
-    """How dies differ: relative standard deviations, degrees where it says so."""
+    """Spread of dies: relative standard deviations, or degrees where noted."""
 
     dynamic: float = 0.024
     leakage: float = 0.14
@@ -70,16 +70,16 @@ class Population:
     time: float = 0.0024
     control: float = 0.0018
     badly_cooled: float = 0.01
-    """Share of GPUs with a blocked or loose heat sink: 2 of the 204 were slow, hot and below the limit."""
+    """Fraction of GPUs with a blocked or loose heat sink: 2 of the 204 were slow, hot and below the limit."""
     run_to_run_c: float = 0.90
-    """Standard deviation of the temperature of one GPU from run to run."""
+    """Standard deviation of a GPU's temperature from run to run."""
 
 
 LONGHORN = Population()
 
 
 def draw(gpu: GpuSpec, index: int, *, seed: int = 0, population: Population = LONGHORN) -> Die:
-    """Die number ``index`` of a fleet: the same for the same GPU, seed and number, however large the fleet."""
+    """Die number ``index`` of a fleet: the same for the same GPU, seed and index, whatever the fleet's size."""
     random = np.random.default_rng((seed, zlib.crc32(gpu.name.encode()), index))
     dynamic, leakage, resistance, inlet, time, control = random.standard_normal(6)
     bad = random.random() < population.badly_cooled

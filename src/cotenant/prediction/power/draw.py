@@ -1,10 +1,10 @@
-"""What a GPU draws: board, leakage, and switching that grows with the clock and, above a knee, with the voltage too.
+"""Power of a GPU: board, leakage, and switching that grows with the clock and, above a knee, with the voltage too.
 
     P = board + leakage(T) + k * V(f)^2 * (clock tree * f + work per second) + memory * bandwidth used
 
 Below the knee the voltage is flat and power is linear in the clock; above it f*V^2 gains a square, the shape that
 fits 20 kernels at 10 clocks on a V100 within 2.7 % (P = a + b f + c max(0, f - knee)^2).
-Work per second is what the clock gives: a slower clock does less of it, so it also moves fewer bytes.
+Work per second follows the clock: a slower clock does less work and moves fewer bytes.
 """
 
 from dataclasses import dataclass
@@ -19,45 +19,47 @@ Floats = NDArray[np.float64]
 VOLTAGE_GAIN = 0.565
 """V^2 at the boost clock is this much above V^2 below the knee: matrixMul on a V100, 99 W at 945 MHz, 186 W at 1380."""
 CLOCK_TREE = 0.09
-"""Share of full switching that an idle but clocked GPU has: a V100 at 1530 MHz and 57 C without work draws 81 W."""
+"""Fraction of full switching in an idle but clocked GPU: a V100 at 1530 MHz and 57 C without work draws 81 W."""
 MEMORY_SHARE = 0.16
-"""Memory at full bandwidth, as a share of the power limit; an estimate."""
+"""Power of memory at full bandwidth, as a fraction of the power limit; an estimate."""
 MIDWAY_LOAD = 1.067
-"""Full load midway between base and boost clock would take this share of the limit: Longhorn's V100s (1312, 1530 MHz)
-hold 1365 MHz. Elsewhere an estimate: the base clock of a data sheet is what a board promises, not what it runs at."""
+"""Power of full load midway between base and boost clock, relative to the limit: Longhorn's V100s (1312, 1530 MHz)
+sustain 1365 MHz. An estimate for others: a data sheet's base clock is guaranteed, not what the board runs at."""
 LEAKAGE_REFERENCE_C = 65.0
 LEAKAGE_FOLD_C = 39.0
-"""Leakage grows by e in this many degrees: Longhorn's V100s, 0.37 W/C at 34 C (PageRank), 0.82 W/C at 66 C (SGEMM)."""
+"""Leakage grows by a factor of e in this many degrees: Longhorn's V100s, 0.37 W/C at 34 C (PageRank), 0.82 W/C at 66 C
+(SGEMM)."""
 IDLE_C = 35.0
-"""A GPU's idle power is stated at about this temperature."""
+"""Approximate temperature of a GPU's stated idle power."""
 
 
 @dataclass(frozen=True, slots=True)
 class Activity:
-    """What the device does on average, as shares of its peaks at the boost clock."""
+    """Mean activity of the device, as fractions of its peaks at the boost clock."""
 
     compute: float
-    """Of its arithmetic (or of its SMs' time, where that is what is known), 0 to 1."""
+    """Fraction of its arithmetic (or of SM time, if only that is known), 0 to 1."""
     memory: float
-    """Of its memory bandwidth, 0 to 1."""
+    """Fraction of its memory bandwidth, 0 to 1."""
     core_time: float | None = None
-    """Share of the time that stretches when the clock falls; None: as compute to memory, the rest being idle."""
+    """Fraction of the time that scales with the clock; None: from the ratio of compute to memory, the rest being
+    idle."""
 
     @property
     def clock_bound(self) -> float:
-        """The share of time that stretches when the clock falls."""
+        """Fraction of the time that scales with the clock."""
         if self.core_time is not None:
             return self.core_time
         return self.compute / max(1.0, self.compute + self.memory)
 
 
 FULL = Activity(compute=1.0, memory=0.043)
-"""A large float32 matrix product; its time goes with f^-0.95 on Longhorn's V100s."""
+"""A large float32 matrix product; its time scales with f^-0.95 on Longhorn's V100s."""
 
 
 @dataclass(frozen=True, slots=True)
 class PowerCurve:
-    """What one activity draws on one GPU over its clocks, apart from leakage."""
+    """Power of one activity on one GPU over its clocks, without leakage."""
 
     clocks_mhz: Floats
     """Rising."""
@@ -71,16 +73,16 @@ class PowerCurve:
         return np.interp(clock_mhz, self.clocks_mhz, self.dynamic_w)
 
     def clock_for(self, dynamic_w: Floats) -> Floats:
-        """The highest clock whose switching and memory power fits; the lowest there is where none does."""
+        """The highest clock whose switching and memory power fits, else the lowest."""
         return np.interp(dynamic_w, self.dynamic_w, self.clocks_mhz)
 
     def slowdown_at(self, clock_mhz: Floats) -> Floats:
-        """Time relative to the boost clock: what is bound to the clock stretches, the rest doesn't."""
+        """Time relative to the boost clock: only the clock-bound part stretches."""
         return stretch(self.clock_bound, self.clocks_mhz[-1] / clock_mhz)
 
 
 def power_curve(gpu: GpuSpec, activity: Activity) -> PowerCurve:
-    """The curve of one activity on one GPU, over every clock that it has."""
+    """The curve of one activity on one GPU, over all its clocks."""
     clocks = _clocks(gpu)
     midway = np.array([(gpu.clocks_mhz.base + gpu.clocks_mhz.boost) / 2])
     fixed_w = board_w(gpu) + float(leakage_w(gpu, np.array(LEAKAGE_REFERENCE_C)))
@@ -91,7 +93,7 @@ def power_curve(gpu: GpuSpec, activity: Activity) -> PowerCurve:
 
 
 def board_w(gpu: GpuSpec) -> float:
-    """What neither the clock nor the temperature changes once a context exists: regulators, memory at its clock."""
+    """Power that depends on neither clock nor temperature once a context exists: regulators, clocked memory."""
     leaking = float(leakage_w(gpu, np.array(IDLE_C)))
     return max(gpu.power.idle_w - leaking, 0.1 * gpu.power.idle_w) + gpu.power.awake_w
 

@@ -1,8 +1,8 @@
-"""What tools would show of it: power through the sensor's own update period and window, whole degrees, clock steps.
+"""Sensor readings of a timeline: power through the sensor's update period and window, whole degrees, clock steps.
 
-A sensor that averages 25 ms of every 100 ms (A100) never sees three quarters of what happens. The catalogue holds the
+A sensor that averages 25 ms of every 100 ms (A100) misses three quarters of the time. The catalogue describes the
 instantaneous reading, which live devices prefer; the plain one of GeForce RTX 30 and later, A40, L4, ... is an average
-over 1 s and lags behind. Periods and windows: Yang, Adamek, Armour, arXiv 2312.02741.
+over 1 s and lags. Periods and windows: Yang, Adamek, Armour, arXiv 2312.02741.
 """
 
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from cotenant.prediction.power.timeline import Timeline
 
 @dataclass(frozen=True, slots=True)
 class Readings:
-    """What was shown at each reading."""
+    """Values shown at each reading."""
 
     t_s: Floats
     power_w: Floats
@@ -27,13 +27,13 @@ class Readings:
 
 
 def read(gpu: GpuSpec, truth: Timeline, at_s: Floats, *, phase_s: float = 0.0) -> Readings:
-    """All sensors at the given times.
+    """Read all sensors at the given times.
 
     Args:
-        gpu: Whose sensors.
-        truth: What truly happened.
-        at_s: When they are read, in the timeline's seconds.
-        phase_s: When, within its period, the power sensor makes its updates.
+        gpu: The GPU.
+        truth: The true timeline.
+        at_s: Reading times, in the timeline's seconds.
+        phase_s: Offset of the power sensor's updates within its period.
     """
     update_s = gpu.sensor.update_ms / 1e3
     updated = last_update(at_s, update_s, phase_s)
@@ -50,23 +50,23 @@ def read(gpu: GpuSpec, truth: Timeline, at_s: Floats, *, phase_s: float = 0.0) -
 def shown_power_w(
     t_s: Floats, energy_j: Floats, at_s: Floats, window_s: float, update_s: float, *, phase_s: float = 0.0
 ) -> Floats:
-    """Power as shown at ``at_s``: the mean over the window that ended at the last update, in whole milliwatts.
+    """Power shown at ``at_s``: the mean over the window ending at the last update, in whole milliwatts.
 
-    Power is constant between the times ``t_s``, so differences of the energy are exact. Before the start it was what it
-    was in the first interval.
+    Power is constant between the times ``t_s``, so energy differences are exact. Before the start, power is that of
+    the first interval.
     """
     end = last_update(at_s, update_s, phase_s)
     return np.round((_energy(t_s, energy_j, end) - _energy(t_s, energy_j, end - window_s)) / window_s, 3)
 
 
 def last_update(at_s: Floats, update_s: float, phase_s: float = 0.0) -> Floats:
-    """The update whose value a reading at ``at_s`` gets."""
-    # A reading on the very tick sees the new value, whatever the rounding of its time.
+    """The update seen by a reading at ``at_s``."""
+    # A reading exactly on the tick sees the new value, whatever the rounding.
     return np.floor((at_s - phase_s) / update_s + 1e-9) * update_s + phase_s
 
 
 def _energy(t_s: Floats, energy_j: Floats, when: Floats) -> Floats:
-    """Energy at any time; before the start and after the end the nearest interval goes on."""
+    """Energy at any time; the first and last intervals extend beyond the ends."""
     first = (energy_j[1] - energy_j[0]) / (t_s[1] - t_s[0])
     last = (energy_j[-1] - energy_j[-2]) / (t_s[-1] - t_s[-2])
     inside = np.interp(when, t_s, energy_j)

@@ -1,4 +1,4 @@
-"""Where clock, power and temperature settle: the highest clock that the limits leave, and its heat."""
+"""Steady state of a die: the highest clock within the limits, its power and temperature."""
 
 from dataclasses import dataclass
 
@@ -11,23 +11,23 @@ from cotenant.prediction.power.dies import TYPICAL, Die, Dies
 from cotenant.prediction.power.draw import Activity, Floats, PowerCurve, leakage_w, power_curve
 
 REGULATED = 0.9905
-"""Power control holds this share of the limit: 297.1 W of 300 on Longhorn's V100s."""
+"""Fraction of the limit that power control maintains: 297.1 W of 300 on Longhorn's V100s."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What the user set; None: the board's own."""
+    """Limits set by the user; None: the board's own."""
 
     power_w: float | None = None
     clock_mhz: float | None = None
     """Locked clock."""
 
     def check(self, gpu: GpuSpec) -> None:
-        """Raises DeviceError where the GPU can't be set so."""
+        """Raise DeviceError if the GPU doesn't support these limits."""
         low, high = gpu.power.min_limit_w, gpu.power.limit_w
         if self.power_w is not None and not low <= self.power_w <= high:
             raise DeviceError(
-                f"{gpu.name} takes no power limit of {self.power_w:g} W", hint=f"choose {low:g} to {high:g} W"
+                f"{gpu.name} can't set a power limit of {self.power_w:g} W", hint=f"choose {low:g} to {high:g} W"
             )
         slow, fast = gpu.clocks_mhz.min, gpu.clocks_mhz.boost
         if self.clock_mhz is not None and not slow <= self.clock_mhz <= fast:
@@ -41,16 +41,16 @@ FREE = Limits()
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """A die at rest in its limits."""
+    """A die in steady state."""
 
     clock_mhz: float
-    """Mean; the clock itself goes up and down between steps."""
+    """Mean; the actual clock moves between steps."""
     power_w: float
     temperature_c: float
     slowdown: float
-    """Of the whole activity, relative to a typical die at the boost clock."""
+    """Slowdown of the activity relative to a typical die at the boost clock."""
     held_by: str
-    """What keeps the clock from rising: `boost`, `lock`, `power` or `heat`."""
+    """What limits the clock: `boost`, `lock`, `power` or `heat`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class SettledFleet:
 
 
 def settle(gpu: GpuSpec, activity: Activity, die: Die = TYPICAL, limits: Limits = FREE) -> Settled:
-    """Where one die settles."""
+    """Steady state of one die."""
     all_of_it = settle_fleet(gpu, activity, Dies.of([die]), limits)
     return Settled(
         clock_mhz=float(all_of_it.clock_mhz[0]),
@@ -77,7 +77,7 @@ def settle(gpu: GpuSpec, activity: Activity, die: Die = TYPICAL, limits: Limits 
 
 
 def settle_fleet(gpu: GpuSpec, activity: Activity, dies: Dies, limits: Limits = FREE) -> SettledFleet:
-    """Where every die of a fleet settles."""
+    """Steady state of every die of a fleet."""
     limits.check(gpu)
     curve = power_curve(gpu, activity)
     top = highest_clock(gpu, limits)
@@ -101,22 +101,22 @@ def settle_fleet(gpu: GpuSpec, activity: Activity, dies: Dies, limits: Limits = 
 
 
 def highest_clock(gpu: GpuSpec, limits: Limits) -> float:
-    """The clock above which power and heat have no say."""
+    """The maximum clock regardless of power and heat."""
     return gpu.clocks_mhz.boost if limits.clock_mhz is None else limits.clock_mhz
 
 
 def allowed_w(gpu: GpuSpec, limits: Limits) -> float:
-    """The power that the control aims at."""
+    """The target of power control."""
     return REGULATED * (gpu.power.limit_w if limits.power_w is None else limits.power_w)
 
 
 def _balance(
     gpu: GpuSpec, curve: PowerCurve, dies: Dies, clock: Floats, *, air_c: Floats, c_per_w: Floats
 ) -> tuple[Floats, Floats]:
-    """Power and temperature that belong together at this clock: heat makes leakage, leakage makes heat."""
+    """Consistent power and temperature at this clock: heat causes leakage, leakage causes heat."""
     without_leakage = curve.board_w + curve.dynamic_at(clock) * dies.dynamic
     temperature = air_c + c_per_w * without_leakage
-    for _ in range(60):  # each round gains a factor of about ten
+    for _ in range(60):  # each iteration gains about a factor of ten
         leaking = leakage_w(gpu, np.minimum(temperature, gpu.thermal.slowdown_c + 10.0)) * dies.leakage
         temperature = air_c + c_per_w * (without_leakage + leaking)
     return without_leakage + leaking, temperature

@@ -1,4 +1,4 @@
-"""How warm a die gets: two poles in series over the air, the die on its spreader and the heat sink.
+"""Temperature of a die: two thermal poles in series, the die on its spreader and the heat sink.
 
 One pole is not enough: an RTX 3090 has 0.03 C/W within 0.4 s and 0.044 C/W over 18 s, an A100 0.05 C/W within 0.2 s.
 """
@@ -13,7 +13,7 @@ from cotenant.prediction.power.dies import Die
 
 @dataclass(frozen=True, slots=True)
 class Heat:
-    """Degrees that each pole stands above the air."""
+    """Degrees of each pole above the air."""
 
     fast_c: float
     slow_c: float
@@ -21,7 +21,7 @@ class Heat:
 
 @dataclass(frozen=True, slots=True)
 class Cooling:
-    """The poles of one die."""
+    """The thermal poles of one die."""
 
     air_c: float
     fast_c_per_w: float
@@ -31,7 +31,7 @@ class Cooling:
 
     @classmethod
     def of(cls, gpu: GpuSpec, die: Die) -> "Cooling":
-        """A GPU's cooling as this die has it."""
+        """This die's cooling on such a GPU."""
         thermal = gpu.thermal
         return cls(
             air_c=thermal.ambient_c + die.inlet_c,
@@ -43,19 +43,19 @@ class Cooling:
 
     @property
     def c_per_w(self) -> float:
-        """Degrees above the air per watt in the end."""
+        """Steady-state degrees above the air per watt."""
         return self.fast_c_per_w + self.slow_c_per_w
 
     def temperature_c(self, heat: Heat) -> float:
-        """Of the die."""
+        """Temperature of the die."""
         return self.air_c + heat.fast_c + heat.slow_c
 
     def settled(self, power_w: float) -> Heat:
-        """Where the poles end at constant power."""
+        """Steady state of the poles at constant power."""
         return Heat(self.fast_c_per_w * power_w, self.slow_c_per_w * power_w)
 
     def after(self, heat: Heat, power_w: float, seconds: float) -> Heat:
-        """The poles after some time at constant power: exact, so any step is stable."""
+        """The poles after some time at constant power. Exact, so any step is stable."""
         end = self.settled(power_w)
         return Heat(
             end.fast_c + (heat.fast_c - end.fast_c) * float(np.exp(-seconds / self.fast_s)),

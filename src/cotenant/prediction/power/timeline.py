@@ -1,4 +1,4 @@
-"""Clock, power and temperature over time: how a die warms up into its limits, and what it cost in joules."""
+"""Clock, power, temperature and energy over time, as a die warms up into its limits."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,12 +12,12 @@ from cotenant.prediction.power.settling import FREE, Limits, allowed_w, highest_
 from cotenant.prediction.power.thermal import Cooling, Heat
 
 STEP_S = 0.05
-"""Short against the heat sink's tens of seconds; the die's own pole is solved exactly within a step."""
+"""Short compared with the heat sink's tens of seconds; the die's own pole is solved exactly within a step."""
 
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """A stretch of time with one activity."""
+    """A period with one activity."""
 
     seconds: float
     activity: Activity
@@ -25,7 +25,7 @@ class Phase:
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """What truly happened, between the times ``t_s``: one value per interval, energy at each of its ends."""
+    """The true timeline: one value per interval between the times ``t_s``, energy at each end."""
 
     t_s: Floats
     clock_mhz: Floats
@@ -33,7 +33,7 @@ class Timeline:
     temperature_c: Floats
     """At the end of each interval."""
     energy_j: Floats
-    """Since the start, at each time of ``t_s``."""
+    """Since the start, at each of ``t_s``."""
 
     @property
     def end(self) -> float:
@@ -42,7 +42,7 @@ class Timeline:
 
 
 def warm(gpu: GpuSpec, activity: Activity, die: Die = TYPICAL, limits: Limits = FREE) -> Heat:
-    """The poles of a die that has run long enough to settle."""
+    """The poles of a die in steady state."""
     return Cooling.of(gpu, die).settled(settle(gpu, activity, die, limits).power_w)
 
 
@@ -55,14 +55,14 @@ def timeline(
     start: Heat | None = None,
     step_s: float = STEP_S,
 ) -> Timeline:
-    """Follow a die through its phases.
+    """Simulate a die through its phases.
 
     Args:
         gpu: The GPU.
-        phases: What it does, one after the other.
-        die: Which one of a fleet.
+        phases: Consecutive activities.
+        die: The die.
         limits: Power limit and locked clock.
-        start: Its heat at the beginning; None: settled in the first phase, as after a warm-up.
+        start: Initial heat; None: the steady state of the first phase, as after a warm-up.
         step_s: Longest interval.
     """
     limits.check(gpu)
@@ -98,10 +98,10 @@ def timeline(
 def _controlled(
     gpu: GpuSpec, curve: PowerCurve, die: Die, cooling: Cooling, *, heat: Heat, most_w: float, top_mhz: float
 ) -> tuple[float, float]:
-    """Clock and power for the next instant: the highest clock that power and heat leave at this temperature."""
+    """Clock and power for the next instant: the highest clock that power and heat allow at this temperature."""
     temperature = cooling.temperature_c(heat)
     fixed_w = curve.board_w + float(leakage_w(gpu, np.array(temperature))) * die.leakage
-    # Heat: let the die's own pole end where the heat sink's warmth leaves it just below the slowdown temperature.
+    # Heat: choose the power at which the die's pole ends just below the slowdown temperature.
     coolest_w = max(0.0, gpu.thermal.slowdown_c - cooling.air_c - heat.slow_c) / cooling.fast_c_per_w
     budget = min(most_w, coolest_w) - fixed_w
     clock = min(float(curve.clock_for(np.array(budget / die.dynamic))), top_mhz)

@@ -1,4 +1,4 @@
-"""The shares of a GPU that are worth trying for a mix: every MIG cut that fits, and a grid of caps for MPS."""
+"""Candidate shares of a GPU for a mix: every MIG layout that fits, and a grid of MPS caps."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations_with_replacement, permutations
@@ -8,14 +8,14 @@ from cotenant.prediction.sharing.layout import can_stand, instance_bytes
 from cotenant.tenancy.nouns import Sharing, Tenant
 
 MOST_CUTS = 24
-"""Of one mix: each is a trial in every block."""
+"""Maximum MIG layouts per mix: each is a trial in every block."""
 PAIR_CAPS = ((25.0, 75.0), (50.0, 50.0), (75.0, 25.0))
 FAVOURED = 50.0
-"""What one of three or more gets; the others divide the rest."""
+"""Share of a favoured tenant among three or more; the others divide the rest."""
 
 
 def candidates(gpu: GpuSpec, mode: str, tenants: Sequence[Tenant], needs: Mapping[str, int]) -> tuple[Sharing, ...]:
-    """Ways to share with shares; none for modes that take none. Copies of a tenant are not told apart."""
+    """Sharings with shares; empty for modes without them. Copies of a tenant are interchangeable."""
     if mode == "mps":
         return mps_caps(tenants)
     if mode == "mig" and gpu.mig is not None:
@@ -24,7 +24,7 @@ def candidates(gpu: GpuSpec, mode: str, tenants: Sequence[Tenant], needs: Mappin
 
 
 def mps_caps(tenants: Sequence[Tenant]) -> tuple[Sharing, ...]:
-    """Caps for MPS: even ones, and ones that favour one tenant."""
+    """MPS caps: equal ones, and ones that favour one tenant."""
     kinds = [tenant.of for tenant in tenants]
     if len(tenants) == 2:
         tried: Sequence[tuple[float, ...]] = PAIR_CAPS
@@ -38,7 +38,7 @@ def mps_caps(tenants: Sequence[Tenant]) -> tuple[Sharing, ...]:
 
 
 def _cuts(gpu: GpuSpec, tenants: Sequence[Tenant], needs: Mapping[str, int]) -> list[tuple[str, ...]]:
-    """Every way to give instances to tenants in which none could be given a larger one; most even first."""
+    """Every assignment of instances in which none could be larger; most even first."""
     assert gpu.mig is not None
     profiles = gpu.mig.profiles
     sizes = {name: (one.sms, one.memory_slices) for name, one in profiles.items()}
@@ -69,7 +69,7 @@ def _assigned(cut: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
 
 
 def _larger(one: tuple[str, ...], other: tuple[str, ...], sizes: Mapping[str, tuple[int, int]]) -> bool:
-    """Instance by instance, from the smallest, at least as large, and once larger."""
+    """Whether each instance, from the smallest, is at least as large, and one is larger."""
     pairs = [(sizes[mine], sizes[theirs]) for mine, theirs in zip(one, other, strict=True)]
     at_least = all(mine[0] >= theirs[0] and mine[1] >= theirs[1] for mine, theirs in pairs)
     return at_least and any(mine != theirs for mine, theirs in pairs)

@@ -1,15 +1,14 @@
-"""How fast kernels go that are on the device at once: the law of sharing, compiled, used by the engine.
+"""Speeds of kernels that share the device: the compiled contention law of the engine.
 
-An SM is given away anew whenever a thread block ends. Who gets it is neither first come, first served nor even: a
-kernel with more blocks still to start gets more, by a power of them (`weight`), and who wants less than its part gets
-what it wants. Higher priorities come first. DRAM bandwidth is then shared evenly. Kernels in different domains
-(partitions of the device) don't meet. How long a newcomer waits for the first blocks to end is the engine's business.
+An SM is reassigned whenever a thread block ends, neither first come, first served nor evenly: a kernel with more blocks
+left to start gets more, by a power of their number (`weight`), and one that wants less than its part gets what it
+wants. Higher priorities go first. DRAM bandwidth is then shared evenly. Kernels in different domains (partitions of the
+device) don't interact. The wait of a new kernel for the first blocks to end is up to the engine.
 
-Tensor cores, and the way from an SM to the L2, belong to the SM: whoever gets a share of the SMs gets that share of
-them, so that they need no law of their own. Not modelled: kernels beside each other push each other's data out of
-the L2, which sends more of it to DRAM.
+Tensor cores and the path from an SM to the L2 belong to the SM and are shared along with it. Not modelled: concurrent
+kernels evict each other's data from the L2, which adds DRAM traffic.
 
-Nobody goes faster than alone, and one more kernel never leaves any of the others more SMs.
+No kernel runs faster than alone, and an additional kernel never leaves any other more SMs.
 """
 
 import numba
@@ -31,19 +30,19 @@ def fill_rates(  # noqa: PLR0917 - compiled code takes its arguments by position
     left: Floats,
     rate: Floats,
 ) -> None:
-    """Fill in the speed of each resident kernel, 1 being its speed alone.
+    """Compute the speed of each resident kernel relative to alone.
 
     Args:
-        count: How many kernels are resident.
+        count: Number of resident kernels.
         order: Their tenants, higher priorities first.
-        occupancy: By tenant, the share of its SM domain that its kernel holds.
-        dram: By tenant, the share of its DRAM domain's bandwidth that its kernel draws at full speed.
-        weight: By tenant, of its kernel's claim on SMs that become free.
+        occupancy: By tenant, the share of its SM domain held by its kernel.
+        dram: By tenant, the share of its DRAM domain's bandwidth used by its kernel at full speed.
+        weight: By tenant, the weight of its kernel's claim on freed SMs.
         sm_domain: By tenant.
         dram_domain: By tenant.
         priority: By tenant.
-        left: Room for one number per domain.
-        rate: By tenant; filled in for the residents.
+        left: Scratch space, one number per domain.
+        rate: Output, by tenant, for resident kernels.
     """
     if count == 1:
         rate[order[0]] = 1.0
@@ -51,7 +50,7 @@ def fill_rates(  # noqa: PLR0917 - compiled code takes its arguments by position
     for place in range(count):
         left[sm_domain[order[place]]] = 1.0
     begin = 0
-    while begin < count:  # one priority after the other; they are in order
+    while begin < count:  # one priority at a time; they are sorted
         end = begin + 1
         while end < count and priority[order[end]] == priority[order[begin]]:
             end += 1
@@ -60,7 +59,7 @@ def fill_rates(  # noqa: PLR0917 - compiled code takes its arguments by position
     wanted = 0.0
     for place in range(count):
         wanted += rate[order[place]] * dram[order[place]]
-    if wanted <= 1.0:  # over all domains: then within each of them too
+    if wanted <= 1.0:  # if it fits over all domains, it fits within each
         return
     for place in range(count):
         first = dram_domain[order[place]]
@@ -75,7 +74,7 @@ def fill_rates(  # noqa: PLR0917 - compiled code takes its arguments by position
 def _share_sms(  # noqa: C901, PLR0917 - as above, in one loop
     begin: int, end: int, order: Ints, occupancy: Floats, weight: Floats, sm_domain: Ints, left: Floats, rate: Floats
 ) -> None:
-    """Share what is left of each domain by weight among kernels of one priority."""
+    """Share the rest of each domain by weight among kernels of one priority."""
     for place in range(begin, end):
         rate[order[place]] = -1.0
     for place in range(begin, end):
@@ -111,7 +110,7 @@ def _share_sms(  # noqa: C901, PLR0917 - as above, in one loop
 def _share_dram(  # noqa: PLR0917 - as above
     count: int, order: Ints, dram: Floats, dram_domain: Ints, domain: int, rate: Floats
 ) -> None:
-    """Slow those down that draw more than an even part of one domain's bandwidth."""
+    """Slow down kernels that use more than an even part of a domain's bandwidth."""
     total, members = 0.0, 0
     for place in range(count):
         if dram_domain[order[place]] == domain:
@@ -120,7 +119,7 @@ def _share_dram(  # noqa: PLR0917 - as above
     if total <= 1.0:
         return
     level, settled, small = 1.0 / members, 0, 0.0
-    while True:  # the even part grows by what the modest leave over; ends after at most as many rounds as members
+    while True:  # the even part grows by what modest kernels leave; ends after at most as many rounds as members
         now, below = 0, 0.0
         for place in range(count):
             tenant = order[place]
@@ -145,7 +144,7 @@ def rates(
     sm_domain: Ints | None = None,
     dram_domain: Ints | None = None,
 ) -> Floats:
-    """Speeds of kernels of one priority that are resident together. For reading and for tests."""
+    """Speeds of resident kernels of one priority. For documentation and tests."""
     count = occupancy.size
     nowhere = np.zeros(count, np.int64)
     result = np.ones(count)

@@ -1,9 +1,9 @@
-"""Runs tenants' requests on a simulated device, event by event: compiled, deterministic, in bounded memory.
+"""Event simulation of tenants' requests on a device: compiled, deterministic, in bounded memory.
 
-A tenant serves one request at a time. Its host launches kernels ahead of the device, in order; a kernel comes to the
-device when it has been launched, the one before it is done, and thread blocks of the others have left it SMs. Kernels
-on the device go at the rates that `contention` gives them, or in turns where the device is time-sliced. State is one
-row per tenant; requests leave through a buffer that the caller empties, so a longer run takes longer and nothing else.
+A tenant serves one request at a time. Its host launches kernels ahead of the device, in order; a kernel starts when it
+has been launched, its predecessor is done, and thread blocks of other tenants have freed SMs. Kernels on the device
+progress at the rates of `contention`, or in turns if the device is time-sliced. State is one row per tenant; requests
+leave through a buffer that the caller drains, so memory doesn't grow with the length of a run.
 """
 
 from typing import Any
@@ -15,29 +15,29 @@ from cotenant.prediction.kernels.columns import Floats, Ints
 from cotenant.prediction.sharing.contention import fill_rates
 
 IDLE, LAUNCHING, RESIDENT, CLOSING = 0, 1, 2, 3
-"""A tenant's state: waiting for a request, for the host to launch, for the device, for the host to finish."""
+"""State of a tenant: waiting for a request, for a launch by the host, on the device, for the host to finish."""
 
 ACTIVITIES = ("busy", "sm", "tensor", "dram")
-"""Columns of the activity of a period, each the mean share over the period."""
+"""Columns of activity, each a mean over the period."""
 
 EMPTY_BUFFER, ALL_DONE, DEADLINE = 0, 1, 2
-"""Why `advance` returned: the buffer is full; everybody has served what was due; the time is up."""
+"""Why `advance` returned: buffer full; all tenants done; deadline reached."""
 
 _NEVER = 1e300
 _ALMOST_NS = 1e-3
-"""Times closer than this are one time: sums of floats don't meet exactly."""
+"""Times closer than this are equal: sums of floats don't match exactly."""
 
 # Columns of the table of integers, one row per tenant
 STATE, KERNEL, NUMBER, FINISHED, DRAINED = range(5)
 # Columns of the table of floats, one row per tenant
 NEXT_NS, LEFT_NS, INTENDED_NS, STARTED_NS, HOST_NS, DEVICE_NS, FIRST_NS, STRETCH, WORK_NS, TOTAL_NS = range(10)
-# The device's own numbers
+# Columns of the device's state
 NOW_NS, SLICE_END_NS, SWITCH_END_NS, COMPLETIONS, ACTIVE = range(5)
 
 
 @numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
 def uniform(seed: int, tenant: int, number: int) -> Any:
-    """A number from 0 to 1 that depends on the three alone (splitmix64)."""
+    """Deterministic number from 0 to 1 for these three values (splitmix64)."""
     z = np.uint64(seed) + np.uint64(tenant) * np.uint64(0xD1342543DE82EF95)
     z += (np.uint64(number) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -60,7 +60,7 @@ def drain_ns(  # noqa: PLR0917 - compiled code takes its arguments by position
     waits: float,
     waits_first: float,
 ) -> Any:
-    """How long a kernel waits until thread blocks of the others have ended and left it SMs."""
+    """Wait of a kernel until thread blocks of other tenants have ended and freed SMs."""
     held, longest, first = 0.0, 0.0, True
     for place in range(count):
         other = order[place]
@@ -96,28 +96,28 @@ def advance(  # noqa: C901, PLR0912, PLR0915, PLR0917 - one compiled loop: calls
     out_ints: Ints,
     out_floats: Floats,
 ) -> tuple[int, int]:
-    """Go on until the buffer is full, everybody is finished, or the deadline; gives rows written and why it stopped.
+    """Run until the buffer is full, all tenants are done, or the deadline. Returns rows written and the reason.
 
     Args:
         kernels: One row per kernel of all tenants: duration, occupancy, dram, tensor, launch, launches so far,
             block, holds, whether the host waits for it, weight.
         slots: Stage of each kernel.
         spans: First and last + 1 kernel of each tenant.
-        host: Per tenant: before, after, first-output kernel (-1: none), its SM and DRAM domains' parts of the device.
-        outstanding: Per tenant: of a closed load; 0: open.
-        arrivals: Due times of open loads, all tenants behind each other.
+        host: Per tenant: before, after, first-output kernel (-1: none), its SM and DRAM domains' shares of the device.
+        outstanding: Per tenant: requests in flight of a closed load; 0: open.
+        arrivals: Due times of open loads, tenants concatenated.
         arrival_spans: First and last + 1 of each tenant.
-        domains: Per tenant: SM domain, DRAM domain, 1 if it shares one host thread with the others, priority.
-        options: Time slice (0: kernels run side by side), cost of a switch that interrupts, cost of one that doesn't,
-            relative spread of host times, seed, share of a block that a newcomer waits for, that with priority.
+        domains: Per tenant: SM domain, DRAM domain, 1 if it shares one host thread with others, priority.
+        options: Time slice (0: kernels run side by side), cost of a switch with and without interruption, relative
+            spread of host times, seed, share of a block that a new kernel waits for, the same with priority.
         limits: End of the window, deadline, length of a period of activity.
         ints: State.
         floats: State.
         device: State.
-        order: State: resident tenants, first come first; its last entry is their number.
-        ring: State: when the last requests of closed loads were done.
-        slot_ends: State: when the stages of the current requests ended.
-        activity: One row per period, columns as `ACTIVITIES`, added up in nanoseconds.
+        order: State: resident tenants in order of arrival; the last entry is their number.
+        ring: State: completion times of the last requests of closed loads.
+        slot_ends: State: end times of the current requests' stages.
+        activity: One row per period, columns as `ACTIVITIES`, accumulated in nanoseconds.
         out_ints: Buffer: tenant, number.
         out_floats: Buffer: intended, started, first, done, device, then the ends of stages.
     """
@@ -151,7 +151,7 @@ def advance(  # noqa: C901, PLR0912, PLR0915, PLR0917 - one compiled loop: calls
             if floats[tenant, WORK_NS] < floats[tenant, TOTAL_NS]:
                 hosting += 1
     while True:
-        # 1. Speeds of what is on the device
+        # 1. Speeds of kernels on the device
         if changed and count > 0:
             if not sliced:
                 fill_rates(count, order, occupancy, dram, weight, sm_domain, dram_domain, priority, free, rate)
@@ -162,7 +162,7 @@ def advance(  # noqa: C901, PLR0912, PLR0915, PLR0917 - one compiled loop: calls
                     rate[order[place]] = 0.0
                     found = found or order[place] == active
                 if not found or (device[SLICE_END_NS] <= now + _ALMOST_NS and count > 1):
-                    # The next one by number after the last, so that everybody has its turn.
+                    # Round robin: the next index after the last one served.
                     chosen, best = active, 2 * tenants + 1
                     for place in range(count):
                         distance = (order[place] - active - 1) % tenants
@@ -177,13 +177,13 @@ def advance(  # noqa: C901, PLR0912, PLR0915, PLR0917 - one compiled loop: calls
                     rate[active] = 1.0
             changed = False
 
-        # 2. When does something happen next?
+        # 2. Time of the next event
         soon = _NEVER
         for tenant in range(tenants):
             if ints[tenant, STATE] != RESIDENT and floats[tenant, NEXT_NS] < soon:
                 soon = floats[tenant, NEXT_NS]
         if shares_host and hosting > 0:
-            # One thread launches for all: each one's host work goes at an even part of its speed.
+            # One thread launches for all: host work progresses at an even part of its speed.
             for tenant in range(tenants):
                 if floats[tenant, WORK_NS] < floats[tenant, TOTAL_NS]:
                     target = floats[tenant, TOTAL_NS]
@@ -205,7 +205,7 @@ def advance(  # noqa: C901, PLR0912, PLR0915, PLR0917 - one compiled loop: calls
                 soon = min(soon, device[SLICE_END_NS])
         soon = min(soon, row_end, deadline)
 
-        # 3. Go there
+        # 3. Advance to it
         passed = max(soon - now, 0.0)
         if count > 0 and passed > 0:
             any_rate = False
@@ -251,7 +251,7 @@ def advance(  # noqa: C901, PLR0912, PLR0915, PLR0917 - one compiled loop: calls
                 changed or device[SLICE_END_NS] <= now + _ALMOST_NS or abs(device[SWITCH_END_NS] - now) <= _ALMOST_NS
             )
 
-        # 4. What happened?
+        # 4. Handle events
         for tenant in range(tenants):
             state = ints[tenant, STATE]
             if state == RESIDENT:
@@ -270,7 +270,7 @@ def advance(  # noqa: C901, PLR0912, PLR0915, PLR0917 - one compiled loop: calls
                 ready = now
                 if not last:
                     if kernels[k, 8] > 0.0 and domains[tenant, 2] == 0:
-                        # The host goes on when the copy is done.
+                        # The host continues when the copy is done.
                         floats[tenant, HOST_NS] = max(
                             floats[tenant, HOST_NS], now - kernels[k, 5] * floats[tenant, STRETCH]
                         )
@@ -288,7 +288,7 @@ def advance(  # noqa: C901, PLR0912, PLR0915, PLR0917 - one compiled loop: calls
                         waits_first,
                     )  # fmt: skip
                 if not last and ready <= now + _ALMOST_NS and delay <= _ALMOST_NS:
-                    # The next one is already in the queue: it comes at once, behind the others.
+                    # The next kernel is already queued: it starts at once, behind the others.
                     ints[tenant, KERNEL] = here + 1
                     floats[tenant, LEFT_NS] += kernels[k + 1, 0]
                     occupancy[tenant], dram[tenant], tensor[tenant] = (
@@ -329,7 +329,7 @@ def advance(  # noqa: C901, PLR0912, PLR0915, PLR0917 - one compiled loop: calls
                     ints[tenant, KERNEL] = here + 1
                     ints[tenant, STATE] = LAUNCHING
                     floats[tenant, NEXT_NS] = ready
-                    if ready <= now + _ALMOST_NS:  # in the queue; it waits for thread blocks of the others to end
+                    if ready <= now + _ALMOST_NS:  # queued; waits for thread blocks of other tenants to end
                         ints[tenant, DRAINED] = 1
                         floats[tenant, NEXT_NS] = now + delay
                     continue
@@ -369,7 +369,7 @@ def advance(  # noqa: C901, PLR0912, PLR0915, PLR0917 - one compiled loop: calls
             if state == IDLE:
                 # A request begins
                 number = ints[tenant, NUMBER]
-                # Uniform with the wanted spread: hosts differ from request to request, and never in step.
+                # Uniform with the given spread: host times vary by request and never stay in step.
                 stretch = 1.0 + spread * 3.4641016 * (uniform(seed, tenant, number) - 0.5)
                 floats[tenant, STRETCH] = stretch
                 floats[tenant, STARTED_NS] = now
@@ -390,7 +390,7 @@ def advance(  # noqa: C901, PLR0912, PLR0915, PLR0917 - one compiled loop: calls
                 state = LAUNCHING
                 if floats[tenant, NEXT_NS] > now + _ALMOST_NS:
                     continue
-            # LAUNCHING: the kernel comes to the device, behind those of at least its priority
+            # LAUNCHING: the kernel reaches the device, behind those of at least its priority
             k = spans[tenant, 0] + ints[tenant, KERNEL]
             if ints[tenant, DRAINED] == 0 and count > 0 and not sliced:
                 delay = drain_ns(
@@ -412,7 +412,7 @@ def advance(  # noqa: C901, PLR0912, PLR0915, PLR0917 - one compiled loop: calls
             order[place] = tenant
             count += 1
             if sliced and count == 2 and tenant != int(device[ACTIVE]):
-                # Who was alone had no turn to end: it has a whole one from now on, before the newcomer gets its own.
+                # A tenant that was alone had no turn to end: it gets a full one from now before the new one's turn.
                 device[SLICE_END_NS] = now + slice_ns
             changed = True
         if unfinished == 0 or written + tenants > room:

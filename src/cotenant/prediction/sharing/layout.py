@@ -1,4 +1,4 @@
-"""A mix laid out on a GPU: which part of it each tenant has, and whom it meets there."""
+"""Lay a mix out on a GPU: each tenant's part, and the tenants it shares it with."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,12 +12,12 @@ from cotenant.tenancy.shares import percent_of_sms
 
 MODES = ("processes", "mps", "streams", "green", "mig")
 EXCLUSIVE = "exclusive"
-"""As `streams`, with other processes locked out, of which a simulated GPU has none. As on a real one, it isn't part of
-`sharing: all`, and can be named."""
+"""As `streams`, with other processes locked out, of which a simulated GPU has none. As on a real GPU, `sharing: all`
+excludes it, but it can be named."""
 
 TURNS = Slicing(slice_ns=2e6, interrupt_ns=0.217e6, yield_ns=0.15e6)
-"""The driver's turns. The length of a slice is the driver's usual one; the cost of interrupting, 11 % of a slice, was
-fitted on three pods of YOLOS-small (nos, A100); that of a switch without interruption on ten DistilGPT2 (A100)."""
+"""The driver's time-slicing. The slice is the driver's default; the cost of interrupting, 11 % of a slice, was fitted
+on three pods of YOLOS-small (nos, A100); that of a switch without interruption on ten DistilGPT2 (A100)."""
 
 GREEN_SMS = {
     "kepler": 0,
@@ -30,27 +30,27 @@ GREEN_SMS = {
     "blackwell": 8,
     "cdna3": 0,
 }
-"""Green contexts take SMs in groups of this size (CUDA driver API, cuDevSmResourceSplitByCount); 0: not at all."""
+"""Group size of SMs in green contexts (CUDA driver API, cuDevSmResourceSplitByCount); 0 if unsupported."""
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What one tenant has of the GPU."""
+    """One tenant's part of the GPU."""
 
     sms: int
-    """SMs that it may use."""
+    """SMs it may use."""
     sm_domain: int
-    """Tenants of one domain share SMs."""
+    """Tenants of one domain share its SMs."""
     domain_sms: int
     """SMs of that domain."""
     memory_bytes: int
-    """Of the memory domain."""
+    """Memory of the domain."""
     dram_domain: int = 0
     dram_share: float = 1.0
-    """Part of bandwidth and L2 that its DRAM domain has."""
+    """Share of bandwidth and L2 of its DRAM domain."""
     label: str | None = None
     loaded: float = 1.0
-    """Share of the GPU's SMs on which somebody may run: where the others stay idle, power allows a higher clock."""
+    """Share of the GPU's SMs that may be busy: while the others idle, power allows a higher clock."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,15 +61,15 @@ class Layout:
     parts: tuple[Part, ...]
     """By tenant."""
     slicing: Slicing | None = None
-    """How the driver's turns go; None: kernels run side by side."""
+    """Time-slicing; None: kernels run side by side."""
     shared_host: bool = False
     """One thread launches the kernels of all tenants."""
 
 
 def missing(gpu: GpuSpec, mode: str) -> str | None:
-    """What this GPU lacks for a way to share; None: nothing."""
+    """The feature this GPU lacks for a way to share; None if it has it."""
     lacks = {
-        "mps": None if gpu.mps else f"MPS: {gpu.title} has none with which kernels of several processes run at once",
+        "mps": None if gpu.mps else f"MPS: on {gpu.title} it can't run kernels of several processes at once",
         "green": None if GREEN_SMS[gpu.architecture] else f"green contexts: {gpu.title} is too old",
         "mig": None if gpu.mig else f"MIG: {gpu.title} can't be cut into instances",
     }
@@ -77,21 +77,21 @@ def missing(gpu: GpuSpec, mode: str) -> str | None:
 
 
 def nearest(gpu: GpuSpec) -> str:
-    """The next best way to share."""
+    """The closest supported way to share."""
     return "mps" if gpu.mps else "processes"
 
 
 def lay_out(gpu: GpuSpec, sharing: Sharing, tenants: Sequence[Tenant], needs: Mapping[str, int]) -> Layout:
-    """Lay a mix out.
+    """Lay out a mix.
 
     Args:
-        gpu: Where.
-        sharing: How.
-        tenants: Who.
-        needs: Bytes that each tenant needs, by name; those that are missing need nothing known.
+        gpu: The GPU.
+        sharing: The way to share.
+        tenants: The tenants.
+        needs: Bytes needed by each tenant, by name; missing ones are unknown.
 
     Raises:
-        SharingUnavailable: This GPU can't be shared that way by this mix.
+        SharingUnavailable: This mix can't share this GPU that way.
     """
     if sharing.mode == ALONE:
         return Layout(ALONE, (whole_of(gpu),) * len(tenants))
@@ -126,12 +126,12 @@ def _own_shares(tenants: Sequence[Tenant]) -> tuple[float | str, ...]:
 
 
 def whole_of(gpu: GpuSpec) -> Part:
-    """The GPU as one part."""
+    """The entire GPU as one part."""
     return Part(sms=gpu.sms, sm_domain=0, domain_sms=gpu.sms, memory_bytes=gpu.memory_bytes)
 
 
 def _capped(gpu: GpuSpec, shares: Sequence[float | str], count: int) -> tuple[Part, ...]:
-    """MPS: all SMs are common ground, a share caps how many of them a tenant may use at once."""
+    """MPS: all SMs are shared; a share caps how many a tenant may use at once."""
     percents = [percent_of_sms(share, "mps") for share in shares] or [100.0] * count
     loaded = min(1.0, sum(percents) / 100)
     return tuple(
@@ -153,12 +153,13 @@ def _green(gpu: GpuSpec, shares: Sequence[float | str], count: int) -> tuple[Par
     sizes = [int(gpu.sms * percent / 100) // group * group for percent in percents]
     if min(sizes) < group:
         raise SharingUnavailable(
-            f"`green` gives SMs of {gpu.name} in groups of {group}, and a part of {min(percents):.3g} % has fewer",
+            f"`green` assigns SMs of {gpu.name} in groups of {group}, and a part of {min(percents):.3g} % has fewer",
             hint="use fewer tenants, larger shares, or `mps`",
         )
     if sum(percents) > 100 + 1e-9:
         raise SharingUnavailable(
-            f"the shares of `green` add up to {sum(percents):g} %", hint="parts don't overlap: at most 100 %"
+            f"the shares of `green` add up to {sum(percents):g} %",
+            hint="parts can't overlap: the total is at most 100 %",
         )
     return tuple(
         Part(
@@ -216,7 +217,7 @@ def _instances(
 
 
 def _best_cut(gpu: GpuSpec, tenants: Sequence[Tenant], needs: Mapping[str, int]) -> list[str]:
-    """The most even cut in which everybody's memory fits; larger instances go to those who need more memory."""
+    """The most even layout in which all tenants' memory fits; larger instances go to those that need more."""
     assert gpu.mig is not None
     profiles = gpu.mig.profiles
     hungry = sorted(range(len(tenants)), key=lambda index: -needs.get(tenants[index].name, 0))
@@ -248,7 +249,7 @@ def _best_cut(gpu: GpuSpec, tenants: Sequence[Tenant], needs: Mapping[str, int])
 
 
 def can_stand(gpu: GpuSpec, chosen: Sequence[MigProfile]) -> bool:
-    """These instances have room on one GPU at once."""
+    """Whether these instances fit on one GPU together."""
     assert gpu.mig is not None
     return (
         sum(profile.compute_slices for profile in chosen) <= gpu.mig.compute_slices

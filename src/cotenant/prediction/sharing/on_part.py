@@ -1,4 +1,4 @@
-"""A request on a part of a typical GPU of its kind, ready for the engine."""
+"""A request on a part of a typical GPU of its model, ready for the engine."""
 
 from collections.abc import Callable
 
@@ -27,13 +27,13 @@ def on_part(
     """The request's kernels with their times on this part.
 
     Args:
-        gpu: Which.
-        request: What runs.
-        part: SMs and bandwidth that it has.
-        launch_ns: Host time of each kernel's launches; None: what is usual for its software.
-        fit: How its times on the user's machine differ.
-        measured_ms: A measured time of its kernels alone on the whole GPU, which scales all of them.
-        clock_mhz: None: the clock that the GPU holds with this share of its SMs at work.
+        gpu: The GPU.
+        request: The request.
+        part: Its SMs and bandwidth.
+        launch_ns: Host time of each kernel's launches; None: the default of its software.
+        fit: Correction for the user's machine.
+        measured_ms: Measured time of its kernels alone on the entire GPU, to which they are scaled.
+        clock_mhz: None: the sustained clock with this share of its SMs busy.
     """
     costs = solo_costs(
         request.kernels,
@@ -61,7 +61,7 @@ def on_part(
 
 
 def solo_of(gpu: GpuSpec, request: RequestKernels, measured_ns: float) -> Solo:
-    """A measured time of this request alone on the whole GPU, beside what the simulation takes for it."""
+    """A measured time of this request alone on the entire GPU, with its simulation."""
     trace = on_part(gpu, request, whole_of(gpu))
     return Solo(
         request.spec.batch,
@@ -73,9 +73,9 @@ def solo_of(gpu: GpuSpec, request: RequestKernels, measured_ns: float) -> Solo:
 
 
 def between_clocks(gpu: GpuSpec, clock_mhz: float, at: Callable[[float], Trace]) -> Trace:
-    """The trace at a clock between two of the GPU's steps, where times go with 1 / clock.
+    """Interpolate the trace between two clock steps; times are proportional to 1 / clock.
 
-    Hardly two dies of a fleet settle at the same clock; traces at the steps serve them all.
+    Dies of a fleet rarely settle at the same clock; traces at the steps serve them all.
     """
     step = gpu.clocks_mhz.step
     low = clock_mhz // step * step or step

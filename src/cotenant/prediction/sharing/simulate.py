@@ -1,4 +1,4 @@
-"""From tenants and a layout to their requests: sets the engine up, runs it, gathers what it gives."""
+"""Simulate tenants on a layout: set up the engine, run it, collect requests."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,14 +13,14 @@ from cotenant.prediction.sharing.turns import Slicing
 BUFFER_ROWS = 8192
 NEVER_NS = 1e300
 WAITS, WAITS_FIRST = 4.0, 3.0
-"""Times of a thread block, without its waiting for DRAM, that a kernel waits where others hold the SMs that it wants,
-and the same with a higher priority than theirs. Fitted on BERT beside the training of BERT and ResNet-50 (Tally,
+"""Wait of a kernel for SMs held by others, in durations of a thread block without its waits for DRAM; and the same with
+a higher priority than theirs. Fitted on BERT beside the training of BERT and ResNet-50 (Tally,
 A100-40GB)."""
 
 
 CLAIM = 0.9
-"""Exponent by which a kernel of more rounds of thread blocks gets more of the SMs: 0 would be an even share, 1 about
-first come, first served; less by the share of DRAM bandwidth that it draws. Fitted on pairs of ResNet-50 trainings of
+"""Exponent by which a kernel with more waves of thread blocks gets more SMs: 0 would be an even share, 1 about first
+come, first served; reduced by its share of DRAM bandwidth. Fitted on pairs of ResNet-50 trainings of
 different batches on a V100 (Gavel)."""
 _SHORTEST_BLOCK_NS = 100.0
 _MOST_ROUNDS = 1e4
@@ -28,22 +28,22 @@ _MOST_ROUNDS = 1e4
 
 @dataclass(frozen=True, slots=True)
 class Player:
-    """One tenant on the stage: what it runs, when, and in which part of the device."""
+    """A simulated tenant: what it runs, when, and on which part of the device."""
 
     trace: Trace
     outstanding: int = 1
-    """Of a closed load; 0: ``arrivals_ns`` say when requests are due."""
+    """Requests in flight of a closed load; 0: ``arrivals_ns`` gives due times."""
     arrivals_ns: Ints | None = None
     sm_domain: int = 0
     dram_domain: int = 0
     sm_part: float = 1.0
-    """Its SM domain's part of the device, for activity."""
+    """Share of the device of its SM domain, for activity."""
     dram_part: float = 1.0
     shared_host: bool = False
-    """One host thread launches for all tenants that say so."""
+    """One host thread launches for all tenants with this flag."""
     priority: int = 0
     first_output: int = -1
-    """The kernel after which the first output exists; -1: none before the end."""
+    """Index of the kernel that completes the first output; -1 if that is the end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,22 +56,22 @@ class Requests:
     done: Floats
     device: Floats
     slot_ends: Floats
-    """Requests x slots: the host's part before the kernels, each stage of kernels, the host's part after."""
+    """Requests x slots: host work before the kernels, each stage of kernels, host work after."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a simulated trial gives."""
+    """Result of a simulated trial."""
 
     requests: tuple[Requests, ...]
     activity: Floats
     """Periods x `engine.ACTIVITIES`, mean shares of the device."""
     period_ns: float
     completions: int
-    """Kernels that ran to their end."""
+    """Kernels completed."""
     end_ns: float
     finished: bool
-    """Every request that was due in the window is done."""
+    """Whether every request due in the window is done."""
 
 
 def simulate(
@@ -85,17 +85,17 @@ def simulate(
     period_ns: float = 1e8,
     record: bool = True,
 ) -> Outcome:
-    """Serve until every request that is due before the window's end is done, or the deadline.
+    """Simulate until every request due before the window's end is done, or the deadline.
 
     Args:
         players: The tenants.
-        window_end_ns: Requests due later only keep the others company.
-        deadline_ns: Stop here whatever is left; default: three windows.
-        slicing: Take turns; None: side by side.
-        host_spread: Relative standard deviation of the host's part from request to request.
-        seed: Of that spread. The same seed gives the same bytes.
-        period_ns: Activity is given as means over periods of this length.
-        record: False: requests are counted and thrown away (for measuring the engine).
+        window_end_ns: Requests due later only serve as background load.
+        deadline_ns: Stop here unconditionally; default: three windows.
+        slicing: Time-slicing; None: side by side.
+        host_spread: Relative standard deviation of host times between requests.
+        seed: Seed of that spread. The same seed gives identical results.
+        period_ns: Length of the periods over which activity is averaged.
+        record: If False, requests are counted and discarded (for benchmarking the engine).
     """
     deadline = 3 * window_end_ns if deadline_ns is None else deadline_ns
     tables = _tables(players)
@@ -183,9 +183,9 @@ def _tables(players: Sequence[Player]) -> tuple[np.ndarray, ...]:
 
 
 def _claims(trace: Trace) -> Floats:
-    """By kernel, its weight where SMs are given away: a power of the rounds of thread blocks that it has.
+    """By kernel, its weight in the assignment of SMs: a power of its waves of thread blocks.
 
-    What waits for DRAM leaves its SMs to others meanwhile, and claims less.
+    Kernels that wait for DRAM leave their SMs to others meanwhile, and claim less.
     """
     rounds = np.clip(trace.duration_ns / np.maximum(trace.block_ns, _SHORTEST_BLOCK_NS), 1.0, _MOST_ROUNDS)
     return np.asarray(rounds ** (CLAIM * _busy(trace)))

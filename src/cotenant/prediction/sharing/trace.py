@@ -1,4 +1,4 @@
-"""A tenant's request as the engine runs it: kernels with the shares of the device that each one holds alone."""
+"""A tenant's request as the engine runs it: kernels with the shares of the device each holds alone."""
 
 from dataclasses import dataclass, fields, replace
 
@@ -8,13 +8,13 @@ from cotenant.prediction.kernels.columns import TRANSFER, Floats, Ints, Kernels
 from cotenant.prediction.kernels.cost import Costs
 
 FIXED_HOLDS = 0.35
-"""Share of its SMs that a kernel holds while it starts, fills and drains. Fitted on N processes under MPS of four
-models (ParvaGPU, A100-80GB: ResNet-50, VGG-16, DenseNet-121, MobileNetV2)."""
+"""Share of its SMs that a kernel holds while it starts, fills and drains. Fitted on N processes of four models under
+MPS (ParvaGPU, A100-80GB: ResNet-50, VGG-16, DenseNet-121, MobileNetV2)."""
 
 PLAIN_WAVES = 4
-"""Rounds of thread blocks of a kernel of which only its time is known."""
+"""Waves of thread blocks of a kernel whose time alone is known."""
 _LEAST = 1e-6
-"""A copy engine holds no SM; the engine wants something to divide by."""
+"""A copy engine holds no SM; avoids a division by zero."""
 _SHORTEST_NS = 1.0
 
 
@@ -22,27 +22,27 @@ _SHORTEST_NS = 1.0
 class Trace:
     """One request; every array has one entry per kernel.
 
-    Times are those of a tenant that is alone on its part of the device. Shares are of that part, averaged over the
-    kernel: what it holds or moves while it runs at full speed.
+    Times are those of a tenant alone on its part of the device. Shares are relative to that part, averaged over the
+    kernel at full speed.
     """
 
     duration_ns: Floats
     occupancy: Floats
-    """Share of the SMs' room for thread blocks that it holds; nobody else can use that."""
+    """Share of the SMs' capacity for thread blocks that it holds exclusively."""
     dram: Floats
     """Share of the DRAM bandwidth."""
     tensor: Floats
-    """Share of the tensor cores' throughput; only shown, since who holds the SMs holds their tensor cores."""
+    """Share of the tensor cores' throughput; informational, since tensor cores belong to their SM."""
     launch_ns: Floats
-    """Host time that its launch takes."""
+    """Host time of its launch."""
     slot: Ints
-    """Which stage it belongs to; rising."""
+    """Its stage; non-decreasing."""
     block_ns: Floats
-    """How long one of its thread blocks holds its SM: until it ends, nobody else can have it."""
+    """How long one of its thread blocks occupies its SM."""
     holds: Floats
-    """Share of the SMs on which its thread blocks are, full or not."""
+    """Share of the SMs with any of its thread blocks."""
     waited: Floats
-    """1: the host waits for it before it launches the next (a copy of inputs from ordinary memory); else 0."""
+    """1 if the host waits for it before the next launch (a copy of inputs from pageable memory), else 0."""
     before_ns: float = 0.0
     """Host time of a request before its first launch."""
     after_ns: float = 0.0
@@ -53,26 +53,26 @@ class Trace:
         if len(sizes) != 1 or sizes == {0}:
             raise ValueError("a trace needs at least one kernel, and one entry per kernel in every column")
         if not (np.all(self.duration_ns > 0) and np.all(self.occupancy > 0) and np.all(self.occupancy <= 1 + 1e-9)):
-            raise ValueError("kernels take time, and hold more than nothing and at most all of the SMs")
+            raise ValueError("kernels must take time and hold a share of the SMs above 0 and at most 1")
 
     @property
     def device_ns(self) -> float:
-        """Time that its kernels take alone, behind each other."""
+        """Sum of its kernels' times alone."""
         return float(self.duration_ns.sum())
 
     @property
     def host_ns(self) -> float:
-        """Time that the host needs for a request."""
+        """Host time of a request."""
         return float(self.launch_ns.sum()) + self.before_ns + self.after_ns
 
     def slowed(self, factor: float) -> "Trace":
-        """The same on a die that takes this much longer for everything."""
+        """The same on a die slower by this factor."""
         if factor == 1.0:
             return self
         return replace(self, duration_ns=self.duration_ns * factor, block_ns=self.block_ns * factor)
 
     def towards(self, other: "Trace", weight: float) -> "Trace":
-        """The same request at a clock between those of two traces: ``weight`` 0 is this one, 1 the other."""
+        """Interpolate between the clocks of two traces: ``weight`` 0 is this one, 1 the other."""
         blended = {
             name: getattr(self, name) * (1 - weight) + getattr(other, name) * weight
             for name in ("duration_ns", "occupancy", "dram", "tensor", "block_ns")
@@ -88,7 +88,7 @@ def plain_trace(
     dram: float = 0.0,
     host_ns: float = 0.0,
 ) -> Trace:
-    """A request of equal kernels, for workloads of which only totals are known."""
+    """A request of equal kernels, for workloads with known totals only."""
     ones = np.ones(kernels)
     return Trace(
         duration_ns=ones * (device_ns / kernels),
@@ -117,10 +117,10 @@ def trace_of(
     """A request from its kernels and their solo costs.
 
     Args:
-        kernels: In the order of their launch.
-        costs: Alone on the tenant's part of the device.
-        domain_sms: SMs that it shares with others, or has for itself.
-        bytes_per_ns: DRAM bandwidth that it shares with others, or has for itself.
+        kernels: In launch order.
+        costs: Their costs alone on the tenant's part of the device.
+        domain_sms: SMs of its domain.
+        bytes_per_ns: DRAM bandwidth of its domain.
         launch_ns: Host time of each kernel's launches.
         slot: Stage of each kernel; default: one stage.
         before_us: Host time of a request before its first launch.
@@ -145,7 +145,7 @@ def trace_of(
 
 
 def _inputs(kernels: Kernels) -> Floats:
-    """The copies with which a request begins."""
+    """The initial copies of a request."""
     computes = np.flatnonzero(kernels.kind != TRANSFER)
     first = int(computes[0]) if computes.size else len(kernels)
     return np.asarray(np.arange(len(kernels)) < first, dtype=np.float64)

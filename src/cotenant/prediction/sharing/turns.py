@@ -1,14 +1,14 @@
-"""Turns on a device that runs one tenant's kernels at a time."""
+"""Time-slicing on a device that runs one tenant's kernels at a time."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class Slicing:
-    """Turns on the device, where kernels of different tenants never run at once."""
+    """Time-slicing: kernels of different tenants never run at once."""
 
     slice_ns: float
     interrupt_ns: float
-    """Time lost when a running tenant is made to stop."""
+    """Time lost when a running tenant is interrupted."""
     yield_ns: float
-    """Time lost when it had nothing to run anyway."""
+    """Time lost when it had nothing to run."""

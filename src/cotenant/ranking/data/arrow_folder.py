@@ -1,4 +1,4 @@
-"""A folder that Hugging Face `datasets` wrote with `save_to_disk`: Arrow files and what they hold."""
+"""A folder written by Hugging Face `datasets` with `save_to_disk`: Arrow files and their schema."""
 
 import importlib
 import json
@@ -16,12 +16,12 @@ _INFO = "dataset_info.json"
 
 
 def is_arrow_folder(folder: Path) -> bool:
-    """A data set, or several parts (train, test) of one."""
+    """True for a data set, or several parts (train, test) of one."""
     return (folder / _PARTS).is_file() or any(folder.glob("*.arrow"))
 
 
 def open_arrow(name: str, folder: Path, columns: Mapping[str, str], *, skip_bad: bool) -> Texts | Images:
-    """The rows of its Arrow files; of several parts `train` is taken, or the only one."""
+    """The rows of its Arrow files; of several parts `train`, or the only one."""
     part = _part(folder)
     files = sorted(part.glob("*.arrow"))
     if not files:
@@ -44,7 +44,7 @@ def _part(folder: Path) -> Path:
     parts = sorted(child.name for child in folder.iterdir() if child.is_dir())
     if "train" in parts or len(parts) == 1:
         return folder / ("train" if "train" in parts else parts[0])
-    raise DataError(f"{folder} has the parts {', '.join(parts) or 'none'}", hint="name the folder of one of them")
+    raise DataError(f"{folder} has the parts {', '.join(parts) or 'none'}", hint="name one of their folders")
 
 
 def _table(file: Path) -> Any:
@@ -53,7 +53,7 @@ def _table(file: Path) -> Any:
         ipc = importlib.import_module("pyarrow.ipc")
     except ImportError:
         raise DataError(
-            f"{file.parent} holds Arrow files, which only pyarrow reads, and it is not installed here",
+            f"{file.parent} contains Arrow files, which need pyarrow, which is not installed",
             hint="pip install pyarrow, or write the data as Parquet: dataset.to_parquet('data.parquet')",
         ) from None
     try:

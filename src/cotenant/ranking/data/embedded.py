@@ -1,4 +1,4 @@
-"""Data that comes with cotenant: real images and texts, small and free to use (see embedded_files/LICENCES.md)."""
+"""Data bundled with cotenant: real images and texts, small and free to use (see embedded_files/LICENCES.md)."""
 
 import hashlib
 import os
@@ -31,14 +31,14 @@ def open_embedded(name: str) -> Images | Texts:
 
 
 def check_embedded(name: str) -> tuple[str, int | None]:
-    """What the name says: which data, and the side of its images. Raises DataError."""
+    """Parse the name: which data, and the side of its images. Raises DataError."""
     kind, at, side = name.removeprefix(EMBEDDED).partition("@")
     if (kind, at) == ("glosses", "") or (kind, at) == ("fashion", ""):
         return kind, None
     if kind != "fashion":
-        raise DataError(f"there is no data {name!r}", hint="there are embedded:fashion and embedded:glosses")
+        raise DataError(f"there is no data {name!r}", hint="choose embedded:fashion or embedded:glosses")
     if not side.isdecimal() or int(side) not in _SIDES:
-        raise DataError(f"{name}: {side!r} is no side of an image", hint="from 32 to 1024 pixels: embedded:fashion@224")
+        raise DataError(f"{name}: {side!r} is not an image size", hint="from 32 to 1024 pixels: embedded:fashion@224")
     return kind, int(side)
 
 
@@ -66,7 +66,7 @@ def _tiles() -> Pixels:
 
 
 def _jpeg_folder(side: int) -> Path:
-    """The images as JPEG files of this size in the user's cache: decoding them costs what decoding costs."""
+    """The images as JPEG files of this size in the user's cache, with realistic decoding costs."""
     folder = cache_folder("data") / f"fashion-{side}"
     if folder.is_dir():
         return folder

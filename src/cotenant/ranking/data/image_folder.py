@@ -11,10 +11,10 @@ SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff", "
 
 
 def open_images(name: str, folder: Path, *, skip_bad: bool) -> Images:
-    """The images below a folder; the first level of folders are the classes."""
+    """The images below a folder; its subfolders are the classes."""
     kinds = sorted(child for child in folder.iterdir() if child.is_dir() and not child.name.startswith("."))
     if not kinds:
-        raise DataError(f"{folder} has no folders in it, and one per class is needed", hint="see `photos/cat/1.jpg`")
+        raise DataError(f"{folder} has no subfolders; one per class is needed", hint="see `photos/cat/1.jpg`")
     files: list[Path] = []
     written: list[str] = []
     skipped = 0

@@ -1,4 +1,4 @@
-"""Images with labels, wherever they come from: files, encoded bytes, or pixels."""
+"""Images with labels from any source: files, encoded bytes, or pixels."""
 
 import io
 from collections.abc import Mapping, Sequence
@@ -34,16 +34,16 @@ class Images:
     labels: Labels
     fingerprint: str
     skipped: int = 0
-    """Items and classes that were left out because they can't be used."""
+    """Items and classes skipped because they can't be used."""
     kind: Literal["image"] = "image"
 
     def __len__(self) -> int:
         return len(self.sources)
 
     def load(self, indices: Sequence[int], shape: Mapping[str, Any]) -> Mapping[str, "torch.Tensor"]:
-        """Decode, scale the shorter side to ``shape["image"]``, cut the middle out, normalise.
+        """Decode, scale the shorter side to ``shape["image"]``, crop the centre, normalise.
 
-        ``shape`` may say `mean` and `std` (three numbers each); default: ImageNet's.
+        ``shape`` may have `mean` and `std` (three numbers each); default: ImageNet's.
         """
         import torch
 
@@ -53,7 +53,7 @@ class Images:
         batch = np.empty((len(indices), side, side, 3), np.uint8)
         for row, index in enumerate(indices):
             batch[row] = squared(decoded(self.sources[index], f"item {index} of {self.name}"), side)
-        # One multiplication and one addition per colour, on the whole batch at once.
+        # One multiplication and addition per colour, over the entire batch.
         pixels = torch.from_numpy(batch).permute(0, 3, 1, 2).float()
         scale = torch.from_numpy(1 / (255 * std)).view(3, 1, 1)
         shift = torch.from_numpy(-mean / std).view(3, 1, 1)
@@ -61,7 +61,7 @@ class Images:
 
 
 def decoded(source: Source, what: str) -> "Image":
-    """The image in three colours, all of it read."""
+    """The complete image in RGB."""
     from PIL import Image, UnidentifiedImageError
 
     if isinstance(source, np.ndarray):
@@ -72,13 +72,13 @@ def decoded(source: Source, what: str) -> "Image":
         with opened, Image.open(opened) as image:
             return image.convert("RGB")
     except UnidentifiedImageError:
-        raise DataError(f"{where} is no image that can be read", hint=_SKIP) from None
+        raise DataError(f"{where} is not a readable image", hint=_SKIP) from None
     except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
         raise DataError(f"{where} can't be read: {_first_line(error)}", hint=_SKIP) from error
 
 
 def squared(image: "Image", side: int) -> Pixels:
-    """The middle of an image as a square of this side."""
+    """The centre of an image as a square of this side."""
     from PIL import Image
 
     width, height = image.size
@@ -91,7 +91,7 @@ def squared(image: "Image", side: int) -> Pixels:
 
 
 def readable(source: Source) -> bool:
-    """Whether all of it can be decoded."""
+    """True if all of it can be decoded."""
     try:
         decoded(source, "")
     except DataError:
@@ -101,7 +101,7 @@ def readable(source: Source) -> bool:
 
 LARGEST = 1 << 30
 """Bytes of an image file."""
-_SKIP = "mend or remove it, or skip bad items: --skip-bad"
+_SKIP = "fix or remove it, or skip bad items: --skip-bad"
 
 
 def _first_line(error: BaseException) -> str:

@@ -14,7 +14,7 @@ TABLES = (".csv", ".tsv", ".parquet")
 
 
 def open_table(name: str, files: Sequence[Path], columns: Mapping[str, str], *, skip_bad: bool) -> Texts | Images:
-    """The rows of one or several files that have the same columns."""
+    """The rows of one or more files with the same columns."""
     items, written = _read(files, columns)
     return labelled_rows(name, items, written, columns, skip_bad=skip_bad)
 
@@ -33,7 +33,7 @@ def labelled_rows(
     images = "image" in columns
     values = [_encoded(item) if images else item for item in items]
     if not values:
-        raise DataError(f"{where} has no rows", hint="is it the right file?")
+        raise DataError(f"{where} has no rows", hint="check the file")
     bad = [
         row
         for row, (value, label) in enumerate(zip(values, written, strict=True))
@@ -42,8 +42,8 @@ def labelled_rows(
     if bad and not skip_bad:
         raise DataError(
             f"{where}: row {bad[0] + 1} has no {'image' if images else 'text'} or no label"
-            + (f", and {len(bad) - 1:,} more are like it" if len(bad) > 1 else ""),
-            hint="is it the right column? else mend or remove it, or skip bad items: --skip-bad",
+            + (f", and so have {len(bad) - 1:,} more" if len(bad) > 1 else ""),
+            hint="check the column; or fix or remove it, or skip bad items: --skip-bad",
         )
     out = set(bad)
     good = [row for row in range(len(values)) if row not in out]
@@ -57,11 +57,11 @@ def labelled_rows(
 
 
 def check_columns(where: Path, columns: Mapping[str, str], known: Sequence[str]) -> None:
-    """Refuse a column that is not there."""
+    """Refuse a missing column."""
     for role, column in columns.items():
         if column not in known:
             hint = did_you_mean(column, known) or f"it has {', '.join(known[:12])}"
-            raise DataError(f"{where} has no column {column!r} to take as {role}", hint=hint)
+            raise DataError(f"{where} has no column {column!r} to use as {role}", hint=hint)
 
 
 def _read(files: Sequence[Path], columns: Mapping[str, str]) -> tuple[list[Any], list[Any]]:
@@ -71,7 +71,7 @@ def _read(files: Sequence[Path], columns: Mapping[str, str]) -> tuple[list[Any],
     item = columns.get("text") or columns["image"]
     for file in files:
         if set("*?[") & set(str(file)):
-            raise DataError(f"{file} has a character in its path that stands for others", hint="rename it")
+            raise DataError(f"{file} has a wildcard character in its path", hint="rename it")
     function = "read_parquet" if first.suffix.lower() == ".parquet" else "read_csv"
     paths = [str(file) for file in files]
     con = duckdb.connect(
@@ -83,7 +83,7 @@ def _read(files: Sequence[Path], columns: Mapping[str, str]) -> tuple[list[Any],
         wanted = f"SELECT {_quoted(item)}, {_quoted(columns['label'])}"
         rows = con.execute(f"{wanted} FROM {function}(?)", [paths]).fetchall()
     except duckdb.Error as error:
-        raise DataError(f"{first} can't be read: {str(error).splitlines()[0]}", hint="is it a whole table?") from error
+        raise DataError(f"{first} can't be read: {str(error).splitlines()[0]}", hint="is the file complete?") from error
     finally:
         con.close()
     return [row[0] for row in rows], [row[1] for row in rows]
@@ -96,7 +96,7 @@ def _usable(value: Any, *, images: bool, decode: bool) -> bool:
 
 
 def _encoded(item: Any) -> Any:
-    """Bytes, or the way the hub's tables hold images: bytes and a path."""
+    """Bytes, or the hub's way to store images: bytes and a path."""
     return item.get("bytes") if isinstance(item, dict) else item
 
 

@@ -22,7 +22,7 @@ class Texts:
     labels: Labels
     fingerprint: str
     skipped: int = 0
-    """Rows and classes that were left out because they can't be used."""
+    """Rows and classes skipped because they can't be used."""
     kind: Literal["text"] = "text"
 
     def __len__(self) -> int:
@@ -31,15 +31,15 @@ class Texts:
     def load(self, indices: Sequence[int], shape: Mapping[str, Any]) -> Mapping[str, "torch.Tensor"]:
         """As tokens of the vocabulary in the directory `vocabulary`.
 
-        Without one, words become numbers below `size` (default 4096) by a hash: enough to time a model with random
-        weights, and for nothing else.
+        Without one, words are hashed to numbers below `size` (default 4096): enough to time a model with random
+        weights, but nothing else.
         """
         texts = [self.texts[index] for index in indices]
         return tokens_of(texts, int(shape["tokens"]), shape.get("vocabulary"), int(shape.get("size", 4096)))
 
 
 def fingerprint_of(texts: Sequence[str | bytes], labels: Labels) -> str:
-    """Of every item's content and label."""
+    """Hash of every item's content and label."""
     digest = hashlib.sha256(labels.tobytes())
     for text in texts:
         content = text.encode() if isinstance(text, str) else text

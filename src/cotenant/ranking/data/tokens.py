@@ -1,4 +1,4 @@
-"""Texts as tokens: by the vocabulary of a model's directory, or by a hash where there is none."""
+"""Texts as tokens: by the vocabulary in a model's directory, or by a hash without one."""
 
 import re
 import zlib
@@ -48,7 +48,7 @@ def _looked_up(texts: Sequence[str], length: int, folder: str) -> list[list[int]
 
 @lru_cache(maxsize=8)
 def _tokenizer(folder: str) -> Any:
-    """Read as data: neither file can bring code along."""
+    """Read as data: neither file can contain code."""
     from tokenizers import BertWordPieceTokenizer, Tokenizer
 
     whole, words = Path(folder) / "tokenizer.json", Path(folder) / "vocab.txt"
@@ -63,4 +63,4 @@ def _tokenizer(folder: str) -> Any:
         raise DataError(
             f"the vocabulary in {folder} can't be read: {error}", hint="is tokenizer.json whole?"
         ) from error
-    raise DataError(f"{folder} has no vocabulary", hint="it needs tokenizer.json or vocab.txt beside the weights")
+    raise DataError(f"{folder} has no vocabulary", hint="it needs tokenizer.json or vocab.txt next to the weights")

@@ -1,4 +1,4 @@
-"""What a request of the search pipeline costs, from a dry run of one batch on `meta`."""
+"""The cost of a search pipeline's request, from a dry run of one batch on `meta`."""
 
 from collections import defaultdict
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ DEFAULT_DTYPE = "float32"
 
 @dataclass(frozen=True, slots=True)
 class _Batch:
-    """One batch, seen in a dry run."""
+    """One batch, traced in a dry run."""
 
     params: int
     weight_bytes: int
@@ -36,7 +36,7 @@ class _Batch:
 
 
 def describe(entry: ModelEntry, spec: WorkloadSpec, options: SearchOptions) -> Properties:
-    """Parameters, FLOPs, bytes, memory and operators of a whole request."""
+    """Parameters, FLOPs, bytes, memory and operators of a complete request."""
     batch = _dry_run(entry, spec, options)
     operators = tuple(operator for cost in _costs(entry, spec, options, batch) for operator in cost.operators)
     by_operator: dict[str, float] = defaultdict(float)
@@ -61,7 +61,7 @@ def describe(entry: ModelEntry, spec: WorkloadSpec, options: SearchOptions) -> P
 def stage_costs(
     entry: ModelEntry, spec: WorkloadSpec, options: SearchOptions, whole: Properties
 ) -> tuple[StageCost, ...]:
-    """The stages of a request, each with its operators and its host's time, from its description."""
+    """The stages of a request with their operators and host time, from its description."""
     count = (len(whole.operators) - 1) // options.batches
     one = whole.operators[1 : 1 + count]  # the very first operator moves the weights
     (moved_in, *inference, moved_out) = one
@@ -94,7 +94,7 @@ def _costs(entry: ModelEntry, spec: WorkloadSpec, options: SearchOptions, batch:
         StageCost("to_host", batch.moved_out),
     )
     once = batch.moved_in + batch.inference + batch.moved_out
-    # The first batch waits for one worker to load all of it, however many there are.
+    # The first batch waits for a single worker to load it, however many there are.
     first_s = load_s * (options.workers if spec.layers == "full" else 1)
     classes = options.classes or 10
     return (
@@ -149,6 +149,6 @@ def _watched(module: nn.Module, inputs: dict[str, torch.Tensor]) -> _Batch:
 
 
 def _copy(nbytes: int) -> Operator:
-    """The weights' way to the device."""
+    """Copying the weights to the device."""
     size = (max(1, nbytes // 4),)
     return Operator("_to_copy", "float32", (size,), (size,), 0.0, float(nbytes), float(nbytes))

@@ -1,4 +1,4 @@
-"""A candidate as a module that gives features: whole, the last blocks of it, or one trunk with many heads."""
+"""A candidate as a module that gives features: all of it, its last blocks, or one trunk with many heads."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -18,7 +18,7 @@ from cotenant.workloads.slices import Blocks, Cut, Tail, Trunk, find_blocks, pla
 
 
 class Extractor(nn.Module):
-    """Gives features, one row per item: an image model's input to its head, a text model's mean over the tokens."""
+    """Gives features, one row per item: an image model's input to its head, a text model's mean over tokens."""
 
     def __init__(self, model: nn.Module, *, texts: bool) -> None:
         super().__init__()
@@ -30,7 +30,7 @@ class Extractor(nn.Module):
 
 
 class Joined(nn.Module):
-    """One trunk, computed once, and many heads: the last blocks with weights of their own, or a layer each."""
+    """One trunk, computed once, and many heads: the last blocks with their own weights, or a layer each."""
 
     def __init__(self, trunk: nn.Module, heads: Sequence[nn.Module], *, texts: bool) -> None:
         super().__init__()
@@ -53,7 +53,7 @@ class Joined(nn.Module):
 
 
 def pooled(out: Any, mask: torch.Tensor | None, *, texts: bool) -> torch.Tensor:
-    """One row per item from what a model gives."""
+    """One row per item from a model's output."""
     if not texts:
         return torch.flatten(out.logits, 1)
     states: torch.Tensor = out.last_hidden_state
@@ -72,7 +72,7 @@ def headless(entry: ModelEntry) -> nn.Module:
 
 
 def remove_head(model: nn.Module) -> None:
-    """Put what hands on its input where the last fully connected layer was."""
+    """Replace the last fully connected layer with an identity."""
     name = [name for name, module in model.named_modules() if isinstance(module, nn.Linear)][-1]
     parent, _, child = name.rpartition(".")
     owner = model.get_submodule(parent)
@@ -98,11 +98,11 @@ def assemble(
 
     Args:
         entry: The candidate.
-        cut: Only what is after it; None: the whole model.
-        joined: Where heads begin: a cut, or `options.HEAD`; None: no heads.
-        heads: How many of them.
-        width: Of the features, for heads that are one layer.
-        classes: That such a layer tells apart.
+        cut: Keep only what follows it; None for the full model.
+        joined: Where heads start: a cut, or `options.HEAD`; None for no heads.
+        heads: Number of heads.
+        width: Width of the features, for heads of one layer.
+        classes: Number of classes of such a layer.
     """
     texts = entry.family == "encoder"
     if cut is not None:
@@ -118,7 +118,7 @@ def assemble(
 
 
 def cut_of(entry: ModelEntry, blocks: Blocks, layers: str) -> Cut:
-    """Where to cut for `last 3` or `last 50%`; a slice of all blocks would have nothing before it."""
+    """Where to cut for `last 3` or `last 50%`; a slice of all blocks would leave nothing out."""
     cut = plan_cut(blocks, layers)
     if not cut.skipped:
         raise WorkloadError(f"{entry.name} has {len(blocks.names)} blocks, so {layers!r} leaves nothing out")

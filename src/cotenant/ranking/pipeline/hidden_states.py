@@ -1,4 +1,4 @@
-"""What a slice reads instead of data: one batch of hidden states in a file, read anew for each batch."""
+"""Input of a slice instead of data: one batch of hidden states in a file, read again for each batch."""
 
 import hashlib
 import math
@@ -24,8 +24,8 @@ class HiddenStates:
 
     @property
     def name(self) -> str:
-        """For the records."""
-        return f"hidden states {'x'.join(map(str, self.shape))}, one batch read anew each time"
+        """Description for the records."""
+        return f"hidden states {'x'.join(map(str, self.shape))}, one batch read again each time"
 
     @classmethod
     def of(cls, shape: tuple[int, ...], *, dtype: "torch.dtype", seed: int) -> "HiddenStates":

@@ -1,29 +1,29 @@
-"""What a host needs for its stages, for devices that are simulated. Estimates, each with its source."""
+"""Host times of the stages, for simulated devices. Estimates, each with its source."""
 
 from cotenant.ranking.scorers.linear import BATCH, PASSES, STEPS
 
 IMAGE_S = 1 / 282
-"""To read, decode and scale one JPEG photograph with one worker: the original study's data loader on its server
+"""Seconds to read, decode and scale one JPEG photograph with one worker: the original study's data loader on its server
 (Imagenette, batch 128, one worker: 282 images a second; 8 workers: 2,329)."""
 TEXT_S = 1e-4
-"""To turn a text of about 100 tokens into numbers; an estimate."""
+"""Seconds to tokenise a text of about 100 tokens; an estimate."""
 WARM_BYTES_S = 2e9
-"""Reading a file that is in memory already; an estimate."""
+"""Reading a file that is already in memory; an estimate."""
 COLD_BYTES_S = 200e6
-"""Reading it from the disk: what the original study assumed."""
+"""Reading it from disk: the original study's assumption."""
 BUILD_S = 0.05
-"""Putting a model's modules together; an estimate."""
+"""Building a model's modules; an estimate."""
 HOST_FLOPS = 100e9
 """Arithmetic of the scorer on the host; an estimate."""
 
 
 def load_model_s(weight_bytes: float, *, cold: bool) -> float:
-    """Read the weights and put the model together."""
+    """Read the weights and build the model."""
     return BUILD_S + weight_bytes / (COLD_BYTES_S if cold else WARM_BYTES_S)
 
 
 def load_data_s(items: int, *, images: bool, workers: int) -> float:
-    """Load one batch, while as many others are loaded as there are workers."""
+    """Load one batch, while the other workers load more."""
     return items * (IMAGE_S if images else TEXT_S) / workers
 
 

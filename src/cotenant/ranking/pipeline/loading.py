@@ -1,4 +1,4 @@
-"""Batches for the pipeline: loaded when asked for, or ahead by threads, with the time that loading took."""
+"""Batches for the pipeline: loaded on demand, or ahead by threads, with the time spent loading."""
 
 import time
 from collections import deque
@@ -10,18 +10,18 @@ from typing import Any
 Batch = Mapping[str, Any]
 Load = Callable[[int], Batch]
 AHEAD = 2
-"""Batches that each thread may be ahead."""
+"""Batches each thread may be ahead."""
 
 
 @dataclass(slots=True)
 class LoaderTimes:
-    """Since the start: what loading took, and how long somebody waited for it."""
+    """Totals since the start: time spent loading, and time spent waiting for it."""
 
     busy_ns: int = 0
     waited_ns: int = 0
 
     def overlap(self) -> float | None:
-        """Share of the loading that nobody waited for; None: nothing was loaded ahead."""
+        """Share of loading that overlapped with other work; None if nothing was loaded ahead."""
         return max(0.0, 1 - self.waited_ns / self.busy_ns) if self.busy_ns else None
 
 
@@ -36,7 +36,7 @@ class Ahead:
             self._order()
 
     def next(self) -> Batch:
-        """The next batch, as soon as it is there."""
+        """The next batch, as soon as it is loaded."""
         begin = time.perf_counter_ns()
         batch, busy_ns = self._coming.popleft().result()
         self._times.waited_ns += time.perf_counter_ns() - begin
@@ -45,7 +45,7 @@ class Ahead:
         return batch
 
     def close(self) -> None:
-        """End the threads; what they still load is thrown away."""
+        """End the threads and discard what they still load."""
         self._pool.shutdown(wait=True, cancel_futures=True)
 
     def _order(self) -> None:
@@ -60,7 +60,7 @@ class Ahead:
 
 
 class Inline:
-    """Loads each batch when it is asked for."""
+    """Loads each batch on demand."""
 
     def __init__(self, load: Load, batches: int) -> None:
         self._load, self._left = load, iter(range(batches))
@@ -70,4 +70,4 @@ class Inline:
         return self._load(next(self._left))
 
     def close(self) -> None:
-        """Nothing to end."""
+        """A no-op."""

@@ -1,4 +1,4 @@
-"""What the search pipeline can be told, checked without torch."""
+"""Options of the search pipeline, checked without torch."""
 
 from typing import Literal
 
@@ -24,24 +24,24 @@ class SearchOptions(Options):
     candidate: str
     """A vision or encoder model of the catalogue, or a directory with weights."""
     data: str | None = None
-    """As `cotenant search --data` takes it; None: embedded images or texts."""
+    """As in `cotenant search --data`; None for embedded images or texts."""
     batches: int = Field(default=50, ge=2, le=10_000)
     """Batches per request, the first one included."""
     classes: int | None = Field(default=None, ge=2, le=100_000)
-    """Classes to score; None: the data's own."""
+    """Classes to score; None for the data's own."""
     scorer: str = "linear"
     start: Literal["warm", "cold"] = "warm"
-    """cold: what the system keeps of the weights and data files in memory is dropped before each request."""
+    """cold: drop weights and data files from the page cache before each request."""
     workers: int = Field(default=1, ge=1, le=256)
     """Threads that load batches ahead, in mode pipelined."""
     heads: int = Field(default=1, ge=1, le=1000)
     """Models that share a trunk."""
     joined: str | None = None
-    """Where their own part begins: last 50%, last 3, or head (one fully connected layer)."""
+    """Where their own part starts: last 50%, last 3, or head (one fully connected layer)."""
 
 
 def checked(spec: WorkloadSpec) -> tuple[ModelEntry, SearchOptions]:
-    """The candidate and the options of a spec. Raises WorkloadError for the first thing that can't be run."""
+    """The candidate and the options of a spec. Raises WorkloadError for the first thing that can't run."""
     refuse_unused(spec, used=("seq", "dtype", "mode", "layers"))
     options = read_options(spec, SearchOptions)
     entry = find_candidate(options.candidate)
@@ -49,12 +49,12 @@ def checked(spec: WorkloadSpec) -> tuple[ModelEntry, SearchOptions]:
         raise WorkloadError(f"{spec.name} has no mode {spec.mode!r}; it has {', '.join(MODES)}")
     if options.workers > 1 and spec.mode != "pipelined":
         raise WorkloadError(
-            f"{spec.name}: `workers` load ahead, which mode synchronised does not do", hint="set `mode: pipelined`"
+            f"{spec.name}: `workers` load ahead, which mode synchronised does not", hint="set `mode: pipelined`"
         )
     if spec.dtype == "int8":
-        raise WorkloadError(f"{options.candidate} does not run in int8", hint="take float32, bfloat16 or float16")
+        raise WorkloadError(f"{options.candidate} does not run in int8", hint="use float32, bfloat16 or float16")
     if spec.seq is not None and entry.max_seq is None:
-        raise WorkloadError(f"{options.candidate} takes no sequence, so no `seq`", hint="leave `seq` out")
+        raise WorkloadError(f"{options.candidate} takes no sequence, so `seq` does not apply", hint="leave `seq` out")
     if spec.seq is not None and entry.max_seq is not None and spec.seq > entry.max_seq:
         raise WorkloadError(f"{options.candidate} takes at most {entry.max_seq} tokens, not {spec.seq}")
     _check_parts(entry, spec, options)
@@ -73,7 +73,7 @@ def _check_parts(entry: ModelEntry, spec: WorkloadSpec, options: SearchOptions) 
             raise WorkloadError(f"{entry.name} has {blocks} blocks, so {layers!r} leaves nothing out")
     if options.heads > 1 and options.joined is None:
         raise WorkloadError(
-            f"{spec.name}: {options.heads} heads need `joined`, which says where they begin",
+            f"{spec.name}: {options.heads} heads need `joined`, which says where they start",
             hint="write `joined: last 50%`, `joined: last 3` or `joined: head`",
         )
     if options.joined is not None and spec.layers != "full":
@@ -89,6 +89,6 @@ def _check_scorer_and_data(options: SearchOptions) -> None:
         raise WorkloadError(error.message, hint=error.hint) from error
     if getattr(scorer, "takes", "features") != "features":
         raise WorkloadError(
-            f"{options.scorer} scores the logits of a model's own head, and the pipeline extracts features",
-            hint="take linear, knn, logme, hscore or transrate",
+            f"{options.scorer} scores the logits of a model's own head, but the pipeline extracts features",
+            hint="use linear, knn, logme, hscore or transrate",
         )

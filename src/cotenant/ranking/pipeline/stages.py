@@ -1,4 +1,4 @@
-"""A search pipeline that stands on its place: the stages of a request, and what they share."""
+"""A search pipeline built on its place: the stages of a request, and their shared state."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -29,7 +29,7 @@ from cotenant.workloads.slices import Cut
 
 @dataclass(slots=True)
 class SearchRequest:
-    """One request on its way."""
+    """One request in progress."""
 
     loader: Ahead | Inline
     model: nn.Module
@@ -40,7 +40,7 @@ class SearchRequest:
 
 @dataclass(slots=True)
 class SearchStages:
-    """What the stages of all requests share."""
+    """State shared by the stages of all requests."""
 
     make: Callable[[], nn.Module]
     """The module without weights."""
@@ -57,12 +57,12 @@ class SearchStages:
     facts: dict[str, Any]
     seed: int
     rankable: bool
-    """Real weights on real labels: only then is a score worth to be kept."""
+    """True for real weights on real labels: only then a score is worth keeping."""
     times: LoaderTimes = field(default_factory=LoaderTimes)
     running: SearchRequest | None = None
 
     def load_model(self, _: Any) -> SearchRequest:
-        """Put the model together and read its weights; the loader begins at the same time."""
+        """Build the model and read its weights; the loader starts at the same time."""
         self.close()  # a request that failed may have left its loader running
         if self.options.start == "cold":
             forget(self.cold_files)
@@ -76,11 +76,11 @@ class SearchStages:
         return self._settled(request)
 
     def first_batch(self, request: SearchRequest) -> SearchRequest:
-        """All of the first batch: with whatever happens only once."""
+        """The complete first batch, with everything that happens only once."""
         return self.to_host(self.inference(self.data_to_device(self.load_data(request))))
 
     def load_data(self, request: SearchRequest) -> SearchRequest:
-        """Load a batch, or wait for the one that was loaded ahead."""
+        """Load a batch, or wait for one loaded ahead."""
         request.batch = request.loader.next()
         return request
 
@@ -141,14 +141,14 @@ class SearchStages:
         return Inline(self.load, batches)
 
     def _settled(self, request: SearchRequest) -> SearchRequest:
-        """Synchronised: nothing goes on after its stage has ended."""
+        """Synchronise: nothing continues after its stage has ended."""
         if not self.pipelined and self.device.startswith("cuda"):
             torch.cuda.synchronize(self.device)
         return request
 
 
 def set_up(entry: ModelEntry, spec: WorkloadSpec, options: SearchOptions, *, device: str, dtype: str) -> SearchStages:
-    """Everything that one request after the other needs."""
+    """Everything requests need, one after another."""
     kind: torch.dtype = getattr(torch, dtype)
     shape = input_shape(entry, seq=spec.seq)
     cut, joined = cuts(entry, spec, options)
@@ -211,7 +211,7 @@ def set_up(entry: ModelEntry, spec: WorkloadSpec, options: SearchOptions, *, dev
 
 
 def cuts(entry: ModelEntry, spec: WorkloadSpec, options: SearchOptions) -> tuple[Cut | None, Cut | str | None]:
-    """Where the model is sliced, and where heads begin."""
+    """Where the model is sliced, and where heads start."""
     if spec.layers == "full" and options.joined in (None, HEAD):
         return None, options.joined
     blocks = survey(entry, spec.batch, spec.seq)
@@ -227,7 +227,7 @@ def _data(entry: ModelEntry, options: SearchOptions) -> Data:
         raise WorkloadError(error.message, hint=error.hint) from error
     if data.kind != kind_of(entry):
         raise WorkloadError(
-            f"{entry.name} reads {kind_of(entry)}s, and {data.name} holds {data.kind}s", hint="take data of its kind"
+            f"{entry.name} reads {kind_of(entry)}s, but {data.name} contains {data.kind}s", hint="use data of that kind"
         )
     return data
 
@@ -237,7 +237,7 @@ def _fits(data: Data | None, options: SearchOptions) -> bool:
 
 
 def _order(data: Data, needed: int, seed: int) -> Sequence[int]:
-    """Items in random order, again from the beginning where there are too few."""
+    """Items in random order, repeated where there are too few."""
     shuffled = np.random.default_rng(seed).permutation(len(data))
     return [int(item) for item in np.resize(shuffled, needed)]
 
@@ -246,7 +246,7 @@ def _labels(data: Data | None, options: SearchOptions, needed: int, seed: int) -
     if data is not None and _fits(data, options):
         return data.labels[_order(data, needed, seed)], len(data.classes)
     classes = options.classes or 10
-    # What scoring costs depends on how many classes there are, not on which item is of which.
+    # Scoring cost depends on the number of classes, not on which item is in which.
     return np.random.default_rng(seed).permutation(np.arange(needed, dtype=np.int64) % classes), classes
 
 
@@ -276,7 +276,7 @@ def feature_width(entry: ModelEntry, spec: WorkloadSpec) -> int:
 
 
 def _with_weights(entry: ModelEntry, module: nn.Module, seed: int, dtype: torch.dtype) -> nn.Module:
-    """The module with random weights or, where the candidate is a directory, with those in it."""
+    """The module with random weights, or with those in the candidate's directory."""
     materialise(module, device="cpu", dtype=dtype, seed=seed)
     if entry.weights is None:
         return module
@@ -285,7 +285,7 @@ def _with_weights(entry: ModelEntry, module: nn.Module, seed: int, dtype: torch.
     given = load(entry, feature_mode(entry), entry.weights, dtype=dtype, seed=seed).state_dict()
     own = module.state_dict()
     for name, place in own.items():
-        # Every part (trunk, heads, slice) keeps the whole model's names behind the last `model.` of its own.
+        # Every part (trunk, heads, slice) keeps the full model's names after the last `model.` of its own.
         source = name.rpartition("model.")[2] if name not in given else name
         if source in given:
             place.copy_(given[source])

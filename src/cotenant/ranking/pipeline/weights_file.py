@@ -1,4 +1,4 @@
-"""The file that `load_model` reads: made once, kept in the user's cache, and forgotten before a cold start."""
+"""The file that `load_model` reads: made once, kept in the user's cache, and evicted before a cold start."""
 
 import hashlib
 import json
@@ -22,7 +22,7 @@ def weights_file(key: dict[str, Any]) -> Path:
 
 
 def write_once(file: Path, model: "nn.Module") -> None:
-    """Write a module's state, whole or not at all, and wait until the disk has it."""
+    """Write a module's state atomically, and wait until it is on disk."""
     if file.is_file():
         return
     from safetensors.torch import save_file
@@ -43,14 +43,14 @@ def write_once(file: Path, model: "nn.Module") -> None:
 
 
 def read_state(file: Path) -> dict[str, "torch.Tensor"]:
-    """All of it in memory of our own: what is only mapped would be read later, in somebody else's stage."""
+    """Read all of it into our own memory: a mapped file would be read later, in another stage."""
     from safetensors.torch import load_file
 
     return {name: value.clone() for name, value in load_file(file).items()}
 
 
 def forget(files: Iterable[Path]) -> None:
-    """Drop what the system keeps of these files in memory, so that the next read comes from the disk."""
+    """Drop these files from the page cache, so that the next read comes from disk."""
     for file in files:
         handle = os.open(file, os.O_RDONLY)
         try:

@@ -37,11 +37,11 @@ class SearchPipeline:
     about: str = "load a `candidate`, extract features from `batches` (50) of `data`, score them with `classes`"
 
     def check(self, spec: WorkloadSpec) -> None:
-        """Refuse what can't be run; neither data nor weights are read."""
+        """Refuse what can't run; neither data nor weights are read."""
         checked(spec)
 
     def properties(self, spec: WorkloadSpec) -> Properties:
-        """What one request costs, from a dry run of one batch; float32 unless the spec says otherwise."""
+        """The cost of one request, from a dry run of one batch; float32 unless the spec says otherwise."""
         if "candidate" not in spec.params:
             return Properties(params=None, weight_bytes=None, flops=None, bytes_moved=None, peak_memory_bytes=None)
         entry, options = checked(spec)
@@ -55,14 +55,14 @@ class SearchPipeline:
         return remembered(described, {**entry.config, "pipeline": _code()}, describe)
 
     def stage_costs(self, spec: WorkloadSpec) -> tuple[StageCost, ...]:
-        """What each stage of one request costs on a device and on its host, in order; host times are estimates."""
+        """The cost of each stage of one request on a device and its host, in order; host times are estimates."""
         from cotenant.ranking.pipeline.describing import stage_costs
 
         entry, options = checked(spec)
         return stage_costs(entry, spec, options, self.properties(spec))
 
     def build(self, spec: WorkloadSpec, place: Place) -> Built:
-        """Make the weights' file, open the data, and be ready to begin."""
+        """Write the weights file, open the data, and be ready to serve."""
         from cotenant.ranking.pipeline.stages import set_up
 
         entry, options = checked(spec)
@@ -102,7 +102,7 @@ def _on_the_device(spec: WorkloadSpec, options: SearchOptions) -> WorkloadSpec:
 
 @cache
 def _code() -> str:
-    """Identity of the code here that a description depends on."""
+    """Identity of the code in this package that a description depends on."""
     import hashlib
 
     digest = hashlib.sha256()

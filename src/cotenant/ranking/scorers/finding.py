@@ -1,4 +1,4 @@
-"""Every scorer by its name."""
+"""Finds scorers by name."""
 
 from collections.abc import Mapping
 
@@ -14,12 +14,12 @@ from cotenant.text import did_you_mean
 SCORERS: Mapping[str, Scorer] = {
     scorer.name: scorer for scorer in (Linear(), NearestNeighbours(), LogMe(), HScore(), TransRate(), Leep(), Nce())
 }
-"""`leep` and `nce` take the logits of the head that a model was trained with where the others take features."""
+"""`leep` and `nce` take the logits of a model's original head instead of features."""
 
 
 def find_scorer(name: str) -> Scorer:
-    """The scorer of that name."""
+    """The scorer with that name."""
     if name in SCORERS:
         return SCORERS[name]
-    hint = did_you_mean(name, SCORERS) or f"there are {', '.join(SCORERS)}"
+    hint = did_you_mean(name, SCORERS) or f"choose from {', '.join(SCORERS)}"
     raise DataError(f"there is no scorer {name!r}", hint=hint)

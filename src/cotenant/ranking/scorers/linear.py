@@ -1,7 +1,7 @@
-"""One fully connected layer, trained on features by stochastic gradient descent; the score is its accuracy on others.
+"""One fully connected layer, trained on features by stochastic gradient descent; the score is its held-out accuracy.
 
-Features are standardised and scaled by the root of their number, so that one step size suits all models. The number of
-steps does not grow with the data beyond `PASSES` of it: more data make better gradients, not more of them.
+Features are standardised and divided by the root of their number, so that one step size suits all models. The number of
+steps does not grow with the data beyond `PASSES` over it: more data give better gradients, not more of them.
 """
 
 from collections.abc import Iterator, Sequence
@@ -22,24 +22,24 @@ BATCH = 256
 RATE = 3.0
 MOMENTUM = 0.9
 DECAY = 1e-5
-"""Weight decay: with separable classes the weights would grow for ever."""
+"""Weight decay: with separable classes the weights would grow without bound."""
 _TOGETHER_BYTES = 256 << 20
 """Candidates are trained together as long as their features fit into this."""
 
 
 @dataclass(frozen=True, slots=True)
 class Linear:
-    """Accuracy of a linear layer on items that it has not seen."""
+    """Accuracy of a linear layer on held-out items."""
 
     name: str = "linear"
-    about: str = "accuracy of one fully connected layer, trained on three quarters of the items, on the others"
+    about: str = "held-out accuracy of one fully connected layer, trained on three quarters of the items"
 
     def score(self, features: Features, labels: Labels, *, classes: int, seed: int) -> float:
-        """Share of the tested items that it classifies rightly."""
+        """Share of the tested items it classifies correctly."""
         return self.score_many([features], labels, classes=classes, seed=seed)[0]
 
     def score_many(self, features: Sequence[Features], labels: Labels, *, classes: int, seed: int) -> list[float]:
-        """The scores of several candidates on the same items, trained side by side."""
+        """The scores of several candidates on the same items, trained together."""
         scores = [0.0] * len(features)
         for group in _groups(features):
             right = _right([features[one] for one in group], labels, split(labels, seed), classes, seed)
@@ -56,7 +56,7 @@ class Linear:
 
 
 def _groups(features: Sequence[Features]) -> Iterator[list[int]]:
-    """Candidates of similar width, so that little of the common width is padding."""
+    """Groups of candidates with similar width, so that there is little padding."""
     group: list[int] = []
     for one in sorted(range(len(features)), key=lambda one: features[one].shape[1]):
         widest = features[one].shape[1]
@@ -74,7 +74,7 @@ def _groups(features: Sequence[Features]) -> Iterator[list[int]]:
 def _right(
     features: Sequence[Features], labels: Labels, parts: tuple[Positions, Positions], classes: int, seed: int
 ) -> "torch.Tensor":
-    """Whether each tested item is named rightly, candidates x items, by layers that were trained on the others."""
+    """Whether each tested item is classified correctly, candidates x items, by layers trained on the others."""
     import torch
 
     learnt, tested = parts
@@ -89,7 +89,7 @@ def _right(
 
 
 def standardised(features: Features, learnt: Positions) -> Features:
-    """Mean 0 and spread 1 over the items that are learnt from, over the root of the width: rows have length about 1."""
+    """Mean 0 and spread 1 over the training items, divided by the root of the width: rows have length about 1."""
     known = features[learnt]
     mean, spread = known.mean(axis=0), known.std(axis=0)
     scale = np.where(spread > 1e-6, 1 / np.maximum(spread, 1e-6), 0) / np.sqrt(features.shape[1])

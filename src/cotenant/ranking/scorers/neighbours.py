@@ -1,4 +1,4 @@
-"""K nearest neighbours by the cosine of the angle between features."""
+"""K nearest neighbours by cosine similarity of features."""
 
 from dataclasses import dataclass
 
@@ -14,13 +14,13 @@ _ROWS = 2048
 
 @dataclass(frozen=True, slots=True)
 class NearestNeighbours:
-    """Accuracy of the neighbours' vote; of equal votes the nearer neighbours win."""
+    """Accuracy of the neighbours' vote; on a tie the nearer neighbours win."""
 
     name: str = "knn"
-    about: str = "accuracy of the vote of the five nearest neighbours by cosine, on items held back"
+    about: str = "held-out accuracy of the vote of the five nearest neighbours by cosine"
 
     def score(self, features: Features, labels: Labels, *, classes: int, seed: int) -> float:
-        """Share of the tested items that their neighbours name rightly."""
+        """Share of the tested items their neighbours classify correctly."""
         return float(_right(features, labels, split(labels, seed), classes).mean())
 
     def tested(self, features: Features, labels: Labels, *, classes: int, seed: int) -> Tested:
@@ -32,7 +32,7 @@ class NearestNeighbours:
 
 
 def _right(features: Features, labels: Labels, parts: tuple[Positions, Positions], classes: int) -> Tested:
-    """Whether each tested item is named rightly by those that are learnt from."""
+    """Whether each tested item is classified correctly by the training items."""
     learnt, tested = parts
     length = np.linalg.norm(features, axis=1, keepdims=True)
     unit = features / np.maximum(length, 1e-12)
@@ -44,7 +44,7 @@ def _right(features: Features, labels: Labels, parts: tuple[Positions, Positions
         nearest = np.argpartition(-likeness, count - 1, axis=1)[:, :count]
         near = np.take_along_axis(likeness, nearest, axis=1)
         votes = np.zeros((len(rows), classes))
-        # A vote counts one; the likeness adds less than half a vote in all, so it only decides between equals.
+        # A vote counts one; similarity adds less than half a vote in total, so it only breaks ties.
         np.add.at(votes, (np.arange(len(rows))[:, None], labels[learnt][nearest]), 1 + near / (4 * count))
         right[start : start + _ROWS] = votes.argmax(axis=1) == labels[rows]
     return right

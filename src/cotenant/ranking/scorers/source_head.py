@@ -1,4 +1,4 @@
-"""Scores from what a model's own head says of the new items: LEEP and NCE. They take its logits as features."""
+"""Scores from the output of a model's own head on the new items: LEEP and NCE. They take its logits as features."""
 
 from dataclasses import dataclass
 
@@ -24,7 +24,7 @@ class Leep:
         belief = shifted / shifted.sum(axis=1, keepdims=True)
         joint = class_sums(belief, labels, classes)
         given = joint / np.maximum(joint.sum(axis=0), _NEVER)
-        # Each item needs the row of its own class alone: never items x classes.
+        # Each item only needs the row of its own class: never items x classes.
         likelihood = np.einsum("iz,iz->i", belief, given[labels])
         return float(np.log(np.maximum(likelihood, _NEVER)).mean())
 

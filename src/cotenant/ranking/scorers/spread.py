@@ -1,4 +1,4 @@
-"""Scores from how features spread between classes and within them: H-score and TransRate."""
+"""Scores from the spread of features between and within classes: H-score and TransRate."""
 
 from dataclasses import dataclass
 
@@ -18,17 +18,17 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class HScore:
-    """Spread between the classes' means over the spread of all features (Bao et al., 2019).
+    """Spread between class means relative to the spread of all features (Bao et al., 2019).
 
     The covariance is shrunk towards a multiple of the identity (Ledoit and Wolf, 2004; Ibrahim et al., 2022): with
-    more features than items the plain score would be the number of classes less one, whatever the features.
+    more features than items the plain score would be the number of classes minus one, whatever the features.
     """
 
     name: str = "hscore"
     about: str = "spread between classes over all spread, regularised (H-score)"
 
     def score(self, features: Features, labels: Labels, *, classes: int, seed: int) -> float:  # noqa: ARG002  (nothing is drawn)
-        """Trace of (shrunk covariance of features)^-1 times (covariance of their class means), less the shrinkage."""
+        """Trace of (shrunk covariance of features)^-1 times (covariance of their class means), minus the shrinkage."""
         exact = features.astype(np.float64)
         centred = exact - exact.mean(axis=0)
         items = len(centred)
@@ -48,13 +48,13 @@ class HScore:
 
 @dataclass(frozen=True, slots=True)
 class TransRate:
-    """What knowing the class saves in coding the features (Huang et al., ICML 2022)."""
+    """Coding cost of the features saved by knowing the class (Huang et al., ICML 2022)."""
 
     name: str = "transrate"
-    about: str = "coding rate of all features less that within classes (TransRate)"
+    about: str = "coding rate of all features minus that within classes (TransRate)"
 
     def score(self, features: Features, labels: Labels, *, classes: int, seed: int) -> float:  # noqa: ARG002  (nothing is drawn)
-        """Rate of all items, less the rates of the classes weighted by their sizes."""
+        """Rate of all items, minus the rates of the classes weighted by their sizes."""
         exact = features.astype(np.float64)
         exact -= exact.mean(axis=0)
         sizes = np.bincount(labels, minlength=classes)
@@ -62,7 +62,7 @@ class TransRate:
         starts = np.cumsum(sizes) - sizes
         within = 0.0
         for size in np.unique(sizes[sizes > 0]):
-            # Classes of one size are one batch of small matrices.
+            # Classes of equal size are one batch of small matrices.
             same = starts[sizes == size]
             step = max(1, _BATCH_BYTES // (8 * int(size) * (exact.shape[1] + int(size))))
             for first in range(0, len(same), step):

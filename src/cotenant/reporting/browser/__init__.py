@@ -1,1 +1,1 @@
-"""A folder of runs in a browser: a small web server that reads, and nothing else."""
+"""A folder of runs in a browser: a small read-only web server."""

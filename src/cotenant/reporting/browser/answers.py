@@ -1,4 +1,4 @@
-"""What each run of the list came to, in one sentence, worked out in the background and kept until the run changes."""
+"""The one-sentence result of each listed run, computed in the background and cached until the run changes."""
 
 import threading
 from collections.abc import Iterable
@@ -15,19 +15,19 @@ class Headline:
     """The first sentence of a run's answer."""
 
     verdict: str = ""
-    """`share`, `apart` or `open`; empty where nothing was to be decided."""
+    """`share`, `apart` or `open`; empty if there was nothing to decide."""
     sentence: str = ""
 
 
 class Answers:
-    """What is known so far. Safe to use from several threads."""
+    """Known headlines. Thread-safe."""
 
     def __init__(self) -> None:
         self._known: dict[str, tuple[Stamp, Headline]] = {}
         self._lock = threading.Lock()
 
     def known(self, entry: Entry) -> Headline | None:
-        """The answer of the run as it is now, without reading anything."""
+        """The headline of the run's current state, if known; reads nothing."""
         stamp, found = self._known.get(entry.key, (None, None))
         return found if stamp == entry.stamp else None
 
@@ -38,7 +38,7 @@ class Answers:
             self._known[entry.key] = entry.stamp, found
 
     def forget_all_but(self, keys: Iterable[str]) -> None:
-        """Drop what belongs to runs that are gone."""
+        """Forget runs that no longer exist."""
         with self._lock:
             for key in self._known.keys() - set(keys):
                 del self._known[key]
@@ -55,7 +55,7 @@ def _headline(entry: Entry) -> Headline:
         with quietly(), open_runs([entry.path]) as opened:
             result = result_of(opened)
     except CotenantError:
-        return Headline()  # its report says what is wrong
+        return Headline()  # its report shows the error
     main = result.answer.main
     decided = main is not None and result.opening == headline(result.answer)
     return Headline(main.verdict if main is not None and decided else "", result.opening[0])

@@ -1,4 +1,4 @@
-"""Which runs of the list are wanted: a text, a study, a device, a state, and a page of them."""
+"""Select runs of the list by text, study, device and state, and paginate them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -13,7 +13,7 @@ PER_PAGE = 100
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What the reader asked for; empty means any."""
+    """The reader's filter; empty means any."""
 
     q: str = ""
     study: str = ""
@@ -23,23 +23,23 @@ class Choice:
 
     @classmethod
     def of(cls, asked: Mapping[str, Sequence[str]]) -> Self:
-        """From an address; what makes no sense is left out."""
+        """Parse from a query, ignoring invalid values."""
         words = {name: asked[name][0] for name in ("q", "study", "device", "state") if asked.get(name)}
         page = (asked.get("page") or ["1"])[0]
         return cls(**words, page=max(1, int(page)) if page.isascii() and page.isdecimal() and len(page) < 7 else 1)
 
     def address(self, page: int | None = None) -> str:
-        """The same as the part of an address behind `?`."""
+        """The same as a query string, without `?`."""
         asked = self if page is None else replace(self, page=page)
         return urlencode({name: value for name, value in asdict(asked).items() if value not in {"", 1}})
 
     @property
     def narrows(self) -> bool:
-        """Some runs may be left out."""
+        """Whether it can exclude runs."""
         return bool(self.q or self.study or self.device or self.state)
 
     def wants(self, entry: Entry) -> bool:
-        """Every word is somewhere in the entry, and what was chosen from a list is equal."""
+        """Whether every word occurs in the entry and every selected value is equal."""
         text = f"{entry.name} {entry.study} {entry.device} {entry.day} {entry.state} {entry.why}".casefold()
         return (
             all(word in text for word in self.q.casefold().split())
@@ -51,7 +51,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """A page of the runs that are wanted."""
+    """One page of matching runs."""
 
     runs: Sequence[Listed]
     page: int
@@ -61,7 +61,7 @@ class Chosen:
 
 
 def choose(runs: Sequence[Listed], choice: Choice) -> Chosen:
-    """The runs that are wanted, in their order."""
+    """The matching runs, in order."""
     wanted = [listed for listed in runs if choice.wants(listed.entry)]
     pages = max(1, -(-len(wanted) // PER_PAGE))
     page = min(choice.page, pages)

@@ -21,7 +21,7 @@ class Line:
 
     name: str
     since: str
-    """The run from which on it holds; of a history only."""
+    """In a history: the run in which it first appears."""
     before: str
     now: str
     ratio: str
@@ -31,7 +31,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """All of it: the answer, then the rest."""
+    """A complete comparison: the answer, then details."""
 
     regression: bool
     headline: str
@@ -41,7 +41,7 @@ class Compared:
 
 
 def compared(found: Comparison | History | SideBySide) -> Compared:
-    """For a page: what changed comes first; of one study on several devices, what to do on each."""
+    """A comparison for a page: changes first; for one study on several devices, the decision on each."""
     if isinstance(found, SideBySide):
         first, *others = found.said
         return Compared(False, first, (*others, *found.left_out), (), history=False)

@@ -1,4 +1,4 @@
-"""One run as a list shows it, from its manifest alone."""
+"""One run of the list, from its manifest alone."""
 
 import hashlib
 import platform
@@ -16,16 +16,16 @@ from cotenant.text import NOTHING
 
 State = Literal["running", "complete", "interrupted", "failed", "cut short", "unknown", "unreadable"]
 STATES: Mapping[State, str] = {
-    "running": "it is being measured",
-    "complete": "it ended as the study says",
-    "interrupted": "somebody stopped it; it can be resumed",
-    "failed": "an error ended it; it can be resumed",
-    "cut short": "its process is gone and left no word; it can be resumed",
-    "unknown": "its manifest does not say",
-    "unreadable": "it can't be read",
+    "running": "in progress",
+    "complete": "finished as planned",
+    "interrupted": "stopped by the user; can be resumed",
+    "failed": "stopped by an error; can be resumed",
+    "cut short": "its process died without a record; can be resumed",
+    "unknown": "the manifest has no state",
+    "unreadable": "can't be read",
 }
 WRITTEN: tuple[State, ...] = ("running", "complete", "interrupted", "failed")
-"""What a manifest may say; the others are found out."""
+"""States a manifest may hold; the others are inferred."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Entry:
     """A run in the list."""
 
     key: str
-    """Stands for the run in addresses; says nothing about where it is."""
+    """Identifies the run in URLs without revealing its location."""
     path: Path
     stamp: Stamp
     name: str
@@ -45,27 +45,27 @@ class Entry:
     why: str = ""
     """Why it ended, or what is wrong with it."""
     trials: frozenset[int] = frozenset()
-    """Numbers of the trials on disk that belong to a block."""
+    """Indices of the trials on disk that belong to a block."""
     process: tuple[str, int] | None = None
     """Host and process of its last session."""
 
     @property
     def day(self) -> str:
-        """When it began, to the minute."""
+        """Start time, to the minute."""
         return self.started_utc[:16].replace("T", " ") or NOTHING
 
     def alive(self) -> "Entry":
-        """With what can be seen of a process that said it was running."""
+        """The entry with the state of a supposedly running process verified."""
         if self.state != "running" or self.process is None:
             return self
         host, pid = self.process
         if host != platform.node() or _exists(pid):
-            return self  # of another machine nothing can be seen from here
+            return self  # processes of another machine can't be checked
         return replace(self, state="cut short")
 
 
 def read_entry(found: Found, root: Path) -> Entry:
-    """Read a run's manifest and the names of its trials; whatever is wrong with it becomes part of the entry."""
+    """Read a run's manifest and the names of its trials. Problems become part of the entry."""
     path = Path(found.folder)
     name = path.name if path == root else str(path.relative_to(root))
     begun = datetime.fromtimestamp(found.stamp.manifest_ns / 1e9, UTC).isoformat()
@@ -93,7 +93,7 @@ def read_entry(found: Found, root: Path) -> Entry:
 
 
 def key_of(name: str) -> str:
-    """The same for the same folder, also after a restart; a hash, so that no text of an address ever is a path."""
+    """Stable key of a folder. A hash, so that no part of a URL is ever used as a path."""
     return hashlib.sha256(name.encode("utf-8", "surrogateescape")).hexdigest()[:16]
 
 
@@ -102,7 +102,7 @@ def _list(value: Any) -> list[Any]:
 
 
 def _time(value: Any) -> str:
-    """In UTC and ISO 8601, or empty if it is no time: the list is sorted by it."""
+    """ISO 8601 in UTC, or empty if invalid: the list is sorted by it."""
     try:
         return datetime.fromisoformat(str(value)).astimezone(UTC).isoformat()
     except (ValueError, OverflowError):

@@ -1,4 +1,4 @@
-"""Where the runs are below a folder, and whether they have changed since somebody last looked."""
+"""Find runs below a folder and detect changes."""
 
 import os
 import stat
@@ -14,7 +14,7 @@ DEEPEST = 3
 
 
 class Stamp(NamedTuple):
-    """Equal stamps mean an unchanged run: a manifest is replaced as a whole, and a trial is a new name in a folder."""
+    """Equal stamps mean an unchanged run: manifests are replaced atomically, and trials are new names in a folder."""
 
     manifest_ns: int
     manifest_size: int
@@ -26,23 +26,23 @@ class Found(NamedTuple):
     """A run folder."""
 
     folder: str
-    """Thousands of these: no Path for each."""
+    """A string: thousands of Path objects would be slow."""
     stamp: Stamp
 
 
 def find_runs(root: Path) -> Iterator[Found]:
-    """Every run at or below ``root``, without reading any. Links are not followed: they could lead out of it."""
+    """Every run at or below ``root``, without reading any. Links are not followed: they could lead outside."""
     yield from _below(str(root), DEEPEST)
 
 
 def look_at(folder: str) -> Stamp | None:
-    """The stamp of a run folder; None if it is none."""
+    """The stamp of a run folder; None if it isn't one."""
     try:
         manifest = os.lstat(f"{folder}/{NAME}")
     except OSError:
         return None
     if not stat.S_ISREG(manifest.st_mode):
-        return None  # a pipe would wait for ever, a link could lead anywhere
+        return None  # a pipe would block, and a link could lead anywhere
     try:
         trials_ns = os.lstat(f"{folder}/{TRIALS}").st_mtime_ns
     except OSError:
@@ -62,6 +62,6 @@ def _below(folder: str, levels: int) -> Iterator[Found]:
             visible = [entry for entry in entries if not entry.name.startswith(".")]
             inner = [entry.path for entry in visible if entry.is_dir(follow_symlinks=False)]
     except OSError:
-        return  # gone since, or not ours to read
+        return  # deleted meanwhile, or not readable
     for path in inner:
         yield from _below(path, levels - 1)

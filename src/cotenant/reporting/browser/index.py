@@ -1,4 +1,4 @@
-"""All runs below a folder, kept in memory and brought up to date by looking at times, not by reading again."""
+"""All runs below a folder, kept in memory and refreshed by timestamps."""
 
 import threading
 import time
@@ -12,14 +12,14 @@ from cotenant.reporting.browser.finding import Found, find_runs, look_at
 from cotenant.reporting.browser.tallies import Tallies, Tally
 
 MOST_ANSWERED = 100
-"""Only the newest runs get their answer worked out for the list: as many as one page of it shows."""
+"""Only the newest runs, one page of them, get an answer in the list."""
 FRESH_NS = 1_000_000_000
-"""The clocks of file systems are coarser than this nowhere that matters."""
+"""Upper limit of the timestamp resolution of file systems."""
 
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """An entry and, once its trials have been read, what they came to and what they say to do."""
+    """An entry with its verdicts and answer, once its trials have been read."""
 
     entry: Entry
     tally: Tally | None
@@ -27,13 +27,13 @@ class Listed:
 
 
 class Index:
-    """The runs below ``root``. Safe to use from several threads."""
+    """The runs below ``root``. Thread-safe."""
 
     def __init__(self, root: Path) -> None:
         self.root = root.resolve()
         self._entries: dict[str, Entry] = {}
         self._folders: dict[str, Entry] = {}
-        """The same entries by folder."""
+        """The same entries, by folder."""
         self._tallies = Tallies()
         self._answers = Answers()
         self._lock = threading.Lock()
@@ -42,13 +42,13 @@ class Index:
         self._counting: threading.Thread | None = None
 
     def all(self) -> Sequence[Listed]:
-        """Every run, newest first. Only what changed since the last time is read."""
+        """Every run, newest first. Reads only what changed."""
         entries = [entry.alive() for entry in self._refreshed()]
         entries.sort(key=lambda entry: (entry.started_utc, entry.name), reverse=True)
         return [Listed(entry, self._known(entry), self._answers.known(entry)) for entry in entries]
 
     def find(self, key: str) -> Listed | None:
-        """The run that a key stands for, as it is now, with its verdicts counted; None if there is no such run."""
+        """The current state of the run with this key, verdicts included; None if there is none."""
         with self._lock:
             known = self._entries.get(key)
         if known is None:
@@ -62,12 +62,12 @@ class Index:
         return Listed(entry.alive(), self._tallies.count(entry), self._answers.known(entry))
 
     def watch(self) -> None:
-        """Start to read verdicts in the background, newest run first, whenever the list has changed."""
+        """Read verdicts in the background, newest run first, whenever the list has changed."""
         self._counting = threading.Thread(target=self._count, name="verdicts", daemon=True)
         self._counting.start()
 
     def close(self) -> None:
-        """End the background reading, and wait for it: Python must not end while a thread is in the database."""
+        """Stop the background thread and wait for it: Python must not exit while it is inside the database."""
         self._closed.set()
         self._changed.set()
         if self._counting is not None:
@@ -85,21 +85,21 @@ class Index:
         return entries
 
     def _unanswered(self, entries: Sequence[Entry]) -> list[Entry]:
-        """Runs to work out, newest first. None while a run is being measured: it would share the machine with us."""
+        """Runs without an answer, newest first. Empty while a run is measuring, to leave it the machine."""
         newest = sorted(entries, key=lambda entry: entry.started_utc, reverse=True)[:MOST_ANSWERED]
         if any(entry.alive().state == "running" for entry in newest):
             return []
         return [entry for entry in newest if entry.state != "unreadable" and self._answers.known(entry) is None]
 
     def _current(self, found: Found, known: Entry | None) -> Entry:
-        # Within one tick of the file system's clock a second change would go unseen: what is fresh is read again.
+        # A second change within one clock tick would go unnoticed: reread fresh runs.
         fresh = time.time_ns() - max(found.stamp.manifest_ns, found.stamp.trials_ns) < FRESH_NS
         if known is not None and known.stamp == found.stamp and not fresh:
             return known
         return read_entry(found, self.root)
 
     def _known(self, entry: Entry) -> Tally | None:
-        """A run in progress has a new trial every few seconds: reading it takes less than asking again would."""
+        """A run in progress gets a new trial every few seconds: rereading is cheaper than checking."""
         return self._tallies.count(entry) if entry.state == "running" else self._tallies.known(entry)
 
     def _count(self) -> None:

@@ -1,4 +1,4 @@
-"""The live page of a server: one file that asks the server how it stands, once a second."""
+"""The live page of a server: a static file that polls `/status` once a second."""
 
 from importlib import resources
 
@@ -6,6 +6,6 @@ from cotenant.reporting.browser.pages import style
 
 
 def live_page() -> str:
-    """The page, whole; it holds no data."""
+    """The complete page; it contains no data."""
     template = resources.files("cotenant.reporting.browser") / "templates" / "live.html"
     return template.read_text("utf-8").replace("{{ css }}", style())

@@ -1,4 +1,4 @@
-"""The pages as HTML, from values. Every text in them may have been written by anybody."""
+"""Render pages as HTML from values. Every text in them is untrusted."""
 
 from collections.abc import Sequence
 from functools import cache
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def list_page(root: str, chosen: Chosen, choice: Choice, runs: Sequence[Listed], checked: frozenset[str]) -> str:
-    """All runs, with what they can be narrowed down by."""
+    """All runs, with filters."""
     entries = [listed.entry for listed in runs]
     return _render(
         "list.html.j2",
@@ -33,7 +33,7 @@ def list_page(root: str, chosen: Chosen, choice: Choice, runs: Sequence[Listed],
 
 
 def rows_part(chosen: Chosen, choice: Choice, checked: frozenset[str]) -> str:
-    """The table of the list alone, to be put in place of an older one."""
+    """Only the list's table, to replace an older one."""
     return _render("rows.html.j2", chosen=chosen, choice=choice, checked=checked)
 
 
@@ -43,7 +43,7 @@ def progress_page(entry: Entry, progress: Progress) -> str:
 
 
 def progress_part(entry: Entry, progress: Progress) -> str:
-    """What changes of it."""
+    """The part that changes."""
     return _render("standing.html.j2", entry=entry, progress=progress)
 
 
@@ -58,13 +58,13 @@ def message_page(title: str, sentence: str, hint: str = "") -> str:
 
 
 def links_part(runs: Sequence[Entry]) -> str:
-    """What stands above a report."""
+    """Links above a report."""
     return _render("links.html.j2", runs=runs)
 
 
 @cache
 def style() -> str:
-    """The report's style, and what only these pages need."""
+    """The report's style plus the style of these pages."""
     report = resources.files("cotenant.reporting.html") / "templates" / "report.css"
     return f"{report.read_text('utf-8')}\n{_own('view.css')}"
 
@@ -77,7 +77,7 @@ def script() -> str:
 
 @cache
 def icon() -> str:
-    """An SVG."""
+    """The icon, an SVG."""
     return _own("icon.svg")
 
 

@@ -1,6 +1,6 @@
-"""How far a run has come, cheaply: names of trials and their verdicts, no requests.
+"""Cheap progress of a run: names of trials and their verdicts, no requests.
 
-Whoever watches a run shares the machine with it, so nothing here computes an estimate.
+Watching shares the machine with the run, so nothing here computes an estimate.
 """
 
 from collections.abc import Mapping
@@ -16,24 +16,24 @@ from cotenant.store.folder import RunFolder, resume_command
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """What a person who waits wants to know."""
+    """Progress of a run."""
 
     state: str
     meaning: str
     trials: int
     verdicts: Mapping[str, int]
     block: int
-    """The block it has reached, from 1; 0 before the first trial."""
+    """The current block, from 1; 0 before the first trial."""
     blocks_min: int | None
     blocks_max: int | None
     last_utc: str
     why: str
     resume: str
-    """What to type to go on with it; empty if there is nothing to go on with."""
+    """Command that resumes it; empty if there is none."""
 
     @property
     def running(self) -> bool:
-        """It has not ended."""
+        """Whether it has not ended."""
         return self.state == "running"
 
     def to_json(self) -> dict[str, Any]:
@@ -52,7 +52,7 @@ class Progress:
 
 
 def progress_of(listed: Listed) -> Progress:
-    """How far a run has come."""
+    """Progress of a run."""
     entry, tally = listed.entry, listed.tally
     least, most = _blocks_of(listed)
     return Progress(
@@ -79,7 +79,7 @@ def _blocks_of(listed: Listed) -> tuple[int, int] | tuple[None, None]:
 
 @lru_cache(maxsize=64)
 def _blocks_in(study: str) -> tuple[int, int] | tuple[None, None]:
-    """The least and the most blocks that a study asks for."""
+    """The minimum and maximum blocks of a study."""
     from cotenant.study.files import study_from_text
 
     try:

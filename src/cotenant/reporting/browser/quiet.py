@@ -1,4 +1,4 @@
-"""Reading runs without warnings: pages say themselves what is damaged, and a terminal that serves them stays quiet."""
+"""Read runs without warnings: pages report damage themselves, and the serving terminal stays quiet."""
 
 import warnings
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ from cotenant.errors import IntegrityWarning
 
 @contextmanager
 def quietly() -> Iterator[None]:
-    """Leave out warnings about damaged trials."""
+    """Suppress warnings about damaged trials."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", IntegrityWarning)
         yield

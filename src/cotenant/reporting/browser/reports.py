@@ -1,4 +1,4 @@
-"""Reports of runs, made when somebody asks and kept until the run changes."""
+"""Reports of runs, made on demand and cached until the run changes."""
 
 import html
 import re
@@ -13,20 +13,20 @@ from cotenant.reporting.browser.pages import links_part
 from cotenant.reporting.browser.quiet import quietly
 
 MOST_KEPT = 8
-"""Pages in memory, of a megabyte or two each."""
+"""Cached pages, of a megabyte or two each."""
 
 _POLICY = re.compile(r'<meta http-equiv="Content-Security-Policy" content="([^"]*)">')
 
 
 class Reports:
-    """The last few reports. Safe to use from several threads."""
+    """The most recent reports. Thread-safe."""
 
     def __init__(self) -> None:
         self._kept: OrderedDict[tuple[str, tuple[tuple[Path, Stamp], ...]], str] = OrderedDict()
         self._lock = threading.Lock()
 
     def report(self, runs: Sequence[Entry]) -> str:
-        """The report of one run, or of several beside each other, with links to its neighbours on top.
+        """The report of one or several runs, with navigation links on top.
 
         Raises:
             RunFolderError: A run is damaged.
@@ -37,7 +37,7 @@ class Reports:
 
         links = links_part(runs)
         key = links, tuple((run.path, run.stamp) for run in runs)
-        with self._lock:  # one at a time: two long runs at once might not fit into memory
+        with self._lock:  # one at a time: two long runs might not fit into memory
             if key not in self._kept:
                 with quietly():
                     material = gather([run.path for run in runs])
@@ -49,7 +49,7 @@ class Reports:
 
 
 def policy_of(report: str) -> str:
-    """The policy that a report states for itself: which scripts may run, by their hashes."""
+    """The Content-Security-Policy in a report, with the hashes of its scripts."""
     found = _POLICY.search(report)
     assert found is not None, "every report states its policy"
     return html.unescape(found[1])

@@ -1,4 +1,4 @@
-"""The socket: loopback only, GET and HEAD only, and only for who came by a loopback name."""
+"""The HTTP server: loopback only, GET and HEAD only, and only for requests to a loopback name."""
 
 import io
 import os
@@ -18,16 +18,16 @@ from cotenant.reporting.browser.site import Answer, Site
 
 ADDRESS = "127.0.0.1"
 NAMES = frozenset({"127.0.0.1", "localhost"})
-"""Any port is right: a forwarded connection has its own. Any other name means that somebody's DNS points here."""
+"""Any port is valid, since a forwarded connection has its own. Any other name indicates DNS rebinding."""
 IDLE_S = 30.0
-"""For one request to arrive whole, however slowly it trickles in."""
+"""Time limit for one request to arrive completely."""
 MOST_CONNECTIONS = 64
-"""At a time; a browser opens six."""
+"""Maximum concurrent connections; a browser opens six."""
 READING = ("GET", "HEAD")
 
 
 class Server(ThreadingHTTPServer):
-    """Serves a site until it is told to stop; a thread for each connection, none of which delays the end."""
+    """Serves a site until stopped, with a daemon thread per connection."""
 
     daemon_threads = True
     block_on_close = False
@@ -39,31 +39,31 @@ class Server(ThreadingHTTPServer):
 
     @property
     def url(self) -> str:
-        """What to open."""
+        """Address to open."""
         return f"http://{ADDRESS}:{self.server_port}/"
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """A thread for the connection, if there is room for one more."""
+        """Start a thread for the connection if the limit allows."""
         if self._room.acquire(blocking=False):
             super().process_request(request, client_address)
         else:
             self.shutdown_request(request)
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
-        """Serve the connection, then make room."""
+        """Serve the connection, then free its slot."""
         try:
             super().process_request_thread(request, client_address)
         finally:
             self._room.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A reader who left in the middle is no error of ours."""
+        """Ignore clients that disconnect early."""
         if not isinstance(sys.exception(), OSError):
             super().handle_error(request, client_address)
 
 
 class _Arriving(io.RawIOBase):
-    """What a connection sends, until a moment at which it should have sent all of it."""
+    """A socket reader with a deadline for the complete request."""
 
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection
@@ -73,7 +73,7 @@ class _Arriving(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int:
-        """Wait for more, but no longer than until then. Raises TimeoutError."""
+        """Wait for more data until the deadline. Raises TimeoutError."""
         left_s = self.until_s - time.monotonic()
         if left_s <= 0:
             raise TimeoutError
@@ -94,13 +94,13 @@ class Handler(BaseHTTPRequestHandler):
     server: Server
 
     def setup(self) -> None:
-        """Read through a clock: a timeout of the socket alone begins anew with each byte."""
+        """Read through a deadline: a socket timeout alone restarts with each byte."""
         super().setup()
         self._arriving = _Arriving(self.connection)
         self.rfile = io.BufferedReader(self._arriving)
 
     def handle_one_request(self) -> None:
-        """One request, whatever its method."""
+        """Handle one request of any method."""
         self._arriving.until_s = time.monotonic() + IDLE_S
         self.raw_requestline = self.rfile.readline(65537)
         if not self.raw_requestline or len(self.raw_requestline) > 65536:
@@ -110,40 +110,40 @@ class Handler(BaseHTTPRequestHandler):
             self.wfile.flush()
 
     def handle(self) -> None:
-        """Requests until the connection ends; one that waits too long is closed."""
+        """Handle requests until the connection ends or idles too long."""
         try:
             super().handle()
         except TimeoutError:
             self.close_connection = True
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:  # noqa: ARG002 - its signature
-        """What the library finds wrong, in our form."""
+        """The library's errors as our pages."""
         self.close_connection = True
-        # A line that could not be parsed has left no method and no version behind.
+        # A line that could not be parsed leaves no method and version.
         self.command = getattr(self, "command", None) or "GET"
         self.request_version = "HTTP/1.1"
-        self._reply(_sentence(HTTPStatus(code), message or "This request can't be understood."))
+        self._reply(_sentence(HTTPStatus(code), message or "This request is malformed."))
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - its signature
-        """Nothing: a page that is watched would fill the terminal."""
+        """No log: a watched page would fill the terminal."""
 
     def _answer(self) -> Answer:
         if "Content-Length" in self.headers or "Transfer-Encoding" in self.headers:
-            self.close_connection = True  # nobody reads the body, so nothing after it may be taken for a request
+            self.close_connection = True  # the body is never read, so close the connection
         if self.command not in READING:
             self.close_connection = True
-            return _sentence(HTTPStatus.METHOD_NOT_ALLOWED, "These pages can only be read.")
+            return _sentence(HTTPStatus.METHOD_NOT_ALLOWED, "These pages are read-only.")
         if not self._from_here():
             return _sentence(
                 HTTPStatus.MISDIRECTED_REQUEST,
                 f"Open it on this machine, as {self.server.url} or localhost.",
             )
         if self._from_another_site():
-            return _sentence(HTTPStatus.FORBIDDEN, "Another site's page may not ask for this.")
+            return _sentence(HTTPStatus.FORBIDDEN, "Requests from other sites are refused.")
         try:
             address = urlsplit(self.path)
         except ValueError:
-            return _sentence(HTTPStatus.BAD_REQUEST, "This is not an address.")
+            return _sentence(HTTPStatus.BAD_REQUEST, "This address is malformed.")
         try:
             return self.server.site.answer(unquote(address.path), address.query)
         except Exception:  # noqa: BLE001 - the edge: a defect must not end the server or leave a reader waiting
@@ -151,16 +151,16 @@ class Handler(BaseHTTPRequestHandler):
                 traceback.print_exc()
             return _sentence(
                 HTTPStatus.INTERNAL_SERVER_ERROR,
-                "This should not have happened. Start with COTENANT_DEBUG=1 to see where it did, and please report it.",
+                "Internal error. Start with COTENANT_DEBUG=1 for a traceback, and please report it.",
             )
 
     def _from_here(self) -> bool:
-        """The one Host header names this machine (RFC 9110 wants exactly one)."""
+        """Whether exactly one Host header names this machine (RFC 9110 requires exactly one)."""
         hosts = self.headers.get_all("Host", [])
         return len(hosts) == 1 and hosts[0].strip().rpartition(":")[0 if ":" in hosts[0] else 2].lower() in NAMES
 
     def _from_another_site(self) -> bool:
-        """A browser says where a request comes from. Links from elsewhere are fine, fetching isn't."""
+        """Whether another site's page makes this request. Following a link is fine, fetching isn't."""
         site = self.headers.get("Sec-Fetch-Site", "none")
         return site not in {"same-origin", "none"} and self.headers.get("Sec-Fetch-Mode") != "navigate"
 

@@ -1,4 +1,4 @@
-"""From an address to an answer. Knows nothing of sockets; a run is only ever found in the list, by its key."""
+"""Map addresses to answers, without sockets. Runs are only ever looked up by their key in the list."""
 
 import json
 import threading
@@ -23,7 +23,7 @@ POLICY = (
     "form-action 'self'; base-uri 'none'"
 )
 MOST_CHOSEN = 50
-"""Runs in one comparison."""
+"""Maximum runs in one comparison."""
 MOST_FIELDS = 200
 
 Asked = Mapping[str, Sequence[str]]
@@ -31,7 +31,7 @@ Asked = Mapping[str, Sequence[str]]
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What goes back."""
+    """A response."""
 
     body: str
     kind: str = "text/html"
@@ -40,11 +40,11 @@ class Answer:
 
 
 class NoSuchPage(Exception):
-    """An address that leads nowhere; the text says why."""
+    """An address without a page; the message says why."""
 
 
 class Site:
-    """The pages over one folder of runs."""
+    """The pages of one folder of runs."""
 
     def __init__(self, index: Index, compare: Compare) -> None:
         self._index, self._compare, self._reports = index, compare, Reports()
@@ -67,10 +67,10 @@ class Site:
         }
 
     def answer(self, path: str, query: str) -> Answer:
-        """The answer to a request to read; whatever is wrong with a run is a page that says so."""
+        """Answer a read request; problems with a run become a page."""
         with self._idle:
             if self._closed:
-                return _message(HTTPStatus.SERVICE_UNAVAILABLE, "Ended", "This server is about to end.")
+                return _message(HTTPStatus.SERVICE_UNAVAILABLE, "Ended", "This server is shutting down.")
             self._at_work += 1
         try:
             return self._answered(path, query)
@@ -80,7 +80,7 @@ class Site:
                 self._idle.notify_all()
 
     def close(self) -> None:
-        """Answer nobody any more, and wait for answers that are being made."""
+        """Refuse new requests and wait for answers in progress."""
         with self._idle:
             self._closed = True
             self._idle.wait_for(lambda: self._at_work == 0)
@@ -145,7 +145,7 @@ class Site:
         return Answer(pages.compare_page(runs, found, "", ""))
 
     def _several(self, asked: Asked) -> list[Entry]:
-        """The runs that were asked for, the oldest first: before, now."""
+        """The selected runs, oldest first: before, now."""
         keys = list(dict.fromkeys(asked.get("run", ())))
         if not keys or len(keys) > MOST_CHOSEN:
             raise NoSuchPage(f"Choose between 1 and {MOST_CHOSEN} runs in the list.")
@@ -156,7 +156,7 @@ def _asked(query: str) -> Asked:
     try:
         return parse_qs(query, max_num_fields=MOST_FIELDS)
     except ValueError:
-        raise NoSuchPage("This address asks for too much at once.") from None
+        raise NoSuchPage("This address names too many runs.") from None
 
 
 def _message(status: HTTPStatus, title: str, sentence: str, hint: str = "") -> Answer:
@@ -185,8 +185,8 @@ def _plain(listed: Listed) -> dict[str, Any]:
 
 
 def site_over(root: Path, compare: Compare) -> tuple[Site, Index]:
-    """The pages over a folder, and the index behind them."""
+    """The pages of a folder, and the index behind them."""
     index = Index(root)
     site = Site(index, compare)
-    site.answer("/", "")  # reads every manifest and compiles the templates, so that the first reader needn't wait
+    site.answer("/", "")  # reads every manifest and compiles the templates, so that the first page is fast
     return site, index

@@ -1,4 +1,4 @@
-"""Verdicts of the trials on disk. A committed trial never changes, so each is read once."""
+"""Verdicts of the trials on disk. Committed trials never change, so each is read once."""
 
 import threading
 from collections import Counter
@@ -16,20 +16,20 @@ if TYPE_CHECKING:
 
 VERDICTS = ("valid", "unstable", "invalid")
 DAMAGED = "damaged"
-"""Stands in for the verdict of a trial that can't be read."""
+"""Verdict of a trial that can't be read."""
 
 _READ = "SELECT trial, block, verdict, started_utc FROM read_parquet(?)"
 
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """What the trials of a run came to."""
+    """Verdict counts of a run."""
 
     verdicts: Mapping[str, int] = field(default_factory=dict)
     blocks: int = 0
-    """Blocks of which there is a trial."""
+    """Blocks that have a trial."""
     last_utc: str = ""
-    """When the last trial began."""
+    """Start time of the last trial."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class _Trial:
 
 
 class Tallies:
-    """What is known of the runs so far. Safe to use from several threads."""
+    """Known tallies. Thread-safe."""
 
     def __init__(self) -> None:
         self._trials: dict[str, dict[int, _Trial]] = {}
@@ -49,12 +49,12 @@ class Tallies:
         self._connection: duckdb.DuckDBPyConnection | None = None
 
     def known(self, entry: Entry) -> Tally | None:
-        """The tally if every trial has been read, without reading any."""
+        """The tally if every trial has been read; reads nothing."""
         trials, tally = self._tallies.get(entry.key, (frozenset(), Tally()))
         return tally if trials is entry.trials or trials == entry.trials else None
 
     def count(self, entry: Entry) -> Tally:
-        """The tally, after reading those trials that nobody has read."""
+        """The tally, reading trials that have not been read yet."""
         with self._lock:
             trials = self._trials.setdefault(entry.key, {})
             trials |= self._read(entry.path, sorted(entry.trials - trials.keys()))
@@ -63,7 +63,7 @@ class Tallies:
         return tally
 
     def forget_all_but(self, keys: Iterable[str]) -> None:
-        """Drop what belongs to runs that are gone."""
+        """Forget runs that no longer exist."""
         with self._lock:
             for key in self._trials.keys() - set(keys):
                 del self._trials[key], self._tallies[key]
@@ -78,7 +78,7 @@ class Tallies:
         files = [chunk / "trials.parquet" for chunk, trials in chunks.items() if wanted.intersection(trials)]
         try:
             found = self._rows(files)
-        except duckdb.Error:  # one of them is damaged: which one takes a look at each
+        except duckdb.Error:  # at least one is damaged: read them one by one
             found = {}
             for file in files:
                 try:

@@ -1,1 +1,1 @@
-"""Figures of a run as Vega-Lite specifications: records are reduced first, then pure functions turn rows into specs."""
+"""Figures of a run as Vega-Lite specifications: records are reduced first, then pure functions build the specs."""

@@ -1,4 +1,4 @@
-"""Clocks and power: over time, with what held them down; and what a locked clock or a power limit gives and takes."""
+"""Clocks and power over time, with throttling; and the effect of locked clocks and power limits."""
 
 import numpy as np
 
@@ -16,28 +16,28 @@ UNITS = {
     "temperature_c": "temperature, °C",
 }
 TIMELINE = Understanding(
-    shows="Clock, power and temperature of one GPU as its sensors showed them, averaged over short stretches. Coloured "
-    "stretches: the driver said that something held the clock down.",
+    shows="Clock, power and temperature of one GPU as its sensors showed them, averaged over short intervals. Coloured "
+    "intervals: the driver reported that the clock was held down.",
     look="A clock that falls where power stays at its limit (power cap) or where temperature is high (heat).",
-    misleads="Without coloured stretches nothing may have been recorded about throttling. A flat power line under a "
+    misleads="Without coloured intervals, throttling may simply not have been recorded. A flat power line under a "
     "climbing temperature is a stuck sensor, not a steady load.",
 )
 CLOCK = Understanding(
-    shows="Time, power and energy of a request at each clock that the GPUs really ran at, under locked clocks or power "
+    shows="Time, power and energy of a request at each clock the GPUs actually ran at, under locked clocks or power "
     "limits. Curves: t = memory part + core part / f; P = idle + slope f + bend (f - knee)^2 above the knee.",
-    look="The lowest point of the energy panel: it needs the least energy. Below the knee a slower clock saves little.",
-    misleads="Curves are fits: their error at clocks that were left out stands above. Energy is power times time "
-    "of the whole GPU, idle power included.",
+    look="The lowest point of the energy panel. Below the knee, a slower clock saves little.",
+    misleads="Curves are fits; their error at held-out clocks is given above. Energy is power times time "
+    "of the entire GPU, idle power included.",
 )
 
 
 def timeline_figures(timelines: tuple[Timeline, ...]) -> list[Figure]:
-    """A figure for each GPU, a panel for each sensor."""
+    """One figure per GPU, one panel per sensor."""
     return [_timeline(one, f"timeline-{number}") for number, one in enumerate(timelines, 1)]
 
 
 def clock_figures(curves: tuple[ClockCurve, ...]) -> list[Figure]:
-    """A figure for each kind of work."""
+    """One figure per kind of work."""
     return [_clock(one, f"clock-{number}") for number, one in enumerate(curves, 1)]
 
 
@@ -77,7 +77,7 @@ def _timeline(one: Timeline, name: str) -> Figure:
 
 
 def _held(x: Spec, one: Timeline) -> Spec:
-    """Stretches in the colour of what held the clock down."""
+    """Intervals coloured by what held the clock down."""
     reasons = sorted({held.reason for held in one.held})
     shades = colour("reason", reasons, "held down by")
     shades["scale"]["range"] = [PALETTE[(5 + number) % len(PALETTE)] for number in range(len(reasons))]
@@ -139,7 +139,7 @@ def _clock(one: ClockCurve, name: str) -> Figure:
     drawn = [panel for panel in panels if any(row["panel"] == panel for row in rows)]
     return Figure(
         name,
-        "What the clock gives and takes",
+        "Effect of the clock",
         literal(f"{one.work}{' (simulated)' if one.simulated else ''}{_said(one)}"),
         faceted("panel", drawn, spec, 150, {"scale": {"y": "independent"}}),
         tuple(rows),

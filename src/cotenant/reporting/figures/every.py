@@ -23,7 +23,7 @@ Drawn = Sequence[Figure | Absent]
 
 
 def figures(material: Material) -> dict[str, Drawn]:
-    """Figures by kind; those of several conditions or runs follow one another. An absence is told once."""
+    """Figures by kind, for every condition and run; a missing kind is reported once."""
     by_condition: dict[str, Callable[[Material, Condition], Figure | Absent]] = {
         "slowdown": slowdown_figure,
         "latency": latency_figure,
@@ -31,33 +31,33 @@ def figures(material: Material) -> dict[str, Drawn]:
     }
     conditions = material.names.conditions or [Condition("", "", "")]
     found = {
-        kind: _told([draw(material, condition) for condition in conditions]) for kind, draw in by_condition.items()
+        kind: _drawable([draw(material, condition) for condition in conditions]) for kind, draw in by_condition.items()
     }
     together: dict[str, Callable[[Material, Sequence[Condition]], Figure | Absent]] = {
         "throughput": throughput_figure,
         "stp": stp_figure,
         "fairness": fairness_figure,
     }
-    # Few enough lines are easier to compare in one figure.
+    # A few lines are easier to compare in one figure.
     few = len(material.summary.tenants) <= MOST_LINES_TOGETHER
     groups = [conditions] if few else [[condition] for condition in conditions]
-    found |= {kind: _told([draw(material, group) for group in groups]) for kind, draw in together.items()}
+    found |= {kind: _drawable([draw(material, group) for group in groups]) for kind, draw in together.items()}
     found["load"] = [load_figure(material)]
-    found["roofline"] = _told([roofline_figure(material, run) for run in material.runs])
-    found["sensors"] = _told([sensors_figure(material, run) for run in material.runs])
+    found["roofline"] = _drawable([roofline_figure(material, run) for run in material.runs])
+    found["sensors"] = _drawable([sensors_figure(material, run) for run in material.runs])
     order = ("slowdown", "latency", "throughput", "stp", "fairness", "load", "stages", "roofline", "sensors")
     fleet = every_fleet_figure(material.fleet) if material.fleet is not None else []
     return {kind: found[kind] for kind in order} | ({"variability": fleet} if fleet else {})
 
 
 def every_fleet_figure(fleet: FleetMaterial) -> list[Figure | Absent]:
-    """Figures about the members of a group, kind by kind; an absence is left out, since others say more."""
+    """Figures about the members of a group, by kind; missing ones are left out, since others say more."""
     drawn = [one for many in fleet_figures(fleet).values() for one in many if isinstance(one, Figure)]
     return [*drawn, *clock_figures(fleet.curves), *timeline_figures(fleet.timelines)]
 
 
-def _told(drawn: Drawn) -> Drawn:
-    """Figures that could be drawn, or else one reason for none; names numbered where there are several."""
+def _drawable(drawn: Drawn) -> Drawn:
+    """The figures that could be drawn, else one reason; names numbered if there are several."""
     real = [figure for figure in drawn if isinstance(figure, Figure)]
     if not real:
         return drawn[:1]

@@ -1,4 +1,4 @@
-"""Every figure as SVG and PNG files."""
+"""Export figures as SVG and PNG files."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -12,7 +12,7 @@ SCALE = 2.0
 
 
 def export_figures(figures: Iterable[Figure], folder: Path) -> list[Path]:
-    """Write `<name>.svg` and `<name>.png` for each figure and give their paths.
+    """Write `<name>.svg` and `<name>.png` for each figure and return their paths.
 
     Raises:
         CotenantError: The renderer is not installed, or the folder can't be written to.
@@ -22,7 +22,7 @@ def export_figures(figures: Iterable[Figure], folder: Path) -> list[Path]:
     except ImportError:
         raise CotenantError(
             "figures as files need vl-convert, which is not installed.",
-            hint="pip install 'cotenant[figures]', or take the figures from the HTML report",
+            hint="pip install 'cotenant[figures]', or use the figures in the HTML report",
         ) from None
     written = []
     try:
@@ -30,7 +30,7 @@ def export_figures(figures: Iterable[Figure], folder: Path) -> list[Path]:
         for figure in figures:
             spec = figure.complete()
             svg, png = folder / f"{figure.name}.svg", folder / f"{figure.name}.png"
-            # No address may be loaded: the data is in the specification.
+            # Load nothing: the data is in the specification.
             drawn = vl_convert.vegalite_to_svg(spec, vl_version=LANGUAGE, allowed_base_urls=[])
             svg.write_text(drawn, encoding="utf-8")
             png.write_bytes(vl_convert.vegalite_to_png(spec, vl_version=LANGUAGE, scale=SCALE, allowed_base_urls=[]))
@@ -38,6 +38,6 @@ def export_figures(figures: Iterable[Figure], folder: Path) -> list[Path]:
     except OSError as error:
         raise CotenantError(
             f"figures can't be written to {folder}: {(error.strerror or str(error)).lower()}.",
-            hint="name a folder: --figures DIR",
+            hint="choose another folder: --figures DIR",
         ) from None
     return written

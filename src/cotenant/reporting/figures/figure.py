@@ -1,4 +1,4 @@
-"""A figure: a specification, the few rows it draws, and what a reader has to know about it."""
+"""A figure: a specification, its rows, and guidance for the reader."""
 
 from collections.abc import Mapping
 from copy import deepcopy
@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
-"""Names the language of the specification; nothing is ever loaded from there."""
+"""Identifies the specification language; never loaded."""
 MOST_POINTS = 2000
-"""Rows of one figure: more than this no eye can tell apart, and every reader would have to load them."""
+"""Maximum rows of one figure: more would be indistinguishable and slow to load."""
 EXPORT_WIDTH = 640
 
 Row = Mapping[str, Any]
@@ -17,32 +17,32 @@ Spec = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Understanding:
-    """What stands beside a figure, in plain words."""
+    """Guidance shown beside a figure."""
 
     shows: str
     look: str
     """What to look at first."""
     misleads: str
-    """How one could read it wrongly."""
+    """How it could be misread."""
 
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One figure. The specification refers to data by the name `rows` and holds none itself."""
+    """One figure. The specification refers to its data as `rows` and contains none."""
 
     name: str
-    """Unique in a report; safe as a file name."""
+    """Unique within a report, and a valid file name."""
     title: str
     condition: str
-    """Under which load, setting, device or run, where that varies; else empty."""
+    """Load, setting, device or run, where these vary; else empty."""
     spec: Spec
     rows: tuple[Row, ...]
     understanding: Understanding
     margin: int = 70
-    """Pixels that the labels of the vertical axis take."""
+    """Width of the vertical axis labels in pixels."""
 
     def complete(self) -> Spec:
-        """The specification with its data and a fixed width, for a renderer that has no page."""
+        """The specification with its data and a fixed width, for rendering outside a page."""
         spec = deepcopy(self.spec)
         spec["$schema"] = SCHEMA
         spec["data"] = {"name": "rows", "values": [dict(row) for row in self.rows]}

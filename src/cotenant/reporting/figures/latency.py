@@ -1,4 +1,4 @@
-"""Latency distributions on an axis that gives the tail room, and latency over time."""
+"""Latency distributions with a stretched tail, and latency over time."""
 
 from collections.abc import Iterable, Sequence
 
@@ -8,25 +8,26 @@ from cotenant.reporting.figures.figure import MOST_POINTS, Absent, Figure, Row, 
 from cotenant.reporting.figures.material import Material
 from cotenant.reporting.figures.names import ALONE, Condition
 from cotenant.reporting.figures.style import LIMIT, QUIET, faceted, tips
+from cotenant.reporting.figures.ways import mode_of
 from cotenant.reporting.terminal.literal import literal
 from cotenant.store.reduced import MOST_TRIALS_DRAWN
+from cotenant.text import milliseconds
 
 TITLE = "Latency distributions"
 FEWEST_POINTS_PER_CURVE = 8
 UNDERSTANDING = Understanding(
     shows="For each tenant the latency (vertical) that a share of its requests stayed within (horizontal). The axis "
-    "gives every further nine the same room: p90, p99 and p99.9 are as far apart as they are rare.",
+    "gives every further nine equal space: p90, p99 and p99.9 are evenly spaced.",
     look="Compare each line with the grey one, the tenant alone, and with the red one, its objective: the triangle "
-    "marks the quantile that has to stay below it. Lines that run side by side mean that all requests "
-    "pay alike; a line that bends upwards at the right means that a few requests pay for many, which a mean or a "
-    "median hides.",
-    misleads="A line ends where fewer than about three requests would lie beyond it: a longer measurement draws a "
-    "longer line, not a worse one. Latency counts from the time at which a request was due, waiting included.",
+    "marks the quantile that has to stay below it. Parallel lines mean that all requests are slowed equally; a line "
+    "that bends upwards on the right means that a few requests bear most of it, which a mean or a median hides.",
+    misleads="A line ends where fewer than about three requests lie beyond it: a longer measurement draws a "
+    "longer line, not a worse one. Latency counts from the time a request was due, waiting included.",
 )
 TIMELINE = Understanding(
-    shows="Latency over the counted window, in stretches: the line is the median of a stretch, the dots its slowest "
-    "request; one line for each trial.",
-    look="A level that stays where it is. Trends and steps mean that the trial measured a change (warming up, a clock "
+    shows="Latency over the counted window, in short intervals: the line is the median of an interval, the dots its "
+    "slowest request; one line per trial.",
+    look="A constant level. Trends and steps mean that the trial measured a change (warming up, a clock "
     "that fell, a neighbour outside the study) as much as the mix.",
     misleads="Lines of different blocks lie on top of each other although they were measured at different times. At "
     f"most {MOST_TRIALS_DRAWN} trials of a mix are drawn, spread over the run.",
@@ -35,7 +36,7 @@ TIMELINE = Understanding(
 _PERCENTILES = {
     "field": "odds",
     "type": "quantitative",
-    "title": "share of requests that are at least as fast",
+    "title": "share of requests at least as fast",
     "scale": {"type": "log", "nice": False},
     "axis": {
         "values": [1, 2, 10, 20, 100, 1000, 10000, 100000],
@@ -55,7 +56,7 @@ _MILLISECONDS = {
 
 
 def latency_figure(material: Material, condition: Condition) -> Figure | Absent:
-    """A panel for each tenant, a line for each mix and sharing."""
+    """One panel per tenant, one line per mix and sharing."""
     names = material.names
     curves = [curve for curve in material.curves if Condition.of(curve.cell) == condition and curve.odds]
     if not curves:
@@ -81,7 +82,7 @@ def latency_figure(material: Material, condition: Condition) -> Figure | Absent:
 
 
 def curve_rows(material: Material, curves: Sequence[Curve]) -> list[Row]:
-    """Points of the curves, as many as a figure may have."""
+    """Points of the curves, limited to the maximum of a figure."""
     each = max(FEWEST_POINTS_PER_CURVE, MOST_POINTS // len(curves))
     return [
         {
@@ -90,6 +91,7 @@ def curve_rows(material: Material, curves: Sequence[Curve]) -> list[Row]:
             "place": material.names.place(curve.cell),
             "mix": ALONE if curve.cell.solo else literal(curve.cell.mix),
             "sharing": ALONE if curve.cell.solo else literal(curve.cell.sharing),
+            "mode": ALONE if curve.cell.solo else mode_of(curve.cell.sharing),
             "run": material.names.run(curve.cell.run),
             "percentile": 100 * (1 - 1 / odds),
             "odds": odds,
@@ -102,7 +104,7 @@ def curve_rows(material: Material, curves: Sequence[Curve]) -> list[Row]:
 
 
 def mix_curves_spec() -> Spec:
-    """Of one mix: a panel for each tenant, alone and shared, each line labelled where it ends."""
+    """One mix: a panel per tenant, alone and shared, each line labelled at its end."""
     colour = {"field": "colour", "type": "nominal", "scale": None, "legend": None}
     spec = {
         "layer": [
@@ -131,7 +133,7 @@ def _lines(how: Spec) -> Spec:
 
 
 def _objective_layers() -> list[Spec]:
-    """The limit as a line, and a triangle at the quantile that has to stay below it."""
+    """The limit as a line, with a triangle at the quantile that has to stay below it."""
     y = _MILLISECONDS | {"field": "limit_ms"}
     known = [{"filter": {"field": "limit_ms", "valid": True}}]
     return [
@@ -150,7 +152,7 @@ def _objective_layers() -> list[Spec]:
 
 
 def objective_rows(material: Material, tenants: Iterable[str]) -> list[Row]:
-    """The objectives of these tenants: one row each, where there is one."""
+    """The objectives of these tenants, one row each."""
     wanted = set(tenants)
     limits = {
         literal(one.of): (one.slo_ms, one.slo.quantile)
@@ -162,7 +164,7 @@ def objective_rows(material: Material, tenants: Iterable[str]) -> list[Row]:
             "of": of,
             "limit_ms": limit_ms,
             "limit_odds": round(1 / (1 - quantile), 3),
-            "limit": f"objective: p{100 * quantile:g} within {limit_ms:g} ms",
+            "limit": f"objective: p{100 * quantile:g} within {milliseconds(limit_ms)}",
         }
         for of, (limit_ms, quantile) in limits.items()
         if of in wanted and quantile < 1
@@ -182,7 +184,7 @@ def mix_curve_rows(material: Material, cell: Cell, solos: Sequence[Curve], most:
         state, of = ALONE if curve.cell.solo else "shared", literal(curve.of)
         points = curve.thinned(max(2, most // max(1, len(drawn))))
         for place, (odds, latency) in enumerate(points, 1):
-            # Copies lie on top of each other: one label is enough.
+            # Copies overlap: one label is enough.
             ends = place == len(points) and (of, state) not in labelled
             rows.append(
                 {
@@ -201,7 +203,7 @@ def mix_curve_rows(material: Material, cell: Cell, solos: Sequence[Curve], most:
 
 
 def timeline_spec() -> Spec:
-    """Of one mix: a panel for each tenant, latency over the window."""
+    """One mix: a panel per tenant, latency over the window."""
     time = {"field": "t_s", "type": "quantitative", "title": "seconds into the window", "scale": {"nice": False}}
     block = {"field": "block", "type": "ordinal", "legend": None, "scale": {"scheme": "viridis"}}
     spec = {

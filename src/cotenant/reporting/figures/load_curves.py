@@ -1,4 +1,4 @@
-"""Latency against load, where requests come by a schedule: how much a tenant can take before it tips over."""
+"""Latency against load for scheduled requests: the load at which a tenant tips over."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -9,22 +9,22 @@ from cotenant.reporting.figures.figure import Absent, Figure, Row, Understanding
 from cotenant.reporting.figures.material import Material
 from cotenant.reporting.figures.names import ALONE
 from cotenant.reporting.figures.style import QUIET, faceted, tips
-from cotenant.reporting.figures.ways import Ways
+from cotenant.reporting.figures.ways import Ways, mode_of
 from cotenant.reporting.terminal.literal import literal
 
 TITLE = "Latency against load"
 UNDERSTANDING = Understanding(
-    shows="The latency of each tenant as its requests come faster: the median as a line, p99 as a broken line where "
-    "there were enough requests for it. One line for each mix, way to share and kind of arrivals.",
+    shows="The latency of each tenant as its rate increases: the median as a line, p99 as a dashed line where "
+    "there were enough requests. One line per mix, way to share and kind of arrivals.",
     look="The knee, marked by a diamond: the highest load measured before the median takes more than twice what it "
-    "takes at the lightest load. To its right, waiting decides, and a little more load costs a lot.",
-    misleads="To the right of the knee latencies grow with the length of the measurement: a queue that never empties "
-    "has no latency of its own. The axis is the rate asked for, not the rate served.",
+    "takes at the lightest load. To its right, waiting dominates, and a little more load costs a lot.",
+    misleads="To the right of the knee, latencies grow with the length of the measurement: a queue that never empties "
+    "has no steady latency. The axis is the offered rate, not the served rate.",
 )
 
 
 def load_figure(material: Material) -> Figure | Absent:
-    """A panel for each tenant: rate against latency."""
+    """One panel per tenant: rate against latency."""
     series: dict[tuple[Cell, str, str], list[dict[str, object]]] = {}
     for tenant in material.summary.tenants:
         rate = material.tenants[tenant.cell, tenant.tenant].rate_rps
@@ -43,6 +43,7 @@ def load_figure(material: Material) -> Figure | Absent:
                 "tenant": literal(tenant.tenant),
                 "line": line,
                 "sharing": ALONE if tenant.cell.solo else literal(tenant.cell.sharing),
+                "mode": ALONE if tenant.cell.solo else mode_of(tenant.cell.sharing),
                 "load": literal(tenant.cell.load),
                 "rate_rps": rate,
                 "p50_ms": median,
@@ -55,7 +56,7 @@ def load_figure(material: Material) -> Figure | Absent:
         )
     curves = {key: rows for key, rows in series.items() if len(rows) > 1}
     if not curves:
-        return Absent("load", TITLE, "no tenant was measured under two or more rates of an open load")
+        return Absent("load", TITLE, "no tenant was measured at two or more rates of an open load")
     rows = [
         row | {"knee": row is turn, "ends": row is last}
         for group in curves.values()
@@ -83,7 +84,7 @@ def _spec(rows: Sequence[Row], ways: Ways) -> dict[str, object]:
     x = {
         "field": "rate_rps",
         "type": "quantitative",
-        "title": "requests asked for per second",
+        "title": "offered requests per second",
         "scale": {"zero": False, "nice": False, "padding": 8},
     }
     shared = {"x": x, "color": ways.channel(), "detail": {"field": "line"}}

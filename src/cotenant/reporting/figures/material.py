@@ -1,4 +1,4 @@
-"""Everything a report is made of, reduced from the records of any number of runs."""
+"""The contents of a report, reduced from the records of any number of runs."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -31,7 +31,7 @@ class RunFacts:
 
     @property
     def identity(self) -> str:
-        """Unique over machines."""
+        """Unique across machines."""
         return str(self.manifest["run"])
 
 
@@ -44,7 +44,7 @@ class Material:
     ways: Ways
     summary: Summary
     answer: Answer
-    """What to do."""
+    """The decision."""
     opening: tuple[str, ...]
     """The first sentences."""
     sentences: tuple[str, ...]
@@ -56,20 +56,20 @@ class Material:
     samples: tuple[SamplePoint, ...]
     device_use: tuple[DeviceUse, ...]
     beside: SideBySide | None = None
-    """One study on several devices; None: there is only one."""
+    """One study on several devices; None if there is only one."""
     fleet: FleetMaterial | None = None
-    """How the members of a group differ; None: no run has several."""
+    """Differences between the members of a group; None if no run has several."""
 
     @property
     def simulated(self) -> bool:
-        """Some of it was computed by a model and not measured."""
+        """Whether any of it was computed by a model instead of measured."""
         return any(mix.cell.simulated for mix in self.summary.mixes) or any(
             bool(run.manifest.get("simulated")) for run in self.runs
         )
 
 
 def _other_layouts(answer: Answer) -> set[Cell]:
-    """Shares that were tried and are not the best of their mode: the matrix lists them, figures leave them out."""
+    """Shares that were tried but are not the best of their mode: listed in the matrix, left out of figures."""
     hidden: set[Cell] = set()
     for choice in answer.choices:
         modes: set[str] = set()
@@ -85,7 +85,7 @@ def gather(paths: Sequence[Path]) -> Material:
     """Read the runs once and reduce them.
 
     Raises:
-        RunFolderError: A folder is not a run, is damaged, or is of a newer schema.
+        RunFolderError: A folder is not a run, is damaged, or has a newer schema.
     """
     collector = CurveCollector()
     with open_runs(paths) as runs:

@@ -1,4 +1,4 @@
-"""What cells and runs are called in a report: short, and told apart by no more than what differs."""
+"""Names of cells and runs in a report: short, stating only what differs."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ def letters(number: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """What has to be equal for trials to be compared: device, settings and load."""
+    """What must be equal for trials to be comparable: device, settings and load."""
 
     device: str
     settings: str
@@ -35,7 +35,7 @@ class Condition:
 
 
 class Names:
-    """Names for the cells of these runs; a run's letter stands only where there are several."""
+    """Names for the cells of these runs, with a run's letter if there are several."""
 
     def __init__(self, cells: Sequence[Cell], runs: Sequence[str]) -> None:
         self._letters = {run: letters(index) for index, run in enumerate(runs)}
@@ -48,7 +48,7 @@ class Names:
         ]
 
     def run(self, run: str) -> str:
-        """`A`, or nothing if there is only one."""
+        """`A`, or empty if there is only one."""
         return self._letters.get(run, "") if self.several_runs else ""
 
     def place(self, cell: Cell) -> str:
@@ -65,7 +65,7 @@ class Names:
         return literal(", ".join(words[name] for name in self._varying))
 
     def cell(self, cell: Cell) -> str:
-        """All of it: `run A: bert+gpt2, processes (load closed(1))`."""
+        """The full name: `run A: bert+gpt2, processes (load closed(1))`."""
         run = f"run {self.run(cell.run)}: " if self.several_runs else ""
         condition = self.condition(Condition.of(cell))
         place = literal(cell.mix) + ", alone" if cell.solo else self.place(cell)

@@ -1,4 +1,4 @@
-"""Tenants against what the device can do at best."""
+"""Tenants against the device's peak rates."""
 
 from collections.abc import Mapping, Sequence
 
@@ -9,15 +9,15 @@ from cotenant.reporting.terminal.literal import literal
 
 TITLE = "Roofline"
 DATA_SHEET = "data sheet"
-"""Stands where a roof says when it was measured, if it was not."""
+"""Shown in place of the date of measurement if a roof was not measured."""
 UNDERSTANDING = Understanding(
-    shows="Work per second of every tenant alone (vertical) against how much it computes for each byte it moves "
-    "(horizontal). The roof is what this device can do at best, as the line above says how known: its slope is memory, "
+    shows="Work per second of every tenant alone (vertical) against its operations per byte moved "
+    "(horizontal). The roof is the device's peak, from the source named above: its slope is memory, "
     "its top compute.",
-    look="Under the slope a tenant is bound by memory, under the flat part by compute; far below the roof by neither "
-    "(starting kernels, small batches, one thread). Two tenants bound by the same thing seldom share well.",
-    misleads="Bytes are counted from the tensors of a dry run, as if no cache existed: what fits in a cache can stand "
-    "above the slope. A measured roof comes from simple kernels and is no physical limit; a data sheet's is seldom "
+    look="Under the slope a tenant is bound by memory, under the flat part by compute; far below the roof, by neither "
+    "(starting kernels, small batches, one thread). Two tenants bound by the same resource seldom share well.",
+    misleads="Bytes are counted from the tensors of a dry run, as if there were no cache: what fits in a cache can be "
+    "above the slope. A measured roof comes from simple kernels and is not a physical limit; a data sheet's is seldom "
     "reached.",
 )
 
@@ -98,7 +98,7 @@ def _points(material: Material, run: RunFacts) -> list[Row]:
         if not (facts.flops_per_request and facts.bytes_per_request):
             continue
         achieved = facts.flops_per_request * rate / 1e9
-        # Under an open load a tenant is not as fast as it can be: the fastest of its solo trials counts.
+        # Under an open load, a tenant doesn't run at full speed: take its fastest solo trial.
         if tenant.of not in found or achieved > float(str(found[tenant.of]["gflops_per_s"])):
             found[tenant.of] = {
                 "kind": "tenant",

@@ -1,4 +1,4 @@
-"""What the sensors read over a run, with the trials marked in which the machine was not what it should be."""
+"""Sensor readings over a run, marking trials in which the machine was disturbed."""
 
 from collections.abc import Sequence
 
@@ -14,7 +14,7 @@ TITLE = "Sensors over the run"
 DISTURBING = ("no_steal", "clock_stable", "quiet_machine")
 MOST_SENSORS = 12
 STILL = 1e-6
-"""A sensor that varies by less than this share of its value has not moved."""
+"""A sensor that varies by less than this fraction counts as constant."""
 FIRST = (
     "throttl",
     "server_",
@@ -32,23 +32,23 @@ FIRST = (
     "pressure_cpu",
     "memory_used",
 )
-"""What names of sensors begin with or hold, most telling first."""
+"""Prefixes or parts of sensor names, most informative first."""
 UNDERSTANDING = Understanding(
-    shows="What each sensor read while the run went on. Counters are shown as rates: a cpu_busy of 2 s per s means "
-    "that two cores were busy. Red stretches are trials in which the clock moved, the hypervisor took time away "
+    shows="Readings of each sensor over the run. Counters are shown as rates: a cpu_busy of 2 s per s means "
+    "that two cores were busy. Red intervals are trials in which the clock moved, the hypervisor took CPU time "
     "(steal), or processes outside the study used the device.",
-    look="A clock that falls or a temperature that climbs over the run; stolen time; activity between trials, when "
+    look="A falling clock or a rising temperature over the run; stolen time; activity between trials, when "
     "nothing of the study runs.",
-    misleads="Values are averages of stretches: a spike shorter than a stretch is flattened. What each sensor is worth "
+    misleads="Values are averages of intervals: shorter spikes are flattened. The quality of each sensor "
     "(its source and how often it changes) is in the table of sensors below.",
 )
 
 
 def sensors_figure(material: Material, run: RunFacts) -> Figure | Absent:
-    """A panel for each sensor that moved."""
+    """One panel per sensor that changed."""
     points = [point for point in material.samples if point.run == run.identity]
     if not points:
-        return Absent("sensors", TITLE, "the run holds no sensor readings")
+        return Absent("sensors", TITLE, "the run has no sensor readings")
     moving = _moving(points)
     if not moving:
         return Absent("sensors", TITLE, "no sensor changed its value over the run")
@@ -95,7 +95,7 @@ def sensors_figure(material: Material, run: RunFacts) -> Figure | Absent:
             part
             for part in (
                 f"run {run.letter}" if material.names.several_runs else "",
-                f"{left_out} sensors that did not move or tell less are left out" if left_out else "",
+                f"{left_out} sensors that are constant or less informative are left out" if left_out else "",
             )
             if part
         ),

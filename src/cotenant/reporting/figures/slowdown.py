@@ -1,4 +1,4 @@
-"""How much slower each tenant runs beside its neighbours: the heat map."""
+"""The heat map: the slowdown of each tenant beside its neighbours."""
 
 import math
 from typing import Any
@@ -13,15 +13,15 @@ TITLE = "Slowdown of every tenant in every mix"
 UNDERSTANDING = Understanding(
     shows="How many times longer a tenant's requests take beside its neighbours than alone, in the same block of "
     "trials. 1.00 means that the neighbours cost nothing, 2.00 that everything takes twice as long.",
-    look="Read a line from left to right to see which way of sharing is kindest to a tenant; read the lines of one "
-    "tenant downwards to see which neighbour costs it most. The brackets hold the true value in 95 of 100 studies.",
-    misleads="A low slowdown of one tenant says nothing about what its neighbour pays: look for the neighbour's line "
+    look="Read a row from left to right to see which way to share slows a tenant least; read the rows of one "
+    "tenant downwards to see which neighbour costs it most. Brackets are 95 % intervals.",
+    misleads="A low slowdown of one tenant says nothing about its neighbour's: look at the neighbour's row "
     "too. Two tenants that each take twice as long have gained nothing over taking turns.",
 )
 
 
 def slowdown_figure(material: Material, condition: Condition) -> Figure | Absent:
-    """A square for each tenant in each mix and sharing."""
+    """One square per tenant, mix and sharing."""
     names = material.names
     rows: list[dict[str, Any]] = [
         {

@@ -1,4 +1,4 @@
-"""Where the time of a request goes, stage by stage."""
+"""Time of a request by stage."""
 
 from typing import Any
 
@@ -10,16 +10,16 @@ from cotenant.reporting.terminal.literal import literal
 
 TITLE = "Time in each stage"
 UNDERSTANDING = Understanding(
-    shows="Mean time that a request spends in each of its stages while it is served, alone and in every mix.",
-    look="Which part of the bar grows beside neighbours: that stage meets them. A stage that keeps its length shares "
-    "nothing that matters with them.",
+    shows="Mean time a request spends in each of its stages while it is served, alone and in every mix.",
+    look="Which part of the bar grows beside neighbours: that stage competes. A stage of constant length shares "
+    "nothing relevant with its neighbours.",
     misleads="Waiting before a request is served is not in the bar; under an open load it can be most of the latency. "
-    "On devices that work ahead of the program, stages only add up where the study asked for synchronised stages.",
+    "On asynchronous devices, stages only add up if the study uses synchronised stages.",
 )
 
 
 def stages_figure(material: Material, condition: Condition) -> Figure | Absent:
-    """A panel for each tenant, a bar for each mix and sharing."""
+    """One panel per tenant, one bar per mix and sharing."""
     rows: list[dict[str, Any]] = [
         {
             "of": literal(stage.of),
@@ -74,7 +74,7 @@ def stages_figure(material: Material, condition: Condition) -> Figure | Absent:
 
 
 def _pooled(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """One bar for a tenant on many members of a group at once: their mean, since stacked they would add up."""
+    """One bar for a tenant on all members of a group: their mean, since stacked bars would add up."""
     groups: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
     for row in rows:
         groups.setdefault((row["of"], row["place"], row["stage"]), []).append(row)

@@ -1,11 +1,11 @@
-"""How figures look: colours that hold on white and on black, thin axes, no ornament."""
+"""Style of figures: colours that work on white and on black, thin axes, no ornament."""
 
 from typing import Any
 
 PALETTE = ["#3578b9", "#d9702f", "#2a9270", "#a95bb0", "#a8871d", "#7a5c3e", "#6c7a89", "#1491a3"]
 ACCENT = PALETTE[0]
 QUIET = "#868e96"
-"""For references and for what is not the subject; visible on white and on black."""
+"""For references and secondary elements; visible on white and on black."""
 LIMIT = "#cf3a4a"
 """For objectives."""
 
@@ -41,11 +41,11 @@ CONFIG: dict[str, Any] = {
     "line": {"strokeWidth": 2},
     "aria": False,
 }
-"""The page describes each figure in words; marks would only repeat numbers one by one."""
+"""The page describes each figure; marks would only repeat numbers one by one."""
 
 
 def whole(spec: dict[str, Any], height: int | dict[str, int]) -> dict[str, Any]:
-    """A specification as wide as its place on the page."""
+    """A specification that fills the width of its container."""
     return {
         "data": {"name": "rows"},
         "config": CONFIG,
@@ -58,9 +58,9 @@ def whole(spec: dict[str, Any], height: int | dict[str, int]) -> dict[str, Any]:
 def faceted(
     field: str, order: list[str], spec: dict[str, Any], height: int | dict[str, int], resolve: dict[str, Any]
 ) -> dict[str, Any]:
-    """One panel for each value of a field, one below the other; the page sets their width.
+    """One panel per value of a field, stacked vertically; the page sets their width.
 
-    Without an order they come as in the data.
+    The default order is that of the data.
     """
     return {
         "data": {"name": "rows"},
@@ -73,7 +73,7 @@ def faceted(
 
 
 def colour(field: str, order: list[str], title: str) -> dict[str, Any]:
-    """Colours in the order of the names, so that one name has one colour throughout a figure."""
+    """Colours in the order of the names, so that a name has one colour throughout a figure."""
     return {
         "field": field,
         "type": "nominal",
@@ -109,7 +109,7 @@ def interval_layers(
 
 
 def tips(*fields: tuple[str, str]) -> list[dict[str, Any]]:
-    """Tooltip lines; numbers in four digits."""
+    """Tooltip lines; numbers with four digits."""
     return [
         {"field": name, "title": title, "type": "nominal"}
         if kind == "text"
@@ -121,5 +121,5 @@ def tips(*fields: tuple[str, str]) -> list[dict[str, Any]]:
 
 
 def interval_rows_height(lines: int) -> dict[str, int]:
-    """Height of a panel with so many lines of dots, as a step each."""
+    """Height of a panel with this many lines of dots."""
     return {"step": 26 if lines > 1 else 34}

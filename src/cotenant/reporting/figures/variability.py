@@ -1,4 +1,4 @@
-"""How GPUs differ: boxes, what goes with being slow, where the slow ones stand, what it costs, how it changes."""
+"""Differences between GPUs: boxes, correlations, location, cost for jobs, change over time."""
 
 from cotenant.analyse.variability.drift import DAY_S
 from cotenant.analyse.variability.sentences import day
@@ -17,33 +17,33 @@ SENSORS = {
 }
 
 BOXES = Understanding(
-    shows="One box for each GPU, from fast to slow: the middle half of its runs, the line through its median, whiskers "
-    "out to its outermost ordinary run.",
-    look="How far the row of boxes climbs from left to right against the height of one box: that is GPU against run. "
-    "Coloured boxes are GPUs that lie apart; the colour says why.",
-    misleads="The left-most and the right-most GPU of many are always far apart. The whisker range over all runs is "
+    shows="One box per GPU, from fast to slow: the middle half of its runs, a line at the median, whiskers "
+    "to its outermost run that is not an outlier.",
+    look="The rise of the boxes from left to right against the height of one box: GPUs against runs. "
+    "Coloured boxes are outliers; the colour gives the reason.",
+    misleads="The first and last of many GPUs are always far apart. The whisker range over all runs is "
     "the fairer number.",
 )
 SCATTER = Understanding(
     shows="Every GPU's median time over its median clock, temperature and power.",
-    look="Which of the three goes with time. At a power cap it is the clock; at a locked clock power varies instead "
-    "and time does not.",
-    misleads="What goes together need not cause each other: hot GPUs may stand in one corner of the room.",
+    look="Which of the three correlates with time. At a power cap it is the clock; at a locked clock power varies "
+    "instead and time does not.",
+    misleads="Correlation is not causation: hot GPUs may be in one corner of the room.",
 )
 PLACES = Understanding(
     shows="Median time of each node's GPUs over the median of all, by cabinet and node.",
-    look="A dark column or row: a node or a cabinet that is slow as a whole, which no exchange of one GPU will mend.",
-    misleads="A node with one bad GPU looks half bad. Nodes of different cabinets share a column only by their number.",
+    look="A dark column or row: an entire node or cabinet is slow, which replacing one GPU won't fix.",
+    misleads="A node with one bad GPU looks half bad. Nodes of different cabinets share a column only by number.",
 )
 STRAGGLER = Understanding(
-    shows="A job that waits for all its GPUs at every step runs at the pace of the slowest: expected time over that of "
+    shows="A job that waits for all its GPUs at every step runs at the pace of the slowest: expected time relative to "
     "the median GPU, for k random GPUs of this fleet.",
-    look="Where the line leaves 1: from that size on it pays to choose GPUs.",
-    misleads="Large jobs are dominated by the few worst GPUs: taking those out changes the right end most.",
+    look="Where the line leaves 1: from that size on, choosing GPUs pays off.",
+    misleads="Large jobs are dominated by the few worst GPUs: removing those changes the right end most.",
 )
 TREND = Understanding(
-    shows="By day, how long runs took relative to what each GPU usually needs.",
-    look="A step of the whole line (a driver, a cooling system) or a slope.",
+    shows="Time of runs by day, relative to each GPU's usual time.",
+    look="A step of the entire line (a driver, a cooling system) or a slope.",
     misleads="Days with few runs jump; the number of runs is in the tooltip.",
 )
 
@@ -65,7 +65,7 @@ def fleet_figures(material: FleetMaterial) -> dict[str, list[Figure | Absent]]:
 
 
 def boxes_figure(one: FleetWork, name: str) -> Figure | Absent:
-    """A box for each GPU."""
+    """One box per GPU."""
     causes = _causes(one)
     every = len(one.boxes)
     shown = [
@@ -136,7 +136,7 @@ def boxes_figure(one: FleetWork, name: str) -> Figure | Absent:
 
 
 def scatter_figure(one: FleetWork, name: str) -> Figure | Absent:
-    """Time over each sensor."""
+    """Time against each sensor."""
     title = "Time against clock, temperature and power"
     causes = _causes(one)
     step = -(-len(one.found.profiles) * len(SENSORS) // MOST_POINTS)
@@ -169,13 +169,13 @@ def scatter_figure(one: FleetWork, name: str) -> Figure | Absent:
 
 
 def places_figure(one: FleetWork, name: str) -> Figure | Absent:
-    """A square for each node."""
+    """One square per node."""
     title = "By cabinet and node"
     groups: dict[tuple[str, str], list[float]] = {}
     for profile in one.found.profiles:
         groups.setdefault((profile.cabinet or "unknown", profile.node or "unknown"), []).append(profile.relative_time)
     if len(groups) < 2:
-        return Absent(name, title, "the GPUs' places are not known, or there is only one")
+        return Absent(name, title, "the GPUs' locations are unknown, or there is only one")
     rows: list[Row] = [
         {
             "cabinet": literal(cabinet),
@@ -212,8 +212,8 @@ def places_figure(one: FleetWork, name: str) -> Figure | Absent:
 
 
 def straggler_figure(one: FleetWork, name: str) -> Figure | Absent:
-    """A dot for each size of a job."""
-    title = "What slow GPUs cost a synchronous job"
+    """One dot per job size."""
+    title = "Cost of slow GPUs for a synchronous job"
     rows: list[Row] = [
         {"k": f"{k} GPUs", "est": cost.est, "lo": cost.lo, "hi": cost.hi}
         for k, cost in one.found.straggler.items()
@@ -230,10 +230,10 @@ def straggler_figure(one: FleetWork, name: str) -> Figure | Absent:
 
 
 def trend_figure(one: FleetWork, name: str) -> Figure | Absent:
-    """A dot for each day."""
-    title = "Time by day, over each GPU's own median"
+    """One dot per day."""
+    title = "Time by day, relative to each GPU's median"
     if len(one.found.drift.daily) < 2:
-        return Absent(name, title, "all runs are of one day, or have no time")
+        return Absent(name, title, "all runs are from one day, or have no timestamp")
     first = one.found.drift.daily[0][0]
     rows: list[Row] = [
         {"days": (at - first) / DAY_S, "day": day(at), "relative": ratio, "runs": runs}

@@ -1,4 +1,4 @@
-"""One colour for each way to share, the same in every figure and table of a report."""
+"""One colour per way to share, consistent across a report."""
 
 from collections.abc import Iterable, Sequence
 
@@ -15,28 +15,27 @@ def mode_of(sharing: str) -> str:
 
 
 class Ways:
-    """The ways to share of these cells, in a fixed order. Alone is grey: the others are compared with it."""
+    """The ways to share of these cells, in a fixed order. Alone is grey, as the reference."""
 
     def __init__(self, cells: Iterable[Cell]) -> None:
         shared = [cell for cell in cells if not cell.solo]
         self.names: Sequence[str] = sorted({mode_of(cell.sharing) for cell in shared})
-        """Modes: shares of one mode are one way to share."""
-        self._full = sorted({literal(cell.sharing) for cell in shared})
+        """Modes: different shares of one mode are one way to share."""
         self._colours = {name: PALETTE[place % len(PALETTE)] for place, name in enumerate(self.names)}
 
     def colour(self, way: str) -> str:
-        """Of a way to share; grey for whatever is alone."""
+        """Colour of a way to share; grey for tenants alone."""
         return self._colours.get(mode_of(way), QUIET)
 
     def channel(self, *, legend: bool = False) -> Spec:
-        """Colour by the field `sharing`; without a legend where lines and dots are labelled where they are."""
+        """Colour by the field `mode`; no legend where marks are labelled directly."""
         return {
-            "field": "sharing",
+            "field": "mode",
             "type": "nominal",
             "title": None,
             **({} if legend else {"legend": None}),
             "scale": {
-                "domain": [ALONE, *self._full],
-                "range": [QUIET, *(self._colours[mode_of(name)] for name in self._full)],
+                "domain": [ALONE, *self.names],
+                "range": [QUIET, *(self._colours[name] for name in self.names)],
             },
         }

@@ -1,13 +1,13 @@
-"""What sharing gets done: throughput of every tenant, STP and fairness of every mix, with intervals."""
+"""Work done by sharing: throughput of every tenant, STP and fairness of every mix, with intervals."""
 
 from collections.abc import Sequence
 from typing import Any
 
 from cotenant.analyse.estimates.missing import Number
-from cotenant.analyse.sharing.cells import Cell
+from cotenant.analyse.sharing.cells import Cell, sharing_said
 from cotenant.reporting.figures.figure import Absent, Figure, Row, Spec, Understanding
 from cotenant.reporting.figures.material import Material
-from cotenant.reporting.figures.names import Condition, Names
+from cotenant.reporting.figures.names import ALONE, Condition, Names
 from cotenant.reporting.figures.style import (
     QUIET,
     faceted,
@@ -16,35 +16,38 @@ from cotenant.reporting.figures.style import (
     tips,
     whole,
 )
+from cotenant.reporting.figures.ways import mode_of
 from cotenant.reporting.terminal.literal import literal
 
-LABEL_ROOM = 64
-"""Pixels beside a dot for the name of the way to share."""
+LABEL_ROOM = 96
+"""Width reserved beside a dot for the name of the way to share, in pixels."""
+ROOM_FOR_LABELS = 1.45
+"""Factor by which the axis extends beyond the data, to fit `LABEL_ROOM` in a column of half a page."""
 THROUGHPUT = Understanding(
     shows="Requests per second of every tenant, alone and in every mix, with 95 % intervals over blocks.",
-    look="How far a tenant's dots fall to the left of the one alone. Dots whose intervals overlap can't be told apart.",
-    misleads="Under an open load the rate is given: throughput then only says whether the tenant kept up. Requests of "
-    "different tenants are different work, so never add them up: that is what STP is for.",
+    look="How far a tenant's dots fall to the left of the one alone. Overlapping intervals can't be told apart.",
+    misleads="Under an open load, the rate is given: throughput only shows whether the tenant kept up. Requests of "
+    "different tenants are different work, so don't add them up: use STP.",
 )
 STP = Understanding(
-    shows="System throughput (STP): the progress of all tenants of a mix, each measured by its own speed alone, added "
-    "up. 1 is what taking turns would give; with two tenants 2 would be perfect sharing.",
-    look="Is the whole interval to the right of the line at 1? Then sharing gets more done than taking turns. To the "
-    "left of it, sharing costs. Across it: these blocks can't tell.",
-    misleads="STP is blind to who pays. A high value may come from one tenant at full speed beside one that starves: "
+    shows="System throughput (STP): the sum of all tenants' progress, each relative to its own speed alone. "
+    "1 equals taking turns; with two tenants, 2 would be perfect sharing.",
+    look="An interval entirely to the right of 1: sharing gets more done than taking turns. Entirely to the "
+    "left: sharing costs. Across 1: undecided by these blocks.",
+    misleads="STP ignores who pays. A high value may come from one tenant at full speed beside one that starves: "
     "read it together with fairness and the slowdowns.",
 )
 FAIRNESS = Understanding(
     shows="How evenly a mix spreads the cost. Fairness is the least progress over the greatest; Jain's index is 1 if "
-    "all progress alike and 1 over the number of tenants if one has it all.",
-    look="The left-most dots: these mixes favour somebody. The heat map says whom.",
-    misleads="Even is not good: two tenants at a tenth of their speed are perfectly fair. Noise can only lower "
-    "fairness, so a value of 0.97 from a few blocks is no evidence of unfairness.",
+    "all progress equally and 1 over the number of tenants if one has it all.",
+    look="The left-most dots: these mixes favour one tenant. The heat map shows which.",
+    misleads="Fair is not good: two tenants at a tenth of their speed are perfectly fair. Noise can only lower "
+    "fairness, so 0.97 from a few blocks is not evidence of unfairness.",
 )
 
 
 def throughput_figure(material: Material, conditions: Sequence[Condition]) -> Figure | Absent:
-    """A panel for each tenant, a dot for each mix and sharing."""
+    """One panel per tenant, one dot per mix and sharing."""
     title = "Throughput"
     rows: list[Row] = [
         _placed(material.names, tenant.cell, conditions)
@@ -87,7 +90,7 @@ def throughput_figure(material: Material, conditions: Sequence[Condition]) -> Fi
 
 
 def stp_figure(material: Material, conditions: Sequence[Condition]) -> Figure | Absent:
-    """A dot for each mix and sharing, and the line of taking turns."""
+    """One dot per mix and sharing, and the line of taking turns."""
     title = "STP: work done against taking turns"
     rows = _mix_rows(material, conditions, ("stp",))
     if not rows:
@@ -141,12 +144,12 @@ def _mix_rows(material: Material, conditions: Sequence[Condition], metrics: tupl
 
 
 def _mix_layers(material: Material, rows: list[Row], x_title: str) -> list[Spec]:
-    """Ways to share below each other within a mix; several runs below each other within a mix and sharing."""
-    group, series = ("place", "run") if material.names.several_runs else ("mix", "sharing")
+    """Ways to share stacked within a mix; several runs stacked within a mix and sharing."""
+    group, series, label = ("place", "run", "run") if material.names.several_runs else ("mix", "mode", "label")
     order = sorted({str(row[series]) for row in rows})
     y = {"field": group, "type": "nominal", "title": None}
     layers = interval_layers(
-        y, x_title, material.ways.channel(), tips(("place", "mix"), ("run", "run"), *_NUMBERS), zero=False
+        y, x_title, material.ways.channel(), tips(("place", "mix"), ("run", "run"), *_NUMBERS), zero=True
     )
     layers.append(
         {
@@ -154,18 +157,15 @@ def _mix_layers(material: Material, rows: list[Row], x_title: str) -> list[Spec]
             "mark": {"type": "text", "align": "left", "dx": 8, "fontSize": 11, "limit": LABEL_ROOM},
             "encoding": {
                 "y": y,
-                "x": {
-                    "field": "end",
-                    "type": "quantitative",
-                    "title": x_title,
-                    "scale": {"zero": False, "nice": True, "padding": LABEL_ROOM},
-                },
-                "text": {"field": series},
+                "x": {"field": "end", "type": "quantitative", "title": x_title},
+                "text": {"field": label},
             },
         }
     )
+    furthest = max(float(end) for row in rows for end in (row["est"], row["hi"]) if end is not None)
     for layer in layers:
         layer["encoding"] |= {"yOffset": {"field": series, "sort": order}}
+        layer["encoding"]["x"] |= {"scale": {"domain": [0, furthest * ROOM_FOR_LABELS]}}
     return layers
 
 
@@ -191,12 +191,14 @@ def _only(names: Names, conditions: Sequence[Condition]) -> str:
 
 
 def _placed(names: Names, cell: Cell, conditions: Sequence[Condition]) -> dict[str, Any]:
-    """Where a number was measured; the condition is named in the line if the figure holds several."""
+    """Where a number was measured, with the condition if the figure has several."""
     under = f", {names.condition(Condition.of(cell))}" if len(conditions) > 1 else ""
     return {
         "place": names.place(cell) + under,
         "mix": literal(cell.mix) + under,
         "sharing": literal(cell.sharing),
+        "mode": ALONE if cell.solo else mode_of(cell.sharing),
+        "label": literal(sharing_said(cell.sharing)),
         "run": names.run(cell.run),
     }
 

@@ -1,1 +1,1 @@
-"""The report as one HTML file that needs nothing else: no network, no server, no installation."""
+"""The report as one self-contained HTML file: no network, no server, no installation."""

@@ -1,4 +1,4 @@
-"""What every page is made of: the template environment, styles, scripts, and the policy that lets only those run."""
+"""Shared parts of pages: template environment, styles, scripts, and the policy that allows only those."""
 
 from functools import cache
 from importlib import resources
@@ -15,7 +15,7 @@ VENDORED = ("vega.min.js", "vega-lite.min.js", "vega-embed.min.js")
 
 
 def environment() -> "Environment":
-    """Templates of this package: everything printed is escaped, nothing may be missing."""
+    """Templates of this package, with autoescaping and strict undefined values."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     made = Environment(
@@ -24,7 +24,7 @@ def environment() -> "Environment":
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-        # Whatever is printed is text that anybody may have written: no character of it may reorder or hide others.
+        # Printed text is untrusted: no character of it may reorder or hide others.
         finalize=lambda value: literal(value, keep="\n") if type(value) is str else value,
     )
     made.filters["with_code"] = with_code
@@ -32,7 +32,7 @@ def environment() -> "Environment":
 
 
 def with_code(text: str) -> "Markup":
-    """Text whose `commands` in backquotes are set as code; everything is escaped."""
+    """Escaped text with backquoted `commands` set as code."""
     from markupsafe import Markup
 
     parts = [Markup("<code>%s</code>") % part if place % 2 else Markup("%s") % part
@@ -41,12 +41,12 @@ def with_code(text: str) -> "Markup":
 
 
 def scripts() -> list[str]:
-    """The scripts of a page with figures, in the order in which they run."""
+    """The scripts of a page with figures, in execution order."""
     return [*map(_vendored, VENDORED), resource("templates", "report.js")]
 
 
 def policy(texts: list[str]) -> str:
-    """A Content-Security-Policy under which these scripts run and no others, and nothing is loaded."""
+    """A Content-Security-Policy that allows only these scripts and loads nothing."""
     return (
         f"default-src 'none'; script-src {' '.join(map(script_hash, texts))}; "
         "style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
@@ -54,7 +54,7 @@ def policy(texts: list[str]) -> str:
 
 
 def markup(text: str) -> Any:
-    """Our own text, which is HTML (or CSS, or JavaScript) already."""
+    """Trusted text that is already HTML, CSS or JavaScript."""
     from markupsafe import Markup
 
     return Markup(text)  # noqa: S704 - only files of this package, hashed or escaped JSON

@@ -1,4 +1,4 @@
-"""Data inside a page: JSON that can't end its element, and hashes that let only our own scripts run."""
+"""Data inside a page: JSON that can't end its element, and hashes of allowed scripts."""
 
 import base64
 import hashlib
@@ -10,19 +10,19 @@ from cotenant.analyse.plain import plain
 from cotenant.reporting.figures.figure import Row
 
 _ESCAPES = {ord(char): f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029"}
-"""Within JSON these only occur inside strings, where an escape means the same."""
+"""In JSON these only occur inside strings, where an escape is equivalent."""
 
 
 def embedded_json(data: Any) -> str:
-    """JSON for a script element of type application/json: holds no `<`, `>`, `&` or line separator."""
+    """JSON for a script element of type application/json, without `<`, `>`, `&` or line separators."""
     text = json.dumps(plain(data), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     return text.translate(_ESCAPES).encode("utf-8", "backslashreplace").decode()
 
 
 def columnar(rows: Sequence[Row]) -> dict[str, Any]:
-    """Rows with their column names said once, and each text of a column once: rows then hold its place in `words`.
+    """Rows in columns, with the distinct texts of a column stored once in `words` and referenced by index.
 
-    Numbers have seven digits, more than a figure can show.
+    Numbers keep seven digits, more than a figure can show.
     """
     columns = list(dict.fromkeys(key for row in rows for key in row))
     words = {column: found for column in columns if (found := _words(row.get(column) for row in rows))}
@@ -40,7 +40,7 @@ def columnar(rows: Sequence[Row]) -> dict[str, Any]:
 
 
 def _words(values: Iterable[Any]) -> list[str]:
-    """The different texts of a column, in the order of their first use; none if it holds anything but text."""
+    """The distinct texts of a column in order of first use; None if it holds anything but text."""
     found = list(dict.fromkeys(value for value in values if value is not None))
     return found if all(isinstance(one, str) for one in found) else []
 
@@ -50,6 +50,6 @@ def _short(value: Any) -> Any:
 
 
 def script_hash(script: str) -> str:
-    """What a Content-Security-Policy names a script by."""
+    """A script's hash for a Content-Security-Policy."""
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     return f"'sha256-{digest}'"

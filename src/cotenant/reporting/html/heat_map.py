@@ -1,4 +1,4 @@
-"""The heat map as a table: every square is a button, so that it can be read aloud and used without a mouse."""
+"""The heat map as a table of buttons, accessible to screen readers and the keyboard."""
 
 import math
 from dataclasses import dataclass
@@ -10,9 +10,9 @@ from cotenant.reporting.html.tenant_lines import keys, slowdown
 from cotenant.text import ratio
 
 DARKEST_AT = 4.0
-"""A slowdown of this much has the strongest colour."""
+"""Slowdown with the strongest colour."""
 STRONGEST = 0.62
-"""Opacity of the strongest colour: text stays readable on it, on white and on black."""
+"""Opacity of the strongest colour; text stays readable on white and on black."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class Square:
     estimate: str
     interval: str
     label: str
-    """For those who can't see the table."""
+    """Text for screen readers."""
     warmth: float
     """Opacity of the colour, 0 to `STRONGEST`."""
     faster: bool
@@ -36,7 +36,7 @@ class Line:
 
     tenant: str
     lines_of_tenant: int
-    """How many lines its heading spans; 0 if an earlier line has it."""
+    """Rows spanned by its heading; 0 if an earlier line has it."""
     mix: str
     squares: tuple[Square | None, ...]
 
@@ -51,7 +51,7 @@ class HeatMap:
 
 
 def heat_maps(material: Material) -> list[HeatMap]:
-    """A table for each run and condition; the conditions of several runs stand beside each other."""
+    """One table per run and condition; conditions of several runs are adjacent."""
     return [
         found
         for condition in material.names.conditions

@@ -1,4 +1,4 @@
-"""The report as Markdown: what to do, tables and sentences, short enough for a pull request."""
+"""The report as Markdown: the decision, tables and sentences, short enough for a pull request."""
 
 from cotenant.analyse.decision.wording import mix_name, objectives, slowdowns
 from cotenant.analyse.sharing.cells import Cell
@@ -15,7 +15,7 @@ from cotenant.text import ratio, with_interval, without_interval
 
 
 def markdown_report(material: Material) -> str:
-    """The whole text. Names are escaped: they can be neither markup nor HTML."""
+    """The complete text. Names are escaped: they can be neither markup nor HTML."""
     runs = [
         f"- {f'**{run.letter}** ' if len(material.runs) > 1 else ''}"
         + escaped(
@@ -36,7 +36,7 @@ def markdown_report(material: Material) -> str:
         "## Tenants",
         _tenants(material),
         _tokens(material),
-        "## What the device did" if material.device_use else "",
+        "## Device activity" if material.device_use else "",
         _device(material),
         "## In sentences",
         bullets(material.sentences),
@@ -46,17 +46,17 @@ def markdown_report(material: Material) -> str:
 
 
 def _errors(material: Material) -> str:
-    """How far simulated figures were from measured ones, by class; once, where runs say the same."""
+    """Errors of simulated figures by class; once if runs agree."""
     found = dict.fromkeys(
         f"- {kind}: {escaped(sentence)}"
         for run in material.runs
         for kind, sentence in errors_by_class(run.manifest).items()
     )
-    return "\n".join(("How far such figures were from real GPUs:", "", *found)) if found else ""
+    return "\n".join(("Error of such figures against real GPUs:", "", *found)) if found else ""
 
 
 def _mixes(material: Material) -> str:
-    """A line for each way to share each mix; those of one mix stand together, the best first."""
+    """One line per mix and way to share, grouped by mix, best first."""
     names = material.names
     head = ("mix", "way to share", "work", "slowdowns", "objectives", "fairness", "verdict on the mix", "trials")
     rows = [
@@ -109,9 +109,9 @@ def _device(material: Material) -> str:
 
 def _nothing(material: Material) -> str:
     if not material.trials:
-        return "The run holds no trial yet, so there is nothing to judge."
+        return "The run has no trials yet."
     if all(trial.verdict == "invalid" for trial in material.trials):
-        return "No trial is valid, so no number here can be believed. The reasons are below."
+        return "No trial is valid, so none of these numbers are reliable. The reasons are below."
     return "No mix was measured: tenants ran alone."
 
 

@@ -1,4 +1,4 @@
-"""The matrix of mixes and ways to share: what the decision weighed, one button for each option."""
+"""The matrix of mixes and ways to share: one button per option of the decision."""
 
 import math
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ from cotenant.analyse.decision.wording import (
     verdict,
     what_would_tell,
 )
-from cotenant.analyse.sharing.cells import Cell
+from cotenant.analyse.sharing.cells import Cell, shares_said
 from cotenant.reporting.figures.material import Material
 from cotenant.reporting.figures.names import Condition
 from cotenant.reporting.figures.ways import mode_of
@@ -23,9 +23,9 @@ from cotenant.reporting.terminal.literal import literal
 from cotenant.text import NOTHING, percent, ratio, with_interval, without_interval
 
 FULL_AT = 4.0
-"""Work of this many times taking turns, or of its inverse, has the strongest colour."""
+"""This many times the work of taking turns, or its inverse, has the strongest colour."""
 STRONGEST = 0.55
-"""Opacity of the strongest colour: text stays readable on it, on white and on black."""
+"""Opacity of the strongest colour; text stays readable on white and on black."""
 RINGS: Mapping[Kept, str] = {"kept": "✓", "missed": "✕", "open": "?"}
 
 
@@ -36,12 +36,12 @@ class Square:
     key: str
     way: str
     shares: str
-    """Of the best way to cut the device under this mode; empty without shares."""
+    """The best shares of the device under this mode; empty without shares."""
     work: str
     note: str
-    """What is most worth knowing beside the work: objectives, or else the slowdowns."""
+    """The most relevant fact besides the work: objectives, else the slowdowns."""
     label: str
-    """For those who can't see the matrix."""
+    """Text for screen readers."""
     strength: float
     less: bool
     kept: Kept | None
@@ -49,12 +49,12 @@ class Square:
     hatched: bool
     best: bool
     verdict: str
-    """Of the trials, if some are not valid."""
+    """Verdict of the trials, if some are not valid."""
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """One way to cut the device under a mode."""
+    """One choice of shares under a mode."""
 
     shares: str
     work: str
@@ -69,7 +69,7 @@ class Line:
 
     mix: str
     called: str
-    """What the study calls it, if that is something else."""
+    """The study's name for it, if different."""
     condition: str
     run: str
     verdict: str
@@ -79,17 +79,17 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Matrix:
-    """All of it."""
+    """A complete matrix."""
 
     ways: tuple[tuple[str, str], ...]
     """Each way to share and its colour."""
     lines: tuple[Line, ...]
     chosen: str
-    """The square to begin with: what is recommended."""
+    """The initially selected square: the recommendation."""
     sentences: Mapping[str, str]
-    """What the decision says about each square."""
+    """The decision's sentence about each square."""
     layouts: Mapping[str, tuple[Layout, ...]]
-    """The shares that were tried for a square, best first, where there were several."""
+    """The shares tried for a square, best first, if there were several."""
 
 
 def matrix_of(material: Material, answer: Answer, key_of: Mapping[Cell, str]) -> Matrix:
@@ -134,7 +134,7 @@ def _line(material: Material, choice: Choice, ways: tuple[str, ...], key_of: Map
 
 
 def _best_of_modes(choice: Choice) -> dict[str, Option]:
-    """Options come best first."""
+    """The best option of each mode; options are sorted, best first."""
     found: dict[str, Option] = {}
     for option in choice.options:
         found.setdefault(mode_of(option.cell.sharing), option)
@@ -163,14 +163,13 @@ def _says_the_same(mix: str, option: Option, name: str) -> bool:
 def _square(choice: Choice, option: Option, name: str, key: str) -> Square:
     doublings = math.log2(option.work.est) if option.work.est else 0.0
     kept = option.kept if option.trusted else None
-    shares = option.cell.sharing.partition("[")[2].removesuffix("]")
     work = NOTHING if option.work.est is None else f"{without_interval(option.work, ratio)}×"  # noqa: RUF001
     best = option is choice.best and choice.verdict == "share"
     label = f"{name}, {option.cell.sharing}: work {work}, {objectives(option) or slowdowns(option)}"
     return Square(
         key=key,
-        way=option.cell.sharing,
-        shares=literal(shares),
+        way=mode_of(option.cell.sharing),
+        shares=literal(shares_said(option.cell.sharing)),
         work=work,
         note=_note(option),
         label=f"{label}{', simulated' if option.cell.simulated else ''}{', recommended' if best else ''}",

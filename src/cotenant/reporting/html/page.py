@@ -1,4 +1,4 @@
-"""The whole report as one HTML text."""
+"""The complete report as one HTML text."""
 
 import json
 from collections import Counter
@@ -41,7 +41,10 @@ from cotenant.text import ratio, with_interval, without_interval
 
 MOST_TRIALS_LISTED = 200
 MOST_MIX_POINTS = 6_000
-"""Of all mixes together, so that the page stays small however many there are."""
+"""Total over all mixes, to limit the size of the page."""
+
+MOST_LINES = 60
+"""In the latency section: about a dozen in each of five panels."""
 
 SECTIONS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "latency": ("Latency", ("latency",)),
@@ -52,16 +55,16 @@ SECTIONS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "roofline": ("Roofline", ("roofline",)),
     "sensors": ("Sensors", ("sensors",)),
 }
-"""Sections made of figures alone, in reading order."""
+"""Sections made only of figures, in reading order."""
 
 
 def page(material: Material, drawn: Mapping[str, Drawn], *, links: str = "") -> str:
-    """One HTML text that needs no network and no other file.
+    """One HTML text without external resources.
 
     Args:
-        material: What to report.
-        drawn: The figures of it.
-        links: HTML to stand on top, where the report has neighbours.
+        material: Contents of the report.
+        drawn: Its figures.
+        links: HTML of navigation links to put on top.
     """
     texts = scripts()
     shown = [figure for kind, many in drawn.items() if kind != "slowdown" for figure in many]
@@ -101,6 +104,7 @@ def page(material: Material, drawn: Mapping[str, Drawn], *, links: str = "") -> 
             for anchor, title, many, sentences in sections
             if (figures := [one for one in many if isinstance(one, Figure)]) or sentences
         ],
+        folded=["latency"] if _crowded(drawn["latency"]) else [],
         absent=[one for many in drawn.values() for one in many if not isinstance(one, Figure)],
         device_columns=[label for label, _, _ in shown_columns(material.device_use)],
         device_rows=_device_rows(material),
@@ -112,8 +116,17 @@ def page(material: Material, drawn: Mapping[str, Drawn], *, links: str = "") -> 
     )
 
 
+def _crowded(figures: Drawn) -> bool:
+    """More lines than can be told apart: the detail of each cell shows them few at a time."""
+    return any(
+        len({(row.get("place"), row.get("tenant")) for row in one.rows}) > MOST_LINES
+        for one in figures
+        if isinstance(one, Figure)
+    )
+
+
 def _members(material: Material, drawn: Mapping[str, Drawn]) -> list[tuple[str, str, Drawn, Sequence[str]]]:
-    """How the members of a group differ, where a run has several."""
+    """Differences between the members of a group, for runs with several."""
     if material.fleet is None:
         return []
     sentences = [line for one in material.fleet.works for line in (*headline(one.found), *anomalies(one.found))]
@@ -122,7 +135,7 @@ def _members(material: Material, drawn: Mapping[str, Drawn]) -> list[tuple[str, 
 
 
 def _beside(material: Material) -> dict[str, Any] | None:
-    """Mixes by devices: what to do, by which way, with how much work."""
+    """Mixes by devices: the decision, the way to share and the work."""
     found = material.beside
     if found is None:
         return None
@@ -151,7 +164,7 @@ def _title(material: Material) -> str:
 
 
 def _data(material: Material, shown: Sequence[Figure], drawn: Mapping[str, Drawn], chosen: str) -> dict[str, Any]:
-    """What the page's script needs."""
+    """Data for the page's script."""
     key_of = keys(material)
     cells = [cell for cell in key_of if not cell.solo]
     each = MOST_MIX_POINTS // max(1, len(cells))
@@ -164,7 +177,7 @@ def _data(material: Material, shown: Sequence[Figure], drawn: Mapping[str, Drawn
         "figures": {
             figure.name: {"spec": figure.spec, "margin": figure.margin} | columnar(figure.rows) for figure in shown
         }
-        # The heat map is a table of the page: its rows are only there to be downloaded.
+        # The heat map is a table of the page; its rows are only for download.
         | {"slowdown": columnar(_slowdowns(drawn["slowdown"]))},
         "mixes": {
             key_of[cell]: {
@@ -192,7 +205,7 @@ def _slowdowns(drawn: Drawn) -> list[Row]:
 
 
 def _mixes(material: Material, matrix: Matrix) -> list[dict[str, Any]]:
-    """The tables of every mix, hidden until it is chosen."""
+    """The tables of every mix, hidden until it is selected."""
     alone: dict[tuple[str, Condition], dict[str, Objective]] = {}
     for one in material.summary.tenants:
         if one.cell.solo and (objective := objective_of(one)) is not None:
@@ -230,7 +243,7 @@ def _mixes(material: Material, matrix: Matrix) -> list[dict[str, Any]]:
 
 
 def _device_rows(material: Material) -> list[tuple[str, list[str]]]:
-    """What each mix did to the device: its name, and the values of the columns."""
+    """Device activity by mix: its name, and the values of the columns."""
     columns = shown_columns(material.device_use)
     several = len({use.device for use in material.device_use}) > 1
     return [
@@ -245,7 +258,7 @@ def _verdicts(material: Material) -> dict[str, int]:
 
 
 def _caution(material: Material) -> str:
-    """What has to be said before any advice if fewer than half of the trials are valid, yet some can be used."""
+    """A warning before any advice if fewer than half of the trials are valid, yet some are usable."""
     count = Counter(trial.verdict for trial in material.trials)
     if not count["unstable"] or mostly_valid(count):
         return ""
@@ -254,7 +267,7 @@ def _caution(material: Material) -> str:
     commonest = "".join(f", most often because {name} failed ({times} trials)" for name, times in failed.most_common(1))
     return (
         f"{few} of {count.total()} trials {'is' if count['valid'] <= 1 else 'are'} valid{commonest}. "
-        "Take what follows as good enough to decide about a factor of two, not about a few percent."
+        "The results below can settle a factor of two, but not a few percent."
     )
 
 
@@ -271,7 +284,7 @@ def _checks(material: Material) -> list[dict[str, Any]]:
         for check in CHECKS.values()
     ]
     unknown = [
-        {"name": name, "meaning": "not known to this version", "hint": "", "when_failed": "invalid", "failed": count}
+        {"name": name, "meaning": "unknown to this version", "hint": "", "when_failed": "invalid", "failed": count}
         for name, count in failed.items()
     ]
     return sorted([*known, *unknown], key=lambda check: -int(str(check["failed"])))
@@ -294,7 +307,7 @@ def _bad_trials(material: Material) -> list[dict[str, Any]]:
 
 
 def _run(run: RunFacts) -> dict[str, Any]:
-    """What a person wants to know of a run, and the manifest whole."""
+    """The main facts of a run, and its complete manifest."""
     manifest = run.manifest
     study = manifest.get("study", "")
     described = manifest.get("device_description")
@@ -319,7 +332,7 @@ def _run(run: RunFacts) -> dict[str, Any]:
 
 
 def _flat(data: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
-    """Nested facts as one list: `git commit`, `git dirty`."""
+    """Nested facts as a flat list: `git commit`, `git dirty`."""
     lines: dict[str, str] = {}
     for key, value in data.items():
         name = f"{prefix}{key}".replace("_", " ")

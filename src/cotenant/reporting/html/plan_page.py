@@ -1,4 +1,4 @@
-"""A plan as one HTML file that needs no network and runs no script."""
+"""A plan as one HTML file without network access or scripts."""
 
 from cotenant import __version__
 from cotenant.planning.mixes.plan import PlannedDevice, ServingPlan
@@ -7,15 +7,15 @@ from cotenant.reporting.terminal.serving_plan import answer_of, described, reaso
 from cotenant.text import figure, percent, size
 
 WIDTH = 600.0
-"""Of a device's picture, in its own units."""
+"""Width of a device's picture, in its own units."""
 
 
 def page(plan: ServingPlan, *, source: str) -> str:
-    """The whole page.
+    """The complete page.
 
     Args:
-        plan: What to show.
-        source: The file that it is for.
+        plan: The plan.
+        source: The tenants file it is for.
     """
     template = environment().get_template("plan.html.j2")
     return template.render(
@@ -42,7 +42,7 @@ def page(plan: ServingPlan, *, source: str) -> str:
 
 
 def _parts(device: PlannedDevice) -> list[dict[str, object]]:
-    """Who has which part of the device, from left to right: by share or instance, else alike."""
+    """Each tenant's part of the device, from left to right: by share or instance, else equal."""
     weights = [_weight(tenant.share) for tenant in device.tenants]
     total = max(sum(weights), 1.0)
     parts: list[dict[str, object]] = []
@@ -63,7 +63,7 @@ def _weight(share: float | str | None) -> float:
 
 
 def _bars(device: PlannedDevice) -> list[tuple[str, float, str]]:
-    """Expected use: what, how much of it (up to 1), in words."""
+    """Expected use: the resource, its fraction (up to 1), and a text."""
     memory = device.used_bytes / device.memory_bytes
     return [
         ("compute", min(device.busy, 1.0), percent(device.busy)),

@@ -1,4 +1,4 @@
-"""A profile as one HTML file: for each mix a timeline of kernels, who ran beside whom, and what takes time."""
+"""A profile as one HTML file: for each mix, a timeline of kernels, their overlap, and the longest ones."""
 
 from collections.abc import Sequence
 from html import escape
@@ -11,13 +11,13 @@ from cotenant.reporting.terminal.profile import SLOWS, overlap_sentences
 from cotenant.text import figure, percent
 
 WIDTH, NAMES, LANE, GAP = 960.0, 150.0, 26.0, 8.0
-"""Of the drawing, of the room for names, of a lane and between lanes; pixels."""
+"""Widths of the drawing and of names, height of a lane and of gaps; pixels."""
 COLOURED = len(PALETTE)
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 
 
 def profile_page(profiles: Sequence[KernelProfile], *, subject: str, tool: str, notes: Sequence[str]) -> str:
-    """The page. It holds no script and loads nothing."""
+    """The page, without scripts or external resources."""
     parts = [
         "<!DOCTYPE html>",
         f'<html lang="en"><head><meta charset="utf-8"><title>Profile of {_text(subject)}</title>',
@@ -44,7 +44,7 @@ def _mix(one: KernelProfile) -> str:
 
 
 def _timeline(one: KernelProfile, excerpt: Excerpt) -> str:
-    """A lane per tenant; a kernel is a bar, coloured by its name."""
+    """One lane per tenant; each kernel is a bar, coloured by name."""
     tenants = [tenant.tenant for tenant in one.tenants]
     names = _names(one)
     height = (LANE + GAP) * len(tenants) + 20
@@ -80,7 +80,7 @@ def _timeline(one: KernelProfile, excerpt: Excerpt) -> str:
 
 
 def _activity(found: Activity, window_s: float) -> str:
-    """A counter over the whole window."""
+    """A counter over the entire window."""
     highest = 1.0 if found.unit == "share" else found.highest or 1.0
     step = (WIDTH - NAMES) / max(len(found.timeline), 1)
     bars = "".join(
@@ -115,7 +115,7 @@ def _kernels(tenant: TenantKernels) -> str:
 
 
 def _names(one: KernelProfile) -> list[str]:
-    """Kernels of all tenants, those that take most time first."""
+    """Kernels of all tenants, longest first."""
     times: dict[str, float] = {}
     for tenant in one.tenants:
         for kernel in tenant.top:

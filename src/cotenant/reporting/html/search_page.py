@@ -1,4 +1,4 @@
-"""What a search came to, as one HTML file that needs no network."""
+"""The result of a search as one HTML file without network access."""
 
 from typing import Any
 
@@ -9,27 +9,27 @@ from cotenant.reporting.figures.style import interval_layers, interval_rows_heig
 from cotenant.reporting.html.assets import environment, markup, policy, resource, scripts
 from cotenant.reporting.html.embedding import columnar, embedded_json
 from cotenant.reporting.terminal.literal import literal
-from cotenant.reporting.terminal.search import headline, rank_text, score_text, seen_text, sentences, span
+from cotenant.reporting.terminal.search import answer, headline, rank_text, score_text, seen_text, sentences, span
 from cotenant.text import duration, figure, percent, size
 
 RANKING = Understanding(
     shows="The score of each model with a 95 % interval; baselines below. Scorers that test items hold each item back "
     "once; for the others the interval comes from random halves of the items.",
-    look="Whether the best stands clear of the raw input and of random weights: if not, no model has learned anything "
-    "that these items ask for. Models of one rank can't be told apart; take the quickest of them.",
-    misleads="Models that were dropped early were judged by fewer items, so their intervals are wider and their "
-    "scores, learnt from less, often lower than they would be on all.",
+    look="Whether the best is clearly above the raw input and random weights: if not, no model has learned anything "
+    "relevant to these items. Models of the same rank are indistinguishable; take the fastest of them.",
+    misleads="Models dropped early were judged on fewer items, so their intervals are wider and their "
+    "scores, learnt from less, are often lower than they would be on all items.",
 )
 STAGES = Understanding(
-    shows="Seconds in each stage over the whole search.",
-    look="The longest bar: load_data says that reading and decoding is the bottleneck, load_model that weights are "
-    "read again and again for want of memory, score that another scorer would be quicker.",
-    misleads="Stages that were shared are counted once, so they say little about what a single model costs.",
+    shows="Seconds in each stage over the entire search.",
+    look="The longest bar: load_data means that reading and decoding is the bottleneck, load_model that weights are "
+    "reread for lack of memory, score that another scorer would be faster.",
+    misleads="Shared stages are counted once, so they say little about the cost of a single model.",
 )
 
 
 def page(outcome: SearchOutcome) -> str:
-    """The whole page."""
+    """The complete page."""
     texts = scripts()
     figures = [_scores(outcome), _time(outcome)]
     data = {
@@ -47,6 +47,7 @@ def page(outcome: SearchOutcome) -> str:
         data=markup(embedded_json(data)),
         outcome=outcome,
         headline=headline(outcome),
+        answer=answer(outcome),
         sentences=sentences(outcome),
         ranking=[
             (rank_text(line), line.name, score_text(line.estimate), seen_text(line), figure(line.ms_per_item))
@@ -63,10 +64,10 @@ def page(outcome: SearchOutcome) -> str:
             "folder": str(outcome.folder),
             "scorer": f"{outcome.scorer}: {outcome.about_scorer}" if outcome.about_scorer else outcome.scorer,
             "items": f"{outcome.items:,} of {outcome.items_there:,}",
-            "left out as bad": f"{outcome.skipped:,}",
+            "rejected": f"{outcome.skipped:,}",
             "time": f"{duration(outcome.actual_s)}, {duration(outcome.predicted_s)} predicted, after "
             f"{duration(outcome.prepared_s)} of preparation",
-            "memory": f"grew by {size(outcome.peak_bytes)} at most, {size(outcome.memory_bytes)} allowed",
+            "memory": f"peak growth {size(outcome.peak_bytes)}, limit {size(outcome.memory_bytes)}",
             "parts": f"{outcome.parts:,} passes over parts of the data",
             "steps per item": f"{outcome.steps_shared:,} instead of {outcome.steps_alone:,}",
         },

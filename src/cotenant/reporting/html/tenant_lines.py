@@ -1,4 +1,4 @@
-"""Tenants of one cell as plain values for a template: objective and what is left of it, slowdown, rate, latency."""
+"""Tenants of one cell as plain values for a template: objective and headroom, slowdown, rate, latency."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,13 +9,13 @@ from cotenant.analyse.estimates.quantiles import QuantileEstimate
 from cotenant.analyse.sharing.cells import Cell
 from cotenant.analyse.sharing.summary import TenantSummary
 from cotenant.reporting.figures.material import Material
-from cotenant.text import NOTHING, figure, percent, ratio, with_interval
+from cotenant.text import NOTHING, figure, milliseconds, percent, ratio, with_interval
 
 ANSWERS: Mapping[Kept, str] = {"kept": "kept", "missed": "missed", "open": "can't tell yet"}
 
 
 def keys(material: Material) -> dict[Cell, str]:
-    """A name for every cell that is safe in HTML."""
+    """An HTML-safe key for every cell."""
     return {mix.cell: f"c{number}" for number, mix in enumerate(material.summary.mixes)}
 
 
@@ -28,7 +28,7 @@ def slowdown(tenant: TenantSummary, *, short: bool = False) -> str:
 
 
 def quantile(estimate: QuantileEstimate) -> str:
-    """A latency quantile in milliseconds, or what it lacks."""
+    """A latency quantile in milliseconds, or the requests it lacks."""
     if estimate.est is not None:
         return with_interval(estimate, figure)
     if estimate.needs_n is not None:
@@ -43,11 +43,11 @@ class Limit:
     asked: str
     alone: str
     seen: str
-    """The latency seen there, or the share of requests in time where there are too few for it."""
+    """The measured latency, or the share of requests in time if there are too few."""
     answer: str
     kept: Kept
     used: float | None
-    """The part of the limit that is used up, at most 1.5, for a bar."""
+    """Fraction of the limit used, at most 1.5, for a bar."""
     to_spare: str
 
 
@@ -65,12 +65,12 @@ class TenantLine:
 
     @property
     def objective(self) -> str:
-        """The objective in a few words; empty without one."""
+        """The objective in short; empty without one."""
         return "" if self.limit is None else f"{self.limit.answer}: {self.limit.asked}, {self.limit.seen}"
 
 
 def tenant_lines(tenants: Sequence[TenantSummary], alone: Mapping[str, Objective] | None = None) -> list[TenantLine]:
-    """Lines of a table. ``alone``: the objective of each tenant with the device to itself."""
+    """Rows of a table. ``alone``: each tenant's objective when alone on the device."""
     return [
         TenantLine(
             tenant=one.tenant,
@@ -79,7 +79,7 @@ def tenant_lines(tenants: Sequence[TenantSummary], alone: Mapping[str, Objective
             p50=quantile(one.latency_ms["p50"]),
             p99=quantile(one.latency_ms["p99"]),
             slowdown="" if one.cell.solo else slowdown(one),
-            requests=f"{one.requests:,}" + (f" ({one.unfinished:,} never done)" if one.unfinished else ""),
+            requests=f"{one.requests:,}" + (f" ({one.unfinished:,} unfinished)" if one.unfinished else ""),
         )
         for one in tenants
     ]
@@ -90,7 +90,7 @@ def _limit(here: Objective | None, alone: Objective | None) -> Limit | None:
         return None
     headroom = here.headroom
     return Limit(
-        asked=f"{here.name} within {here.limit_ms:g} ms",
+        asked=f"{here.name} within {milliseconds(here.limit_ms)}",
         alone=NOTHING if alone is None else _seen(alone),
         seen=_seen(here),
         answer=ANSWERS[here.answer],

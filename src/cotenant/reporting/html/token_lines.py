@@ -1,4 +1,4 @@
-"""Tenants that generate, as plain values for a template: tokens per second and the three times that readers feel."""
+"""Generating tenants as plain values for a template: tokens per second and the three token latencies."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ class TokenLine:
 
 
 def token_lines(tenants: Sequence[TenantSummary], alone: Sequence[TenantSummary] = ()) -> list[TokenLine]:
-    """Lines of a table; below each tenant the same of it ``alone``. Empty where nobody generates."""
+    """Rows of a table; below each tenant, the same ``alone``. Empty if no tenant generates."""
     by_name = {one.of: one for one in alone}
     lines = []
     for one in tenants:

@@ -1,4 +1,4 @@
-"""What a report about many GPUs is made of, reduced from a database or from runs with several members."""
+"""Contents of a report about many GPUs, reduced from a database or from runs with several members."""
 
 import tempfile
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ from cotenant.store.database.questions import StuckSensor, stuck_sensors
 from cotenant.store.database.sensing import heat_fits, sensor_pairs
 
 MOST_WORKS = 12
-"""Kinds of work that are drawn; a sweep has hundreds of settings, which the clock curves show together."""
+"""Maximum kinds of work drawn; a sweep has hundreds of settings, which the clock curves show together."""
 MOST_TIMELINES = 6
 POINTS = 150
 SHOWN = (*CLOCKS, "power_w", "temperature_c")
@@ -38,7 +38,7 @@ class FleetWork:
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """A time in which something held the clock down."""
+    """An interval during which the clock was held down."""
 
     from_s: float
     to_s: float
@@ -52,33 +52,33 @@ class Timeline:
     gpu: str
     source: str
     lines: dict[str, tuple[Floats, Floats]]
-    """By sensor: times and values, averaged over stretches."""
+    """By sensor: times and values, averaged over intervals."""
     held: tuple[Stretch, ...]
     said: tuple[str, ...] = ()
-    """Its sensors against each other, and how power becomes heat."""
+    """Sentences on agreement between sensors, and on how power becomes heat."""
 
 
 @dataclass(frozen=True, slots=True)
 class FleetMaterial:
-    """All of it."""
+    """Contents of the report."""
 
     home: str
     sources: tuple[Source, ...]
     works: tuple[FleetWork, ...]
     left_out: int
-    """Kinds of work that are not drawn."""
+    """Number of kinds of work not drawn."""
     timelines: tuple[Timeline, ...]
     curves: tuple[ClockCurve, ...]
     stuck: tuple[StuckSensor, ...]
 
     @property
     def simulated(self) -> bool:
-        """Some of it was computed by a model and not measured."""
+        """Whether any of it was computed by a model instead of measured."""
         return any(one.work.simulated for one in self.works)
 
 
 def gather(database: Database, part: str | None = None) -> FleetMaterial:
-    """Everything about the work whose name holds the text. Raises DatabaseError if there is none."""
+    """Collect all work whose name contains the text. Raises DatabaseError if there is none."""
     every = database.find_work(part)
     compared = [work for work in every if work.gpus > 1] or every
     works = []
@@ -100,7 +100,7 @@ def gather(database: Database, part: str | None = None) -> FleetMaterial:
 
 
 def gather_runs(runs: Sequence[Path]) -> FleetMaterial:
-    """The same of runs that are in no database. Raises RunFolderError if one can't be read."""
+    """The same for runs outside a database. Raises RunFolderError if one can't be read."""
     with tempfile.TemporaryDirectory(prefix="cotenant-") as scratch:
         home = Path(scratch) / "database"
         add(runs, home)
@@ -111,12 +111,12 @@ def gather_runs(runs: Sequence[Path]) -> FleetMaterial:
 def _timelines(
     database: Database, works: Sequence[Variability], stuck: Sequence[StuckSensor], names: dict[str, str]
 ) -> list[Timeline]:
-    """Of GPUs with a stuck sensor first, then of slow ones, then of whichever come first."""
+    """GPUs with a stuck sensor first, then slow ones, then the rest in order."""
     sensors: dict[tuple[str, str], dict[str, Sensor]] = {}
     for one in database.sensors():
         sensors.setdefault((one.gpu, one.source), {})[one.sensor] = one
-    told = [one.gpu for one in stuck] + [slow.gpu for work in works for slow in work.slow]
-    order = {gpu: place for place, gpu in reversed(list(enumerate(told)))}
+    notable = [one.gpu for one in stuck] + [slow.gpu for work in works for slow in work.slow]
+    order = {gpu: place for place, gpu in reversed(list(enumerate(notable)))}
     chosen = sorted(sensors, key=lambda place: (order.get(place[0], len(order)), place))[:MOST_TIMELINES]
     found = []
     for gpu, source in chosen:
@@ -152,7 +152,7 @@ def _averaged(times: Floats, values: Floats) -> tuple[Floats, Floats]:
 
 
 def _held(database: Database, sensors: dict[str, Sensor], begin: float) -> list[Stretch]:
-    """Stretches with a reason: where a counter of throttled time grew, or where the driver's bits named one."""
+    """Intervals with a reason: a counter of throttled time grew, or the driver's bits named one."""
     found: list[Stretch] = []
     for name, one in sensors.items():
         if name == "event_reasons":

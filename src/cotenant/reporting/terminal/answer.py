@@ -1,5 +1,6 @@
-"""The answer on one screen: a sentence or two, a line for each mix, and what is uncertain."""
+"""The answer on one screen: a sentence or two, one line per mix, and the uncertainties."""
 
+from collections import Counter
 from collections.abc import Sequence
 from textwrap import wrap
 
@@ -8,20 +9,24 @@ from rich.table import Table
 from rich.text import Text
 
 from cotenant.analyse.decision import Answer, Choice, Option
+from cotenant.analyse.decision.objective import Kept
 from cotenant.analyse.decision.wording import headline, mix_name, objectives, slowdowns, what_would_tell
-from cotenant.analyse.sharing.cells import settings_said
+from cotenant.analyse.sharing.cells import settings_said, sharing_said
 from cotenant.reporting.terminal.literal import literal
 from cotenant.text import NOTHING, amount, ratio, without_interval
 
 ROOM = 12
-"""Lines for sentences and mixes together: with headings, notes and the next commands that makes a screen of 25."""
+"""Lines for sentences and mixes; with headings, notes and the next commands, that fills a screen of 25."""
 FEWEST_ROWS = 3
 NARROWEST = 80
-"""Terminals are at least this wide."""
+"""Minimum width of a terminal."""
 MOST_OPEN = 2
-MOST_TOLD = 2
+MOST_NAMED = 2
+LONGEST_OBJECTIVES = 14
+SHORTEST = 16
+"""Characters that a name keeps where a line is too long."""
 MOST_SLOWDOWNS = 1
-"""Of more kinds of tenants than this only the one that pays most is named: a mix is to fit one line."""
+"""With more kinds of tenants than this, only the most affected is named, so that a mix fits one line."""
 STYLES = {"share": "bold green", "apart": "red", "open": "yellow"}
 WORDS = {"share": "share", "apart": "keep apart", "open": "can't tell yet"}
 
@@ -30,9 +35,9 @@ def answer_parts(answer: Answer, said: Sequence[str] = (), *tables: Table) -> tu
     """The answer for a terminal, most important first.
 
     Args:
-        answer: What to do.
-        said: The first sentences; by default those of the answer.
-        tables: What the study was after, to stand in the place of the mixes.
+        answer: The decision.
+        said: The first sentences; default: those of the answer.
+        tables: The study's main result, shown in place of the mixes.
     """
     main = answer.main
     decided = headline(answer)
@@ -42,13 +47,15 @@ def answer_parts(answer: Answer, said: Sequence[str] = (), *tables: Table) -> tu
     sentences = Group(Text(literal(first), style), *(Text(literal(one)) for one in others))
     if main is None or tables:
         return (sentences, *tables)
-    undecided = [] if not answer.undecided else _open(answer.undecided)
-    taken = sum(len(wrap(literal(line), NARROWEST)) for line in (*said, *undecided)) + bool(undecided)
-    shown = answer.choices[: max(FEWEST_ROWS, ROOM - taken)]
+    undecided = _open(answer.undecided, MOST_OPEN)
+    if _lines(*said, *undecided) > ROOM - FEWEST_ROWS:
+        undecided = _open(answer.undecided, 1)
+    shown = answer.choices[: max(FEWEST_ROWS, ROOM - _lines(*said, *undecided) - bool(undecided))]
     parts: list[RenderableType] = [sentences, _table(shown)]
     more = len(answer.choices) - len(shown)
     if more:
-        parts.append(Text(f"and {amount(more, 'more mix', 'more mixes')}: --all shows them", "dim"))
+        noun = ("more condition", "more conditions") if _varying(answer.choices) else ("more mix", "more mixes")
+        parts[-1] = Group(parts[-1], Text(f"and {amount(more, *noun)}: --all shows them", "dim"))
     if undecided:
         parts.append(Text("\n".join(map(literal, undecided)), "yellow"))
     return tuple(parts)
@@ -63,23 +70,31 @@ def _table(choices: Sequence[Choice]) -> Table:
     if several and len({_short_name(choice.best) for choice in choices}) == 1:
         columns.remove("mix")
     if several:
-        columns.remove("slowdowns")  # 80 characters hold the conditions or these
-    least = {"verdict": max(7, *(len(WORDS[one.verdict]) for one in choices)), "work": 5, "best way": 8}
-    for name in [*several, *columns]:
-        # A mix has one line: long names are cut here, and whole with --all.
-        table.add_column(name, overflow="ellipsis", no_wrap=True, min_width=least.get(name))
+        columns.remove("slowdowns")  # 80 characters fit the conditions or these
+    rows = []
     for choice in choices:
         best = choice.best
         said = {
             **{name: _condition(best, name) for name in several},
             "mix": _short_name(best),
-            "best way": compact(best.cell.sharing),
+            "best way": sharing_said(best.cell.sharing),
             "work": f"{without_interval(best.work, ratio)}x",
             "slowdowns": slowdowns(best) if len({one.of for one in best.standings}) <= MOST_SLOWDOWNS else _worst(best),
-            "objectives": objectives(best),
+            "objectives": _objectives(best),
+            "verdict": WORDS[choice.verdict],
         }
-        cells = [Text(literal(said[name])) for name in [*several, *columns] if name != "verdict"]
-        table.add_row(*cells, Text(WORDS[choice.verdict], STYLES[choice.verdict]))
+        rows.append({name: literal(said[name]) for name in [*several, *columns]})
+    widths = {name: max(len(name), *(len(row[name]) for row in rows)) for name in rows[0]}
+    excess = sum(widths.values()) + 2 * len(widths) - NARROWEST
+    for name in ("slowdowns", "mix", *several):  # a mix has one line: long names are cut here, and whole with --all
+        if name in widths and excess > 0:
+            cut = min(excess, max(0, widths[name] - SHORTEST))
+            widths[name], excess = widths[name] - cut, excess - cut
+    for name, width in widths.items():
+        table.add_column(name, overflow="ellipsis", no_wrap=True, max_width=width)
+    for choice, row in zip(choices, rows, strict=True):
+        styled = {"verdict": STYLES[choice.verdict]}
+        table.add_row(*(Text(text, styled.get(name, "")) for name, text in row.items()))
     return table
 
 
@@ -89,16 +104,15 @@ def _condition(option: Option, name: str) -> str:
 
 
 def _short_name(option: Option) -> str:
-    """Its tenants, or what the study calls it if that is shorter."""
+    """Its tenants, or the study's name for it if shorter."""
     return min((mix_name(option.standings), option.cell.mix), key=len)
 
 
-def compact(sharing: str) -> str:
-    """`mig 4g+3g` of `mig[4g.20gb, 3g.20gb]`: a column has no room for more."""
-    mode, bracket, shares = sharing.partition("[")
-    if not bracket:
-        return sharing
-    return f"{mode} {'+'.join(one.partition('.')[0] for one in shares.removesuffix(']').split(', '))}"
+def _objectives(option: Option) -> str:
+    """By name if short, else counted."""
+    said, answers = objectives(option), Counter(one.answer for one in option.objectives)
+    word: Kept = "missed" if answers["missed"] else "open"
+    return said if len(said) <= LONGEST_OBJECTIVES else f"{answers[word]} of {answers.total()} {word}"
 
 
 def _worst(option: Option) -> str:
@@ -107,26 +121,31 @@ def _worst(option: Option) -> str:
 
 
 def _varying(choices: Sequence[Choice]) -> list[str]:
-    """Conditions that differ between the choices, which then get columns of their own."""
+    """Conditions that differ between the choices and get columns."""
     cells = [choice.best.cell for choice in choices]
     return [name for name in ("device", "load", "settings", "run") if len({getattr(cell, name) for cell in cells}) > 1]
 
 
-def _open(choices: Sequence[Choice]) -> list[str]:
-    """What would decide the open mixes; those that the same measurement decides share a line."""
+def _lines(*said: str) -> int:
+    return sum(len(wrap(literal(line), NARROWEST)) for line in said)
+
+
+def _open(choices: Sequence[Choice], most: int) -> list[str]:
+    """Measurements that would decide the open mixes, grouped by measurement."""
     several = _varying(choices)
+    same_mix = len({mix_name(one.best.standings) for one in choices}) == 1
     remedies: dict[str, list[str]] = {}
     for one in choices:
         under = ", ".join(_condition(one.best, name) for name in several)
         name = mix_name(one.best.standings)
         remedies.setdefault(what_would_tell(one).replace(name, "it"), []).append(
-            f"{name} under {under}" if under else name
+            (under if same_mix else f"{name} under {under}") if under else name
         )
     lines = []
-    for remedy, names in list(remedies.items())[:MOST_OPEN]:
-        more = f" and {len(names) - MOST_TOLD} more" if len(names) > MOST_TOLD else ""
-        lines.append(f"To decide {', '.join(names[:MOST_TOLD])}{more}: {remedy}.")
-    if len(remedies) > MOST_OPEN:
-        left = sum(map(len, list(remedies.values())[MOST_OPEN:]))
-        lines.append(f"{amount(left, 'other mix', 'other mixes')} can't be decided yet either.")
+    for remedy, names in list(remedies.items())[:most]:
+        more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+        lines.append(f"To decide {', '.join(names[:MOST_NAMED])}{more}: {remedy}.")
+    if len(remedies) > most:
+        left = sum(map(len, list(remedies.values())[most:]))
+        lines.append(f"{amount(left, 'other')} can't be decided yet either.")
     return lines

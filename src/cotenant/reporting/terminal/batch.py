@@ -1,4 +1,4 @@
-"""Largest batches and what the size does, for a terminal."""
+"""Largest batches and the effect of batch size, for a terminal."""
 
 from collections.abc import Sequence
 
@@ -12,7 +12,7 @@ from cotenant.text import figure, size
 
 
 def batch_tables(answers: Sequence[BatchAnswer]) -> tuple[RenderableType, ...]:
-    """The size that pays, the largest batches, then for each workload with measured sizes a table of them."""
+    """The best size, the largest batches, then a table per workload with measured sizes."""
     head = f"largest batch on {answers[0].device}"
     formats = list(dict.fromkeys(answer.dtype for answer in answers))
     if len(formats) == 1:
@@ -28,7 +28,7 @@ def batch_tables(answers: Sequence[BatchAnswer]) -> tuple[RenderableType, ...]:
 
 
 def _largest(answers: Sequence[BatchAnswer], *, several_formats: bool) -> Fitting:
-    """What it takes to hold a batch is left out first where the page is narrow, then how an item counts."""
+    """Narrow pages drop the weights first, then the bytes per item."""
     rows = [
         {
             "workload": f"{answer.workload} {answer.dtype}" if several_formats else answer.workload,
@@ -74,12 +74,12 @@ def _impact(answer: BatchAnswer) -> list[RenderableType]:
         )
         for one in answer.impacts
     ]  # fmt: skip
-    title = f"what the size does to {answer.workload}{estimated}; request and its stages in ms"
+    title = f"effect of the batch on {answer.workload}{estimated}; request and its stages in ms"
     return [Text(literal(title), "bold"), _plain(columns, rows)]
 
 
 def _advice(answer: BatchAnswer) -> str:
-    """The size that pays, where sizes were measured; otherwise the largest that is safe."""
+    """The best size where sizes were measured, else the largest safe one."""
     basis = ", simulated" if answer.simulated else ""
     if answer.advice is None:
         return f"{answer.workload}: at most {answer.safe:,} items at once are safe{basis}."
@@ -88,5 +88,5 @@ def _advice(answer: BatchAnswer) -> str:
 
 
 def batch_note() -> Text:
-    """What the columns mean, in one line."""
-    return Text(f"safe: {MARGIN:.0%} below the largest, since fragmentation and longer inputs come later", "dim")
+    """The meaning of the columns, in one line."""
+    return Text(f"safe: {MARGIN:.0%} below the largest, to allow for fragmentation and longer inputs", "dim")

@@ -1,4 +1,4 @@
-"""What measured solo times say about a simulated GPU's tenants, as a table."""
+"""Calibration of a simulated GPU by measured solo times, as a table."""
 
 from typing import TYPE_CHECKING
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def calibration_table(calibration: "Calibration") -> RenderableType:
-    """A row for each time."""
+    """One row per time."""
     rows = [
         (
             Text(literal(one.time.workload)),

@@ -1,4 +1,4 @@
-"""The doctor's findings as a table, and the last word: ready or not."""
+"""The doctor's findings as a table, and the conclusion."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -20,12 +20,12 @@ SYMBOLS = {
 
 
 def checkup(findings: Sequence[Finding]) -> tuple[RenderableType, ...]:
-    """A line per finding, its fix below it, and a closing line."""
+    """A line per finding with its fix, and a closing line."""
     return _lines(findings), closing(findings)
 
 
 def done(findings: Sequence[Finding]) -> tuple[RenderableType, ...]:
-    """What the doctor did, a line each."""
+    """The doctor's actions, one line each."""
     return (_lines(findings),) if findings else (Text("nothing to do"),)
 
 
@@ -43,7 +43,7 @@ def _lines(findings: Sequence[Finding]) -> Table:
 
 
 def closing(findings: Sequence[Finding]) -> Text:
-    """`ready`, or `not ready` and how many problems stand in the way."""
+    """`ready`, or `not ready` with the number of problems."""
     count = Counter(finding.state for finding in findings)
     warnings = f" ({amount(count['warning'], 'warning')})" if count["warning"] else ""
     if not count["problem"]:

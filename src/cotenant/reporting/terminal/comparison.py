@@ -19,11 +19,11 @@ from cotenant.text import figure, with_interval, without_interval
 
 STYLES = {"slower": "bold red", "faster": "green", "same": "dim", "ambiguous": "yellow"}
 COLUMNS = ("tenant", "before ms", "now ms", "ratio", "verdict")
-ALONE = "alone on the whole device"
+ALONE = "alone on the entire device"
 
 
 def comparison_parts(found: Comparison, *, explain: bool = False) -> tuple[RenderableType, ...]:
-    """The table, with ``explain`` the reason of every row, and the sentences."""
+    """The table, the reason of every row with ``explain``, and the sentences."""
     parts: list[RenderableType] = [_table(found)]
     if explain:
         parts.append(sentence_list([f"{row_name(row.row)}: {row_reason(row, found)}." for row in found.rows]))
@@ -31,7 +31,7 @@ def comparison_parts(found: Comparison, *, explain: bool = False) -> tuple[Rende
 
 
 def comparison_markdown(found: Comparison, *, explain: bool = False) -> str:
-    """What changed first, the same ones folded away."""
+    """Changes first, unchanged cells folded."""
     sentences = comparison_sentences(found)
     parts = [f"### {markdown.escaped(sentences[0])}\n", markdown.bullets(sentences[1:])]
     head = ("cell", "before ms", "now ms", "ratio", "verdict", *(("why",) if explain else ()))

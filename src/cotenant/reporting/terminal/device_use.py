@@ -1,4 +1,4 @@
-"""What each mix did to the device, as a table with the sources of its columns."""
+"""Device activity by mix, as a table with the sources of its columns."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -27,13 +27,13 @@ COLUMNS = (
     ("memory GiB", "memory_used_bytes", _gibibytes),
     ("J/request", "energy_per_request_j", figure),
 )
-"""Heading, quantity, and how it is written."""
+"""Heading, quantity and formatter."""
 LEFT_OUT_FIRST = ("temperature_c", "memory_used_bytes", "tensor_active")
-"""On a narrow page."""
+"""Dropped first on a narrow page."""
 
 
 def device_tables(uses: Sequence[DeviceUse]) -> tuple[RenderableType, ...]:
-    """For a terminal: a table with the columns that have something to say, and the sources below it."""
+    """For a terminal: a table of the columns that have values, and their sources below."""
     columns = shown_columns(uses)
     if not columns:
         return ()
@@ -59,12 +59,12 @@ def _table(uses: Sequence[DeviceUse], columns: "Sequence[tuple[str, str, Any]]")
 
 
 def shown_columns(uses: Sequence[DeviceUse]) -> list[tuple[str, str, Any]]:
-    """Those that any row has a value for."""
+    """Columns with a value in any row."""
     return [column for column in COLUMNS if any(getattr(use, column[1]) is not None for use in uses)]
 
 
 def cells(use: DeviceUse, columns: Sequence[tuple[str, str, Any]]) -> list[str]:
-    """A row's values as text; what may be off by more than it shows says so."""
+    """A row's values as text, marking inaccurate ones."""
     written = []
     for _, name, form in columns:
         reading: Reading | None = getattr(use, name)
@@ -77,7 +77,7 @@ def cells(use: DeviceUse, columns: Sequence[tuple[str, str, Any]]) -> list[str]:
 
 
 def sources_sentence(uses: Sequence[DeviceUse]) -> str:
-    """Where the columns come from, and why one is missing."""
+    """Sources of the columns, and why one is missing."""
     sources: dict[str, set[str]] = {}
     for use in uses:
         for label, name, _ in COLUMNS:
@@ -86,6 +86,6 @@ def sources_sentence(uses: Sequence[DeviceUse]) -> str:
     labels: dict[str, list[str]] = {}
     for label, found in sources.items():
         labels.setdefault(", ".join(sorted(found)), []).append(label)
-    told = "; ".join(f"{', '.join(names)}: {source}" for source, names in labels.items())
+    listed = "; ".join(f"{', '.join(names)}: {source}" for source, names in labels.items())
     refused = list(dict.fromkeys(use.no_energy for use in uses if use.no_energy))
-    return f"sources: {told}" + (f"; no J/request: {refused[0]}" if refused else "")
+    return f"sources: {listed}" + (f"; no J/request: {refused[0]}" if refused else "")

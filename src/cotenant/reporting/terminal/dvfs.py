@@ -16,7 +16,7 @@ _TITLES = {"clock_mhz": "by clock", "power_w": "by power limit"}
 
 
 def dvfs_parts(found: Sequence[Sweep]) -> tuple[RenderableType, ...]:
-    """For each job a table from no limit to the lowest, then a sentence for each."""
+    """One table per job, from no limit to the lowest, then a sentence each."""
     if not found:
         return ()
     parts: list[RenderableType] = []

@@ -1,9 +1,10 @@
 """An explanation, and the definition of a metric, for a terminal and as Markdown."""
 
 from collections.abc import Sequence
+from io import StringIO
 from textwrap import wrap
 
-from rich.console import RenderableType
+from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
@@ -20,17 +21,17 @@ from cotenant.reporting.terminal.tables import sentence_list
 from cotenant.text import NOTHING, amount, figure, percent, ratio
 
 MOST_LINES = 40
-"""Of what is shown unless everything is asked for."""
+"""Maximum lines without --all."""
 MOST_ALONE = 8
 ALONE = ("tenant alone", "bound by", "ms", "compute", "bandwidth", "cores")
 
 
 def explanation_screen(found: Explanation, width: int) -> tuple[RenderableType, ...]:
-    """At most `MOST_LINES` lines, what matters most first: the answer, tenants alone, and why.
+    """At most `MOST_LINES` lines, most important first: the answer, tenants alone, and causes.
 
     Args:
         found: The explanation.
-        width: Of the terminal, in characters.
+        width: Width of the terminal, in characters.
     """
     answer = headline(found.answer)
     rows = _alone(found)
@@ -38,13 +39,15 @@ def explanation_screen(found: Explanation, width: int) -> tuple[RenderableType, 
     more = len(rows) - len(shown)
     sentences = main_sentences(found)
     ending = ("Simulated: nothing was measured. " if found.simulated else "") + "Every slowdown and its parts: --all."
-    # Headings, blank lines between the parts, and the last line take what is left of the screen.
-    room = MOST_LINES - 7 - _lines(answer, width) - len(shown) - bool(more) - _lines([ending], width)
+    # Blank lines between the parts and the last line take what is left of the screen.
+    table = listing(ALONE, shown)
+    height = len(Console(width=width, file=StringIO()).render_lines(table))
+    room = MOST_LINES - 5 - _lines(answer, width) - height - 2 * bool(more) - _lines([ending], width)
     kept = _fitting(sentences, room, width)
     dropped = len(sentences) - len(kept)
     return (
         _said(answer),
-        listing(ALONE, shown),
+        table,
         *([Text(f"and {amount(more, 'more tenant')}", "dim")] if more else ()),
         *([sentence_list(kept)] if kept else ()),
         Text(f"{amount(dropped, 'more sentence')} left out. {ending}" if dropped else ending, "dim"),
@@ -89,7 +92,7 @@ def explanation_markdown(found: Explanation) -> str:
     parts = ["### Tenants alone\n", markdown.table(ALONE, _alone(found))]
     if rows:
         parts += ["### Slowdowns and their parts\n", markdown.table(("mix", "tenant", "slowdown", *names), rows)]
-    return "\n".join([*parts, "### In words\n", markdown.bullets(explanation_sentences(found))])
+    return "\n".join([*parts, "### Findings\n", markdown.bullets(explanation_sentences(found))])
 
 
 def metric_parts(metric: Metric) -> tuple[RenderableType, ...]:
@@ -103,7 +106,7 @@ def metric_parts(metric: Metric) -> tuple[RenderableType, ...]:
 
 
 def metric_facts(metric: Metric) -> dict[str, str]:
-    """What is said about it, by title."""
+    """Facts about it, by title."""
     return {
         "what": metric.definition,
         "formula": metric.formula,
@@ -115,9 +118,9 @@ def metric_facts(metric: Metric) -> dict[str, str]:
 
 def _alone(found: Explanation) -> list[tuple[str, ...]]:
     several = len({(one.load, one.settings) for one in found.tenants}) > 1
-    return [
+    rows: list[tuple[str, ...]] = [
         (
-            f"{one.of} at {one.load}" if several else one.of,
+            one.of,
             one.bound if one.sure == "clear" else f"{one.bound} ({one.sure})",
             NOTHING if one.service_ms.est is None else figure(one.service_ms.est),
             NOTHING if one.compute_share is None else percent(one.compute_share),
@@ -125,6 +128,16 @@ def _alone(found: Explanation) -> list[tuple[str, ...]]:
             NOTHING if one.cores is None else f"{one.cores:.2f}",
         )
         for one in found.tenants
+    ]
+    if not several:
+        return rows
+    # Under most loads a tenant alone is the same: those share a line.
+    alike: dict[tuple[str, ...], list[str]] = {}
+    for row, one in zip(rows, found.tenants, strict=True):
+        alike.setdefault(row, []).append(one.load)
+    return [
+        (f"{row[0]} at {loads[0] if len(loads) == 1 else f'{len(loads)} loads'}", *row[1:])
+        for row, loads in alike.items()
     ]
 
 

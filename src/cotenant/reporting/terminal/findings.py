@@ -1,4 +1,4 @@
-"""The table below the opening of a sweep, of stages, or of a group: one line for each job, model or kind of work."""
+"""The table below the opening of a sweep, of stages, or of a group: one line per job, model or kind of work."""
 
 from collections.abc import Sequence
 
@@ -16,7 +16,7 @@ MOST_STAGES = 3
 
 
 def sweep_table(sweeps: Sequence[Sweep]) -> Table:
-    """For each job the best clock and the best power limit: energy of a request, and what both change."""
+    """The best clock and the best power limit for each job: energy of a request, and both changes."""
     rows = [
         (
             one.job,
@@ -32,7 +32,7 @@ def sweep_table(sweeps: Sequence[Sweep]) -> Table:
 
 
 def stage_table(models: Sequence[ModelStages]) -> Table:
-    """For each model its time and its largest stages."""
+    """Time and largest stages of each model."""
     rows = [
         (
             one.model,
@@ -45,7 +45,7 @@ def stage_table(models: Sequence[ModelStages]) -> Table:
 
 
 def apart_table(found: Sequence[Apart]) -> Table:
-    """For each kind of work how far apart the members are."""
+    """Spread between the members for each kind of work."""
     rows = [
         (
             f"{one.work}{', ' + settings_said(one.settings) if one.settings else ''}",

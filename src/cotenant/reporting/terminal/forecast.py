@@ -1,4 +1,4 @@
-"""What a study will take, before anything is started."""
+"""Forecast of a study before it starts."""
 
 from rich.console import RenderableType
 from rich.text import Text
@@ -9,11 +9,11 @@ from cotenant.study.forecast import Forecast, MixMemory
 from cotenant.text import duration, percent, size
 
 MOST_MIXES = 12
-"""The largest needs are what matters; a matrix may have a hundred mixes."""
+"""The largest needs matter; a matrix may have a hundred mixes."""
 
 
 def forecast_tables(forecast: Forecast) -> tuple[RenderableType, ...]:
-    """Trials and time in two lines, then the memory by mix, largest first."""
+    """Trials and time in two lines, then memory by mix, largest first."""
     trials = _span(f"{forecast.trials_min:,}", f"{forecast.trials_max:,}")
     blocks = _span(str(forecast.blocks_min), str(forecast.blocks_max))
     time = _span(duration(forecast.seconds_min), duration(forecast.seconds_max))
@@ -41,10 +41,10 @@ def _counted(number: str, noun: str) -> str:
 
 def _clock(time: str, forecast: Forecast) -> str:
     if forecast.simulated:
-        wall = f"about {duration(forecast.wall_s)} to compute" if forecast.wall_s else "computing it is usually quicker"
+        wall = f"about {duration(forecast.wall_s)} to compute" if forecast.wall_s else "computing it is usually faster"
         return f"{time} on the simulated clock; {wall}"
     window = f"windows of {duration(forecast.window_s)}" if forecast.window_s else "windows as short as tenants allow"
-    return f"{time} of measuring, {window}; starting the tenants comes on top"
+    return f"{time} of measuring, {window}; plus the time to start the tenants"
 
 
 def _width(forecast: Forecast) -> str:

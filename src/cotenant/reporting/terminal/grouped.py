@@ -1,4 +1,4 @@
-"""A table whose rows stand in groups under headings that may be as wide as the page."""
+"""A table with rows grouped under headings that may span the page."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,18 +22,18 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Grouped:
-    """The first column holds names, to the left and folded if need be; the others stand to the right and stay whole."""
+    """Left-aligned names in the first column, wrapped if necessary; the others are right-aligned and never wrapped."""
 
     columns: Sequence[str]
     sections: Sequence[Section]
 
     @property
     def width(self) -> int:
-        """What it takes to show every row on one line."""
+        """Width that shows every row on one line."""
         return _total(self._widths())
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """All sections share their column widths, so that numbers stand below each other."""
+        """All sections share their column widths, so that numbers align."""
         widths = self._widths()
         widths[0] = min(widths[0], max(NARROWEST_NAME, options.max_width - _total([0, *widths[1:]])))
         yield _rows(widths, [tuple(Text(title, "bold") for title in self.columns)])
@@ -56,7 +56,7 @@ class Fitting:
     alternatives: Sequence[Grouped]
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Decided when the width of the page is known."""
+        """Decided once the page width is known."""
         yield next((table for table in self.alternatives if table.width <= options.max_width), self.alternatives[-1])
 
 

@@ -1,4 +1,4 @@
-"""The settings, before any number: which study ran where, and what its trials are worth."""
+"""The heading before any number: the study, the device, and the verdicts of its trials."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -50,13 +50,13 @@ def _settings(manifest: Mapping[str, Any], summary: Summary) -> dict[str, str]:
 
 
 def _loads(manifest: Mapping[str, Any]) -> dict[str, str]:
-    """Of tenants that bring their own."""
+    """Loads of tenants that define their own."""
     found = own_loads(manifest)
     return {"loads": ", ".join(f"{tenant} {load}" for tenant, load in found.items())} if found else {}
 
 
 def _left_out(manifest: Mapping[str, Any]) -> dict[str, str]:
-    """What `sharing: all` asked for and this device can't give."""
+    """Sharings of `sharing: all` that this device doesn't support."""
     found = manifest.get("left_out")
     return {"left out": "; ".join(str(one) for one in found)} if isinstance(found, list) and found else {}
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def kernel_page(trace: "KernelTrace") -> Group:
-    """Of what and where, its kernels by name, and their sum."""
+    """The request and device, its kernels by name, and their sum."""
     heading = Text.assemble(
         (literal(trace.workload), "bold"),
         f", batch {trace.batch}, {trace.dtype}, {trace.software}, on {literal(trace.device)}",
@@ -23,14 +23,14 @@ def kernel_page(trace: "KernelTrace") -> Group:
     )
     closing = (
         f"{trace.kernels} kernels, {trace.launches} launches, {figure(trace.device_ns / 1e6)} ms on the device alone, "
-        f"without its host; simulated, not measured.\nSMs: kept busy, of {trace.sms}. Waves: thread blocks per SM; "
-        "below 1 they leave SMs idle. Both weighted by time. TC: on tensor cores. Bytes: that reach DRAM."
+        f"without its host; simulated, not measured.\nSMs: busy, of {trace.sms}. Waves: thread blocks per SM; "
+        "below 1, SMs are idle. Both weighted by time. TC: on tensor cores. Bytes: DRAM traffic."
     )
     return Group(heading, Text(), _table(trace.lines), Text(f"\n{closing}"))
 
 
 def _table(lines: "Sequence[KernelLine]") -> Table:
-    """What takes longest first, and what limits it."""
+    """Longest first, with the limiting resource."""
     table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
     table.add_column("kernel", overflow="fold", min_width=17)
     for column in ("n", "ms", "share", "FLOP", "bytes", "SMs", "waves"):

@@ -11,11 +11,11 @@ from cotenant.reporting.terminal.literal import literal
 from cotenant.text import NOTHING
 
 GAP = 3
-"""Columns of the terminal between two columns of the table."""
+"""Spaces between two columns."""
 
 
 def listing(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> Table:
-    """A plain table: numbers to the right, everything as it is."""
+    """A plain table with right-aligned numbers and unformatted text."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold", show_edge=False)
     for index, name in enumerate(columns):
         numeric = bool(rows) and all(isinstance(row[index], int | float | None) for row in rows)
@@ -26,7 +26,7 @@ def listing(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> Table:
 
 
 def cell(value: Any) -> Text:
-    """A value as it is read in a table."""
+    """A value formatted for a table."""
     match value:
         case None:
             return Text(NOTHING, "dim")

@@ -27,7 +27,7 @@ def study_list(studies: "Sequence[StudyInfo]") -> Table:
 
 
 def server_list(servers: "Sequence[Preset]") -> Table:
-    """Name, whether it is here, what drives it, and how it is told its share of memory."""
+    """Name, availability, driver, and how its share of memory is set."""
     rows = [
         (
             one.name,
@@ -42,7 +42,7 @@ def server_list(servers: "Sequence[Preset]") -> Table:
 
 
 def device_list(devices: "Sequence[DeviceInfo]") -> Group:
-    """Each device with the ways to share it and what is missing for those that don't work here; then simulated ones."""
+    """Each device with its ways to share and what is missing for unsupported ones; then simulated devices."""
     parts: list[RenderableType] = []
     for device in devices:
         if not device.simulated:
@@ -53,10 +53,10 @@ def device_list(devices: "Sequence[DeviceInfo]") -> Group:
 
 
 def _simulated(devices: "Sequence[DeviceInfo]") -> list[RenderableType]:
-    """They are shared in the same ways, so these stand once; a line per GPU, with the ways that it lacks."""
+    """Simulated GPUs share alike, so their ways to share are listed once; then one line per GPU with exceptions."""
     ways = {sharing.mode: sharing for device in devices for sharing in device.sharings if sharing.available}
     head = Text.assemble(
-        (f"\n{len(devices)} GPUs ", "bold"), ("SIMULATED", "bold magenta"), "  shared as below unless said"
+        (f"\n{len(devices)} GPUs ", "bold"), ("SIMULATED", "bold magenta"), "  shared as below unless noted"
     )
     table = Table.grid(padding=(0, 2))
     table.add_column(no_wrap=True)
@@ -72,7 +72,7 @@ def _sharings(sharings: "Sequence[SharingMode]") -> Table:
     for sharing in sharings:
         words = sharing.meaning
         if not sharing.available:
-            words += f" (not here: {sharing.missing or 'unavailable'}" + (
+            words += f" (not available: {sharing.missing or 'unknown reason'}" + (
                 f"; next best: {sharing.instead})" if sharing.instead else ")"
             )
         mark = Text("✓", "green") if sharing.available else Text("✗", "red")
@@ -81,7 +81,7 @@ def _sharings(sharings: "Sequence[SharingMode]") -> Table:
 
 
 def workload_list(workloads: "Sequence[WorkloadInfo]") -> Group:
-    """Name, family and what one request costs; small siblings of those listed in one line instead of one each."""
+    """Name, family and cost of one request; small siblings share one line."""
     small = {one.entry.mini for one in workloads if one.entry.mini is not None}
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("workload", no_wrap=True)

@@ -1,13 +1,13 @@
-"""Names come from files that anybody may have written: on a terminal they are text and never instructions."""
+"""Names come from untrusted files: on a terminal they are text, never control sequences."""
 
 import unicodedata
 
 _INVISIBLE = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
-"""Unicode categories that move the cursor, reorder text or show nothing."""
+"""Unicode categories that move the cursor, reorder text or are invisible."""
 
 
 def literal(text: str, *, keep: str = "") -> str:
-    r"""The text with every control character written out (`\x1b`), except those in ``keep``."""
+    r"""The text with every control character escaped (`\x1b`), except those in ``keep``."""
     if text.isascii() and text.isprintable():
         return text
     return "".join(

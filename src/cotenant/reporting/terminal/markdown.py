@@ -9,7 +9,7 @@ _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#!|~&@])")
 
 
 def escaped(words: str) -> str:
-    """Words that mean nothing to Markdown, on one line."""
+    """Escape text for Markdown, on one line."""
     return _SPECIAL.sub(r"\\\1", literal(words))
 
 
@@ -19,7 +19,7 @@ def bullets(sentences: Iterable[str]) -> str:
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table; nothing without rows."""
+    """A table; empty without rows."""
     if not rows:
         return ""
     lines = [tuple(map(escaped, head)), ("---",) * len(head), *(tuple(map(escaped, row)) for row in rows)]

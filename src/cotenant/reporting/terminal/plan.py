@@ -16,11 +16,11 @@ from cotenant.reporting.terminal.variability import short_names
 from cotenant.text import duration, figure
 
 MOST_GPUS = 8
-"""Named for a job; `--json` has all."""
+"""Maximum GPUs named per job; `--json` has all."""
 
 
 def plan_tables(plan: Plan) -> tuple[RenderableType, ...]:
-    """A line per job, then its GPUs by name, then the power, then who has to wait."""
+    """One line per job, then its GPUs by name, the power, and the jobs that wait."""
     columns = ("job", "GPUs", "clock MHz", "beside", "time", "stretch", "W", "kJ")
     rows = [
         (
@@ -62,13 +62,13 @@ def _where(placed: Placed, short: Mapping[str, str]) -> str:
 
 
 def comparison_parts(compared: Sequence[PolicyComparison]) -> tuple[RenderableType, ...]:
-    """What was replayed, then the table."""
+    """A description of the replay, then the table."""
     head = _head("drawn jobs replayed under each policy, predicted", simulated=any(one.simulated for one in compared))
     return head, comparison_table(compared)
 
 
 def comparison_table(compared: Sequence[PolicyComparison]) -> Fitting:
-    """Policies below each other; ratios over ours on the same jobs, and what they are ratios of where there is room."""
+    """One row per policy: ratios to ours on the same jobs, with the absolute values if there is room."""
     wide = ("policy", "job time h", "over ours", "makespan h", "over ours", "energy MJ", "over ours")
     figures = [
         (
@@ -80,7 +80,7 @@ def comparison_table(compared: Sequence[PolicyComparison]) -> Fitting:
     ]
     whole = [[text for value, ratio in row for text in (value, _ratio(ratio, 4))] for row in figures]
     short = [[_ratio(ratio, 3) for _, ratio in row] for row in figures]
-    narrow = ("policy", "job time, over ours", "makespan", "energy")
+    narrow = ("policy", "job time, vs. ours", "makespan", "energy")
     return Fitting((_policies(wide, compared, whole), _policies(narrow, compared, short)))
 
 
@@ -92,6 +92,6 @@ def _policies(columns: Sequence[str], compared: Sequence[PolicyComparison], rows
 
 def _ratio(ratio: Estimate, digits: int) -> str:
     if ratio.lo == ratio.est == ratio.hi:
-        return f"{ratio.est:g}"  # ours over ours
+        return f"{ratio.est:g}"  # ours relative to ours
     ends = "" if ratio.lo is None or ratio.hi is None else f" [{ratio.lo:.{digits}f}, {ratio.hi:.{digits}f}]"
     return f"{ratio.est:.{digits}f}{ends}"

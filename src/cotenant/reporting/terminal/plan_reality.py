@@ -1,4 +1,4 @@
-"""A plan beside its run, for a terminal."""
+"""A plan compared with its run, for a terminal."""
 
 from collections.abc import Sequence
 
@@ -12,7 +12,7 @@ from cotenant.text import amount, figure
 
 
 def reality_parts(rows: Sequence[Beside], *, simulated: bool) -> tuple[RenderableType, ...]:
-    """How many figures are as planned, then objective by objective."""
+    """The number of figures as planned, then each objective."""
     columns = ("tenant", "objective", "limit ms", "plan ms", "measured ms", "attained %", "promise", "verdict")
     table = listing(
         columns,

@@ -1,4 +1,4 @@
-"""Predictions for a terminal: the answer in a sentence, then mixes from the gentlest to the worst."""
+"""Predictions for a terminal: the answer in a sentence, then mixes from best to worst."""
 
 from rich.console import RenderableType
 from rich.text import Text
@@ -10,13 +10,13 @@ from cotenant.reporting.terminal.tables import sentence_list
 from cotenant.text import NOTHING, amount, figure, percent, ratio, size, with_interval
 
 MOST_ROWS = 14
-"""Mixes shown; `--all` shows every one."""
+"""Maximum mixes shown without `--all`."""
 
 
 def prediction_parts(
     prediction: Prediction, *, everything: bool = False, next_mixes: bool = True
 ) -> tuple[RenderableType, ...]:
-    """Answer, table, what to measure next, what to know about it; a single mix tenant by tenant."""
+    """Answer, table, suggested measurements and notes; a single mix by tenant."""
     parts: list[RenderableType] = [Text(literal(_answer(prediction)), "bold")]
     mixes = sorted(prediction.mixes, key=lambda one: one.worst)
     if len({one.mix for one in mixes}) == 1:
@@ -49,8 +49,8 @@ def _answer(prediction: Prediction) -> str:
             f"{gentlest.sharing}" + (f", {ratio(worst.worst)} under {worst.sharing}" if len(mixes) > 1 else "")
         )
     return (
-        f"{counted}: the gentlest is {gentlest.label} under {gentlest.sharing} ({ratio(gentlest.worst)} at worst), "
-        f"the roughest {worst.label} under {worst.sharing} ({ratio(worst.worst)})"
+        f"{counted}: the best is {gentlest.label} under {gentlest.sharing} ({ratio(gentlest.worst)} at most), "
+        f"the worst {worst.label} under {worst.sharing} ({ratio(worst.worst)})"
     )
 
 
@@ -93,4 +93,4 @@ def _tail(tenant: TenantForecast) -> tuple[str, str, str]:
 
 
 def _next(one: NextMix) -> str:
-    return f"{' + '.join(one.mix)} under {one.sharing}: takes away {percent(one.buys)} of what is unknown"
+    return f"{' + '.join(one.mix)} under {one.sharing}: removes {percent(one.buys)} of the uncertainty"

@@ -21,7 +21,7 @@ SLOWS = "Profiling slows tenants down: read which kernels run and when, never ho
 def profile_parts(
     profiles: Sequence[KernelProfile], *, tool: str, notes: Sequence[str], measured: bool
 ) -> tuple[RenderableType, ...]:
-    """For each mix its tables; then what it comes to in words."""
+    """The tables of each mix, then the conclusions."""
     parts: list[RenderableType] = []
     for one in profiles:
         parts.append(_title(one, tool))
@@ -36,7 +36,7 @@ def profile_parts(
 
 
 def overlap_sentences(profile: KernelProfile) -> list[str]:
-    """One sentence for each pair of tenants."""
+    """One sentence per pair of tenants."""
     return [
         f"{profile.mix}, {profile.sharing}: kernels of {one.one} and {one.other} ran at once {percent(one.share)} of "
         f"the time, that is {percent(one.share_of_one)} of {one.one}'s and "
@@ -46,7 +46,7 @@ def overlap_sentences(profile: KernelProfile) -> list[str]:
 
 
 def spark(values: Sequence[float], highest: float) -> str:
-    """A timeline in one line; a blank where there is no reading."""
+    """A timeline in one line; blank where there is no reading."""
     return "".join(
         " "
         if math.isnan(value)
@@ -106,5 +106,5 @@ def _activity(found: Sequence[Activity]) -> RenderableType:
 
 
 def _short(name: str) -> str:
-    """The head of a name says what it does; templates make the tail long."""
+    """The head of a name; templates make the tail long."""
     return name if len(name) <= LONGEST_NAME else name[: LONGEST_NAME - 1] + "…"

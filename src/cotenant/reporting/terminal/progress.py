@@ -1,7 +1,6 @@
-"""Progress of a run on stderr, drawn when something happens and never in between.
+"""Progress of a run on stderr, drawn on events only.
 
-The parent shares the machine with what it measures, so there is no refresh thread: a trial that is being measured
-is not disturbed by a clock on the screen.
+The parent shares the machine with what it measures, so there is no refresh thread that could disturb a trial.
 """
 
 import time
@@ -39,18 +38,18 @@ from cotenant.reporting.terminal.standing import (
 )
 
 REDRAW_S = 0.25
-"""No more than four trials a second are shown, however fast they follow each other."""
+"""Minimum seconds between redraws, however fast trials follow each other."""
 
 LINE_S = 5.0
-"""Short blocks are done many times a second: no more than a line in this time."""
+"""Minimum seconds between lines: short blocks finish many times a second."""
 
 LASTING = (RunStarted, Preparing, TrialStarted, DeviceAt)
-"""What takes a while, so that a person sees it. The other events are followed by one of these at once."""
+"""Events that last long enough to be seen; the others are followed by one of these at once."""
 
 
 @contextmanager
 def watch(console: Console, clock: Callable[[], float] = time.monotonic) -> Iterator[Listener]:
-    """A listener that shows the run: live on a terminal, else a plain line per block."""
+    """A listener that displays the run: live on a terminal, else one plain line per block."""
     if not console.is_terminal or console.is_dumb_terminal:
         yield _lines(console, clock)
         return
@@ -91,7 +90,7 @@ def _lines(console: Console, clock: Callable[[], float]) -> Listener:
             case Noticed():
                 say(literal(event.text))
             case RunStarted():
-                going_on = f"going on after {event.done_trials} trials" if event.resumed else "started"
+                going_on = f"resuming after {event.done_trials} trials" if event.resumed else "started"
                 say(f"{headline(standing)}: {going_on}, records in {event.folder}")
             case BlockDone() if clock() - said >= LINE_S:
                 said = clock()
@@ -100,7 +99,7 @@ def _lines(console: Console, clock: Callable[[], float]) -> Listener:
             case DeviceAt() if clock() - said >= LINE_S:
                 said = clock()
                 at_work = sum(not one.lost for one in standing.devices.values())
-                say(f"{standing.done_trials} trials done, {at_work} at work")
+                say(f"{standing.done_trials} trials done, {at_work} busy")
             case RunEnded():
                 say(ending(standing))
 
@@ -108,7 +107,7 @@ def _lines(console: Console, clock: Callable[[], float]) -> Listener:
 
 
 def picture(standing: Standing) -> Group:
-    """The live display: how far, what now, how precise, what it looks like so far."""
+    """The live display: progress, current trial, precision, estimates so far."""
     top = Table.grid(padding=(0, 1), expand=True)
     top.add_column(no_wrap=True)
     top.add_column(ratio=1)

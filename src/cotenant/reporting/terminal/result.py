@@ -1,4 +1,4 @@
-"""What `show` prints of a result: the answer on one screen, or everything."""
+"""Output of `show`: the answer on one screen, or everything."""
 
 from collections import Counter
 
@@ -10,7 +10,7 @@ from cotenant.analyse.findings.stages import by_model
 from cotenant.analyse.sharing.capacity import capacity_curves
 from cotenant.analyse.sharing.result import Result
 from cotenant.reporting.terminal.answer import answer_parts
-from cotenant.reporting.terminal.capacity import capacity_answer, capacity_table
+from cotenant.reporting.terminal.capacity import capacity_table, knee_table
 from cotenant.reporting.terminal.device_use import device_tables
 from cotenant.reporting.terminal.dvfs import dvfs_parts
 from cotenant.reporting.terminal.findings import apart_table, stage_table, sweep_table
@@ -22,10 +22,10 @@ from cotenant.text import amount
 
 
 def answer_screen(result: Result) -> tuple[RenderableType, ...]:
-    """The answer, what it is good to, and which device it is about."""
-    parts = [*_answer(result), *capacity_answer(capacity_curves(result.summary))]
+    """The answer, its precision, and the device."""
+    parts = _answer(result)
     measured = [one for one in result.manifests if not one.get("simulated")]
-    # The accuracy of a simulated run is that of its samples; the error of the model is in the intervals.
+    # The precision of a simulated run is that of its samples; the model's error is in the intervals.
     good_to = [one.sentence() for one in result.summary.accuracy.values()] if measured else []
     return (*parts, Text(literal(" ".join([*result.notes, *good_to, _where(result), *_failed(result)])), "dim"))
 
@@ -51,11 +51,14 @@ def _answer(result: Result, *, everything: bool = False) -> tuple[RenderableType
 
 
 def _tables(result: Result) -> tuple[Table, ...]:
-    """What the study was after, in one table, if that is not a decision."""
+    """The study's main result in one table, unless it is a decision."""
     if result.members:
         return (apart_table(result.members),)
     if result.sweeps:
         return (sweep_table(result.sweeps),)
+    knees = capacity_curves(result.summary)
+    if knees and len({curve.cell.load for curve in knees}) == 1:
+        return (knee_table(knees),)
     models = by_model(result.stages)
     return (stage_table(models),) if models else ()
 
@@ -70,7 +73,7 @@ def _where(result: Result) -> str:
 
 
 def _failed(result: Result) -> list[str]:
-    """The check that failed most often, and why."""
+    """The most frequently failed check, and why."""
     failed: Counter[str] = Counter()
     for mix in result.mixes:
         failed.update(mix.failed_checks)

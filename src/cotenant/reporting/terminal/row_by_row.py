@@ -1,4 +1,4 @@
-"""Rows of more columns than fit beside each other: each row under its number, a line for each column."""
+"""Rows with more columns than fit side by side: each row under its number, one line per column."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -12,7 +12,7 @@ from cotenant.reporting.terminal.literal import literal
 
 
 class Answer:
-    """A table where the names of its columns fit on a line; else row by row."""
+    """A table if its column names fit on a line, else row by row."""
 
     def __init__(self, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
         self._columns, self._rows = columns, rows

@@ -1,4 +1,4 @@
-"""What a search came to, for a terminal: the ranking with its intervals, what to beat, where the time went."""
+"""The result of a search, for a terminal: the ranking with intervals, the baselines, and the time spent."""
 
 from collections.abc import Sequence
 
@@ -16,15 +16,24 @@ from cotenant.text import NOTHING, amount, duration, figure, percent, size
 
 def outcome_tables(outcome: SearchOutcome) -> tuple[RenderableType, ...]:
     """Everything, in reading order."""
-    parts: list[RenderableType] = [Text(literal(headline(outcome)), "bold"), _ranking(outcome)]
+    parts: list[RenderableType] = [
+        Text(literal(answer(outcome)), "bold"),
+        Text(literal(headline(outcome)), "dim"),
+        _ranking(outcome),
+    ]
     if outcome.timed:
         parts.append(_timed(outcome))
     parts += [_stages(outcome), sentence_list(sentences(outcome))]
     return tuple(parts)
 
 
+def answer(outcome: SearchOutcome) -> str:
+    """The recommended model, and whether it beats the baselines."""
+    return " ".join([*_best(outcome), *_against_baselines(outcome)])
+
+
 def headline(outcome: SearchOutcome) -> str:
-    """What was ranked by what."""
+    """What was ranked, and how."""
     way = "every model saw every item" if outcome.exact else "successive halving"
     ranked = len(outcome.ranking)
     return (
@@ -46,15 +55,15 @@ def rank_text(line: Ranked) -> str:
 
 
 def seen_text(line: Ranked) -> str:
-    """How many items it was judged by, and in which round it was left behind."""
+    """The items it was judged on, and the round in which it was dropped."""
     return f"{line.estimate.n:,}" + ("" if line.left_in_round is None else f" (round {line.left_in_round})")
 
 
 def sentences(outcome: SearchOutcome) -> list[str]:
-    """What a person can act on."""
-    said = [*_best(outcome), *_against_baselines(outcome)]
+    """Conclusions to act on."""
+    said = []
     if any(line.left_in_round is not None for line in outcome.ranking):
-        said.append("A round beside the items: the model was left behind in it, by the items seen until then.")
+        said.append("A round beside the items: the model was dropped in it, judged on the items seen until then.")
     if outcome.steps_alone:
         saved = 1 - outcome.steps_shared / outcome.steps_alone
         said.append(
@@ -67,21 +76,21 @@ def sentences(outcome: SearchOutcome) -> list[str]:
         f"{size(outcome.memory_bytes)} allowed."
     )
     if outcome.skipped:
-        said.append(f"Left out as bad: {amount(outcome.skipped, 'item')} or empty classes.")
+        said.append(f"Rejected: {amount(outcome.skipped, 'item')} or empty classes.")
     if outcome.timed:
-        said.append("Models with random weights were timed and not ranked: their scores would say nothing.")
+        said.append("Models with random weights were timed but not ranked: their scores would be meaningless.")
     return [*said, *outcome.notes]
 
 
 def _best(outcome: SearchOutcome) -> list[str]:
     if not outcome.ranking:
-        return ["Nothing was ranked: no candidate has weights. Name directories of weights, or add --fetch."]
+        return ["Nothing was ranked: no candidate has weights. Give directories with weights, or add --fetch."]
     first = [line for line in outcome.ranking if line.rank == 1]
     if len(first) == 1:
         return [f"{first[0].name} is best."]
     names = ", ".join(line.name for line in first)
     quickest = min(first, key=lambda line: line.ms_per_item)
-    return [f"These items can't tell {names} apart; {quickest.name} is the quickest of them."]
+    return [f"{names} are indistinguishable on these items; {quickest.name} is the fastest of them."]
 
 
 def _against_baselines(outcome: SearchOutcome) -> list[str]:
@@ -91,7 +100,7 @@ def _against_baselines(outcome: SearchOutcome) -> list[str]:
     not_beaten = [one for one in outcome.baselines if not one.beaten]
     if not_beaten:
         names = " and ".join(one.name for one in not_beaten)
-        return [f"Beware: {best.name} is not clearly above {names}."]
+        return [f"Caution: {best.name} is not clearly above {names}."]
     return [f"{best.name} is above every baseline."]
 
 
@@ -101,7 +110,7 @@ def _most_shared(outcome: SearchOutcome) -> str:
 
 
 def span(pieces: Sequence[str]) -> str:
-    """`data to block 6`, or the piece alone."""
+    """`data to block 6`, or a single piece."""
     return pieces[0] if len(pieces) == 1 else f"{pieces[0]} to {pieces[-1]}"
 
 

@@ -1,4 +1,4 @@
-"""Progress of a search on stderr: how far, the leader so far, the time left."""
+"""Progress of a search on stderr: progress, the leader so far, the time left."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,14 +9,14 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from cotenant.ranking.events import Began, Event, Listener, Planned, RoundEnded, Working
+from cotenant.ranking.events import Began, Event, Listener, Planned, RoundEnded, WithoutWeights, Working
 from cotenant.reporting.terminal.literal import literal
-from cotenant.text import amount, duration, percent
+from cotenant.text import amount, duration, listed, percent
 
 
 @contextmanager
 def watch(console: Console) -> Iterator[Listener]:
-    """A listener that shows the search: live on a terminal, else a line for each thing that happened."""
+    """A listener that displays the search: live on a terminal, else one line per event."""
     if not console.is_terminal or console.is_dumb_terminal:
         yield lambda event: _say(console, event)
         return
@@ -32,10 +32,19 @@ def watch(console: Console) -> Iterator[Listener]:
 
 
 def line(event: Event) -> str | None:
-    """What is worth a line, in words."""
+    """The event as a line, if worth one."""
     match event:
+        case WithoutWeights():
+            outcome = "will be timed, not ranked" if event.others else "nothing will be ranked, only timed"
+            verb = "has" if len(event.models) == 1 else "have"
+            return (
+                f"{listed(event.models)} {verb} no weights here: {outcome}. "
+                "Give directories with weights, or models that --fetch can download."
+            )
         case Began():
-            return f"{'going on' if event.resumed else 'started'} in {event.folder}"
+            return f"{'resuming' if event.resumed else 'started'} in {event.folder}"
+        case Planned(models=0):
+            return f"{event.items:,} items, about {duration(event.predicted_s)}"
         case Planned():
             saved = percent(1 - event.steps_shared / event.steps_alone) if event.steps_alone else "nothing"
             rounds = "" if event.rounds == 1 else f" in {event.rounds} rounds"

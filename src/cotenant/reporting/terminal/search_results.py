@@ -1,4 +1,4 @@
-"""A result file of the original model-search study, for a terminal: where each model's time goes."""
+"""A result file of the original model-search study, for a terminal: time by stage and model."""
 
 from rich.console import RenderableType
 from rich.text import Text
@@ -12,13 +12,13 @@ from cotenant.text import NOTHING, figure, percent
 
 
 def search_results_parts(found: SearchJson) -> tuple[RenderableType, ...]:
-    """A line for every stage of every model and batch size, the longest first."""
+    """One line per stage, model and batch size, longest first."""
     rows = [
         (*_whose(cell, first=place == 0), stage, figure(seconds), percent(seconds / (sum(cell.stage_s.values()) or 1)))
         for cell in found.cells
         for place, (stage, seconds) in enumerate(sorted(cell.stage_s.items(), key=lambda one: -one[1]))
     ]
-    notes = ["Times are seconds over all batches, as the file says them; it knows no trials, intervals or verdicts."]
+    notes = ["Times are seconds over all batches, as in the file, which has no trials, intervals or verdicts."]
     notes += [f"left out: {sentence(one)}" for one in found.skipped]
     return (
         Text(literal(f"{found.path}: result of the original model-search study"), "bold"),

@@ -28,7 +28,7 @@ def selftest_tables(found: SelfTest) -> tuple[RenderableType, ...]:
     for check in found.checks:
         table.add_row(Text(check.state, STYLES[check.state]), Text(literal(check.name)), Text(literal(check.text)))
     count = Counter[str](check.state for check in found.checks)
-    told = ", ".join(f"{count[state]} {state}" for state in STYLES if count[state])
+    counts = ", ".join(f"{count[state]} {state}" for state in STYLES if count[state])
     word = "passed" if found.passed else "FAILED"
-    closing = Text(f"{word}: {told}, in {found.seconds:.0f} s", "bold green" if found.passed else "bold red")
+    closing = Text(f"{word}: {counts}, in {found.seconds:.0f} s", "bold green" if found.passed else "bold red")
     return head, table, closing

@@ -1,4 +1,4 @@
-"""How a server stands, as a line and a table."""
+"""The status of a server, as a line and a table."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -13,19 +13,19 @@ WINDOW_S = 60.0
 _LEFT = ("tenant", "not served")
 
 
-def status_parts(told: Mapping[str, Any]) -> tuple[Text, Table]:
-    """What `/status` says."""
-    basis = "" if told["basis"] == "measured" else f" ({told['basis']})"
-    up = float(told["up_s"])
+def status_parts(status: Mapping[str, Any]) -> tuple[Text, Table]:
+    """The contents of `/status`."""
+    basis = "" if status["basis"] == "measured" else f" ({status['basis']})"
+    up = float(status["up_s"])
     line = (
-        f"{told['device']}{basis}, up {duration(up)}, busy {percent(told['busy_s'] / up)}, "
-        f"{amount(told['in_flight'], 'request')} under way{', draining' if told['draining'] else ''}"
+        f"{status['device']}{basis}, up {duration(up)}, busy {percent(status['busy_s'] / up)}, "
+        f"{amount(status['in_flight'], 'request')} in flight{', draining' if status['draining'] else ''}"
     )
     table = Table(box=None, pad_edge=False, title="last minute", title_justify="left")
     for name in ("tenant", "req/s", "in time", "p50 ms", "p90 ms", "p99 ms", "due ms", "queue ms", "share", "device",
                  "not served"):  # fmt: skip
         table.add_column(name, justify="left" if name in _LEFT else "right")
-    for one in told["tenants"]:
+    for one in status["tenants"]:
         table.add_row(*_cells(one, up))
     return Text(line), table
 

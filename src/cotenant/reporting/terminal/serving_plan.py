@@ -1,4 +1,4 @@
-"""A plan for serving tenants, for a terminal: the answer first, then who is where, then why."""
+"""A plan for serving tenants, for a terminal: the answer, the placements, the reasons."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -18,7 +18,7 @@ _UNIT = {"cost": "$/h", "energy": "W", "latency": "of the limits"}
 
 
 def serving_plan_parts(plan: ServingPlan, *, everything: bool) -> tuple[RenderableType, ...]:
-    """One screen: the answer, the devices, why; with ``everything`` all devices and alternatives."""
+    """One screen: the answer, the devices, the reasons; ``everything`` adds all devices and alternatives."""
     parts: list[RenderableType] = [Text(literal(answer_of(plan)), "bold")]
     shown = plan.devices if everything else plan.devices[:FEW]
     for device in shown:
@@ -35,13 +35,13 @@ def serving_plan_parts(plan: ServingPlan, *, everything: bool) -> tuple[Renderab
 
 
 def answer_of(plan: ServingPlan) -> str:
-    """How many devices, at what cost, and whether they do."""
+    """The number of devices, their cost, and whether they suffice."""
     kinds: dict[str, int] = {}
     for device in plan.devices:
         kinds[device.kind] = kinds.get(device.kind, 0) + device.devices
     what = " + ".join(f"{count} x {kind}" for kind, count in kinds.items()) or "no device"
     cost = f", ${plan.cost_per_h:.2f}/h (${plan.cost_per_month:,.0f} a month)" if plan.cost_per_h else ""
-    keeps = "keeps every objective" if plan.keeps_all else "does NOT keep every objective"
+    keeps = "keeps every objective" if plan.keeps_all else "does NOT meet every objective"
     label = " SIMULATED" if any(device.simulated for device in plan.devices) else ""
     return f"{what}{cost}: {keeps} at the upper end of what is predicted (risk {percent(plan.risk)}).{label}"
 
@@ -54,7 +54,7 @@ def _tenants(device: PlannedDevice) -> RenderableType:
 
 
 def seat_rows(device: PlannedDevice) -> list[tuple[str, ...]]:
-    """A row per tenant and objective."""
+    """One row per tenant and objective."""
     rows: list[tuple[str, ...]] = []
     for tenant in device.tenants:
         for number, kept in enumerate(tenant.kept or (None,)):
@@ -77,7 +77,7 @@ def _share(tenant: SeatedTenant) -> str:
 
 
 def described(device: PlannedDevice) -> str:
-    """How it is shared, what of it is used, and the basis."""
+    """How it is shared, its use, and the basis."""
     held = f" at {device.clock_mhz:.0f} MHz" if device.clock_mhz else ""
     power = f", {figure(device.power_w)} W" if device.power_w else ""
     power += f" (at most {figure(device.power_limit_w)} W)" if device.power_limit_w else ""
@@ -89,7 +89,7 @@ def described(device: PlannedDevice) -> str:
 
 
 def reasons_of(plan: ServingPlan, *, everything: bool) -> list[str]:
-    """Bound, what binds, what is next cheaper, what was rejected, what to measure, whose prices."""
+    """Bound, binding constraint, next cheaper plan, rejected alternatives, next measurement, price sources."""
     unit = _UNIT[plan.minimised]
     said = []
     if plan.gap is None:
@@ -121,7 +121,7 @@ def reasons_of(plan: ServingPlan, *, everything: bool) -> list[str]:
 def moves_table(moves: Sequence[Move]) -> RenderableType:
     """From one plan to another."""
     if not moves:
-        return Text("nothing has to move")
+        return Text("no moves needed")
     rows = [
         (one.tenant, one.change, one.old, one.new, size(one.loads_bytes) if one.loads_bytes else "") for one in moves
     ]
@@ -129,7 +129,7 @@ def moves_table(moves: Sequence[Move]) -> RenderableType:
 
 
 class AttainedTenant(Protocol):
-    """What a check says of one tenant."""
+    """A tenant's result in a check."""
 
     @property
     def tenant(self) -> str: ...  # noqa: D102

@@ -1,4 +1,4 @@
-"""Devices side by side, for a terminal: a line for each mix, a column for each device."""
+"""Devices side by side, for a terminal: one line per mix, one column per device."""
 
 from rich.console import Group, RenderableType
 from rich.table import Table
@@ -7,7 +7,8 @@ from rich.text import Text
 from cotenant.analyse.decision import Choice
 from cotenant.analyse.decision.wording import objectives
 from cotenant.analyse.findings.devices import SideBySide
-from cotenant.reporting.terminal.answer import STYLES, compact
+from cotenant.analyse.sharing.cells import sharing_said
+from cotenant.reporting.terminal.answer import STYLES
 from cotenant.reporting.terminal.literal import literal
 from cotenant.text import NOTHING, amount, ratio, without_interval
 
@@ -17,7 +18,7 @@ MARKS = {"share": "share", "apart": "apart", "open": "?"}
 
 
 def side_by_side_parts(found: SideBySide, *, everything: bool = False) -> tuple[RenderableType, ...]:
-    """What to do on each device, then mixes by devices, then what did not fit where."""
+    """The decision on each device, mixes by devices, and what did not fit."""
     first, *others = found.said
     parts: list[RenderableType] = [Group(Text(literal(first), "bold"), *(Text(literal(one)) for one in others))]
     rows = found.rows if everything else found.rows[:MOST_ROWS]
@@ -41,5 +42,5 @@ def _cell(choice: Choice | None) -> Text:
     said = objectives(choice.best)
     kept = f", {said}" if said and said != "all kept" else ""
     done = without_interval(choice.best.work, ratio)
-    work = f"{compact(choice.best.cell.sharing)} {done}{'' if choice.best.work.est is None else 'x'}"
+    work = f"{sharing_said(choice.best.cell.sharing)} {done}{'' if choice.best.work.est is None else 'x'}"
     return Text(literal(f"{MARKS[choice.verdict]} {work}{kept}"), STYLES[choice.verdict])

@@ -1,4 +1,4 @@
-"""Where a run stands: events folded into one value, and that value in words. Pure."""
+"""The state of a run: events folded into one value, and its text. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -17,13 +17,13 @@ from cotenant.measure.events import (
 from cotenant.reporting.terminal.literal import literal
 from cotenant.text import duration, percent, ratio, with_interval
 
-WIDEST_TOLD = 2.0
-"""Beyond a factor of a few, how wide an interval is says nothing more than that nothing is known yet."""
+WIDEST_SHOWN = 2.0
+"""Wider relative intervals are not shown: they mean that nothing is known yet."""
 
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """All that a progress display shows."""
+    """Everything a progress display shows."""
 
     run: RunStarted | None = None
     doing: str = "getting ready"
@@ -32,14 +32,14 @@ class Standing:
     last_block: BlockDone | None = None
     not_valid: int = 0
     trouble: str | None = None
-    """The reason of the latest trial that is not valid."""
+    """The reason of the latest trial that was not valid."""
     ended: str | None = None
     devices: Mapping[str, DeviceAt] = field(default_factory=dict)
-    """Those that are measured at the same time, by name."""
+    """Devices measured at the same time, by name."""
 
 
 def after(standing: Standing, event: Event) -> Standing:  # noqa: PLR0911 - one return per case
-    """The standing once the event has happened."""
+    """The state after the event."""
     match event:
         case RunStarted():
             return replace(standing, run=event, done_trials=event.done_trials)
@@ -67,7 +67,7 @@ def after(standing: Standing, event: Event) -> Standing:  # noqa: PLR0911 - one 
 
 
 def fraction(standing: Standing) -> float | None:
-    """How much is done, 0 to 1; None if it can't be told. Time tells better than trials, since a run may stop early."""
+    """Fraction done, 0 to 1; None if unknown. Based on time rather than trials, since a run may stop early."""
     block = standing.last_block
     if block is not None and block.left_s is not None and block.elapsed_s + block.left_s > 0:
         return block.elapsed_s / (block.elapsed_s + block.left_s)
@@ -77,14 +77,14 @@ def fraction(standing: Standing) -> float | None:
 
 
 def headline(standing: Standing) -> str:
-    """Which study, where, and how far: `quick on cpu, trial 5 of at least 24`."""
+    """The study, device and progress: `quick on cpu, trial 5 of at least 24`."""
     run = standing.run
     if run is None:
         return "getting ready"
     label = "SIMULATED " if run.simulated else ""
     least, most = (run.trials_per_block * blocks for blocks in (run.blocks_min, run.blocks_max))
     number = min(standing.done_trials + 1, most)
-    # How many there will be is known only where their number is fixed: else time and precision decide.
+    # The total is known only if fixed; otherwise time and precision decide.
     span = f" of {most}" if least == most else f" of at least {least}" if number < least else ""
     return literal(f"{label}{run.study} on {run.device}, trial {number}{span}")
 
@@ -97,7 +97,7 @@ def precision(standing: Standing) -> str:
     parts = []
     if block.widest is not None:
         target = f" (target ±{percent(run.target)})" if run.target is not None else ""
-        width = f"±{percent(block.widest)}" if block.widest < WIDEST_TOLD else f"more than ±{percent(WIDEST_TOLD)}"
+        width = f"±{percent(block.widest)}" if block.widest < WIDEST_SHOWN else f"more than ±{percent(WIDEST_SHOWN)}"
         parts.append(f"widest interval {width}{target}")
     if block.left_s is not None:
         parts.append(f"about {duration(block.left_s)} left")
@@ -105,7 +105,7 @@ def precision(standing: Standing) -> str:
 
 
 def estimates(standing: Standing, most: int = 2) -> tuple[str, ...]:
-    """The largest slowdowns as they are known so far."""
+    """The largest slowdowns so far."""
     if standing.last_block is None:
         return ()
     largest = sorted(standing.last_block.estimates, key=lambda current: -current.slowdown.est)[:most]
@@ -115,14 +115,14 @@ def estimates(standing: Standing, most: int = 2) -> tuple[str, ...]:
 
 
 def devices(standing: Standing, most: int = 12) -> tuple[tuple[str, str, str], ...]:
-    """A row for each device at work: its name, its trials, what it does; of many, those that come first."""
+    """One row per busy device: name, trials, activity; limited to the first few."""
     rows = [(literal(name), str(at.trials), literal(at.doing)) for name, at in sorted(standing.devices.items())]
     more = len(rows) - most
     return (*rows[:most], (f"and {more} more", "", "")) if more > 0 else tuple(rows)
 
 
 def trouble(standing: Standing) -> str:
-    """How many trials are not valid, and why the latest is not."""
+    """The number of trials not valid, and the latest reason."""
     if not standing.not_valid:
         return ""
     trials = "trial" if standing.not_valid == 1 else "trials"
@@ -130,7 +130,7 @@ def trouble(standing: Standing) -> str:
 
 
 def ending(standing: Standing) -> str:
-    """The last line: how many trials, and why no more."""
+    """The last line: the number of trials, and why it stopped."""
     block = standing.last_block
     time = f" in {duration(block.elapsed_s)}" if block is not None else ""
     return literal(f"{standing.done_trials} trials{time}; stopped: {standing.ended}")

@@ -1,4 +1,4 @@
-"""The result of one or several runs, for a terminal: settings first, tables, failed checks, sentences."""
+"""The result of one or several runs, for a terminal: settings, tables, failed checks, sentences."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -19,7 +19,7 @@ from cotenant.text import NOTHING, Interval, amount, ratio, with_interval, witho
 
 VERDICT_STYLES = {"valid": "green", "unstable": "yellow", "invalid": "bold red"}
 MOST_NAMES = 3
-ALONE_HEADING = "alone on the whole device"
+ALONE_HEADING = "alone on the entire device"
 
 
 def summary_tables(
@@ -27,7 +27,7 @@ def summary_tables(
     reasons: Mapping[str, str] = MappingProxyType({}),
     windows: Mapping[str, Any] = MappingProxyType({}),
 ) -> tuple[RenderableType, ...]:
-    """For each condition that was measured (device, settings, load): its tenants and its mixes; then what failed."""
+    """Tenants and mixes for each condition measured (device, settings, load); then failures."""
     parts: list[RenderableType] = []
     conditions = list(dict.fromkeys(_condition(tenant.cell) for tenant in summary.tenants))
     for condition in conditions:
@@ -58,7 +58,7 @@ def _heading(cell: Cell) -> str:
 
 
 def tenants_table(tenants: Sequence[TenantSummary]) -> Fitting:
-    """A line per tenant under a heading per mix and sharing; with all intervals where the page is wide enough."""
+    """One line per tenant under a heading per mix and sharing; with all intervals if the page is wide enough."""
     columns = ("tenant", "requests/s", "p50 ms", "p99 ms", "slowdown")
 
     def table(form: Callable[[Interval], str]) -> Grouped:
@@ -79,7 +79,7 @@ def tenants_table(tenants: Sequence[TenantSummary]) -> Fitting:
 
 
 def tokens_table(tenants: Sequence[TenantSummary]) -> Fitting:
-    """The same for those that generate: times to first token, per output token and between tokens."""
+    """The same for generating tenants: times to first token, per output token and between tokens."""
     columns = ("tenant", "tokens/s", "TTFT p50 ms", "p99", "TPOT p50 ms", "p99", "ITL p99 ms")
 
     def table(form: Callable[[Interval], str]) -> Grouped:
@@ -108,7 +108,7 @@ def tokens_table(tenants: Sequence[TenantSummary]) -> Fitting:
 
 
 def mixes_table(mixes: Sequence[MixSummary]) -> Fitting:
-    """A line per sharing under a heading per mix, so that ways to share stand below each other."""
+    """One line per sharing under a heading per mix."""
     columns = ("sharing", "STP", "ANTT", "Jain", "fairness", "verdict")
 
     def table(antt: Callable[[Interval], str], evenness: Callable[[Interval], str]) -> Grouped:
@@ -135,7 +135,7 @@ def mixes_table(mixes: Sequence[MixSummary]) -> Fitting:
 
 
 def sentence_list(sentences: Sequence[str]) -> Table:
-    """Sentences one below the other, each with a mark where it begins."""
+    """Sentences as a bulleted list."""
     table = Table.grid(padding=(0, 1, 0, 0))
     table.add_column(width=1)
     table.add_column(overflow="fold")
@@ -149,7 +149,7 @@ def failed_checks(
     reasons: Mapping[str, str] = MappingProxyType({}),
     windows: Mapping[str, Any] = MappingProxyType({}),
 ) -> Text | None:
-    """Every check that failed: in how many trials, of which mixes, the latest reason, and what helps."""
+    """Every failed check: the number of trials, their mixes, the latest reason, and a remedy."""
     trials: Counter[str] = Counter()
     where: dict[str, list[str]] = {}
     for mix in mixes:
@@ -187,4 +187,4 @@ def _quantile_text(quantile: QuantileEstimate, form: Callable[[Interval], str]) 
         return Text(form(quantile))
     if quantile.needs_n is not None:
         return Text(f"{NOTHING} (needs {quantile.needs_n - quantile.n:,} more)", "dim")
-    return Text("∞" if quantile.n else NOTHING)  # so many were never done that the quantile lies among them
+    return Text("∞" if quantile.n else NOTHING)  # so many were unfinished that the quantile is among them

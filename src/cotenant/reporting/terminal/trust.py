@@ -1,11 +1,11 @@
-"""How far simulated figures of each class were from measured ones, as the run recorded it."""
+"""Errors of simulated figures by class, as recorded by the run."""
 
 from collections.abc import Mapping
 from typing import Any
 
 
 def errors_by_class(manifest: Mapping[str, Any]) -> dict[str, str]:
-    """Sentences by class; none for a run that was measured."""
+    """Sentences by class; empty for a measured run."""
     simulation = manifest.get("simulation")
     errors = simulation.get("error_by_class") if isinstance(simulation, Mapping) else None
     if not isinstance(errors, Mapping):

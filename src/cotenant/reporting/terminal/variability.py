@@ -1,4 +1,4 @@
-"""How GPUs differ, for a terminal."""
+"""Differences between GPUs, for a terminal."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 
 GPU_COLUMNS = ("GPU", "place", "runs", "ms", "x median", "MHz", "°C", "W", "slow")
 TEXTS = (0, 1, 8)
-"""Columns of words; the others are numbers and stand to the right."""
+"""Text columns; the others are right-aligned numbers."""
 SLOWEST = 12
-"""Lines of a table of GPUs unless all are asked for."""
+"""Rows of a GPU table without --all."""
 
 
 def contents_parts(found: "Contents") -> tuple[RenderableType, ...]:
@@ -57,7 +57,7 @@ def contents_parts(found: "Contents") -> tuple[RenderableType, ...]:
 
 
 def added_parts(found: "Sequence[Added]") -> tuple[RenderableType, ...]:
-    """What came of each source, and what was left out of it."""
+    """The import result of each source, and what was left out."""
     rows = [
         (one.source.name, one.source.kind, one.how, one.source.gpus, one.source.measurements, one.source.readings)
         for one in found
@@ -68,9 +68,9 @@ def added_parts(found: "Sequence[Added]") -> tuple[RenderableType, ...]:
 
 
 def gpus_parts(found: Sequence[Variability], *, every: bool = False) -> tuple[RenderableType, ...]:
-    """For each kind of work: sentences, where the variance comes from, GPUs from slow to fast."""
+    """For each kind of work: sentences, sources of variance, GPUs from slow to fast."""
     if not found:
-        return (Text("There are sensor readings and no measurements yet: cotenant db add RUN"),)
+        return (Text("There are sensor readings but no measurements yet: cotenant db add RUN"),)
     parts: list[RenderableType] = []
     for one in found:
         parts.append(_title(one.work, simulated=one.simulated))
@@ -82,7 +82,7 @@ def gpus_parts(found: Sequence[Variability], *, every: bool = False) -> tuple[Re
         shown = rows if every else rows[:SLOWEST]
         parts.append(_gpu_table(shown, one.noun))
         if len(shown) < len(rows):
-            parts.append(Text(f"and {len(rows) - len(shown):,} that are faster; --all shows them", "dim"))
+            parts.append(Text(f"and {len(rows) - len(shown):,} faster ones; --all shows them", "dim"))
     return tuple(parts)
 
 
@@ -91,7 +91,7 @@ def _title(work: str, *, simulated: bool) -> Text:
 
 
 def _gpu_table(rows: Sequence[tuple[str, ...]], noun: str) -> Table:
-    """Names stay whole and columns without a single value are left out, so that it fits a narrow page."""
+    """Names are never wrapped and empty columns are dropped, to fit a narrow page."""
     filled = [i for i, name in enumerate(GPU_COLUMNS) if i < 2 or any(row[i] not in {"", NOTHING} for row in rows)]
     table = Table.grid(padding=(0, 2, 0, 0))
     for i in filled:
@@ -103,7 +103,7 @@ def _gpu_table(rows: Sequence[tuple[str, ...]], noun: str) -> Table:
 
 
 def gpu_parts(found: "GpuStory") -> tuple[RenderableType, ...]:
-    """One GPU under every kind of work, then what is wrong with it."""
+    """One GPU under every kind of work, then its anomalies."""
     rows = [
         (
             one.work,
@@ -124,30 +124,30 @@ def gpu_parts(found: "GpuStory") -> tuple[RenderableType, ...]:
     sentences = [slow_sentence(one.slow, one.noun) for one in found.works if one.slow]
     sentences += [change_sentence(change) for one in found.works for change in one.changes]
     sentences += [stuck_sentence(one.gpu, one.stuck) for one in found.stuck]
-    told = [
+    said = [
         *(_shared_said(one) for one in found.shared),
         *map(pair_said, found.pairs),
         *(f"{one.source}: {heat_said(one)}" for one in found.heat),
     ]
-    if told:
-        parts.append(sentence_list(told))
-    parts.append(sentence_list(sentences or ["Nothing about it is out of the ordinary."]))
+    if said:
+        parts.append(sentence_list(said))
+    parts.append(sentence_list(sentences or ["No anomalies."]))
     return tuple(parts)
 
 
 def heat_said(one: "HeatOf") -> str:
-    """How it warms, or why nobody can say."""
+    """Its thermal model, or why there is none."""
     return f"No thermal model: {one.why_not}." if one.fit is None else heat_sentence(one.fit)
 
 
 def _shared_said(one: "SharedPower") -> str:
     under = f", {one.settings}" if len(one.settings) > 2 else ""
-    told = shared_sentence(one.power_w, one.watts, one.rule, simulated=one.simulated)
-    return f"{one.source}{under}: {told}"
+    said = shared_sentence(one.power_w, one.watts, one.rule, simulated=one.simulated)
+    return f"{one.source}{under}: {said}"
 
 
 def sensor_parts(found: "Sequence[tuple[Sensor, str]]") -> tuple[RenderableType, ...]:
-    """A line for each sensor."""
+    """One line per sensor."""
     if not found:
         return (Text("There are no sensor readings yet: cotenant db add RUN"),)
     rows = [(one.gpu, one.sensor, one.origin, source, one.readings) for one, source in found]
@@ -155,12 +155,12 @@ def sensor_parts(found: "Sequence[tuple[Sensor, str]]") -> tuple[RenderableType,
 
 
 def pair_parts(found: "SensorPair") -> tuple[RenderableType, ...]:
-    """Two sensors of the same thing."""
+    """Two sensors of the same quantity."""
     return (sentence_list([pair_said(found)]),)
 
 
 def pair_said(found: "SensorPair") -> str:
-    """What one sensor makes of another."""
+    """How one sensor compares with another."""
     first, second = (f"{one.sensor} ({one.origin})" for one in (found.reference, found.other))
     return pair_sentence(first, second, found.other.unit, found.comparison)
 
@@ -185,22 +185,22 @@ def trend_parts(found: Mapping[str, Drift]) -> tuple[RenderableType, ...]:
 
 
 def anomaly_parts(found: "Anomalies") -> tuple[RenderableType, ...]:
-    """A sentence for each."""
+    """One sentence each."""
     gpus = len({gpu.gpu for work in found.works for gpu in work.profiles})
     nouns = {work.noun for work in found.works}
     noun = nouns.pop() if len(nouns) == 1 else "device"
-    nothing = f"Nothing is out of the ordinary among {gpus:,} {noun}s under {len(found.works)} kinds of work."
+    nothing = f"No anomalies among {gpus:,} {noun}s under {len(found.works)} kinds of work."
     return (sentence_list(found.sentences() or [nothing]),)
 
 
 def level_columns(one: Variability) -> tuple[str, ...]:
-    """What `level_rows` holds; a second mixed model where jobs are known."""
+    """Columns of `level_rows`; a second mixed model if jobs are known."""
     jobs = ("with jobs",) if one.decomposition.with_jobs else ()
     return ("variance by", "groups", "alone", "chance", "added", "mixed model", *jobs)
 
 
 def level_rows(one: Variability) -> list[tuple[str | int, ...]]:
-    """Level, groups, and its share alone, by chance, added to those before, and in each mixed model."""
+    """Level, groups, and its share: alone, by chance, added to those before, and in each mixed model."""
     if not one.decomposition.levels:
         return []
     models = [{part.level: percent(part.share) for part in one.decomposition.components}]
@@ -222,7 +222,7 @@ def level_rows(one: Variability) -> list[tuple[str | int, ...]]:
 
 
 def gpu_rows(one: Variability) -> list[tuple[str, ...]]:
-    """A line for each GPU, the slowest first."""
+    """One line per GPU, slowest first."""
     causes = {slow.gpu: slow.cause for slow in one.slow}
     short = short_names([profile.gpu for profile in one.profiles])
     return [
@@ -250,6 +250,6 @@ def _span(first: float | None, last: float | None) -> str:
 
 
 def short_names(gpus: Sequence[str]) -> dict[str, str]:
-    """UUIDs by their first part, where that tells them apart; other names as they are."""
+    """UUIDs shortened to their first part if unique; other names unchanged."""
     short = {gpu: "-".join(gpu.split("-")[:2]) if gpu.startswith("GPU-") else gpu for gpu in gpus}
     return short if len(set(short.values())) == len(short) else {gpu: gpu for gpu in gpus}

@@ -1,4 +1,4 @@
-"""The scheduler under simulated time, and the bound that no scheduler can pass."""
+"""The scheduler under simulated time, and an upper bound for any scheduler."""
 
 from cotenant.scheduling.simulation.arrivals import Arrival, poisson
 from cotenant.scheduling.simulation.bound import Bound, clairvoyant_bound

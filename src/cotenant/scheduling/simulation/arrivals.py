@@ -1,4 +1,4 @@
-"""Arrivals as plain values: what a load, a trace or a test hands to the simulator."""
+"""Arrivals as plain values, from a load, a trace or a test."""
 
 import random
 from collections.abc import Mapping
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Arrival(NamedTuple):
-    """A request to come; the fields mean what they mean in ``events.Arrived``."""
+    """A future request; fields as in ``events.Arrived``."""
 
     time: float
     tenant: str

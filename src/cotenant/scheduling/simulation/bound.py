@@ -1,7 +1,7 @@
 """The clairvoyant bound: what a preemptive scheduler that knows all arrivals could serve in time, as a linear program.
 
-Time is cut at every arrival and deadline. Requests may be served in part, so that the bound is above what any schedule
-reaches. With ``batching`` it is looser still: k requests run together cost at least 1 + a (k - 1) times one, where a is
+Time is split at every arrival and deadline. Requests may be served in part, so no schedule exceeds the bound. With
+``batching`` it is looser still: k requests run together cost at least 1 + a (k - 1) times one, where a is
 the chord of the measured batch curve.
 """
 
@@ -16,7 +16,7 @@ from cotenant.scheduling.simulation.arrivals import Arrival
 
 
 class Bound(NamedTuple):
-    """The most that can be served in time: worth per second, and the part of each tenant's requests that gives it."""
+    """The most that can be served in time: worth per second, and the fraction served of each tenant's requests."""
 
     goodput: float
     attainment: dict[str, float]
@@ -88,7 +88,7 @@ def _windows(
 
 
 def _chord(cost: TenantCosts) -> float:
-    """The least that a further member of a batch adds, over its cost alone."""
+    """Minimum cost of an additional batch member, relative to its cost alone."""
 
     def slope(curve: BatchCurve) -> float:
         return (curve.factors[-1] - 1) / (curve.largest - 1) if curve.largest > 1 else 1.0
@@ -99,7 +99,7 @@ def _chord(cost: TenantCosts) -> float:
 
 
 class _Program:
-    """Variables: the part of each request that is served, the part done in each interval, batched runs by interval."""
+    """Variables: the fraction served of each request, the fraction done per interval, batched runs per interval."""
 
     def __init__(
         self, windows: list[_Window], lengths: list[float], marginal: Mapping[str, float], largest: Mapping[str, int]
@@ -126,7 +126,7 @@ class _Program:
         return [(0.0, 1.0)] * served + [(0.0, None)] * (self.variables - served)
 
     def constraints(self, slots: int) -> tuple[Any, list[float]]:
-        """Rows (a sparse matrix, which scipy's types don't admit) and right-hand sides of all that has to hold."""
+        """Constraint rows (a sparse matrix, which scipy's types don't admit) and right-hand sides."""
         import numpy as np
         from scipy.sparse import csr_array
 
@@ -141,18 +141,18 @@ class _Program:
             columns.append(column)
             values.append(value)
 
-        for (at, interval), column in self._part.items():  # the intervals hold all that is done in them
+        for (at, interval), column in self._part.items():  # intervals bound the work done in them
             window = self._windows[at]
             put(interval, column, window.cost_s * self._marginal[window.tenant])
             run = self._runs.get((window.tenant, interval))
-            if run is not None:  # a run of a batch is at least as long as each member's part
+            if run is not None:  # a batched run is at least as long as each member's part
                 row = len(right)
                 right.append(0.0)
                 put(row, column, window.cost_s)
                 put(row, run, -1.0)
         for (name, interval), run in self._runs.items():
             put(interval, run, 1 - self._marginal[name])
-            together[name, interval] = len(right)  # and no batch is larger than the largest measured
+            together[name, interval] = len(right)  # no batch exceeds the largest measured one
             put(len(right), run, -float(self._largest[name]))
             right.append(0.0)
         for (at, interval), column in self._part.items():

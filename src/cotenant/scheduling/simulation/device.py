@@ -1,4 +1,4 @@
-"""A device for the simulator: what chunks really take, with noise, cold starts and changing speed."""
+"""A simulated device: actual chunk times with noise, cold starts and changing speed."""
 
 import math
 import random
@@ -11,16 +11,16 @@ from cotenant.scheduling.instructions import Chunk
 
 @dataclass(frozen=True, slots=True)
 class SpeedModes:
-    """The device runs ``factors[i]`` times as long for exponential periods of mean ``dwell_s``, then changes."""
+    """The device is ``factors[i]`` times slower for exponential periods of mean ``dwell_s``, then changes."""
 
     factors: tuple[float, ...] = (1.0,)
     dwell_s: float = math.inf
 
 
 class SimulatedDevice:
-    """Gives the time of each chunk: its true cost by batch, times log-normal noise, times the speed of the hour.
+    """Time of each chunk: its true cost by batch, times log-normal noise, times the current speed.
 
-    ``costs`` are the true ones; what the scheduler believes may differ. The first chunk after an idle gap takes its
+    ``costs`` are the true ones; the scheduler's may differ. The first chunk after an idle gap takes its
     spaced cost.
     """
 
@@ -45,7 +45,7 @@ class SimulatedDevice:
         return math.inf if math.isinf(self._modes.dwell_s) else now + self._random.expovariate(1 / self._modes.dwell_s)
 
     def chunk_s(self, chunk: Chunk, scale: float, began: float, idle_s: float) -> float:
-        """How long a chunk takes that begins at ``began``, after ``idle_s`` of idle time."""
+        """Time of a chunk that begins at ``began``, after ``idle_s`` of idle time."""
         while began >= self._mode_until:
             others = [mode for mode in range(len(self._modes.factors)) if mode != self._mode]
             self._mode = self._random.choice(others) if others else self._mode

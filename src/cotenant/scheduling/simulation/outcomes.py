@@ -1,4 +1,4 @@
-"""What became of each request, and what that makes per tenant."""
+"""The outcome of each request, and statistics by tenant."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -7,7 +7,7 @@ from cotenant.scheduling.instructions import Why
 
 
 class Outcome(NamedTuple):
-    """One request. ``done`` is None if it was shed (then ``why`` says the reason) or hadn't ended."""
+    """One request. ``done`` is None if it was shed (``why`` gives the reason) or unfinished."""
 
     tenant: str
     arrived: float
@@ -18,15 +18,15 @@ class Outcome(NamedTuple):
 
     @property
     def latency_s(self) -> float | None:
-        """From arrival to end."""
+        """From arrival to completion."""
         return None if self.done is None else self.done - self.arrived
 
 
 class Result(NamedTuple):
-    """A simulation: ``outcomes`` in order of arrival, the time of the last event, and what the device did.
+    """A simulation: ``outcomes`` in order of arrival, the time of the last event, and device statistics.
 
-    ``busy_s``: time that chunks took. ``replaced``: queued chunks that gave way to a newer choice; ``late``: newer
-    choices that came when the queued chunk had begun.
+    ``busy_s``: total time of chunks. ``replaced``: queued chunks replaced by a newer choice; ``late``: newer choices
+    that arrived after the queued chunk had begun.
     """
 
     outcomes: tuple[Outcome, ...]
@@ -37,7 +37,7 @@ class Result(NamedTuple):
     late: int
 
     def attainment(self) -> dict[str, float]:
-        """By tenant, the part of all its requests that were served in time."""
+        """By tenant, the fraction of all its requests served in time."""
         asked: dict[str, int] = {}
         met: dict[str, int] = {}
         for outcome in self.outcomes:

@@ -25,7 +25,7 @@ COSTS: Mapping[str, TenantCosts] = {
 }
 WORTH_S: Mapping[str, float] = {"bert": 12.5e-3, "conv": 38e-3, "gpt": 105e-3}
 FRONT_S = 0.5e-3
-"""What the front end takes of each objective."""
+"""Time taken by the front end."""
 LOADS: Mapping[str, Mapping[str, float]] = {
     "S1": {"bert": 0.20, "conv": 0.20, "gpt": 0.20},
     "S2": {"bert": 0.15, "conv": 1.20, "gpt": 0.15},
@@ -40,5 +40,5 @@ def contracts(shares: Mapping[str, float] | None = None) -> list[tuple[Contract,
 
 
 def arrivals(load: str, seed: int, duration_s: float = 25.0) -> list[Arrival]:
-    """Poisson arrivals that ask for the load's parts of the device."""
+    """Poisson arrivals that demand the given fractions of the device."""
     return poisson({name: part / WORTH_S[name] for name, part in LOADS[load].items()}, duration_s, seed)

@@ -1,4 +1,4 @@
-"""A discrete-event simulator around the scheduler: a worker that holds one chunk ahead, messages that take time."""
+"""A discrete-event simulator around the scheduler: a worker that holds one chunk ahead, and message delays."""
 
 import heapq
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ class _Running(NamedTuple):
 
 
 class _Worker:
-    """One slot of the device: what runs and what is queued behind it."""
+    """One slot of the device: the running chunk and the queued one."""
 
     def __init__(self) -> None:
         self.running: _Running | None = None
@@ -29,7 +29,7 @@ class _Worker:
 def simulate(
     arrivals: Sequence[Arrival], scheduler: Scheduler, device: SimulatedDevice, *, delay_s: float = 0.0
 ) -> Result:
-    """Run all arrivals through the scheduler; ``delay_s`` is the time of a message between scheduler and worker."""
+    """Run all arrivals through the scheduler; ``delay_s`` is the message delay between scheduler and worker."""
     return _Simulation(arrivals, scheduler, device, delay_s).run()
 
 
@@ -132,6 +132,6 @@ class _Simulation:
 
 
 class _End(NamedTuple):
-    """A chunk comes to its end on a slot."""
+    """A chunk ends on a slot."""
 
     slot: int

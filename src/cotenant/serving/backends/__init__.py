@@ -1,1 +1,1 @@
-"""Other servers behind our admission: we decide who goes when, they execute."""
+"""Other servers behind our admission: we order the requests, they execute them."""

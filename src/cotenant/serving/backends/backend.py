@@ -1,4 +1,4 @@
-"""A server behind ours: reached over kept connections, asked whether it is up, put to sleep and woken."""
+"""A backend server: pooled connections, health checks, sleep and wake."""
 
 import os
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ ALIVE = {"openai": "/v1/models", "v2": "/v2/health/ready"}
 
 
 class Backend:
-    """One address. All methods are called from the loop's thread."""
+    """One address. Call all methods from the loop's thread."""
 
     def __init__(self, entry: BackendEntry) -> None:
         self.entry = entry
@@ -24,10 +24,10 @@ class Backend:
         self._connections = Connections(self.address, TIMEOUT_S, _headers(entry))
 
     async def send(self, errand: Errand) -> Reply:
-        """One request; whoever is cancelled meanwhile closes the connection, so that the backend stops too.
+        """Send one request. Cancelling closes the connection, so that the backend stops too.
 
         Raises:
-            RequestFailed: It can't be reached, or broke off.
+            RequestFailed: It can't be reached, or closed the connection.
         """
         return await self._connections.send(
             "POST",
@@ -39,11 +39,11 @@ class Backend:
         )
 
     async def get(self, path: str) -> Reply:
-        """A plain question. Raises RequestFailed."""
+        """A GET request. Raises RequestFailed."""
         return await self._connections.send("GET", self.address.path.rstrip("/") + path, None)
 
     async def json(self, path: str) -> Any:
-        """The JSON that it gives there. Raises ServingError."""
+        """The JSON at this path. Raises ServingError."""
         import json
 
         try:
@@ -52,7 +52,7 @@ class Backend:
                 return json.loads(reply.body)
         except (ValueError, WorkloadError) as error:
             raise ServingError(
-                f"The backend {self.address.name} can't be asked: {getattr(error, 'message', error)}.",
+                f"The backend {self.address.name} can't be queried: {getattr(error, 'message', error)}.",
                 hint="Start it first, and give its address without a path such as /v1.",
             ) from None
         raise ServingError(f"The backend {self.address.name} answered {path} with status {reply.status}.")
@@ -65,11 +65,11 @@ class Backend:
             return False
 
     async def sleep(self) -> None:
-        """Free the device's memory; weights go to the host's. Raises RequestFailed."""
+        """Free the device's memory; weights move to the host. Raises RequestFailed."""
         await self._post("/sleep?level=1")
 
     async def wake(self) -> None:
-        """Be ready again. Raises RequestFailed."""
+        """Wake it up. Raises RequestFailed."""
         await self._post("/wake_up")
 
     async def close(self) -> None:
@@ -92,7 +92,7 @@ def _headers(entry: BackendEntry) -> Mapping[str, str]:
     key = os.environ.get(entry.key_env)
     if not key:
         raise ServingError(
-            f"The environment variable {entry.key_env} is empty, and {entry.address.name} wants its key.",
+            f"The environment variable {entry.key_env} is empty, but {entry.address.name} needs its key.",
             hint=f"Set {entry.key_env} before the server starts.",
         )
     return {"Authorization": f"Bearer {key}"}

@@ -1,4 +1,4 @@
-"""What a file says of a server behind ours."""
+"""A backend's entry in a tenants file."""
 
 import re
 from typing import Annotated, Any, Literal
@@ -32,17 +32,17 @@ AddressText = Annotated[str, PlainValidator(_address)]
 
 
 class BackendEntry(Frozen):
-    """A server that executes a tenant's requests; how it is reached is said here and nowhere else."""
+    """A server that executes a tenant's requests."""
 
     openai: AddressText | None = Field(default=None, description="Address of a server with OpenAI's interface.")
     v2: AddressText | None = Field(default=None, description="Address of a server with the Open Inference Protocol.")
-    model: Text | None = Field(default=None, description="Its name there; default: the only one that there is.")
-    parallel: Count = Field(default=8, description="Requests that it gets at once, of all tenants of that address.")
+    model: Text | None = Field(default=None, description="Its name there; default: the only model.")
+    parallel: Count = Field(default=8, description="Maximum concurrent requests, over all tenants of that address.")
     cost: Annotated[float, PlainValidator(read_duration)] | None = Field(
-        default=None, description="What a typical request takes there; default: measured with a few at the start."
+        default=None, description="Time of a typical request there; default: measured at the start."
     )
     key_env: Annotated[str, PlainValidator(_variable)] | None = Field(
-        default=None, description="Environment variable with the key that the backend wants."
+        default=None, description="Environment variable with the backend's key."
     )
     sleep: Switch = Field(
         default=False,
@@ -52,17 +52,17 @@ class BackendEntry(Frozen):
     @model_validator(mode="after")
     def _one_address(self) -> "BackendEntry":
         if (self.openai is None) == (self.v2 is None):
-            raise ValueError("a backend has one address, under openai or under v2")
+            raise ValueError("a backend needs exactly one address, under openai or v2")
         if self.sleep and self.openai is None:
-            raise ValueError("sleep goes with openai: it is vLLM's")
+            raise ValueError("sleep requires openai: it is a feature of vLLM")
         return self
 
     @property
     def protocol(self) -> Protocol:
-        """Which interface it has."""
+        """Its protocol."""
         return "openai" if self.openai is not None else "v2"
 
     @property
     def address(self) -> Address:
-        """Where it is."""
+        """Its address."""
         return read_address(self.openai or self.v2 or "")

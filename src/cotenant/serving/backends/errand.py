@@ -1,4 +1,4 @@
-"""One request on its way to a backend, and what comes back."""
+"""One request to a backend, and its reply."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ Piece = Reply | bytes
 
 @dataclass(frozen=True, slots=True)
 class Errand:
-    """What is sent; ``take`` gets the head of the answer, then its body as it comes."""
+    """A request; ``take`` gets the head of the answer, then its body in pieces."""
 
     target: str
     body: bytes

@@ -7,28 +7,28 @@ from contextlib import asynccontextmanager
 from typing import Protocol
 
 TURNS = 10.0
-"""A turn lasts at least this many times as long as a change takes, if others wait."""
+"""Minimum length of a turn while others wait, in multiples of the time of a change."""
 
 
 class Sleeper(Protocol):
-    """What can be put to sleep."""
+    """A backend that can sleep."""
 
     async def sleep(self) -> None:
         """Free the device's memory."""
         ...
 
     async def wake(self) -> None:
-        """Be ready again."""
+        """Wake it up."""
         ...
 
 
 class Gate:
-    """Lets requests through to the backend that is awake. All methods are called from the loop's thread."""
+    """Admits requests to the backend that is awake. Call all methods from the loop's thread."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self.awake: Sleeper | None = None
         self.change_s = 0.0
-        """How long the last change took."""
+        """Duration of the last change."""
         self._clock = clock
         self._since = clock()
         self._inside = 0
@@ -37,7 +37,7 @@ class Gate:
 
     @asynccontextmanager
     async def through(self, backend: Sleeper) -> AsyncIterator[None]:
-        """Wait until it is this backend's turn; hold the turn meanwhile."""
+        """Wait for this backend's turn and hold it meanwhile."""
         if self._changing is not None or self.awake is not backend or self._over(backend):
             turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiting.append((backend, turn))
@@ -64,7 +64,7 @@ class Gate:
         self._go_on()
 
     def _go_on(self) -> None:
-        """Change over, once nothing is under way and somebody waits."""
+        """Change over once nothing is in flight and another backend waits."""
         self._waiting = [(one, turn) for one, turn in self._waiting if not turn.done()]
         if self._inside == 0 and self._changing is None and self._waiting:
             self._changing = asyncio.get_running_loop().create_task(self._change(self._waiting[0][0]))
@@ -79,7 +79,7 @@ class Gate:
                 await following.wake()
                 self.awake = following
                 self.change_s = self._clock() - began
-        except Exception as error:  # noqa: BLE001 - whoever waits for this backend gets it
+        except Exception as error:  # noqa: BLE001 - passed to the requests waiting for this backend
             failure = error
         self._changing = None
         self._since = self._clock()

@@ -1,4 +1,4 @@
-"""Lanes of backends, opened: each backend asked and measured, its tenants agreed with a scheduler of their own."""
+"""Open lanes of backends: query and measure each backend, and register its tenants with a scheduler."""
 
 import time
 from dataclasses import dataclass, field
@@ -23,7 +23,7 @@ DEFAULT_WORDS = 16
 
 @dataclass(slots=True)
 class OpenLane:
-    """A lane at work."""
+    """An open lane."""
 
     conductor: Conductor
     workers: list[BackendWorker] = field(default_factory=list)
@@ -34,14 +34,14 @@ class OpenLane:
         return any(tenant in worker.tenants and worker.backend.up for worker in self.workers)
 
     def describe(self) -> list[dict[str, Any]]:
-        """Each backend: where it is, its tenants, whether it is up."""
+        """Each backend: its address, tenants and health."""
         return [
             {"backend": one.backend.address.name, "tenants": one.tenants, "up": one.backend.up, "restarts": 0}
             for one in self.workers
         ]
 
     async def close(self) -> None:
-        """Break off what is under way."""
+        """Abort requests in flight."""
         self.conductor.close()
         for worker in self.workers:
             await worker.close()
@@ -51,7 +51,7 @@ async def open_lane(file: TenantsFile, lane: Lane, measures: Measures) -> OpenLa
     """Open one lane of backends.
 
     Raises:
-        ServingError: A backend isn't there or refuses, or an objective lies below what a request takes.
+        ServingError: A backend is unreachable or refuses, or an objective is below the time of a request.
     """
     settings = Settings(fairness=file.rule(), slots=lane.slots, queue_ahead=False)
     conductor = Conductor(Scheduler([], settings, now=time.monotonic()), Crew(), observe=measures.add)

@@ -1,4 +1,4 @@
-"""What a backend serves and what a request costs there, found out with a few requests at the start."""
+"""Find out what a backend serves and what a request costs, with a few requests at the start."""
 
 import json
 import statistics
@@ -22,18 +22,18 @@ _JSON = {"Content-Type": "application/json"}
 
 @dataclass(frozen=True, slots=True)
 class Passing:
-    """How a tenant's requests are passed on: to which model, and what one of them takes."""
+    """How a tenant's requests are passed on: the model, and the time of a request."""
 
     entry: BackendEntry
     model: str
     prompt_s: float
-    """Of a request whose prompt has ``letters``, up to its first token; of other requests, all of it."""
+    """Seconds to the first token of a prompt with ``letters``; for other requests, total seconds."""
     token_s: float
     tokens: int
     letters: int
 
     def scale(self, letters: int, tokens: int) -> float:
-        """What a request costs over the typical one."""
+        """Cost of a request relative to the typical one."""
         typical = self.prompt_s + self.token_s * (self.tokens - 1)
         prompt = self.prompt_s * max(0.25, letters / self.letters)
         return (prompt + self.token_s * (tokens - 1)) / typical
@@ -41,7 +41,7 @@ class Passing:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """A tenant behind a backend, as the scheduler and the front ends have to know it."""
+    """A tenant behind a backend, as known to the scheduler and the front ends."""
 
     passing: Passing
     costs: TenantCosts
@@ -49,17 +49,17 @@ class Known:
 
 
 async def probe(backend: Backend, entry: BackendEntry, *, seq: int, tokens: int, embeds: bool) -> Known:
-    """Ask the backend what it serves, and measure what it takes.
+    """Query the backend's models and measure its costs.
 
     Args:
-        backend: Where.
-        entry: What the file says of it; its `cost` spares the measurement.
+        backend: The backend.
+        entry: Its entry in the file; `cost` skips the measurement.
         seq: Words of a typical prompt, or a free dimension of an input.
-        tokens: Of a typical answer.
-        embeds: The model gives vectors of texts.
+        tokens: Tokens of a typical answer.
+        embeds: The model embeds texts.
 
     Raises:
-        ServingError: It isn't there, isn't such a server, has no such model, or refuses a plain request.
+        ServingError: It is unreachable, isn't such a server, lacks the model, or refuses a plain request.
     """
     if entry.protocol == "v2":
         return await _probe_v2(backend, entry, seq)
@@ -82,7 +82,7 @@ async def probe(backend: Backend, entry: BackendEntry, *, seq: int, tokens: int,
 
 
 async def _first_token(backend: Backend, entry: BackendEntry, model: str, prompt: str) -> tuple[list[float], str]:
-    """Times up to one token, and which interface gave it: some servers have chat only."""
+    """Times to the first token, and the endpoint used: some servers only support chat."""
     try:
         target = "/v1/completions"
         return await _times(backend, entry, target, _question(target, model, prompt, 1)), target
@@ -102,7 +102,7 @@ async def _probe_v2(backend: Backend, entry: BackendEntry, seq: int) -> Known:
     from cotenant.workloads.servers.v2_inputs import V2Options, inputs_of
 
     if entry.model is None:
-        raise ServingError(f"The backend {entry.address.name} names no model.", hint="Add `model:` to the backend.")
+        raise ServingError(f"The backend {entry.address.name} lists no model.", hint="Add `model:` to the backend.")
     server = await backend.json("/v2")
     path = f"/v2/models/{entry.model}"
     described = await backend.json(path)
@@ -116,7 +116,7 @@ async def _probe_v2(backend: Backend, entry: BackendEntry, seq: int) -> Known:
         try:
             inputs = inputs_of(entry.address.name, described, WorkloadSpec(name=entry.model, seq=seq), V2Options())
         except WorkloadError as error:
-            raise ServingError(error.message, hint="State what a request takes: `cost: 20ms`.") from None
+            raise ServingError(error.message, hint="State the time of a request: `cost: 20ms`.") from None
         body, headers = body_of(inputs, binary="binary_tensor_data" in (extensions or ()))
         times = await _times(backend, entry, f"{path}/infer", body, headers)
     passing = Passing(entry, entry.model, statistics.median(times), 0.0, 1, 1)
@@ -146,7 +146,7 @@ async def _only_model(backend: Backend) -> str:
 async def _times(
     backend: Backend, entry: BackendEntry, target: str, question: "dict[str, Any] | bytes", headers: Any = None
 ) -> list[float]:
-    """Seconds of a few requests one after the other; the first one only warms up."""
+    """Seconds of a few consecutive requests; the first one is only a warm-up."""
     if entry.cost is not None:
         return [entry.cost]
     body = question if isinstance(question, bytes) else json.dumps(question).encode()
@@ -161,7 +161,7 @@ async def _times(
             said = reply.body[:200].decode(errors="replace")
             raise ServingError(
                 f"The backend {backend.address.name} refused a plain request to {target}: {reply.status} {said}",
-                hint="State what a request takes instead: `cost: 20ms`.",
+                hint="State the time of a request instead: `cost: 20ms`.",
             )
         times.append(time.monotonic() - began)
     return times[1:]

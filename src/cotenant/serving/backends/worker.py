@@ -1,4 +1,4 @@
-"""Keeps the contract of a worker by sending requests on; a backend that is down is asked until it is back."""
+"""A worker that forwards requests to a backend; a backend that is down is polled until it is back."""
 
 import asyncio
 import logging
@@ -19,12 +19,12 @@ from cotenant.workloads.servers.framing import Reply
 log = logging.getLogger(__name__)
 
 AGAIN_S = 0.5
-"""Between two questions to a backend that is down; clients are told to come back after twice that."""
+"""Seconds between polls of a backend that is down; clients should retry after twice that."""
 _TOKEN = b'"choices":'
 
 
 class BackendWorker:
-    """The requests of all tenants of one backend. A chunk is a whole request: nobody can cut what others execute."""
+    """The requests of all tenants of one backend. A chunk is an entire request, since others execute it."""
 
     def __init__(self, backend: Backend, conductor: Conductor, tenants: tuple[str, ...], gate: Gate | None) -> None:
         self.backend = backend
@@ -42,7 +42,7 @@ class BackendWorker:
         self._errands[request] = work
 
     def free(self, requests: Iterable[RequestId]) -> None:
-        """Forget requests; those under way are broken off."""
+        """Forget requests; those in flight are aborted."""
         for request in requests:
             self._errands.pop(request, None)
             task = self._under_way.pop(request, None)
@@ -56,11 +56,11 @@ class BackendWorker:
         self._under_way[request] = task
 
     def queue(self, after: int, chunk: Chunk | None) -> None:
-        """Nothing is queued ahead: the backend has a queue of its own."""
+        """Never called: a backend has its own queue."""
         assert chunk is None, f"a chunk was queued behind {after} at a backend"
 
     async def close(self) -> None:
-        """Break everything off."""
+        """Abort everything."""
         tasks = [*self._under_way.values(), *([self._asking] if self._asking else [])]
         for task in tasks:
             task.cancel()
@@ -83,7 +83,7 @@ class BackendWorker:
         finally:
             self._under_way.pop(request, None)
             ended = time.monotonic()
-            # What was refused or broken off says nothing about the cost of a request.
+            # Refused or aborted requests say nothing about costs.
             since = began if learnt else ended - chunk.predicted_s
             self._conductor.chunk_ended(Ended(chunk.version, since, ended, None, progress))
 
@@ -100,7 +100,7 @@ class BackendWorker:
             return await self.backend.send(counted)
 
     def _lost(self, tenant: str, error: RequestFailed) -> Exception:
-        """The request's error; if the backend can't be reached, nothing is sent there until it answers again."""
+        """The request's error; if the backend is unreachable, nothing is sent until it answers again."""
         if error.kind != "connection":
             return error
         if self._asking is None or self._asking.done():

@@ -1,4 +1,4 @@
-"""Cuts placed by time: neighbouring layers are run together until they are worth a chunk."""
+"""Cuts placed by time: neighbouring layers run together until they are worth a chunk."""
 
 import statistics
 import time
@@ -12,20 +12,20 @@ from cotenant.serving.chunking.blocks import find_cuts
 from cotenant.serving.chunking.greenlets import Cuts
 
 CHUNK_S = 5e-3
-"""How long a chunk should be: long beside the cost of a decision, short beside the tightest objective."""
+"""Target chunk length: long compared with a decision, short compared with the tightest objective."""
 ROUNDS = 3
 
 
 def balanced_cuts(
     model: nn.Module, call: Callable[[], Any], *, wait: Callable[[], None] = lambda: None, chunk_s: float = CHUNK_S
 ) -> tuple[nn.Module, ...]:
-    """Where to cut a model so that its chunks take about ``chunk_s`` each; none if all of it takes no longer.
+    """Where to cut a model so that its chunks take about ``chunk_s`` each; empty if it takes no longer in total.
 
     Args:
-        model: It is timed where it is, with a cut before each of its layers.
+        model: Timed in place, with a cut before each of its layers.
         call: A typical request.
-        wait: Waits until the device has done what it was given.
-        chunk_s: The length to aim at.
+        wait: Waits for the device to finish its work.
+        chunk_s: Target length.
     """
     candidates = list(dict.fromkeys(find_cuts(model)))
     if not candidates:
@@ -33,7 +33,7 @@ def balanced_cuts(
     seen: list[nn.Module] = []
     handles = [module.register_forward_pre_hook(lambda module, _: seen.append(module)) for module in candidates]
     try:
-        call()  # which layers really run, in which order; those that run twice can't be told apart and are left out
+        call()  # find the layers that run, in order; layers that run twice are ambiguous and left out
     finally:
         for handle in handles:
             handle.remove()
@@ -46,9 +46,9 @@ def balanced_cuts(
 
 
 def group(times: Sequence[float], wanted: float) -> list[int]:
-    """Where each group begins, if neighbours are taken together until they reach the time that is wanted.
+    """Start of each group when neighbours are merged up to the target time.
 
-    What is left at the end joins the last group if it is less than half of what is wanted.
+    The rest joins the last group if it is less than half of the target.
     """
     starts, gathered = [0], 0.0
     for place, time_s in enumerate(times):

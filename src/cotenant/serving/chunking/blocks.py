@@ -1,18 +1,18 @@
-"""Where a model may be cut: between its layers, never inside a kernel, so that results stay the same bit for bit."""
+"""Where a model may be cut: between its layers, never inside a kernel, so that results stay bit-identical."""
 
 from collections.abc import Sequence
 
 from torch import nn
 
 FEWEST = 2
-"""A list of fewer modules is not a stack of layers."""
+"""Minimum modules in a list to count as a stack of layers."""
 
 
 def find_cuts(model: nn.Module) -> tuple[nn.Module, ...]:
-    """The modules before which a forward pass may stop, in the order of the model's definition.
+    """The modules before which a forward pass may stop, in order of definition.
 
-    Layers live in `ModuleList`s and `Sequential`s. Where layers hold such lists themselves (stages of blocks, blocks of
-    convolutions), there is a cut before each of those too: cuts are put together by time afterwards.
+    Layers live in `ModuleList`s and `Sequential`s. Nested lists (stages of blocks, blocks of convolutions) get cuts
+    too; cuts are merged by time afterwards.
     """
     cuts: list[nn.Module] = []
     _collect(model, cuts)
@@ -38,7 +38,7 @@ def _take(item: nn.Module, cuts: list[nn.Module]) -> None:
 
 
 def spread(cuts: Sequence[nn.Module], most: int) -> tuple[nn.Module, ...]:
-    """At most so many cuts, evenly spread; the first module needs none, since work begins there."""
+    """At most this many cuts, evenly spread; the first module needs none."""
     wanted = min(most, len(cuts))
     if wanted <= 1:
         return ()

@@ -1,7 +1,7 @@
-"""Any module's forward pass in chunks: it runs in a greenlet that switches back at chosen modules.
+"""Run any module's forward pass in chunks, in a greenlet that switches back at chosen modules.
 
-Nothing of the model is rewritten. Thread-local modes of torch (inference mode, autocast, the current stream) belong to
-the thread and not to the greenlet: enter them once around everything that runs chunks.
+The model isn't rewritten. Thread-local modes of torch (inference mode, autocast, the current stream) belong to the
+thread, not to the greenlet: enter them once around everything that runs chunks.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,7 +13,7 @@ from torch import nn
 
 
 class Running:
-    """One call under way. `advance` runs it up to its next cut; `result` is there when it is `done`."""
+    """A call in progress. `advance` runs it up to its next cut; `result` is set when it is `done`."""
 
     def __init__(self, call: Callable[[], Any]) -> None:
         self.done = False
@@ -22,7 +22,7 @@ class Running:
         self._call: Callable[[], Any] | None = call
 
     def advance(self) -> bool:
-        """Run the next chunk; True if the call has ended. Whatever the call raises is raised here."""
+        """Run the next chunk; True if the call has ended. Reraises the call's exceptions."""
         if self.done:
             raise RuntimeError("this call has ended")
         self._greenlet.parent = greenlet.getcurrent()
@@ -35,7 +35,7 @@ class Running:
         return self.done
 
     def abandon(self) -> None:
-        """End a call that is not wanted any more: its tensors are freed."""
+        """End a call that is no longer wanted and free its tensors."""
         if not self.done and self._greenlet:
             self._greenlet.parent = greenlet.getcurrent()
             self._greenlet.throw(greenlet.GreenletExit)
@@ -48,18 +48,18 @@ class Running:
 
 
 class _ChunkGreenlet(greenlet.greenlet):
-    """Marks the greenlets that cuts may stop; a plain call of the same model runs through."""
+    """Marks greenlets that cuts may stop; a plain call of the same model isn't interrupted."""
 
 
 class Cuts:
-    """Cuts at modules of a model, for as long as the context is open."""
+    """Cuts at modules of a model, while the context is open."""
 
     def __init__(self, modules: Sequence[nn.Module]) -> None:
         self._handles = [module.register_forward_pre_hook(_pause) for module in modules]
         self.chunks = len(modules) + 1
 
     def start(self, call: Callable[[], Any]) -> Running:
-        """A call that will stop at the cuts; nothing runs yet."""
+        """A call that will stop at the cuts, not started yet."""
         return Running(call)
 
     def close(self) -> None:

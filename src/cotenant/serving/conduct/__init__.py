@@ -1,1 +1,1 @@
-"""The scheduler at work: requests in, instructions to workers, answers back."""
+"""Run the scheduler: requests in, instructions to workers, answers back."""

@@ -1,7 +1,7 @@
-"""Between clients, the scheduler and the workers, in one thread: an asyncio loop's.
+"""Connects clients, the scheduler and the workers, in the thread of an asyncio loop.
 
-Every request gets a future. It is answered when the scheduler says so: with the result that a worker brought, with the
-error that its model raised, or with a refusal.
+Every request gets a future, resolved when the scheduler decides: with a worker's result, the model's error, or a
+refusal.
 """
 
 import asyncio
@@ -34,13 +34,13 @@ from cotenant.serving.conduct.crew import Crew, Worker
 from cotenant.serving.worker.station import Ended
 
 TRACEPARENT: ContextVar[str | None] = ContextVar("traceparent", default=None)
-"""What the client of the request at hand sent to be found again in traces."""
+"""The `traceparent` header of the current request."""
 TokenSink = Callable[[list[int]], bool | None]
-"""Takes tokens as they are made; True: that is enough, and the request has been served."""
+"""Receives tokens as they are generated; returns True to stop, with the request counted as served."""
 
 
 class Outcome(NamedTuple):
-    """What became of a request, for metrics and records; times in seconds of the monotonic clock.
+    """Outcome of a request, for metrics and records; times in seconds of the monotonic clock.
 
     ``why`` is the reason of a refusal, `failed` or `cancelled`; None if it was served.
     """
@@ -56,7 +56,7 @@ class Outcome(NamedTuple):
     why: str | None
     tokens: int
     trace: str | None = None
-    """The client's `traceparent`, where it sent one."""
+    """The client's `traceparent`, if any."""
 
 
 class _Ticket:
@@ -93,7 +93,7 @@ class _Ticket:
 
 
 class Conductor:
-    """Owns the scheduler of a device. All methods are called from the loop's thread."""
+    """Owns the scheduler of a device. Call all methods from the loop's thread."""
 
     def __init__(
         self,
@@ -117,13 +117,13 @@ class Conductor:
 
     @property
     def in_flight(self) -> int:
-        """How many requests wait for their answers."""
+        """Number of unanswered requests."""
         return len(self._tickets)
 
     def requests(self) -> list[tuple[str, bool]]:
-        """Of each request that waits for its answer: whose it is, and whether it has begun."""
+        """Tenant and started flag of each unanswered request."""
         first: dict[int, Chunk] = {}
-        for version in sorted(self._chunks):  # of the chunks of a slot, the oldest runs and the others wait
+        for version in sorted(self._chunks):  # of a slot's chunks, the oldest runs and the others wait
             first.setdefault(self._chunks[version].slot, self._chunks[version])
         running = {request for chunk in first.values() for request in chunk.requests}
         return [
@@ -131,7 +131,7 @@ class Conductor:
         ]
 
     async def drained(self) -> None:
-        """Return when every request has been answered."""
+        """Wait until every request has been answered."""
         await self._idle.wait()
 
     async def serve(
@@ -145,19 +145,19 @@ class Conductor:
         steps: int | None = None,
         sink: TokenSink | None = None,
     ) -> Any:
-        """Serve one request; a caller that is cancelled takes its request back.
+        """Serve one request; cancelling the caller cancels the request.
 
         Args:
-            tenant: Whose request it is.
+            tenant: The tenant.
             work: Its input.
-            deadline_s: In how many seconds the client gives up; None: by the contract.
+            deadline_s: Seconds until the client gives up; None: by the contract.
             priority: Higher goes first among the tenant's own requests.
-            scale: What it costs over a typical request.
-            steps: How many decode steps it takes at most.
-            sink: Gets tokens as they are made.
+            scale: Its cost relative to a typical request.
+            steps: Maximum number of decode steps.
+            sink: Receives tokens as they are generated.
 
         Raises:
-            Refused: The scheduler turned it away.
+            Refused: The scheduler refused it.
         """
         now = self._clock()
         number = next(self._numbers)
@@ -178,7 +178,7 @@ class Conductor:
             raise
 
     def tell(self, event: Event) -> None:
-        """Let the scheduler know of something, and do what it says."""
+        """Pass an event to the scheduler and carry out its instructions."""
         self._carry_out(self.scheduler.handle(event))
         self._set_timer()
 
@@ -206,14 +206,14 @@ class Conductor:
                 self.tell(Cancelled(self._clock(), request))
 
     def put_output(self, request: RequestId, tokens: int) -> None:
-        """A backend began to answer a request, or went on: its first output is noted, its tokens are counted."""
+        """A backend started or continued its answer: record the first output, count tokens."""
         ticket = self._tickets.get(request)  # type: ignore[arg-type] # ours are numbers
         if ticket is not None:
             ticket.first = ticket.first or self._clock()
             ticket.tokens += tokens
 
     def worker_lost(self, worker: Worker, tenants: tuple[str, ...], retry_after_s: float) -> None:
-        """A worker died or hangs: its tenants are paused, and the chunk it ran will never end."""
+        """A worker died or hangs: pause its tenants; its chunk will never end."""
         now = self._clock()
         version = self.crew.lost(worker)
         for tenant in tenants:
@@ -222,7 +222,7 @@ class Conductor:
             self.tell(ChunkLost(now, version))
 
     def close(self) -> None:
-        """Stop the timer and give every waiting request up."""
+        """Stop the timer and cancel every waiting request."""
         if self._timer is not None:
             self._timer.cancel()
         for ticket in self._tickets.values():
@@ -278,7 +278,7 @@ class Conductor:
             )
 
     def _account(self, end: Ended) -> None:
-        """Note when requests began and what they were expected to cost."""
+        """Record when requests started and their expected cost."""
         chunk = self._chunks.get(end.version)
         if chunk is not None:
             for request in chunk.requests:
@@ -292,12 +292,12 @@ class Conductor:
         return 0 if chunk is None else chunk.slot
 
     def _forget_chunks(self, version: int, slot: int) -> None:
-        """The chunk has ended, and those queued behind earlier ones of its slot will never begin."""
+        """The chunk has ended, and those queued behind earlier ones of its slot will never start."""
         for one in [one for one, chunk in self._chunks.items() if one <= version and chunk.slot == slot]:
             del self._chunks[one]
 
     def _fail(self, request: Any, error: Exception) -> None:
-        """The model raised: its caller hears it at once."""
+        """The model raised: report it to the caller at once."""
         ticket = self._tickets.get(request)
         if ticket is not None:
             ticket.failed = True
@@ -314,13 +314,13 @@ class Conductor:
             ticket.enough = True
 
     def _set_timer(self) -> None:
-        """Wake up when a waiting request can't be in time any more, so that it is refused early."""
+        """Wake up when a waiting request can no longer be in time, to refuse it early."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
         at = self.scheduler.wake_at()
         if at is not None:
-            # A little later than the last moment: at the moment itself it could still be in time.
+            # Slightly later: at the exact moment it could still be in time.
             delay = max(at - self._clock(), 0.0) + 2e-3
             self._timer = asyncio.get_running_loop().call_later(delay, self._tick)
 

@@ -1,4 +1,4 @@
-"""The workers of one device, seen as one: who serves which tenant, what runs, and what follows it."""
+"""The workers of one device as one: tenant assignments, running chunks and their successors."""
 
 from collections.abc import Iterable
 from typing import Any, NamedTuple, Protocol
@@ -8,10 +8,10 @@ from cotenant.serving.worker.station import Ended
 
 
 class Worker(Protocol):
-    """What a station in this process and one in another have in common."""
+    """Interface of a worker in this or another process."""
 
     def take(self, request: RequestId, tenant: str, work: Any) -> None:
-        """Hand over the input of a request: tensors, a prompt, or what is to be passed on."""
+        """Pass the input of a request: tensors, a prompt, or a request to forward."""
         ...
 
     def free(self, requests: Iterable[RequestId]) -> None:
@@ -33,10 +33,10 @@ class _Running(NamedTuple):
 
 
 class Crew:
-    """Hands chunks to the worker of their tenant.
+    """Sends chunks to the worker of their tenant.
 
-    A chunk queued ahead goes to the worker that runs now if it is that worker's; a chunk of another worker is held here
-    and started when the running one reports its end.
+    A chunk queued ahead goes to the running worker if it is that worker's; a chunk of another worker is held here and
+    started when the running one ends.
     """
 
     def __init__(self) -> None:
@@ -47,21 +47,21 @@ class Crew:
         self._held: dict[int, Chunk] = {}
 
     def assign(self, tenant: str, worker: Worker) -> None:
-        """From now on this worker serves the tenant."""
+        """Assign the tenant to this worker."""
         self._workers[tenant] = worker
 
     def dismiss(self, tenant: str) -> None:
-        """Nobody serves the tenant any more."""
+        """Unassign the tenant."""
         self._workers.pop(tenant, None)
 
     def take(self, request: RequestId, tenant: str, work: Any) -> None:
-        """Hand a request's input to its tenant's worker."""
+        """Pass a request's input to its tenant's worker."""
         worker = self._workers[tenant]
         self._homes[request] = worker
         worker.take(request, tenant, work)
 
     def forget(self, request: RequestId, *, free: bool) -> None:
-        """A request was answered; ``free``: its worker still holds its input or its state."""
+        """A request was answered; ``free``: its worker still holds its input or state."""
         worker = self._homes.pop(request, None)
         if worker is not None and free:
             worker.free((request,))
@@ -74,7 +74,7 @@ class Crew:
         worker.start(chunk)
 
     def queue(self, after: int, chunk: Chunk | None, slot: int = 0) -> None:
-        """Run a chunk after the one that runs; too late if that has ended."""
+        """Run a chunk after the running one; ignored if that has ended."""
         running = self._running.get(slot)
         if running is None or running.version != after:
             return
@@ -85,10 +85,10 @@ class Crew:
             self._held[slot] = chunk
 
     def ended(self, end: Ended, slot: int = 0) -> int | None:
-        """Note a chunk's end; the version that runs there now, None if nothing does."""
+        """Record the end of a chunk; returns the version running now, if any."""
         running = self._running.pop(slot, None)
         held = self._held.pop(slot, None)
-        assert running is not None, "a chunk ended that nobody started"
+        assert running is not None, "a chunk ended that was never started"
         if end.started is not None:
             self._running[slot] = _Running(end.started, running.worker)
         elif held is not None and held.tenant in self._workers:
@@ -97,7 +97,7 @@ class Crew:
         return None if following is None else following.version
 
     def lost(self, worker: Worker) -> int | None:
-        """A worker died; the version that it was running, if any. Such workers have the first slot."""
+        """A worker died; returns the version it was running, if any. Such workers have the first slot."""
         for request in [one for one, home in self._homes.items() if home is worker]:
             del self._homes[request]
         running = self._running.get(0)

@@ -1,4 +1,4 @@
-"""What a tenant's requests cost here, measured when it is admitted."""
+"""Costs of a tenant's requests on this device, measured at admission."""
 
 from cotenant.serving.costs.floor import check_floor
 from cotenant.serving.costs.measuring import Effort, measure_costs

@@ -1,4 +1,4 @@
-"""No objective below what a request takes alone: it would refuse everything, and never say why."""
+"""Reject objectives below the solo time of a request: everything would be refused without explanation."""
 
 from cotenant.errors import ServingError
 from cotenant.scheduling import Contract, TenantCosts
@@ -6,16 +6,16 @@ from cotenant.text import duration
 
 
 def check_floor(contract: Contract, costs: TenantCosts) -> None:
-    """Refuse an objective that a request can't meet even alone on an idle device.
+    """Reject an objective that a request can't meet even alone on an idle device.
 
     Raises:
-        ServingError: with the floor, the time that a typical request takes alone.
+        ServingError: Names the floor, the solo time of a typical request.
     """
     floor_s = costs.spaced_s
     promised_s = contract.within_s(costs.steps)
     if promised_s < floor_s:
         raise ServingError(
-            f"Tenant {contract.tenant} can't keep its objective of {duration(promised_s)}: "
+            f"Tenant {contract.tenant} can't meet its objective of {duration(promised_s)}: "
             f"a request takes {duration(floor_s)} alone on this device.",
             hint=f"Raise the objective above {duration(floor_s)}; twice that leaves room for others.",
         )

@@ -1,4 +1,4 @@
-"""Costs of a tenant, measured on the device in a second or two: chunks, the batch curve, decode steps and theirs."""
+"""Measure a tenant's costs on the device within a second or two: chunks, the batch curve, decode steps."""
 
 import statistics
 import time
@@ -13,10 +13,10 @@ from cotenant.serving.engines.protocol import Call, Engine, Progress, Prompt
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """How much is measured: rounds of each kind, as far as the time allows."""
+    """Effort of the measurement: rounds of each kind, as time allows."""
 
     budget_s: float = 1.0
-    """For each kind of measurement: back to back, spaced, by batch."""
+    """Per kind of measurement: back to back, spaced, by batch."""
     least: int = 5
     most: int = 60
     warm_up: int = 3
@@ -25,7 +25,7 @@ class Effort:
 
 
 class _Stopwatch:
-    """Runs requests through an engine and keeps the time of each piece."""
+    """Runs requests through an engine and times each piece."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class _Stopwatch:
         self._names: Iterator[RequestId] = (f"measured {number}" for number in count())
 
     def stages(self, work: Call | Prompt, batch: int = 1) -> tuple[list[float], list[RequestId]]:
-        """Seconds of each stage of a batch of equal requests; decoders are still held afterwards."""
+        """Seconds of each stage of a batch of equal requests; decoders stay loaded."""
         requests = [next(self._names) for _ in range(batch)]
         for request in requests:
             self._engine.take(request, work)
@@ -57,7 +57,7 @@ class _Stopwatch:
         return times, requests
 
     def steps(self, requests: Sequence[RequestId], number: int) -> float:
-        """Seconds of a decode step of these requests together."""
+        """Seconds of a joint decode step of these requests."""
         before = self._clock()
         _refuse_failures(self._engine.step(requests, number))
         self._wait()
@@ -68,7 +68,7 @@ class _Stopwatch:
             self._engine.free(request)
 
     def pause(self) -> None:
-        """Leave the device idle, so that the next piece is a spaced one."""
+        """Idle, so that the next piece is a spaced one."""
         self._sleep(self._effort.gap_s)
 
     def rounds(self, most: int | None = None) -> Iterator[int]:
@@ -90,16 +90,16 @@ def measure_costs(
     clock: Callable[[], float] = time.perf_counter,
     sleep: Callable[[float], None] = time.sleep,
 ) -> TenantCosts:
-    """The costs of requests like this one. Call it where the engine's chunks run, with nothing else on the device.
+    """Costs of requests like this one. Call in the engine's thread, with nothing else on the device.
 
     Args:
         engine: The tenant's engine.
         work: A typical request.
-        largest: How many requests may run together (for decoders: step together).
-        wait: Waits until the device has done what it was given.
-        effort: How much time to spend.
-        clock: Seconds.
-        sleep: Lets time pass.
+        largest: Maximum requests that run (for decoders: step) together.
+        wait: Waits for the device to finish its work.
+        effort: Effort of the measurement.
+        clock: Returns seconds.
+        sleep: Sleeps.
 
     Raises:
         ServingError: The request fails.
@@ -133,13 +133,13 @@ def _decoder(watch: _Stopwatch, work: Prompt, chunks: tuple[ChunkCost, ...], lar
     steps = work.tokens - 1
     if steps < 1:
         return TenantCosts(chunks)
-    long = replace(work, stop=(), tokens=1_000_000_000)  # it never ends by itself: steps are taken as wanted
+    long = replace(work, stop=(), tokens=1_000_000_000)  # it never ends by itself: take as many steps as needed
 
     def run(batch: int) -> list[float]:
         requests = watch.stages(long, batch)[1]
         times = [watch.steps(requests, 1) for _ in range(min(steps, 16))]
         watch.free(requests)
-        return times[1:] or times  # the first one puts the gang together
+        return times[1:] or times  # the first one forms the gang
 
     close = [time_s for _ in watch.rounds() for time_s in run(1)]
     requests = watch.stages(long)[1]
@@ -159,13 +159,13 @@ def _total(watch: _Stopwatch, work: Call | Prompt, batch: int) -> float:
 
 
 def _curve(watch: _Stopwatch, cost: Callable[[int], float], largest: int) -> BatchCurve:
-    """Sizes 1, 2, 4, ... and the largest, in turn so that drift cancels; those between lie on straight lines."""
+    """Sizes 1, 2, 4, ... and the largest, interleaved so that drift cancels; linear interpolation in between."""
     if largest <= 1:
         return BatchCurve()
     sizes = [size for size in (1, 2, 4, 8, 16, 32, 64) if size < largest] + [largest]
     seen: dict[int, list[float]] = {size: [] for size in sizes}
     for size in sizes:
-        cost(size)  # buffers of a new shape are made once
+        cost(size)  # allocate buffers of a new shape once
     for _ in watch.rounds(20):
         alone = cost(1)
         for size in sizes:

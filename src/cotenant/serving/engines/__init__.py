@@ -1,1 +1,1 @@
-"""What carries chunks of requests out: forward passes, decoders, whole calls."""
+"""Engines that execute chunks of requests: forward passes, decoders, plain calls."""

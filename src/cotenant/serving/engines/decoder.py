@@ -14,7 +14,7 @@ from cotenant.serving.engines.sampling import Chooser
 
 
 class _Generation:
-    """One request: what it has made so far and where its cache is, its own or a gang's."""
+    """One request: its output so far, and its cache, its own or a gang's."""
 
     def __init__(self, prompt: Prompt) -> None:
         self.prompt = prompt
@@ -26,19 +26,19 @@ class _Generation:
         self.place = 0
 
     def put(self, token: int) -> bool:
-        """Add a token; whether it was the last."""
+        """Add a token; returns whether it was the last."""
         self.made.append(token)
         return len(self.made) >= self.prompt.tokens or token in self.prompt.stop
 
     def own_cache(self) -> Layers:
         if self.gang is not None:
             self.cache, self.gang = self.gang.member(self.place), None
-        assert self.cache is not None, "a request was asked to decode before its prefill"
+        assert self.cache is not None, "a request can't decode before its prefill"
         return self.cache
 
 
 class DecoderEngine:
-    """A causal language model of transformers. The result of a request is the list of its new tokens."""
+    """A causal language model of transformers. A request's result is the list of its new tokens."""
 
     def __init__(self, model: nn.Module, cuts: Cuts | None = None) -> None:
         self._model = model
@@ -55,7 +55,7 @@ class DecoderEngine:
         self._requests[request] = _Generation(work)
 
     def run(self, requests: Sequence[RequestId], stage: int) -> Progress:
-        """One stage of the prefill; the last one gives the first token."""
+        """Run one stage of the prefill; the last one yields the first token."""
         progress = Progress()
         for request in requests:
             generation = self._requests.get(request)
@@ -69,7 +69,7 @@ class DecoderEngine:
         return progress
 
     def step(self, requests: Sequence[RequestId], steps: int) -> Progress:
-        """Decode steps of all requests together; those that end early leave the gang with their last token."""
+        """Run joint decode steps; requests that end early leave the gang with their last token."""
         progress = Progress()
         held = [request for request in requests if request in self._requests]
         for done in range(steps):
@@ -88,7 +88,7 @@ class DecoderEngine:
         return progress
 
     def free(self, request: RequestId) -> None:
-        """Forget a request. A gang keeps its row until it is formed anew."""
+        """Forget a request. A gang keeps its row until it is reformed."""
         generation = self._requests.pop(request, None)
         if generation is not None and generation.prefill is not None:
             generation.prefill.abandon()
@@ -96,7 +96,7 @@ class DecoderEngine:
             self._gang, self._members = None, ()
 
     def close(self) -> None:
-        """Take the cuts out of the model."""
+        """Remove the cuts from the model."""
         for request in tuple(self._requests):
             self.free(request)
         if self._cuts:
@@ -128,11 +128,11 @@ class DecoderEngine:
         return layers_of(cache), result.logits[0, -1]
 
     def _form(self, members: tuple[RequestId, ...]) -> None:
-        """One gang of exactly these members; the one of the last step is kept if they are the same."""
+        """A gang of exactly these members; the last step's gang is reused if unchanged."""
         if members == self._members:
             return
         generations = [self._requests[member] for member in members]
-        for request in self._members:  # all, since the old gang goes: members that wait take their caches along
+        for request in self._members:  # all, since the old gang is dissolved: waiting members keep their caches
             if request in self._requests:
                 self._requests[request].own_cache()
         self._gang = Gang([generation.own_cache() for generation in generations])

@@ -1,4 +1,4 @@
-"""Forward passes of any module, in chunks, alone or several requests as one batch."""
+"""Forward passes of any module in chunks, alone or batched."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -10,7 +10,7 @@ from cotenant.serving.engines.rows import apart, rows_of, shape_of, together
 
 
 class _Batch:
-    """Requests that run as one call, from their first chunk to their last."""
+    """Requests that run as one call, from first to last chunk."""
 
     def __init__(self, members: Sequence[RequestId], calls: Sequence[Call], running: Running) -> None:
         self.members = list(members)
@@ -20,7 +20,7 @@ class _Batch:
 
 
 class ForwardEngine:
-    """Calls a function for each request; where it has cuts, in as many chunks as they make."""
+    """Calls a function for each request, in chunks if it has cuts."""
 
     def __init__(self, function: Callable[..., Any], cuts: Cuts | None = None, *, batches: bool = False) -> None:
         self._function = function
@@ -47,10 +47,10 @@ class ForwardEngine:
 
     def step(self, requests: Sequence[RequestId], steps: int) -> Progress:
         """It has no decode steps."""
-        raise AssertionError(f"{len(requests)} requests were asked for {steps} decode steps of a forward pass")
+        raise AssertionError(f"{len(requests)} requests need {steps} decode steps, but a forward pass has none")
 
     def free(self, request: RequestId) -> None:
-        """Forget a request; a call that is under way ends when none of its members is wanted."""
+        """Forget a request; a call in progress ends when none of its members is wanted."""
         self._waiting.pop(request, None)
         batch = self._begun.pop(request, None)
         if batch is not None:
@@ -59,7 +59,7 @@ class ForwardEngine:
                 batch.running.abandon()
 
     def close(self) -> None:
-        """Take the cuts out of the model."""
+        """Remove the cuts from the model."""
         for request in (*self._waiting, *self._begun):
             self.free(request)
         if self._cuts:
@@ -82,7 +82,7 @@ class ForwardEngine:
     def _advance(self, batch: _Batch, progress: Progress, *, last: bool) -> None:
         try:
             ended = batch.running.advance()
-            while last and not ended:  # a module that was called more often than once gives more chunks than it has
+            while last and not ended:  # a module called more than once yields additional chunks
                 ended = batch.running.advance()
             if ended:
                 self._hand_out(batch, batch.running.result, progress)
@@ -98,7 +98,7 @@ class ForwardEngine:
             self._begun.pop(member, None)
 
     def _fail(self, batch: _Batch, error: Exception, progress: Progress) -> None:
-        """One wrong request doesn't take the others of its batch with it: each is tried again alone."""
+        """One bad request doesn't fail its batch: each is retried alone."""
         for member, call in zip(batch.members, batch.calls, strict=True):
             self._begun.pop(member, None)
             if member not in batch.wanted:

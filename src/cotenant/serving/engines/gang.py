@@ -11,7 +11,7 @@ Layers = list[tuple[torch.Tensor, torch.Tensor]]
 
 
 class Gang:
-    """Several requests in one cache. Padding stands on the left, masked, so that all end at the same column."""
+    """Several requests in one cache, padded and masked on the left so that all end at the same column."""
 
     def __init__(self, caches: Sequence[Layers]) -> None:
         from transformers import DynamicCache
@@ -30,7 +30,7 @@ class Gang:
             self._mask[row, :pad] = 0
 
     def step(self, model: nn.Module, tokens: Sequence[int]) -> torch.Tensor:
-        """Feed one token of each member; the scores of what comes next, a row for each."""
+        """Feed one token per member; returns the scores of the next tokens, one row each."""
         device = self._mask.device
         positions = torch.tensor(self.lengths, device=device).unsqueeze(1)
         self._mask = torch.cat([self._mask, self._mask.new_ones(len(self.lengths), 1)], dim=1)

@@ -1,4 +1,4 @@
-"""What every engine offers a worker: take requests in, run their chunks, let go of them."""
+"""Interface of engines: accept requests, run their chunks, release them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,8 +19,8 @@ class Call:
 class Prompt:
     """One request to a decoder: token ids, and how the next ones are chosen.
 
-    ``temperature`` 0 takes the likeliest token; above that, tokens are drawn from the likeliest ones that make up
-    ``top_p`` of the probability, with a generator of the request's own.
+    ``temperature`` 0 takes the most likely token; above that, tokens are sampled from the most likely ones that make up
+    ``top_p`` of the probability, with a generator per request.
     """
 
     ids: tuple[int, ...]
@@ -33,7 +33,7 @@ class Prompt:
 
 @dataclass(slots=True)
 class Progress:
-    """What a chunk brought about: requests that ended with a result or an error, and tokens that it made."""
+    """Result of a chunk: requests that ended with a result or an error, and new tokens."""
 
     results: dict[RequestId, Any] = field(default_factory=dict)
     failures: dict[RequestId, Exception] = field(default_factory=dict)
@@ -41,11 +41,11 @@ class Progress:
 
 
 class Engine(Protocol):
-    """One tenant's model. All methods are called from one thread."""
+    """One tenant's model. Call all methods from one thread."""
 
     @property
     def stages(self) -> int:
-        """How many chunks a request has before its decode steps."""
+        """Number of chunks of a request before its decode steps."""
         ...
 
     def take(self, request: RequestId, work: Call | Prompt) -> None:
@@ -53,17 +53,17 @@ class Engine(Protocol):
         ...
 
     def run(self, requests: Sequence[RequestId], stage: int) -> Progress:
-        """Run one stage of requests that advance together. Requests that aren't held any more are skipped."""
+        """Run one stage of requests that advance together, skipping requests no longer held."""
         ...
 
     def step(self, requests: Sequence[RequestId], steps: int) -> Progress:
-        """Make this number of tokens for each request, all of them together."""
+        """Generate this many tokens for each request, together."""
         ...
 
     def free(self, request: RequestId) -> None:
-        """Forget a request and free what it holds; unknown ones are ignored."""
+        """Forget a request and free its resources; unknown ones are ignored."""
         ...
 
     def close(self) -> None:
-        """Leave the model as it was found."""
+        """Restore the model to its original state."""
         ...

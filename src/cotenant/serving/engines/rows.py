@@ -1,4 +1,4 @@
-"""Requests put together along their first dimension, and results taken apart again."""
+"""Concatenate requests along their first dimension, and split results again."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -9,18 +9,18 @@ from cotenant.serving.engines.protocol import Call
 
 
 def rows_of(call: Call) -> int | None:
-    """How many rows the tensors of a call have; None if they don't agree, or if there are none."""
+    """Number of rows of a call's tensors; None if they disagree or there are none."""
     sizes = {value.shape[0] if value.dim() else None for value in _tensors(call)}
     return sizes.pop() if len(sizes) == 1 else None
 
 
 def shape_of(call: Call) -> Any:
-    """What has to be equal for two calls to run as one: everything but the number of rows."""
+    """What must be equal for two calls to be batched: everything but the number of rows."""
     return tuple(_form(value) for value in call.args), tuple((k, _form(v)) for k, v in sorted(call.kwargs.items()))
 
 
 def together(calls: Sequence[Call]) -> Call:
-    """One call for all of them."""
+    """Concatenate calls into one."""
     if len(calls) == 1:
         return calls[0]
     first = calls[0]
@@ -29,7 +29,7 @@ def together(calls: Sequence[Call]) -> Call:
 
 
 def apart(result: Any, rows: Sequence[int]) -> list[Any]:
-    """The part of a result that belongs to each call, by its rows."""
+    """Split a result by the rows of each call."""
     if isinstance(result, torch.Tensor):
         if result.dim() and result.shape[0] == sum(rows):
             return list(torch.split_with_sizes(result, list(rows)))
@@ -41,7 +41,7 @@ def apart(result: Any, rows: Sequence[int]) -> list[Any]:
     if isinstance(result, tuple | list):
         split = [apart(value, rows) for value in result]
         return [type(result)(part[place] for part in split) for place in range(len(rows))]
-    raise ValueError(f"a result of type {type(result).__name__} can't be taken apart by rows")
+    raise ValueError(f"a result of type {type(result).__name__} can't be split by rows")
 
 
 def _tensors(call: Call) -> list[torch.Tensor]:

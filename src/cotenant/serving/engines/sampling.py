@@ -1,4 +1,4 @@
-"""The next token of one request, from the scores that its model gave."""
+"""Sample the next token of a request from its model's scores."""
 
 import torch
 
@@ -6,7 +6,7 @@ from cotenant.serving.engines.protocol import Prompt
 
 
 class Chooser:
-    """Chooses the tokens of one request: the likeliest, or drawn with a generator of its own."""
+    """Chooses the tokens of one request: the most likely, or sampled with its own generator."""
 
     def __init__(self, prompt: Prompt) -> None:
         self._prompt = prompt
@@ -14,15 +14,15 @@ class Chooser:
 
     @property
     def greedy(self) -> bool:
-        """Whether it always takes the likeliest token."""
+        """Whether it always takes the most likely token."""
         return self._generator is None
 
     def choose(self, scores: torch.Tensor) -> int:
-        """The next token; ``scores`` has one number for each token of the vocabulary."""
+        """The next token; ``scores`` has one number per token of the vocabulary."""
         if self._generator is None:
             return int(scores.argmax())
         chances = torch.softmax(scores.float().cpu() / self._prompt.temperature, dim=-1)
         ordered, tokens = chances.sort(descending=True)
         before = ordered.cumsum(0) - ordered
-        ordered[before >= self._prompt.top_p] = 0.0  # the likeliest one always stays: nothing is before it
+        ordered[before >= self._prompt.top_p] = 0.0  # the most likely one always stays: nothing precedes it
         return int(tokens[torch.multinomial(ordered, 1, generator=self._generator)])

@@ -1,7 +1,7 @@
-"""The protocol's messages, made from the compiled `.proto`.
+"""The protocol's messages, built from the compiled `.proto`.
 
 protoc's Python code only runs with the protobuf package of its own major version and the next. A descriptor has no such
-limit; in a pool of its own it also leaves the names of other clients in the same process alone.
+limit; in a separate pool it also doesn't clash with other clients in the same process.
 """
 
 from functools import cache

@@ -1,4 +1,4 @@
-"""The gRPC server: methods found by name, errors as statuses, a deadline where the client sent one."""
+"""The gRPC server: dispatch by name, errors as statuses, client deadlines."""
 
 import logging
 from collections.abc import AsyncIterator
@@ -16,25 +16,25 @@ from cotenant.serving.service import Service
 log = logging.getLogger(__name__)
 
 OVERHEAD = 64 * 2**10
-"""Of a message around its tensors."""
+"""Bytes of a message besides its tensors."""
 
 
 @asynccontextmanager
 async def listening(
     service: Service, host: str, port: int, *, body: int, calls: int, tls: tuple[str, str] | None
 ) -> AsyncIterator[str]:
-    """Serve over gRPC for as long as the context is open; gives the address.
+    """Serve over gRPC while the context is open; yields the address.
 
     Args:
-        service: What answers.
-        host: Where to listen.
+        service: The service.
+        host: Address to listen on.
         port: 0 takes a free one.
-        body: Bytes of a request, at most.
-        calls: At a time, at most.
-        tls: Certificate and key, as files.
+        body: Maximum bytes of a request.
+        calls: Maximum concurrent calls.
+        tls: Certificate and key files.
 
     Raises:
-        ServingError: The package isn't there, or the port can't be had.
+        ServingError: The package isn't installed, or the port is unavailable.
     """
     try:
         from grpc import aio
@@ -54,7 +54,7 @@ async def listening(
         bound = _bind(server, f"{name}:{port}", tls)
     except RuntimeError:
         raise ServingError(
-            f"{host}:{port} can't be listened on for gRPC.", hint="Take another port; --grpc-port 0 finds a free one."
+            f"{host}:{port} can't be listened on for gRPC.", hint="Choose another port; --grpc-port 0 finds a free one."
         ) from None
     await server.start()
     try:
@@ -97,7 +97,7 @@ def _answering(method: Method) -> Any:
         TRACEPARENT.set(metadata.get("traceparent"))
         try:
             return await method(request, Asking(metadata, context.time_remaining()))
-        except Exception as error:  # the edge: every failure is an answer, and the server stays up
+        except Exception as error:  # outermost handler: every failure becomes an answer
             if status_of(error) == 500:
                 log.exception("a call over gRPC failed")
             code, sentence, trailing = code_of(error)

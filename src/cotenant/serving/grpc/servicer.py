@@ -1,4 +1,4 @@
-"""The methods of the protocol: what HTTP does, in other words."""
+"""The methods of the protocol: the gRPC counterpart of HTTP."""
 
 import json
 import math
@@ -22,7 +22,7 @@ from cotenant.serving.processes.parcel import Parcel
 from cotenant.serving.service import Served, Service, Wishes
 
 EXTENSIONS = ("schedule_policy",)
-"""Those that are served over gRPC; raw contents are part of the protocol here."""
+"""Extensions supported over gRPC; raw contents are part of the protocol here."""
 _CODES = {
     400: "INVALID_ARGUMENT",
     401: "UNAUTHENTICATED",
@@ -37,7 +37,7 @@ Method = Callable[[Any, "Asking"], Awaitable[Any]]
 
 
 class Asking:
-    """What comes with a call besides its message: headers, and how long the client waits."""
+    """Context of a call: headers, and the client's timeout."""
 
     def __init__(self, metadata: Mapping[str, str], remaining_s: float | None) -> None:
         self.metadata = metadata
@@ -45,18 +45,18 @@ class Asking:
 
     @property
     def key(self) -> str | None:
-        """The API key that was sent."""
+        """The API key, if sent."""
         return presented(self.metadata)
 
 
 class Servicer:
-    """Answers by a `Service`. Every method takes a request and gives a response, or raises what HTTP would."""
+    """Answers from a `Service`. Every method maps a request to a response, or raises the same errors as HTTP."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
 
     def methods(self) -> Mapping[str, Method]:
-        """By their names in the protocol."""
+        """Methods by their protocol name."""
         return {
             "ServerLive": self.live,
             "ServerReady": self.ready,
@@ -72,7 +72,7 @@ class Servicer:
         return message("ServerLiveResponse")(live=True)
 
     async def ready(self, request: Any, asking: Asking) -> Any:
-        """All tenants can be served."""
+        """Whether all tenants can be served."""
         del request, asking
         return message("ServerReadyResponse")(ready=self._service.all_ready())
 
@@ -88,7 +88,7 @@ class Servicer:
         return message("ServerMetadataResponse")(name="cotenant", version=__version__, extensions=EXTENSIONS)
 
     async def model(self, request: Any, asking: Asking) -> Any:
-        """What a model takes and gives."""
+        """Inputs and outputs of a model."""
         served = self._model(request.name, request.version, asking)
         response = message("ModelMetadataResponse")(name=served.name, versions=[VERSION], platform="cotenant")
         _describe(response.inputs, served.signature.inputs)
@@ -111,7 +111,7 @@ class Servicer:
         return write_response(kept, served.name, VERSION, request.id)
 
     async def _pass(self, served: Served, parcel: Parcel, wishes: Wishes) -> Parcel:
-        """To a backend over HTTP, in bytes."""
+        """Forward to a backend over HTTP, as bytes."""
         body, header = write_inputs(parcel, {"parameters": {"binary_data_output": True}})
         reply = await pass_tensors(self._service, served, body, header, wishes)
         if reply.status != 200:
@@ -131,8 +131,8 @@ class Servicer:
 
 
 def code_of(error: Exception) -> tuple[str, str, list[tuple[str, str]]]:
-    """The name of a gRPC status, a sentence, and what clients should know of a refusal."""
-    sentence = error.message if isinstance(error, CotenantError) else "The server failed; its log says more."
+    """The gRPC status, a sentence, and metadata of a refusal."""
+    sentence = error.message if isinstance(error, CotenantError) else "Internal server error; see the server's log."
     if isinstance(error, CotenantError) and error.hint:
         sentence = f"{sentence} {error.hint}"
     trailing = []

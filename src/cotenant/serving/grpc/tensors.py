@@ -1,4 +1,4 @@
-"""Between the protocol's messages and parcels."""
+"""Convert between the protocol's messages and parcels."""
 
 import math
 import struct
@@ -14,7 +14,7 @@ _CONTENTS = {
     "INT32": ("int_contents", "i"), "INT64": ("int64_contents", "q"), "UINT8": ("uint_contents", "B"),
     "FP32": ("fp32_contents", "f"), "FP64": ("fp64_contents", "d"),
 }  # fmt: skip
-"""Where a type's numbers stand in a message, and how they are packed."""
+"""Field of a type's numbers in a message, and their packing."""
 
 
 def read_parcel(request: Any) -> Parcel:
@@ -28,7 +28,7 @@ def read_parcel(request: Any) -> Parcel:
 
 
 def write_response(parcel: Parcel, name: str, version: str, request_id: str) -> Any:
-    """The answer, with raw contents."""
+    """The response, with raw contents."""
     response = message("ModelInferResponse")(model_name=name, model_version=version, id=request_id)
     for one in parcel.tensors:
         response.outputs.add(name=one.name, datatype=one.datatype, shape=one.shape)
@@ -37,7 +37,7 @@ def write_response(parcel: Parcel, name: str, version: str, request_id: str) -> 
 
 
 def parameter(parameters: Any, name: str) -> Any:
-    """One of a request's parameters, whatever its type; None if it isn't there."""
+    """A request parameter of any type; None if missing."""
     if name not in parameters:
         return None
     one = parameters[name]

@@ -1,4 +1,4 @@
-"""Who may do what: strangers nothing, a tenant's key its own model, the admin's key everything."""
+"""Authorisation: no access without a key, a tenant's key for its model, the admin's key for everything."""
 
 from cotenant.serving.http.keys import opens
 from cotenant.serving.http.problems import Status
@@ -11,19 +11,19 @@ def locked(service: Service) -> bool:
 
 
 def check_stranger(service: Service, key: str | None) -> None:
-    """Refuse a key that opens nothing. Raises Status."""
+    """Reject an unknown key. Raises Status."""
     if locked(service) and not opens(key, service.admin_key, *(one.key for one in service.tenants.values())):
-        raise Status(401, "A valid API key is needed.", hint="Send `Authorization: Bearer KEY`.")
+        raise Status(401, "A valid API key is required.", hint="Send `Authorization: Bearer KEY`.")
 
 
 def check_admin(service: Service, key: str | None) -> None:
-    """Refuse all but the admin, where there are keys. Raises Status."""
+    """Reject all but the admin, if there are keys. Raises Status."""
     if (service.admin_key is not None or locked(service)) and not opens(key, service.admin_key):
-        raise Status(403, "This needs the admin's key.", hint="The file's `admin_key` holds its hash.")
+        raise Status(403, "The admin's key is required.", hint="The file's `admin_key` holds its hash.")
 
 
 def check_tenant(service: Service, key: str | None, name: str | None) -> None:
-    """Refuse a key that doesn't open this model. Raises Status."""
+    """Reject a key that isn't valid for this model. Raises Status."""
     served = service.tenants.get(name) if name is not None else None
     if served is not None and served.key is not None and not opens(key, served.key, service.admin_key):
         raise Status(403, f"This key doesn't open {served.name}.")

@@ -1,4 +1,4 @@
-"""The ASGI application: limits, keys, the route, the reply; a client that goes away takes its request along."""
+"""The ASGI application: limits, keys, routes, replies; disconnecting cancels a request."""
 
 import asyncio
 import logging
@@ -23,15 +23,15 @@ Send = Callable[[dict[str, Any]], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one client may ask of the front end."""
+    """Limits per client."""
 
     body: int = 64 * 2**20
     headers: int = 64 * 2**10
     path: int = 2048
     body_s: float = 30.0
-    """For sending the whole body."""
+    """Time limit for sending the entire body."""
     send_s: float = 60.0
-    """For taking one piece of the answer."""
+    """Time limit for receiving one piece of the answer."""
 
 
 class Application:
@@ -42,7 +42,7 @@ class Application:
         self._limits = limits or Limits()
 
     async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
-        """One connection's request, as ASGI hands it over."""
+        """Handle one ASGI request."""
         if scope["type"] != "http":
             if scope["type"] == "lifespan":
                 await _lifespan(receive, send)
@@ -54,7 +54,7 @@ class Application:
             reply = await _unless_gone(route.handler(self._service, request, parts), receive)
         except _GoneError:
             return
-        except Exception as error:  # the edge: every failure is an answer, and the server stays up
+        except Exception as error:  # outermost handler: every failure becomes an answer
             if status_of(error) == 500:
                 log.exception("%s %s failed", scope["method"], scope["path"][:200])
             reply = reply_to(error, openai=openai)
@@ -81,20 +81,20 @@ class Application:
             async with asyncio.timeout(limits.body_s):
                 body = await _body(receive, limits.body)
         except TimeoutError:
-            raise Status(408, f"The body didn't come within {limits.body_s:g} s.") from None
+            raise Status(408, f"The body didn't arrive within {limits.body_s:g} s.") from None
         request = Request(scope["method"], scope["path"], headers, body)
         self._admit(route, parts, request)
         return request, route, parts
 
     def _admit_early(self, route: Route, headers: dict[str, str]) -> None:
-        """Strangers don't get to send a body."""
+        """Check keys before reading a body."""
         if not locked(self._service):
             refuse_foreign_pages(headers)
         if route.access != "open":
             check_stranger(self._service, presented(headers))
 
     def _admit(self, route: Route, parts: dict[str, str], request: Request) -> None:
-        """A tenant's key opens its own model; the admin's opens all."""
+        """A tenant's key is valid for its model; the admin's for all."""
         service, key = self._service, presented(request.headers)
         if route.access == "admin":
             check_admin(service, key)
@@ -140,7 +140,7 @@ class _GoneError(Exception):
 
 
 async def _unless_gone(work: Awaitable[Any], receive: Receive) -> Any:
-    """The result, or `_GoneError` as soon as the client has left; the work is cancelled then."""
+    """The result, or `_GoneError` once the client has disconnected, which cancels the work."""
     doing = asyncio.ensure_future(work)
     leaving = asyncio.ensure_future(_left(receive))
     try:

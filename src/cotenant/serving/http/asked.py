@@ -1,7 +1,7 @@
-"""Deadline and priority: all the ways in which clients state them, with one meaning.
+"""Deadline and priority, in all the forms clients use.
 
-A deadline counts from the request's arrival and is bounded by the tenant's contract. Of priorities, the higher goes
-first among a tenant's own requests; vLLM's is the reverse and is turned round.
+A deadline counts from the request's arrival and is bounded by the tenant's contract. Higher priorities go first among a
+tenant's own requests; vLLM's order is the opposite and is negated.
 """
 
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ HIGHEST = 1_000_000
 def wishes_of(
     headers: Mapping[str, str], *, timeout_us: Any = None, priority: Any = None, vllm_priority: Any = None
 ) -> Wishes:
-    """What a request asks for. Raises BadInput."""
+    """Deadline and priority of a request. Raises BadInput."""
     deadline_s = next((_number(headers[name], name) / 1e3 for name in _DEADLINES_MS if name in headers), None)
     per_step_s = next((_number(headers[name], name) / 1e3 for name in _PER_STEP_MS if name in headers), None)
     if timeout_us:
@@ -43,7 +43,7 @@ def _whole(value: Any, name: str) -> int:
     try:
         number = int(value)
     except (TypeError, ValueError, OverflowError):
-        raise BadInput(f"{name} has to be a whole number, not {value!r}.") from None
+        raise BadInput(f"{name} has to be an integer, not {value!r}.") from None
     if abs(number) > HIGHEST:
         raise BadInput(f"{name} lies between -{HIGHEST} and {HIGHEST}.")
     return number

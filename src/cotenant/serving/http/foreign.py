@@ -1,4 +1,4 @@
-"""Without keys, only clients of this machine are served: pages of other sites can't get in through a browser."""
+"""Without keys, only clients on this machine are served, and browsers can't be used by other sites to get in."""
 
 from collections.abc import Mapping
 
@@ -9,7 +9,7 @@ _FOREIGN = ("cross-site", "same-site")
 
 
 def refuse_foreign_pages(headers: Mapping[str, str]) -> None:
-    """Refuse a request that a page of another site sent, by its own word or under a name made up for this address.
+    """Reject a request from another site's page, by its Origin or by DNS rebinding.
 
     Raises:
         Status: 403 or 421.

@@ -12,7 +12,7 @@ JSON = "application/json"
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One HTTP request; names of headers are in lower case."""
+    """One HTTP request; header names are lower case."""
 
     method: str
     path: str
@@ -26,7 +26,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """One answer: a body, or pieces of one as they come."""
+    """One answer: a body, or a stream of pieces."""
 
     status: int = 200
     body: bytes = b""
@@ -41,7 +41,7 @@ def in_json(data: Any, status: int = 200, headers: Mapping[str, str] | None = No
 
 
 def read_json(body: bytes | memoryview) -> dict[str, Any]:
-    """A mapping from JSON, strictly: no NaN, no deep nests. Raises BadInput."""
+    """Parse a JSON object strictly: no NaN, no deep nesting. Raises BadInput."""
     try:
         data = json.loads(bytes(body), parse_constant=_no_constant)
     except (ValueError, UnicodeDecodeError) as error:

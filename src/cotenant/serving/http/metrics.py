@@ -1,4 +1,4 @@
-"""Prometheus' text format: our own names, and those that dashboards for other servers know."""
+"""Prometheus' text format: our own names, and those known to dashboards of other servers."""
 
 from collections.abc import Iterable, Mapping
 
@@ -38,26 +38,26 @@ def render(service: Service) -> str:
         (({"tenant": n, "why": why}, count) for n, m in rows.items() for why, count in m.why.items()))  # fmt: skip
     put("cotenant_device_seconds_total", "counter", "Device time spent on answered requests.",
         ((each(n), m.device_s) for n, m in rows.items()))  # fmt: skip
-    put("cotenant_predicted_device_seconds_total", "counter", "What the same requests were expected to take.",
+    put("cotenant_predicted_device_seconds_total", "counter", "Predicted device time of the same requests.",
         ((each(n), m.predicted_s) for n, m in rows.items()))  # fmt: skip
     put("cotenant_tokens_total", "counter", "Tokens made.", ((each(n), m.tokens) for n, m in rows.items()))
-    put("cotenant_share", "gauge", "Guaranteed part of the device.",
+    put("cotenant_share", "gauge", "Guaranteed fraction of the device.",
         ((each(s.tenant), s.share_rate) for s in standings))  # fmt: skip
-    put("cotenant_backlog_seconds", "gauge", "Device time of the requests that wait.",
+    put("cotenant_backlog_seconds", "gauge", "Device time of waiting requests.",
         ((each(s.tenant), s.backlog_s) for s in standings))  # fmt: skip
-    put("cotenant_attainment", "gauge", "Part of conforming requests served in time lately.",
+    put("cotenant_attainment", "gauge", "Fraction of recent conforming requests served in time.",
         ((each(s.tenant), min(1.0, s.attained)) for s in standings))  # fmt: skip
-    put("cotenant_request_cost_seconds", "gauge", "What a typical request takes now.",
+    put("cotenant_request_cost_seconds", "gauge", "Current device time of a typical request.",
         ((each(s.tenant), s.request_s) for s in standings))  # fmt: skip
     put("cotenant_tenant_ready", "gauge", "1 if the tenant can be served now.",
         ((each(n), float(service.ready(n))) for n in rows))  # fmt: skip
-    put("cotenant_worker_restarts_total", "counter", "How often a worker process was started again.",
+    put("cotenant_worker_restarts_total", "counter", "Restarts of worker processes.",
         (({"tenants": "+".join(one["tenants"])}, one["restarts"]) for one in service.workers()))  # fmt: skip
-    put("cotenant_requests_in_flight", "gauge", "Requests that wait for their answers.",
+    put("cotenant_requests_in_flight", "gauge", "Unanswered requests.",
         [({}, service.in_flight)])  # fmt: skip
-    put("cotenant_device_slowdown", "gauge", "How many times as long as predicted the device takes now.",
+    put("cotenant_device_slowdown", "gauge", "Current ratio of device time to prediction.",
         [({}, scheduler.speed)])  # fmt: skip
-    put("cotenant_device_busy_seconds_total", "counter", "Time that chunks took.", [({}, service.conductor.device_s)])
+    put("cotenant_device_busy_seconds_total", "counter", "Total time of chunks.", [({}, service.conductor.device_s)])
     lines += _histogram(service)
     put("nv_inference_request_success", "counter", "As in Triton.",
         (({"model": n, "version": "1"}, m.served) for n, m in rows.items()))  # fmt: skip
@@ -88,7 +88,7 @@ def render(service: Service) -> str:
 
 
 def _summary(name: str, rows: Mapping[str, TenantMeasures]) -> list[str]:
-    """Sum and count, which is all that a mean over time needs."""
+    """Sum and count, enough for a mean over time."""
     lines = [f"# HELP {name} As in vLLM, without buckets.", f"# TYPE {name} summary"]
     for tenant, one in rows.items():
         labels = _labels({"model_name": tenant})
@@ -98,7 +98,7 @@ def _summary(name: str, rows: Mapping[str, TenantMeasures]) -> list[str]:
 
 def _histogram(service: Service) -> list[str]:
     name = "cotenant_latency_seconds"
-    lines = [f"# HELP {name} From arrival to answer, of served requests.", f"# TYPE {name} histogram"]
+    lines = [f"# HELP {name} From arrival to answer of served requests.", f"# TYPE {name} histogram"]
     for tenant in service.tenants:
         one, total = service.measures.of(tenant), 0
         for edge, count in zip((*BUCKETS_S, float("inf")), one.buckets, strict=True):

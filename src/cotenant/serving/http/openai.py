@@ -37,7 +37,7 @@ async def model(service: Service, request: Request, parts: Mapping[str, str]) ->
 
 
 async def completions(service: Service, request: Request, parts: Mapping[str, str]) -> Reply:
-    """Go on with a prompt."""
+    """Complete a prompt."""
     del parts
     body = request.json()
     if (passed := _passed(service, body)) is not None:
@@ -59,8 +59,8 @@ async def chat(service: Service, request: Request, parts: Mapping[str, str]) -> 
     messages = body.get("messages")
     if not isinstance(messages, list) or not messages:
         raise BadInput("`messages` has to be a list of messages.")
-    told = [{"role": _role(message), "content": _content(message)} for message in messages]
-    return await _answer(_Completion(service, served, codec, asked, chat=True), request, [codec.chat(told)])
+    conversation = [{"role": _role(message), "content": _content(message)} for message in messages]
+    return await _answer(_Completion(service, served, codec, asked, chat=True), request, [codec.chat(conversation)])
 
 
 async def embeddings(service: Service, request: Request, parts: Mapping[str, str]) -> Reply:
@@ -77,7 +77,7 @@ async def embeddings(service: Service, request: Request, parts: Mapping[str, str
     if form not in ("float", "base64"):
         raise BadInput("`encoding_format` is float or base64.")
     if body.get("dimensions") is not None:
-        raise BadInput("`dimensions` isn't offered: vectors have the model's own size.")
+        raise BadInput("`dimensions` isn't supported: vectors have the model's own size.")
     prompts = texts_of(body.get("input"), served.codec)
     answers = await asyncio.gather(*(_embed(service, served, ids, wishes) for ids in prompts))
     count = sum(len(ids) for ids in prompts)
@@ -95,7 +95,7 @@ async def embeddings(service: Service, request: Request, parts: Mapping[str, str
 
 
 class _Completion:
-    """One request of completions or chat, and how its answers are put."""
+    """One completion or chat request, and the format of its answers."""
 
     def __init__(self, service: Service, served: Served, codec: Codec, asked: Asked, *, chat: bool) -> None:
         self.service = service
@@ -143,7 +143,7 @@ async def _answer(completion: _Completion, request: Request, prompts: Sequence[t
         completion.served.signature.check_prompt(work.ids, work.tokens)
     if asked.stream:
         pieces = _stream(completion, works, wishes)
-        first = await anext(pieces)  # a refusal is still an answer of its own, with its status
+        first = await anext(pieces)  # a refusal is still sent as an answer with its own status
         return Reply(200, kind="text/event-stream", pieces=_after(first, pieces))
     made = await asyncio.gather(*(_write(completion, work, wishes) for work in works))
     choices = [completion.choice(place, text, why) for place, (text, why, _) in enumerate(made)]
@@ -152,7 +152,7 @@ async def _answer(completion: _Completion, request: Request, prompts: Sequence[t
 
 
 async def _write(completion: _Completion, work: Prompt, wishes: Wishes) -> tuple[str, str, int]:
-    """Text, why it ended, tokens."""
+    """Text, finish reason, tokens."""
     writer, text = completion.writer(), []
     async for _, piece in _tokens(completion, work, wishes, writer):
         text.append(piece)
@@ -162,7 +162,7 @@ async def _write(completion: _Completion, work: Prompt, wishes: Wishes) -> tuple
 async def _tokens(
     completion: _Completion, work: Prompt, wishes: Wishes, writer: Writer
 ) -> AsyncIterator[tuple[bool, str]]:
-    """Pieces of text as tokens come; a stop text ends the request as served."""
+    """Pieces of text as tokens arrive; a stop text ends the request as served."""
     made: asyncio.Queue[str | None] = asyncio.Queue()
 
     def take(tokens: list[int]) -> bool:
@@ -207,7 +207,7 @@ async def _after(first: bytes, pieces: AsyncIterator[bytes]) -> AsyncIterator[by
     try:
         async for piece in pieces:
             yield piece
-    except CotenantError as error:  # the status is out already: the stream ends with the error in its place
+    except CotenantError as error:  # the status has been sent: the stream ends with the error
         yield b"data: " + reply_to(error, openai=True).body + b"\n\n"
     finally:
         await pieces.aclose()  # type: ignore[attr-defined] # it is a generator
@@ -245,7 +245,7 @@ def _served(service: Service, name: Any) -> Served:
 
 
 def _passed(service: Service, body: Mapping[str, Any]) -> Served | None:
-    """The tenant, if a backend serves it."""
+    """The tenant, if served by a backend."""
     served = _served(service, body.get("model"))
     return served if served.passing is not None else None
 

@@ -1,4 +1,4 @@
-"""What a completion may ask for; what isn't offered is refused rather than ignored."""
+"""Options of a completion; unsupported ones are refused rather than ignored."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ _NOT_OFFERED: Mapping[str, tuple[Any, ...]] = {
     "presence_penalty": (0,),
     "frequency_penalty": (0,),
 }
-"""Options that aren't offered, with the values that ask for nothing."""
+"""Unsupported options, with the values that mean off."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +45,10 @@ class Asked:
 
 
 def read_asked(body: Mapping[str, Any], served: Served) -> Asked:
-    """The options, checked. Raises BadInput."""
+    """Read and check the options. Raises BadInput."""
     for name, harmless in _NOT_OFFERED.items():
         if body.get(name) not in (None, *harmless):
-            raise BadInput(f"`{name}` isn't offered by {served.name}.", hint="Leave it out.")
+            raise BadInput(f"`{name}` isn't supported by {served.name}.", hint="Leave it out.")
     options = body.get("stream_options") or {}
     if not isinstance(options, dict):
         raise BadInput("`stream_options` has to be an object.")
@@ -58,7 +58,7 @@ def read_asked(body: Mapping[str, Any], served: Served) -> Asked:
         raise BadInput(f"`stop` is a text or up to {MOST_STOPS} of them.")
     tokens = body.get("max_completion_tokens", body.get("max_tokens"))
     if tokens is not None and (type(tokens) is not int or tokens < 1):
-        raise BadInput("`max_tokens` is a whole number above 0.")
+        raise BadInput("`max_tokens` is an integer above 0.")
     return Asked(
         tokens,
         _between(body, "temperature", 1.0, 0.0, 2.0),
@@ -73,7 +73,7 @@ def read_asked(body: Mapping[str, Any], served: Served) -> Asked:
 
 
 def prompts_of(prompt: Any, codec: Codec | None) -> list[tuple[int, ...]]:
-    """Token ids of a text, of several, of ids, or of several lists of ids. Raises BadInput."""
+    """Token ids of one or several texts or lists of ids. Raises BadInput."""
     return texts_of(prompt, codec, name="prompt")
 
 
@@ -97,7 +97,7 @@ def _ids(value: Any, codec: Codec | None, name: str) -> tuple[int, ...]:
     if not ids:
         raise BadInput(f"`{name}` is empty.")
     if not all(0 <= one < 2**31 for one in ids):
-        raise BadInput(f"`{name}` holds a number that can't be a token.")
+        raise BadInput(f"`{name}` contains a number that isn't a token.")
     return ids
 
 
@@ -116,5 +116,5 @@ def _seed(value: Any) -> int:
     if value is None:
         return secrets.randbits(62)
     if type(value) is not int or abs(value) >= 2**62:
-        raise BadInput("`seed` is a whole number.")
+        raise BadInput("`seed` is an integer.")
     return abs(value)

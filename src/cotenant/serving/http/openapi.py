@@ -1,4 +1,4 @@
-"""The page that says what the server takes and gives (OpenAPI 3.1), made from its table of routes."""
+"""The OpenAPI 3.1 document, generated from the table of routes."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -32,7 +32,7 @@ _SAMPLING: dict[str, Any] = {
     "top_p": {"type": "number", "minimum": 0, "maximum": 1},
     "seed": {"type": "integer"},
     "stream": {"type": "boolean"},
-    "priority": {"type": "integer", "description": "vLLM's: the lower goes first."},
+    "priority": {"type": "integer", "description": "vLLM's: lower goes first."},
 }
 _TENSOR = _object(
     ("name", "datatype", "shape", "data"),
@@ -61,23 +61,23 @@ _BODIES: dict[str, dict[str, Any]] = {
     ),
 }
 _ERRORS = {
-    "400": "The model can't take it: one sentence says why.",
-    "401": "A key is needed.",
-    "403": "The key doesn't open this.",
+    "400": "The model can't accept it; the message states why.",
+    "401": "A key is required.",
+    "403": "The key isn't valid for this.",
     "404": "There is no such model.",
-    "408": "The body didn't come in time.",
-    "409": "It can't be done now.",
-    "413": "It is too large, or takes longer than its deadline even alone.",
-    "421": "Without keys the server answers to names of this machine only.",
-    "429": "Over the tenant's share, or the device is full; `retry-after` says when to come back.",
+    "408": "The body didn't arrive in time.",
+    "409": "Not possible in the current state.",
+    "413": "Too large, or takes longer than its deadline even alone.",
+    "421": "Without keys, the server only answers to names of this machine.",
+    "429": "Over the tenant's share, or the device is full; see `retry-after`.",
     "431": "The headers are too long.",
-    "502": "The backend broke off.",
-    "503": "Being restarted, or draining; `retry-after` says when to come back.",
+    "502": "The backend closed the connection.",
+    "503": "Restarting or draining; see `retry-after`.",
 }
 
 
 def describe(routes: Iterable["Route"], models: Sequence[str] = ()) -> dict[str, Any]:
-    """The whole document; ``models`` are named in it, if there are any."""
+    """The complete document; ``models`` are listed in it, if any."""
     model = {"enum": list(models)} if models else {"type": "string", "minLength": 1}
     paths: dict[str, dict[str, Any]] = {}
     for route in routes:

@@ -1,4 +1,4 @@
-"""For operators: how each tenant stands, and draining."""
+"""For operators: the status of each tenant, draining, reloading."""
 
 import time
 from collections.abc import Mapping
@@ -14,13 +14,13 @@ DRAIN_S = 30.0
 
 
 async def status(service: Service, request: Request, parts: Mapping[str, str]) -> Reply:
-    """All that `cotenant top` and the live page show."""
+    """The data of `cotenant top` and the live page."""
     del request, parts
     return in_json(state_of(service))
 
 
 async def live_page(service: Service, request: Request, parts: Mapping[str, str]) -> Reply:
-    """The live page; it holds no data and asks for `/status` itself."""
+    """The live page; it contains no data and polls `/status`."""
     del request, parts
     if service.page is None:
         raise Status(404, "This server has no live page.")
@@ -30,16 +30,16 @@ async def live_page(service: Service, request: Request, parts: Mapping[str, str]
 
 
 async def drain(service: Service, request: Request, parts: Mapping[str, str]) -> Reply:
-    """Take nothing new and answer when nothing is under way any more: for a preStop hook."""
+    """Refuse new requests and answer once nothing is in flight, for a preStop hook."""
     del request, parts
     return in_json({"drained": await service.drain(DRAIN_S)})
 
 
 async def reload(service: Service, request: Request, parts: Mapping[str, str]) -> Reply:
-    """Read the file again, and answer when it is served by; what was accepted before is finished by the old workers."""
+    """Reread the file and answer once it is in effect; the old workers finish accepted requests."""
     del request, parts
     if service.reload is None:
-        raise Status(404, "This server has no file that could be read again.")
+        raise Status(404, "This server has no file to reload.")
     try:
         return in_json(await service.reload())
     except Status:
@@ -50,7 +50,7 @@ async def reload(service: Service, request: Request, parts: Mapping[str, str]) -
 
 
 def state_of(service: Service) -> dict[str, Any]:
-    """How everything stands, as plain data."""
+    """The complete status as plain data."""
     now = time.monotonic()
     standings = {one.tenant: one for one in service.standings()}
     tenants = []

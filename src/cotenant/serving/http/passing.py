@@ -1,4 +1,4 @@
-"""Requests to tenants behind a backend: ordered here, executed there, passed through as they are."""
+"""Requests to tenants behind a backend: ordered here, executed there, passed through unchanged."""
 
 import asyncio
 import json
@@ -17,18 +17,18 @@ from cotenant.serving.service import GENERATE_MOST, Served, Service, Wishes
 from cotenant.workloads.servers.framing import Reply as Answer
 
 _KEPT = (HEADER, "retry-after", "retry-after-ms", "x-request-id")
-"""Headers of a backend's answer that go on to the client; its kind does too."""
+"""Headers of a backend's answer passed on to the client, besides its content type."""
 _TEXTS = ("messages", "prompt", "input")
 
 
 async def pass_openai(service: Service, served: Served, request: Request, body: Mapping[str, Any]) -> Reply:
-    """A completion, a conversation or texts to embed; everything but the model's name stays as the client wrote it."""
+    """A completion, chat or embedding request, unchanged except for the model's name."""
     passing = _passing(served, "openai")
     tokens = body.get("max_completion_tokens", body.get("max_tokens")) or served.tokens
     if type(tokens) is not int or not 0 < tokens <= GENERATE_MOST:
         raise BadInput(f"An answer has between 1 and {GENERATE_MOST} tokens.")
     sent = {**body, "model": passing.model}
-    asked = sent.pop("priority", None)  # it is in effect here; the backend gets requests one by one in our order
+    asked = sent.pop("priority", None)  # applied here; the backend gets requests one by one in our order
     wishes = wishes_of(request.headers, vllm_priority=asked)
     letters = sum(len(str(body.get(name) or "")) for name in _TEXTS)
     return await _pass(
@@ -42,7 +42,7 @@ async def pass_openai(service: Service, served: Served, request: Request, body: 
 
 
 async def pass_v2(service: Service, served: Served, request: Request) -> Reply:
-    """Tensors as they are, in JSON or in bytes; only the header is read, for what the client asks of us."""
+    """Tensors, in JSON or binary, passed unchanged; only the header is read."""
     size = request.headers.get(HEADER, "")
     if size and (not size.isdecimal() or int(size) > len(request.body)):
         raise BadInput(f"{HEADER} is {size[:20]!r}, but the body has {len(request.body)} bytes.")
@@ -55,7 +55,7 @@ async def pass_v2(service: Service, served: Served, request: Request) -> Reply:
 
 
 async def pass_tensors(service: Service, served: Served, body: bytes, header: int | None, wishes: Wishes) -> Reply:
-    """A request of the Open Inference Protocol; ``header``: the length of its JSON, where bytes follow."""
+    """A request of the Open Inference Protocol; ``header``: the length of its JSON if binary data follows."""
     passing = _passing(served, "v2")
     headers = {"Content-Type": JSON}
     if header is not None:
@@ -81,8 +81,8 @@ async def _pass(
     try:
         head = await pieces.get()
         if head is None:
-            await serving  # it was refused, or it failed, before there was a word of an answer
-        assert isinstance(head, Answer), "a backend answered without a head"
+            await serving  # refused or failed before the answer started
+        assert isinstance(head, Answer), "a backend answered without headers"
         kind, kept = _headers(head)
         if head.ok and kind.startswith("text/event-stream"):
             return Reply(head.status, kind=kind, headers=kept, pieces=_stream(serving, pieces))
@@ -101,7 +101,7 @@ async def _stream(serving: "asyncio.Future[Any]", pieces: "asyncio.Queue[Piece |
             if isinstance(piece, bytes):
                 yield piece
         await serving
-    except CotenantError as error:  # the status is out already: the stream ends with the error in its place
+    except CotenantError as error:  # the status has been sent: the stream ends with the error
         yield b"data: " + reply_to(error, openai=True).body + b"\n\n"
     finally:
         await _end(serving)

@@ -1,4 +1,4 @@
-"""What went wrong, as a status, headers and each protocol's own error object."""
+"""Errors as a status, headers and each protocol's own error object."""
 
 import math
 from typing import Any
@@ -15,7 +15,7 @@ _STATUS: dict[str, int] = {
     Why.UNKNOWN_TENANT: 404,
     Why.REMOVED: 404,
 }
-"""Of refusals; the others are 429."""
+"""Statuses of refusals; the others are 429."""
 
 
 class Status(CotenantError):
@@ -27,10 +27,10 @@ class Status(CotenantError):
 
 
 def reply_to(error: Exception, *, openai: bool) -> Reply:
-    """The answer that tells a client what went wrong."""
+    """The error answer."""
     status = status_of(error)
     headers: dict[str, str] = {}
-    message = error.message if isinstance(error, CotenantError) else "The server failed; its log says more."
+    message = error.message if isinstance(error, CotenantError) else "Internal server error; see the server's log."
     if isinstance(error, CotenantError) and error.hint:
         message = f"{message} {error.hint}"
     if isinstance(error, Refused):

@@ -1,4 +1,4 @@
-"""Which path leads where, and who may go there."""
+"""Routes and their required access."""
 
 import re
 from collections.abc import Awaitable, Callable, Mapping
@@ -14,11 +14,11 @@ from cotenant.serving.service import Service
 
 Handler = Callable[[Service, Request, Mapping[str, str]], Awaitable[Reply]]
 Access = Literal["open", "tenant", "admin"]
-"""open: no key; tenant: the key of the model in question, or any tenant's where there is none; admin: the admin's."""
+"""open: no key; tenant: the key of the model in question, else any tenant's; admin: the admin's."""
 
 
 class Route(NamedTuple):
-    """One line of the table."""
+    """One route."""
 
     method: str
     path: str
@@ -33,9 +33,9 @@ def _route(method: str, path: str, handler: Handler, access: Access = "tenant") 
 
 
 async def _openapi(service: Service, request: Request, parts: Mapping[str, str]) -> Reply:
-    """What this server takes and gives."""
+    """The OpenAPI document."""
     del request, parts
-    # Whoever has no key isn't told which tenants there are.
+    # Without a key, the tenants are not revealed.
     return in_json(describe(ROUTES, () if locked(service) else tuple(service.tenants)))
 
 
@@ -73,7 +73,7 @@ ROUTES = (
 
 
 def find_route(method: str, path: str) -> tuple[Route | None, dict[str, str], tuple[str, ...]]:
-    """The route, what its path names, and the methods that the path knows."""
+    """The route, its path parameters, and the methods the path supports."""
     known: list[str] = []
     for route in ROUTES:
         match = route.pattern.fullmatch(path)

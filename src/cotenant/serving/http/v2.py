@@ -1,4 +1,4 @@
-"""The Open Inference Protocol v2 over HTTP, with the extensions that are listed and no others."""
+"""The Open Inference Protocol v2 over HTTP, with only the listed extensions."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -30,13 +30,13 @@ async def live(service: Service, request: Request, parts: Mapping[str, str]) -> 
 
 
 async def ready(service: Service, request: Request, parts: Mapping[str, str]) -> Reply:
-    """All tenants can be served."""
+    """Whether all tenants can be served."""
     del request, parts
     return Reply(200 if service.all_ready() else 503)
 
 
 async def model(service: Service, request: Request, parts: Mapping[str, str]) -> Reply:
-    """What a model takes and gives."""
+    """Inputs and outputs of a model."""
     del request
     served = _model(service, parts)
     return in_json(
@@ -69,13 +69,13 @@ async def infer(service: Service, request: Request, parts: Mapping[str, str]) ->
     wishes = wishes_of(request.headers, timeout_us=parameters.get("timeout"), priority=parameters.get("priority"))
     binary = _wanted(header, parameters, served)
     answer = await service.infer(served.name, parcel, wishes)
-    told: dict[str, Any] = {"model_name": served.name, "model_version": VERSION}
+    head: dict[str, Any] = {"model_name": served.name, "model_version": VERSION}
     if isinstance(header.get("id"), str):
-        told["id"] = header["id"]
+        head["id"] = header["id"]
     if service.basis != "measured":
-        told["parameters"] = {"basis": service.basis}
+        head["parameters"] = {"basis": service.basis}
     kept = type(answer)(tuple(one for one in answer.tensors if one.name in binary))
-    body, length = write_outputs(kept, told, binary)
+    body, length = write_outputs(kept, head, binary)
     if length is None:
         return Reply(200, body)
     return Reply(200, body, "application/octet-stream", {HEADER: str(length)})
@@ -105,14 +105,14 @@ async def index(service: Service, request: Request, parts: Mapping[str, str]) ->
 
 
 async def load(service: Service, request: Request, parts: Mapping[str, str]) -> Reply:
-    """Serve a model of the file again that was unloaded."""
+    """Load an unloaded model of the file again."""
     del request
     service.load(_known(service, parts).name)
     return Reply(200)
 
 
 async def unload(service: Service, request: Request, parts: Mapping[str, str]) -> Reply:
-    """Serve what was accepted, take nothing new; the model stays in its worker's memory."""
+    """Finish accepted requests and refuse new ones; the model stays in its worker's memory."""
     del request
     service.unload(_known(service, parts).name)
     return Reply(200)
@@ -139,7 +139,7 @@ def _spec(spec: TensorSpec) -> dict[str, Any]:
 
 
 def _wanted(header: Mapping[str, Any], parameters: Mapping[str, Any], served: Served) -> dict[str, bool]:
-    """Which outputs, and which of them as raw bytes."""
+    """Requested outputs, and which of them as raw bytes."""
     all_binary = parameters.get("binary_data_output") is True
     known = [one.name for one in served.signature.outputs]
     asked = header.get("outputs")

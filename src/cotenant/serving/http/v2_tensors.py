@@ -1,4 +1,4 @@
-"""Tensors of the Open Inference Protocol: JSON numbers, or raw bytes behind a JSON header."""
+"""Tensors of the Open Inference Protocol: JSON numbers, or raw bytes after a JSON header."""
 
 import json
 import math
@@ -66,7 +66,7 @@ def _read(headers: Mapping[str, str], body: bytes, which: str) -> tuple[dict[str
 
 
 def write_outputs(parcel: Parcel, header: dict[str, Any], binary: Mapping[str, bool]) -> tuple[bytes, int | None]:
-    """The body of an answer and, if it holds raw bytes, the length of its JSON header."""
+    """The body of an answer and, if it has raw bytes, the length of its JSON header."""
     outputs, raw = [], []
     for one in parcel.tensors:
         entry: dict[str, Any] = {"name": one.name, "datatype": one.datatype, "shape": list(one.shape)}
@@ -109,7 +109,7 @@ def _packed(name: str, datatype: str, shape: Sequence[int], data: Any) -> bytes:
         raise BadInput(f"The input {name} has no `data`.")
     count = math.prod(shape)
     numbers = data
-    for _ in shape[1:]:  # nested lists are as good as flat ones
+    for _ in shape[1:]:  # nested lists are accepted like flat ones
         if numbers and isinstance(numbers[0], list):
             if not all(isinstance(part, list) for part in numbers):
                 raise BadInput(f"The data of the input {name} isn't of one shape.")
@@ -123,8 +123,8 @@ def _packed(name: str, datatype: str, shape: Sequence[int], data: Any) -> bytes:
 
 
 def numbers_of(tensor: Tensor) -> list[Any]:
-    """The numbers of a tensor, row by row. Raises BadInput for a type that JSON has no form for."""
+    """The numbers of a tensor, row by row. Raises BadInput for a type without a JSON form."""
     if tensor.datatype not in _FORMATS:
-        raise BadInput(f"The output {tensor.name} is {tensor.datatype}, which has no JSON form; ask for binary data.")
+        raise BadInput(f"The output {tensor.name} is {tensor.datatype}, which has no JSON form; request binary data.")
     values = struct.unpack(f"<{math.prod(tensor.shape)}{_FORMATS[tensor.datatype]}", tensor.data)
     return list(values)

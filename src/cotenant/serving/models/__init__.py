@@ -1,1 +1,1 @@
-"""From a workload of the catalogue to something that takes clients' tensors."""
+"""Turn a workload of the catalogue into a model that accepts clients' tensors."""

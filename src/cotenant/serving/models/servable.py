@@ -1,4 +1,4 @@
-"""A model of the catalogue (or of a directory) that takes clients' tensors: its call, a sample, its signature."""
+"""A model of the catalogue or a directory that accepts clients' tensors: its call, a sample, its signature."""
 
 from collections.abc import Mapping
 from contextlib import nullcontext
@@ -21,7 +21,7 @@ from cotenant.workloads.protocol import WorkloadSpec
 
 @dataclass(frozen=True, slots=True)
 class Servable:
-    """What is admitted: a module, a typical request, and what clients have to know."""
+    """A module, a typical request, and its signature."""
 
     model: nn.Module
     sample: Call | Prompt
@@ -30,10 +30,10 @@ class Servable:
 
 
 def build_servable(spec: WorkloadSpec, *, device: str, dtype: str) -> Servable:
-    """The model of a spec on its device; on `meta` only its signature and the size of its sample mean something.
+    """The model of a spec on its device; on `meta`, only its signature and the size of its sample are meaningful.
 
     Raises:
-        ServingError: It isn't a model, or what the spec asks of it isn't served.
+        ServingError: It isn't a model, or the spec can't be served.
     """
     entry = _entry(spec)
     one = spec.model_copy(update={"batch": 1, "weights": spec.weights or entry.folder})
@@ -73,7 +73,7 @@ def build_servable(spec: WorkloadSpec, *, device: str, dtype: str) -> Servable:
 
 
 class _Served(nn.Module):
-    """Takes named tensors from the host and gives named tensors to it; ids that the model doesn't know are refused."""
+    """Maps named host tensors to named host tensors, rejecting unknown ids."""
 
     def __init__(self, model: nn.Module, entry: ModelEntry, mode: str, device: str) -> None:
         super().__init__()
@@ -116,8 +116,8 @@ def _entry(spec: WorkloadSpec) -> ModelEntry:
     workload = workloads.find(spec.name)
     if not isinstance(workload, ModelWorkload):
         raise ServingError(
-            f"{spec.name} isn't a model, and only models are served.",
-            hint="Take a model of the catalogue (`cotenant workloads`) or a directory with a model.",
+            f"{spec.name} isn't a model; only models can be served.",
+            hint="Use a model of the catalogue (`cotenant workloads`) or a directory with a model.",
         )
     workload.check(spec)
     if spec.train or spec.layers != "full":

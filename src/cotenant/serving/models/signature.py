@@ -1,4 +1,4 @@
-"""What a served model takes and gives, as the protocols state it. Needs no torch."""
+"""Inputs and outputs of a served model, as stated by the protocols. Needs no torch."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -11,7 +11,7 @@ from cotenant.text import did_you_mean
 
 @dataclass(frozen=True, slots=True)
 class TensorSpec:
-    """One input or output; -1 stands for a dimension that is free."""
+    """One input or output; -1 is a free dimension."""
 
     name: str
     datatype: str
@@ -19,7 +19,7 @@ class TensorSpec:
     optional: bool = False
 
     def check(self, tensor: Tensor) -> None:
-        """Refuse a tensor of another type or shape. Raises BadInput."""
+        """Reject a tensor of another type or shape. Raises BadInput."""
         if tensor.datatype != self.datatype:
             raise BadInput(f"The input {self.name} has to be {self.datatype}, not {tensor.datatype}.")
         fits = len(tensor.shape) == len(self.shape) and all(
@@ -34,20 +34,20 @@ class TensorSpec:
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """The tensors of one model. A decoder (``decodes``) takes tokens and makes tokens."""
+    """The tensors of one model. A decoder (``decodes``) maps tokens to tokens."""
 
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
     decodes: bool = False
     vocabulary: int | None = None
     longest: int | None = None
-    """The most tokens of an item, prompt and answer together."""
+    """Maximum tokens of an item, prompt and answer together."""
     embeds: bool = False
     typical: int = 1
-    """Tokens of the request that was measured."""
+    """Tokens of the measured request."""
 
     def check(self, parcel: Parcel) -> None:
-        """Refuse what the model can't take, before anything is queued. Raises BadInput."""
+        """Reject invalid inputs before anything is queued. Raises BadInput."""
         known = {spec.name: spec for spec in self.inputs}
         names = [tensor.name for tensor in parcel.tensors]
         for tensor in parcel.tensors:
@@ -70,7 +70,7 @@ class Signature:
             raise BadInput(f"attention_mask is {list(mask.shape)}, but input_ids is {list(ids.shape)}.")
 
     def check_prompt(self, ids: tuple[int, ...], tokens: int) -> None:
-        """Refuse a prompt that the decoder can't read. Raises BadInput."""
+        """Reject a prompt the decoder can't read. Raises BadInput."""
         if not ids:
             raise BadInput("The prompt is empty.")
         if self.longest is not None and len(ids) + tokens > self.longest:

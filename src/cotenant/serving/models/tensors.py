@@ -1,4 +1,4 @@
-"""Between torch's tensors and bytes."""
+"""Convert between torch tensors and bytes."""
 
 import torch
 

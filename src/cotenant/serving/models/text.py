@@ -1,4 +1,4 @@
-"""Between text and tokens, in the front end: the model's own tokenizer, or bytes where it has none."""
+"""Convert between text and tokens in the front end: the model's tokenizer, or bytes if it has none."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from cotenant.errors import BadInput
 
 FIRST_BYTE = 8
-"""Lower ids are left free: models treat some of them as special."""
+"""Lower ids are unused: models treat some of them as special."""
 
 
 class Codec(Protocol):
@@ -33,16 +33,16 @@ class Codec(Protocol):
 
 
 class ByteCodec:
-    """A token for each byte: for models with random weights, whose answers mean nothing either way."""
+    """One token per byte: for models with random weights, whose answers are meaningless anyway."""
 
     stops: tuple[int, ...] = ()
 
     def encode(self, text: str) -> tuple[int, ...]:
-        """Bytes of the text in UTF-8, moved up by ``FIRST_BYTE``."""
+        """UTF-8 bytes of the text, shifted by ``FIRST_BYTE``."""
         return tuple(byte + FIRST_BYTE for byte in text.encode())
 
     def decode(self, ids: Sequence[int]) -> str:
-        """Text of the bytes; every token stands for some byte."""
+        """Text of the bytes; every token maps to some byte."""
         return bytes((one - FIRST_BYTE) % 256 for one in ids).decode(errors="replace")
 
     def chat(self, messages: Sequence[Mapping[str, Any]]) -> tuple[int, ...]:
@@ -58,11 +58,11 @@ class TokenizerCodec:
         from tokenizers import Tokenizer
 
         self._tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
-        told = _json(folder / "tokenizer_config.json")
-        self._template = told.get("chat_template")
+        config = _json(folder / "tokenizer_config.json")
+        self._template = config.get("chat_template")
         self._special = {
             key: value if isinstance(value, str) else (value or {}).get("content", "")
-            for key, value in told.items()
+            for key, value in config.items()
             if key.endswith("_token") and isinstance(value, str | dict)
         }
         ends: Any = _json(folder / "generation_config.json").get("eos_token_id")
@@ -70,7 +70,7 @@ class TokenizerCodec:
         self.stops: tuple[int, ...] = tuple(ends) if isinstance(ends, list) else () if ends is None else (ends,)
 
     def encode(self, text: str) -> tuple[int, ...]:
-        """As the model was trained, with its special tokens."""
+        """As in the model's training, with its special tokens."""
         return tuple(self._tokenizer.encode(text).ids)
 
     def decode(self, ids: Sequence[int]) -> str:
@@ -78,7 +78,7 @@ class TokenizerCodec:
         return str(self._tokenizer.decode(list(ids), skip_special_tokens=True))
 
     def chat(self, messages: Sequence[Mapping[str, Any]]) -> tuple[int, ...]:
-        """By the model's template, in a sandbox: a template is a program."""
+        """Apply the model's template, sandboxed since a template is a program."""
         from jinja2 import TemplateError
         from jinja2.sandbox import ImmutableSandboxedEnvironment
 

@@ -1,1 +1,1 @@
-"""Workers in processes of their own: tensors through shared memory, control through a socket, restarts."""
+"""Workers in separate processes: tensors through shared memory, control through a socket, restarts."""

@@ -1,4 +1,4 @@
-"""Shared memory between two processes: one side allocates, writes and says where; the other reads and gives it back."""
+"""Shared memory between two processes: one side allocates and writes; the other reads and releases."""
 
 import contextlib
 import mmap
@@ -7,11 +7,11 @@ from collections.abc import Iterable
 
 PAGE = 4096
 INLINE = 4096
-"""Smaller things travel in the message itself."""
+"""Smaller data is sent in the message itself."""
 
 
 class Arena:
-    """A piece of anonymous memory behind a file descriptor; it vanishes with the last process that holds it."""
+    """Anonymous memory behind a file descriptor; freed with the last process that holds it."""
 
     def __init__(self, fd: int, size: int) -> None:
         self.fd = fd
@@ -22,13 +22,13 @@ class Arena:
 
     @classmethod
     def create(cls, size: int) -> "Arena":
-        """New memory; pages are only used once they are written."""
+        """Create an arena; pages are only used once written."""
         fd = os.memfd_create("cotenant", os.MFD_CLOEXEC)
         os.ftruncate(fd, size)
         return cls(fd, size)
 
     def put(self, parts: Iterable["bytes | bytearray | memoryview"], size: int) -> int | None:
-        """Write the parts one behind the other; where they are, or None if there is no room."""
+        """Write the parts consecutively; returns their location, or None if full."""
         at = self._allocate(max(PAGE, -(-size // PAGE) * PAGE))
         if at is None:
             return None
@@ -39,11 +39,11 @@ class Arena:
         return at
 
     def view(self, at: int, size: int) -> memoryview:
-        """What the other side wrote; release it (or let it go) before the arena is closed."""
+        """Data written by the other side; release it before closing the arena."""
         return memoryview(self._memory)[at : at + size]
 
     def release(self, at: int) -> None:
-        """The other side has read it: the room can be used again."""
+        """Reuse the space: the other side has read it."""
         size = self._taken.pop(at)
         self._free.append((at, size))
         self._free.sort()
@@ -57,12 +57,12 @@ class Arena:
 
     @property
     def used(self) -> int:
-        """Bytes that are taken."""
+        """Bytes in use."""
         return sum(self._taken.values())
 
     def close(self) -> None:
-        """Let go of the memory."""
-        with contextlib.suppress(BufferError):  # somebody still looks at a part of it; it goes with the last view
+        """Unmap the memory."""
+        with contextlib.suppress(BufferError):  # a view still exists; the memory goes with the last one
             self._memory.close()
         os.close(self.fd)
 

@@ -1,4 +1,4 @@
-"""The worker process: a station behind a socket. Started by `remote`; ends when its parent goes away."""
+"""The worker process: a station behind a socket. Started by `remote`; ends with its parent."""
 
 import os
 import signal
@@ -20,7 +20,7 @@ from cotenant.serving.worker.station import Ended, Station
 
 
 class Child:
-    """One worker: reads messages in its main thread, runs chunks in the station's."""
+    """One worker: reads messages in the main thread, runs chunks in the station's."""
 
     def __init__(self, connection: socket.socket, inbox: Arena, outbox: Arena) -> None:
         self._connection = connection
@@ -90,7 +90,7 @@ class Child:
         return tensors
 
     def _report(self, end: Ended) -> None:
-        """Results first, so that they are there when the parent hears of the chunk's end."""
+        """Results first, so that they precede the end of the chunk at the parent."""
         failures = [[request, *_failure(error)] for request, error in end.progress.failures.items()]
         messages = [self._result(request, result) for request, result in end.progress.results.items()]
         with self._lock:
@@ -117,7 +117,7 @@ class Child:
         try:
             self._connection.sendall(message)
         except OSError:
-            os._exit(0)  # the parent is gone, and nobody waits for an answer
+            os._exit(0)  # the parent is gone: no one waits for an answer
 
 
 def _admitted(order: WorkerOrder, tenant: TenantOrder, place: Place, station: Station) -> tuple[Any, Any]:
@@ -145,7 +145,7 @@ def _prompt(data: dict[str, Any]) -> Prompt:
 
 
 def _failure(error: Exception) -> tuple[bool, str]:
-    """Whether it is the client's doing, and a sentence."""
+    """Whether the client caused it, and a sentence."""
     return isinstance(error, BadInput), error.message if isinstance(error, BadInput) else _said(error)
 
 
@@ -155,9 +155,9 @@ def _said(error: BaseException) -> str:
 
 
 def main() -> None:
-    """Entry of the process: descriptors of the socket and the two arenas, and the arenas' size."""
+    """Process entry point: descriptors of the socket and the two arenas, and the arenas' size."""
     connection_fd, inbox_fd, outbox_fd, size = (int(argument) for argument in sys.argv[1:5])
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent decides
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # ctrl-C reaches the entire group; the parent decides
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     connection = socket.socket(fileno=connection_fd)
     connection.setblocking(True)

@@ -1,4 +1,4 @@
-"""Messages on a socket: a JSON list and, behind it, raw bytes. Nothing in them is ever executed."""
+"""Messages on a socket: a JSON list followed by raw bytes. Nothing in them is ever executed."""
 
 import json
 import struct
@@ -18,13 +18,13 @@ def frame(content: list[Any], data: "bytes | bytearray" = b"") -> bytes:
 
 
 class Reader:
-    """Puts messages together from whatever pieces arrive."""
+    """Reassembles messages from arriving pieces."""
 
     def __init__(self) -> None:
         self._buffer = bytearray()
 
     def feed(self, piece: bytes) -> Iterator[Message]:
-        """The messages that are complete now."""
+        """Messages completed by this data."""
         self._buffer += piece
         while len(self._buffer) >= _HEAD.size:
             text_size, data_size = _HEAD.unpack_from(self._buffer)

@@ -1,4 +1,4 @@
-"""What a worker process is told to serve: plain data, sent once at its start."""
+"""The configuration of a worker process: plain data, sent once at its start."""
 
 from pydantic import Field
 
@@ -12,11 +12,11 @@ class TenantOrder(Frozen):
     name: str
     workload: WorkloadSpec
     largest: int = Field(default=1, ge=1)
-    """How many requests may run together."""
+    """Maximum requests that run together."""
 
 
 class WorkerOrder(Frozen):
-    """A whole worker."""
+    """A complete worker."""
 
     device: str
     cores: tuple[int, ...] | None = None

@@ -1,4 +1,4 @@
-"""Tensors on their way between processes: names, types, shapes and bytes. Needs no torch."""
+"""Tensors passed between processes: names, types, shapes and bytes. Needs no torch."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -38,12 +38,12 @@ class Parcel:
 
 
 def label(parcel: Parcel) -> list[Any]:
-    """What a message says about a parcel whose bytes travel beside it."""
+    """Description of a parcel whose bytes are sent separately."""
     return [[one.name, one.datatype, list(one.shape)] for one in parcel.tensors]
 
 
 def unpack(labels: Iterable[Sequence[Any]], data: "bytes | memoryview") -> Parcel:
-    """The parcel of a label and its bytes, which are not copied."""
+    """The parcel of a label and its bytes, without copying."""
     view, at, tensors = memoryview(data), 0, []
     for name, datatype, shape in labels:
         size = math.prod(shape) * SIZES[datatype]

@@ -1,4 +1,4 @@
-"""A worker process as its parent sees it: started, told what to do, listened to, and ended."""
+"""A worker process as its parent sees it: start, instructions, reports, end."""
 
 import asyncio
 import os
@@ -23,7 +23,7 @@ from cotenant.serving.processes.written import chunk_out, costs_in
 from cotenant.serving.worker.station import Ended
 
 ARENA = 256 * 2**20
-"""Address space for tensors in each direction; memory is only used as far as it is filled."""
+"""Address space for tensors in each direction; only filled pages use memory."""
 
 
 class ModelFailed(ServingError):
@@ -31,7 +31,7 @@ class ModelFailed(ServingError):
 
 
 class Remote(asyncio.Protocol):
-    """One worker process. Every method is called from the loop's thread."""
+    """One worker process. Call every method from the loop's thread."""
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ class Remote(asyncio.Protocol):
         return self._process.pid if self._process else None
 
     async def launch(self, *, within_s: float) -> None:
-        """Start the process and wait until its tenants stand.
+        """Start the process and wait until its tenants are ready.
 
         Raises:
             ServingError: It died, or it took too long.
@@ -90,7 +90,7 @@ class Remote(asyncio.Protocol):
             ) from None
 
     def take(self, request: RequestId, tenant: str, work: "Call | Prompt | Parcel") -> None:
-        """Hand over a request: tensors through shared memory, if there is room, prompts in the message."""
+        """Pass a request: tensors through shared memory if there is room, prompts in the message."""
         if isinstance(work, Prompt):
             self._send(["prompt", request, tenant, asdict(work)])
             return
@@ -134,8 +134,8 @@ class Remote(asyncio.Protocol):
         self._outbox.close()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Asyncio's word for it."""
-        self._transport = cast("asyncio.Transport", transport)  # uvloop's is one in all but name
+        """Called by asyncio."""
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's transport is not a subclass
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The process has ended."""
@@ -143,12 +143,12 @@ class Remote(asyncio.Protocol):
         self.running_since = None
         if not self._ready.done():
             self._ready.set_exception(ServingError(f"The worker of {self._names()} died while it started."))
-            self._ready.exception()  # whoever waits for it gets it too; nobody has to
+            self._ready.exception()  # mark as retrieved: there may be no waiter
         elif not self._closing:
             self._lost(self)
 
     def data_received(self, data: bytes) -> None:
-        """Something came from the process."""
+        """Data arrived from the process."""
         for content, payload in self._reader.feed(data):
             kind, *rest = content
             match kind:
@@ -165,15 +165,15 @@ class Remote(asyncio.Protocol):
                 case "ready" if not self._ready.done():
                     self._ready.set_result(None)
 
-    def _keep(self, told: list[Any], data: bytes) -> None:
-        request, labels, at, size = told
+    def _keep(self, fields: list[Any], data: bytes) -> None:
+        request, labels, at, size = fields
         if at is not None:
             data = bytes(self._outbox.view(at, size))
             self._send(["read", [at]])
         self._results[request] = unpack(labels, data)
 
-    def _chunk_ended(self, told: list[Any]) -> None:
-        version, began, ended, started, failures, tokens, read = told
+    def _chunk_ended(self, fields: list[Any]) -> None:
+        version, began, ended, started, failures, tokens, read = fields
         for at in read:
             self._inbox.release(at)
         results, self._results = self._results, {}

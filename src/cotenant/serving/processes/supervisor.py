@@ -1,4 +1,4 @@
-"""Keeps the workers of a device alive: started together, watched, and started again when they die or hang."""
+"""Keeps the workers of a device alive: starts, watches, and restarts them when they die or hang."""
 
 import asyncio
 import logging
@@ -20,29 +20,29 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How long a worker may take before it is given up."""
+    """Timeouts of workers."""
 
     start_s: float = 300.0
     hang_s: float = 10.0
     hang_times: float = 50.0
-    """A chunk hangs when it has taken this many times its prediction, and at least ``hang_s``."""
+    """A chunk hangs after this many times its prediction, and at least ``hang_s``."""
     look_s: float = 0.25
     again_s: float = 0.1
-    """Before the first restart; doubled for each that fails, up to ``again_most_s``."""
+    """Delay before the first restart; doubled for each failure, up to ``again_most_s``."""
     again_most_s: float = 30.0
     remeasure_s: float = 0.1
-    """For measuring costs again after a restart."""
+    """Time for remeasuring costs after a restart."""
 
 
 class Post:
-    """One worker's place: the process may change, the post stays."""
+    """One worker's post: the process may change, the post stays."""
 
     def __init__(self, order: WorkerOrder) -> None:
         self.order = order
         self.worker: Remote | None = None
         self.restarts = 0
         self.start_s = 1.0
-        """How long the last start took: what clients are told to wait."""
+        """Duration of the last start: the retry time given to clients."""
 
     @property
     def tenants(self) -> tuple[str, ...]:
@@ -64,16 +64,16 @@ class Supervisor:
         self._conductor = conductor
         self._patience = patience or Patience()
         self._measured = dict(measured or {})
-        """Costs of tenants that were measured before, on a device with less to do than now."""
+        """Costs measured earlier, when the device was less busy."""
         self._contracts: dict[str, Contract] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._closing = False
 
     async def open(self, orders: Sequence[WorkerOrder], contracts: Sequence[Contract]) -> None:
-        """Start workers one after the other, so that each measures alone on the device.
+        """Start workers one by one, so that each measures alone on the device.
 
         Raises:
-            ServingError: A tenant can't be served, or its objective lies below what a request takes alone.
+            ServingError: A tenant can't be served, or its objective is below the solo time of a request.
         """
         for contract in contracts:
             self._contracts[contract.tenant] = contract
@@ -84,15 +84,15 @@ class Supervisor:
         self._watch(self._look_out())
 
     def agree(self, contracts: Iterable[Contract]) -> None:
-        """New contracts for the same tenants, for when a worker has to be started again."""
+        """New contracts for the same tenants, used at the next restart of a worker."""
         self._contracts.update({contract.tenant: contract for contract in contracts})
 
     def ready(self, tenant: str) -> bool:
-        """Whether the tenant's worker stands."""
+        """Whether the tenant's worker is ready."""
         return any(tenant in post.tenants and post.worker is not None for post in self.posts)
 
     def describe(self) -> list[dict[str, Any]]:
-        """Each worker: its process, its tenants, how often it was started again."""
+        """Each worker: its process, tenants and restarts."""
         return [
             {"pid": post.worker.pid if post.worker else None, "tenants": post.tenants, "restarts": post.restarts}
             for post in self.posts
@@ -136,14 +136,14 @@ class Supervisor:
             check_floor(self._contracts[tenant], self._known_before(tenant, measured)[0])
 
     def _known_before(self, tenant: str, measured: tuple[TenantCosts, Signature]) -> tuple[TenantCosts, Signature]:
-        """What was known before, unless the model is now cut otherwise."""
+        """Costs known before, unless the model's cuts changed."""
         before = self._measured.get(tenant)
         return before if before and len(before[0].chunks) == len(measured[0].chunks) else measured
 
     def _lost(self, post: Post, gone: Remote) -> None:
         if self._closing or post.worker is not gone:
             return
-        log.warning("the worker of %s (process %s) died; it is started again", ", ".join(post.tenants), gone.pid)
+        log.warning("the worker of %s (process %s) died; restarting it", ", ".join(post.tenants), gone.pid)
         post.worker = None
         post.restarts += 1
         self._conductor.worker_lost(gone, post.tenants, max(1.0, post.start_s))
@@ -163,7 +163,7 @@ class Supervisor:
                 return
 
     async def _look_out(self) -> None:
-        """Kill workers whose chunk never ends; their end is then noticed like any other."""
+        """Kill workers whose chunk never ends; the restart then happens as usual."""
         while True:
             await asyncio.sleep(self._patience.look_s)
             now = time.monotonic()
@@ -173,7 +173,7 @@ class Supervisor:
                     continue
                 allowed = max(self._patience.hang_s, self._patience.hang_times * worker.expected_s)
                 if now - worker.running_since > allowed:
-                    log.warning("the worker of %s hangs; it is ended", ", ".join(post.tenants))
+                    log.warning("the worker of %s hangs; killing it", ", ".join(post.tenants))
                     worker.kill()
 
     def _watch(self, work: Coroutine[Any, Any, None]) -> None:

@@ -1,1 +1,1 @@
-"""Where chunks run: a place on the device, and a thread that carries instructions out one after the other."""
+"""Where chunks run: a place on the device, and a thread that executes instructions in order."""

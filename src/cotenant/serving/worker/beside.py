@@ -1,4 +1,4 @@
-"""The front end keeps off the cores that are the device: there it would stop the models in the middle of a chunk."""
+"""Keep the front end off the cores that are the device, where it would interrupt chunks."""
 
 import os
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def kept_off(cores: AbstractSet[int]) -> Iterator[None]:
-    """Run this thread, and threads and processes that it starts, beside these cores, as long as others are left."""
+    """Run this thread, and threads and processes it starts, outside these cores, if others are left."""
     before = os.sched_getaffinity(0)
     left = before - cores
     if left and left != before:

@@ -1,4 +1,4 @@
-"""The seam to the device: how a thread settles on it, and how it waits for work that it launched."""
+"""The interface to the device: how a thread uses it, and how it waits for launched work."""
 
 import os
 import threading
@@ -14,20 +14,20 @@ class Place(Protocol):
 
     @property
     def torch_device(self) -> str:
-        """The name torch knows the device by."""
+        """The device's name in torch."""
         ...
 
     def settled(self) -> AbstractContextManager[None]:
-        """A context for the thread that runs chunks: inference mode, and what else the device wants."""
+        """A context for the thread that runs chunks: inference mode, and device settings."""
         ...
 
     def wait(self) -> None:
-        """Return when the device has done what this thread gave it."""
+        """Wait for the device to finish this thread's work."""
         ...
 
 
 class CpuPlace:
-    """Cores of this machine. ``cores`` pins the thread and what it starts; None leaves it where it is."""
+    """Cores of this machine. ``cores`` pins the thread and those it starts; None leaves it unpinned."""
 
     torch_device = "cpu"
 
@@ -37,7 +37,7 @@ class CpuPlace:
 
     @contextmanager
     def settled(self) -> Iterator[None]:
-        """Pin the thread, then run in inference mode; torch's threads are started from here and stay on its cores."""
+        """Pin the thread, then enter inference mode; torch's threads are started from here and inherit its cores."""
         import torch
 
         if self._cores:
@@ -48,11 +48,11 @@ class CpuPlace:
             yield
 
     def wait(self) -> None:
-        """A CPU has done its work when the call returns."""
+        """A CPU is done when the call returns."""
 
 
 class CudaPlace:
-    """A stream of a GPU. Work in flight is bounded by one chunk: each is waited for by an event."""
+    """A stream of a GPU. At most one chunk is in flight: each is awaited with an event."""
 
     def __init__(self, name: str, priority: int = 0) -> None:
         self.torch_device = name
@@ -60,7 +60,7 @@ class CudaPlace:
 
     @contextmanager
     def settled(self) -> Iterator[None]:
-        """Launch on a stream of its own."""
+        """Launch on a separate stream."""
         import torch
 
         stream: Any = torch.cuda.Stream  # untyped, like Event below
@@ -72,7 +72,7 @@ class CudaPlace:
             yield
 
     def wait(self) -> None:
-        """Wait for an event at the end of what was launched; the thread sleeps instead of spinning."""
+        """Wait for an event at the end of launched work; the thread sleeps instead of spinning."""
         import torch
 
         kind: Any = torch.cuda.Event
@@ -93,13 +93,13 @@ def find_place(device: str, cores: Sequence[int] | None = None, threads: int | N
             from cotenant.devices import find_device
             from cotenant.devices.cpu.cores import parse_cores
 
-            find_device(device)  # refuses cores that aren't there
+            find_device(device)  # raises if a core doesn't exist
             cores = parse_cores(part)
         return CpuPlace(cores, threads)
     if family == "cuda":
         import torch
 
         if not torch.cuda.is_available():
-            raise ServingError(f"There is no {device} here.", hint="`cotenant devices` lists what there is.")
+            raise ServingError(f"There is no {device} here.", hint="`cotenant devices` lists the available ones.")
         return CudaPlace(device)
-    raise ServingError(f"Nothing can be served on {device!r}.", hint="Take cpu, cuda:N or a simulated GPU (sim:NAME).")
+    raise ServingError(f"{device!r} can't be served on.", hint="Use cpu, cuda:N or a simulated GPU (sim:NAME).")

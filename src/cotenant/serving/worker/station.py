@@ -1,4 +1,4 @@
-"""A thread that carries chunks out, one after the other, with the next one queued behind the one that runs."""
+"""A thread that executes chunks in order, with one queued behind the running one."""
 
 import threading
 import time
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 class Ended(NamedTuple):
-    """A chunk ended: what it brought about, and which queued chunk began at once (None: nothing was queued)."""
+    """A chunk ended: its results, and the queued chunk that started at once, if any."""
 
     version: int
     began: float
@@ -25,7 +25,7 @@ class Ended(NamedTuple):
 
 
 class Station:
-    """Holds the engines of some tenants. Everything that touches an engine happens in the station's own thread."""
+    """Holds the engines of some tenants. Engines are only used in the station's own thread."""
 
     def __init__(self, place: Place, report: Callable[[Ended], None]) -> None:
         self._place = place
@@ -42,7 +42,7 @@ class Station:
         self._thread.start()
 
     def take(self, request: RequestId, tenant: str, work: Call | Prompt) -> None:
-        """Hand over the input of a request."""
+        """Pass the input of a request."""
         self._later(lambda: self._take(request, tenant, work))
 
     def free(self, requests: Iterable[RequestId]) -> None:
@@ -57,13 +57,13 @@ class Station:
             self._wake.notify()
 
     def queue(self, after: int, chunk: Chunk | None) -> None:
-        """Run a chunk when ``after`` ends, instead of the one queued before; ignored if ``after`` isn't running."""
+        """Run a chunk when ``after`` ends, replacing the queued one; ignored if ``after`` isn't running."""
         with self._wake:
             if self._running == after:
                 self._queued = chunk
 
     def install(self, tenant: str, engine: Engine) -> None:
-        """Serve a tenant from now on."""
+        """Start serving a tenant."""
         self._later(lambda: self._engines.__setitem__(tenant, engine))
 
     def remove(self, tenant: str) -> None:
@@ -71,20 +71,20 @@ class Station:
         self._later(lambda: self._remove(tenant))
 
     def call(self, function: Callable[[], T]) -> "Future[T]":
-        """Run a function in the station's thread between two chunks: to build a model, or to measure one."""
+        """Run a function in the station's thread between chunks, to build or measure a model."""
         answer: Future[T] = Future()
 
         def errand() -> None:
             try:
                 answer.set_result(function())
-            except BaseException as error:  # noqa: BLE001 - handed to whoever asked
+            except BaseException as error:  # noqa: BLE001 - passed to the caller
                 answer.set_exception(error)
 
         self._later(errand)
         return answer
 
     def close(self) -> None:
-        """End the thread after the chunk under way."""
+        """End the thread after the current chunk."""
         with self._wake:
             self._open = False
             self._wake.notify()
@@ -112,7 +112,7 @@ class Station:
             engine.close()
 
     def _carry_out(self, chunk: Chunk) -> Chunk | None:
-        """Run a chunk; the one that follows it at once, if one was queued."""
+        """Run a chunk; returns the queued one that follows it at once, if any."""
         began = time.monotonic()
         progress = self._progress(chunk)
         ended = time.monotonic()

@@ -1,11 +1,11 @@
-"""The database: what every machine has measured, keyed by GPU, as a folder of Parquet files.
+"""The database: measurements of all machines, keyed by GPU, as a folder of Parquet files.
 
 ```
 DATABASE/
-  index.json       which files belong to it and where each came from; replaced as a whole, never edited in place
-  measurements/    one row for each measurement of a workload on a GPU
-  readings/        one row for each reading of a sensor
-  partial/         work in progress; whatever is left there was never part of the database
-  lock             held while the index changes, shared while questions are answered
+  index.json       its files and their sources; replaced atomically, never edited in place
+  measurements/    one row per measurement of a workload on a GPU
+  readings/        one row per sensor reading
+  partial/         work in progress, never part of the database
+  lock             exclusive while the index changes, shared while queries run
 ```
 """

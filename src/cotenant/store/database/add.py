@@ -1,4 +1,4 @@
-"""Adding to the database: all sources of one call or none, each source once, whoever else adds at the same time."""
+"""Add to the database: all sources of a call or none, each source once, safe under concurrency."""
 
 import contextlib
 import errno
@@ -26,11 +26,11 @@ PARTIAL = "partial"
 
 @dataclass(frozen=True, slots=True)
 class Added:
-    """What came of one source."""
+    """Result of adding one source."""
 
     source: Source
     how: str
-    """`added`, `updated` (there is more of it than before) or `known` (nothing new)."""
+    """`added`, `updated` (it has grown) or `known` (nothing new)."""
 
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
@@ -41,13 +41,13 @@ def add(paths: Sequence[Path], home: Path, *, skip_bad: bool = False) -> tuple[A
     """Add run folders and files of other tools.
 
     Args:
-        paths: Run folders, or files of a format that can be imported.
-        home: The database's folder; made if it is not there.
-        skip_bad: Leave lines of files out that can't be used, instead of refusing the file.
+        paths: Run folders, or files in an importable format.
+        home: The database's folder; created if missing.
+        skip_bad: Skip unusable lines instead of refusing the file.
 
     Raises:
-        RunFolderError, DataError: A source can't be used; then nothing of this call is added.
-        DatabaseError: The folder is no database, or can't be written.
+        RunFolderError, DataError: A source can't be used; nothing is added.
+        DatabaseError: The folder isn't a database, or can't be written.
     """
     known = index.read(home)
     room = home / PARTIAL / uuid.uuid4().hex
@@ -66,7 +66,7 @@ def add(paths: Sequence[Path], home: Path, *, skip_bad: bool = False) -> tuple[A
 
 
 def _staged(path: Path, known: index.Index, room: Path, *, skip_bad: bool) -> tuple[Source, Staged | None]:
-    """Its rows, written aside; nothing if all of it is there already."""
+    """Its rows, staged; None if all of it is already present."""
     is_run = path.is_dir() or (path / manifest.NAME).exists()
     if is_run:
         name, version = from_runs.identity(path)
@@ -88,12 +88,12 @@ def _staged(path: Path, known: index.Index, room: Path, *, skip_bad: bool) -> tu
 
 
 def _commit(home: Path, staged: Sequence[tuple[Source, Staged | None]]) -> tuple[Added, ...]:
-    """Move the files in, then replace the index: until then nobody sees them. Under the lock."""
+    """Move the files in, then replace the index, which makes them visible. Requires the lock."""
     current = index.read(home)
     results: list[Added] = []
     replaced: list[Source] = []
     if not (home / index.NAME).exists():
-        index.write(home, current)  # first: files without an index would be a database that lost its index
+        index.write(home, current)  # first: files without an index would look like a database that lost its index
     for source, rows in staged:
         there = current.get(source.key)
         if rows is None or (there is not None and there.version == source.version):
@@ -117,7 +117,7 @@ def _commit(home: Path, staged: Sequence[tuple[Source, Staged | None]]) -> tuple
 
 @contextlib.contextmanager
 def _explained(home: Path) -> Iterator[None]:
-    """A failed write is one sentence, and the database is as it was before."""
+    """Turn a failed write into one sentence; the database is unchanged."""
     import duckdb
 
     full = {os.strerror(code).lower() for code in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)}
@@ -125,7 +125,7 @@ def _explained(home: Path) -> Iterator[None]:
         yield
     except (OSError, duckdb.IOException) as error:
         reason = system_words(error)
-        step = "free some space" if reason in full else "choose a folder that you may write to"
+        step = "free some space" if reason in full else "choose a writable folder"
         raise DatabaseError(
-            f"{home} can't be written: {reason}; it is as it was before.", hint=f"{step}, then add again"
+            f"{home} can't be written: {reason}; it is unchanged.", hint=f"{step}, then add again"
         ) from None

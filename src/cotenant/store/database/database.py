@@ -1,4 +1,4 @@
-"""Questions to the database: what there is, one kind of work as readings, one GPU, what sensors showed."""
+"""Query the database: its contents, one kind of work, one GPU, sensor readings."""
 
 import contextlib
 from collections.abc import Iterator
@@ -33,7 +33,7 @@ _ONE_WORK = (
 
 
 class Work(NamedTuple):
-    """One kind of work under one set of conditions: what may be compared between GPUs."""
+    """One kind of work under one set of conditions: the unit of comparison between GPUs."""
 
     work: str
     conditions: str
@@ -43,13 +43,13 @@ class Work(NamedTuple):
     first_s: float | None
     last_s: float | None
     model: str | None = None
-    """The kind of GPU that it ran on; None: unknown."""
+    """GPU model; None if unknown."""
     models: int = 1
-    """Kinds of GPU that the same was done on."""
+    """Number of GPU models with the same work."""
 
     @property
     def name(self) -> str:
-        """What it is called in tables and sentences; with the kind of GPU where there are several."""
+        """Its name in tables and sentences, with the GPU model if there are several."""
         on = f" on {self.model or 'unknown GPUs'}" if self.models > 1 else ""
         return f"{self.work}{on} ({self.conditions})" if self.conditions else f"{self.work}{on}"
 
@@ -66,7 +66,7 @@ class Sensor(NamedTuple):
     sensor: str
     unit: str
     origin: str
-    """The tool or driver that gave it."""
+    """The tool or driver that reported it."""
     readings: int
 
 
@@ -81,10 +81,10 @@ class Database:
     @classmethod
     @contextlib.contextmanager
     def open(cls, home: Path) -> Iterator[Self]:
-        """Open it to ask; nobody changes it meanwhile.
+        """Open it for reading, with a shared lock.
 
         Raises:
-            DatabaseError: It is no database, is damaged, or holds nothing yet.
+            DatabaseError: It isn't a database, is damaged, or is empty.
         """
         import duckdb
 
@@ -92,7 +92,7 @@ class Database:
             sources = index.read(home)
             if not sources:
                 raise DatabaseError(
-                    f"The database {home} holds nothing yet.",
+                    f"The database {home} is empty.",
                     hint="add run folders or files of nvidia-smi, dcgmi, nvprof, tegrastats: cotenant db add RUN",
                 )
             _check_seals(home, sources)
@@ -103,18 +103,18 @@ class Database:
                 yield cls(home, sources, con)
             except duckdb.OutOfMemoryException:
                 raise DatabaseError(
-                    f"The question to {home} needs more than {MEMORY_LIMIT} of memory.",
-                    hint="ask about one kind of work: --work NAME",
+                    f"The query to {home} needs more than {MEMORY_LIMIT} of memory.",
+                    hint="select one kind of work: --work NAME",
                 ) from None
             except duckdb.Error as error:
                 raise DatabaseError(
-                    f"{home} is damaged: {str(error).splitlines()[0]}.", hint="add everything anew to another folder"
+                    f"{home} is damaged: {str(error).splitlines()[0]}.", hint="add everything again to another folder"
                 ) from None
             finally:
                 con.close()
 
     def works(self) -> list[Work]:
-        """Every kind of work, the most measured first."""
+        """Every kind of work, most measured first."""
         rows = self._con.execute(
             f"""
             SELECT work, conditions, simulated, count(*), count(DISTINCT gpu), min(at_s), max(at_s), model,
@@ -126,10 +126,10 @@ class Database:
         return [Work(*row) for row in rows]
 
     def find_work(self, part: str | None) -> list[Work]:
-        """The work of this name, else those whose name holds the text, in any case; all of them without one.
+        """The work of this name, else those whose name contains the text, ignoring case; all without a text.
 
         Raises:
-            DatabaseError: None does.
+            DatabaseError: There is none.
         """
         every = self.works()
         exact = [work for work in every if part is not None and work.name.lower() == part.lower()]
@@ -140,10 +140,10 @@ class Database:
         return found
 
     def find_gpu(self, part: str) -> str:
-        """The GPU whose identity begins with, or holds, this text.
+        """The GPU whose identity starts with or contains this text.
 
         Raises:
-            DatabaseError: None does, or several do.
+            DatabaseError: There is none, or there are several.
         """
         rows = self._con.execute(
             "SELECT DISTINCT gpu FROM (SELECT gpu FROM measurements UNION ALL SELECT gpu FROM readings) "
@@ -159,10 +159,10 @@ class Database:
             return names[0]
         if not names:
             raise DatabaseError(f"No GPU in the database is called {part!r}.", hint="all of them: cotenant db gpus")
-        raise DatabaseError(f"{part!r} fits {len(names)} GPUs.", hint=f"the first are {', '.join(names[:4])}")
+        raise DatabaseError(f"{part!r} matches {len(names)} GPUs.", hint=f"the first are {', '.join(names[:4])}")
 
     def readings(self, work: Work) -> Readings:
-        """All measurements of one kind of work, in columns; GPU by GPU, so that memory holds them once."""
+        """All measurements of one kind of work, in columns; read GPU by GPU to bound memory."""
         con, chosen = self._con, _ONE_WORK
         given = {name: getattr(work, name) for name in ("work", "conditions", "simulated", "model")}
         con.execute(
@@ -196,7 +196,7 @@ class Database:
         )
 
     def sensors(self, gpu: str | None = None) -> list[Sensor]:
-        """What was read, by GPU and source."""
+        """Sensors, by GPU and source."""
         rows = self._con.execute(
             "SELECT gpu, source, sensor, any_value(unit), coalesce(any_value(origin), ''), count(*) FROM readings "
             "WHERE $gpu IS NULL OR gpu = $gpu "
@@ -218,7 +218,7 @@ class Database:
         return {key: source.name for key, source in self.sources.items()}
 
     def drawn(self, gpu: str) -> list[Drawn]:
-        """Every trial of one GPU in which its power was read."""
+        """Every trial of one GPU with a power reading."""
         rows = self._con.execute(
             f"""
             SELECT source, coalesce(settings, ''), simulated, trial, work,
@@ -232,7 +232,7 @@ class Database:
         return [Drawn(*row) for row in rows]
 
     def at_settings(self) -> list[AtSetting]:
-        """Medians of every GPU under every setting of its controls, alone on it."""
+        """Medians of every GPU alone under every setting of its controls."""
         rows = self._con.execute(
             f"""
             SELECT work, model, gpu, simulated, settings, median(clock_mhz), median(time_ms), median(power_w), count(*)
@@ -273,7 +273,7 @@ def _filled(
 
 
 def _chunks(counts: list[int]) -> Iterator[tuple[int, int]]:
-    """First and last of consecutive GPUs with at most `ROWS_AT_ONCE` rows together, or a single one."""
+    """First and last of consecutive GPUs with at most `ROWS_AT_ONCE` rows in total, or a single one."""
     first, total = 0, 0
     for number, count in enumerate(counts):
         if number > first and total + count > ROWS_AT_ONCE:
@@ -285,7 +285,7 @@ def _chunks(counts: list[int]) -> Iterator[tuple[int, int]]:
 
 
 def _check_seals(home: Path, sources: dict[str, index.Source]) -> None:
-    """Compare every file with what the index says of it. Raises DatabaseError."""
+    """Compare every file with the index. Raises DatabaseError."""
     for source in sources.values():
         for table, digest in source.sha256.items():
             file = home / table / source.file
@@ -295,7 +295,7 @@ def _check_seals(home: Path, sources: dict[str, index.Source]) -> None:
                 how = opening.why(error)
             if how:
                 raise DatabaseError(
-                    f"{file} ({source.name}) is damaged: {how}.", hint="add everything anew to another folder"
+                    f"{file} ({source.name}) is damaged: {how}.", hint="add everything again to another folder"
                 )
 
 

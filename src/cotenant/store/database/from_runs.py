@@ -1,4 +1,4 @@
-"""A run of any study, as rows of the database: one for each kind of work on each member in each trial."""
+"""Convert a run to rows of the database: one per kind of work, member and trial."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -14,7 +14,7 @@ from cotenant.store.reading import open_runs
 
 CLOCKS = ("sm_clock_mhz", "frequency_mhz")
 KEPT = (*CLOCKS, "temperature_c", "power_w", "power_limit_w", "energy_j", "package_energy_j", "any_kernel_share")
-"""Sensors of a device that the database keeps, beside all that tell why a clock is held down."""
+"""Device sensors kept by the database, besides all throttling reasons."""
 REASONS = {
     "power_cap": "power cap",
     "sw_power": "power cap",
@@ -24,10 +24,10 @@ REASONS = {
     "heat": "heat",
     "clock": "clock setting",
 }
-"""Parts of the names of sensors that count throttled time, and the reason that each stands for; the first that fits."""
+"""Parts of names of throttling counters and their reasons; the first match counts."""
 
 BITS = {0x2: "clock setting", 0x4: "power cap", 0x60: "heat", 0x80: "power brake"}
-"""The same in the bits of the driver's event reasons, where it has no counters."""
+"""The same for the driver's event reason bits, if there are no counters."""
 
 _CALM = "verdict <> 'invalid' AND block >= 0"
 _ROWS = """
@@ -93,7 +93,7 @@ FROM (
 )
 GROUP BY gpu, trial, work, conditions
 """
-"""Copies of one tenant on one member at the same time are one measurement: they are no evidence beyond each other."""
+"""Concurrent copies of a tenant on one member are one measurement: they are not independent."""
 _READINGS = """
 WITH placed AS (
     SELECT run, trial, {begins} AS begins_s FROM (
@@ -108,29 +108,29 @@ WHERE {calm} AND isfinite(value) AND (sensor IN ({kept}) OR contains(sensor, 'th
 """
 _ONE_AFTER_ANOTHER = """min(at_s) OVER () + coalesce(
     sum(length_s + 60) OVER (ORDER BY trial ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0)"""
-"""Simulated trials take less time than they tell of: laid where they began, they would lie upon each other."""
+"""Simulated trials take less time than they cover: placed at their start times, they would overlap."""
 
 
 def identity(run: Path) -> tuple[str, str]:
-    """The run's key and what changes when it goes on. Raises RunFolderError if it is no run."""
+    """The run's key, and a version that changes when it continues. Raises RunFolderError if it isn't a run."""
     folder = RunFolder.open(run)
     return folder.run, f"{len(folder.committed())}"
 
 
 def stage(run: Path, staging: Staging) -> Staged:
-    """Reduce a run's records and write them aside. Raises RunFolderError if it can't be read."""
+    """Reduce a run's records and stage them. Raises RunFolderError if it can't be read."""
     with open_runs([run]) as opened:
         (folder,), con = opened.folders.values(), opened.con
         given = _given(folder, staging)
         staging.select("measurements", con, _typed("measurements", _ROWS.format(**given), "gpu, at_s"))
         staging.select("readings", con, _typed("readings", _READINGS.format(**given), "gpu, sensor, t_s"))
         (left_out,) = con.execute("SELECT count(*) FROM trials WHERE verdict = 'invalid'").fetchone() or (0,)
-    told = (f"left out: {left_out:,} invalid {'trial' if left_out == 1 else 'trials'}",) if left_out else ()
-    return staging.done(kind="run", left_out=told)
+    notes = (f"left out: {left_out:,} invalid {'trial' if left_out == 1 else 'trials'}",) if left_out else ()
+    return staging.done(kind="run", left_out=notes)
 
 
 def _given(folder: RunFolder, staging: Staging) -> dict[str, str]:
-    """What the questions take from the manifest, as SQL."""
+    """Values from the manifest for the queries, as SQL."""
     machine = _machine(folder.manifest)
     return {
         "gpu": _lasting("member", "member IS NULL", folder.manifest),
@@ -157,9 +157,9 @@ def _typed(table: str, query: str, order: str) -> str:
 
 
 def _lasting(name: str, whole: str, manifest: Mapping[str, Any]) -> str:
-    """SQL of a lasting identity: a UUID is one, a simulation has no machine, `cpu:0` is another core on every machine.
+    """SQL of a persistent identity: a UUID is one, a simulation has no machine, `cpu:0` differs on every machine.
 
-    ``name`` is SQL of what the run calls it, ``whole`` is true where that is the run's device and no member of it.
+    ``name`` is SQL of the run's name for it, ``whole`` is true if that is the run's device rather than a member.
     """
     machine = _machine(manifest)
     if manifest.get("simulated") or not machine:
@@ -176,7 +176,7 @@ def _lasting(name: str, whole: str, manifest: Mapping[str, Any]) -> str:
 
 
 def _model(manifest: Mapping[str, Any]) -> str:
-    """SQL of what kind of device each one is, over `device_`."""
+    """SQL of the GPU model, over `device_`."""
     described = manifest.get("device_description")
     if not isinstance(described, Mapping):
         return "NULL"
@@ -190,18 +190,18 @@ def _model(manifest: Mapping[str, Any]) -> str:
 
 
 def _details(manifest: Mapping[str, Any]) -> str:
-    """SQL of what else makes a tenant's work what it is, over `of`: a product of 8,192 is not one of 16,896."""
+    """SQL of further details of a tenant's work, over `of`: a product of 8,192 is not one of 16,896."""
     try:
         study = plain_yaml.load(str(manifest.get("study") or ""))
         tenants = {str(name): dict(entry) for name, entry in study["tenants"].items()}
     except (AttributeError, TypeError, ValueError, KeyError):
         return "NULL"
-    told = {name: ", ".join(_told(entry)) for name, entry in tenants.items()}
-    cases = [f"WHEN {parquet.text(name)} THEN {parquet.text(said)}" for name, said in told.items() if said]
+    notes = {name: ", ".join(_described(entry)) for name, entry in tenants.items()}
+    cases = [f"WHEN {parquet.text(name)} THEN {parquet.text(said)}" for name, said in notes.items() if said]
     return f"""CASE "of" {" ".join(cases)} END""" if cases else "NULL"
 
 
-def _told(tenant: Mapping[str, Any]) -> Iterator[str]:
+def _described(tenant: Mapping[str, Any]) -> Iterator[str]:
     """`train`, `last 50%`, `size 8192`."""
     if tenant.get("train"):
         yield "train"
@@ -220,7 +220,7 @@ def _kind(described: Mapping[str, Any]) -> str | None:
 
 
 def _machine(manifest: Mapping[str, Any]) -> str:
-    """The machine's name, where the manifest has one."""
+    """The machine's name, if the manifest has one."""
     for session in manifest.get("sessions") or ():
         if isinstance(session, Mapping) and isinstance(session.get("host"), str):
             return str(session["host"])

@@ -1,6 +1,6 @@
-"""A file of cells under a header without a single bad line: into the database by SQL alone, no Python object per cell.
+"""Import a CSV file without bad lines in SQL alone, with no Python object per cell.
 
-Text that repeats becomes a number (an ENUM) before it is sorted: ten million rows then fit into memory, or nearly so.
+Repeated text becomes an ENUM before sorting, so that ten million rows fit into memory, or nearly so.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,7 +18,7 @@ _NOTHING = "CAST(NULL AS VARCHAR)"
 
 
 def stage(path: Path, kind: str, staging: Staging) -> Staged | None:
-    """Write its rows aside; None if it has to be read line by line, as it is of another kind or not perfect.
+    """Stage its rows; None if it must be read line by line because of its format or bad lines.
 
     Raises:
         DataError: Its header can't be used.
@@ -31,7 +31,7 @@ def stage(path: Path, kind: str, staging: Staging) -> Staged | None:
         if kind == "nvidia-smi":
             return _log(nvidia_smi.sheet(path), staging)
     except (duckdb.InvalidInputException, duckdb.ConversionException, duckdb.OutOfMemoryException):
-        return None  # what is wrong, and where, the reader of lines can say
+        return None  # the line reader reports what is wrong, and where
     return None
 
 
@@ -46,11 +46,11 @@ def _runs(sheet: Sheet, staging: Staging) -> Staged | None:
         for name, label in labels.items()
     }
     values |= {ours: coded[theirs] for ours, theirs in rows.MEASUREMENTS.items() if theirs in coded}
-    if "job" in there:  # of jobs there may be as many as runs
+    if "job" in there:  # there may be as many jobs as runs
         values["job"] = f"CASE WHEN job NOT IN ({', '.join(map(parquet.text, longhorn.UNKNOWN))}) THEN job END"
-    values["at_s"] = "CASE WHEN started_s > 0 THEN started_s END"  # -1: such files say "unknown" so
+    values["at_s"] = "CASE WHEN started_s > 0 THEN started_s END"  # -1: unknown
     types = {column.name: column.type for column in TABLES["measurements"]}
-    # Text stays as it is: an ENUM is written as text, and must not become text before it is sorted.
+    # Text keeps its type: an ENUM is written as text, and must not become text before sorting.
     typed = (
         f"{value if types[name] == 'VARCHAR' else f'CAST({value} AS {types[name]})'} AS {name}"
         for name, value in values.items()
@@ -66,7 +66,7 @@ def _runs(sheet: Sheet, staging: Staging) -> Staged | None:
 
 
 def _constant(value: str, kind: str) -> str:
-    """Text as an ENUM of one: it is written in less time."""
+    """Text as an ENUM of one value, which is faster to write."""
     return f"CAST({value} AS {f'ENUM ({value})' if kind == 'VARCHAR' and value != 'NULL' else kind})"
 
 
@@ -109,7 +109,7 @@ def _gpu_of_line(sheet: Sheet, labels: Mapping[str, Label], staging: Staging) ->
 
 
 def _enum(staging: Staging, name: str, texts: Sequence[str], value: str) -> str:
-    """SQL of a value as one of these texts, which sort as they stand here; NULL if it is none of them."""
+    """SQL of a value as one of these texts, which sort in this order; NULL if it is none of them."""
     if not texts:
         return _NOTHING
     staging.con.execute(f"CREATE TYPE {name}_text AS ENUM ({', '.join(map(parquet.text, texts))})")

@@ -1,4 +1,4 @@
-"""Which files belong to the database: one small file, replaced as a whole under a lock."""
+"""The index of the database: one small file, replaced atomically under a lock."""
 
 import contextlib
 import fcntl
@@ -18,19 +18,19 @@ from cotenant.store.manifest import CHECKSUM, checksum, sync
 NAME = "index.json"
 LOCK = "lock"
 LARGEST = 256 << 20
-"""Bytes of an index: some hundred for each source."""
-_ANEW = "restore it from a copy, or add everything anew to another folder"
-HINT = "name the database's folder with --db, or begin one: cotenant db add RUN --db DIR"
+"""Maximum bytes of an index; a source takes some hundred."""
+_ANEW = "restore it from a copy, or add everything again to another folder"
+HINT = "set the database's folder with --db, or create one: cotenant db add RUN --db DIR"
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """One run or file that was added."""
+    """One run or file in the database."""
 
     key: str
-    """Of its content: the same source never counts twice."""
+    """Derived from its content: the same source never counts twice."""
     version: str
-    """Changes when there is more of it, as after a resumed run; the newer one takes the older one's place."""
+    """Changes when it grows, e.g. after a resumed run; a newer version replaces the older one."""
     name: str
     kind: str
     """`run`, or the format of a file."""
@@ -39,9 +39,9 @@ class Source:
     readings: int
     gpus: int
     left_out: tuple[str, ...] = ()
-    """What could not be used, in sentences."""
+    """What could not be used, as sentences."""
     sha256: Mapping[str, str] = field(default_factory=dict)
-    """Of its files, by table; empty if it was added before there were any."""
+    """SHA-256 of its files, by table; empty if added before there were checksums."""
 
     @property
     def file(self) -> str:
@@ -50,14 +50,14 @@ class Source:
 
 
 Index = Mapping[str, Source]
-"""By key, in the order of adding."""
+"""By key, in order of addition."""
 
 
 def read(home: Path) -> dict[str, Source]:
-    """Everything that belongs to the database; nothing if the folder is new or empty.
+    """All sources; empty if the folder is new or empty.
 
     Raises:
-        DatabaseError: It holds something else, is damaged, or was written by a newer version.
+        DatabaseError: The folder isn't a database, is damaged, or was written by a newer version.
     """
     path = home / NAME
     try:
@@ -95,7 +95,7 @@ def _source(one: Mapping[str, Any]) -> Source:
 
 
 def write(home: Path, index: Index) -> None:
-    """Replace the index in one step. Only under the lock."""
+    """Replace the index atomically. Requires the lock."""
     draft = home / f".{NAME}.new"
     sources = plain(list(index.values()))
     content = {"version": VERSION, "sources": sources, CHECKSUM: checksum({"sources": sources})}
@@ -109,12 +109,12 @@ def write(home: Path, index: Index) -> None:
 
 @contextlib.contextmanager
 def locked(home: Path, *, shared: bool = False) -> Iterator[None]:
-    """Hold the database: alone to change it, together with other readers to ask it. Waits for its turn."""
+    """Lock the database: exclusively to change it, shared to read it. Waits if necessary."""
     flags = os.O_RDONLY if shared else os.O_RDWR | os.O_CREAT
     try:
         handle = os.open(home / LOCK, flags | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
     except FileNotFoundError:
-        yield  # nothing was ever added: there is nothing to protect
+        yield  # nothing was ever added, so nothing needs protection
         return
     try:
         fcntl.flock(handle, fcntl.LOCK_SH if shared else fcntl.LOCK_EX)

@@ -1,4 +1,4 @@
-"""Large files in parts: a reader holds text for every line, so ten million lines at once would not fit into memory."""
+"""Read large files in parts: a reader holds text for every line, and ten million lines would not fit into memory."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,24 +11,24 @@ from cotenant.store.imports.problems import HINT, SHOWN, sentence
 
 LARGE_BYTES = 48 << 20
 WITH_HEADER = ("longhorn", "nvidia-smi")
-"""Formats whose lines stand alone but for a header in the first one."""
+"""Formats with independent lines after a header."""
 
 
 @dataclass(slots=True)
 class Bad:
-    """Lines that can't be used, over all parts."""
+    """Unusable lines over all parts."""
 
     found: dict[str, Skipped]
 
     def add(self, skipped: tuple[Skipped, ...], before: int) -> None:
-        """Of a part that has ``before`` lines of data before it."""
+        """Add those of a part that starts after ``before`` lines of data."""
         for one in skipped:
             there = self.found.get(one.what, Skipped(one.what, 0, ()))
             lines = (*there.lines, *(line + before for line in one.lines))[:SHOWN]
             self.found[one.what] = Skipped(one.what, there.count + one.count, lines)
 
     def refuse(self, path: Path) -> None:
-        """Raise DataError with every kind, place and count, if there is any."""
+        """Raise DataError with every kind, place and count, if there are any."""
         if self.found:
             total = sum(one.count for one in self.found.values())
             kinds = "; ".join(map(sentence, self.found.values()))
@@ -40,10 +40,10 @@ class Bad:
 
 
 def read(path: Path, room: Path, *, skip_bad: bool) -> Iterator[Imported]:
-    """The file as one, or in parts if it is large; what was left out is told by the last part.
+    """The file at once, or in parts if it is large; the last part reports what was left out.
 
     Raises:
-        DataError: The file, or some of its lines, can't be used; what, where, how many.
+        DataError: The file, or some of its lines, can't be used; states what, where and how many.
     """
     kind = importing.detect(path)
     if kind not in WITH_HEADER or path.stat().st_size <= LARGE_BYTES:
@@ -63,14 +63,14 @@ def read(path: Path, room: Path, *, skip_bad: bool) -> Iterator[Imported]:
         if last:
             if not skip_bad:
                 bad.refuse(path)
-            told = (*bad.found.values(), *(Skipped(one.what, one.count, ()) for one in cut))
+            left_out = (*bad.found.values(), *(Skipped(one.what, one.count, ()) for one in cut))
         else:
-            told = ()
-        yield Imported(path, found.format, found.clock, found.runs, found.series, found.kernels, found.facts, told)
+            left_out = ()
+        yield Imported(path, found.format, found.clock, found.runs, found.series, found.kernels, found.facts, left_out)
 
 
 def _pieces(path: Path, room: Path) -> Iterator[tuple[Path, int, bool]]:
-    """Files under the same name with the header and some of the lines; how many came before; whether it is the last."""
+    """Files of the same name with the header and some of the lines; the lines before; whether it is the last."""
     size = path.stat().st_size
     room.mkdir(parents=True, exist_ok=True)
     with path.open("rb") as source:

@@ -1,4 +1,4 @@
-"""What people ask the database: how GPUs differ, which is slow since when and why, which sensor lies."""
+"""Analyses of the database: differences between GPUs, slow ones with onset and cause, faulty sensors."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ from cotenant.store.database.sensing import HeatOf, SensorPair, heat_fits, senso
 
 @dataclass(frozen=True, slots=True)
 class StuckSensor:
-    """A sensor that stood still, and whose it is."""
+    """A stuck sensor and its GPU."""
 
     gpu: str
     source: str
@@ -60,7 +60,7 @@ class GpuUnderWork:
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """What is in a database."""
+    """Contents of a database."""
 
     home: Path
     sources: tuple[Source, ...]
@@ -77,7 +77,7 @@ class Contents:
 
 @dataclass(frozen=True, slots=True)
 class GpuStory:
-    """All that is known of one GPU."""
+    """Everything known about one GPU."""
 
     gpu: str
     works: tuple[GpuUnderWork, ...]
@@ -85,10 +85,10 @@ class GpuStory:
     """Readings by sensor."""
     stuck: tuple[StuckSensor, ...]
     pairs: tuple[SensorPair, ...]
-    """Its sensors of one and the same power, against the finest of them."""
+    """Its sensors of the same power, compared with the finest of them."""
     heat: tuple[HeatOf, ...]
     shared: tuple[SharedPower, ...]
-    """Whose its power was while several kinds of work shared it."""
+    """Attribution of its power to concurrent kinds of work."""
 
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
@@ -105,13 +105,13 @@ class GpuStory:
 
 @dataclass(frozen=True, slots=True)
 class Anomalies:
-    """What is not as it should be, over all work and sensors."""
+    """Anomalies over all work and sensors."""
 
     works: tuple[Variability, ...]
     stuck: tuple[StuckSensor, ...]
 
     def sentences(self) -> list[str]:
-        """One for each."""
+        """One sentence per anomaly."""
         several = len(self.works) > 1
         found = [
             f"{work.work}: {sentence}" if several else sentence for work in self.works for sentence in anomalies(work)
@@ -131,20 +131,20 @@ class Anomalies:
 
 
 def variabilities(database: Database, part: str | None = None) -> Iterator[tuple[Work, Variability]]:
-    """Every kind of work whose name holds the text, one after another: memory holds one at a time."""
+    """Every kind of work whose name contains the text, one at a time to bound memory."""
     for work in database.find_work(part):
         yield work, analyse_variability(database.readings(work), work.name, simulated=work.simulated)
 
 
 def stuck_sensors(database: Database, gpu: str | None = None) -> list[StuckSensor]:
-    """Power sensors that stood still while temperature, clock or activity moved."""
+    """Power sensors that were constant while temperature, clock or activity changed."""
     by_place: dict[tuple[str, str], dict[str, Sensor]] = {}
     for one in database.sensors(gpu):
         by_place.setdefault((one.gpu, one.source), {})[one.sensor] = one
     found = []
     for (name, source), sensors in by_place.items():
         for sensor, one in sensors.items():
-            # A simulated GPU at its cap draws the same to the last digit; no real one does.
+            # A simulated GPU at its cap draws exactly constant power; no real one does.
             if not sensor.startswith("power") or "limit" in sensor or one.origin.startswith("simulated"):
                 continue
             at_s, values = database.series(one)
@@ -159,13 +159,13 @@ def stuck_sensors(database: Database, gpu: str | None = None) -> list[StuckSenso
 
 
 def all_anomalies(database: Database, part: str | None = None) -> Anomalies:
-    """What is not as it should be; sensors are looked at unless one kind of work is asked for."""
+    """All anomalies; sensors are skipped if one kind of work is selected."""
     works = tuple(found for _, found in variabilities(database, part))
     return Anomalies(works, tuple(stuck_sensors(database)) if part is None else ())
 
 
 def gpu_story(database: Database, name: str) -> GpuStory:
-    """All that is known of one GPU."""
+    """Everything known about one GPU."""
     sensors: dict[str, int] = {}
     for one in database.sensors(name):
         sensors[one.sensor] = sensors.get(one.sensor, 0) + one.readings
@@ -181,7 +181,7 @@ def gpu_story(database: Database, name: str) -> GpuStory:
 
 
 def _under_works(database: Database, name: str) -> list[GpuUnderWork]:
-    """A GPU under every kind of work that it was measured with."""
+    """A GPU under every kind of work it was measured with."""
     found = []
     for work, seen in variabilities(database):
         profile = next((one for one in seen.profiles if one.gpu == name), None)

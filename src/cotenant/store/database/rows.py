@@ -1,10 +1,10 @@
-"""How what a foreign file says becomes rows of the database, whichever way it is read."""
+"""Map columns of foreign files to rows of the database."""
 
 from collections.abc import Mapping
 from pathlib import Path
 
 LASTING = ("GPU-", "MIG-")
-"""How a UUID begins."""
+"""Prefixes of UUIDs."""
 MEASUREMENTS = {
     "gpu": "gpu",
     "at_s": "started_s",
@@ -17,20 +17,20 @@ MEASUREMENTS = {
     "node": "node",
     "job": "job",
 }
-"""Columns of `measurements` and the columns of runs that they are."""
+"""Columns of `measurements` and the matching columns of runs."""
 CONSTANTS = {"conditions": "", "simulated": False}
-"""What all runs of a foreign file have in common."""
+"""Constant columns of all runs of a foreign file."""
 
 
 def gpu(path: Path, device: str) -> str:
-    """A UUID stands for itself; `GPU 0` is another GPU in every file."""
+    """A UUID is kept; `GPU 0` is a different GPU in every file."""
     return device if device.startswith(LASTING) else f"{path.name}: {device}"
 
 
 def silences(refused: Mapping[str, tuple[int, int]]) -> list[str]:
-    """What to say of sensors that could not be read: by source, how often, of how many readings."""
+    """Sentences about failed sensor readings, by source."""
     return [
-        f"{source} gave nothing in {silent:,} of {every:,} readings"
+        f"{source} had no value in {silent:,} of {every:,} readings"
         for source, (silent, every) in refused.items()
         if silent
     ]

@@ -1,4 +1,4 @@
-"""What sensors are worth, from their readings: two of the same thing compared, and how power becomes heat."""
+"""Quality of sensors from their readings: comparison of two of the same quantity, and how power becomes heat."""
 
 import itertools
 from collections.abc import Iterator
@@ -14,15 +14,15 @@ from cotenant.errors import DatabaseError
 from cotenant.store.database.database import Database, Sensor
 
 SAME_THING = ("power_instant_w", "power_w", "power_average_w")
-"""Readings of one power, from the one that averages least."""
+"""Sensors of one power, from the least averaging."""
 MOST_READINGS = 20_000
-"""More than these tell nothing new about gain, lag and window."""
+"""Maximum readings used; more add nothing about gain, lag and window."""
 FEWEST_READINGS = 30
 
 
 @dataclass(frozen=True, slots=True)
 class SensorPair:
-    """Two sensors of the same thing."""
+    """Two sensors of the same quantity."""
 
     reference: Sensor
     other: Sensor
@@ -39,7 +39,7 @@ class SensorPair:
 
 @dataclass(frozen=True, slots=True)
 class HeatOf:
-    """How one GPU warms, from what one source read."""
+    """The thermal behaviour of one GPU, from one source."""
 
     gpu: str
     source: str
@@ -48,7 +48,7 @@ class HeatOf:
 
 
 def sensor_pairs(database: Database, gpu: str) -> list[SensorPair]:
-    """Those of one GPU that read the same power at the same time, each against the finest of them."""
+    """Sensors of one GPU that read the same power at the same time, each compared with the finest."""
     there = [one for one in database.sensors(gpu) if one.sensor in SAME_THING and one.readings >= FEWEST_READINGS]
     there.sort(key=lambda one: (SAME_THING.index(one.sensor), one.source))
     found = []
@@ -61,10 +61,10 @@ def sensor_pairs(database: Database, gpu: str) -> list[SensorPair]:
 
 
 def compare_named(database: Database, reference: str, other: str) -> SensorPair:
-    """Two sensors, each by words that only its line in the list of sensors has; the finer one first.
+    """Two sensors, each selected by words unique to its line in the list; the finer one first.
 
     Raises:
-        DatabaseError: Words fit no sensor or several, or the two have no time in common.
+        DatabaseError: The words match no sensor or several, or the two don't overlap in time.
     """
     first, second = (_find(database, words) for words in (reference, other))
     try:
@@ -72,12 +72,12 @@ def compare_named(database: Database, reference: str, other: str) -> SensorPair:
     except ValueError as error:
         raise DatabaseError(
             f"{_label(database, first)} and {_label(database, second)} can't be compared: {error}.",
-            hint="both need times since 1970 and a load that changes; cotenant db sensors lists what there is",
+            hint="both need times since 1970 and a load that changes; cotenant db sensors lists all",
         ) from None
 
 
 def heat_fits(database: Database, gpu: str) -> list[HeatOf]:
-    """From every source that has read power and temperature of a GPU; its longest stretch without a pause counts."""
+    """Thermal fits from every source with power and temperature of a GPU, over its longest gapless interval."""
     by_source: dict[str, dict[str, Sensor]] = {}
     for one in database.sensors(gpu):
         by_source.setdefault(one.source, {})[one.sensor] = one
@@ -113,9 +113,9 @@ def _find(database: Database, words: str) -> Sensor:
     if len(chosen) == 1:
         return chosen[0][0]
     if not chosen:
-        raise DatabaseError(f"No sensor has all of {words!r} in its line.", hint="all of them: cotenant db sensors")
+        raise DatabaseError(f"No sensor matches all of {words!r}.", hint="all of them: cotenant db sensors")
     names = "; ".join(itertools.islice((label for _, label in chosen), 3))
-    raise DatabaseError(f"{words!r} fits {len(chosen)} sensors.", hint=f"add words that only one has: {names}")
+    raise DatabaseError(f"{words!r} matches {len(chosen)} sensors.", hint=f"add words unique to one: {names}")
 
 
 def _label(database: Database, one: Sensor) -> str:

@@ -1,4 +1,4 @@
-"""Rows of one source on their way in: written aside as Parquet, so that they can become visible in one step."""
+"""Stage rows of one source as Parquet, so that they can become visible in one step."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 MEMORY_LIMIT = "640MiB"
 ROWS_TOGETHER = 122_880
-"""Rows of a Parquet group; sorted by GPU, so that a question about some GPUs skips the rest."""
+"""Rows per Parquet group; sorted by GPU, so that a query about some GPUs skips the rest."""
 
 _OPTIONS = f"FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE {ROWS_TOGETHER}"
 
 
 @dataclass(frozen=True, slots=True)
 class Staged:
-    """What is written and not yet visible."""
+    """Staged rows, not yet visible."""
 
     files: Mapping[str, Path]
     """By table."""
@@ -38,13 +38,13 @@ class Staged:
 
 
 class Staging:
-    """Writes the rows of one source into a folder of its own. Close it when done."""
+    """Writes the rows of one source into a separate folder. Close it when done."""
 
     def __init__(self, folder: Path, source: str) -> None:
         folder.mkdir(parents=True)
         self.folder = folder
         self.source = source
-        # Sorting millions of rows may take more than the limit: the rest goes beside the rows.
+        # Sorting millions of rows may exceed the limit: spill beside the rows.
         self.con = parquet.memory(memory_limit=MEMORY_LIMIT, temp_directory=str(folder / "spill"))
         self._files: dict[str, list[Path]] = {}
 
@@ -60,11 +60,11 @@ class Staging:
         self.con.unregister("incoming")
 
     def select(self, table: str, con: "duckdb.DuckDBPyConnection", query: str) -> None:
-        """Rows from a query to another connection; its columns are those of the table."""
+        """Rows from a query on another connection with the table's columns."""
         self._write(table, query, con)
 
     def readings(self, series: Sequence[tuple[str, "Series"]]) -> None:
-        """Series with the GPU each belongs to."""
+        """Series with the GPU of each."""
         if not series:
             return
         ordered = sorted(series, key=lambda pair: (pair[0], pair[1].sensor))
@@ -81,13 +81,13 @@ class Staging:
             "value": np.concatenate([one.value for _, one in ordered]),
         }
         self.con.register("incoming", columns)
-        # The columns are in order already, and joining so few kinds to them keeps it.
+        # The columns are sorted, and joining a few kinds preserves the order.
         chosen = "gpu, sensor, t_ns / 1e9 AS t_s, value, unit, origin, source"
         self._write("readings", f"SELECT {chosen} FROM incoming JOIN kinds USING (number)")  # noqa: S608 - our names
         self.con.unregister("incoming")
 
     def done(self, *, kind: str, left_out: tuple[str, ...] = ()) -> Staged:
-        """Wait until everything is on the disk, and count it."""
+        """Wait until everything is on disk, and count it."""
         counts = dict.fromkeys(TABLES, 0)
         gpus: set[str] = set()
         files = {table: self._whole(table) for table in self._files}
@@ -99,7 +99,7 @@ class Staging:
         return Staged(files, counts["measurements"], counts["readings"], len(gpus), kind, left_out)
 
     def constant(self, name: str, constants: Mapping[str, Any]) -> str:
-        """SQL of a column that is the same in every row."""
+        """SQL of a constant column."""
         if name == "source":
             return parquet.text(self.source)
         value = constants.get(name)
@@ -108,7 +108,7 @@ class Staging:
         return parquet.text(value) if isinstance(value, str) else str(value)
 
     def close(self) -> None:
-        """Let go of the memory."""
+        """Free the memory."""
         self.con.close()
 
     def _write(self, table: str, query: str, con: "duckdb.DuckDBPyConnection | None" = None) -> None:
@@ -118,7 +118,7 @@ class Staging:
         written.append(file)
 
     def _whole(self, table: str) -> Path:
-        """One file of what came in parts; each part is sorted, which is enough to skip most of it when asked."""
+        """Merge parts into one file; each part is sorted, which is enough to skip most of it in queries."""
         files = self._files[table]
         if len(files) == 1:
             return files[0]

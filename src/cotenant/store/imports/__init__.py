@@ -1,4 +1,4 @@
-"""What other tools have measured, read into columns of ours: one reader per format, all or nothing by default."""
+"""Import measurements of other tools into our columns: one reader per format, all or nothing by default."""
 
 from cotenant.store.imports.formats import FORMATS, detect, read
 from cotenant.store.imports.result import Imported, Series, Skipped

@@ -1,4 +1,4 @@
-"""`dcgmi dmon` text: an entity and a value per field in each line, headers again and again, no times at all."""
+"""`dcgmi dmon` text: an entity and a value per field in each line, repeated headers, no times."""
 
 import re
 from pathlib import Path
@@ -38,20 +38,20 @@ FIELDS = {
     "MCUTL": ("any_memory_access_share", "share", 100.0),
     "FBUSD": ("memory_used_bytes", "B", 2.0**-20),
 }
-"""Its short names; ours with our unit and what to divide by. Others are kept under their short name."""
+"""Short names, with our name, our unit and the divisor. Others keep their short name."""
 _ENTITY_CELL = r"regexp_replace(regexp_extract(line, '^\s*([A-Za-z][\w-]*\s+\d+)\s', 1), '\s+', ' ')"
 """SQL: `GPU 0`, `GPU-I 3`."""
 _ENTITY = re.compile(r"^#\s*Entity\s+(\S.*)$", re.IGNORECASE)
 
 
 def header_of(text: list[str]) -> list[str] | None:
-    """The short names of the fields, from the first header among these lines."""
+    """Short names of the fields, from the first header among these lines."""
     match = next((found for line in text if (found := _ENTITY.match(line.strip()))), None)
     return match[1].split() if match else None
 
 
 def read(path: Path, *, skip_bad: bool, interval_s: float) -> Imported:
-    """Every reading in the file; ``interval_s`` is the delay that dmon was started with (-d). Raises DataError."""
+    """Every reading in the file; ``interval_s`` is dmon's delay (-d). Raises DataError."""
     header = header_of(lines.head(path, 50))
     if header is None:
         raise DataError(
@@ -60,7 +60,7 @@ def read(path: Path, *, skip_bad: bool, interval_s: float) -> Imported:
         )
     if len(set(header)) < len(header):
         twice = next(name for name in header if header.count(name) > 1)
-        raise DataError(f"{path} has the field {twice!r} twice in its header.", hint="ask dcgmi for each field once")
+        raise DataError(f"{path} has the field {twice!r} twice in its header.", hint="query each field once")
     kinds = {name: _kind(name) for name in header}
     width = len(header) + 2  # the entity is two words: GPU 0, GPU-I 3
     cells = [Cell("device", "entity", _ENTITY_CELL, "category")]
@@ -79,7 +79,7 @@ def read(path: Path, *, skip_bad: bool, interval_s: float) -> Imported:
     return Imported(
         path=path,
         format="dcgmi",
-        clock=f"the first reading; the file has no times, {interval_s:g} s between readings are assumed",
+        clock=f"the first reading; the file has no times, so {interval_s:g} s between readings is assumed",
         series=by_device({**table.columns, "t_ns": t_ns}, kinds, table.categories["device"]),
         facts={"fields": header, "interval_s": interval_s},
         skipped=table.skipped,

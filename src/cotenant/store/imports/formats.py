@@ -1,4 +1,4 @@
-"""Which format a file has, by its content, and the reader for it."""
+"""Detect a file's format by its content, and select the reader."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -11,14 +11,14 @@ from cotenant.store.imports.result import Imported
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """One format that can be read."""
+    """A readable format."""
 
     name: str
     meaning: str
     recognise: Callable[[Path, list[str]], bool]
-    """Given the file and its first lines."""
+    """Arguments: the file and its first lines."""
     read: Callable[[Path, bool, float], Imported]
-    """Given the file, whether to leave bad lines out, and the interval of files that have no times."""
+    """Arguments: the file, whether to skip bad lines, and the interval for files without times."""
 
 
 FORMATS: Mapping[str, Format] = {
@@ -62,11 +62,11 @@ FORMATS: Mapping[str, Format] = {
         ),
     )
 }
-"""In the order in which they are tried."""
+"""In the order of detection."""
 
 
 def detect(path: Path) -> str:
-    """The name of the file's format, told by its content. Raises DataError with all that are known."""
+    """The name of the file's format, detected by content. Raises DataError with all known formats."""
     text = lines.head(path, 50)
     for one in FORMATS.values():
         if one.recognise(path, text):
@@ -78,24 +78,24 @@ def detect(path: Path) -> str:
         )
     if text and text[0].lstrip().startswith("{") and search_json.recognise(path):
         raise DataError(
-            f"{path} is a result of the original model-search study: times of stages, of no GPU that it names.",
+            f"{path} is a result of the original model-search study: times of stages, without naming a GPU.",
             hint=f"see where the time went: cotenant show {path}",
         )
     known = "; ".join(f"{one.name}: {one.meaning}" for one in FORMATS.values())
-    raise DataError(f"{path} is of no format that is known here.", hint=f"these are: {known}")
+    raise DataError(f"{path} has an unknown format.", hint=f"these are: {known}")
 
 
 def read(path: Path, *, format: str | None = None, skip_bad: bool = False, interval_s: float = 1.0) -> Imported:  # noqa: A002 - the word of the command line
-    """Read a file that another tool wrote; nothing is half imported.
+    """Read a file of another tool; nothing is imported in part.
 
     Args:
         path: The file.
-        format: One of `FORMATS`; None: told by the file's content.
-        skip_bad: Leave lines out that can't be used, and count them, instead of refusing the file.
-        interval_s: Time between readings of files that don't say it (`dcgmi dmon`, tegrastats of JetPack 4).
+        format: One of `FORMATS`; None: detected by content.
+        skip_bad: Skip and count unusable lines instead of refusing the file.
+        interval_s: Time between readings of files without times (`dcgmi dmon`, tegrastats of JetPack 4).
 
     Raises:
-        DataError: The file can't be read or has lines that can't be used: what, where, how many.
+        DataError: The file can't be read or has unusable lines; states what, where and how many.
     """
     name = format or detect(path)
     if name not in FORMATS:

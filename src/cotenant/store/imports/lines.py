@@ -1,6 +1,6 @@
-"""Large text files, line by line, through DuckDB: cells become columns of numbers without a Python object each.
+"""Read large text files line by line through DuckDB, without a Python object per cell.
 
-Every line of the file is a row here, whatever it holds, so that a row's position is its line number.
+Every line of the file is a row, so that a row's position is its line number.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,7 +21,7 @@ from cotenant.tenancy.records import Columns
 MEMORY_LIMIT = "512MiB"
 MOST_CATEGORIES = 20_000
 BLANK, WRONG_LENGTH, FIRST_CELL = 1, 2, 10
-"""Codes of lines: an empty one is no problem, one with another number of cells is; cells count from the last."""
+"""Codes of lines: a blank one is fine, a wrong number of cells is not; cells count from the last code."""
 
 _TIMES = "['%Y/%m/%d %H:%M:%S.%g', '%Y/%m/%d %H:%M:%S', '%m-%d-%Y %H:%M:%S', '%Y-%m-%d %H:%M:%S.%g']"
 NOT_THERE = "('', 'n/a', '[n/a]', '-', 'nan', '[not supported]', '[unknown error]', '[gpu requires reset]', 'null')"
@@ -29,18 +29,18 @@ NOT_THERE = "('', 'n/a', '[n/a]', '-', 'nan', '[not supported]', '[unknown error
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One cell of each line: where it is and what it has to be."""
+    """One cell of each line: its position and type."""
 
     name: str
-    """The column that it becomes."""
+    """The name of its column."""
     label: str
-    """What the file calls it."""
+    """The file's name for it."""
     sql: str
     """An expression over `parts`, the list of the line's cells."""
     kind: Literal["number", "text", "time", "category"]
-    """A category is text of which there are few: it becomes numbers, positions in `Table.categories`."""
+    """A category is text with few distinct values, stored as indices into `Table.categories`."""
     required: bool = True
-    """False: it may say that there is nothing."""
+    """False if it may be empty."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class Table:
 
 
 def head(path: Path, lines: int) -> list[str]:
-    """The first lines of a file. Raises DataError if it can't be read or is no text."""
+    """The first lines of a file. Raises DataError if it can't be read or isn't text."""
     try:
         with opening.open_file(path, most=opening.TABLE_BYTES) as file:
             start = file.read(1 << 16)
@@ -76,15 +76,15 @@ def read_lines(
 
     Args:
         path: The file.
-        split: SQL that makes a list of cells of `line`.
-        width: How many cells a line has to have; None: any number.
-        cells: What to take of each line.
-        ignore: SQL over `line`, true for lines that are no data (headers).
-        first_line: Where data begins, counted from 1.
-        skip_bad: Leave bad lines out and count them. A last line that was cut short is always left out.
+        split: SQL that splits `line` into a list of cells.
+        width: Required number of cells; None: any.
+        cells: Cells to read.
+        ignore: SQL over `line`, true for lines without data (headers).
+        first_line: First line of data, counted from 1.
+        skip_bad: Skip and count bad lines. A truncated last line is always skipped.
 
     Raises:
-        DataError: Some lines can't be used; the message says what, where and how many.
+        DataError: Some lines can't be used; states what, where and how many.
     """
     source = _Source(path, split, first_line, tolerant=skip_bad)
     categories = {cell.name: source.different(cell) for cell in cells if cell.kind == "category"}
@@ -92,10 +92,10 @@ def read_lines(
     codes = np.asarray(fetched.pop("code"), np.int8)
     problems, cut = Problems(), Problems()
     if codes.size and codes[-1] > BLANK and not _ends_with_newline(path):
-        cut.add("the last line was cut short", [first_line + codes.size - 1])
+        cut.add("the last line was truncated", [first_line + codes.size - 1])
         codes[-1] = BLANK
     for number, cell in enumerate(cells):
-        if cell.kind == "number":  # `inf` and `nan` are numbers to SQL, and no readings to us
+        if cell.kind == "number":  # `inf` and `nan` are numbers in SQL, but not readings
             values = np.ma.getdata(fetched[cell.name])
             unreal = np.isinf(values) | (np.isnan(values) if cell.required else False)
             codes[(codes == 0) & unreal] = FIRST_CELL + number
@@ -112,27 +112,27 @@ def read_lines(
 
 
 def text_cell(position: int) -> str:
-    """SQL of a cell without blanks and quotes around it; positions count from 1."""
+    """SQL of a cell without surrounding blanks and quotes; positions count from 1."""
     return trimmed(f"parts[{position}]")
 
 
 def trimmed(text: str) -> str:
-    """SQL of a text without blanks, quotes and ends of lines (of files that were converted twice) around it."""
+    """SQL of a text without surrounding blanks, quotes and line ends (of files converted twice)."""
     return f"trim({text}, E' \"\\r\\n')"
 
 
 def time_ns(text: str) -> str:
-    """SQL of a time in nanoseconds since 1970; NULL if the text is none."""
+    """SQL of a time in nanoseconds since 1970; NULL if invalid."""
     return f"epoch_ns(try_strptime({text}, {_TIMES}))"
 
 
 def _complaint(cell: Cell) -> str:
-    what = {"number": "no number", "time": "no time"}.get(cell.kind, "empty")
+    what = {"number": "not a number", "time": "not a time"}.get(cell.kind, "empty")
     return f"{cell.label} is {what}"
 
 
 def _question(width: int | None, cells: Sequence[Cell], ignore: str, categories: Mapping[str, tuple[str, ...]]) -> str:
-    """Step by step, so that nothing is worked out twice: line, its parts, cells as text, values, what is wrong."""
+    """Step by step, so that nothing is computed twice: line, its parts, cells as text, values, problems."""
     numbered = list(enumerate(cells))
     texts = ", ".join(f"{cell.sql} AS c{n}" for n, cell in numbered)
     values = ", ".join(f"{_value(cell, f'c{n}', categories)} AS v{n}" for n, cell in numbered)
@@ -168,7 +168,7 @@ def _value(cell: Cell, text: str, categories: Mapping[str, tuple[str, ...]]) -> 
 
 
 class _Source:
-    """The lines of a file from one on, as DuckDB reads them."""
+    """The lines of a file from one on, as read by DuckDB."""
 
     def __init__(self, path: Path, split: str, first_line: int, *, tolerant: bool) -> None:
         self._path, self._tolerant, self._encoding = path, tolerant, "utf-8"
@@ -179,7 +179,7 @@ class _Source:
         self._lines = f"(SELECT line, {split} AS parts FROM read_csv(?, {options}))"  # noqa: S608 - our own pieces
 
     def different(self, cell: Cell) -> tuple[str, ...]:
-        """The different values of a category, sorted. Raises DataError if they are too many to be one."""
+        """The distinct values of a category, sorted. Raises DataError if there are too many."""
         found = self.ask(
             f"SELECT DISTINCT {cell.sql} AS name FROM {{lines}} WHERE {cell.sql} <> '' "  # noqa: S608 - our own
             f"LIMIT {MOST_CATEGORIES + 1}"
@@ -187,28 +187,28 @@ class _Source:
         if len(found) > MOST_CATEGORIES:
             raise DataError(
                 f"{self._path} has more than {MOST_CATEGORIES:,} different values of {cell.label}.",
-                hint="check that it is the file that the tool wrote",
+                hint="check that it is the file written by the tool",
             )
         return tuple(sorted(str(name) for name in found))
 
     def ask(self, question: str) -> dict[str, npt.NDArray[Any]]:
-        """The answer in columns; `{lines}` in the question stands for the file."""
+        """The result in columns; `{lines}` in the query is the file."""
         import duckdb
 
         try:
             return self._ask(question)
         except duckdb.Error as error:
             if self._tolerant and self._encoding == "utf-8" and "utf-8" in str(error):
-                self._encoding = "latin-1"  # nearly every byte is a letter there: the line then fails for what it holds
+                self._encoding = "latin-1"  # nearly every byte is a letter there: the line then fails on its content
                 return self.ask(question)
             first = str(error).splitlines()[0].partition("Error: ")[2] or str(error).splitlines()[0]
             raise DataError(
-                f"{self._path} can't be read as text: {first}.", hint="check that it is the file that the tool wrote"
+                f"{self._path} can't be read as text: {first}.", hint="check that it is the file written by the tool"
             ) from None
 
     def _ask(self, question: str) -> dict[str, npt.NDArray[Any]]:
         lines = self._lines.replace("{encoding}", parquet.text(self._encoding))
-        # One thread: a row's position is its line number, and two threads don't keep the order of a large file.
+        # One thread: a row's position is its line number, and two threads don't preserve the order of a large file.
         with parquet.memory(memory_limit=MEMORY_LIMIT, threads=1) as con:
             answer = con.execute(question.replace("{lines}", lines), [damage.literal(self._path)])
             found: dict[str, npt.NDArray[Any]] = answer.fetchnumpy()

@@ -29,11 +29,11 @@ _COLUMNS = {
 }
 _OTHER_NAMES = {"device": ("dev_id",), "memfreq": ("median_memfreq",)}
 UNKNOWN = ("-1", "")
-"""How such files say that there is no name, place or job."""
+"""Values for an unknown name, place or job."""
 
 
 def is_header(header: list[str]) -> bool:
-    """Whether a header is of this kind: it has most of what is needed, and what is missing is to be told."""
+    """Whether a header is of this kind: it has most required columns; missing ones are reported."""
     return len({"perf", "freq", "temp", "pwr", "uuid", "cabinet"} & set(header)) >= 4
 
 
@@ -44,13 +44,13 @@ def read_header(path: Path) -> list[str]:
 
 
 def sheet(path: Path) -> Sheet:
-    """What its header says. Raises DataError."""
+    """The contents of its header. Raises DataError."""
     header = read_header(path)
     missing = [name for name in _REQUIRED if name not in header]
     if missing:
         raise DataError(
             f"{path} has no column {', '.join(map(repr, missing))} in line 1.",
-            hint=f"needed are {', '.join(_REQUIRED)}; exp, cabinet, node, device, job_id and memfreq are used if there",
+            hint=f"required: {', '.join(_REQUIRED)}; optional: exp, cabinet, node, device, job_id and memfreq",
         )
     cells = {}
     for name, (column, kind) in _COLUMNS.items():

@@ -1,4 +1,4 @@
-"""SQLite exports of Nsight Systems: columns are looked up, since they change from release to release."""
+"""SQLite exports of Nsight Systems. Columns are looked up, since they change between releases."""
 
 import re
 import sqlite3
@@ -21,7 +21,7 @@ COPIES = "CUPTI_ACTIVITY_KIND_MEMCPY"
 SETS = "CUPTI_ACTIVITY_KIND_MEMSET"
 MAGIC = b"SQLite format 3\x00"
 _NAMES = ("demangledName", "shortName", "mangledName", "name")
-"""Where a kernel's name may be, the most telling first."""
+"""Columns with a kernel's name, most informative first."""
 _COPY_KINDS = {1: "HtoD", 2: "DtoH", 3: "HtoA", 4: "AtoH", 5: "AtoA", 6: "AtoD", 7: "DtoA", 8: "DtoD", 9: "HtoH",
                10: "PtoP"}  # fmt: skip
 _METRICS = (
@@ -32,7 +32,7 @@ _METRICS = (
     (r"^DRAM Write (Bandwidth|Throughput)", "dram_write_active", "share", 0.01),
     (r"^GPC Clock Frequency", "sm_clock_mhz", "MHz", 1.0),
 )
-"""Their names, ours, the unit, and what to multiply by; the rest of the counters stays in the file."""
+"""Counter names, with our name, unit and factor; other counters are not imported."""
 
 
 def recognise(path: Path) -> bool:
@@ -77,7 +77,7 @@ def read(path: Path, *, skip_bad: bool) -> Imported:
 
 @contextmanager
 def _opened(path: Path) -> Iterator[sqlite3.Connection]:
-    """The database, only to be read; whatever SQLite complains of is a sentence."""
+    """The database, read-only; SQLite's errors become sentences."""
     try:
         with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as db:
             yield db
@@ -135,7 +135,7 @@ def _activity(db: sqlite3.Connection, table: str, name: str) -> list[tuple[Any, 
 
 
 def _series(db: sqlite3.Connection, tables: set[str], anchor_ns: int) -> tuple[Series, ...]:
-    """GPU counters by device; a metric's number has a meaning only together with its type."""
+    """GPU counters by device; a metric's number is only meaningful together with its type."""
     if not {"GPU_METRICS", "TARGET_INFO_GPU_METRICS"} <= tables:
         return ()
     if not {"typeId", "metricId", "metricName"} <= columns_of(db, "TARGET_INFO_GPU_METRICS"):

@@ -1,4 +1,4 @@
-"""Whose kernel it was: by process, and within a process by the range that its launching thread had open."""
+"""Attribute kernels to tenants: by process, and within a process by the open range of the launching thread."""
 
 import sqlite3
 from bisect import bisect_right
@@ -6,10 +6,10 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 
 TENANT_RANGE = "cotenant:"
-"""How the NVTX ranges begin by which a profile pass marks its tenants; the tenant's name follows."""
+"""Prefix of the NVTX ranges by which a profile pass marks its tenants, followed by the name."""
 RUNTIME = "CUPTI_ACTIVITY_KIND_RUNTIME"
 _ID = 0x1000000
-"""Identities of threads are process * this + thread; of processes the same with a 0."""
+"""Thread ids are process * this + thread; process ids the same with thread 0."""
 
 
 def attribute(
@@ -19,7 +19,7 @@ def attribute(
     correlations: Sequence[int],
     streams: Sequence[int],
 ) -> list[str]:
-    """The tenant of each piece of work, given its process, correlation and stream."""
+    """The tenant of each kernel, by its process, correlation and stream."""
     ranges = _tenant_ranges(db, tables)
     by_process: dict[int, set[str]] = defaultdict(set)
     for thread, marks in ranges.items():
@@ -39,7 +39,7 @@ def attribute(
         direct.append(tenant)
         if tenant is not None:
             votes[pid, stream][tenant] += 1
-    # What another thread launched (a backward pass) belongs to whoever else uses the stream.
+    # Work launched by another thread (a backward pass) belongs to the other user of the stream.
     return [
         tenant
         or (votes[pid, stream].most_common(1)[0][0] if votes.get((pid, stream)) else names.get(pid // _ID))
@@ -49,7 +49,7 @@ def attribute(
 
 
 def columns_of(db: sqlite3.Connection, table: str) -> set[str]:
-    """The columns that a table has in this file; empty: it isn't there."""
+    """The columns of a table in this file; empty if it doesn't exist."""
     return {row[1] for row in db.execute(f"PRAGMA table_info({table})")}
 
 

@@ -1,4 +1,4 @@
-"""`nvidia-smi --query-gpu=... --format=csv`: units in the header or in the cells, `[N/A]` where there is nothing."""
+"""`nvidia-smi --query-gpu=... --format=csv`: units in the header or in the cells, `[N/A]` for missing values."""
 
 import re
 from pathlib import Path
@@ -31,13 +31,13 @@ _SENSORS = {
     "memory.total": ("memory_total_bytes", "MiB"),
     "fan.speed": ("fan_share", "%"),
 }
-"""Its names, our names, and the unit that the values must have."""
+"""Its names, our names, and the expected unit."""
 _OURS = {"%": ("share", 100.0), "MiB": ("B", 2.0**-20)}
-"""Units that we write otherwise, and what to divide by."""
+"""Units converted to ours, with the divisor."""
 _DEVICE = ("uuid", "gpu_uuid", "index", "pci.bus_id", "gpu_bus_id", "gpu_serial", "serial")
-"""What tells GPUs apart, the lasting first."""
+"""Columns that identify GPUs, persistent ones first."""
 ONLY_GPU = "GPU 0"
-"""The name of the GPU in a file that tells none apart."""
+"""The name of the GPU in a file without an identifying column."""
 _UNITS = {"w": "W", "mhz": "MHz", "%": "%", "mib": "MiB", "c": "°C"}
 
 
@@ -47,25 +47,25 @@ def is_header(header: list[str]) -> bool:
 
 
 def read_header(path: Path) -> list[str]:
-    """The fields, as they stand in the first line."""
+    """The fields in the first line."""
     first = lines.head(path, 1)
     return [name.strip() for name in first[0].split(",")] if first else []
 
 
 def sheet(path: Path) -> Sheet:
-    """What its header says. Raises DataError."""
+    """The contents of its header. Raises DataError."""
     header = read_header(path)
     fields = [_field(name) for name in header]
     names = [name for name, _ in fields]
     if "timestamp" not in names:
         raise DataError(
-            f"{path} has no column 'timestamp' in line 1, so nothing says when its values were read.",
+            f"{path} has no column 'timestamp' in line 1, so the times of its values are unknown.",
             hint="query it too: nvidia-smi --query-gpu=timestamp,uuid,power.draw,clocks.sm,temperature.gpu "
             "--format=csv -lms 100",
         )
     wanted = {name: position for position, name in enumerate(names) if name in _SENSORS}
     if not wanted:
-        raise nothing_in(path, f"sensor that is known here ({', '.join(_SENSORS)})")
+        raise nothing_in(path, f"known sensor ({', '.join(_SENSORS)})")
     for name, position in wanted.items():
         _check_unit(path, header[position], fields[position][1], _SENSORS[name][1])
     at = names.index("timestamp") + 1
@@ -83,7 +83,7 @@ def sheet(path: Path) -> Sheet:
 
 
 def kinds(found: Sheet) -> dict[str, Kind]:
-    """What each column of numbers is."""
+    """The meaning of each column of numbers."""
     return {cell.name: _kind(cell.name) for cell in found.cells.values() if cell.kind == "number"}
 
 
@@ -124,5 +124,5 @@ def _check_unit(path: Path, column: str, stated: str | None, expected: str) -> N
 
 
 def _in_unit(cell: str, unit: str) -> str:
-    """SQL of a cell that may carry its unit: of another unit letters are left over, and it is no number then."""
+    """SQL of a cell that may carry its unit: with another unit, letters remain and it isn't a number."""
     return f"rtrim({cell}, ' {'C' if unit == '°C' else unit}')"

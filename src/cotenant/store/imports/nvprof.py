@@ -23,11 +23,11 @@ _SYSTEM = {
     "[Power/Limit (mW)]": (("power_w", "W", 1e-3), ("power_limit_w", "W", 1e-3)),
     "[Fan (%)]": (("fan", "%", 1.0),),
 }
-"""Rows of system profiling: `a/b` in the column System, and what each part is."""
+"""Rows of system profiling: `a/b` in the column System, and the meaning of each part."""
 
 
 def recognise(text: list[str]) -> bool:
-    """Whether these first lines are a trace of nvprof's."""
+    """Whether these first lines are a trace by nvprof."""
     return any(line.startswith(('"Start","Duration"', "Start,Duration")) for line in text)
 
 
@@ -77,7 +77,7 @@ def read(path: Path, *, skip_bad: bool) -> Imported:
 
 
 def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
-    """Lines that hold data, with their numbers; a kernel's name may hold commas, within quotes."""
+    """Lines with data and their numbers; a kernel's quoted name may contain commas."""
     try:
         opened = opening.open_file(path, most=opening.TABLE_BYTES)
         with io.TextIOWrapper(opened, newline="", encoding="utf-8-sig", errors="replace") as file:
@@ -103,18 +103,18 @@ def _scales(path: Path, line: int, units: list[str], at: Mapping[str, int]) -> d
 
 
 def _take(cells: list[str], at: Mapping[str, int], scale: Mapping[str, float], found: _Found) -> str | None:
-    """Take one row in; gives what is wrong with it."""
+    """Parse one row; returns what is wrong with it."""
     name, device = cells[at["Name"]], cells[at["Device"]]
     start = _number(cells[at["Start"]])
     if start is None:
-        return "Start is no number"
+        return "Start is not a number"
     start_ns = round(start * scale["Start"])
     if name in _SYSTEM:
         text = cells[at["System"]] if "System" in at else ""
         values = [_number(part) for part in text.split("/")]
         kinds = _SYSTEM[name]
         if len(values) != len(kinds) or any(value is None for value in values):
-            return f"System is no value of {name}"
+            return f"System is not a value of {name}"
         for (sensor, unit, factor), value in zip(kinds, values, strict=True):
             t, series = found.samples.setdefault((device, sensor, unit, name), ([], []))
             t.append(start_ns)
@@ -122,9 +122,10 @@ def _take(cells: list[str], at: Mapping[str, int], scale: Mapping[str, float], f
         return None
     duration = _number(cells[at["Duration"]])
     if duration is None or duration < 0:
-        return "Duration is no number"
+        return "Duration is not a number"
     stream = _number(cells[at["Stream"]]) if "Stream" in at else None
-    plain = re.sub(r" \[\d+\]$", "", name)  # the correlation that nvprof appends would make every launch its own kernel
+    # the correlation appended by nvprof would make every launch a different kernel
+    plain = re.sub(r" \[\d+\]$", "", name)
     found.kernels.append(
         (plain, device, -1 if stream is None else int(stream), start_ns, round(duration * scale["Duration"]))
     )

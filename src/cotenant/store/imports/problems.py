@@ -1,4 +1,4 @@
-"""Lines that can't be used: counted, named with their place, and refused or left out as the user asked."""
+"""Unusable lines: counted, named with their place, and refused or skipped."""
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -10,12 +10,12 @@ from cotenant.errors import DataError
 from cotenant.store.imports.result import Skipped
 
 SHOWN = 3
-"""Places named of each kind of problem."""
-HINT = "mend the file, or leave such lines out: skip_bad=True, on the command line --skip-bad"
+"""Places named per kind of problem."""
+HINT = "fix the file, or skip such lines: skip_bad=True, on the command line --skip-bad"
 
 
 class Problems:
-    """Collects what is wrong, line by line."""
+    """Collects problems, line by line."""
 
     def __init__(self) -> None:
         self._found: dict[str, tuple[int, list[int]]] = {}
@@ -34,7 +34,7 @@ class Problems:
                 self.add(words[int(code)], (bad[codes[bad] == code] + first_line).tolist())
 
     def settle(self, path: Path, *, skip_bad: bool) -> tuple[Skipped, ...]:
-        """What was left out, if that was asked for. Raises DataError otherwise, with every kind, place and count."""
+        """The skipped lines, if requested. Otherwise raises DataError with every kind, place and count."""
         skipped = tuple(Skipped(what, count, tuple(lines)) for what, (count, lines) in self._found.items())
         if skipped and not skip_bad:
             total = sum(one.count for one in skipped)
@@ -48,7 +48,7 @@ class Problems:
 
 
 def sentence(skipped: Skipped) -> str:
-    """`power.draw [W] is no number (12 times, first in lines 3, 7, 9)`."""
+    """`power.draw [W] is not a number (12 times, first in lines 3, 7, 9)`."""
     numbers = ", ".join(map(str, skipped.lines))
     if skipped.count == 1:
         return f"{skipped.what} (line {numbers})"
@@ -57,5 +57,5 @@ def sentence(skipped: Skipped) -> str:
 
 
 def nothing_in(path: Path, what: str) -> DataError:
-    """The file is readable and empty of what we came for."""
-    return DataError(f"{path} holds no {what}.", hint="check that the tool ran long enough and wrote to this file")
+    """The error for a readable file without relevant data."""
+    return DataError(f"{path} has no {what}.", hint="check that the tool ran long enough and wrote to this file")

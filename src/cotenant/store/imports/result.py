@@ -1,4 +1,4 @@
-"""What comes out of a foreign file, whichever format it had."""
+"""The result of reading a foreign file, whatever its format."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -14,19 +14,19 @@ Floats = npt.NDArray[np.float64]
 
 RUN_COLUMNS = {
     "workload": "what ran",
-    "gpu": "the GPU, by UUID or, where the file knows none, by its place",
-    "cabinet": "where the node stands; NULL: the file doesn't say",
-    "node": "the machine; NULL: the file doesn't say",
-    "slot": "which GPU of the machine; NULL: the file doesn't say",
-    "job": "the job that the run belonged to; NULL: the file doesn't say",
-    "started_s": "when it began, seconds since 1970",
-    "time_ms": "how long one step (kernel, iteration) took, milliseconds",
+    "gpu": "the GPU, by UUID or, without one, by its place",
+    "cabinet": "location of the node; NULL: unknown",
+    "node": "the machine; NULL: unknown",
+    "slot": "which GPU of the machine; NULL: unknown",
+    "job": "the run's job; NULL: unknown",
+    "started_s": "start, seconds since 1970",
+    "time_ms": "time of one step (kernel, iteration), milliseconds",
     "sm_clock_mhz": "SM clock over the run",
-    "memory_clock_mhz": "memory clock over the run; NaN: the file doesn't say",
+    "memory_clock_mhz": "memory clock over the run; NaN: unknown",
     "temperature_c": "temperature over the run, degrees Celsius",
     "power_w": "power over the run, watts",
 }
-"""The columns of `Imported.runs`: one row for each run of a workload on a GPU. Text is str or None, numbers float64."""
+"""The columns of `Imported.runs`: one row per run of a workload on a GPU. Text is str or None, numbers float64."""
 
 KERNEL_COLUMNS = ("tenant", "name", "device", "stream", "start_ns", "duration_ns")
 """The columns of `Imported.kernels`, as in the table `kernels` of a run."""
@@ -34,24 +34,24 @@ KERNEL_COLUMNS = ("tenant", "name", "device", "stream", "start_ns", "duration_ns
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """The readings of one sensor of one device, in the order of time. Readings that failed are left out."""
+    """The readings of one sensor of one device, in order of time. Failed readings are left out."""
 
     device: str
-    """As the file names it: a UUID, `GPU 0`, `0`."""
+    """The file's name for it: a UUID, `GPU 0`, `0`."""
     sensor: str
-    """Our name for the quantity, where we have one: `power_w`, `sm_clock_mhz`, `temperature_c`, `sm_active`."""
+    """Our name for the quantity, if there is one: `power_w`, `sm_clock_mhz`, `temperature_c`, `sm_active`."""
     unit: str
     source: str
     """The tool, and its own name for the quantity."""
     t_ns: Int64s
     value: Floats
     refused: int = 0
-    """How often the tool said that it could not read it."""
+    """Number of failed readings."""
 
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """One kind of line that could not be used."""
+    """One kind of unusable line."""
 
     what: str
     count: int
@@ -61,25 +61,25 @@ class Skipped:
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """A foreign file in columns of ours. Which of ``runs``, ``series`` and ``kernels`` is filled depends on the format.
+    """A foreign file in our columns. Which of ``runs``, ``series`` and ``kernels`` is filled depends on the format.
 
-    Nothing here is a trial: foreign files know no blocks, no solo baseline and no verdicts.
+    Nothing here is a trial: foreign files have no blocks, solo baselines or verdicts.
     """
 
     path: Path
     format: str
     clock: str
-    """What the nanoseconds count from, in words: files differ, and two of them need not share a clock."""
+    """Origin of the nanoseconds, as text: files differ, and two of them need not share a clock."""
     runs: Columns = field(default_factory=dict)
     series: tuple[Series, ...] = ()
     kernels: Columns = field(default_factory=dict)
     facts: Mapping[str, Any] = field(default_factory=dict)
-    """JSON-able statements of the file about itself."""
+    """JSON-able facts stated by the file."""
     skipped: tuple[Skipped, ...] = ()
 
     @property
     def rows(self) -> int:
-        """How many runs, readings and kernels came out."""
+        """Number of runs, readings and kernels."""
         tables = (next(iter(table.values()), ()) for table in (self.runs, self.kernels))
         return sum(len(column) for column in tables) + sum(len(series.value) for series in self.series)
 

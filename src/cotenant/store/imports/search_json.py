@@ -3,7 +3,7 @@
     {"git-hash": "", "args": "...", "measurements": {"resnet18": {"128": {
         "load_data": [0.71, 0.01, ...], "data_to_device": [...], "inference": [...], "end_to_end": 5.0}}}}
 
-`args` is the text of a Python object, which is kept as text and never evaluated.
+`args` is the repr of a Python object; it is kept as text and never evaluated.
 """
 
 import json
@@ -23,11 +23,11 @@ from cotenant.tenancy.records import Columns
 
 END_TO_END = "end_to_end"
 _KNOWN = {"calc_proxy_score": "score", "load_state_dict": "load_model"}
-"""Their names for stages that we call otherwise; the others are the same."""
+"""Stages with a different name here; the others are the same."""
 
 
 LARGEST = 256 << 20
-"""Bytes of a result file."""
+"""Maximum bytes of a result file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,34 +40,34 @@ class Cell:
     stage_s: Mapping[str, float]
     """Sum over the batches, seconds."""
     first_s: Mapping[str, float]
-    """Of them in the first batch."""
+    """The part in the first batch."""
     end_to_end_s: float | None
 
     @property
     def overlap_s(self) -> float | None:
-        """How much longer the stages took together than the whole: what went on at the same time."""
+        """How much longer the stages took in total than end to end: concurrent work."""
         return None if self.end_to_end_s is None else sum(self.stage_s.values()) - self.end_to_end_s
 
     @property
     def bottleneck(self) -> str:
-        """The stage that took longest."""
+        """The longest stage."""
         return max(self.stage_s, key=lambda stage: self.stage_s[stage])
 
 
 @dataclass(frozen=True, slots=True)
 class SearchJson:
-    """A whole file."""
+    """A complete file."""
 
     path: Path
     cells: tuple[Cell, ...]
     stages: Columns
-    """As in the table `stages` of a run: tenant (model and batch), seq (number of the batch), stage, duration_ns."""
+    """As in the table `stages` of a run: tenant (model and batch), seq (index of the batch), stage, duration_ns."""
     facts: Mapping[str, Any] = field(default_factory=dict)
-    """What the file says about itself: git hash, arguments, system."""
+    """Facts stated by the file: git hash, arguments, system."""
     skipped: tuple[Skipped, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data: a row for each model and batch size."""
+        """Plain data: one row per model and batch size."""
         return {
             "path": str(self.path),
             "facts": dict(self.facts),
@@ -87,11 +87,11 @@ def recognise(path: Path) -> bool:
 
 
 def read(path: Path, *, skip_bad: bool = False) -> SearchJson:
-    """Every model and batch size of a file. Raises DataError; a bad cell is left out and counted only if asked."""
+    """Every model and batch size of a file. Raises DataError; bad cells are skipped and counted only on request."""
     document = _document(path)
     measurements = document.get("measurements")
     if not isinstance(measurements, dict):
-        raise DataError(f"{path} has no key 'measurements'.", hint="it is no result of the model-search study")
+        raise DataError(f"{path} has no key 'measurements'.", hint="it is not a result of the model-search study")
     cells: list[Cell] = []
     rows: list[tuple[str, int, str, int]] = []
     bad: list[str] = []
@@ -105,9 +105,7 @@ def read(path: Path, *, skip_bad: bool = False) -> SearchJson:
         rows += more
     if bad and not skip_bad:
         more_bad = f" (and {len(bad) - 1} more)" if len(bad) > 1 else ""
-        raise DataError(
-            f"{path}: {bad[0]}{more_bad}, so nothing was imported.", hint="mend the file, or add --skip-bad"
-        )
+        raise DataError(f"{path}: {bad[0]}{more_bad}, so nothing was imported.", hint="fix the file, or add --skip-bad")
     if not cells:
         raise nothing_in(path, "measurements of a model")
     facts = {key: value for key, value in document.items() if key != "measurements"}
@@ -121,7 +119,7 @@ def _document(path: Path) -> dict[str, Any]:
     except (OSError, ValueError, RecursionError) as error:
         raise DataError(f"{path} can't be read as JSON: {error}", hint="is it whole?") from error
     if not isinstance(document, dict):
-        raise DataError(f"{path} holds no JSON object.", hint="it is no result of the model-search study")
+        raise DataError(f"{path} is not a JSON object.", hint="it is not a result of the model-search study")
     return document
 
 
@@ -135,16 +133,16 @@ def _pairs(measurements: Mapping[str, Any]) -> Iterator[tuple[str, str, Any]]:
 
 
 def _wrong(batch: str, given: Any) -> str | None:
-    """What can't be used of a cell; None: all can."""
+    """What is wrong with a cell; None if nothing."""
     if not batch.isdecimal() or int(batch) < 1 or not isinstance(given, dict):
-        return "is no batch size with its stages"
+        return "is not a batch size with stages"
     lists = {stage: times for stage, times in given.items() if stage != END_TO_END}
     if not lists or not all(isinstance(times, list) and times for times in lists.values()):
         return "a stage has no times"
     if not all(_is_time(time) for times in lists.values() for time in times):
-        return "a time is no number of seconds"
+        return "a time is not a number of seconds"
     if END_TO_END in given and not _is_time(given[END_TO_END]):
-        return "end_to_end is no number of seconds"
+        return "end_to_end is not a number of seconds"
     return None
 
 

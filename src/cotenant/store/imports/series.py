@@ -10,22 +10,22 @@ from cotenant.tenancy.records import Columns
 
 
 class Kind(NamedTuple):
-    """What a column of numbers is."""
+    """The meaning of a column of numbers."""
 
     sensor: str
     unit: str
     source: str
     per: float = 1.0
-    """How many of the file's units make one of ours: a division keeps 1.918 what it is."""
+    """The file's units per unit of ours; dividing keeps 1.918 exact."""
 
 
 def by_device(columns: Columns, kinds: Mapping[str, Kind], devices: Sequence[str]) -> tuple[Series, ...]:
-    """Split by the column `device`, where there is one.
+    """Split by the column `device`, if there is one.
 
     Args:
-        columns: `t_ns`, perhaps `device`, and a column of numbers for each sensor, NaN where nothing was read.
-        kinds: What each of those is.
-        devices: The names that the numbers in the column `device` stand for; one if there is no such column.
+        columns: `t_ns`, optionally `device`, and a column of numbers per sensor, NaN where nothing was read.
+        kinds: The meaning of each.
+        devices: Names indexed by the column `device`; one name without such a column.
     """
     t_ns = columns["t_ns"]
     rows = {
@@ -34,9 +34,9 @@ def by_device(columns: Columns, kinds: Mapping[str, Kind], devices: Sequence[str
     }
     series = []
     for device, mine in rows.items():
-        if not mine.any():  # a name that stands in bad lines only
+        if not mine.any():  # a name only in bad lines
             continue
-        alone = len(rows) == 1  # then nothing is copied
+        alone = len(rows) == 1  # avoids a copy
         times = t_ns if alone else t_ns[mine]
         for column, (sensor, unit, source, per) in kinds.items():
             values = columns[column] if alone else columns[column][mine]

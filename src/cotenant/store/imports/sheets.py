@@ -1,7 +1,7 @@
-"""Files of comma-separated cells under a header, read by DuckDB's own reader: fast, and only if every line is perfect.
+"""CSV files read by DuckDB's own reader: fast, but only if every line is perfect.
 
-A file with anything else in it, lines that end as on Windows too, is for `lines`, which is slower and can say what is
-wrong, where and how often.
+Any other file, including one with Windows line ends, is left to `lines`, which is slower and reports what is wrong,
+where and how often.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 IMPERFECT = "a line is not perfect"
 _AROUND = ' "\r\n'
-"""What may stand around a cell and is no part of it."""
+"""Characters stripped from cells."""
 _NEVER = r"E'\x01'"
-"""What stands for NULL: no text that a cell can be, so that an empty cell stays one."""
+"""NULL marker that no cell can contain, so that an empty cell stays empty."""
 
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """A cell with text of which there is little that is different."""
+    """A text column with few distinct values."""
 
     sql: str
     texts: tuple[str, ...]
@@ -34,17 +34,17 @@ class Label:
 
 @dataclass(frozen=True, slots=True)
 class Sheet:
-    """Which cells to take of such a file, as its header tells."""
+    """The cells to read from such a file, by its header."""
 
     path: Path
     header: tuple[str, ...]
     cells: Mapping[int, Cell]
     """By position in a line, counted from 1."""
     facts: Mapping[str, Any]
-    """What the header says about the file."""
+    """Facts stated by the header."""
 
     def by_lines(self, *, skip_bad: bool) -> Table:
-        """The careful way. Raises DataError with what is wrong, where and how often."""
+        """Read line by line. Raises DataError with what is wrong, where and how often."""
         return lines.read_lines(
             self.path,
             split="string_split(line, ',')",
@@ -55,9 +55,9 @@ class Sheet:
         )
 
     def labels(self, con: "duckdb.DuckDBPyConnection", names: Collection[str]) -> dict[str, Label] | None:
-        """What stands in these cells, each of which has few different texts.
+        """The distinct texts of these cells.
 
-        None: there are no lines, or one has no label where there must be one.
+        None if there are no lines, or a required label is missing.
         """
         places = {cell.name: at for at, cell in self.cells.items() if cell.name in names}
         if not places:
@@ -75,12 +75,12 @@ class Sheet:
         return labels
 
     def all_or_error(self, labels: Mapping[str, Label]) -> str:
-        """SQL of the rows, a column for each cell; the query fails if a line is not perfect.
+        """SQL of the rows, one column per cell; the query fails if a line is not perfect.
 
-        Numbers are DOUBLE, NULL where the file says that there is nothing; times are BIGINT, in ns; text is trimmed.
+        Numbers are DOUBLE, NULL if missing; times are BIGINT, in ns; text is trimmed.
 
         Args:
-            labels: Cells that have been looked at.
+            labels: Cells with known texts.
         """
         known = {at: labels[cell.name].sql for at, cell in self.cells.items() if cell.name in labels}
         rest = [at for at in self.cells if at not in known]
@@ -100,14 +100,14 @@ class Sheet:
         )
 
     def _type(self, at: int) -> str:
-        """The reader makes numbers faster than SQL does, but knows no units and no `[N/A]`."""
+        """The reader parses numbers faster than SQL, but knows neither units nor `[N/A]`."""
         return "DOUBLE" if at in self.cells and _plain_number(self.cells[at]) else "VARCHAR"
 
     def _text(self, at: int) -> str:
         return self.cells[at].sql.replace(f"parts[{at}]", f"c{at}")
 
     def _value(self, at: int) -> str:
-        """Trimming takes longer than all else, so it is only done where nothing comes out without."""
+        """Trimming is the slowest step, so it is only done if parsing fails without it."""
         cell, text = self.cells[at], self._text(at)
         if cell.kind == "time":
             return f"coalesce({lines.time_ns(f'c{at}')}, {lines.time_ns(text)})"
@@ -117,7 +117,7 @@ class Sheet:
         return f"c{at}" if _plain_number(cell) else f"coalesce(TRY_CAST(c{at} AS DOUBLE), TRY_CAST({text} AS DOUBLE))"
 
     def _good(self, at: int) -> str:
-        """Not true, be it false or NULL, where the cell is bad."""
+        """Not true, whether false or NULL, if the cell is bad."""
         cell = self.cells[at]
         if cell.kind == "time":
             return f"v{at} IS NOT NULL"
@@ -129,7 +129,7 @@ class Sheet:
 
 
 def _least(at: int, texts: Sequence[str]) -> str:
-    """SQL that trims these texts of a cell, and does no more than they need."""
+    """SQL that trims these texts of a cell, as little as necessary."""
     if all(text == text.strip(_AROUND) for text in texts):
         return f"c{at}"
     if all(text[:1] == " " and text[1:] == text.strip(_AROUND) for text in texts):
@@ -138,7 +138,7 @@ def _least(at: int, texts: Sequence[str]) -> str:
 
 
 def _there(at: int, cell: Cell) -> str:
-    """A number that may be absent is NULL then, also where the file calls it `nan`."""
+    """A missing optional number is NULL, also if the file says `nan`."""
     absent = cell.kind == "number" and not cell.required
     return f"CASE WHEN NOT isnan(v{at}) THEN v{at} END" if absent else f"v{at}"
 

@@ -1,4 +1,4 @@
-"""Lines of `tegrastats`, JetPack 4 to 7: the fields differ by board and release, so they are found in the file."""
+"""Lines of `tegrastats`, JetPack 4 to 7. Fields differ by board and release, so they are detected."""
 
 import re
 from pathlib import Path
@@ -14,9 +14,9 @@ from cotenant.store.imports.series import Kind, by_device
 from cotenant.tenancy.records import Int64s
 
 LOOKED_AT = 200
-"""Lines from which the fields are learnt."""
+"""Lines used to detect the fields."""
 OFF_C = -256.0
-"""What a zone reads whose part is switched off."""
+"""Reading of a zone that is switched off."""
 
 _IS_LINE = re.compile(r"\bRAM \d+/\d+MB\b")
 _RAIL = re.compile(r"(?<=\s)([A-Z][A-Z0-9_]*) (-?\d+)(mW)?/(-?\d+)(?:mW)?(?=\s|$)")
@@ -26,12 +26,12 @@ _ENGINES = {"GR3D_FREQ": ("any_kernel_share", "sm_clock_mhz"), "EMC_FREQ": ("mem
 
 
 def recognise(text: list[str]) -> bool:
-    """Whether these first lines are of tegrastats."""
+    """Whether these first lines are from tegrastats."""
     return any(_IS_LINE.search(line) and ("CPU [" in line or _RAIL.search(line)) for line in text)
 
 
 def read(path: Path, *, skip_bad: bool, interval_s: float) -> Imported:
-    """Every reading in the file; ``interval_s`` is used where lines carry no time (JetPack 4). Raises DataError."""
+    """Every reading in the file; ``interval_s`` is used if lines have no time (JetPack 4). Raises DataError."""
     text = [line for line in lines.head(path, LOOKED_AT) if _IS_LINE.search(line)]
     if not text:
         raise nothing_in(path, "lines of tegrastats")
@@ -46,7 +46,7 @@ def read(path: Path, *, skip_bad: bool, interval_s: float) -> Imported:
         columns["t_ns"], clock = _spread(columns["t_ns"]), "local time taken as UTC, spread evenly within each second"
     else:
         columns["t_ns"] = np.arange(count) * round(interval_s * 1e9)
-        clock = f"the first line; the file has no times, {interval_s:g} s between lines are assumed"
+        clock = f"the first line; the file has no times, so {interval_s:g} s between lines is assumed"
     for name, kind in kinds.items():
         if kind.unit == "°C":
             columns[name] = np.where(columns[name] <= OFF_C, np.nan, columns[name])
@@ -61,7 +61,7 @@ def read(path: Path, *, skip_bad: bool, interval_s: float) -> Imported:
 
 
 def _fields(text: list[str]) -> tuple[list[Cell], dict[str, Kind]]:
-    """What the lines hold: cells to read, and what each is."""
+    """The fields of the lines: cells to read, and their meaning."""
     cells = [Cell("RAM", "RAM", r"regexp_extract(line, '\bRAM (\d+)/', 1)", "number")]
     kinds = {"RAM": Kind("memory_used_bytes", "B", "tegrastats RAM", 2.0**-20)}
 
@@ -96,7 +96,7 @@ def _rail_sensor(rail: str) -> str:
 
 
 def _spread(t_ns: Int64s) -> Int64s:
-    """Stamps have whole seconds: lines that share one are laid evenly into it."""
+    """Stamps have whole seconds: lines that share one are spread evenly over it."""
     _, first, count = np.unique(t_ns, return_index=True, return_counts=True)
     spread = t_ns.copy()
     for begin, many in zip(first.tolist(), count.tolist(), strict=True):

@@ -1,4 +1,4 @@
-"""Kernels that stress one thing each: arithmetic (GEMM), memory (triad), a cache, the launching of work."""
+"""Kernels that each stress one resource: arithmetic (GEMM), memory (triad), a cache, kernel launches."""
 
 from cotenant.workloads.kernels.cache import CACHES
 from cotenant.workloads.kernels.gemm import GEMMS

@@ -1,4 +1,4 @@
-"""The cache stressor: one working set, small enough for a cache, swept over and over."""
+"""The cache stressor: a working set that fits a cache, swept repeatedly."""
 
 from dataclasses import dataclass
 
@@ -14,7 +14,7 @@ KIB = 2**10
 
 
 class CacheOptions(Options):
-    """How large the working set is and how often it is swept."""
+    """Size of the working set and number of sweeps."""
 
     size: ByteSize | None = Field(default=None, ge=64, le=2**40)
     sweeps: int | None = Field(default=None, ge=1, le=1_000_000)
@@ -24,8 +24,8 @@ class CacheOptions(Options):
 class Cache:
     """Scale a working set in place; a request is `batch` times `sweeps` sweeps.
 
-    The bytes counted are those that the cores ask for; as long as the working set stays in a cache, few of them
-    reach the memory. A neighbour that evicts it makes the sweeps slower: that is what this is for.
+    The bytes counted are those requested by the cores; while the working set stays in a cache, few of them
+    reach memory. A neighbour that evicts it slows the sweeps down, which this measures.
     """
 
     name: str
@@ -46,7 +46,7 @@ class Cache:
         read_options(spec, CacheOptions)
 
     def properties(self, spec: WorkloadSpec) -> Properties:
-        """Exact: a multiplication for each element and sweep."""
+        """Exact: one multiplication per element and sweep."""
         self.check(spec)
         elements, dtype = self._elements(spec), float_of(spec)
         sweep = elementwise("aten.mul_", dtype, elements, inputs=1, flops_per_element=1)
@@ -60,7 +60,7 @@ class Cache:
         import torch
 
         working_set = torch.ones(elements, dtype=getattr(torch, dtype), device=place.torch_device)
-        # Times -1 keeps the values as they are in size: they never overflow or become slow subnormals.
+        # Multiplying by -1 keeps magnitudes: values never overflow or become slow subnormals.
         return Built(
             stages=(Stage("compute", repeat(lambda: working_set.mul_(-1), sweeps)),),
             dtype=dtype,

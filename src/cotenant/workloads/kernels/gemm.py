@@ -16,7 +16,7 @@ _GEMM_OF: dict[str, str] = {"float32": "sgemm", "float64": "dgemm", "float16": "
 
 
 class GemmOptions(Options):
-    """How large the matrices are and what is in them."""
+    """Size and content of the matrices."""
 
     size: int | None = Field(default=None, ge=1, le=131_072)
     inputs: str = "normal"
@@ -29,7 +29,7 @@ class GemmOptions(Options):
 
 @dataclass(frozen=True, slots=True)
 class Gemm:
-    """C = A B with square matrices; a request is `batch` products, one after the other."""
+    """C = A B with square matrices; a request is `batch` products in sequence."""
 
     name: str
     dtype: FloatName
@@ -46,7 +46,7 @@ class Gemm:
         if spec.dtype not in (None, self.dtype):
             other = _GEMM_OF.get(str(spec.dtype))
             raise WorkloadError(
-                f"`{self.name}` multiplies {self.dtype} matrices, but the tenant says `dtype: {spec.dtype}`",
+                f"`{self.name}` multiplies {self.dtype} matrices, but the tenant sets `dtype: {spec.dtype}`",
                 hint=f"use `{other}{'-mini' if self.name.endswith('-mini') else ''}`"
                 if other
                 else f"the products are {', '.join(_GEMM_OF.values())}",
@@ -55,7 +55,7 @@ class Gemm:
         read_options(spec, GemmOptions)
 
     def properties(self, spec: WorkloadSpec) -> Properties:
-        """Exact: 2 n^3 operations a product; two matrices read, one written."""
+        """Exact: 2 n^3 operations per product; two matrices read, one written."""
         self.check(spec)
         n = self._size(spec)
         matrix_bytes = n * n * BYTES[self.dtype]
@@ -71,7 +71,7 @@ class Gemm:
         return repeated(product, spec.batch, memory_bytes=3 * matrix_bytes)
 
     def build(self, spec: WorkloadSpec, place: Place) -> Built:
-        """Make the inputs, seeded and the same on every device, and room for the product."""
+        """Make the inputs, seeded and the same on every device, and allocate the product."""
         self.check(spec)
         require_room(spec, 3 * self._size(spec) ** 2 * BYTES[self.dtype], place)
         import torch
@@ -100,7 +100,7 @@ GEMMS = (
     Gemm("bgemm", "bfloat16", 1024),
     Gemm("sgemm-mini", "float32", 448),
     Gemm("dgemm-mini", "float64", 320),
-    # CPUs without half-precision units do these two in a slow loop: far smaller for the same few milliseconds.
+    # CPUs without half-precision units run these two in a slow loop: far smaller for the same few milliseconds.
     Gemm("hgemm-mini", "float16", 128),
     Gemm("bgemm-mini", "bfloat16", 128),
 )

@@ -1,4 +1,4 @@
-"""Matrices by named distribution: the values decide how much power a multiplication draws, so they are chosen."""
+"""Matrices by named distribution: the values affect the power a multiplication draws."""
 
 import math
 import re
@@ -13,7 +13,7 @@ _FORM = re.compile(r"^\s*([a-z]+)\s*(?:\(\s*(\d+(?:\.\d+)?)\s*(%?)\s*\))?\s*$")
 
 
 class Distribution(NamedTuple):
-    """How the entries of an input are drawn.
+    """The distribution of an input's entries.
 
     `zeros`; `constant`: all 1; `uniform` over [-1, 1); `normal`: mean 0, deviation 1; `sorted`: the quantiles of that
     normal, rising along the rows; `sparse(90%)`: normal, but each entry is 0 with that probability.
@@ -23,15 +23,15 @@ class Distribution(NamedTuple):
     zeros_share: float = 0.0
 
     def __str__(self) -> str:
-        """The text it can be written as."""
+        """Its text form."""
         return f"sparse({self.zeros_share * 100:g}%)" if self.name == "sparse" else self.name
 
     @classmethod
     def parse(cls, text: str) -> "Distribution":
-        """Read the text form.
+        """Parse the text form.
 
         Raises:
-            ValueError: it is not one of the forms.
+            ValueError: It is not one of the forms.
         """
         match = _FORM.match(text)
         if match is None or match.group(1) not in _NAMES or (match.group(2) and match.group(1) != "sparse"):
@@ -49,7 +49,7 @@ class Distribution(NamedTuple):
 def matrix(
     distribution: Distribution, rows: int, columns: int, dtype: "torch.dtype", generator: "torch.Generator"
 ) -> "torch.Tensor":
-    """A matrix in host memory; nothing larger than one row is needed beside it."""
+    """A matrix in host memory; needs only one row of extra memory."""
     import torch
 
     made = torch.empty(rows, columns, dtype=dtype)

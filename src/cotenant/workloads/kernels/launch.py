@@ -1,4 +1,4 @@
-"""The launch-bound stressor: many kernels, each so small that starting it is all it costs."""
+"""The launch-bound stressor: many kernels so small that launching dominates their cost."""
 
 from dataclasses import dataclass
 
@@ -13,14 +13,14 @@ ELEMENTS = 64
 
 
 class LaunchOptions(Options):
-    """How many kernels an item of the batch is."""
+    """Number of kernels per item of the batch."""
 
     kernels: int | None = Field(default=None, ge=1, le=1_000_000)
 
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """Tiny kernels, one after the other; a request is `batch` times `kernels` of them."""
+    """Tiny kernels in sequence; a request is `batch` times `kernels` of them."""
 
     name: str
     kernels: int
@@ -39,7 +39,7 @@ class Launch:
         read_options(spec, LaunchOptions)
 
     def properties(self, spec: WorkloadSpec) -> Properties:
-        """Exact: a multiplication for each element and kernel, which is next to nothing."""
+        """Exact: one multiplication per element and kernel, which is close to nothing."""
         self.check(spec)
         dtype = float_of(spec)
         kernel = elementwise("aten.mul_", dtype, ELEMENTS, inputs=1, flops_per_element=1)

@@ -11,7 +11,7 @@ BYTES: dict[FloatName, int] = {"float64": 8, "float32": 4, "float16": 2, "bfloat
 
 
 def float_of(spec: WorkloadSpec) -> FloatName:
-    """The spec's number format, float32 unless it says otherwise; integers are refused."""
+    """The spec's number format, float32 by default; integers are refused."""
     if spec.dtype == "int8":
         raise WorkloadError(
             f"`{spec.name}` computes with floating point numbers, not int8", hint=f"use one of {', '.join(BYTES)}"

@@ -1,4 +1,4 @@
-"""What all kernels have in common: a request is one operator, over and over."""
+"""Common part of all kernels: a request repeats one operator."""
 
 from collections.abc import Callable
 from typing import Any
@@ -22,7 +22,7 @@ def elementwise(name: str, dtype: FloatName, elements: int, *, inputs: int, flop
 
 
 def repeated(operator: Operator, times: int, *, memory_bytes: int) -> Properties:
-    """What a request costs that is this operator, ``times`` over."""
+    """The cost of a request that runs this operator ``times`` times."""
     flops = operator.flops * times
     return Properties(
         params=0,
@@ -37,7 +37,7 @@ def repeated(operator: Operator, times: int, *, memory_bytes: int) -> Properties
 
 
 def repeat(once: Callable[[], Any], times: int) -> Callable[[Any], Any]:
-    """A stage that does the same ``times`` over and hands on the last result."""
+    """A stage that repeats a call ``times`` times and returns the last result."""
     rounds = range(times)
 
     def run(_: Any) -> Any:

@@ -1,11 +1,11 @@
-"""Is there room? Asked before anything is allocated, so that the answer is a sentence and not a dead process."""
+"""Checks that memory suffices before anything is allocated, so that the result is a message, not a killed process."""
 
 from cotenant.errors import DoesNotFit
 from cotenant.workloads.protocol import Place, WorkloadSpec
 
 
 def require_room(spec: WorkloadSpec, needed_bytes: int, place: Place) -> None:
-    """Refuse what is larger than the memory that is free on the place now."""
+    """Refuse what exceeds the memory now free on the place."""
     free = _free_bytes(place.torch_device)
     if free is not None and needed_bytes > free:
         raise DoesNotFit(

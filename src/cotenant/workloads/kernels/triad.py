@@ -14,7 +14,7 @@ MIB = 2**20
 
 
 class TriadOptions(Options):
-    """How large each of the three arrays is."""
+    """Size of each of the three arrays."""
 
     size: ByteSize | None = Field(default=None, ge=64, le=2**40)
 
@@ -23,7 +23,7 @@ class TriadOptions(Options):
 class Triad:
     """a = b + s c; a request is `batch` passes over the three arrays.
 
-    Bytes are counted as STREAM counts them: two arrays read, one written. A core that fetches a line before it writes
+    Bytes are counted as in STREAM: two arrays read, one written. A core that fetches a line before writing
     it moves a third more.
     """
 
@@ -44,7 +44,7 @@ class Triad:
         read_options(spec, TriadOptions)
 
     def properties(self, spec: WorkloadSpec) -> Properties:
-        """Exact: a multiplication and an addition for each element."""
+        """Exact: one multiplication and one addition per element."""
         self.check(spec)
         elements = self._elements(spec)
         dtype = float_of(spec)

@@ -1,1 +1,1 @@
-"""Models: which there are, how one is built in place, and how it serves or trains."""
+"""Models: the catalogue, building one in place, serving and training."""

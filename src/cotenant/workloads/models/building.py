@@ -1,4 +1,4 @@
-"""From a spec to a model that stands on its place."""
+"""Builds the model of a spec on its place."""
 
 from typing import Any
 
@@ -43,10 +43,10 @@ def build_model(entry: ModelEntry, spec: WorkloadSpec, place: Place) -> Built:
 
 
 def stand(entry: ModelEntry, spec: WorkloadSpec, *, device: str, dtype: torch.dtype) -> tuple[nn.Module, Inputs]:
-    """The model (or the slice of it that the spec asks for) on a device, and its inputs on the host."""
+    """The model (or the slice the spec names) on a device, and its inputs on the host."""
     mode = mode_of(entry, spec)
     inputs = make_inputs(entry, spec, dtype=dtype, device=host_of(device))
-    # A description needs shapes only: weights are never read for it.
+    # A description only needs shapes: weights are never read for it.
     reads_weights = spec.weights is not None and device != "meta"
     model = (
         load(entry, mode, str(spec.weights), dtype=dtype, seed=spec.seed) if reads_weights else skeleton(entry, mode)
@@ -72,7 +72,7 @@ def _survey(entry: ModelEntry, spec: WorkloadSpec, mode: str, dtype: torch.dtype
 
 
 def mode_of(entry: ModelEntry, spec: WorkloadSpec) -> str:
-    """The mode that runs: training has its own."""
+    """The mode that runs; training has its own."""
     if spec.train and entry.architecture.trains:
         return entry.architecture.trains
     return spec.mode or entry.modes[0]

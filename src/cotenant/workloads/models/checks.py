@@ -1,4 +1,4 @@
-"""What can't be run is refused here, in one sentence, before anything is built. Needs no torch."""
+"""Refuses what can't run, in one sentence, before anything is built. Needs no torch."""
 
 from cotenant.errors import WorkloadError
 from cotenant.text import did_you_mean
@@ -16,12 +16,12 @@ OPTIONS: dict[Family, tuple[str, ...]] = {
     "vision": ("image",),
     "recommender": ("rows", "skew", "lookups"),
 }
-"""What `params` may hold, by family."""
+"""Options in `params`, by family."""
 SMALLEST_IMAGE, LARGEST_IMAGE = 32, 2048
 
 
 def check_model(entry: ModelEntry, spec: WorkloadSpec) -> None:
-    """Raise a `WorkloadError` for the first thing that this model can't do."""
+    """Raise a `WorkloadError` for the first thing this model can't do."""
     if entry.architecture.module in LIBRARIES:
         check_library(entry)
     _check_mode(entry, spec)
@@ -30,7 +30,7 @@ def check_model(entry: ModelEntry, spec: WorkloadSpec) -> None:
     _check_params(entry, spec)
     if spec.dtype == "int8":
         raise WorkloadError(
-            f"{entry.name} does not run in int8", hint="take float32, bfloat16 or float16; int8 is for GEMMs"
+            f"{entry.name} does not run in int8", hint="use float32, bfloat16 or float16; int8 is for GEMMs"
         )
     _check_layers(entry, spec)
     if spec.weights is not None:
@@ -46,12 +46,12 @@ def _check_layers(entry: ModelEntry, spec: WorkloadSpec) -> None:
     kept(spec.layers, blocks)
     if spec.mode in ("decode", "generate"):
         raise WorkloadError(
-            f"{entry.name}: a slice can't {spec.mode}, since tokens are made by whole models",
-            hint="take mode forward or prefill, or leave `layers` out",
+            f"{entry.name}: a slice can't {spec.mode}, since only complete models produce tokens",
+            hint="use mode forward or prefill, or leave `layers` out",
         )
     if spec.params.get("lengths") == "sampled":
         raise WorkloadError(
-            f"{entry.name}: a slice takes a hidden state of one length, so `lengths: sampled` has no meaning",
+            f"{entry.name}: a slice takes a hidden state of one length, so `lengths: sampled` does not apply",
             hint="leave one of the two out",
         )
 
@@ -87,11 +87,11 @@ def _check_software(entry: ModelEntry, spec: WorkloadSpec) -> None:
         )
     if (spec.quantised or spec.parallel > 1) and entry.family not in ("encoder", "decoder", "seq2seq"):
         raise WorkloadError(
-            f"{entry.name}: `quantised` and `parallel` are for models of language", hint="leave them out here"
+            f"{entry.name}: `quantised` and `parallel` are for language models", hint="leave them out here"
         )
     if spec.mode in ("decode", "generate") and spec.software in ("onnxruntime", "tensorrt"):
         raise WorkloadError(
-            f"{entry.name}: `software: {spec.software}` has no cache of keys and values for mode {spec.mode}",
+            f"{entry.name}: `software: {spec.software}` has no KV cache for mode {spec.mode}",
             hint="use eager, compile, graphs or vllm",
         )
 
@@ -99,7 +99,7 @@ def _check_software(entry: ModelEntry, spec: WorkloadSpec) -> None:
 def _check_size(entry: ModelEntry, spec: WorkloadSpec) -> None:
     if entry.max_seq is None:
         if spec.seq is not None:
-            raise WorkloadError(f"{entry.name} takes no sequence, so no `seq`", hint="leave `seq` out")
+            raise WorkloadError(f"{entry.name} takes no sequence, so `seq` does not apply", hint="leave `seq` out")
         return
     seq = spec.seq or entry.seq or 1
     if seq > entry.max_seq:
@@ -110,7 +110,7 @@ def _check_size(entry: ModelEntry, spec: WorkloadSpec) -> None:
     made = (spec.tokens or 1) if spec.mode == "generate" else int(spec.mode == "decode")
     if seq + made > entry.max_seq and made:
         raise WorkloadError(
-            f"{entry.name} takes at most {entry.max_seq} tokens, and {seq} of context and {made} new are more",
+            f"{entry.name} takes at most {entry.max_seq} tokens, but {seq} of context plus {made} new are more",
             hint=f"set `seq` to {max(1, entry.max_seq - made)} or less",
         )
 
@@ -120,7 +120,7 @@ def _check_params(entry: ModelEntry, spec: WorkloadSpec) -> None:
     for key in spec.params:
         if key not in known:
             raise WorkloadError(
-                f"{entry.name} knows no option {key!r}" + (f"; it knows {', '.join(known)}" if known else ""),
+                f"{entry.name} has no option {key!r}" + (f"; it has {', '.join(known)}" if known else ""),
                 hint=did_you_mean(key, known, cutoff=0.5) or "leave it out of `params`",
             )
     if entry.family == "recommender":
@@ -135,7 +135,7 @@ def _check_params(entry: ModelEntry, spec: WorkloadSpec) -> None:
         )
     if lengths == "sampled" and spec.mode == "decode":
         raise WorkloadError(
-            f"{entry.name}: mode decode keeps one context length, so `lengths: sampled` has no meaning",
+            f"{entry.name}: mode decode keeps one context length, so `lengths: sampled` does not apply",
             hint="set `seq` to the context length",
         )
 
@@ -144,12 +144,12 @@ def _check_image(entry: ModelEntry, spec: WorkloadSpec) -> None:
     side = spec.params.get("image", entry.image or 224)
     if not isinstance(side, int) or isinstance(side, bool) or not SMALLEST_IMAGE <= side <= LARGEST_IMAGE:
         raise WorkloadError(
-            f"{entry.name}: `image` is a side of {SMALLEST_IMAGE} to {LARGEST_IMAGE} pixels, not {side!r}",
+            f"{entry.name}: `image` is a side length of {SMALLEST_IMAGE} to {LARGEST_IMAGE} pixels, not {side!r}",
             hint=f"e.g. `image: {entry.image or 224}`",
         )
     if "image" in spec.params and (entry.folder is not None or spec.weights is not None):
         raise WorkloadError(
-            f"{entry.name}: weights belong to one size of images, so `image` can't be chosen beside them",
+            f"{entry.name}: weights fix the image size, so `image` can't be set with them",
             hint="leave `image` out",
         )
 

@@ -1,4 +1,4 @@
-"""VGG, DenseNet, Inception-v3 and PointNet as published: what transformers doesn't have."""
+"""VGG, DenseNet, Inception-v3 and PointNet as published, which transformers lacks."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -13,15 +13,15 @@ _COLOURS = 3
 
 @dataclass(frozen=True, slots=True)
 class NetworkConfig:
-    """Which network, and its dimensions."""
+    """The network and its dimensions."""
 
     family: str
     blocks: tuple[int, ...] = ()
     num_labels: int = 1000
     hidden: int = 4096
-    """Of VGG's last layers."""
+    """Width of VGG's last layers."""
     thin: int = 1
-    """Every width is divided by this: 1 is the published network."""
+    """Divisor of every width; 1 is the published network."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class Classified:
 
 
 class Network(nn.Module):
-    """One of the networks, in the form of all models: pixels in, an object with `logits` out."""
+    """One of the networks, with the interface of all models: pixels in, an object with `logits` out."""
 
     def __init__(self, config: NetworkConfig) -> None:
         super().__init__()
@@ -44,7 +44,7 @@ class Network(nn.Module):
 
 
 class Joined(nn.Module):
-    """Branches over one input, their results behind each other."""
+    """Branches over one input, with concatenated results."""
 
     def __init__(self, *branches: nn.Module) -> None:
         super().__init__()
@@ -70,7 +70,7 @@ def _vgg(config: NetworkConfig) -> nn.Module:
 
 
 def _densenet(config: NetworkConfig) -> nn.Module:
-    """Each layer reads all results of its block so far (Huang et al., 2017)."""
+    """Each layer reads all previous results of its block (Huang et al., 2017)."""
     growth, width = 32 // config.thin, 64 // config.thin
     layers: list[nn.Module] = [
         nn.Conv2d(_COLOURS, width, 7, 2, 3, bias=False),
@@ -157,7 +157,7 @@ class _Inception:
         )
 
     def widened(self, width: int) -> nn.Module:
-        """The last two, whose branches end in a row beside a column."""
+        """The last two, whose branches end in a row and a column."""
         normed = self.normed
         return Joined(
             normed(width, 320, 1),
@@ -180,7 +180,7 @@ class _Inception:
 
 
 class _PointNet(nn.Module):
-    """PointNet's classifier (Qi et al., 2017): the same small layers for every point, then the largest of each."""
+    """PointNet's classifier (Qi et al., 2017): the same small layers for every point, then a maximum."""
 
     def __init__(self, config: NetworkConfig) -> None:
         super().__init__()
@@ -203,7 +203,7 @@ class _PointNet(nn.Module):
 
 
 class _Transform(nn.Module):
-    """A small PointNet that gives a matrix to multiply every point with."""
+    """A small PointNet that computes a matrix to multiply every point with."""
 
     def __init__(self, width: int, thin: int) -> None:
         super().__init__()

@@ -7,7 +7,7 @@ from cotenant.workloads.models.entry import DECODER_MODES, Architecture, ModelEn
 
 
 def causal(stem: str, model_type: str, *, config: str | None = None) -> Architecture:
-    """A decoder of transformers, whose classes are named after this stem."""
+    """A transformers decoder whose classes are named after this stem."""
     head = "LMHeadModel" if stem == "GPT2" else "ForCausalLM"
     classes = dict.fromkeys(DECODER_MODES, f"{stem}{head}")
     return Architecture("transformers", config or f"{stem}Config", classes, trains="forward", model_type=model_type)
@@ -63,7 +63,7 @@ def modern(
     about: str,
     max_seq: int,
 ) -> ModelEntry:
-    """A decoder whose configuration says how many positions it takes."""
+    """A decoder whose configuration states its number of positions."""
     return ModelEntry(
         name=name,
         family="decoder",
@@ -276,7 +276,7 @@ DECODERS: tuple[ModelEntry, ...] = (
         params=15_706_484_224,
         counted=UNTIED,
         hub_id="deepseek-ai/DeepSeek-V2-Lite",
-        about="DeepSeek V2 Lite, 27 layers, latent attention, 64 experts of which 6 act",
+        about="DeepSeek V2 Lite, 27 layers, latent attention, 64 experts of which 6 are active",
         max_seq=163840,
     ),
     _llama("llama-2-7b", "2", (4096, 11008, 32, 32, 32), 6_738_415_616, "meta-llama/Llama-2-7b-hf"),

@@ -1,4 +1,4 @@
-"""What a request of a model costs, from a dry run of the real module on `meta`."""
+"""The cost of a model's request, from a dry run of the real module on `meta`."""
 
 from collections import defaultdict
 from dataclasses import replace
@@ -29,7 +29,7 @@ def describe(entry: ModelEntry, spec: WorkloadSpec) -> Properties:
 def _one_length(entry: ModelEntry, spec: WorkloadSpec) -> Properties:
     if mode_of(entry, spec) != "generate":
         return _dry_run(entry, spec)
-    # Steps differ in their context alone, and costs are linear in it: the middle one stands for all.
+    # Steps differ only in context length, and costs are linear in it: the middle one represents all.
     steps = (spec.tokens or DEFAULT_TOKENS) - 1
     context = spec.seq or entry.seq or 1
     first = _dry_run(entry, spec.model_copy(update={"mode": "prefill", "tokens": None}))
@@ -48,7 +48,7 @@ def _one_length(entry: ModelEntry, spec: WorkloadSpec) -> Properties:
 
 
 def _dry_run(entry: ModelEntry, spec: WorkloadSpec, *, preparation: bool = True) -> Properties:
-    """One request, seen on `meta`; ``preparation``: the peak includes what comes before it (the prompt of a decode)."""
+    """One request, traced on `meta`; with ``preparation``, the peak includes what precedes it (a decode's prompt)."""
     dtype: torch.dtype = getattr(torch, spec.dtype or DEFAULT_DTYPE)
     model, inputs = stand(entry, spec, device="meta", dtype=dtype)
     with Watch() as watch:
@@ -56,7 +56,7 @@ def _dry_run(entry: ModelEntry, spec: WorkloadSpec, *, preparation: bool = True)
         weight_bytes = watch.live_bytes
         stages = stages_of(model, entry, spec, inputs, "meta")
         prepared = watch.peak_bytes if preparation else 0
-        # A first training step makes the optimiser's state; the steps after it are what is described.
+        # The first training step creates the optimiser's state; a later one is described.
         for _ in range(2 if spec.train else 1):
             watch.restart()
             state = None
@@ -95,7 +95,7 @@ def _summed(base: Properties, operators: tuple[Operator, ...]) -> Properties:
 
 
 def _average(requests: list[Properties]) -> Properties:
-    """The mean request of a cycle, with the operators of its middle one and the memory of its largest."""
+    """The mean request of a cycle, with the operators of its middle request and the memory of its largest."""
     ordered = sorted(requests, key=lambda one: one.flops or 0.0)
     middle, largest = ordered[len(ordered) // 2], ordered[-1]
     count = len(requests)

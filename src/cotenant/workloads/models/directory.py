@@ -1,4 +1,4 @@
-"""A model of the user's: a local Hugging Face directory, named by its path."""
+"""A user's model: a local Hugging Face directory, named by its path."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,13 +10,13 @@ from cotenant.workloads.models.weights_folder import has_weights, read_config
 
 _AUTO = "AutoConfig"
 _OWN = {"efficientnet_lite": "cotenant.workloads.models.efficientnet_lite"}
-"""Models that transformers doesn't have, and where they are made known to it."""
+"""Models that transformers lacks, and the module that registers them."""
 _OFFSET_POSITIONS = ("roberta", "xlm-roberta", "camembert")
-"""Families that number positions from 2, so that two of them can't be used."""
+"""Families that number positions from 2, so that two of them are unusable."""
 
 
 def directory_entry(name: str) -> ModelEntry:
-    """The model in a directory; its weights are read from there, and are random where there are none."""
+    """The model in a directory; its weights are read from there, or random if there are none."""
     folder = Path(name).expanduser()
     config = read_config(folder)
     family = _family(folder, config)
@@ -45,7 +45,7 @@ def _family(folder: Path, config: Mapping[str, Any]) -> Family:
     if "vocab_size" in config and not config.get("is_encoder_decoder", False):
         return "encoder"
     raise WorkloadError(
-        f"{folder} holds {built_as or 'a model'}, which is no encoder, decoder or image classifier",
+        f"{folder} holds {built_as or 'a model'}, which is not an encoder, decoder or image classifier",
         hint="write a function that returns your model's call, and name it as package.module:function",
     )
 

@@ -18,7 +18,7 @@ class DlrmConfig:
     bottom: tuple[int, ...]
     """Hidden layers of the network for numbers; its output has the embeddings' width."""
     top: tuple[int, ...]
-    """Hidden layers of the network that gives the score."""
+    """Hidden layers of the network that computes the score."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class Scored:
 
 
 class Dlrm(nn.Module):
-    """Scores items described by numbers and by bags of categories."""
+    """Scores items described by numbers and bags of categories."""
 
     def __init__(self, config: DlrmConfig) -> None:
         super().__init__()

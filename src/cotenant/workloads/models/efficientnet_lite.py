@@ -1,7 +1,7 @@
 """EfficientNet-Lite: inverted residuals without squeeze and excitation, as published for mobile processors.
 
-Written as a transformers model and made known to its `Auto` classes, so that a directory with its weights is read
-like any other; they are handed on from here.
+Written as a transformers model and registered with its `Auto` classes, so that a directory with its weights is read
+like any other; they are re-exported from here.
 """
 
 import math
@@ -15,7 +15,7 @@ from transformers.modeling_outputs import ImageClassifierOutputWithNoAttention
 MODEL_TYPE = "efficientnet_lite"
 __all__ = ["MODEL_TYPE", "AutoConfig", "AutoModelForImageClassification", "EfficientNetLiteConfig", "logging"]
 
-# Each part: blocks, kernel, stride, expansion, width.
+# Each stage: blocks, kernel, stride, expansion, width.
 _PARTS = ((1, 3, 1, 1, 16), (2, 3, 2, 6, 24), (2, 5, 2, 6, 40), (3, 3, 2, 6, 80), (3, 5, 1, 6, 112), (4, 5, 2, 6, 192))
 _LAST = (1, 3, 1, 6, 320)
 _STEM, _HEAD = 32, 1280
@@ -23,7 +23,7 @@ _EPSILON = 1e-3
 
 
 class EfficientNetLiteConfig(PretrainedConfig):  # type: ignore[misc]  # transformers is not typed
-    """How much wider and deeper than Lite0."""
+    """Width and depth relative to Lite0."""
 
     model_type = MODEL_TYPE
 
@@ -44,7 +44,7 @@ class EfficientNetLiteForImageClassification(PreTrainedModel):  # type: ignore[m
         blocks: list[nn.Module] = []
         width = _STEM
         for number, (count, kernel, stride, expand, wide) in enumerate((*_PARTS, _LAST)):
-            fixed = number in (0, len(_PARTS))  # the first and the last part keep their depth
+            fixed = number in (0, len(_PARTS))  # the first and the last stage keep their depth
             for turn in range(count if fixed else math.ceil(count * config.deeper)):
                 out = _rounded(wide * config.wider)
                 blocks.append(InvertedResidual(width, out, kernel, stride if turn == 0 else 1, expand))
@@ -63,7 +63,7 @@ class EfficientNetLiteForImageClassification(PreTrainedModel):  # type: ignore[m
 
 
 class InvertedResidual(nn.Module):
-    """Widen, convolve each channel by itself, narrow."""
+    """Expand, convolve each channel, project."""
 
     def __init__(self, width_in: int, width_out: int, kernel: int, stride: int, expand: int) -> None:
         super().__init__()
@@ -74,13 +74,13 @@ class InvertedResidual(nn.Module):
         self.residual = stride == 1 and width_in == width_out
 
     def forward(self, hidden: torch.Tensor) -> torch.Tensor:
-        """The block's output, added to its input where the shapes allow."""
+        """The block's output, plus its input where the shapes allow."""
         out: torch.Tensor = self.project(self.depthwise(self.expand(hidden)))
         return out + hidden if self.residual else out
 
 
 class _Convolution(nn.Module):
-    """Convolution, normalisation and a clipped linear unit; padded as the weights were trained: more at the end."""
+    """Convolution, normalisation and a clipped linear unit; padded as in training: more at the end."""
 
     def __init__(
         self, width_in: int, width_out: int, kernel: int, stride: int, *, groups: int = 1, active: bool = True
@@ -102,7 +102,7 @@ class _Convolution(nn.Module):
 
 
 def _rounded(width: float) -> int:
-    """The nearest multiple of 8 that is not more than a tenth too small."""
+    """The nearest multiple of 8, at most a tenth too small."""
     whole = max(8, int(width + 4) // 8 * 8)
     return whole + 8 if whole < 0.9 * width else whole
 

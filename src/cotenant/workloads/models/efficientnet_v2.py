@@ -8,7 +8,7 @@ from torch import nn
 
 
 class Part(NamedTuple):
-    """A run of equal blocks: the first one changes width and resolution."""
+    """A sequence of equal blocks: the first one changes width and resolution."""
 
     fused: bool
     expand: int
@@ -23,7 +23,7 @@ class EfficientNetV2Config:
 
     stem: int
     parts: tuple[tuple[bool, int, int, int, int], ...]
-    """Fields of a `Part` each: plain data, so that the catalogue needs no torch."""
+    """Fields of one `Part` each: plain data, so that the catalogue needs no torch."""
     head: int = 1280
     dropout: float = 0.2
     num_labels: int = 1000
@@ -64,7 +64,7 @@ class EfficientNetV2ForImageClassification(nn.Module):
 
 
 class InvertedResidual(nn.Module):
-    """Widen, convolve, narrow; fused blocks widen and convolve at once and have no squeeze and excitation."""
+    """Expand, convolve, project; fused blocks expand and convolve at once and have no squeeze and excitation."""
 
     def __init__(self, width_in: int, width_out: int, expand: int, stride: int, *, fused: bool) -> None:
         super().__init__()
@@ -84,7 +84,7 @@ class InvertedResidual(nn.Module):
         self.layers = nn.Sequential(*layers)
 
     def forward(self, hidden: torch.Tensor) -> torch.Tensor:
-        """The block's output, added to its input where the shapes allow."""
+        """The block's output, plus its input where the shapes allow."""
         out: torch.Tensor = self.layers(hidden)
         return out + hidden if self.residual else out
 

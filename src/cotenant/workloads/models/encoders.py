@@ -60,7 +60,7 @@ _ROBERTA = {
     "eos_token_id": 2,
 }
 _XLM = {**_ROBERTA, "vocab_size": 250002}
-_SCORED = "with the head that gives one score for a pair of texts"
+_SCORED = "with the head that scores a pair of texts"
 _DEBERTA = {
     "vocab_size": 128100,
     "max_position_embeddings": 512,

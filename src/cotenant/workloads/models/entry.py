@@ -1,4 +1,4 @@
-"""What the catalogue knows of a model: pure data, readable without torch."""
+"""A model's catalogue entry: pure data, readable without torch."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -11,18 +11,18 @@ DECODER_MODES = ("forward", "prefill", "decode", "generate")
 
 @dataclass(frozen=True, slots=True)
 class Architecture:
-    """Where a model's code is: a module, its configuration class, and one class for each mode."""
+    """Where a model's code is: a module, its configuration class, and a class per mode."""
 
     module: str
     config: str
     classes: Mapping[str, str]
     """Class by mode, the default mode first."""
     trains: str | None = None
-    """The mode whose class a training step uses; None: training is not offered."""
+    """The mode whose class a training step uses; None if training is not offered."""
     model_type: str | None = None
-    """What `config.json` of a directory with its weights calls it; None: it takes no weights."""
+    """Its `model_type` in the `config.json` of a directory with its weights; None if it takes no weights."""
     blocks: int | None = None
-    """How many blocks it has at every size, where the configuration doesn't say."""
+    """Number of blocks at every size, where the configuration doesn't say."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,17 +34,17 @@ class ModelEntry:
     about: str
     architecture: Architecture
     config: Mapping[str, Any]
-    """Arguments of the configuration class, as the model's authors published them."""
+    """Arguments of the configuration class, as published by the model's authors."""
     mini: Mapping[str, Any] = field(default_factory=dict)
-    """What the small sibling has smaller."""
+    """Smaller values for the small sibling."""
     params: int | None = None
     """The published number of parameters; small siblings have none."""
     counted: str = ""
-    """What the number counts: heads, poolers, tied weights."""
+    """What the number includes: heads, poolers, tied weights."""
     source: str = ""
     """Where it was published."""
     seq: int | None = None
-    """Tokens per item unless asked otherwise."""
+    """Default tokens per item."""
     max_seq: int | None = None
     image: int | None = None
     """Side of the square input image, pixels."""
@@ -52,13 +52,13 @@ class ModelEntry:
     mini_image: int | None = None
     mini_of: str | None = None
     folder: str | None = None
-    """The directory it was found in, if it is the user's own."""
+    """The directory it was found in, for a user's own."""
     weights: str | None = None
-    """The directory that holds its weights; None: random ones, unless the tenant names some."""
+    """The directory with its weights; None for random ones, unless the tenant names some."""
 
     @property
     def modes(self) -> tuple[str, ...]:
-        """What it can do, the default first."""
+        """Its modes, the default first."""
         return tuple(self.architecture.classes)
 
     def small(self) -> "ModelEntry":
@@ -79,5 +79,5 @@ class ModelEntry:
         )
 
     def config_limit(self) -> int | None:
-        """The longest sequence the small sibling takes."""
+        """The longest sequence the small sibling accepts."""
         return None if self.max_seq is None else min(self.max_seq, 512)

@@ -1,4 +1,4 @@
-"""How a model is executed on a real device: operator by operator, compiled, as CUDA graphs, by ONNX Runtime."""
+"""Executes a model on a real device: operator by operator, compiled, as CUDA graphs, by ONNX Runtime."""
 
 import io
 from importlib.util import find_spec
@@ -18,7 +18,7 @@ def executed(model: nn.Module, entry: ModelEntry, spec: WorkloadSpec, inputs: In
     """The model as this software runs it.
 
     Raises:
-        WorkloadError: It can't be had here; the sentence says why.
+        WorkloadError: It is not available here; the message says why.
     """
     match spec.software:
         case None | "eager":
@@ -40,8 +40,8 @@ def executed(model: nn.Module, entry: ModelEntry, spec: WorkloadSpec, inputs: In
             return _OnnxModel(model, entry, inputs, device)
         case "vllm":
             raise WorkloadError(
-                f"{entry.name}: vLLM runs models in a server of its own, not in a tenant's process",
-                hint="start `vllm serve` and name its address as the workload; simulated devices know `software: vllm`",
+                f"{entry.name}: vLLM runs models in a separate server, not in a tenant's process",
+                hint="start `vllm serve` and name its address as the workload; simulated devices have `software: vllm`",
             )
 
 
@@ -51,7 +51,7 @@ def _compiled(model: nn.Module, backend: str) -> nn.Module:
 
 
 class _OnnxModel(nn.Module):
-    """A model exported once and run by ONNX Runtime; results come back as tensors on the same device."""
+    """A model exported once and run by ONNX Runtime; results are tensors on the same device."""
 
     def __init__(self, model: nn.Module, entry: ModelEntry, inputs: Inputs, device: str) -> None:
         super().__init__()
@@ -65,7 +65,7 @@ class _OnnxModel(nn.Module):
 
         if device.startswith("cuda") and "CUDAExecutionProvider" not in onnxruntime.get_available_providers():
             raise WorkloadError(
-                f"{entry.name}: this onnxruntime can't run on {device}", hint="install onnxruntime-gpu in its place"
+                f"{entry.name}: this onnxruntime can't run on {device}", hint="install onnxruntime-gpu instead"
             )
         self._device = torch.device(device)
         example = {name: value.to(device) for name, value in inputs.ring[0].items()}
@@ -96,7 +96,7 @@ class _OnnxModel(nn.Module):
 
 
 class _Tensors(nn.Module):
-    """The one tensor of a model's answer that a request needs: exported files hold tensors alone."""
+    """The one tensor of a model's output that a request needs: exported files can only hold tensors."""
 
     def __init__(self, model: nn.Module, field: str) -> None:
         super().__init__()

@@ -1,6 +1,6 @@
-"""A model of the catalogue as a folder that servers load: configuration, random weights, tokenizer, chat template.
+"""Exports a catalogue model as a folder servers can load: configuration, random weights, tokenizer, chat template.
 
-The tokenizer is as plain as one can be: a vocabulary of whole words, one of which stands for every token that the model
+The tokenizer is as simple as possible: a vocabulary with one word for every token the model
 can produce, so that each generated token has a text and arrives as one.
 """
 
@@ -25,14 +25,14 @@ _TEXT_FAMILIES = ("decoder", "encoder")
 def export_model(
     entry: ModelEntry, folder: Path, *, seed: int = 0, dtype: str = "float32", gguf: bool = False
 ) -> dict[str, Any]:
-    """Write it, with ``gguf`` also as one file for llama.cpp; gives what was written.
+    """Write it, with ``gguf`` also as one file for llama.cpp; return what was written.
 
     Raises:
-        WorkloadError: It is not a model of text, or the folder holds something.
+        WorkloadError: It is not a language model, or the folder is not empty.
     """
     if entry.family not in _TEXT_FAMILIES:
         raise WorkloadError(
-            f"{entry.name} is not a language model, and a folder would have no tokenizer",
+            f"{entry.name} is not a language model, so it has no tokenizer to export",
             hint="`cotenant workloads decoder` lists those that generate",
         )
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
@@ -68,7 +68,7 @@ def export_model(
 
 
 def write_tokenizer(folder: Path, size: int, longest: int) -> None:
-    """One word for each of ``size`` tokens, special ones first; what is no word of it becomes `<unk>`."""
+    """One word for each of ``size`` tokens, special ones first; unknown words become `<unk>`."""
     words = list(dict.fromkeys((*SPECIAL, "user", "assistant", "system", *WORDS)))[:size]
     words += [f"w{number}" for number in range(len(words), size)]
     special = [

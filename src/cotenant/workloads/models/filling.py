@@ -1,4 +1,4 @@
-"""Seeded random weights, put straight where they stay: no slow initialisation, no second copy."""
+"""Seeded random weights, written directly in place: no slow initialisation, no second copy."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -7,12 +7,12 @@ import torch
 from torch import nn
 
 _BLOCK = (1 << 17) + 7
-"""Random numbers drawn per model; parameters are filled with stretches of them, at the speed of a copy. Odd, so
-that rows of a matrix do not line up with it."""
+"""Random numbers drawn per model; parameters are filled with slices of them, at the speed of a copy. Odd, so
+that rows of a matrix don't align with it."""
 
 
 def materialise(model: nn.Module, *, device: str, dtype: torch.dtype, seed: int) -> nn.Module:
-    """Give each parameter of a skeleton its memory and seeded values on the device; move the buffers there."""
+    """Allocate each parameter of a skeleton with seeded values on the device; move the buffers there."""
     fill = random_filler(device=device, dtype=dtype, seed=seed)
     place_parameters(model, lambda owner, _, parameter: fill(owner, parameter))
     place_buffers(model, device=device, dtype=dtype)
@@ -20,7 +20,7 @@ def materialise(model: nn.Module, *, device: str, dtype: torch.dtype, seed: int)
 
 
 def place_parameters(model: nn.Module, make: Callable[[nn.Module, str, nn.Parameter], torch.Tensor]) -> None:
-    """Replace each parameter by what ``make`` gives for it; tied parameters stay tied."""
+    """Replace each parameter by the result of ``make``; tied parameters stay tied."""
     done: dict[int, nn.Parameter] = {}
     for owner, name, full_name, parameter in _parameters(model):
         if id(parameter) not in done:
@@ -40,7 +40,7 @@ def place_buffers(model: nn.Module, *, device: str, dtype: torch.dtype) -> None:
 
 
 def random_filler(*, device: str, dtype: torch.dtype, seed: int) -> Callable[[nn.Module, nn.Parameter], torch.Tensor]:
-    """A function that makes the values of one parameter after the other, the same for the same seed."""
+    """A function that makes one parameter's values after another, the same for the same seed."""
     if device == "meta":
         return lambda _, parameter: torch.empty(parameter.shape, dtype=dtype, device="meta")
     generator = torch.Generator().manual_seed(seed)
@@ -65,7 +65,7 @@ def random_filler(*, device: str, dtype: torch.dtype, seed: int) -> Callable[[nn
 
 
 def _spread(owner: nn.Module, parameter: nn.Parameter) -> float:
-    """Standard deviation: activations keep their size through the layers, so none fade into denormal numbers."""
+    """Standard deviation that preserves activations through the layers, so that none become subnormal."""
     if isinstance(owner, nn.Embedding | nn.EmbeddingBag):
         return 0.02
     if isinstance(owner, nn.Linear | nn.Conv2d):

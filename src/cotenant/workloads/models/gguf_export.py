@@ -1,4 +1,4 @@
-"""An exported folder once more as one GGUF file, the form that llama.cpp loads."""
+"""Writes an exported folder also as a GGUF file, the format llama.cpp loads."""
 
 import importlib.util
 import json
@@ -11,7 +11,7 @@ from cotenant.errors import WorkloadError
 
 ARCHITECTURE = "llama"
 _NORMAL, _UNKNOWN, _CONTROL = 1, 2, 3
-"""Kinds of tokens, as GGUF numbers them."""
+"""GGUF's token types."""
 _NAMES = {
     "model.embed_tokens.weight": "token_embd.weight",
     "model.norm.weight": "output_norm.weight",
@@ -31,13 +31,13 @@ _LAYER_NAMES = {
 
 
 def require_gguf(dtype: str) -> None:
-    """Before anything is written.
+    """Check before anything is written.
 
     Raises:
-        WorkloadError: The library is missing, or the number format is not one that is written.
+        WorkloadError: The library is missing, or the number format is not supported.
     """
     if importlib.util.find_spec("gguf") is None:
-        raise WorkloadError("GGUF files are written by the package gguf", hint='pip install "cotenant[gguf]"')
+        raise WorkloadError("writing GGUF files needs the package gguf", hint='pip install "cotenant[gguf]"')
     if dtype != "float32":
         raise WorkloadError(f"GGUF is written in float32, not {dtype}", hint="leave --dtype out")
 
@@ -85,7 +85,7 @@ def _write_shape(writer: Any, config: dict[str, Any]) -> None:
 
 
 def _write_vocabulary(writer: Any, folder: Path) -> None:
-    """Words as WordPiece knows them: each whole, with the mark of a word's beginning."""
+    """Tokens as in WordPiece: each a complete word, with the word-start mark."""
     tokenizer = json.loads((folder / "tokenizer.json").read_text())
     vocabulary: dict[str, int] = tokenizer["model"]["vocab"]
     special = {one["id"] for one in tokenizer["added_tokens"]}
@@ -127,6 +127,6 @@ def _tensors(folder: Path, config: dict[str, Any]) -> list[tuple[str, np.ndarray
 
 
 def _interleaved(weights: np.ndarray, heads: int) -> np.ndarray:
-    """Rotary positions turn neighbouring rows in GGUF, where transformers turns the two halves of a head."""
+    """Rotary positions pair adjacent rows in GGUF, but the two halves of a head in transformers."""
     rows, columns = weights.shape
     return weights.reshape(heads, 2, rows // heads // 2, columns).swapaxes(1, 2).reshape(rows, columns)

@@ -1,4 +1,4 @@
-"""Whether weights can be had from the hub: known in seconds, before a trial starts."""
+"""Checks within seconds, before a trial starts, whether weights are available from the hub."""
 
 import os
 import re
@@ -12,7 +12,7 @@ _PATIENCE_S = 3.0
 
 
 def check_hub_id(weights: str) -> None:
-    """Refuse an id that is none, or one that is neither cached here nor within reach."""
+    """Refuse a malformed id, or one neither cached here nor reachable."""
     if not _ID.match(weights):
         raise WorkloadError(f"weights {weights!r} is neither a directory nor a hub id", hint="a hub id is owner/name")
     from huggingface_hub import try_to_load_from_cache
@@ -31,5 +31,5 @@ def check_hub_id(weights: str) -> None:
 
 
 def _by_proxy() -> bool:
-    """Behind a proxy a direct connection says nothing."""
+    """Behind a proxy a direct connection proves nothing."""
     return any(os.environ.get(name) for name in ("HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"))

@@ -1,4 +1,4 @@
-"""Requests' inputs: made once, from the seed, on the host; each request takes the next one."""
+"""Inputs of requests: made once, from the seed, on the host; each request takes the next one."""
 
 import itertools
 from collections.abc import Iterator, Mapping
@@ -13,22 +13,22 @@ from cotenant.workloads.models.seq2seq import WRITTEN
 from cotenant.workloads.protocol import WorkloadSpec
 
 SAMPLED = 8
-"""How many lengths are drawn when lengths are sampled; requests go round them."""
+"""Number of lengths drawn when lengths are sampled; requests cycle through them."""
 CLICK_BATCHES = 64
-"""How many batches a recommender's requests go round: the rows of one batch alone would stay in the cache."""
+"""Number of batches a recommender's requests cycle through: the rows of a single batch would stay in the cache."""
 
 Tensors = dict[str, torch.Tensor]
 
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """The inputs that requests take in turn, and what is to be recorded of them."""
+    """The inputs that requests cycle through, and what to record about them."""
 
     ring: tuple[Tensors, ...]
     facts: Mapping[str, Any] = field(default_factory=dict)
 
     def turns(self) -> Iterator[Tensors]:
-        """Endlessly, one request's input after the other."""
+        """Yield inputs endlessly, one per request."""
         return itertools.cycle(self.ring)
 
 
@@ -41,7 +41,7 @@ def make_inputs(entry: ModelEntry, spec: WorkloadSpec, *, dtype: torch.dtype, de
 
 
 def host_of(device: str) -> str:
-    """Where inputs wait and results go: the host, of which a dry run has none."""
+    """Where inputs wait and results go: the host, or `meta` in a dry run."""
     return "meta" if device == "meta" else "cpu"
 
 
@@ -53,7 +53,7 @@ def hidden_inputs(shape: tuple[int, ...], *, dtype: torch.dtype, seed: int, devi
 
 
 def lengths_of(entry: ModelEntry, spec: WorkloadSpec) -> tuple[int, ...]:
-    """Tokens per item of each request in turn: one length, or several drawn evenly from an eighth of it up."""
+    """Tokens per item of each request in turn: one length, or several drawn uniformly from an eighth of it upwards."""
     longest = spec.seq or entry.seq or 1
     if spec.params.get("lengths", "fixed") == "fixed":
         return (longest,)
@@ -75,7 +75,7 @@ def _make(entry: ModelEntry, spec: WorkloadSpec, dtype: torch.dtype, generator: 
     vocabulary = entry.config.get("vocab_size", 30522 if entry.family == "encoder" else 50257)
     lengths = lengths_of(entry, spec)
     ring = tuple(
-        # Low numbers are special tokens (padding above all), which some models treat differently.
+        # Low numbers are special tokens (mainly padding), which some models treat differently.
         {"input_ids": torch.randint(8, vocabulary, (spec.batch, length), generator=generator)}
         for length in lengths
     )
@@ -86,7 +86,7 @@ def _make(entry: ModelEntry, spec: WorkloadSpec, dtype: torch.dtype, generator: 
 def _read_and_written(
     entry: ModelEntry, spec: WorkloadSpec, dtype: torch.dtype, generator: torch.Generator | None
 ) -> Inputs:
-    """What is read (sound as a spectrogram, or tokens), and what is written."""
+    """The sequence read (a spectrogram, or tokens), and the one written."""
     seq = spec.seq or entry.seq or 1
     if "num_mel_bins" in entry.config:
         frames = 2 * int(entry.config.get("max_source_positions", 1500))
@@ -103,7 +103,7 @@ def _read_and_written(
 
 
 def clicks(entry: ModelEntry, spec: WorkloadSpec, dtype: torch.dtype, generator: torch.Generator | None) -> Inputs:
-    """Numbers and categories; rows are asked for by a Zipf law, the popular ones spread over the table."""
+    """Numbers and categories; rows follow a Zipf law, with the popular ones spread over the table."""
     skew = float(spec.params.get("skew", DEFAULT_SKEW))
     lookups = int(spec.params.get("lookups", DEFAULT_LOOKUPS))
     tables: tuple[int, ...] = entry.config["tables"]

@@ -1,4 +1,4 @@
-"""How `layers` is written, and how many blocks it means. Needs no torch."""
+"""Parses `layers` and counts the blocks it means. Needs no torch."""
 
 import re
 
@@ -10,12 +10,12 @@ FORMS = "full, last 3 or last 50%"
 
 
 def kept(layers: str, blocks: int) -> int:
-    """How many of a model's blocks stay."""
+    """Number of a model's blocks that stay."""
     if layers == "full":
         return blocks
     match = _LAST.match(layers)
     if match is None:
-        raise WorkloadError(f"layers {layers!r} is not understood", hint=f"write {FORMS}")
+        raise WorkloadError(f"layers {layers!r} is invalid", hint=f"write {FORMS}")
     number, percent = float(match.group(1)), match.group(2) == "%"
     if percent and not 0 < number <= 100:
         raise WorkloadError(f"layers {layers!r}: a share is above 0 % and at most 100 %", hint=f"write {FORMS}")
@@ -26,7 +26,7 @@ def kept(layers: str, blocks: int) -> int:
 
 
 def block_count(entry: ModelEntry) -> int | None:
-    """How many blocks a model has, from its configuration; None: it has no chain of them."""
+    """Number of blocks in a model, from its configuration; None if it has no chain of them."""
     for key in ("num_hidden_layers", "n_layer", "n_layers"):
         if key in entry.config:
             return int(entry.config[key])

@@ -1,4 +1,4 @@
-"""Image models of timm and torchvision by their own names; those that the catalogue knows can be described without."""
+"""Image models of timm and torchvision by name; those in the catalogue can be described without the library."""
 
 import importlib
 from dataclasses import replace
@@ -27,10 +27,10 @@ def library_entry(name: str) -> ModelEntry:
 
 
 def check_library(entry: ModelEntry) -> None:
-    """Refuse a name whose library is not there or does not know it."""
+    """Refuse a name whose library is missing or doesn't have it."""
     library, model = entry.architecture.module, entry.architecture.classes["classify"]
     if described_without(entry) is not None and not _importable(library):
-        return  # it can be simulated; building it says what is missing
+        return  # it can be simulated; building it reports what is missing
     known = _names(_import(library), library)
     if model not in known:
         raise WorkloadError(
@@ -39,14 +39,14 @@ def check_library(entry: ModelEntry) -> None:
 
 
 def described_without(entry: ModelEntry) -> ModelEntry | None:
-    """The same network by a definition of the catalogue, for describing it where its library isn't; None: unknown."""
+    """The same network from the catalogue, to describe it without its library; None if unknown."""
     library, model = entry.architecture.module, entry.architecture.classes["classify"]
     if library == "timm":
         return stand_in(model, entry.image or 224)
     known = {one.name.replace("-", "_"): one for one in VISION}.get(model)
     if known is None:
         return None
-    # transformers pads MobileNetV2's images in operators of their own; torchvision's convolutions do it.
+    # transformers pads MobileNetV2's images in separate operators; torchvision's convolutions do it.
     padding = {"tf_padding": False} if known.name == "mobilenet-v2" else {}
     return replace(known, image=entry.image or known.image, config={**known.config, **padding})
 
@@ -56,7 +56,7 @@ def _importable(library: str) -> bool:
 
 
 def make(entry: ModelEntry) -> Any:
-    """The library's model, as a module that takes images and gives scores."""
+    """The library's model, as a module that maps images to scores."""
     library, model = entry.architecture.module, entry.architecture.classes["classify"]
     code = _import(library)
     return code.create_model(model) if library == "timm" else code.models.get_model(model)
@@ -65,10 +65,10 @@ def make(entry: ModelEntry) -> Any:
 def _import(library: str) -> Any:
     try:
         return importlib.import_module(library)
-    except Exception as error:  # torchvision raises a RuntimeError beside a torch it was not built for
+    except Exception as error:  # torchvision raises a RuntimeError with a torch it was not built for
         raise WorkloadError(
             f"{library} can't be imported here ({type(error).__name__}: {error})",
-            hint=f"install a {library} that fits this torch: pip install 'cotenant[vision]'",
+            hint=f"install a {library} compatible with this torch: pip install 'cotenant[vision]'",
         ) from error
 
 

@@ -160,7 +160,7 @@ NEWER_DECODERS: tuple[ModelEntry, ...] = (
         params=20_914_757_184,
         counted=f"{UNTIED}, all 32 experts",
         hub_id="openai/gpt-oss-20b",
-        about="gpt-oss 20B, 24 layers, 32 experts of which 4 act",
+        about="gpt-oss 20B, 24 layers, 32 experts of which 4 are active",
         max_seq=131072,
     ),
     modern(
@@ -169,9 +169,9 @@ NEWER_DECODERS: tuple[ModelEntry, ...] = (
         _DEEPSEEK_V3,
         _MINI_DEEPSEEK,
         params=671_026_404_352,
-        counted=f"{UNTIED}, all 256 experts, without the layer that predicts further tokens and the router's biases",
+        counted=f"{UNTIED}, all 256 experts, without the multi-token prediction layer and the router's biases",
         hub_id="deepseek-ai/DeepSeek-V3",
-        about="DeepSeek V3, 61 layers, latent attention, 256 experts of which 8 act",
+        about="DeepSeek V3, 61 layers, latent attention, 256 experts of which 8 are active",
         max_seq=163840,
     ),
 )

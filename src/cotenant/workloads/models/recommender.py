@@ -10,12 +10,12 @@ CRITEO_ROWS = (
 )
 """Rows of the 26 tables."""
 MINI_LARGEST = 65_536
-"""The small sibling's largest table: its tables together still exceed a core's own caches."""
+"""Rows of the small sibling's largest table: its tables together still exceed a core's own caches."""
 
 DEFAULT_SKEW = 1.05
-"""Exponent of the Zipf law by which rows are asked for."""
+"""Exponent of the Zipf law of row accesses."""
 DEFAULT_LOOKUPS = 1
-"""Rows asked for per table and item."""
+"""Rows accessed per table and item."""
 
 RECOMMENDERS: tuple[ModelEntry, ...] = (
     ModelEntry(

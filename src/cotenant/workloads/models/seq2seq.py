@@ -1,4 +1,4 @@
-"""Models that read one sequence and write another. Figures: configuration files of the named hub repositories."""
+"""Models that map one sequence to another. Figures: configuration files of the named hub repositories."""
 
 from cotenant.workloads.models.entry import Architecture, ModelEntry
 
@@ -12,7 +12,7 @@ WHISPER = _pair("Whisper", "whisper")
 PEGASUS_X = _pair("PegasusX", "pegasus_x")
 
 WRITTEN = 128
-"""Tokens that a request writes, all at once as in training."""
+"""Tokens a request writes, all at once as in training."""
 
 SEQ2SEQ: tuple[ModelEntry, ...] = (
     ModelEntry(

@@ -11,7 +11,7 @@ from cotenant.workloads.models.inputs import Inputs, Tensors, host_of
 from cotenant.workloads.protocol import Stage
 
 DEFAULT_TOKENS = 16
-"""Tokens that `generate` makes unless told otherwise."""
+"""Default number of tokens of `generate`."""
 
 
 def inference_stages(
@@ -30,12 +30,12 @@ def inference_stages(
 
 
 def to_device_stage(inputs: Inputs, device: str) -> Stage:
-    """Takes the next input to the device."""
+    """Move the next input to the device."""
     turns = inputs.turns()
     copies = torch.device(device).type != "cuda"
 
     def to_device(_: Any) -> Tensors:
-        # On a CPU the copy is made too: a stage that costs nothing would be a lie about what a request is.
+        # On a CPU the copy is made too: a free stage would misrepresent the request.
         return {name: value.to(device, non_blocking=True, copy=copies) for name, value in next(turns).items()}
 
     return Stage("to_device", to_device)
@@ -64,7 +64,7 @@ def _quiet(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 def _forward(model: nn.Module, entry: ModelEntry, mode: str) -> Callable[[Tensors], torch.Tensor]:
     if entry.family in ("decoder", "seq2seq"):
-        # All positions get their logits, as in a plain forward call; the last ones are what leaves the device.
+        # All positions get logits, as in a plain forward call; only the last ones leave the device.
         return lambda batch: model(**batch).logits[:, -1]
     if mode == "embed":
         return lambda batch: model(**batch).last_hidden_state.mean(dim=1)
@@ -86,7 +86,7 @@ def _step(model: nn.Module, cache: Any, token: torch.Tensor) -> torch.Tensor:
 
 
 def _decode_stages(model: nn.Module, inputs: Inputs, device: str) -> tuple[Stage, ...]:
-    """One token per request, always at the same context length: the cache is cut back after each step."""
+    """One token per request, always at the same context length: the cache is truncated after each step."""
     prompt = {name: value.to(device) for name, value in inputs.ring[0].items()}
     cache, token = _quiet(lambda batch: _prefill(model, batch))(prompt)
     host_token = token if device == "meta" else token.cpu()

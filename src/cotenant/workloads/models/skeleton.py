@@ -1,4 +1,4 @@
-"""A model without its weights: parameters on `meta`, buffers (rotary frequencies, position numbers) real."""
+"""A model without weights: parameters on `meta`, buffers (rotary frequencies, position numbers) real."""
 
 import importlib
 import math
@@ -18,11 +18,11 @@ from cotenant.workloads.models.entry import ModelEntry
 from cotenant.workloads.models.libraries import LIBRARIES, make
 
 _LARGE = 2**26
-"""Numbers in a tensor that only ever exists as a shape here."""
+"""Elements of a tensor that only exists as a shape here."""
 
 
 def skeleton(entry: ModelEntry, mode: str) -> nn.Module:
-    """The entry's model for this mode, every parameter on `meta`: no memory and no time spent on weights."""
+    """The entry's model for this mode, with every parameter on `meta`: weights cost neither memory nor time."""
     architecture = entry.architecture
     if architecture.module in LIBRARIES:
         return assemble(lambda library_entry: _Plain(make(library_entry)), entry)
@@ -48,7 +48,7 @@ def _from_folder(module: Any, entry: ModelEntry, mode: str) -> nn.Module:
 
 
 class _Plain(nn.Module):
-    """A library's image model in the form of all others: pixels in, an object with `logits` out."""
+    """A library's image model with the interface of all others: pixels in, an object with `logits` out."""
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__()
@@ -59,14 +59,14 @@ class _Plain(nn.Module):
 
 
 def assemble(make_model: Callable[[Any], nn.Module], config: Any) -> nn.Module:
-    """The model that this class (or function) makes of a configuration, with its parameters on `meta`."""
+    """The model this class (or function) makes from a configuration, with its parameters on `meta`."""
     with parameters_on_meta(), torch.no_grad(), _LargeOnMeta():
         model = make_model(config)
     return model.eval()
 
 
 class _LargeOnMeta(TorchFunctionMode):
-    """Makes what is too large to exist even for a moment on `meta`: all experts of a layer are one tensor."""
+    """Create on `meta` what is too large to exist even briefly: all experts of a layer are one tensor."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         given = kwargs or {}
@@ -82,11 +82,11 @@ def _numbers(sizes: Any) -> int:
 
 @contextmanager
 def parameters_on_meta() -> Iterator[None]:
-    """Modules built by this thread get their parameters on `meta`; what initialises them then costs nothing."""
+    """Modules built by this thread get their parameters on `meta`, so that initialising them is free."""
     builder = threading.get_ident()
 
     def to_meta(_module: nn.Module, _name: str, parameter: nn.Parameter | None) -> Any:
-        # Tenants may be threads of one process: another one's modules are none of our business.
+        # Tenants may be threads of one process: leave other threads' modules alone.
         if parameter is None or parameter.is_meta or threading.get_ident() != builder:
             return None
         on_meta = nn.Parameter(parameter.to("meta"), requires_grad=parameter.requires_grad)

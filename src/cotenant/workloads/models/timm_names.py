@@ -1,4 +1,4 @@
-"""timm's names of networks that the catalogue knows in another size: what they consist of, without timm."""
+"""timm's names of networks the catalogue has in another size: their structure, without timm."""
 
 import re
 from dataclasses import replace
@@ -45,12 +45,12 @@ _V2_MEDIUM = (
 
 
 def _base(model: str) -> str:
-    """A name without the weights that newer tables add to it: `resnet50.a1_in1k`."""
+    """The name without the weights suffix that newer tables add: `resnet50.a1_in1k`."""
     return model.partition(".")[0]
 
 
 def stand_in(model: str, image: int) -> ModelEntry | None:
-    """The described model that is this one of timm at this image size; None: there is none."""
+    """The described equivalent of a timm model at this image size; None if there is none."""
     match = _NAMES.fullmatch(_base(model))
     if match is None:
         return None
@@ -61,7 +61,7 @@ def stand_in(model: str, image: int) -> ModelEntry | None:
 
 
 def _variant(match: re.Match[str], image: int) -> tuple[str, dict[str, Any]]:
-    """The catalogue's model that it is a variant of, and what is different."""
+    """The catalogue model it is a variant of, and the differences."""
     if match["vit"]:
         width, layers, heads = _VIT[match["vit"]]
         return "vit-b-16", {

@@ -11,7 +11,7 @@ from cotenant.workloads.models.serving import to_device_stage
 from cotenant.workloads.protocol import Stage, WorkloadSpec
 
 LEARNING_RATE = 1e-5
-"""Small: a workload may take a million steps on the same batch and has to stay finite."""
+"""Small: a workload may take a million steps on the same batch and must stay finite."""
 
 
 def training_stages(
@@ -28,7 +28,7 @@ def training_stages(
         labels = batch.pop("labels")
         logits = model(**batch, **extra).logits.float()
         if writes:
-            logits = logits[:, :-1].flatten(0, 1)  # each position is asked for the token after it
+            logits = logits[:, :-1].flatten(0, 1)  # each position predicts the next token
         return nn.functional.cross_entropy(logits, labels)
 
     def backward(loss: torch.Tensor) -> torch.Tensor:

@@ -144,7 +144,7 @@ def _classic(name: str, family: str, blocks: tuple[int, ...], *, params: int, ab
     )
 
 
-# Each part of an EfficientNet-V2: fused?, expansion, stride, width, blocks.
+# Each stage of an EfficientNet-V2: fused?, expansion, stride, width, blocks.
 _V2_SMALL = {
     "stem": 24,
     "dropout": 0.2,
@@ -199,7 +199,7 @@ _MINI_V2_LARGE = {
 _YOLOS_SMALL = ModelEntry(
     name="yolos-small",
     family="vision",
-    about="YOLOS small, a ViT that detects objects; images of 1024 pixels, as many as photographs of 800x1333 have",
+    about="YOLOS small, a ViT that detects objects; images of 1024x1024, as many pixels as photographs of 800x1333",
     architecture=YOLOS,
     config={
         "hidden_size": 384,
@@ -214,7 +214,7 @@ _YOLOS_SMALL = ModelEntry(
     },
     mini={"hidden_size": 96, "num_hidden_layers": 3, "num_attention_heads": 3, "intermediate_size": 384},
     params=30_684_768,
-    counted="with its detection heads, as its configuration makes it (30.7 M by its card)",
+    counted="with its detection heads, as configured (30.7 M by its card)",
     source="huggingface.co/hustvl/yolos-small",
     image=1024,
     mini_image=128,
@@ -228,7 +228,7 @@ _POINTNET = ModelEntry(
     config={"family": "pointnet", "num_labels": 40},
     mini={"thin": 4},
     params=3_480_049,
-    counted="with both transforms and the head for 40 classes, as its layers make it",
+    counted="with both transforms and the head for 40 classes, counted from its layers",
     source="arxiv.org/abs/1612.00593",
     image=32,
     mini_image=32,
@@ -272,7 +272,7 @@ VISION: tuple[ModelEntry, ...] = (
             "vgg",
             blocks,
             params=params,
-            about=f"VGG-{depth}, 3x3 convolutions alone",
+            about=f"VGG-{depth}, 3x3 convolutions only",
             page=f"vgg{depth}",
         )
         for depth, blocks, params in (

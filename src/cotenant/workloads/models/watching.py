@@ -1,4 +1,4 @@
-"""Sees every operator of a request and every storage that lives: on `meta` as a dry run, on real tensors as a check."""
+"""Records every operator of a request and every live storage: on `meta` as a dry run, on real tensors as a check."""
 
 import weakref
 from collections.abc import Callable, Iterable, Mapping
@@ -19,14 +19,14 @@ from cotenant.workloads.protocol import Operator
 _aten = torch.ops.aten
 _grouped_mm = getattr(torch, "_grouped_mm", None)
 _GATHERS = frozenset({"embedding", "_embedding_bag_forward_only", "_embedding_bag", "index", "index_select", "gather"})
-"""Operators that read only the rows they are asked for."""
+"""Operators that read only the rows they look up."""
 _NO_KERNEL = frozenset({"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided"})
-"""Operators that set memory aside and move nothing."""
+"""Operators that allocate memory and move nothing."""
 RECURRING = Recurring()
 
 
 class Watch:
-    """While it is on: the operators that run, and the bytes of all storages alive."""
+    """Records operators and the bytes of all live storages while it is active."""
 
     def __init__(self) -> None:
         self.operators: list[Operator] = []
@@ -44,12 +44,12 @@ class Watch:
         self._on.close()
 
     def restart(self) -> None:
-        """Forget the operators so far and begin a new peak; what lives goes on living."""
+        """Drop the operators so far and start a new peak; live storages stay."""
         self.operators.clear()
         self.peak_bytes = self.live_bytes
 
     def hold(self, tensors: Iterable[torch.Tensor], *, beside: int = 0) -> None:
-        """Count what these tensors take as long as they live, and what is taken beside them for now."""
+        """Count what these tensors take while they live, and extra memory for now."""
         for tensor in tensors:
             storage = tensor.untyped_storage()
             key = storage._cdata  # noqa: SLF001  the only identity a storage has
@@ -61,10 +61,10 @@ class Watch:
         self.peak_bytes = max(self.peak_bytes, self.live_bytes + beside)
 
     def ordinary_answer(self) -> bool:
-        """What a model that looks at its data would see on ordinary data: all is well, nothing special occurs."""
+        """What a model that inspects its data would see on ordinary data: valid, and nothing special."""
         question = self.operators[-1].name if self.operators else ""
         if question not in ("all", "any"):
-            raise WorkloadError("the model's course depends on its data, so that a dry run can't follow it")
+            raise WorkloadError("the model's control flow depends on its data, so a dry run can't follow it")
         return question == "all"
 
     def _on_death(self, key: int, size: int) -> Callable[[Any], None]:
@@ -76,7 +76,7 @@ class Watch:
 
 
 class _Operators(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Hands each operator that would be a kernel to the watch."""
+    """Report each operator that would be a kernel to the watch."""
 
     def __init__(self, watch: Watch) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -95,7 +95,7 @@ class _Operators(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self.watch.hold(_tensors(again), beside=known.beside)
             self.watch.operators.append(known.operator)
             return again
-        # Inference mode hands over composite operators whole: what they are made of is what runs.
+        # Inference mode passes composite operators undecomposed: their parts are what runs.
         if func._overloadpacket not in flop_registry and func is not torch.ops.prim.device.default:  # noqa: SLF001
             with self:
                 parts = func.decompose(*args, **kwargs)
@@ -113,7 +113,7 @@ class _Operators(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 class _FusedOnMeta(TorchFunctionMode):
-    """On `meta` torch has no fused attention and no grouped products; devices do, so the dry run has them too."""
+    """On `meta` torch has no fused attention and no grouped products; devices do, so the dry run adds them."""
 
     def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
@@ -127,7 +127,7 @@ class _FusedOnMeta(TorchFunctionMode):
 
 
 def _grouped_product(rows: torch.Tensor, weights: torch.Tensor, **_: Any) -> torch.Tensor:
-    """A product of rows with several matrices, each row with one of them: here evenly spread over the matrices."""
+    """A product of rows with several matrices, one matrix per row: here evenly distributed."""
     most = min(len(rows), len(weights))
     groups = next(count for count in range(most, 0, -1) if len(rows) % count == 0)
     product = torch.bmm(rows.view(groups, -1, rows.shape[-1]), weights[:groups])
@@ -189,15 +189,15 @@ def _operator(func: Any, sources: list[torch.Tensor], results: list[torch.Tensor
 
 
 def _flops(func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], out: Any) -> float:
-    """Multiplications and additions of products, convolutions and attention; all else is counted as bytes alone."""
+    """FLOPs of products, convolutions and attention; everything else counts as bytes only."""
     packet = func._overloadpacket  # noqa: SLF001
     if packet is _aten._scaled_dot_product_flash_attention_for_cpu:  # noqa: SLF001
         return _attention_flops(*args[:3])
     if packet is _aten._scaled_dot_product_flash_attention_for_cpu_backward:  # noqa: SLF001
-        # Five products instead of two: the scores are computed again.
+        # Five products instead of two: the scores are recomputed.
         return 2.5 * _attention_flops(*args[1:4])
     if packet is _aten.convolution_backward:
-        # The formula that torch has for it overlooks groups: a depthwise convolution would cost hundreds of times more.
+        # torch's formula ignores groups: a depthwise convolution would cost hundreds of times more.
         output_gradient, _, weight = args[:3]
         one: float = 2.0 * output_gradient.numel() * weight[0].numel()
         return one * sum(map(bool, args[10][:2]))
@@ -219,5 +219,5 @@ def _gathered(name: str, sources: list[torch.Tensor], results: list[torch.Tensor
 
 
 def _nbytes(tensor: torch.Tensor) -> int:
-    """Bytes behind a tensor; an expanded one has fewer than its shape says."""
+    """Bytes behind a tensor; fewer than its shape implies if it is expanded."""
     return min(tensor.numel() * tensor.element_size(), tensor.untyped_storage().nbytes())

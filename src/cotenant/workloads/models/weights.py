@@ -1,4 +1,4 @@
-"""Weights from a directory or the hub, read as data: safetensors only, and never code."""
+"""Weights from a directory or the hub, read as data: safetensors only, never code."""
 
 import importlib
 from pathlib import Path
@@ -20,7 +20,7 @@ def load(entry: ModelEntry, mode: str, weights: str, *, dtype: torch.dtype, seed
 def load_and_tell(
     entry: ModelEntry, mode: str, weights: str, *, dtype: torch.dtype, seed: int
 ) -> tuple[nn.Module, tuple[str, ...]]:
-    """The entry's model with these weights, and the names of the parameters that they lack."""
+    """The entry's model with these weights, and the names of parameters missing from them."""
     local = is_path(weights)
     source = str(Path(weights).expanduser()) if local else weights
     library = importlib.import_module(entry.architecture.module)
@@ -28,7 +28,7 @@ def load_and_tell(
     library.logging.disable_progress_bar()
     model_class: Any = getattr(library, entry.architecture.classes[mode])
     try:
-        with torch.random.fork_rng(devices=[]):  # a head that the weights lack is drawn, from the seed
+        with torch.random.fork_rng(devices=[]):  # a head missing from the weights is drawn from the seed
             torch.manual_seed(seed)
             model, told = model_class.from_pretrained(
                 source,
@@ -40,8 +40,8 @@ def load_and_tell(
             )
     except Exception as error:
         where = f"the weights in {weights}" if local else f"{weights} from the hub"
-        hint = "check the files" if local else "is there a network, and is the id right? a directory works without one"
-        raise WorkloadError(f"{entry.name} can't take {where}: {_first_line(error)}", hint=hint) from error
+        hint = "check the files" if local else "check the network and the id; a directory needs no network"
+        raise WorkloadError(f"{entry.name} can't use {where}: {_first_line(error)}", hint=hint) from error
     loaded: nn.Module = model.eval()
     return loaded, tuple(sorted(told["missing_keys"]))
 

@@ -1,4 +1,4 @@
-"""What a directory of weights has to look like: checked from names and `config.json`, before anything is read."""
+"""Requirements on a directory of weights: checked from names and `config.json`, before anything is read."""
 
 import json
 import os
@@ -15,12 +15,12 @@ _PICKLED = (".bin", ".pt", ".pth", ".pkl", ".ckpt")
 
 
 def is_path(weights: str) -> bool:
-    """A path on this machine, not a hub id: it exists, or is written like one."""
+    """True for a path on this machine rather than a hub id: it exists, or looks like one."""
     return Path(weights).expanduser().exists() or weights.startswith((".", "~", os.sep))
 
 
 def check_weights(entry: ModelEntry, weights: str) -> None:
-    """Refuse weights that are not there, not safetensors, or of another model."""
+    """Refuse weights that are missing, not safetensors, or of another model."""
     if entry.architecture.model_type is None:
         raise WorkloadError(f"{entry.name} takes no weights, only random ones", hint="leave `weights` out")
     if not is_path(weights):
@@ -61,7 +61,7 @@ def read_config(folder: Path) -> Mapping[str, Any]:
 
 
 def has_weights(folder: Path) -> bool:
-    """Whether a directory holds weights; a configuration alone is enough for random ones and for simulated GPUs.
+    """True if a directory holds weights; a configuration alone suffices for random ones and simulated GPUs.
 
     Raises:
         WorkloadError: Its weights are pickled.

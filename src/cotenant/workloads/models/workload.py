@@ -10,7 +10,7 @@ from cotenant.workloads.protocol import Built, Place, Properties, WorkloadSpec
 
 
 class ModelWorkload:
-    """One model: of the catalogue, of a library, or in a directory of the user's."""
+    """One model: from the catalogue, a library, or a user's directory."""
 
     def __init__(self, entry: ModelEntry) -> None:
         self.entry = entry
@@ -19,11 +19,11 @@ class ModelWorkload:
         self.about = entry.about
 
     def check(self, spec: WorkloadSpec) -> None:
-        """Refuse what can't be run; nothing is built and torch is not imported."""
+        """Refuse what can't run; nothing is built and torch is not imported."""
         check_model(self.entry, spec)
 
     def properties(self, spec: WorkloadSpec) -> Properties:
-        """What one request costs, from a dry run on `meta`; float32 unless the spec says otherwise."""
+        """The cost of one request, from a dry run on `meta`; float32 unless the spec says otherwise."""
         self.check(spec)
         entry = self._describable(self.sized(spec))
 
@@ -44,18 +44,18 @@ class ModelWorkload:
         return build_model(self.sized(spec), spec, place)
 
     def _describable(self, entry: ModelEntry) -> ModelEntry:
-        """A library's model by the catalogue's definition where there is one: the same, library or not."""
+        """A library's model by the catalogue's definition where there is one: the same with or without the library."""
         known = described_without(entry) if entry.architecture.module in LIBRARIES else None
         return known or entry
 
     def sized(self, spec: WorkloadSpec) -> ModelEntry:
-        """The entry with the tables or the images that the spec asks for."""
+        """The entry with the spec's tables or image size."""
         if "rows" in spec.params:
             tables = (spec.params["rows"],) * len(self.entry.config["tables"])
             return replace(self.entry, config={**self.entry.config, "tables": tables})
         if "image" in spec.params:
             side = int(spec.params["image"])
-            # Models with positions have as many as the image has patches: their configuration has to know.
+            # Models with positions have one per image patch: the configuration must match.
             known = {"image_size": side} if isinstance(self.entry.config.get("image_size"), int) else {}
             return replace(self.entry, image=side, config={**self.entry.config, **known})
         return self.entry

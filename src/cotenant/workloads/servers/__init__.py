@@ -1,1 +1,1 @@
-"""Servers as workloads: what people already run, under our load, and started by us where the study says how."""
+"""Servers as workloads: existing ones under our load, started by us where the study says how."""

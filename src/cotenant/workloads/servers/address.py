@@ -7,15 +7,15 @@ from cotenant.errors import WorkloadError
 
 LOCAL = "127.0.0.1"
 _PORTS = {"http": 80, "https": 443, "grpc": 8001}
-"""Schemes, and the ports that they mean where none is given."""
+"""Schemes and their default ports."""
 
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where a server listens, and the path under which it answers."""
+    """Where a server listens, and its path."""
 
     name: str
-    """As the user wrote it, for sentences."""
+    """As written by the user, for messages."""
     host: str
     port: int
     path: str = ""
@@ -25,26 +25,26 @@ class Address:
 
     @property
     def authority(self) -> str:
-        """For the Host header."""
+        """Host and port, for the Host header."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{host}:{self.port}"
 
     @property
     def local(self) -> bool:
-        """It names this machine."""
+        """True if it names this machine."""
         return self.host in {LOCAL, "localhost", "::1"}
 
     @property
     def target(self) -> str:
-        """Path and query, as they stand in a request."""
+        """Path and query, as in a request."""
         return (self.path or "/") + (f"?{self.query}" if self.query else "")
 
 
 def read_address(name: str) -> Address:
-    """`http://host:port/path`.
+    """Parse `http://host:port/path`.
 
     Raises:
-        WorkloadError: It is not an address, or holds a password.
+        WorkloadError: It is not an address, or contains a password.
     """
     try:
         parts = urlsplit(name)
@@ -56,7 +56,7 @@ def read_address(name: str) -> Address:
         raise WorkloadError(f"`{name}` is not an address", hint="write it as `http://host:port/path`, without spaces")
     if parts.username is not None:
         raise WorkloadError(
-            "an address with a user name or password in it would be written into every record",
+            "an address with a user name or password would end up in every record",
             hint="use `params: {headers: {Authorization: ...}}`",
         )
     return Address(name, parts.hostname, port, parts.path, parts.query, parts.scheme == "https", parts.scheme)

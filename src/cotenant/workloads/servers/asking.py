@@ -1,4 +1,4 @@
-"""One plain question to a server before anything is measured: is it there, and is it what its name says?"""
+"""One request to a server before anything is measured, to check that it is there and of the right kind."""
 
 import http.client
 import json
@@ -13,7 +13,7 @@ _LARGEST = 8 << 20
 
 
 class UnexpectedAnswer(WorkloadError):
-    """Something answers, and not as a server of this kind should."""
+    """Something answers, but not as a server of this kind should."""
 
     def __init__(self, status: int, message: str, *, hint: str | None = None) -> None:
         super().__init__(message, hint=hint)
@@ -35,10 +35,10 @@ def ask(
 
 
 def ask_json(address: Address, path: str, headers: dict[str, str] | None, *, what: str) -> Any:
-    """The JSON that a server of this kind gives there.
+    """The JSON a server of this kind returns there.
 
     Raises:
-        WorkloadError: Nothing answers, or something that is not such a server.
+        WorkloadError: Nothing answers, or it is another kind of server.
     """
     try:
         status, body = ask(address, path, headers)
@@ -51,7 +51,7 @@ def ask_json(address: Address, path: str, headers: dict[str, str] | None, *, wha
             return json.loads(body)
     raise UnexpectedAnswer(
         status,
-        f"`{address.name}` is not {what}: GET {path} gives status {status} and not the JSON it should",
+        f"`{address.name}` is not {what}: GET {path} returns status {status} instead of the expected JSON",
         hint="check host, port and path; `http://...` drives any other server",
     )
 

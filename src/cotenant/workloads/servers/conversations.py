@@ -1,4 +1,4 @@
-"""Conversations: each request is a turn, and carries all that was said before it."""
+"""Conversations: each request is a turn that carries everything said before it."""
 
 from collections import deque
 from dataclasses import dataclass, field
@@ -19,15 +19,15 @@ class Conversation:
         return list(self.messages)
 
     def answered(self, text: str) -> None:
-        """The turn is over."""
+        """End the turn."""
         self.messages.append({"role": "assistant", "content": text})
         self.turns += 1
 
 
 class Conversations:
-    """Those of one tenant: a request goes on with the one that has waited longest, or begins a new one.
+    """The conversations of one tenant: a request continues the one that has waited longest, or starts a new one.
 
-    The load says when requests come, so as many conversations are open as requests are under way, and those that wait
+    The load decides when requests come, so there are as many conversations as requests in flight, plus those waiting
     for their next turn. A conversation whose turn failed is over.
     """
 
@@ -36,10 +36,10 @@ class Conversations:
         self._waiting: deque[Conversation] = deque()
 
     def take(self) -> Conversation:
-        """For one request; nobody else has it until it is given back."""
+        """Take one for a request, exclusively until it is returned."""
         return self._waiting.popleft() if self._waiting else Conversation()
 
     def give_back(self, conversation: Conversation) -> None:
-        """After its answer: it waits for the next turn, unless that was its last."""
+        """Return it after its answer: it waits for its next turn, unless that was the last."""
         if conversation.turns < self._turns:
             self._waiting.append(conversation)

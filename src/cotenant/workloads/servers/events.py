@@ -1,4 +1,4 @@
-"""Server-sent events out of bytes that come in any pieces."""
+"""Parses server-sent events from bytes in arbitrary pieces."""
 
 from collections.abc import Iterator
 
@@ -8,7 +8,7 @@ LONGEST_EVENT = 4 << 20
 
 
 class Events:
-    """Feed it bytes; it gives the data of each event that is complete."""
+    """Feed it bytes; it returns the data of each complete event."""
 
     def __init__(self) -> None:
         self._pending = b""

@@ -1,7 +1,7 @@
-"""Takes the bytes of HTTP/1.1 answers apart: head, and a body by length, by chunks, or up to the connection's end.
+"""Parses HTTP/1.1 answers: a head, and a body by length, in chunks, or up to the connection's end.
 
-Written for clients that time tokens: what has arrived is handed on in as few steps as there are pieces of it. Only what
-an answer may hold is accepted; anything else is `NotHttp`.
+Written for clients that time tokens: what has arrived is passed on in as few steps as it has pieces. Only what
+an answer may contain is accepted; anything else is `NotHttp`.
 """
 
 from collections.abc import Callable
@@ -12,7 +12,7 @@ _NO_BODY = (204, 304)
 
 
 class NotHttp(Exception):
-    """The bytes are not an answer in HTTP/1.1."""
+    """The bytes are not an HTTP/1.1 answer."""
 
 
 @dataclass(slots=True)
@@ -38,20 +38,20 @@ class Framing:
 
     def __init__(self, head: Callable[[Reply], None], body: Callable[[bytes], None]) -> None:
         self._head, self._body = head, body
-        """Called with the head once it is complete, and with each piece of the body."""
+        """Called with the complete head, and with each piece of the body."""
         self._pending = b""
         self.begin(to_head=False)
 
     def begin(self, *, to_head: bool) -> None:
-        """A request was sent; the answer to HEAD has no body whatever its head says."""
+        """A request was sent; the answer to HEAD never has a body."""
         self.reply = Reply()
         self.done = self.keep = False
-        """It is complete; the connection may be used again."""
+        """True once it is complete and the connection can be reused."""
         self._left = 0
         self._state = "bare head" if to_head else "head"
 
     def feed(self, data: bytes) -> None:
-        """The next bytes. Raises NotHttp."""
+        """Process the next bytes. Raises NotHttp."""
         data = self._pending + data if self._pending else data
         self._pending = b""
         while data and not self.done:
@@ -71,13 +71,13 @@ class Framing:
                     data = self._whole_head(data)
 
     def end(self) -> bool:
-        """The connection has ended: whether that completes the answer."""
+        """The connection has ended: return whether that completes the answer."""
         if self._state == "rest":
             self.done = True
         return self.done
 
     def _wait(self, data: bytes) -> bytes:
-        """Keep what is not complete for the next piece; nothing is left of this one."""
+        """Keep incomplete data for the next piece."""
         if len(data) > LONGEST_HEAD:
             raise NotHttp(f"a head or a line of more than {LONGEST_HEAD >> 10} KiB")
         self._pending = data
@@ -101,7 +101,7 @@ class Framing:
                 raise NotHttp(f"a header is {line[:40]!r}")
             headers[name.lower()] = value.strip()
         if code[0] == "1":
-            return data[end + 4 :]  # only a promise; the answer comes after it
+            return data[end + 4 :]  # interim; the answer follows
         self.reply = Reply(int(code), reason, headers)
         said = headers.get("connection", "").lower()
         self.keep = said != "close" if version == "HTTP/1.1" else said == "keep-alive"
@@ -145,7 +145,7 @@ class Framing:
         return data[end + 2 :]
 
     def _in_chunk(self, data: bytes) -> bytes:
-        """What there is of a chunk is handed on; the line's end after it is not part of it."""
+        """Pass on the available part of a chunk, without the line end after it."""
         left = self._left
         if len(data) < left:
             inside = min(len(data), left - 2)

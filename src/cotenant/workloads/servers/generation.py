@@ -1,4 +1,4 @@
-"""Reads a streamed answer of the OpenAI API: which of its chunks carry tokens, and how many there are."""
+"""Reads a streamed answer of the OpenAI API: which chunks carry tokens, and how many."""
 
 import json
 from collections.abc import Callable
@@ -11,15 +11,15 @@ from cotenant.workloads.servers.events import Events
 _END = b"[DONE]"
 _REASONING = ("reasoning_content", "reasoning")
 Count = Callable[[str], int]
-"""Tokens of a text."""
+"""Number of tokens in a text."""
 
 
 class Generation:
-    """One answer as it comes. A chunk that only names the role, or only counts, is not a token."""
+    """One answer as it arrives. A chunk with only a role or a count is not a token."""
 
     def __init__(self, token: Callable[[int], None], *, count: Count | None = None) -> None:
         self._token = token
-        """Called with the number of each chunk that carries text, as it comes."""
+        """Called with the number of each chunk that carries text, as it arrives."""
         self._count = count
         self._events = Events()
         self._usage: dict[str, Any] = {}
@@ -38,19 +38,19 @@ class Generation:
 
     @property
     def text(self) -> str:
-        """The answer without its reasoning: what a conversation goes on with."""
+        """The answer without its reasoning, with which a conversation continues."""
         return "".join(self._said)
 
     def answer(self) -> Answer:
-        """What it came to.
+        """The completed answer.
 
         Raises:
-            RequestFailed: The stream ended without an end, or without a single token.
+            RequestFailed: The stream ended without a final event, or without a single token.
         """
         if not self._ended:
             raise RequestFailed("broken off", "the stream ended without a `finish_reason` or `[DONE]`")
         if not self.chunks:
-            raise RequestFailed("no tokens", "the stream held no token")
+            raise RequestFailed("no tokens", "the stream contained no token")
         reasoning = len(self._reasoned) or None
         if self._count is None or _positive(self._usage.get("completion_tokens")):
             return answer_of(self._usage, self.chunks, reasoning)
@@ -71,7 +71,7 @@ class Generation:
                 self.chunks += 1
                 self._keep(choice)
             if choice.get("finish_reason"):
-                self._ended = True  # some servers say this and leave out `[DONE]`
+                self._ended = True  # some servers send this and omit `[DONE]`
 
     def _keep(self, choice: dict[str, Any]) -> None:
         delta = choice.get("delta")
@@ -87,7 +87,7 @@ class Generation:
 
 
 def carries_text(choice: Any) -> bool:
-    """A choice of a chunk with some of the answer or of the reasoning in it, and not only a role or an end."""
+    """True for a choice with part of the answer or reasoning in it, not only a role or an end."""
     if not isinstance(choice, dict):
         raise RequestFailed("bad stream", "a chunk of the stream has choices that are not objects")
     delta = choice.get("delta")
@@ -97,7 +97,7 @@ def carries_text(choice: Any) -> bool:
 
 
 def answer_of(usage: dict[str, Any], counted_here: int | None, reasoning_here: int | None = None) -> Answer:
-    """Tokens as the server counts them; where it does not, as they were counted here."""
+    """Tokens as counted by the server; where it does not, as counted here."""
     counted, prompt = usage.get("completion_tokens"), usage.get("prompt_tokens")
     details = usage.get("completion_tokens_details")
     reasoning = details.get("reasoning_tokens") if isinstance(details, dict) else None
@@ -109,7 +109,7 @@ def answer_of(usage: dict[str, Any], counted_here: int | None, reasoning_here: i
 
 
 def whole_answer(body: bytes) -> Answer:
-    """Of an answer that was not streamed: embeddings, scores, or `stream: false`."""
+    """For an answer that was not streamed: embeddings, scores, or `stream: false`."""
     document = _object(body)
     if "error" in document:
         raise RequestFailed("error in answer", f"the server answered with an error: {said(document['error'])}")
@@ -118,7 +118,7 @@ def whole_answer(body: bytes) -> Answer:
 
 
 def said(error: Any) -> str:
-    """What a server says of an error, on one line."""
+    """A server's error message, on one line."""
     message = error.get("message", error) if isinstance(error, dict) else error
     return " ".join(str(message).split())[:200]
 
@@ -129,9 +129,9 @@ def _positive(value: Any) -> bool:
 
 def _object(data: bytes) -> dict[str, Any]:
     try:
-        found = json.loads(data.decode())  # of bytes it would guess the encoding first
+        found = json.loads(data.decode())  # for bytes it would guess the encoding first
     except ValueError:
-        raise RequestFailed("bad stream", f"the answer holds {data[:60]!r}, which is not JSON") from None
+        raise RequestFailed("bad stream", f"the answer contains {data[:60]!r}, which is not JSON") from None
     if not isinstance(found, dict):
-        raise RequestFailed("bad stream", f"the answer holds {data[:60]!r}, which is not an object")
+        raise RequestFailed("bad stream", f"the answer contains {data[:60]!r}, which is not an object")
     return found

@@ -1,7 +1,7 @@
-"""HTTP/1.1 from one event loop: kept connections, one request on each at a time, bodies handed on as they come.
+"""HTTP/1.1 from one event loop: keep-alive connections, one request on each at a time, bodies passed on as they arrive.
 
-`framing` takes the answers apart; the sockets are asyncio's. Nothing is queued on the way: what arrives is handed to
-the request's sink in the same step of the loop in which the loop has read it.
+`framing` parses the answers; the sockets are asyncio's. Nothing is queued: what arrives is passed to
+the request's sink in the same step of the loop that read it.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ Headers = Mapping[str, str]
 
 
 class _Dropped(Exception):
-    """The server closed the connection before it said a word."""
+    """The server closed the connection before sending anything."""
 
 
 class _Connection(asyncio.Protocol):
@@ -53,7 +53,7 @@ class _Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         self._heard = True
         if self._done is None or self._done.done():
-            self.close()  # nobody asked for this
+            self.close()  # unsolicited data
             return
         try:
             self._framing.feed(data)
@@ -66,7 +66,7 @@ class _Connection(asyncio.Protocol):
                 self._finish()
 
     def send(self, data: bytes, sink: Sink | None, begun: Begun | None, *, to_head: bool) -> "asyncio.Future[Reply]":
-        """Write a request; the future is done when the answer is."""
+        """Write a request; the future completes with its answer."""
         assert self._transport is not None
         self._sink, self._begun, self._parts, self._size, self._heard = sink, begun, [], 0, False
         self._framing.begin(to_head=to_head)
@@ -103,13 +103,13 @@ class _Connection(asyncio.Protocol):
         self._done.set_result(reply)
 
     def _end_of_input(self, exc: Exception | None) -> None:
-        """Some answers end with the connection; any other is broken off."""
+        """Some answers end with the connection; any other is incomplete."""
         if not self._heard:
             self._fail(_Dropped(_said(exc) if exc else "it closed the connection"))
         elif self._framing.end():
             self._finish()
         else:
-            self._fail(RequestFailed("broken off", "the server broke off in the middle of an answer"))
+            self._fail(RequestFailed("broken off", "the server closed the connection in the middle of an answer"))
 
     def _fail(self, error: Exception) -> None:
         self.close()
@@ -118,13 +118,13 @@ class _Connection(asyncio.Protocol):
 
 
 class Connections:
-    """Kept connections to one address: as many as there are requests under way."""
+    """Keep-alive connections to one address: as many as requests in flight."""
 
     def __init__(self, address: Address, timeout_s: float, headers: Mapping[str, str]) -> None:
         self._address, self._timeout_s = address, timeout_s
         own = {name: value for name, value in headers.items() if name.lower() != "host"}
         self._head = _lines({"Host": address.authority, "User-Agent": "cotenant", **own})
-        """Of every request, written once."""
+        """Common to all requests, encoded once."""
         self._idle: list[_Connection] = []
 
     async def send(
@@ -138,9 +138,9 @@ class Connections:
         sent: Callable[[], None] | None = None,
         begun: Begun | None = None,
     ) -> Reply:
-        """One request and its answer, over a new connection where none is idle.
+        """Send one request and return its answer, over a new connection if none is idle.
 
-        A server may close an idle connection just as a request is written to it: only then is it sent once more.
+        A server may close an idle connection just as a request is written to it: only then it is sent again.
         ``begun`` is called with the head of the answer, before its body goes to the sink.
         """
         more = dict(headers or {}) | ({} if body is None else {"Content-Length": str(len(body))})
@@ -200,14 +200,14 @@ class Connections:
 
 
 def refused(name: str, reply: Reply) -> RequestFailed:
-    """The error of an answer whose status is not the expected one, with the first line that the server says."""
+    """The error for an answer with an unexpected status, with the first line of the server's message."""
     lines = reply.body[:400].decode(errors="replace").strip().splitlines()
     said = "".join(c if c.isprintable() else "?" for c in lines[0][:200]) if lines else ""
     moved = reply.headers.get("location")
     return RequestFailed(
         f"http {reply.status}",
         f"`{name}` answered {reply.status} {reply.reason}".rstrip() + (f": {said}" if said else ""),
-        hint=f"it redirects to {moved}: name that address" if moved else "look at the server's log",
+        hint=f"it redirects to {moved}: name that address" if moved else "check the server's log",
     )
 
 

@@ -1,10 +1,10 @@
-"""Which processes serve behind a port of this machine: what they use belongs to the tenant, not to strangers."""
+"""The processes that serve a port of this machine: their resource use counts for the tenant."""
 
 from cotenant.workloads.servers.address import Address
 
 
 def listening(address: Address) -> tuple[int, ...]:
-    """Processes that listen there; empty where the server is elsewhere or another user's."""
+    """Processes that listen there; empty if the server is elsewhere or another user's."""
     if not address.local:
         return ()
     import psutil

@@ -1,4 +1,4 @@
-"""What servers say of themselves in Prometheus's text form: how many requests wait and run, how full the cache is."""
+"""Servers' own Prometheus metrics: waiting and running requests, cache use."""
 
 import http.client
 from collections.abc import Iterable, Mapping
@@ -20,7 +20,7 @@ class Known:
     sensor: Sensor
     unit: str
     together: Literal["sum", "max"] = "sum"
-    """How its values of several models or engines make one."""
+    """How values of several models or engines are combined."""
 
 
 _QUEUE, _RUNNING = Known("queue", "requests"), Known("running", "requests")
@@ -40,14 +40,14 @@ KNOWN: Mapping[str, Known] = {
     "nv_inference_pending_request_count": _QUEUE,
     "cotenant_backlog_seconds": Known("backlog", "s"),
 }
-"""By name, whichever server has it."""
+"""By name, for any server."""
 SIZES: Mapping[str, tuple[str, ...]] = {"vllm:cache_config_info": ("kv_cache_size_tokens", "kv_cache_memory_bytes")}
-"""Labels of metrics that say how large the server has made its cache."""
+"""Labels of metrics that give the size of the server's cache."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A value, and the metric that it is."""
+    """A metric and its value."""
 
     metric: str
     known: Known
@@ -55,7 +55,7 @@ class Reading:
 
 
 def read_metrics(text: str) -> list[Reading]:
-    """The known metrics in a page; anything else is passed over."""
+    """The known metrics in a page; the rest is ignored."""
     found: dict[str, float] = {}
     for line in _samples(text):
         name = line.partition("{")[0].partition(" ")[0]
@@ -74,7 +74,7 @@ def read_metrics(text: str) -> list[Reading]:
 
 
 def read_sizes(text: str) -> dict[str, int]:
-    """How large the server has made its cache, where it says so."""
+    """The size of the server's cache, where reported."""
     sizes: dict[str, int] = {}
     for line in _samples(text):
         name, _, rest = line.partition("{")
@@ -87,7 +87,7 @@ def read_sizes(text: str) -> dict[str, int]:
 
 
 def page_of(address: Address, path: str) -> str | None:
-    """The metrics page; None: there is none."""
+    """The metrics page; None if there is none."""
     try:
         status, body = ask(address, path, within_s=LIMIT_S)
     except (OSError, http.client.HTTPException):

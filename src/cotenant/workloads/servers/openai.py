@@ -1,4 +1,4 @@
-"""`openai:http://host:port`: a server with the OpenAI API, under streamed chats, embeddings and the like."""
+"""`openai:http://host:port`: a server with the OpenAI API, under streamed chats, embeddings and similar requests."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -36,7 +36,7 @@ class OpenAIServer:
     about: str = "a server with the OpenAI API: vLLM, SGLang, llama.cpp, Ollama, TEI, ..."
 
     def check(self, spec: WorkloadSpec) -> None:
-        """Refuse what can't be asked, and a server that is not there, not of this kind, or without that model."""
+        """Refuse invalid requests, and a server that is missing, of another kind, or without that model."""
         self.check_unexecuted(spec)
         address = address_in(spec, OPENAI)
         if address is not None:
@@ -44,7 +44,7 @@ class OpenAIServer:
             choose_model(address, options)
 
     def check_unexecuted(self, spec: WorkloadSpec) -> str:
-        """Refuse what can't be asked; gives what can't be known without the server."""
+        """Refuse invalid requests; return what is unknown without the server."""
         refuse_unused(spec, used={"seq", "dtype", "tokens", "server"})
         options = read_options(spec, OpenAIOptions)
         if spec.tokens is not None and spec.tokens > MOST_TOKENS:
@@ -52,16 +52,14 @@ class OpenAIServer:
         if spec.batch > 1 and options.api in GENERATING:
             raise WorkloadError(
                 f"`{self.name}`: a request of `{options.api}` has one prompt, not a batch of {spec.batch}",
-                hint="keep several requests under way instead: `load: closed(8)`",
+                hint="keep several requests in flight instead: `load: closed(8)`",
             )
         if options.api not in GENERATING:
             self._refuse_generation(spec, options)
         if options.turns > 1 and (options.api != "chat" or not options.stream):
             raise WorkloadError(f"`{self.name}`: only a streamed chat has `turns`", hint="remove `turns`")
         if options.cancel is not None and not options.stream:
-            raise WorkloadError(
-                f"`{self.name}`: only a streamed answer can be given up half way", hint="remove `cancel`"
-            )
+            raise WorkloadError(f"`{self.name}`: only a streamed answer can be cancelled", hint="remove `cancel`")
         if options.tokenizer is not None:
             counter(options.tokenizer)
         Prompts(prompt_options(spec, options), spec.seed)
@@ -120,17 +118,17 @@ def _counted_by(options: OpenAIOptions) -> str:
 
 
 def choose_model(address: Address, options: OpenAIOptions) -> str:
-    """The model to ask for.
+    """The model to request.
 
     Raises:
-        WorkloadError: The server does not answer as it should, has no such model, or has several.
+        WorkloadError: The server answers unexpectedly, lacks the model, or has several.
     """
     path = f"{root(address)}/v1/models"
     try:
         listed = ask_json(address, path, options.headers, what=WHAT)
     except UnexpectedAnswer as error:
-        # `transformers serve` fails to list without a network, and servers of embeddings often have no list at all:
-        # a model that was named is then asked for, and its first answers tell.
+        # `transformers serve` can't list models without a network, and embedding servers often have no list:
+        # a named model is then requested, and its first answers show whether it exists.
         if options.model is not None and (error.status >= 500 or options.api not in GENERATING):
             return options.model
         raise

@@ -1,4 +1,4 @@
-"""Asks a server with the OpenAI API: the request of each kind of API, and its answer token by token."""
+"""Client of a server with the OpenAI API: the request of each kind of API, and its answer token by token."""
 
 import json
 import random
@@ -33,33 +33,33 @@ class CancelOptions(Options):
     """`cancel: {share: 0.1, after: 8}`: users who don't wait for the end of an answer."""
 
     share: float = Field(gt=0, le=1)
-    """Of all requests."""
+    """Share of all requests."""
     after: int = Field(default=1, ge=1, le=MOST_TOKENS)
     """Tokens of the answer after which the connection is closed."""
 
 
 class OpenAIOptions(ServerOptions):
-    """Which model is asked for what."""
+    """The model and the kind of request."""
 
     model: str | None = None
-    """A model or one of its adapters; None: the only one that the server has."""
+    """A model or one of its adapters; None for the server's only one."""
     api: Literal["chat", "completions", "embeddings", "rerank"] = "chat"
     prompts: PromptOptions = PromptOptions()
     turns: int = Field(default=1, ge=1, le=1000)
-    """Of a chat: requests of one conversation, each with all that was said before."""
+    """For a chat: requests per conversation, each with everything said before."""
     stream: bool = True
     fixed_length: bool = True
-    """Ask for exactly `tokens` tokens (`ignore_eos`, `min_tokens`); False: at most that many."""
+    """Request exactly `tokens` tokens (`ignore_eos`, `min_tokens`); False for at most that many."""
     temperature: float = Field(default=0.0, ge=0, le=2)
     cancel: CancelOptions | None = None
     tokenizer: str | None = None
     """A tokenizer.json or its folder: counts tokens where the server sends no `usage`."""
     extra: dict[str, Any] = Field(default_factory=dict)
-    """Further fields of the request, as the server knows them."""
+    """Additional fields of the request, passed on to the server."""
 
 
 class OpenAIClient(HttpClient):
-    """Asks one model, each time with a new prompt."""
+    """Queries one model, each time with a new prompt."""
 
     def __init__(self, standing: Standing, spec: WorkloadSpec, options: OpenAIOptions, model: str) -> None:
         warm = spec.server.warm if spec.server else 0
@@ -82,7 +82,7 @@ class OpenAIClient(HttpClient):
             self.slots = ("answer",)
 
     def begin(self, first_arrival: int) -> None:
-        """The trace's lengths are taken from here on."""
+        """Take the trace's lengths from here on."""
         self._prompts.begin(first_arrival)
 
     async def request(self, number: int, mark: Callable[[int], None]) -> Answer:
@@ -106,7 +106,7 @@ class OpenAIClient(HttpClient):
             if chunk <= last:
                 mark(chunk)
             if chunk + 1 == given_up_after:
-                raise HungUp(f"closed the connection after {given_up_after} tokens, as the study says")
+                raise HungUp(f"closed the connection after {given_up_after} tokens, as set in the study")
 
         generation = Generation(token, count=self._count)
         reply = await self.connections.send("POST", self._path, body, generation.feed)
@@ -117,8 +117,8 @@ class OpenAIClient(HttpClient):
         if self._options.fixed_length and answer.tokens_out is not None and answer.tokens_out != tokens:
             raise RequestFailed(
                 "wrong length",
-                f"asked for {tokens} tokens and got {answer.tokens_out}",
-                hint="the server does not know `ignore_eos`: `params: {fixed_length: false}` takes any length",
+                f"requested {tokens} tokens and got {answer.tokens_out}",
+                hint="the server ignores `ignore_eos`: `params: {fixed_length: false}` accepts any length",
             )
         if conversation is not None:
             conversation.answered(generation.text)
@@ -141,7 +141,7 @@ class OpenAIClient(HttpClient):
         return [self._prompts.next(number * self._batch + item) for item in range(self._batch)]
 
     def _patience(self) -> int | None:
-        """After how many tokens this request is given up; None: never."""
+        """Number of tokens after which this request is cancelled; None for never."""
         cancel, number = self._options.cancel, self._sent
         self._sent += 1
         if cancel is None:
@@ -170,9 +170,9 @@ def root(address: Address) -> str:
 
 
 def prompt_options(spec: WorkloadSpec, options: OpenAIOptions) -> PromptOptions:
-    """Which prompts: `seq` of the tenant is short for `prompts: {tokens: ...}`."""
+    """The prompts: `seq` of the tenant is short for `prompts: {tokens: ...}`."""
     if spec.seq is None:
         return options.prompts
     if {"tokens", "file", "trace"} & options.prompts.model_fields_set:
-        raise WorkloadError(f"`{spec.name}`: `seq` and `prompts` both say how long a prompt is", hint="remove `seq`")
+        raise WorkloadError(f"`{spec.name}`: `seq` and `prompts` both set the prompt length", hint="remove `seq`")
     return options.prompts.model_copy(update={"tokens": spec.seq})

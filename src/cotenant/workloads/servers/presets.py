@@ -1,4 +1,4 @@
-"""Servers that people run: how each is started, when it is ready, and how it is told its share of memory."""
+"""Common servers: how each is started, when it is ready, and how its memory is limited."""
 
 import importlib.util
 import re
@@ -23,11 +23,11 @@ class Preset:
     workload: str
     """The workload that drives it."""
     memory: str
-    """How it is told its share of the device's memory."""
+    """How to limit its share of the device's memory."""
     tried: str | None
-    """The version that has been measured with cotenant; None: never run."""
+    """The version measured with cotenant; None if never run."""
     module: str | None = None
-    """Python module that has to be there too."""
+    """Python module that must be installed too."""
     memory_bytes: str | None = None
     """Arguments for a size; `{bytes}` stands for it."""
     memory_share: str | None = None
@@ -37,7 +37,7 @@ class Preset:
         """The arguments for `2GB` or `40%`; anything else is taken as arguments.
 
         Raises:
-            ValueError: It can't be given its memory that way.
+            ValueError: Its memory can't be limited that way.
         """
         text = given.strip()
         size, share = _SIZE.match(text), _SHARE.match(text)
@@ -45,7 +45,7 @@ class Preset:
             return given
         form = self.memory_bytes if size else self.memory_share
         if form is None:
-            raise ValueError(f"the preset {self.name} can't be given {text} of memory; {self.memory}")
+            raise ValueError(f"the memory of preset {self.name} can't be set to {text}; {self.memory}")
         if size:
             return form.replace("{bytes}", str(round(float(size[1]) * _UNITS[size[2].lower()])))
         assert share
@@ -53,7 +53,7 @@ class Preset:
 
     @property
     def installed(self) -> bool:
-        """Its program can be started here."""
+        """True if its program can be started here."""
         there = shutil.which(self.program) is not None
         return there and (self.module is None or importlib.util.find_spec(self.module) is not None)
 
@@ -99,7 +99,7 @@ PRESETS: dict[str, Preset] = {
         ),
         Preset(
             "transformers", "transformers", "transformers serve {model} --host 127.0.0.1 --port {port}", "/health",
-            "openai:", "has no setting: one model, its cache grows with what is asked", "5.22.2", "fastapi",
+            "openai:", "no setting: one model, its cache grows with the requests", "5.22.2", "fastapi",
         ),
         Preset(
             "cotenant", "cotenant", "cotenant serve {model} --port {port}", "/v2/health/ready", "v2:",

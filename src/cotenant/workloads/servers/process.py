@@ -1,4 +1,4 @@
-"""A server that a tenant's process starts: inside the sharing under test, watched, and stopped with all it started."""
+"""A server started by a tenant's process: within the sharing under test, watched, and stopped with its children."""
 
 import contextlib
 import http.client
@@ -18,13 +18,13 @@ from cotenant.workloads.servers.spec import PORTS, ServerSpec
 
 LOOK_S = 0.05
 PATIENCE_S = 2.5
-"""Between the signal that asks it to end and SIGKILL."""
+"""Time between the stop signal and SIGKILL."""
 QUOTED_LINES = 3
 _SIGNALS = {"term": signal.SIGTERM, "int": signal.SIGINT, "kill": signal.SIGKILL}
 
 
 class ServerProcess:
-    """A running server. Cores, environment and marks are inherited from the tenant's process that starts it."""
+    """A running server. It inherits cores, environment and marks from the tenant's process that starts it."""
 
     def __init__(self, spec: ServerSpec) -> None:
         self._spec = spec
@@ -50,7 +50,7 @@ class ServerProcess:
                 stdout=self._log,
                 stderr=self._log,
                 env={**os.environ, **spec.env},
-                start_new_session=True,  # a group of its own: stopping it reaches all that it starts
+                start_new_session=True,  # its own process group: stopping it reaches all its children
             )
         except OSError as error:
             self._log.close()
@@ -58,14 +58,14 @@ class ServerProcess:
 
     @property
     def pid(self) -> int:
-        """Its first process."""
+        """Id of its first process."""
         return self._process.pid
 
     def wait_until_ready(self) -> float:
         """Seconds until its ready path answered with a 2xx.
 
         Raises:
-            WorkloadError: It ended before, or took too long; with the last lines of its log.
+            WorkloadError: It ended first, or took too long; with the last lines of its log.
         """
         begin = time.monotonic()
         last = "nothing listened"
@@ -88,16 +88,16 @@ class ServerProcess:
             time.sleep(LOOK_S)
 
     def gone(self, *, within_s: float = 0.0) -> str | None:
-        """How it ended, now or within this time, with the last lines of its log; None: it runs."""
+        """How it ended, now or within this time, with the last lines of its log; None if it is running."""
         try:
             code = self._process.wait(timeout=within_s)
         except subprocess.TimeoutExpired:
             return None
-        how = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
+        how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
         return f"{how}{self._log_ends()}"
 
     def stop(self) -> None:
-        """Ask it to end, wait, then kill its group and whatever it has started elsewhere."""
+        """Ask it to exit, wait, then kill its group and any other processes it started."""
         import psutil
 
         offspring = []
@@ -130,7 +130,7 @@ class ServerProcess:
 
 
 def _free_ports(count: int) -> list[int]:
-    """Different ones: all are held until the last is found."""
+    """Distinct ports: all are held until the last is found."""
     with contextlib.ExitStack() as held:
         found = []
         for _ in range(count):

@@ -1,7 +1,7 @@
-"""Prompts by length, or from a file: each a new one, so that no cache of prefixes answers for the model.
+"""Prompts by length, or from a file: each is new, so that no prefix cache answers for the model.
 
-Words are common and short, so that most tokenizers make one token of each; how many tokens a prompt really had is what
-the server counts. The lengths follow from the seed; the words also from a salt, so that a second run, or a second
+Words are common and short, so that most tokenizers make one token of each; a prompt's actual number of tokens is what
+the server counts. Lengths depend on the seed; words also on a salt, so that a second run, or a second
 tenant of the same server, never finds the first one's prompts in a cache.
 """
 
@@ -38,17 +38,17 @@ class PromptOptions(Options):
     tokens: int = Field(default=64, ge=1, le=LONGEST_PROMPT)
     """Mean length; each word counts as a token."""
     cv: float = Field(default=0.0, ge=0, le=3)
-    """Spread of the lengths over their mean (log-normal); 0: all alike."""
+    """Coefficient of variation of the lengths (log-normal); 0 for equal lengths."""
     shared: float = Field(default=0.0, ge=0, le=1)
-    """The part of each prompt that is the same in all: what a cache of prefixes can keep."""
+    """The part that is the same in all prompts: what a prefix cache can keep."""
     file: str | None = None
-    """JSON lines with `prompt`, `text`, `messages` or ShareGPT's `conversations`, taken in turn."""
+    """JSON lines with `prompt`, `text`, `messages` or ShareGPT's `conversations`, used in turn."""
     trace: str | None = None
-    """A trace with lengths (see `cotenant.workloads.traces`): prompts and answers are as long as those recorded."""
+    """A trace with lengths (see `cotenant.workloads.traces`): prompts and answers have the recorded lengths."""
     longest: int = Field(default=LONGEST_PROMPT, ge=1, le=LONGEST_PROMPT)
-    """Longer prompts of a trace are cut to this: what the model can take."""
+    """Longer prompts of a trace are cut to this, the model's limit."""
     repeat: bool = False
-    """Send the same prompts again in each window, where a cache may answer; False: each is new."""
+    """Send the same prompts again in each window, where a cache may answer; False for new ones."""
 
     @model_validator(mode="after")
     def _either(self) -> "PromptOptions":
@@ -56,12 +56,12 @@ class PromptOptions(Options):
         if len(recorded) == 2:
             raise ValueError("give `file` or `trace`, not both")
         if recorded and self.model_fields_set & {"tokens", "cv"}:
-            raise ValueError(f"a {recorded[0]} has lengths of its own: give `{recorded[0]}`, or `tokens` and `cv`")
+            raise ValueError(f"a {recorded[0]} has its own lengths: give `{recorded[0]}`, or `tokens` and `cv`")
         return self
 
     @property
     def generated(self) -> bool:
-        """Their lengths are given here, and not by a recording."""
+        """True if their lengths are set here, not by a recording."""
         return self.file is None and self.trace is None
 
 
@@ -82,20 +82,20 @@ class Prompts:
         self._sent = 0
 
     def begin(self, first_arrival: int) -> None:
-        """A window begins, with this arrival of the trace."""
+        """A window starts, with this arrival of the trace."""
         self._first_arrival = first_arrival
 
     def answer_tokens(self, number: int) -> int | None:
-        """How long the answer was that the trace has there; None: no trace says."""
+        """Length of the recorded answer there; None without a trace."""
         return None if self._trace is None else self._trace.tokens_out[self._arrival(number)]
 
     @property
     def longest_answer(self) -> int | None:
-        """Of the trace."""
+        """Longest answer in the trace; None without one."""
         return None if self._trace is None else max(self._trace.tokens_out)
 
     def next(self, number: int) -> str:
-        """The prompt of the next request; ``number`` is its place in the window."""
+        """The prompt of the next request; ``number`` is its position in the window."""
         place = number if self._options.repeat else self._sent
         self._sent += 1
         if self._trace is not None:
@@ -115,7 +115,7 @@ class Prompts:
         return (self._first_arrival + number) % len(self._trace.tokens_in)
 
     def _recorded(self, trace: Trace, arrival: int, place: int) -> str:
-        """As long as the recorded one; where it began as others did, by the recording's marks, so does this."""
+        """As long as the recorded one; it shares prefixes with others where the recording does."""
         length = min(trace.tokens_in[arrival], self._options.longest)
         words: list[str] = []
         for block in trace.blocks[arrival] if trace.blocks else ():
@@ -136,17 +136,17 @@ def _with_lengths(path: Path) -> Trace:
     trace = read_trace(path.expanduser())
     if not trace.tokens_in:
         raise WorkloadError(
-            f"the trace {path} has arrival times only, not how long prompts and answers were",
+            f"the trace {path} has only arrival times, no lengths of prompts and answers",
             hint="give `prompts: {tokens: ...}`, or a trace with lengths",
         )
     return trace
 
 
 def read_prompts(path: Path) -> Sequence[str]:
-    """The prompts in a file of JSON lines.
+    """Read the prompts from a file of JSON lines.
 
     Raises:
-        WorkloadError: It can't be read, or a line holds no prompt.
+        WorkloadError: It can't be read, or a line has no prompt.
     """
     try:
         lines = opening.read_bytes(path.expanduser(), most=LARGEST_FILE).decode().splitlines()
@@ -160,12 +160,12 @@ def read_prompts(path: Path) -> Sequence[str]:
         text = _prompt_of(line)
         if not text:
             raise WorkloadError(
-                f"{path}:{number} holds no prompt",
+                f"{path}:{number} has no prompt",
                 hint="each line is an object with `prompt`, `text`, `messages` or `conversations`",
             )
         found.append(text)
     if not found:
-        raise WorkloadError(f"{path} holds no prompts")
+        raise WorkloadError(f"{path} has no prompts")
     return found
 
 

@@ -1,4 +1,4 @@
-"""The few parts of protobuf's wire format that inference requests need: numbers, bytes, and messages in messages."""
+"""The parts of protobuf's wire format that inference requests need: numbers, bytes, and nested messages."""
 
 from collections.abc import Iterable, Iterator
 
@@ -7,7 +7,7 @@ Value = int | bytes
 
 
 def varint(number: int) -> bytes:
-    """A whole number; negative ones as 64 bits, as int64 is written."""
+    """A varint; negative numbers as 64 bits, as int64 is encoded."""
     left = number & 0xFFFF_FFFF_FFFF_FFFF
     found = bytearray()
     while left > 0x7F:
@@ -18,13 +18,13 @@ def varint(number: int) -> bytes:
 
 
 def written(field: int, value: str | bytes) -> bytes:
-    """A field of text, bytes, or a message that is already written."""
+    """A field of text, bytes, or an encoded message."""
     data = value.encode() if isinstance(value, str) else value
     return varint(field << 3 | _BYTES) + varint(len(data)) + data
 
 
 def packed(field: int, numbers: Iterable[int]) -> bytes:
-    """A repeated field of whole numbers."""
+    """A repeated field of integers."""
     return written(field, b"".join(varint(number) for number in numbers))
 
 
@@ -44,11 +44,11 @@ def fields(data: bytes) -> Iterator[tuple[int, Value]]:
             case kind if kind in {_FIXED64, _BYTES, _FIXED32}:
                 size, at = (8, at) if kind == _FIXED64 else (4, at) if kind == _FIXED32 else _varint_at(data, at)
                 if at + size > len(data):
-                    raise ValueError("the message is cut short")
+                    raise ValueError("the message is truncated")
                 yield key >> 3, data[at : at + size]
                 at += size
             case kind:
-                raise ValueError(f"the message has a field of the unknown kind {kind}")
+                raise ValueError(f"the message has a field of unknown type {kind}")
 
 
 def numbers(value: Value) -> list[int]:
@@ -73,4 +73,4 @@ def _varint_at(data: bytes, at: int) -> tuple[int, int]:
         if data[at] < 0x80:
             return number, at + 1
         at, shift = at + 1, shift + 7
-    raise ValueError("the message is cut short")
+    raise ValueError("the message is truncated")

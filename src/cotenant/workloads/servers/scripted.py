@@ -1,8 +1,8 @@
-"""A server whose times are known: `python -m cotenant.workloads.servers.scripted --port 8000 --ttft 0.02 --itl 0.005`.
+"""A server with known timing: `python -m cotenant.workloads.servers.scripted --port 8000 --ttft 0.02 --itl 0.005`.
 
-It speaks the OpenAI API and the Open Inference Protocol, computes nothing, and takes any number of requests at once.
-With `--note` it keeps when each request was received and each token sent, on this machine's monotonic clock: what a
-client measures can be held against that. `/stats` says how many requests it has had under way at most.
+It implements the OpenAI API and the Open Inference Protocol, computes nothing, and takes any number of requests.
+With `--note` it records when each request was received and each token sent, on this machine's monotonic clock, to
+compare with a client's measurements. `/stats` has the largest number of requests in flight.
 """
 
 import argparse
@@ -22,27 +22,27 @@ Send = Callable[[bytes], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """How long things take, seconds, and what goes wrong."""
+    """Durations in seconds, and the fault to inject."""
 
     ttft_s: float = 0.02
     itl_s: float = 0.005
     sleep_s: float = 0.2
     fault: str = ""
-    """`500`: refuse; `rubbish`: stream what is not JSON; `break`: end half way; `die`: end the process."""
+    """`500`: refuse; `rubbish`: stream invalid JSON; `break`: end midway; `die`: end the process."""
     after: int = 0
-    """Requests that are answered well before the fault sets in."""
+    """Requests that succeed before the fault sets in."""
     adapters: tuple[str, ...] = ()
-    """Names of further models, as a server lists the adapters that it has loaded."""
+    """Names of further models, as a server lists its loaded adapters."""
     thinks: int = 0
-    """Of each answer, tokens of reasoning that come first."""
+    """Reasoning tokens at the start of each answer."""
     counts: bool = True
     """Send `usage`, as most servers do."""
     notes: bool = False
-    """Keep when each request was received and each token sent, for `/noted`."""
+    """Record when each request was received and each token sent, for `/noted`."""
 
 
 class ScriptedServer:
-    """Counts what is under way, and answers by the script."""
+    """Counts requests in flight, and answers according to the script."""
 
     def __init__(self, script: Script) -> None:
         self._script = script
@@ -131,7 +131,7 @@ class ScriptedServer:
         return bool(self._script.fault) and self.served > self._script.after
 
     async def _fails(self, writer: asyncio.StreamWriter) -> bool:
-        """Count the request; refuse it or end, if the script says so."""
+        """Count the request; refuse it or exit, if the script says so."""
         self.served += 1
         if self._faulty and self._script.fault == "die":
             sys.stderr.write("scripted: out of patience, ending now\n")
@@ -143,7 +143,7 @@ class ScriptedServer:
 
 
 async def _until(moment_s: float) -> None:
-    """Up to a millisecond late, as the loop's timers are; when it really was is noted."""
+    """Up to a millisecond late, like the loop's timers; the actual time is recorded."""
     left = moment_s - time.monotonic()
     if left > 0:
         await asyncio.sleep(left)
@@ -196,7 +196,7 @@ async def run(port: int, script: Script) -> None:
 
 def main() -> None:
     """Read the command line and serve."""
-    parser = argparse.ArgumentParser(description="A server whose times are known.")
+    parser = argparse.ArgumentParser(description="A server with known timing.")
     parser.add_argument("--port", type=int, required=True)
     usual = Script()
     parser.add_argument("--ttft", type=float, default=usual.ttft_s, help="seconds to the first token")
@@ -204,10 +204,10 @@ def main() -> None:
     parser.add_argument("--sleep", type=float, default=usual.sleep_s, help="seconds that /sleep takes")
     parser.add_argument("--fault", choices=["", "500", "rubbish", "break", "die"], default="")
     parser.add_argument("--after", type=int, default=0, help="requests before the fault sets in")
-    parser.add_argument("--adapter", action="append", default=[], help="another model that it lists; repeatable")
-    parser.add_argument("--thinks", type=int, default=0, help="tokens of reasoning at the beginning of an answer")
+    parser.add_argument("--adapter", action="append", default=[], help="another model to list; repeatable")
+    parser.add_argument("--thinks", type=int, default=0, help="reasoning tokens at the start of an answer")
     parser.add_argument("--no-usage", action="store_true", help="send no count of tokens")
-    parser.add_argument("--note", action="store_true", help="keep the times of requests and tokens for /noted")
+    parser.add_argument("--note", action="store_true", help="record the times of requests and tokens for /noted")
     given = parser.parse_args()
     script = Script(
         given.ttft,

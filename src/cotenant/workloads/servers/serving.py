@@ -1,4 +1,4 @@
-"""What every server workload has in common: where the server is, who starts it, and what it leaves behind."""
+"""Common part of server workloads: where the server is, who starts it, and its cleanup."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -18,13 +18,13 @@ LAST_MOMENT_S = 0.3
 
 
 class ServerOptions(StatedOptions):
-    """The part of `params` that every server's workload knows."""
+    """The `params` common to all server workloads."""
 
     headers: dict[str, str] = Field(default_factory=dict)
     timeout_s: float = Field(default=60.0, gt=0)
-    """For one request, from connecting to the end of its answer."""
+    """Timeout of one request, from connecting to the end of its answer."""
     ramp_s: float = Field(default=0.0, ge=0, le=600)
-    """A closed load begins its requests one after another over this time, at most the lead, instead of all at once."""
+    """A closed load starts its requests spread over this time, at most the lead, instead of all at once."""
 
     @field_validator("headers")
     @classmethod
@@ -43,14 +43,14 @@ class Standing:
     process: ServerProcess | None
     ready_s: float | None
     metrics_path: str | None = None
-    """Of a server that was running; None: it is not asked for metrics, which it may not know."""
+    """For a server that was already running; None: it is not asked for metrics, which it may not have."""
 
     def pids(self) -> tuple[int, ...]:
         """The processes that serve."""
         return (self.process.pid,) if self.process is not None else listening(self.address)
 
     def gone(self) -> str | None:
-        """How ours ended; its connections break a moment before."""
+        """How our server ended; its connections break a moment before."""
         how = None if self.process is None else self.process.gone(within_s=LAST_MOMENT_S)
         return None if how is None else f"the server {how}"
 
@@ -60,7 +60,7 @@ class Standing:
             self.process.stop()
 
     def facts(self) -> Mapping[str, object]:
-        """What is recorded of it, with what it says of itself now that it stands."""
+        """What is recorded of it, with what it reports now that it is up."""
         if self.process is None:
             return {"server": "was running", **self._metrics(self.metrics_path)}
         return {
@@ -72,7 +72,7 @@ class Standing:
         }
 
     def _metrics(self, path: str | None) -> Mapping[str, object]:
-        """Where its metrics are and which are known, and how large it has made its cache."""
+        """Where its metrics are and which are known, and the size of its cache."""
         address = self.address if self.process is None else self.process.metrics_address
         page = None if path is None or address.scheme == "grpc" else page_of(address, path)
         if page is None:
@@ -84,22 +84,22 @@ class Standing:
 
 
 def address_in(spec: WorkloadSpec, prefix: str) -> Address | None:
-    """The address that the workload names; None: cotenant starts the server and chooses the port.
+    """The address named by the workload; None if cotenant starts the server and chooses the port.
 
     Raises:
-        WorkloadError: It is wrong, missing, or given although cotenant chooses it.
+        WorkloadError: It is invalid, missing, or given although cotenant chooses it.
     """
     text = spec.name.removeprefix(prefix).strip()
     if spec.server is not None:
         if text:
             raise WorkloadError(
-                f"`{spec.name}` names an address, and `server` starts one on a port that cotenant chooses",
+                f"`{spec.name}` names an address, but `server` starts one on a port that cotenant chooses",
                 hint=f"write `workload: '{prefix}'`, or leave `server` out",
             )
         return None
     if not text:
         raise WorkloadError(
-            f"`{spec.name}` names no address",
+            f"`{spec.name}` has no address",
             hint=f"write `workload: {prefix}http://127.0.0.1:8000`, or say how to start it: `server: {{start: ...}}`",
         )
     return read_address(text)
@@ -121,7 +121,7 @@ def stand(spec: WorkloadSpec, prefix: str, *, grpc: bool = False) -> Standing:
 
 
 class HttpClient:
-    """The part of a client that does not depend on what is asked."""
+    """The part of a client that does not depend on the requests."""
 
     slots: tuple[str, ...] = ()
     first_output: int | None = None
@@ -133,13 +133,13 @@ class HttpClient:
         self.connections = Connections(standing.address, options.timeout_s, {**headers, **options.headers})
 
     def begin(self, first_arrival: int) -> None:
-        """Most requests do not depend on the window that they belong to."""
+        """A no-op: most requests do not depend on their window."""
 
     def rest(self) -> None:
-        """A server without requests rests by itself."""
+        """A no-op: a server without requests is idle by itself."""
 
     async def request(self, number: int, mark: Callable[[int], None]) -> Answer:
-        """See one request through."""
+        """Serve one request."""
         raise NotImplementedError
 
     async def close(self) -> None:

@@ -1,4 +1,4 @@
-"""`server:` of a tenant: how to start the server that its workload talks to."""
+"""`server:` of a tenant: how to start the server its workload talks to."""
 
 import shlex
 import string
@@ -13,7 +13,7 @@ PORT = "port"
 GRPC_PORT = "grpc_port"
 METRICS_PORT = "metrics_port"
 PORTS = (PORT, GRPC_PORT, METRICS_PORT)
-"""What stands in braces in a start line; the first is needed, the others are for servers that listen there too."""
+"""Placeholders in a start line; the first is required, the others are for servers with more ports."""
 
 
 class ServerSpec(BaseModel):
@@ -22,35 +22,33 @@ class ServerSpec(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     start: str = Field(
-        description="The command, without a shell; `{port}` stands for the port that cotenant chooses, `{grpc_port}` "
+        description="The command, without a shell; `{port}` stands for the port cotenant chooses, `{grpc_port}` "
         "and `{metrics_port}` for two more.",
         examples=["python serve.py --port {port}"],
     )
     ready: str = Field(
-        default="/health", description="Path that answers with a 2xx as soon as it can serve.", examples=["/health"]
+        default="/health", description="Path that answers with a 2xx once it can serve.", examples=["/health"]
     )
-    ready_within_s: float = Field(
-        default=600.0, gt=0, le=3600, description="Seconds after which it is given up.", examples=[60]
-    )
+    ready_within_s: float = Field(default=600.0, gt=0, le=3600, description="Seconds to wait for it.", examples=[60])
     env: Mapping[str, str] = Field(
         default_factory=dict,
-        description="Environment, beside that of the sharing.",
+        description="Environment, in addition to that of the sharing.",
         examples=[{"VLLM_CPU_KVCACHE_SPACE": "2"}],
     )
     memory: str = Field(
         default="",
-        description="Arguments that give it its share of the device's memory, the same alone and shared; with a preset "
+        description="Arguments that set its share of the device's memory, the same alone and shared; with a preset "
         "also a size such as 2GB or a share such as 40%.",
         examples=["--kv-cache-memory-bytes 2000000000"],
     )
     whole_memory: str | None = Field(
         default=None,
-        description="Arguments in place of `memory` with which it has the whole device: measured once, alone, so that "
-        "what a smaller cache costs is known apart from what the neighbours cost.",
+        description="Arguments in place of `memory` that give it the whole device: measured once, alone, so that "
+        "the cost of a smaller cache is known separately from the cost of neighbours.",
     )
-    warm: int = Field(default=0, ge=0, le=100_000, description="Requests to serve before any is measured.")
+    warm: int = Field(default=0, ge=0, le=100_000, description="Requests to serve before measuring.")
     stop: Literal["term", "int", "kill"] = Field(
-        default="term", description="The signal that asks it to end; what stays is killed."
+        default="term", description="The signal that asks it to exit; what remains is killed."
     )
 
     metrics: str | None = Field(
@@ -61,7 +59,7 @@ class ServerSpec(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _from_preset(cls, value: Any) -> Any:
-        """`{preset: vllm, model: ..., args: ...}` spelled out: what is written down says what was run."""
+        """Expand `{preset: vllm, model: ..., args: ...}`: the records show what was run."""
         if not isinstance(value, dict) or "preset" not in value:
             return value
         preset = PRESETS.get(value["preset"]) if isinstance(value["preset"], str) else None
@@ -75,7 +73,7 @@ class ServerSpec(BaseModel):
                 given[key] = preset.memory_arguments(given[key])
         model, needs_model = value.get("model"), "{model}" in preset.start
         if needs_model and not isinstance(model, str):
-            raise ValueError(f"the preset {preset.name} needs a model: a folder, or a name that it knows")
+            raise ValueError(f"the preset {preset.name} needs a model: a folder or a model name")
         start = preset.start.replace("{model}", shlex.quote(str(model)).replace("{", "{{").replace("}", "}}"))
         if value.get("args"):
             start = f"{start} {value['args']}"
@@ -110,9 +108,9 @@ class ServerSpec(BaseModel):
         except ValueError as error:
             raise ValueError(f"start can't be split into arguments: {str(error).lower()}") from None
         if not words:
-            raise ValueError("start names no program")
+            raise ValueError("start has no program")
         if PORT not in names:
-            raise ValueError("start has no {port}: cotenant chooses a free port and has to tell the server")
+            raise ValueError("start has no {port}: cotenant chooses a free port and must pass it to the server")
         if others := sorted(set(names) - set(PORTS)):
             known = ", ".join(f"{{{name}}}" for name in PORTS)
             raise ValueError(f"start holds {{{others[0]}}}; {known} are filled in, and {{{{ }}}} stand for braces")
@@ -120,12 +118,12 @@ class ServerSpec(BaseModel):
 
     @property
     def has_grpc_port(self) -> bool:
-        """It is told where to listen for gRPC."""
+        """True if it is given a port for gRPC."""
         return f"{{{GRPC_PORT}}}" in self.start
 
     @property
     def has_metrics_port(self) -> bool:
-        """It has a port of its own for its metrics."""
+        """True if it has a separate port for its metrics."""
         return f"{{{METRICS_PORT}}}" in self.start
 
     def arguments(self, port: int, grpc_port: int = 0, metrics_port: int = 0) -> list[str]:
@@ -134,5 +132,5 @@ class ServerSpec(BaseModel):
         return [word.format(**ports) for word in (*shlex.split(self.start), *shlex.split(self.memory))]
 
     def with_whole_memory(self) -> "ServerSpec | None":
-        """The same with the whole device; None: nothing says how."""
+        """The command with the whole device; None if not specified."""
         return None if self.whole_memory is None else self.model_copy(update={"memory": self.whole_memory})

@@ -7,10 +7,10 @@ from cotenant.errors import WorkloadError
 
 
 def counter(name: str) -> Callable[[str], int]:
-    """The number of tokens of a text, by a tokenizer.json or the folder that holds it.
+    """The number of tokens of a text, by a tokenizer.json or its folder.
 
     Raises:
-        WorkloadError: It is not there, or not a tokenizer.
+        WorkloadError: It is missing, or not a tokenizer.
     """
     path = Path(name).expanduser()
     path = path / "tokenizer.json" if path.is_dir() else path

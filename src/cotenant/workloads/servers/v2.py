@@ -19,7 +19,7 @@ from cotenant.workloads.yours.stated import FAMILY, UNKNOWN_DTYPE
 
 WHAT = "a server with the Open Inference Protocol"
 BINARY = "binary_tensor_data"
-"""The extension with which tensors travel as bytes."""
+"""The extension for binary tensor data."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class V2Server:
     about: str = "a server with the Open Inference Protocol (v2): Triton, KServe, MLServer"
 
     def check(self, spec: WorkloadSpec) -> None:
-        """Refuse a server that is not there, not of this kind, or without that model."""
+        """Refuse a server that is missing, of another kind, or without that model."""
         self.check_unexecuted(spec)
         address = address_in(spec, self._prefix)
         if address is not None:
@@ -40,11 +40,11 @@ class V2Server:
             inputs_of(self.name, self._described(address, options), spec, options)
 
     def check_unexecuted(self, spec: WorkloadSpec) -> str:
-        """Refuse what can't be asked; gives what can't be known without the server."""
+        """Refuse invalid requests; return what is unknown without the server."""
         refuse_unused(spec, used={"seq", "dtype", "server"})
         options = read_options(spec, V2Options)
         if options.model is None:
-            raise WorkloadError(f"`{self.name}` names no model", hint="add `params: {model: ...}` to the tenant")
+            raise WorkloadError(f"`{self.name}` needs a model", hint="add `params: {model: ...}` to the tenant")
         if self._grpc and spec.server is not None and not spec.server.has_grpc_port:
             raise WorkloadError(
                 f"`{self.name}`: `start` of its server has no {{grpc_port}}",
@@ -134,7 +134,7 @@ class V2Client(HttpClient):
 
 
 def server_metadata(address: Address, options: V2Options) -> Mapping[str, Any]:
-    """What the server says of itself.
+    """The server's metadata.
 
     Raises:
         WorkloadError: It is not such a server.
@@ -147,10 +147,10 @@ def server_metadata(address: Address, options: V2Options) -> Mapping[str, Any]:
 
 
 def metadata(address: Address, options: V2Options) -> Mapping[str, Any]:
-    """What the server says of the model.
+    """The model's metadata.
 
     Raises:
-        WorkloadError: It is not such a server, or has no such model.
+        WorkloadError: It is another kind of server, or lacks the model.
     """
     server_metadata(address, options)
     try:
@@ -158,7 +158,7 @@ def metadata(address: Address, options: V2Options) -> Mapping[str, Any]:
     except WorkloadError:
         raise WorkloadError(
             f"`{address.name}` has no model `{options.model}`",
-            hint="look at the server's log for the models that it has loaded",
+            hint="check the server's log for the models it has loaded",
         ) from None
     if not isinstance(found, Mapping) or not isinstance(found.get("inputs"), list):
         raise WorkloadError(f"`{address.name}` does not describe the inputs of `{options.model}`")
@@ -166,7 +166,7 @@ def metadata(address: Address, options: V2Options) -> Mapping[str, Any]:
 
 
 def body_of(inputs: Sequence[Input], *, binary: bool) -> tuple[bytes, dict[str, str]]:
-    """A request with these inputs, and the headers that go with it."""
+    """A request with these inputs, and its headers."""
     if not binary:
         return json.dumps({"inputs": [one.as_json() for one in inputs]}).encode(), {"Content-Type": "application/json"}
     parts = [one.as_bytes() for one in inputs]

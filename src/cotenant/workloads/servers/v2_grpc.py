@@ -17,10 +17,10 @@ _UNLIMITED = (("grpc.max_receive_message_length", -1), ("grpc.max_send_message_l
 
 
 def described(address: Address, options: V2Options) -> Mapping[str, Any]:
-    """What the server says of the model, as its metadata over HTTP would.
+    """The model's metadata, in the form of the HTTP API.
 
     Raises:
-        WorkloadError: Nothing answers, it is not such a server, or has no such model.
+        WorkloadError: Nothing answers, it is another kind of server, or lacks the model.
     """
     grpc = _library()
     asked = protobuf.written(1, options.model or "")
@@ -63,14 +63,14 @@ class GrpcClient:
         self._metadata = tuple((name.lower(), value) for name, value in options.headers.items())
 
     def begin(self, first_arrival: int) -> None:
-        """Requests do not depend on the window that they belong to."""
+        """A no-op: requests do not depend on their window."""
 
     def rest(self) -> None:
-        """A server without requests rests by itself."""
+        """A no-op: a server without requests is idle by itself."""
 
     async def request(self, number: int, mark: Callable[[int], None]) -> Answer:  # noqa: ARG002 (all are alike)
         """One inference."""
-        if self._channel is None:  # it belongs to the loop in which it is made
+        if self._channel is None:  # it belongs to the loop it is created in
             authority = self._standing.address.authority
             self._channel = self._grpc.aio.insecure_channel(authority, options=_UNLIMITED)
             self._infer = _call(self._channel, "ModelInfer")

@@ -1,4 +1,4 @@
-"""The inputs of a model behind the Open Inference Protocol: random tensors of the shapes that its metadata gives."""
+"""The inputs of a model behind the Open Inference Protocol: random tensors with the shapes in its metadata."""
 
 import struct
 from collections.abc import Mapping
@@ -32,21 +32,21 @@ _TEXT = "BYTES"
 
 
 class V2Options(ServerOptions):
-    """Which model, and what its inputs look like where its metadata leaves that open."""
+    """The model, and its inputs' shapes where the metadata leaves them open."""
 
     model: str | None = None
     version: str | None = None
     shapes: dict[str, list[int]] = Field(default_factory=dict)
     """By input; default: the metadata's, with `batch` first and `seq` (else 8) where it says -1."""
     largest: int = Field(default=100, ge=1)
-    """Integers are drawn from 0 up to this: tokens have to exist in the model's vocabulary."""
+    """Integers are drawn from 0 up to this: tokens must exist in the model's vocabulary."""
     binary: bool | None = None
-    """Tensors as bytes instead of JSON; None: if the server says that it can."""
+    """Binary tensors instead of JSON; None for binary if the server supports it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """One input tensor, as it is sent every time."""
+    """One input tensor, sent every time."""
 
     name: str
     datatype: str
@@ -57,12 +57,12 @@ class Input:
         return {**self._head(), "data": self.values.ravel().tolist()}
 
     def as_bytes(self) -> tuple[dict[str, Any], bytes]:
-        """Its place in the document, and its data after it."""
+        """Its entry in the document, with the data after it."""
         data = self.data()
         return {**self._head(), "parameters": {"binary_data_size": len(data)}}, data
 
     def data(self) -> bytes:
-        """Its elements one after another; of text, each behind its length."""
+        """Its elements in sequence; text with a length prefix each."""
         if self.datatype != _TEXT:
             return self.values.tobytes()
         texts = [str(text).encode() for text in self.values.ravel()]
@@ -73,7 +73,7 @@ class Input:
 
 
 def inputs_of(name: str, described: Mapping[str, Any], spec: WorkloadSpec, options: V2Options) -> tuple[Input, ...]:
-    """Random tensors of the shapes that the metadata gives, from the seed.
+    """Random tensors with the shapes in the metadata, from the seed.
 
     Raises:
         WorkloadError: A type is unknown, a shape does not fit, or an input is too large.
@@ -83,7 +83,7 @@ def inputs_of(name: str, described: Mapping[str, Any], spec: WorkloadSpec, optio
     for one in described["inputs"]:
         datatype, label = str(one.get("datatype")), str(one.get("name"))
         if datatype not in _TYPES and datatype != _TEXT:
-            raise WorkloadError(f"`{name}`: input `{label}` has the type {datatype}, which is not known here")
+            raise WorkloadError(f"`{name}`: input `{label}` has the type {datatype}, which is not supported")
         shape = _shape(label, [int(size) for size in one.get("shape", ())], spec, options)
         if int(np.prod(shape)) > LARGEST_INPUT:
             raise WorkloadError(f"`{name}`: input `{label}` of shape {shape} is too large", hint="give `shapes`")

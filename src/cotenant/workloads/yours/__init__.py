@@ -27,7 +27,7 @@ _BY_PREFIX: dict[tuple[str, ...], Callable[[str], Workload]] = {
 
 
 def recognise(name: str) -> Workload | None:
-    """The workload that this name describes by its form, or None if it has none of the forms."""
+    """The workload described by the form of this name, or None if it has none of the forms."""
     for prefixes, kind in _BY_PREFIX.items():
         if name.startswith(prefixes):
             return kind(name)

@@ -1,4 +1,4 @@
-"""Makes stages of what a function of the user's returned: a callable, named stages, or an object with them."""
+"""Turns a user function's return value into stages: a callable, named stages, or an object with them."""
 
 import inspect
 from collections.abc import Callable, Sequence
@@ -11,10 +11,10 @@ _FORMS = "return a callable without arguments, a list of (stage name, callable) 
 
 
 def stages_of(answer: Any, name: str) -> tuple[tuple[Stage, ...], Callable[[], None]]:
-    """The stages and what to call at the end.
+    """The stages, and the function to call at the end.
 
     Raises:
-        WorkloadError: it is none of the forms.
+        WorkloadError: It is none of the forms.
     """
     if inspect.iscoroutine(answer) or inspect.isgenerator(answer):
         answer.close()
@@ -58,7 +58,7 @@ def _without_argument(run: Callable[..., Any], name: str) -> Callable[[Any], Any
 
 
 def _needed(run: Callable[..., Any], name: str) -> list[str]:
-    """The arguments without which it can't be called."""
+    """The arguments it can't be called without."""
     if inspect.iscoroutinefunction(run) or inspect.isgeneratorfunction(run):
         _refuse(name, "returned an async or generator function: calling it would run nothing")
     return [
@@ -74,7 +74,7 @@ def _takes_one(run: Callable[..., Any]) -> bool:
 
 
 def _parameters(run: Callable[..., Any]) -> list[inspect.Parameter]:
-    # A torch module takes *args, **kwargs and hands them to `forward`: that one says what it needs.
+    # A torch module takes *args, **kwargs and passes them to `forward`, whose signature counts.
     speaks = getattr(run, "forward", run)
     try:
         return list(inspect.signature(speaks).parameters.values())

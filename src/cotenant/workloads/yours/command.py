@@ -1,4 +1,4 @@
-"""`command: my-server --flag`: a program that answers one line for each line it is given, or works by itself."""
+"""`command: my-server --flag`: a program that answers each input line with one line, or works by itself."""
 
 import json
 import os
@@ -23,7 +23,7 @@ from cotenant.workloads.yours.stated import FAMILY, UNKNOWN_DTYPE, StatedOptions
 
 PREFIX = "command:"
 LONGEST_LINE = 32 * 1024
-"""A request has to fit into an empty pipe: a program that does not read must not block us."""
+"""A request must fit into an empty pipe: a program that does not read must not block us."""
 LONGEST_ANSWER = 16 * 1024 * 1024
 _KEPT_STDERR = 4096
 _SETTLE_S = 0.05
@@ -34,12 +34,12 @@ class CommandOptions(StatedOptions):
     """What is sent, and how long to wait."""
 
     line: str | None = None
-    """The request; None: a JSON object with request, batch, seq, dtype and seed."""
+    """The request; None for a JSON object with request, batch, seq, dtype and seed."""
     progress: str | None = None
-    """It is not asked: it works by itself, and each line of its output in which this regular expression is found is a
-    request done."""
+    """It gets no requests but works by itself, and each line of its output that matches this regular expression is a
+    completed request."""
     step_file: str | None = None
-    """The same, for a program that writes its progress into a file: each change of it is a request done."""
+    """The same, for a program that writes its progress into a file: each change is a completed request."""
     prepare: str | None = None
     """A command to run before it."""
     cleanup: str | None = None
@@ -65,7 +65,7 @@ class CommandOptions(StatedOptions):
 
     @property
     def by_itself(self) -> bool:
-        """It works without being asked."""
+        """True if it works without requests."""
         return self.progress is not None or self.step_file is not None
 
     @field_validator("line")
@@ -166,7 +166,7 @@ class Command:
         except ValueError as error:
             raise WorkloadError(f"`{self.name}` can't be split into arguments: {str(error).lower()}") from None
         if not arguments:
-            raise WorkloadError("`command:` names no program", hint="for example `command: ./my-server --port 0`")
+            raise WorkloadError("`command:` has no program", hint="for example `command: ./my-server --port 0`")
         shell_only = sorted(_SHELL_ONLY.intersection(arguments))
         if shell_only:
             raise WorkloadError(
@@ -216,7 +216,7 @@ class LineServer:
         self._listener.start()
 
     def hand_shake(self) -> None:
-        """One request before any is counted: it waits for the program's start and sees whether it keeps to the form."""
+        """One request before counting: waits for the program to start and checks the format of its answer."""
         self.send(None)
         self.wait(None)
         self._timeout_s = self._options.timeout_s
@@ -236,10 +236,10 @@ class LineServer:
             raise self._gone() from None
 
     def wait(self, _: Any) -> bytes:
-        """Read the answer: one line, without its end."""
+        """Read the answer: one line, without its line end."""
         while (end := self._pending.find(b"\n")) < 0:
             if not self._poll.poll(self._timeout_s * 1e3):
-                self._process.kill()  # an answer that comes late would be taken for the next one's
+                self._process.kill()  # a late answer would be taken for the next one's
                 raise WorkloadError(
                     f"`{self._name}` gave no answer within {self._timeout_s:g} s and was stopped",
                     hint="it must flush its output after each line; `params: {timeout_s: ...}` waits longer",
@@ -255,7 +255,7 @@ class LineServer:
         return answer
 
     def close(self) -> None:
-        """Close its stdin, give it time to end by itself, then stop it and all that it started."""
+        """Close its stdin, give it time to exit, then stop it and all its children."""
         import psutil
 
         try:
@@ -289,7 +289,7 @@ class LineServer:
             raise self._gone()
         self._pending = unasked
         raise WorkloadError(
-            f"`{self._name}` wrote a line that nobody asked for: {_quoted(unasked)}",
+            f"`{self._name}` wrote an unexpected line: {_quoted(unasked)}",
             hint="it may write exactly one line to stdout for each request; logs belong on stderr",
         )
 
@@ -299,10 +299,10 @@ class LineServer:
         except subprocess.TimeoutExpired:
             how = "closed its output"
         else:
-            how = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
+            how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
         self._listener.join(timeout=0.5)
         words = self._last_words.strip().splitlines()
-        said = f"; its last words: {_quoted(words[-1])}" if words else ""
+        said = f"; its last output: {_quoted(words[-1])}" if words else ""
         return WorkloadError(f"`{self._name}` {how} before it answered{said}")
 
     def _keep_last_words(self) -> None:

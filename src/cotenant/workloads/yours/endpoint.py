@@ -21,14 +21,14 @@ from cotenant.workloads.yours.stated import FAMILY, UNKNOWN_DTYPE
 
 PREFIX = "http:"
 NUMBER = "{{number}}"
-"""In a body: replaced by the number of the request, so that no two are alike."""
+"""In a body: replaced by the number of the request, so that all differ."""
 LARGEST_BODY = 64 << 20
 _REACH_LIMIT_S = 3.0
 _WITH_BODY = ("POST", "PUT", "PATCH")
 
 
 class EndpointOptions(ServerOptions):
-    """The request that is sent again and again, and what counts as an answer."""
+    """The request that is repeated, and what counts as an answer."""
 
     method: str = Field(default="POST", pattern=r"^[A-Za-z]{1,20}$")
     body: str | dict[str, Any] | list[Any] | None = None
@@ -36,9 +36,9 @@ class EndpointOptions(ServerOptions):
     body_file: str | None = None
     """The body in a file, as it is."""
     timeout_s: float = Field(default=30.0, gt=0)
-    """For one request, from connecting to the end of its answer."""
+    """Timeout of one request, from connecting to the end of its answer."""
     expect_status: int | None = Field(default=None, ge=100, le=599)
-    """None: any 2xx."""
+    """None for any 2xx."""
 
     @field_validator("method")
     @classmethod
@@ -54,7 +54,7 @@ class EndpointOptions(ServerOptions):
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """The same request again and again, several at once if the load says so."""
+    """The same request repeatedly, several at once if the load says so."""
 
     name: str
     family: str = FAMILY
@@ -62,7 +62,7 @@ class Endpoint:
     about: str = "an HTTP server as a black box"
 
     def check(self, spec: WorkloadSpec) -> None:
-        """Refuse a malformed address, and one where nothing listens now."""
+        """Refuse a malformed address, and one where nothing is listening."""
         self.check_unexecuted(spec)
         if spec.server is not None:
             return
@@ -73,21 +73,21 @@ class Endpoint:
             raise unreachable(address, error) from error
 
     def check_unexecuted(self, spec: WorkloadSpec) -> str:
-        """Refuse a malformed address; gives what can't be known without connecting to it."""
+        """Refuse a malformed address; return what is unknown without connecting."""
         refuse_unused(spec, used={"seq", "dtype", "server"})
         _body(spec, read_options(spec, EndpointOptions))
         if spec.server is not None:
             self._path()
-            return f"{self.name}: its server was not started, so whether it answers is not known"
+            return f"{self.name}: its server was not started, so whether it answers is unknown"
         read_address(self.name)
-        return f"{self.name} was not contacted: whether anything listens there is not known"
+        return f"{self.name} was not contacted: whether anything listens there is unknown"
 
     def properties(self, spec: WorkloadSpec) -> Properties:
         """Only what the user states."""
         return read_options(spec, EndpointOptions).stated.properties()
 
     def build(self, spec: WorkloadSpec, place: Place) -> Built:  # noqa: ARG002  (a server has its own device)
-        """Have the server ready; the first request is sent when it is warmed up."""
+        """Have the server ready; the first request is sent during warm-up."""
         self.check_unexecuted(spec)
         options = read_options(spec, EndpointOptions)
         body = _body(spec, options)
@@ -119,14 +119,14 @@ class Endpoint:
         path = self.name.removeprefix(PREFIX)
         if not path.startswith("/") or path.startswith("//") or not path.isascii() or " " in path:
             raise WorkloadError(
-                f"`{self.name}` names an address, and `server` starts one on a port that cotenant chooses",
+                f"`{self.name}` names an address, but `server` starts one on a port that cotenant chooses",
                 hint="write only the path: `workload: http:/predict`",
             )
         return path
 
 
 class EndpointClient(HttpClient):
-    """Sends one request, and takes any answer with the expected status."""
+    """Sends one request, and accepts any answer with the expected status."""
 
     slots: tuple[str, ...] = ("send", "wait", "receive")
     first_output: int | None = 1

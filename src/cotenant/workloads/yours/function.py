@@ -1,4 +1,4 @@
-"""`package.module:function`: a function of yours that returns what one request does."""
+"""`package.module:function`: a user's function that returns what one request does."""
 
 import functools
 import importlib
@@ -21,39 +21,39 @@ from cotenant.workloads.yours.raised import what_and_where
 from cotenant.workloads.yours.stated import FAMILY, UNKNOWN_DTYPE, StatedOptions
 
 ARGUMENTS = ("batch", "seq", "device", "dtype", "seed", "params")
-"""What a function of the user's can ask for; it is given those that its signature names."""
+"""Arguments a user's function can have; it gets those in its signature."""
 
 IMPORT_LIMIT_S = 120.0
 
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """Called once, with the arguments that it names; what it returns serves the requests."""
+    """Called once, with the arguments it names; its return value serves the requests."""
 
     name: str
     family: str = FAMILY
     about: str = "a Python function that returns what one request does"
 
     def check(self, spec: WorkloadSpec) -> None:
-        """Look at the function in a process of its own, without calling it.
+        """Inspect the function in a separate process, without calling it.
 
-        The user's module may claim a device, print, or end the process when it is imported: not in ours.
+        The user's module may claim a device, print, or end the process when it is imported, so not in ours.
         """
         self.check_unexecuted(spec)
         refuse_unaccepted(spec, _accepted_in_child(self.name, str(Path.cwd())))
 
     def check_unexecuted(self, spec: WorkloadSpec) -> str:
-        """What can be checked without running code of the user's; gives what can't, as the end of a sentence."""
+        """Check what is possible without running the user's code; return what isn't, as the end of a sentence."""
         refuse_unused(spec, used={"seq", "dtype"})
         _stated(spec)
-        return f"`{self.name}` was not imported: whether it exists and takes these arguments is not known"
+        return f"`{self.name}` was not imported: whether it exists and takes these arguments is unknown"
 
     def properties(self, spec: WorkloadSpec) -> Properties:
         """Only what the user states: a function can do anything."""
         return _stated(spec).stated.properties()
 
     def build(self, spec: WorkloadSpec, place: Place) -> Built:
-        """Call the function and make stages of what it returns."""
+        """Call the function and turn its result into stages."""
         stated = _stated(spec).stated
         dtype = spec.dtype or place.default_dtype
         offered: dict[str, Any] = {
@@ -73,7 +73,7 @@ class Function:
             except (Exception, SystemExit) as error:
                 raise WorkloadError(
                     f"`{self.name}` raised while it was building: {what_and_where(error)}",
-                    hint="call it by hand with the same arguments; it has to return what one request does",
+                    hint="call it yourself with the same arguments; it must return what one request does",
                 ) from error
         stages, close = stages_of(answer, self.name)
         return Built(
@@ -114,7 +114,7 @@ def load(name: str) -> Callable[..., Any]:
 
 
 def accepted_arguments(name: str, function: Callable[..., Any]) -> tuple[str, ...]:
-    """The arguments of ours that the function names; one that we don't have is refused."""
+    """Our arguments that the function names; any other is refused."""
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):
@@ -126,8 +126,8 @@ def accepted_arguments(name: str, function: Callable[..., Any]) -> tuple[str, ..
             required and parameter.kind is parameter.POSITIONAL_ONLY
         ):
             raise WorkloadError(
-                f"`{name}` needs the argument `{parameter.name}`, which is not one that it can be given",
-                hint=f"it can ask for {', '.join(ARGUMENTS)}; its own options come as the mapping `params`",
+                f"`{name}` needs the argument `{parameter.name}`, which is not available",
+                hint=f"it can take {', '.join(ARGUMENTS)}; its own options come as the mapping `params`",
             )
     if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
         return ARGUMENTS
@@ -137,7 +137,7 @@ def accepted_arguments(name: str, function: Callable[..., Any]) -> tuple[str, ..
 
 
 def refuse_unaccepted(spec: WorkloadSpec, accepted: tuple[str, ...]) -> None:
-    """Refuse what the tenant says but the function would never see."""
+    """Refuse what the tenant sets but the function would never see."""
     said = {
         "batch": spec.batch if spec.batch > 1 else None,
         "seq": spec.seq,
@@ -147,7 +147,7 @@ def refuse_unaccepted(spec: WorkloadSpec, accepted: tuple[str, ...]) -> None:
     for argument, value in said.items():
         if value is not None and argument not in accepted:
             raise WorkloadError(
-                f"`{spec.name}` does not take `{argument}`, but the tenant says `{argument}: {value}`",
+                f"`{spec.name}` does not take `{argument}`, but the tenant sets `{argument}: {value}`",
                 hint=f"give the function an argument `{argument}`, or remove `{argument}` from the tenant",
             )
 
@@ -183,7 +183,7 @@ def _accepted_in_child(name: str, directory: str) -> tuple[str, ...]:
 
 
 def look(name: str) -> dict[str, Any]:
-    """What `check` wants to know, JSON-able; meant for a process of its own."""
+    """The facts `check` needs, JSON-able; run in a separate process."""
     try:
         with redirect_stdout(sys.stderr), _current_directory_importable():
             return {"accepted": accepted_arguments(name, load(name))}
@@ -192,7 +192,7 @@ def look(name: str) -> dict[str, Any]:
 
 
 def tell() -> None:
-    """The child's main: answers in one JSON object, whatever the user's module prints."""
+    """The child's main: answers with one JSON object, whatever the user's module prints."""
     sys.stdout.write(json.dumps(look(sys.argv[1])))
 
 

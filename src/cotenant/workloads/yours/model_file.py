@@ -1,4 +1,4 @@
-"""A model file on disk: is it there, and which one was it."""
+"""A model file on disk: its presence and identity."""
 
 import hashlib
 from collections.abc import Mapping
@@ -10,10 +10,10 @@ from cotenant.errors import WorkloadError
 
 
 def existing_file(name: str) -> Path:
-    """The file that the name means.
+    """The file the name refers to.
 
     Raises:
-        WorkloadError: there is none, or it is a directory.
+        WorkloadError: There is none, or it is a directory.
     """
     path = Path(name).expanduser()
     if not path.exists():
@@ -24,7 +24,7 @@ def existing_file(name: str) -> Path:
 
 
 def identity(path: Path) -> Mapping[str, Any]:
-    """What to record, so that a later reader knows whether it was the same file."""
+    """What to record, so that a reader can tell whether it was the same file."""
     with opening.open_file(path, most=opening.TABLE_BYTES) as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     return {"file": str(path.resolve()), "file_bytes": path.stat().st_size, "sha256": digest}

@@ -29,7 +29,7 @@ _DTYPES: Mapping[str, InputDtype] = {
 
 
 class OnnxOptions(StatedOptions):
-    """Sizes of the dimensions that the model leaves open."""
+    """Sizes of the dimensions the model leaves open."""
 
     dims: dict[str, int] = Field(default_factory=dict)
     integers_below: int = Field(default=100, ge=1)
@@ -37,7 +37,7 @@ class OnnxOptions(StatedOptions):
 
 @dataclass(frozen=True, slots=True)
 class OnnxFile:
-    """The model of an ONNX file, fed with made-up inputs of the shapes it asks for."""
+    """The model in an ONNX file, fed with random inputs of its shapes."""
 
     name: str
     family: str = FAMILY
@@ -45,7 +45,7 @@ class OnnxFile:
     about: str = "an ONNX file, run by onnxruntime"
 
     def check(self, spec: WorkloadSpec) -> None:
-        """Refuse a file that is not there and a machine without onnxruntime; nothing is loaded."""
+        """Refuse a missing file and a machine without onnxruntime; nothing is loaded."""
         refuse_unused(spec, used={"seq"})
         read_options(spec, OnnxOptions)
         existing_file(self.name)
@@ -60,14 +60,14 @@ class OnnxFile:
         return read_options(spec, OnnxOptions).stated.properties()
 
     def build(self, spec: WorkloadSpec, place: Place) -> Built:
-        """Open a session, make the inputs, and see one request through."""
+        """Open a session, make the inputs, and try one request."""
         self.check(spec)
         import onnxruntime
         import torch
 
         path = existing_file(self.name)
         settings = onnxruntime.SessionOptions()
-        settings.intra_op_num_threads = torch.get_num_threads()  # what the tenant's seat allows it
+        settings.intra_op_num_threads = torch.get_num_threads()  # as many as the tenant's seat allows
         settings.inter_op_num_threads = 1
         settings.log_severity_level = 3
         provider = _provider(self.name, place.torch_device, onnxruntime.get_available_providers())
@@ -91,7 +91,7 @@ class OnnxFile:
         try:
             compute(None)
         except Exception as error:
-            raise WorkloadError(f"`{self.name}` fails on made-up inputs: {_reason(error)}") from error
+            raise WorkloadError(f"`{self.name}` fails on random inputs: {_reason(error)}") from error
         return Built(
             stages=(Stage("compute", compute),),
             dtype=UNKNOWN_DTYPE,
@@ -109,14 +109,14 @@ class OnnxFile:
 
 
 def filled_shape(name: str, shape: list[int | str | None], spec: WorkloadSpec) -> tuple[int, ...]:
-    """The model's shape with its open dimensions filled: the first by the batch, `seq...` by seq, others by `dims`."""
+    """The model's shape with open dimensions filled: the first by the batch, `seq...` by seq, others by `dims`."""
     dims = read_options(spec, OnnxOptions).dims
     filled = []
     for position, size in enumerate(shape):
         if isinstance(size, int):
             if position == 0 and len(shape) > 1 and size != spec.batch:
                 raise WorkloadError(
-                    f"`{spec.name}` was exported for a batch of {size}, but the tenant says `batch: {spec.batch}`",
+                    f"`{spec.name}` was exported for a batch of {size}, but the tenant sets `batch: {spec.batch}`",
                     hint=f"use `batch: {size}`, or export it again with a dynamic first dimension",
                 )
             filled.append(size)
@@ -136,7 +136,7 @@ def filled_shape(name: str, shape: list[int | str | None], spec: WorkloadSpec) -
 
 def _dtype(name: str, wanted: Any) -> InputDtype:
     if wanted.type not in _DTYPES:
-        raise WorkloadError(f"input `{wanted.name}` of `{name}` is a {wanted.type}, which can't be made up")
+        raise WorkloadError(f"input `{wanted.name}` of `{name}` is a {wanted.type}, which can't be generated")
     return _DTYPES[wanted.type]
 
 
@@ -147,7 +147,7 @@ def _provider(name: str, torch_device: str, available: list[str]) -> Any:
     if kind == "cuda" and "CUDAExecutionProvider" in available:
         return ("CUDAExecutionProvider", {"device_id": int(index or 0)})
     raise WorkloadError(
-        f"`{name}` can't run on {torch_device}: this onnxruntime knows {', '.join(available)}",
+        f"`{name}` can't run on {torch_device}: this onnxruntime supports {', '.join(available)}",
         hint="install `onnxruntime-gpu` for NVIDIA devices",
     )
 

@@ -1,6 +1,6 @@
-"""A command that works by itself, such as a training script: a request is one report of its progress.
+"""A command that works by itself, such as a training script: a request is one progress report.
 
-It runs only while a window of it is under way; outside of it, its processes are stopped (SIGSTOP), so that others can
+It runs only during its windows; otherwise its processes are stopped (SIGSTOP), so that others can
 be measured without it.
 """
 
@@ -21,15 +21,15 @@ from cotenant.errors import RequestFailed, WorkloadError
 from cotenant.workloads.protocol import Answer
 
 POLL_S = 0.005
-"""How often a step file is looked at; lines of a log are read as they come."""
+"""How often a step file is checked; lines of a log are read as they arrive."""
 KEPT = 4096
-"""Bytes of its last output, for errors."""
+"""Bytes of recent output kept for errors."""
 QUOTED_LINES = 3
 PATIENCE_S = 2.5
 
 
 class Reports:
-    """Where its progress shows: lines of its output that match, or changes of a file that it writes."""
+    """Where its progress shows: lines of its output that match, or changes to a file it writes."""
 
     def __init__(self, pattern: str | None, step_file: str | None) -> None:
         self._pattern = None if pattern is None else re.compile(pattern.encode())
@@ -39,17 +39,17 @@ class Reports:
 
     @property
     def polled(self) -> bool:
-        """It has to be looked at: nothing says when it changes."""
+        """True if it must be polled: nothing notifies us of changes."""
         return self._file is not None
 
     def lines(self, data: bytes) -> int:
-        """Reports in what it wrote just now. A carriage return ends a line too: progress bars rewrite theirs."""
+        """Reports in its latest output. A carriage return ends a line too: progress bars rewrite theirs."""
         *lines, self._pending = re.split(rb"[\r\n]+", self._pending + data)
         self._pending = self._pending[-KEPT:]
         return 0 if self._pattern is None else sum(self._pattern.search(line) is not None for line in lines)
 
     def look(self) -> int:
-        """1 if the file has changed since the last look."""
+        """1 if the file has changed since the last check."""
         before, self._content = self._content, self._read()
         return int(self._content is not None and self._content != before)
 
@@ -63,7 +63,7 @@ class Reports:
 
 
 class ProgressClient:
-    """The running command. Its output is read on the event loop of the tenant."""
+    """The running command. Its output is read on the tenant's event loop."""
 
     slots: tuple[str, ...] = ("step",)
     first_output: int | None = None
@@ -83,8 +83,8 @@ class ProgressClient:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
-                start_new_session=True,  # a group of its own: what it starts is stopped and ended with it
-                env={**os.environ, "PYTHONUNBUFFERED": "1"},  # a log that waits in a buffer tells no times
+                start_new_session=True,  # its own process group: its children are stopped and ended with it
+                env={**os.environ, "PYTHONUNBUFFERED": "1"},  # a buffered log has no useful times
                 bufsize=0,
             )
         except OSError as error:
@@ -94,17 +94,17 @@ class ProgressClient:
         os.set_blocking(self._output, False)
 
     def begin(self, first_arrival: int) -> None:  # noqa: ARG002 - it has no schedule
-        """Let it run; what it reported before is not this window's."""
+        """Let it run; earlier reports don't count for this window."""
         self._take(self._drained())
         self._reported = 0
         self._signal(signal.SIGCONT)
 
     def rest(self) -> None:
-        """Stop it where it is."""
+        """Suspend it."""
         self._signal(signal.SIGSTOP)
 
     async def request(self, number: int, mark: Callable[[int], None]) -> Answer:  # noqa: ARG002 - steps are alike
-        """Until it has reported once more."""
+        """Wait until it has reported once more."""
         if self._waiting is not None and not self._waiting.done():
             raise RequestFailed("one at a time", f"`{self._name}` runs by itself: its load is closed(1)")
         loop = asyncio.get_running_loop()
@@ -126,12 +126,12 @@ class ProgressClient:
         return Answer()
 
     async def close(self) -> None:
-        """Read no more."""
+        """Stop reading."""
         if self._loop is not None:
             self._loop.remove_reader(self._output)
 
     def pids(self) -> tuple[int, ...]:
-        """Its first process."""
+        """Id of its first process."""
         return (self._process.pid,)
 
     def gone(self) -> str | None:
@@ -139,11 +139,11 @@ class ProgressClient:
         code = self._process.poll()
         if code is None:
             return None
-        how = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
+        how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
         return f"`{self._name}` {how}{self._said()}"
 
     def stop(self) -> None:
-        """End it and all that it started."""
+        """End it and all its children."""
         self._signal(signal.SIGCONT)
         self._signal(signal.SIGTERM)
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -155,9 +155,9 @@ class ProgressClient:
         self._process.stdout.close()
 
     async def _next(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Until there is something new."""
+        """Wait until there is something new."""
         if self.gone() is not None:
-            self._take(self._drained())  # before it is quoted: the end of its output may not have been read yet
+            self._take(self._drained())  # before quoting it: the end of its output may not have been read yet
             if not self._reported:
                 raise RequestFailed("ended", str(self.gone()))
             return
@@ -165,7 +165,7 @@ class ProgressClient:
             await asyncio.sleep(POLL_S)
             self._reported += self._reports.look()
             return
-        if self._silent:  # nothing will wake us any more: it is about to end, or goes on without a word
+        if self._silent:  # nothing will wake us: it is about to end, or continues silently
             await asyncio.sleep(POLL_S)
             return
         self._waiting = loop.create_future()
@@ -174,7 +174,7 @@ class ProgressClient:
     def _readable(self) -> None:
         data = self._drained()
         self._take(data)
-        if not data and self._loop is not None:  # its output is closed: it has ended, or will not say more
+        if not data and self._loop is not None:  # its output is closed: it has ended, or won't print more
             self._loop.remove_reader(self._output)
             self._silent = True
         if self._waiting is not None and not self._waiting.done():
@@ -202,7 +202,7 @@ class ProgressClient:
 
 
 def run_aside(what: str, command: str, limit_s: float) -> None:
-    """A command before or after the measured one.
+    """Run a command before or after the measured one.
 
     Raises:
         WorkloadError: It can't be started, fails, or takes too long.

@@ -1,4 +1,4 @@
-"""Says in one clause what the user's code raised and where, instead of a traceback."""
+"""Describes in one clause what the user's code raised and where, instead of a traceback."""
 
 import sysconfig
 import traceback
@@ -9,7 +9,7 @@ _LIBRARIES = tuple(sysconfig.get_paths()[key] for key in ("stdlib", "platstdlib"
 
 
 def what_and_where(error: BaseException) -> str:
-    """For example `KeyError: 'width' (model.py:12)`; the line is the user's last one, not a library's."""
+    """For example `KeyError: 'width' (model.py:12)`; the line is the last one in the user's code, not a library's."""
     text = str(error).strip()
     first_line = text.splitlines()[0] if text else ""
     what = f"{type(error).__name__}: {first_line[:300]}" if first_line else type(error).__name__

@@ -1,4 +1,4 @@
-"""What the user says that a request costs, where nobody else can know it."""
+"""Costs of a request stated by the user, where they can't be determined."""
 
 from pydantic import ByteSize, Field
 
@@ -10,7 +10,7 @@ UNKNOWN_DTYPE = "unknown"
 
 
 class Stated(Options):
-    """`params: {stated: {...}}`: recorded as the user's word; what is left out stays unknown."""
+    """`params: {stated: {...}}`: recorded as stated; what is omitted stays unknown."""
 
     parameters: int | None = Field(default=None, ge=0)
     weights: ByteSize | None = None
@@ -30,6 +30,6 @@ class Stated(Options):
 
 
 class StatedOptions(Options):
-    """The part of `params` that every workload of the user's knows."""
+    """The `params` common to all user workloads."""
 
     stated: Stated = Stated()

@@ -1,4 +1,4 @@
-"""Inputs for a model file, which says nothing (TorchScript) or little (ONNX) about what it wants."""
+"""Inputs for a model file, which says nothing (TorchScript) or little (ONNX) about its inputs."""
 
 from typing import Literal
 
@@ -10,7 +10,7 @@ Array = npt.NDArray[np.generic]
 
 
 def made_up(shape: tuple[int, ...], dtype: InputDtype, *, integers_below: int, seed: int) -> Array:
-    """Standard normal numbers, integers from 0 to below the limit, or coin flips; the same for the same seed."""
+    """Standard normal numbers, integers from 0 to below the limit, or random booleans; the same for the same seed."""
     random = np.random.default_rng(seed)
     if dtype == "bool":
         return random.integers(0, 2, shape).astype(np.bool_)

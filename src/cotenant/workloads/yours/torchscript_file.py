@@ -1,4 +1,4 @@
-"""`model.pt`: a TorchScript file. Python pickles with the same ending are refused, never opened."""
+"""`model.pt`: a TorchScript file. Python pickles with the same suffix are refused, never opened."""
 
 import warnings
 import zipfile
@@ -24,10 +24,10 @@ Shape = list[int | Literal["seq"]]
 
 
 class TorchScriptOptions(StatedOptions):
-    """What the model is to be fed with: TorchScript files don't say."""
+    """The model's inputs: TorchScript files don't describe them."""
 
     shape: Shape | list[Shape]
-    """Of one item, without the batch: `[3, 224, 224]`, `[seq]`, or one list for each of several inputs."""
+    """Shape of one item, without the batch: `[3, 224, 224]`, `[seq]`, or one list for each of several inputs."""
     input_dtype: InputDtype | list[InputDtype] = "float32"
     integers_below: int = Field(default=100, ge=1)
 
@@ -59,7 +59,7 @@ class TorchScriptOptions(StatedOptions):
 
 @dataclass(frozen=True, slots=True)
 class TorchScriptFile:
-    """The model of a TorchScript file, fed with made-up inputs."""
+    """The model in a TorchScript file, fed with random inputs."""
 
     name: str
     family: str = FAMILY
@@ -67,17 +67,17 @@ class TorchScriptFile:
     about: str = "a TorchScript file"
 
     def check(self, spec: WorkloadSpec) -> None:
-        """Refuse what is not a TorchScript archive, and inputs that are not described; nothing is loaded."""
+        """Refuse anything but a TorchScript archive, and undescribed inputs; nothing is loaded."""
         refuse_unused(spec, used={"seq"})
         require_torchscript(existing_file(self.name), self.name)
         _full_shapes(spec)
 
     def properties(self, spec: WorkloadSpec) -> Properties:
-        """Only what the user states: the file would have to be loaded to know more."""
+        """Only what the user states: knowing more would require loading the file."""
         return read_options(spec, TorchScriptOptions).stated.properties()
 
     def build(self, spec: WorkloadSpec, place: Place) -> Built:
-        """Load the model onto the place, make its inputs there, and see one request through."""
+        """Load the model onto the place, make its inputs there, and try one request."""
         self.check(spec)
         import torch
 
@@ -85,7 +85,7 @@ class TorchScriptFile:
         options = read_options(spec, TorchScriptOptions)
         try:
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore", DeprecationWarning)  # TorchScript is frozen, not gone
+                warnings.simplefilter("ignore", DeprecationWarning)  # TorchScript is frozen, not removed
                 load: Callable[..., Any] = torch.jit.load
                 model = load(str(path), map_location=place.torch_device).eval()
         except (RuntimeError, ValueError) as error:
@@ -107,7 +107,7 @@ class TorchScriptFile:
         except Exception as error:
             raise WorkloadError(
                 f"`{self.name}` fails on inputs of shape {', '.join(map(str, shapes))}: {_last_line(error)}",
-                hint="`params: {shape, input_dtype}` describe one item; the batch is put in front",
+                hint="`params: {shape, input_dtype}` describe one item; the batch is added in front",
             ) from error
         return Built(
             stages=(Stage("compute", compute),),
@@ -125,11 +125,11 @@ class TorchScriptFile:
 
 
 def require_torchscript(path: Path, name: str) -> None:
-    """Refuse pickles and archives of another kind, by their table of contents."""
+    """Refuse pickles and other archives, by their table of contents."""
     if path.suffix.lower() == EXPORTED:
         raise WorkloadError(
-            f"`{name}` is a torch.export archive, and torch unpickles parts of those: that could run any code",
-            hint="load it in a function of your own, if you trust it: `workload: my_module:my_function`",
+            f"`{name}` is a torch.export archive, parts of which torch unpickles, which could run any code",
+            hint="load it in your own function, if you trust it: `workload: my_module:my_function`",
         )
     try:
         with zipfile.ZipFile(path) as archive:
@@ -137,10 +137,10 @@ def require_torchscript(path: Path, name: str) -> None:
     except (zipfile.BadZipFile, OSError):
         entries = []
     if "constants.pkl" not in entries or not any(entry.startswith("code/") for entry in entries):
-        kind = "a Python pickle (a state_dict or a whole module)" if "data.pkl" in entries else "something else"
+        kind = "a Python pickle (a state_dict or a complete module)" if "data.pkl" in entries else "something else"
         raise WorkloadError(
             f"`{name}` is not a TorchScript file but {kind}, and pickles are never opened",
-            hint="save it with `torch.jit.save(torch.jit.trace(model, example), path)`, or name a function of yours",
+            hint="save it with `torch.jit.save(torch.jit.trace(model, example), path)`, or name your own function",
         )
 
 

@@ -1,4 +1,4 @@
-"""Is this CPU ready to be measured? One small function per question, each with the step that fixes it."""
+"""Checks whether this CPU is ready to be measured: one function per question, each with the step that fixes it."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -24,7 +24,7 @@ _CHECKS: tuple[Callable[[FileTree, Cores], Finding | None], ...] = (
 
 
 def checkup(tree: FileTree, cores: Cores) -> tuple[Finding, ...]:
-    """The findings, after half a second of measuring; a few more the first time, for the peak rates."""
+    """Return the findings. Takes half a second, and a few more the first time to measure the peak rates."""
     found = [check(tree, cores) for check in _CHECKS]
     found += load.over_a_moment(tree, cores)
     found += [

@@ -1,4 +1,4 @@
-"""What the machine is and allows: cores, quota, clocks, memory, permissions, peak rates."""
+"""The machine and its limits: cores, quota, clocks, memory, permissions, peak rates."""
 
 from cotenant.devices.cpu import cgroup, machine
 from cotenant.devices.cpu.cores import Cores, allowed_cores, format_cores, physical_cores
@@ -14,19 +14,19 @@ _GIB = 1 << 30
 
 
 def cores(tree: FileTree, cores: Cores) -> Finding:
-    """How many cores there are to share."""
+    """The number of cores available to share."""
     which = f"core{'s'[: len(cores) > 1]} {format_cores(cores)} of {machine.model_name(tree)}"
     if len(cores) == 1:
-        return Finding("cores", "note", f"{which}: tenants can't have cores of their own, `pinned` is not available")
+        return Finding("cores", "note", f"{which}: tenants can't have dedicated cores, so `pinned` is not available")
     return Finding("cores", "ok", which)
 
 
 def hyper_threads(tree: FileTree, cores: Cores) -> Finding | None:
-    """Cores that are halves of the same physical core."""
+    """Hyper-threads that share a physical core."""
     shared = [group for group in physical_cores(tree, cores) if len(group) > 1]
     if not shared:
         return None
-    text = f"{len(shared)} physical cores show two or more threads each; they compete for the same units"
+    text = f"{len(shared)} physical cores have two or more threads each, which compete for the same units"
     return Finding("hyper-threads", "note", text, "echo off | sudo tee /sys/devices/system/cpu/smt/control")
 
 
@@ -36,29 +36,27 @@ def quota(tree: FileTree, cores: Cores) -> Finding:
     if limit is None:
         return Finding("CPU quota", "ok", "none")
     if limit < len(cores):
-        text = f"the container may use {limit:g} cores of time, the device has {len(cores)}: tenants will be stopped"
+        text = f"the container may use {limit:g} CPUs, the device has {len(cores)} cores: tenants will be throttled"
         most = format_cores(cores[: max(1, int(limit))])
         return Finding("CPU quota", "warning", text, f"raise the quota, or use cpu:{most}")
     left_out = len(allowed_cores()) - len(cores)
-    text = f"{limit:g} cores of time" + (f"; {left_out} of the cores are left out to stay below it" if left_out else "")
+    text = f"{limit:g} CPUs" + (f"; {left_out} cores are left unused to stay below it" if left_out else "")
     return Finding("CPU quota", "note" if left_out > 0 else "ok", text)
 
 
 def virtual_machine(tree: FileTree, _: Cores) -> Finding:
-    """Whether a hypervisor stands between us and the cores."""
+    """Check for a hypervisor."""
     if machine.is_virtual(tree):
-        text = (
-            "this is a virtual machine: neighbours, clocks and heat can't be seen, and cores may be shared with others"
-        )
+        text = "this is a virtual machine: neighbours, clocks and heat are hidden, and cores may be shared with others"
         return Finding("virtual machine", "note", text)
-    return Finding("virtual machine", "ok", "none: this is the real machine")
+    return Finding("virtual machine", "ok", "none: this is a physical machine")
 
 
 def governor(tree: FileTree, cores: Cores) -> Finding:
-    """Whether the clock waits for load before it rises."""
+    """Check whether the clock only rises under load."""
     found = machine.governors(tree, cores)
     if not found:
-        return Finding("governor", "note", "the frequency can't be seen or set here")
+        return Finding("governor", "note", "the frequency can't be read or set here")
     if found == ("performance",):
         return Finding("governor", "ok", "performance")
     fix = "sudo cpupower frequency-set -g performance"
@@ -68,7 +66,7 @@ def governor(tree: FileTree, cores: Cores) -> Finding:
 
 
 def boost(tree: FileTree, _: Cores) -> Finding | None:
-    """Whether the clock depends on how many cores are busy."""
+    """Check whether the clock depends on how many cores are busy."""
     state = machine.boost(tree)
     if state is None:
         return None
@@ -79,7 +77,7 @@ def boost(tree: FileTree, _: Cores) -> Finding | None:
 
 
 def huge_pages(tree: FileTree, _: Cores) -> Finding | None:
-    """Transparent huge pages, which move memory about in the background."""
+    """Transparent huge pages: the kernel merges pages in the background."""
     text = tree.text("/sys/kernel/mm/transparent_hugepage/enabled")
     if text is None or "[" not in text:
         return None
@@ -91,7 +89,7 @@ def huge_pages(tree: FileTree, _: Cores) -> Finding | None:
 
 
 def memory(tree: FileTree, _: Cores) -> Finding:
-    """Whether there is memory for tenants."""
+    """Check that there is memory for tenants."""
     available = machine.memory_bytes(tree, "MemAvailable") or 0
     granted = cgroup.free_memory_bytes(tree)
     free = available if granted is None else min(available, granted)
@@ -103,7 +101,7 @@ def memory(tree: FileTree, _: Cores) -> Finding:
 
 
 def swap(tree: FileTree, _: Cores) -> Finding | None:
-    """Whether memory may have moved to disk."""
+    """Check whether memory has been swapped out."""
     total, free = (machine.memory_bytes(tree, name) for name in ("SwapTotal", "SwapFree"))
     if not total or free is None:
         return Finding("swap", "ok", "none")
@@ -119,22 +117,20 @@ def swap(tree: FileTree, _: Cores) -> Finding | None:
 
 
 def energy_sensor(tree: FileTree, _: Cores) -> Finding:
-    """Whether energy can be measured."""
+    """Check whether energy can be measured."""
     packages = find_packages(tree)
     if packages.denied:
         fix = f"sudo chmod a+r {' '.join(packages.denied)}"
-        return Finding(
-            "energy sensor", "note", "RAPL is there, but only root may read it: runs are without energy", fix
-        )
+        return Finding("energy sensor", "note", "RAPL is readable by root only: runs have no energy figures", fix)
     if packages.readable:
         return Finding(
             "energy sensor", "ok", f"RAPL, {len(packages.readable)} package{'s'[: len(packages.readable) > 1]}"
         )
-    return Finding("energy sensor", "note", "none: runs are without energy")
+    return Finding("energy sensor", "note", "none: runs have no energy figures")
 
 
 def hardware_counters(tree: FileTree, cores: Cores) -> Finding:
-    """Whether instructions and cache misses can be counted."""
+    """Check whether instructions and cache misses can be counted."""
     reason = why_not(cores)
     if reason is None:
         return Finding("hardware counters", "ok", "perf counts on these cores")
@@ -145,11 +141,11 @@ def hardware_counters(tree: FileTree, cores: Cores) -> Finding:
         fix = "sudo sysctl kernel.perf_event_paranoid=0"
     elif "not installed" in reason:
         fix = "install your distribution's perf (linux-tools, perf)"
-    return Finding("hardware counters", "note", f"{reason}: runs are without them", fix)
+    return Finding("hardware counters", "note", f"{reason}: runs don't have them", fix)
 
 
 def peak_rates(tree: FileTree, cores: Cores) -> Finding:
-    """Peak rates, measured the first time (a few seconds) and remembered."""
+    """Peak rates, measured the first time (a few seconds) and cached."""
     try:
         peak = roofline(tree, cores)
     except DeviceError as error:
@@ -157,6 +153,6 @@ def peak_rates(tree: FileTree, cores: Cores) -> Finding:
     rates = ", ".join(f"{dtype} {rate / 1e9:.3g}" for dtype, rate in peak.flops_per_s.items())
     text = f"GFLOP/s: {rates}; memory {peak.bytes_per_s / 1e9:.3g} GB/s"
     if not peak.undisturbed:
-        fix = "ask again when the machine is idle"
-        return Finding("peak rates", "warning", f"{text}; others used the cores meanwhile, so these are too low", fix)
+        fix = "run this again when the machine is idle"
+        return Finding("peak rates", "warning", f"{text}; too low, since others used the cores meanwhile", fix)
     return Finding("peak rates", "ok", text)

@@ -1,4 +1,4 @@
-"""What else goes on now: foreign processes, stolen time, pressure, the timer."""
+"""Current load: other processes, stolen time, pressure, the timer."""
 
 import os
 import time
@@ -13,7 +13,7 @@ from cotenant.devices.tree import FileTree
 
 _MOMENT_S = 0.3
 _NOTEWORTHY = 0.02
-"""Of a core; less is the background of any system."""
+"""Share of a core; less is the background of any system."""
 _DISTURBING = 0.10
 _WAKE_TRIES = 20
 _WAKE_S = 0.001
@@ -21,7 +21,7 @@ _WAKE_S = 0.001
 
 @dataclass(frozen=True, slots=True)
 class Burner:
-    """A foreign process and the cores' worth of time that it takes."""
+    """Another process and the CPU time it uses, in cores."""
 
     name: str
     pid: int
@@ -29,7 +29,7 @@ class Burner:
 
 
 def over_a_moment(tree: FileTree, cores: Cores) -> list[Finding | None]:
-    """What has to be watched for a while, watched once for all."""
+    """Values that must be observed over an interval, all observed at once."""
     probe = open_time(tree, cores)
     stolen = probe.read()[STEAL] if probe else 0.0
     times = _cpu_times()
@@ -44,19 +44,19 @@ def over_a_moment(tree: FileTree, cores: Cores) -> list[Finding | None]:
 
 
 def foreign_load(burners: list[Burner]) -> Finding:
-    """Who else uses the CPU."""
+    """Other processes using the CPU."""
     total = sum(burner.cores for burner in burners)
     if total < _NOTEWORTHY:
         return Finding("other processes", "ok", "idle")
     top = ", ".join(f"{b.name} (pid {b.pid}) {b.cores * 100:.0f} %" for b in burners[:3])
-    text = f"they use {total * 100:.0f} % of a core now: {top}"
+    text = f"other processes use {total * 100:.0f} % of a core now: {top}"
     if total >= _DISTURBING:
         return Finding("other processes", "warning", text, "stop them, or expect wider intervals")
     return Finding("other processes", "note", text)
 
 
 def steal(share: float) -> Finding:
-    """Time that the hypervisor gave to others."""
+    """Time the hypervisor gave to other virtual machines."""
     text = f"{share * 100:.1f} % of the cores' time went to other virtual machines"
     if share < 0.01:
         return Finding("steal time", "ok", text)
@@ -65,7 +65,7 @@ def steal(share: float) -> Finding:
 
 
 def pressure(tree: FileTree) -> Finding | None:
-    """Whether tasks waited for a resource during the last ten seconds."""
+    """Check whether tasks waited for a resource during the last ten seconds."""
     waiting = {}
     for resource in ("cpu", "memory", "io"):
         fields = (tree.text(f"/proc/pressure/{resource}") or "").split()
@@ -74,13 +74,13 @@ def pressure(tree: FileTree) -> Finding | None:
                 waiting[resource] = float(field.removeprefix("avg10="))
     if not waiting:
         fix = "boot with psi=1"
-        return Finding("pressure", "note", "the kernel doesn't tell who waits for CPU, memory and I/O", fix)
+        return Finding("pressure", "note", "the kernel doesn't record waits for CPU, memory and I/O", fix)
     text = ", ".join(f"{resource} {share:g} %" for resource, share in waiting.items()) + " of the last 10 s"
     return Finding("pressure", "warning" if max(waiting.values()) >= 10 else "ok", text)
 
 
 def load_average(tree: FileTree, cores: Cores) -> Finding | None:
-    """How many tasks wanted to run during the last minute."""
+    """Runnable tasks, averaged over the last minute."""
     fields = (tree.text("/proc/loadavg") or "").split()
     if not fields:
         return None
@@ -92,7 +92,7 @@ def load_average(tree: FileTree, cores: Cores) -> Finding | None:
 
 
 def sleep_overshoot() -> Finding:
-    """How late a sleeping process wakes up, which bounds how exactly a schedule can be kept."""
+    """How late sleeps end, which limits how exactly a schedule can be kept."""
     late = []
     for _ in range(_WAKE_TRIES):
         start = time.perf_counter_ns()
@@ -106,7 +106,7 @@ def sleep_overshoot() -> Finding:
 
 
 def _cpu_times() -> dict[tuple[int, float], tuple[str, float]]:
-    """CPU time of every process but ours and our ancestors', by pid and birth."""
+    """CPU time of every process except ours and our ancestors, by pid and start time."""
     ours = psutil.Process(os.getpid())
     near = {ours.pid, *(p.pid for p in ours.parents()), *(p.pid for p in ours.children(recursive=True))}
     times = {}

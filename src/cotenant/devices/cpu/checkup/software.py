@@ -1,4 +1,4 @@
-"""What the measurement runs on: torch, threads, Python, disk."""
+"""The software a measurement runs on: torch, threads, Python, disk."""
 
 import os
 import platform
@@ -15,48 +15,48 @@ _GIB = 1 << 30
 
 
 def torch_build(cores: Cores) -> Finding:
-    """Whether torch is there; it is not imported, which would take a second."""
+    """Check that torch is installed, without importing it, which would take a second."""
     version = version_of("torch")
     if version is None:
         fix = "pip install torch --index-url https://download.pytorch.org/whl/cpu"
         return Finding("torch", "problem", "torch is not installed: models can't be built", fix)
-    return Finding("torch", "ok", f"{version}; tenants get {len(cores)} threads each unless they say otherwise")
+    return Finding("torch", "ok", f"{version}; tenants get {len(cores)} threads each by default")
 
 
 def thread_environment() -> Finding | None:
-    """Settings of the user's that tenants will not see."""
+    """Thread settings in the user's environment that tenants won't inherit."""
     ours = _thread_environment(1)
     inherited = [f"{name}={os.environ[name]}" for name in ours if name in os.environ and ours[name] != os.environ[name]]
     if not inherited:
         return None
-    text = f"{', '.join(inherited)}: tenants get their own values from the sharing"
+    text = f"{', '.join(inherited)}: ignored, the sharing mode sets them for each tenant"
     return Finding("thread variables", "note", text, "set `threads` of a tenant in the study instead")
 
 
 def waiting_threads(cores: Cores) -> Finding | None:
-    """Whether threads that wait for each other burn the cores meanwhile."""
+    """Check whether threads that wait for each other spin."""
     if len(cores) == 1:
         return None
     policy = os.environ.get("OMP_WAIT_POLICY", "PASSIVE")
     if policy.lower() == "passive":
         return Finding("waiting threads", "ok", "they sleep (OMP_WAIT_POLICY=PASSIVE)")
     text = (
-        f"they spin (OMP_WAIT_POLICY={policy}): tenants with several threads each may slow each other down many times"
+        f"they spin (OMP_WAIT_POLICY={policy}): tenants with several threads may slow each other down many times over"
     )
     return Finding("waiting threads", "note", text, "unset OMP_WAIT_POLICY, or give tenants `threads: 1`")
 
 
 def python_version() -> Finding:
-    """Which Python."""
+    """The Python version."""
     return Finding("Python", "ok", f"{platform.python_implementation()} {platform.python_version()}")
 
 
 def disk_space(folder: Path) -> Finding:
-    """Whether records can be written here."""
+    """Check that records can be written here."""
     free = shutil.disk_usage(folder).free
     text = f"{free / _GIB:.1f} GiB free in {folder}"
     if not os.access(folder, os.W_OK):
-        return Finding("disk", "problem", f"{folder} can't be written", "change to a folder of yours")
+        return Finding("disk", "problem", f"{folder} can't be written", "change to a folder you can write to")
     if free < 100 * _MIB:
         return Finding("disk", "problem", f"{text}: records of a run may not fit", "free some space")
     return Finding("disk", "ok" if free >= _GIB else "warning", text)

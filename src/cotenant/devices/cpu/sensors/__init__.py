@@ -1,4 +1,4 @@
-"""What can be read of a CPU while tenants run; each sensor says what its readings are worth."""
+"""CPU sensors that can be read while tenants run, each with the quality of its readings."""
 
 from cotenant.devices.cpu.cores import Cores
 from cotenant.devices.cpu.sensors.accounting import open_memory, open_pressure, open_quota, open_time
@@ -9,7 +9,7 @@ from cotenant.devices.tree import FileTree
 
 
 def open_probes(tree: FileTree, cores: Cores) -> tuple[Probe, ...]:
-    """The probes whose source is there and may be read; the checkup says why others are missing."""
+    """Probes whose source exists and is readable; the checkup explains missing ones."""
     candidates: tuple[Probe | None, ...] = (
         open_time(tree, cores),
         open_quota(tree),

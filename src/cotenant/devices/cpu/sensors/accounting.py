@@ -1,4 +1,4 @@
-"""What the kernel accounts for: CPU time, a container's quota, time that tasks waited, memory in use."""
+"""Kernel accounting: CPU time, a container's quota, time tasks waited, memory in use."""
 
 import os
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ _BUSY = (_USER, _NICE, _SYSTEM, _IRQ, _SOFTIRQ)
 _KERNEL = (_SYSTEM, _IRQ, _SOFTIRQ)
 
 BUSY, STEAL = 0, 2
-"""Where a reading holds these times."""
+"""Positions of these times in a reading."""
 
 
 class TimeProbe:
@@ -30,14 +30,14 @@ class TimeProbe:
         self.sensors: tuple[SensorInfo, ...] = (
             SensorInfo("cpu_busy_s", "s", _STAT, step, f"{in_ticks}; all processes of the machine"),
             SensorInfo("cpu_kernel_s", "s", _STAT, step, f"{in_ticks}; the part of busy time spent in the kernel"),
-            SensorInfo("cpu_steal_s", "s", _STAT, step, f"{in_ticks}; 0 where the hypervisor doesn't tell"),
-            SensorInfo("context_switches", "count", _STAT, step, "exact counter of the whole machine"),
+            SensorInfo("cpu_steal_s", "s", _STAT, step, f"{in_ticks}; 0 where the hypervisor doesn't report it"),
+            SensorInfo("context_switches", "count", _STAT, step, "exact counter, machine-wide"),
             SensorInfo("package_busy_s", "s", _STAT, step, "busy time of all cores that share the device's sockets"),
-            SensorInfo("package_cores", "count", "/sys/devices/system/cpu", step, "how many cores these are"),
+            SensorInfo("package_cores", "count", "/sys/devices/system/cpu", step, "number of these cores"),
         )
 
     def read(self) -> Sequence[float]:
-        """Busy, kernel and stolen seconds of the device's cores; context switches; what the whole socket does."""
+        """Busy, kernel and stolen seconds of the device's cores; context switches; busy time of the sockets."""
         data = self._file.read()
         ticks = [0] * 8
         shared = 0
@@ -68,7 +68,7 @@ def _context_switches(data: bytes) -> float:
 
 
 def open_time(tree: FileTree, cores: Cores) -> TimeProbe | None:
-    """The probe, if the kernel accounts."""
+    """The probe, if the kernel keeps accounts."""
     try:
         return TimeProbe(HeldOpen(tree.path(_STAT)), cores, package_cores(tree, cores))
     except OSError:
@@ -80,7 +80,7 @@ _UNITS = {b"throttled_usec": 1e-6, b"throttled_time": 1e-9}
 
 
 class QuotaProbe:
-    """Time during which the quota stopped threads."""
+    """Time during which the quota throttled threads."""
 
     def __init__(self, file: HeldOpen, source: str) -> None:
         self._file = file
@@ -108,17 +108,17 @@ def open_quota(tree: FileTree) -> QuotaProbe | None:
 
 
 _KINDS = (("cpu", "some"), ("memory", "some"), ("memory", "full"), ("io", "some"), ("io", "full"))
-"""`some`: at least one task waited; `full`: none could run. For the CPU the latter can't happen to a whole machine."""
+"""`some`: at least one task waited; `full`: none could run, which can't happen for a machine's CPU."""
 
 
 class PressureProbe:
-    """Cumulative stall times of the whole machine."""
+    """Cumulative stall times, machine-wide."""
 
     def __init__(self, files: Sequence[tuple[str, HeldOpen]]) -> None:
         self._files = [(file, [kind.encode() for at, kind in _KINDS if at == resource]) for resource, file in files]
         quality = {
-            "some": "exact counter of the whole machine: time in which at least one task waited",
-            "full": "exact counter of the whole machine: time in which every task waited",
+            "some": "exact counter, machine-wide: time in which at least one task waited",
+            "full": "exact counter, machine-wide: time in which every task waited",
         }
         self.sensors: tuple[SensorInfo, ...] = tuple(
             SensorInfo(f"pressure_{at}_{kind}_s", "s", f"/proc/pressure/{at}", 0.01, quality[kind])
@@ -147,7 +147,7 @@ def _totals(data: bytes) -> dict[bytes, float]:
 
 
 def open_pressure(tree: FileTree) -> PressureProbe | None:
-    """The probe, if the kernel keeps track (`psi=1`): where it doesn't, the files exist but can't be read."""
+    """The probe, if the kernel keeps track (`psi=1`); otherwise the files exist but can't be read."""
     files = []
     for resource in ("cpu", "memory", "io"):
         try:
@@ -163,11 +163,11 @@ _MEMINFO = "/proc/meminfo"
 
 
 class MemoryProbe:
-    """Memory and swap of the whole machine."""
+    """Memory and swap of the machine."""
 
     def __init__(self, file: HeldOpen) -> None:
         self._file = file
-        quality = "level of the whole machine; cores report small changes up to 1 s late"
+        quality = "level, machine-wide; cores report small changes up to 1 s late"
         self.sensors: tuple[SensorInfo, ...] = (
             SensorInfo("memory_used_bytes", "B", _MEMINFO, 0.1, f"{quality}; total minus available"),
             SensorInfo("memory_available_bytes", "B", _MEMINFO, 0.1, f"{quality}; the kernel's estimate"),
@@ -191,7 +191,7 @@ def _bytes(data: bytes, name: bytes) -> float:
 
 
 def open_memory(tree: FileTree) -> MemoryProbe | None:
-    """The probe, if the kernel tells."""
+    """The probe, if the kernel reports memory."""
     try:
         return MemoryProbe(HeldOpen(tree.path(_MEMINFO)))
     except OSError:

@@ -1,4 +1,4 @@
-"""What the processor's own sensors say: clock, temperature and energy."""
+"""The processor's own sensors: clock, temperature and energy."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,12 +12,12 @@ _CPUINFO = "/proc/cpuinfo"
 
 
 class ScalingProbe:
-    """What the frequency driver says of each core."""
+    """Frequency of each core according to the frequency driver."""
 
     def __init__(self, files: Sequence[HeldOpen]) -> None:
         self._files = files
         source = "/sys/devices/system/cpu/cpu*/cpufreq/scaling_cur_freq"
-        quality = "average since the last tick where the hardware counts cycles, else the frequency last asked for"
+        quality = "average since the last tick where the hardware counts cycles, else the frequency last requested"
         self.sensors: tuple[SensorInfo, ...] = (
             SensorInfo("frequency_mhz", "MHz", source, 0.02, f"mean over the device's cores; {quality}"),
             SensorInfo("frequency_min_mhz", "MHz", source, 0.02, f"slowest of the device's cores; {quality}"),
@@ -30,7 +30,7 @@ class ScalingProbe:
 
 
 class CpuinfoProbe:
-    """The frequency that /proc/cpuinfo states, where there is no frequency driver."""
+    """Frequency from /proc/cpuinfo, where there is no frequency driver."""
 
     def __init__(self, file: HeldOpen, cores: Cores) -> None:
         self._file = file
@@ -48,7 +48,7 @@ class CpuinfoProbe:
 
 
 class NominalProbe:
-    """A virtual machine's constant. It has a name of its own, so that it isn't mistaken for a steady clock."""
+    """Constant clock of a virtual machine, under a separate name so that it isn't mistaken for a steady clock."""
 
     def __init__(self, mhz: float) -> None:
         self._values = (mhz,)
@@ -74,7 +74,7 @@ def _stated_mhz(data: bytes, cores: frozenset[int]) -> list[float]:
 
 
 def open_frequency(tree: FileTree, cores: Cores) -> Probe | None:
-    """The best source there is, if any."""
+    """The best available source, if any."""
     try:
         return ScalingProbe(
             [HeldOpen(tree.path(f"/sys/devices/system/cpu/cpu{core}/cpufreq/scaling_cur_freq")) for core in cores]
@@ -96,7 +96,7 @@ _ZONES = ("x86_pkg_temp", "cpu", "soc")
 
 
 class TemperatureProbe:
-    """The hottest of the processor's sensors."""
+    """Hottest of the processor's sensors."""
 
     def __init__(self, files: Sequence[HeldOpen], source: str) -> None:
         self._files = files
@@ -104,12 +104,12 @@ class TemperatureProbe:
         self.sensors: tuple[SensorInfo, ...] = (SensorInfo("temperature_c", "°C", source, 0.5, quality),)
 
     def read(self) -> Sequence[float]:
-        """Degrees Celsius; NaN if no sensor answers this time."""
+        """Degrees Celsius; NaN if no sensor answers."""
         degrees = []
         for file in self._files:
             try:
                 degrees.append(int(file.read()) / 1e3)
-            except (OSError, ValueError):  # a sensor of a sleeping core may refuse
+            except (OSError, ValueError):  # the sensor of a sleeping core may refuse
                 continue
         return (max(degrees, default=float("nan")),)
 
@@ -139,14 +139,14 @@ POWERCAP = "/sys/class/powercap"
 
 @dataclass(frozen=True, slots=True)
 class Packages:
-    """The energy counters of the packages, and those we may not read."""
+    """Energy counters of the packages, and those we may not read."""
 
     readable: tuple[str, ...]
     denied: tuple[str, ...]
 
 
 def find_packages(tree: FileTree) -> Packages:
-    """Look for the packages' counters."""
+    """Find the packages' counters."""
     readable, denied = [], []
     for folder in tree.glob(f"{POWERCAP}/intel-rapl:*"):
         if not (tree.text(f"{folder}/name") or "").startswith("package"):
@@ -164,7 +164,7 @@ def find_packages(tree: FileTree) -> Packages:
 
 
 class _Counter:
-    """One counter, continued beyond the value at which it starts again from 0."""
+    """One counter, continued past the value at which it wraps to 0."""
 
     def __init__(self, file: HeldOpen, range_uj: int) -> None:
         self._file = file
@@ -186,8 +186,8 @@ class EnergyProbe:
     def __init__(self, counters: Sequence[_Counter]) -> None:
         self._counters = counters
         quality = (
-            f"counter of {len(counters)} whole package{'s'[: len(counters) > 1]}, also of cores that are not the "
-            "device's; a model on some processors; needs a reading per few minutes to see it wrap"
+            f"counter of {len(counters)} whole package{'s'[: len(counters) > 1]}, including cores outside the "
+            "device; modelled on some processors; must be read every few minutes to catch wraps"
         )
         self.sensors: tuple[SensorInfo, ...] = (
             SensorInfo("package_energy_j", "J", f"{POWERCAP}/intel-rapl", 0.001, quality),
@@ -199,7 +199,7 @@ class EnergyProbe:
 
 
 def open_energy(tree: FileTree) -> EnergyProbe | None:
-    """The probe, if every package may be read: the sum of some would pass for the whole."""
+    """The probe, if every package is readable: a partial sum would pass for the total."""
     packages = find_packages(tree)
     if not packages.readable or packages.denied:
         return None

@@ -1,4 +1,4 @@
-"""Hardware counters of the device's cores, through `perf stat`, where the system permits it."""
+"""Hardware counters of the device's cores through `perf stat`, where permitted."""
 
 import logging
 import shutil
@@ -17,7 +17,7 @@ _PERIOD_MS = 100
 
 
 def why_not(cores: Cores) -> str | None:
-    """What keeps `perf` from counting on these cores; None: it counts."""
+    """Why `perf` can't count on these cores; None if it can."""
     perf = shutil.which("perf")
     return "perf is not installed" if perf is None else _refusal(perf, cores)
 
@@ -33,7 +33,7 @@ def _refusal(perf: str, cores: Cores) -> str | None:
     if done.returncode == 0 and any(value is not None for value in counted.values()):
         return None
     if counted:
-        return "the processor shows no counters here, as is usual in virtual machines"
+        return "the processor exposes no counters here (usual in virtual machines)"
     return "perf may not count on whole cores"
 
 
@@ -42,15 +42,15 @@ def _command(perf: str, cores: Cores) -> list[str]:
 
 
 def counts_by_event(text: str) -> dict[str, float | None]:
-    """Counts by event in lines of `perf stat -x,`, added up; None: the event was there, the count was not."""
+    """Sum counts by event in lines of `perf stat -x,`; None where the event is listed without a count."""
     counts: dict[str, float | None] = {}
     for line in text.splitlines():
         fields = line.split(",")
         for place, field in enumerate(fields[2:], start=2):
-            # Plain, with a modifier (`cycles:u`), or by unit of a hybrid processor (`cpu_core/cycles/`).
+            # Plain, with a modifier (`cycles:u`), or by unit on a hybrid processor (`cpu_core/cycles/`).
             event = field.split("/")[1] if "/" in field else field.split(":")[0]
             if event in EVENTS:
-                value = fields[place - 2]  # the unit lies between, empty for these
+                value = fields[place - 2]  # the unit in between is empty for these
                 counts.setdefault(event, None)
                 if value.isdecimal():
                     counts[event] = (counts[event] or 0.0) + float(value)
@@ -59,13 +59,13 @@ def counts_by_event(text: str) -> dict[str, float | None]:
 
 
 class PerfProbe:
-    """Adds up what a `perf stat` beside us prints ten times a second. It starts with the first reading."""
+    """Sums the output of a background `perf stat`, ten lines a second. Starts with the first reading."""
 
     def __init__(self, perf: str, cores: Cores) -> None:
         self._command = [*_command(perf, cores), "-I", str(_PERIOD_MS)]
         self._lines: ChildLines | None = None
         self._totals: dict[str, float | None] = dict.fromkeys(EVENTS)
-        quality = "counter of the device's cores in steps of 100 ms; scaled where the hardware had to take turns"
+        quality = "counter of the device's cores in steps of 100 ms; scaled where events were multiplexed"
         self.sensors: tuple[SensorInfo, ...] = tuple(
             SensorInfo(event.replace("-", "_"), "count", "perf stat", _PERIOD_MS / 1e3, quality) for event in EVENTS
         )

@@ -1,4 +1,4 @@
-"""Is this GPU ready to be measured? One small function per question, each with the step that fixes it."""
+"""Checks whether this GPU is ready to be measured: one function per question, each with the step that fixes it."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,7 +18,7 @@ __all__ = ["absent", "checkup", "fix", "restore"]
 
 
 def checkup(device: "CudaDevice", tree: FileTree | None = None) -> tuple[Finding, ...]:
-    """The findings of one GPU, after about three seconds of watching its sensors."""
+    """Findings on one GPU, after watching its sensors for about three seconds."""
     tree = tree or FileTree()
     gpu = device.gpu
     found: list[Finding | None] = [driver.versions(), driver.model(device), driver.torch_for(gpu)]
@@ -40,14 +40,14 @@ def checkup(device: "CudaDevice", tree: FileTree | None = None) -> tuple[Finding
             sharings.instances(gpu),
             *sharings.left_behind(),
         ]
-    except DriverProblem as problem:  # it got lost while it was asked
+    except DriverProblem as problem:  # lost during the check
         found.append(Finding("GPU", "problem", problem.message, problem.hint))
     found += [software.python_version(), software.disk_space(Path.cwd())]
     return tuple(finding for finding in found if finding is not None)
 
 
 def absent(error: DeviceError, tree: FileTree | None = None) -> tuple[Finding, ...]:
-    """What can be said if the GPU that was asked for isn't there."""
+    """Findings when the requested GPU is missing."""
     found = [
         Finding("GPU", "problem", error.message, error.hint),
         driver.hardware(tree or FileTree()),

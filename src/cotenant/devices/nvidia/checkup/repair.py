@@ -1,4 +1,4 @@
-"""What the doctor may do itself: only what is safe, and only what can be put back."""
+"""Repairs the doctor may make: only safe ones that can be undone."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -12,7 +12,7 @@ from cotenant.errors import DeviceError
 
 
 def fix(gpus: Sequence[nvml.GpuFacts]) -> Iterator[Finding]:
-    """Put back what killed runs left, and turn persistence of these GPUs on, remembered for `restore`."""
+    """Undo what killed runs left, and turn on persistence for these GPUs, recorded for `restore`."""
     yield from _left_behind()
     for gpu in gpus:
         if gpu.persistence is False:
@@ -20,7 +20,7 @@ def fix(gpus: Sequence[nvml.GpuFacts]) -> Iterator[Finding]:
 
 
 def restore() -> Iterator[Finding]:
-    """Put back what killed runs left, and what `fix` changed."""
+    """Undo what killed runs left and what `fix` changed."""
     yield from _left_behind()
     for note in sorted(_fixes().glob("*.json")) if _fixes().is_dir() else ():
         try:
@@ -36,12 +36,12 @@ def _left_behind() -> Iterator[Finding]:
         for gpu in nvml.gpus():
             yield from (Finding("put back", "ok", sentence) for sentence in controls.restore(gpu))
     except DeviceError as error:
-        yield Finding("controls", "note", f"not looked at: {error.message}", error.hint)
+        yield Finding("controls", "note", f"not checked: {error.message}", error.hint)
     for left in leftovers.abandoned():
         try:
             yield Finding("put back", "ok", left.undo())
         except DeviceError as error:
-            yield Finding("left behind", "problem", error.message, error.hint or "try it as root")
+            yield Finding("left behind", "problem", error.message, error.hint or "try again as root")
 
 
 def _persistence(gpu: nvml.GpuFacts, *, on: bool) -> Finding:

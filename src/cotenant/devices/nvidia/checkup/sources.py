@@ -1,4 +1,4 @@
-"""What can be read here, from where, and whether it can be believed."""
+"""Readable metrics, their sources, and whether to trust them."""
 
 import time
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ WATCH_STEP_S = 0.1
 
 
 def every(device: "CudaDevice") -> Iterator[Finding]:
-    """Per metric the source; what the power sensor is worth; whether a sensor stands still."""
+    """The source of each metric, the quality of the power sensor, and stuck sensors."""
     for choice in device.ladder():
         subject = choice.metric
         if choice.rung is None:
@@ -28,9 +28,9 @@ def every(device: "CudaDevice") -> Iterator[Finding]:
             continue
         best = choice.rung is LADDERS[choice.metric][0]
         fix = device.activity().fix if choice.metric == "activity" and not best else None
-        told = choice.rung.source == "DCGM" or best
+        good = choice.rung.source == "DCGM" or best
         text = choice.sentence.removeprefix(f"{subject} ")
-        yield Finding(subject, "ok" if told else "note", text, fix)
+        yield Finding(subject, "ok" if good else "note", text, fix)
     yield _power_sensor(device)
     yield watched(device)
 
@@ -38,12 +38,12 @@ def every(device: "CudaDevice") -> Iterator[Finding]:
 def _power_sensor(device: "CudaDevice") -> Finding:
     worth = sensors.power_counter(device.gpu)
     if worth is None:
-        return Finding("power sensor", "note", "none: runs are without power and energy")
+        return Finding("power sensor", "note", "none: runs have no power or energy figures")
     return Finding("power sensor", "ok", worth.quality)
 
 
 def watched(device: "CudaDevice") -> Finding:
-    """Read everything for two seconds: a sensor that stands still while others move is stuck."""
+    """Read everything for two seconds: a sensor that stays constant while others change is stuck."""
     seen: dict[str, list[tuple[float, float]]] = {}
     until = time.monotonic() + WATCH_S
     try:
@@ -53,17 +53,17 @@ def watched(device: "CudaDevice") -> Finding:
                     seen.setdefault(info.name, []).append((now, value))
             time.sleep(WATCH_STEP_S)
     except OSError as error:
-        return Finding("sensors", "problem", f"they vanished while they were watched: {error}", "see `sudo dmesg`")
+        return Finding("sensors", "problem", f"lost while being watched: {error}", "see `sudo dmesg`")
     series = {name: (np.array([t for t, _ in rows]), np.array([v for _, v in rows])) for name, rows in seen.items()}
     faults = sensor_faults.faults(series)
     if faults:
-        fix = "reload the driver or reset the GPU; until then power and energy of runs here mean nothing"
+        fix = "reload the driver or reset the GPU; until then power and energy of runs are meaningless"
         return Finding("sensors", "problem", "; ".join(faults), fix)
     return Finding("sensors", "ok", f"{len(series)} read for {WATCH_S:.0f} s, none stuck")
 
 
 def profiling_counters(tree: FileTree) -> Finding | None:
-    """Whether profilers (DCGM, nsys) may count without root."""
+    """Check whether profilers (DCGM, nsys) can count without root."""
     text = tree.text("/proc/driver/nvidia/params")
     if text is None:
         return None
@@ -73,11 +73,11 @@ def profiling_counters(tree: FileTree) -> Finding | None:
     if restricted is None:
         return None
     if restricted == "0":
-        return Finding("profiling counters", "ok", "everybody may use them")
+        return Finding("profiling counters", "ok", "available to all users")
     fix = (
         "echo 'options nvidia NVreg_RestrictProfilingToAdminUsers=0' | sudo tee /etc/modprobe.d/nvidia-profiling.conf, "
         "then reboot; or profile as root"
     )
     return Finding(
-        "profiling counters", "note", "kept for root: profile passes show no SM, tensor or DRAM activity", fix
+        "profiling counters", "note", "restricted to root: profile passes have no SM, tensor or DRAM activity", fix
     )

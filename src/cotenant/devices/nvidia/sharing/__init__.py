@@ -1,4 +1,4 @@
-"""The ways to share an NVIDIA GPU, one file each: set up, proven, and put back also after a crash."""
+"""Sharing modes of an NVIDIA GPU, one per file: set up, verified, and undone even after a crash."""
 
 from cotenant.devices.nvidia.sharing.every import Fixtures, arrange, sharing_modes
 from cotenant.devices.nvidia.sharing.layout import GpuPlace

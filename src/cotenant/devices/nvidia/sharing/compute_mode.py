@@ -1,4 +1,4 @@
-"""The compute mode of a GPU: who may be on it at all."""
+"""The compute mode of a GPU: how many processes may use it."""
 
 from cotenant.devices.nvidia.library import DriverProblem, ask, call
 from cotenant.devices.nvidia.nvml import GpuFacts, handle
@@ -8,7 +8,7 @@ NAMES = {DEFAULT: "default", 1: "exclusive thread", PROHIBITED: "prohibited", EX
 
 
 def read(gpu: GpuFacts) -> int | None:
-    """The mode now; None: the driver doesn't say."""
+    """The current mode; None if the driver doesn't say."""
     found = ask("nvmlDeviceGetComputeMode", handle(gpu), of=gpu.label)
     return None if found is None else int(found)
 
@@ -19,7 +19,7 @@ def write(gpu: GpuFacts, mode: int) -> None:
 
 
 def may_write(gpu: GpuFacts) -> bool:
-    """Whether this user may set it, found by setting what is already there."""
+    """True if this user may set it, tested by setting the current value."""
     now = read(gpu)
     if now is None:
         return False

@@ -1,4 +1,4 @@
-"""An MPS control daemon of our own, in a private directory: only our processes use it, and they use no other."""
+"""A private MPS control daemon in its own directory: only our processes use it, and they use no other."""
 
 import logging
 import os
@@ -18,13 +18,13 @@ log = logging.getLogger(__name__)
 CONTROL = "nvidia-cuda-mps-control"
 ANSWER_S = 10.0
 COMMANDS = "2"
-"""The commands that are spoken here; a newer daemon knows others as well (3), which a user's environment may choose."""
+"""The command version used here; newer daemons also know 3, which a user's environment may select."""
 LONGEST_PATH = 60
-"""The daemon makes sockets below its directory, and a socket's path may have 107 characters."""
+"""The daemon creates sockets below its directory, and a socket path is limited to 107 characters."""
 
 
 def private_directory() -> Path:
-    """A name for a daemon's directory; nothing is made yet."""
+    """A name for a daemon's directory; nothing is created yet."""
     base = Path(tempfile.gettempdir())
     if len(str(base)) > LONGEST_PATH:
         base = Path("/tmp")  # noqa: S108 - the directory itself is private
@@ -33,15 +33,15 @@ def private_directory() -> Path:
 
 @dataclass(frozen=True, slots=True)
 class Daemon:
-    """A control daemon, by its directory."""
+    """A control daemon, identified by its directory."""
 
     directory: Path
     gpu: str
-    """UUID of the one GPU it serves."""
+    """UUID of the GPU it serves."""
 
     @property
     def env(self) -> dict[str, str]:
-        """How processes find it."""
+        """The environment through which processes find it."""
         return {
             "CUDA_MPS_PIPE_DIRECTORY": str(self.directory / "pipe"),
             "CUDA_MPS_LOG_DIRECTORY": str(self.directory / "log"),
@@ -49,47 +49,47 @@ class Daemon:
         }
 
     def start(self, *, static: bool = False) -> str | None:
-        """Start it in the background; gives what it said if it would not."""
+        """Start it in the background; return its error message if it fails."""
         for part in ("", "pipe", "log"):
             (self.directory / part).mkdir(mode=0o700, exist_ok=True)
         log.info("starting an MPS daemon in %s", self.directory)
         command = [CONTROL, "-d", *(["-S"] if static else [])]
         said = tools.run(command, env={**self.env, "CUDA_VISIBLE_DEVICES": self.gpu}, timeout_s=ANSWER_S)
         if not said.ok:
-            return said.words or "it said nothing"
+            return said.reason or "no error message"
         until = time.monotonic() + ANSWER_S
         while not self.answers():
             if time.monotonic() > until:
-                return f"it was started and does not answer; its log is {self.directory / 'log'}"
+                return f"it started but does not answer; its log is {self.directory / 'log'}"
             time.sleep(0.05)
         return None
 
     def ask(self, command: str) -> str | None:
-        """What it answers; None: it doesn't."""
+        """Its answer to a command; None if there is none."""
         said = tools.run([CONTROL], text=f"{command}\n", env=self.env, timeout_s=ANSWER_S)
         return said.out if said.ok else None
 
     def answers(self) -> bool:
-        """Whether it is there."""
+        """True if it answers."""
         return self.ask("get_server_list") is not None
 
     def servers(self) -> list[int]:
-        """Processes of its servers."""
+        """Pids of its servers."""
         return _numbers(self.ask("get_server_list"))
 
     def clients(self) -> set[int]:
-        """Processes that are attached to any of its servers."""
+        """Pids attached to any of its servers."""
         return {pid for server in self.servers() for pid in _numbers(self.ask(f"get_client_list {server}"))}
 
     def percentage(self, server: int) -> float | None:
-        """The most of the threads that a server gives to any client, in percent."""
+        """The largest share of threads a server gives any client, in percent."""
         try:
             return float((self.ask(f"get_active_thread_percentage {server}") or "").split()[-1])
         except (IndexError, ValueError):
             return None
 
     def end(self) -> bool:
-        """Tell it to go, insist after a while, and remove its directory; whether it was there."""
+        """Ask it to quit, kill it after a while, and remove its directory; return True if it was running."""
         pid = self._pid()
         if pid is not None:
             self.ask("quit")
@@ -97,7 +97,7 @@ class Daemon:
             while _is_daemon(pid) and time.monotonic() < until:
                 time.sleep(0.05)
             for server in (*self.servers(), pid) if _is_daemon(pid) else ():
-                log.warning("MPS process %d did not end by itself and is killed", server)
+                log.warning("killing MPS process %d, which did not exit", server)
                 with suppress(ProcessLookupError, PermissionError):
                     os.kill(server, signal.SIGKILL)
         with suppress(OSError):
@@ -114,7 +114,7 @@ class Daemon:
 
 
 def _is_daemon(pid: int) -> bool:
-    """Whether that process is a control daemon: the number may belong to another process by now."""
+    """True if that process is a control daemon: its pid may have been reused."""
     try:
         return CONTROL.encode() in Path(f"/proc/{pid}/cmdline").read_bytes()
     except OSError:

@@ -1,4 +1,4 @@
-"""Every way to share a GPU: which of them work here, and how a mix is laid out under each."""
+"""All sharing modes of a GPU: which are available here, and how each lays out a mix."""
 
 from collections.abc import Callable, MutableMapping, Sequence
 from typing import TypeVar
@@ -11,15 +11,15 @@ from cotenant.tenancy.nouns import ALONE, Sharing, Tenant
 
 SPLITTING = ("mps", "mps-static", "green", "mig")
 WITHIN = ("processes", "mps", "streams")
-"""What can be done within a MIG instance."""
+"""Modes available within a MIG instance."""
 
 Fixtures = MutableMapping[str, Fixture]
-"""Fixtures by what makes them different, so that arrangements meet on the same one."""
+"""Fixtures by their distinguishing key, so that arrangements share them."""
 Kind = TypeVar("Kind", bound=Fixture)
 
 
 def sharing_modes(place: GpuPlace) -> tuple[SharingMode, ...]:
-    """Every way to share this GPU; `alone` is not one, it is the baseline."""
+    """Every sharing mode of this GPU, except `alone`, the baseline."""
     found = (
         processes.available(place),
         mps.available(place),
@@ -30,7 +30,7 @@ def sharing_modes(place: GpuPlace) -> tuple[SharingMode, ...]:
         exclusive.available(place),
     )
     if place.instance:
-        return tuple(_only(mode, WITHIN, "a whole GPU: the device is a MIG instance", "mps") for mode in found)
+        return tuple(_only(mode, WITHIN, "a full GPU: the device is a MIG instance", "mps") for mode in found)
     if place.gpu.mig_mode:
         why = f"MIG to be off: while it is on, {place.gpu.label} can't be used as a whole"
         return tuple(_only(mode, ("mig",), why, "mig") for mode in found)
@@ -49,13 +49,13 @@ def arrange(  # noqa: PLR0911 - one return per way
     """Lay a mix out.
 
     Args:
-        place: Where.
-        fixtures: Those made so far; new ones are added.
-        sharing: How.
-        tenants: Who.
+        place: The GPU.
+        fixtures: Those created so far; new ones are added.
+        sharing: The mode and shares.
+        tenants: The tenants of the mix.
 
     Raises:
-        SharingUnavailable: It can't be shared that way, with what is missing and the next best way.
+        SharingUnavailable: The mode is unavailable; says what is missing and the next best mode.
     """
     if sharing.mode == ALONE:
         return processes.arrange(place, ALONE, tenants)
@@ -89,9 +89,9 @@ def _require(place: GpuPlace, modes: dict[str, SharingMode], sharing: Sharing) -
     if mode is None:
         usable = [name for name, one in modes.items() if one.available]
         raise SharingUnavailable(
-            f"a GPU can't be shared by `{sharing.mode}`", hint=f"use one of {', '.join(usable) or 'none here'}"
+            f"`{sharing.mode}` is not available on a GPU", hint=f"use one of {', '.join(usable) or 'none here'}"
         )
-    # What others would feel (MIG turned on, everybody else locked out) is not part of `sharing: all`, but can be named.
+    # Modes that affect others (turning MIG on, locking everyone else out) are not in `sharing: all`, but can be named.
     whole = not place.instance and not place.gpu.mig_mode
     on_request = (mode.mode == "mig" and not place.instance and mig.missing(place) is None) or (
         mode.mode == "exclusive" and whole and exclusive.missing(place) is None
@@ -99,7 +99,7 @@ def _require(place: GpuPlace, modes: dict[str, SharingMode], sharing: Sharing) -
     if not mode.available and not on_request:
         instead = f"use `{mode.instead}`; " if mode.instead else ""
         raise SharingUnavailable(
-            f"`{sharing.mode}` needs {mode.missing}", hint=f"{instead}`cotenant doctor` says what is set up here"
+            f"`{sharing.mode}` needs {mode.missing}", hint=f"{instead}run `cotenant doctor` to see what is set up here"
         )
     if sharing.shares and sharing.mode not in SPLITTING:
         raise SharingUnavailable(

@@ -1,4 +1,4 @@
-"""`exclusive`: the driver lets one process on the GPU and no other; all tenants are threads of it, as in `streams`."""
+"""`exclusive`: the driver admits a single process; all tenants are its threads, as in `streams`."""
 
 from collections.abc import Sequence
 from typing import Self
@@ -26,7 +26,7 @@ class ExclusiveFixture:
         self.name = f"compute mode `exclusive process` of {gpu.label}"
 
     def __enter__(self) -> Self:
-        """Set the mode, and see that it took."""
+        """Set the mode and read it back."""
         before = compute_mode.read(self._gpu)
         self._left = leave("compute_mode", {"gpu": self._gpu.uuid, "mode": before})
         try:
@@ -37,27 +37,27 @@ class ExclusiveFixture:
         return self
 
     def __exit__(self, *exc: object) -> None:
-        """Back to what it was."""
+        """Restore the previous mode."""
         if self._left is not None:
             self._left.put_back()
             self._left = None
 
     def stands(self) -> bool:
-        """Whether the GPU is still in that mode."""
+        """True while the GPU is in that mode."""
         return compute_mode.read(self._gpu) == compute_mode.EXCLUSIVE_PROCESS
 
 
 def missing(place: GpuPlace) -> str | None:
-    """What it takes and isn't here."""
+    """The missing requirement; None if available."""
     return None if compute_mode.may_write(place.gpu) else "root: only an administrator may change the compute mode"
 
 
 def available(place: GpuPlace) -> SharingMode:
-    """Never for `all`: it keeps everybody else off the GPU, so a study has to name it."""
-    lacking = missing(place) or "to be named in a study, since it keeps everybody else off the GPU"
+    """Never for `all`: it locks everyone else out of the GPU, so a study has to name it."""
+    lacking = missing(place) or "to be named in a study, since it locks everyone else out of the GPU"
     return SharingMode("exclusive", MEANING, available=False, missing=lacking, instead="streams")
 
 
 def arrange(place: GpuPlace, fixture: ExclusiveFixture, tenants: Sequence[Tenant]) -> GpuArrangement:
-    """Everybody in the one process."""
+    """All tenants in one process."""
     return streams.arrange(place, "exclusive", tenants, fixture)

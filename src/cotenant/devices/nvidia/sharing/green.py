@@ -1,4 +1,4 @@
-"""`green`: one process, and a green context with SMs of its own for each tenant; DRAM and L2 are shared."""
+"""`green`: one process, with a green context on dedicated SMs for each tenant; DRAM and L2 are shared."""
 
 from collections.abc import Mapping, Sequence
 
@@ -10,30 +10,30 @@ from cotenant.devices.protocol import SeatReport, SharingMode
 from cotenant.errors import SharingUnavailable
 from cotenant.tenancy.nouns import Sharing, Tenant
 
-MEANING = "one process; each tenant in a green context with SMs of its own, DRAM and L2 shared"
+MEANING = "one process; each tenant in a green context with dedicated SMs, DRAM and L2 shared"
 GRAIN = {6: (1, 1), 7: (2, 2), 8: (4, 2)}
-"""By compute capability: the fewest SMs of a part, and the steps beyond (CUDA driver API); newer: 8 and 8."""
+"""Minimum SMs of a partition and step size, by compute capability (CUDA driver API); newer: 8 and 8."""
 FIRST_DRIVER = 550
 
 
 def missing(place: GpuPlace) -> str | None:
-    """What it takes and isn't here."""
+    """The missing requirement; None if available."""
     build = torch_build()
     if place.torch_on_cpu:
         return "torch on the GPU: a CPU has no green contexts"
     if build is None or build.cuda is None:
-        return f"a torch for CUDA; this is {build.version if build else 'none'}"
+        return f"a CUDA build of torch; installed: {build.version if build else 'none'}"
     if not bindings_here():
         return "the driver's bindings for Python (pip install cuda-bindings)"
     if place.gpu.compute_capability < (6, 0):
         return f"green contexts: {place.gpu.label} is too old"
     if int(place.gpu.driver.partition(".")[0] or 0) < FIRST_DRIVER:
-        return f"green contexts: they need driver {FIRST_DRIVER}, and this is {place.gpu.driver}"
+        return f"green contexts: they need driver {FIRST_DRIVER} or newer, this is {place.gpu.driver}"
     return None
 
 
 def available(place: GpuPlace) -> SharingMode:
-    """Whether driver and bindings have them."""
+    """True if driver and bindings support them."""
     lacking = missing(place)
     return SharingMode(
         "green", MEANING, available=lacking is None, missing=lacking, instead=None if lacking is None else "streams"
@@ -41,7 +41,7 @@ def available(place: GpuPlace) -> SharingMode:
 
 
 def sms_of(place: GpuPlace, sharing: Sharing, tenants: Sequence[Tenant]) -> tuple[int, ...]:
-    """SMs for each tenant: as its share says, rounded down, or an even split. Raises SharingUnavailable."""
+    """SMs for each tenant: its share rounded down, or an even split. Raises SharingUnavailable."""
     shares = percentages(sharing, tenants, disjoint=True) or (100 / len(tenants),) * len(tenants)
     if place.sms is None:
         raise SharingUnavailable(f"the driver does not say how many SMs {place.gpu.label} has", hint="use `streams`")
@@ -49,14 +49,14 @@ def sms_of(place: GpuPlace, sharing: Sharing, tenants: Sequence[Tenant]) -> tupl
     parts = tuple(int(place.sms * share / 100 + 1e-9) // step * step for share in shares)
     if min(parts) < least:
         raise SharingUnavailable(
-            f"`green` gives at least {least} SMs of {place.gpu.label}, and {min(shares):.3g} % is less",
+            f"the smallest part `green` can give of {place.gpu.label} is {least} SMs, and {min(shares):.3g} % is less",
             hint="use fewer tenants, larger shares, or `streams`",
         )
     return parts
 
 
 def arrange(place: GpuPlace, sharing: Sharing, tenants: Sequence[Tenant]) -> GpuArrangement:
-    """Everybody in one process, each in its context."""
+    """All tenants in one process, each in its own context."""
     parts = sms_of(place, sharing, tenants)
     seats: list[GpuSeatOptions] = [{"green_sms": list(parts), "green_part": number} for number in range(len(parts))]
     hosts = (host(place, [(number, tenant, seats[number]) for number, tenant in enumerate(tenants)]),)
@@ -71,17 +71,17 @@ def arrange(place: GpuPlace, sharing: Sharing, tenants: Sequence[Tenant]) -> Gpu
 
 
 def _elsewhere(place: GpuPlace, parts: Mapping[str, int], reports: Mapping[str, SeatReport]) -> list[str]:
-    """Tenants without a context, or with one that the driver says is of another size; parts of one split never overlap.
+    """Tenants without a context, or with one of the wrong size; parts of one split never overlap.
 
-    The driver may round up by a step; a larger part than that is not what was asked for.
+    The driver may round up by one step, no more.
     """
     sentences = []
     for name, wanted in parts.items():
         got = reports[name].observed.get("green_sms") if name in reports else wanted
         if got is None:
-            sentences.append(f"{name} is in no green context of {wanted} SMs")
+            sentences.append(f"{name} is not in a green context of {wanted} SMs")
         elif not wanted <= got <= wanted + _grain(place)[1]:
-            sentences.append(f"{name} is in a green context of {got} SMs, and was to have {wanted}")
+            sentences.append(f"{name} is in a green context of {got} SMs instead of {wanted}")
     return sentences
 
 

@@ -1,4 +1,4 @@
-"""The guard: `python -m cotenant.devices.nvidia.sharing.guard NOTE`. Undoes what a runner left when it is gone."""
+"""The guard, `python -m cotenant.devices.nvidia.sharing.guard NOTE`: undoes a runner's changes once it is gone."""
 
 import sys
 from contextlib import suppress
@@ -9,11 +9,11 @@ from cotenant.errors import CotenantError
 
 
 def main(note: Path) -> None:
-    """Sleep until the runner has closed the pipe, or is gone; then undo what is still noted."""
+    """Wait until the runner closes the pipe or dies; then undo what is still noted."""
     sys.stdin.buffer.read()
     left = read(note)
     if left is not None:
-        with suppress(CotenantError, OSError):  # the note stays: the doctor will find it
+        with suppress(CotenantError, OSError):  # the note stays for the doctor
             left.undo()
 
 

@@ -1,4 +1,4 @@
-"""A mix laid out on a GPU: which processes, in what environment, and whether it came out so."""
+"""A mix laid out on a GPU: its processes, their environment, and the verification."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -14,45 +14,45 @@ from cotenant.tenancy.shares import percent_of_sms
 from cotenant.workloads.protocol import Dtype
 
 NO_DAEMON = "/nonexistent/cotenant-without-mps"
-"""Where tenants that must not be under MPS look for its daemon: a system-wide one would take them in unasked."""
+"""Where tenants that must not use MPS look for its daemon, to keep them off a system-wide one."""
 
 MANY_SMS = 1 << 16
-"""No limit from above."""
+"""No upper limit."""
 NEARLY_ALL = 0.95
 
 
 @dataclass(frozen=True, slots=True)
 class GpuPlace:
-    """The GPU as sharings see it."""
+    """The GPU as sharing modes see it."""
 
     gpu: GpuFacts
     dtype: Dtype
     threads: int
-    """CPU threads of a tenant that doesn't say."""
+    """Default number of CPU threads per tenant."""
     visible: str
-    """UUID of the GPU, or of the MIG instance that stands for it."""
+    """UUID of the GPU, or of the MIG instance used in its place."""
     sms: int | None
-    """SMs that a tenant alone should see."""
+    """SMs a tenant running alone should see."""
     flush_l2: bool = False
     torch_on_cpu: bool = False
-    """Nothing of torch reaches the GPU: what it would say of the GPU can't be asked for."""
+    """True if torch doesn't use the GPU, so it can't report on it."""
     instance: bool = False
     """The device is a MIG instance."""
 
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """What a tenant must report if it was placed as asked. None: nothing is expected."""
+    """What a correctly placed tenant reports; None expects nothing."""
 
     uuid: str | None = None
     sms: tuple[int, int] | None = None
-    """At least and at most."""
+    """Minimum and maximum."""
     memory_bytes: int | None = None
-    """At most."""
+    """Maximum."""
 
 
 Proof = Callable[[Mapping[str, SeatReport]], list[str]]
-"""Given the reports by tenant, a sentence for each thing that is not as asked."""
+"""A sentence for each mismatch, given the reports by tenant."""
 
 
 @dataclass(slots=True)
@@ -66,7 +66,7 @@ class GpuArrangement:
     fixture: Fixture | None = None
     proof: Proof = field(default=lambda _: [])
     servers: Callable[[Sequence[SeatReport]], list[str]] = field(default=lambda _: [])
-    """A sentence for each tenant whose server is not on the GPU, by the driver's list."""
+    """A sentence for each tenant whose server is not in the driver's list for the GPU."""
 
     @property
     def hosts(self) -> tuple[HostPlan, ...]:
@@ -74,16 +74,16 @@ class GpuArrangement:
         return self.plan()
 
     def verify(self, reports: Sequence[SeatReport]) -> tuple[str, ...]:
-        """Where each tenant is, in which process, and what the sharing's own proof says."""
+        """Check each tenant's device and process, and the mode's own proof."""
         by_name = {report.tenant: report for report in reports}
-        sentences = [f"{name} did not say where it runs" for name in self.tenants if name not in by_name]
+        sentences = [f"{name} did not report where it runs" for name in self.tenants if name not in by_name]
         for name, wanted in zip(self.tenants, self.expected(), strict=True):
             if name in by_name:
                 sentences += _differences(name, wanted, by_name[name].observed)
         sentences += self._wrong_processes(by_name)
         sentences += self.servers(reports)
         if self.fixture is not None and not self.fixture.stands():
-            sentences.append(f"{self.fixture.name} no longer stands")
+            sentences.append(f"{self.fixture.name} is no longer set up")
         else:
             sentences += self.proof(by_name)
         return tuple(sentences)
@@ -94,11 +94,11 @@ class GpuArrangement:
         for number, host in enumerate(self.hosts):
             names = [name for seat in host.seats if (name := self.tenants[seat.tenant]) in by_name]
             if len({by_name[name].pid for name in names}) > 1:
-                sentences.append(f"{' and '.join(names)} sit in several processes; `{self.mode}` wants them in one")
+                sentences.append(f"{' and '.join(names)} sit in several processes; `{self.mode}` needs them in one")
             for name in names:
                 where, other = first_in.setdefault(by_name[name].pid, (number, name))
                 if where != number:
-                    sentences.append(f"{other} and {name} share a process; `{self.mode}` wants one each")
+                    sentences.append(f"{other} and {name} share a process; `{self.mode}` needs one each")
         return sentences
 
 
@@ -110,16 +110,16 @@ def _differences(name: str, wanted: Expected, observed: Mapping[str, Any]) -> li
     if wanted.sms and sms is not None and not wanted.sms[0] <= sms <= wanted.sms[1]:
         low, high = wanted.sms
         span = f"at least {low}" if high == MANY_SMS else str(low) if low == high else f"{low} to {high}"
-        sentences.append(f"{name} sees {sms} SMs, and was to have {span}")
+        sentences.append(f"{name} sees {sms} SMs instead of {span}")
     if wanted.memory_bytes and memory is not None and memory > wanted.memory_bytes:
-        sentences.append(f"{name} sees {memory / 2**30:.1f} GiB of memory, more than its part has")
+        sentences.append(f"{name} sees {memory / 2**30:.1f} GiB of memory, more than its share")
     return sentences
 
 
 def host(
     place: GpuPlace, seats: Sequence[tuple[int, Tenant, GpuSeatOptions]], env: Mapping[str, str] | None = None
 ) -> HostPlan:
-    """One process that sees the GPU and nothing else; ``env`` is what the sharing adds."""
+    """One process that sees only this GPU; ``env`` is what the mode adds."""
     everyone: GpuSeatOptions = {
         "kind": "cuda",
         "index": 0,  # the only one it sees
@@ -138,7 +138,7 @@ def host(
 def host_plan(
     everyone: GpuSeatOptions, seats: Sequence[tuple[int, Tenant, GpuSeatOptions]], env: Mapping[str, str]
 ) -> HostPlan:
-    """One process and who sits in it."""
+    """One process and its tenants."""
     plans = []
     for index, tenant, own in seats:
         options: GpuSeatOptions = {**everyone, **own, "threads": tenant.threads or everyone["threads"]}
@@ -148,14 +148,14 @@ def host_plan(
 
 
 def on_instance(place: GpuPlace, instance: Instance) -> GpuPlace:
-    """The same place, on a MIG instance."""
+    """The same GPU, on a MIG instance."""
     return replace(place, visible=instance.uuid, sms=instance.sms or None)
 
 
 def whole(place: GpuPlace) -> Expected:
-    """All of the device."""
-    # torch names the parent of a MIG instance, so there the number of SMs has to do.
-    # The driver's library counts cores, and what makes up an SM is from a table: a little less proves nothing.
+    """Expect the entire device."""
+    # Torch reports the parent of a MIG instance, so check the number of SMs there. The driver's library
+    # counts cores, and cores per SM come from a table: slightly fewer SMs prove nothing.
     return Expected(
         uuid=place.visible if place.visible.startswith("GPU-") else None,
         sms=(int(place.sms * NEARLY_ALL), MANY_SMS) if place.sms else None,
@@ -163,13 +163,13 @@ def whole(place: GpuPlace) -> Expected:
 
 
 def ranks(tenants: Sequence[Tenant]) -> list[int]:
-    """0 for the lowest priority of the mix, one more for each higher one."""
+    """0 for the lowest priority in the mix, one more for each higher one."""
     levels = sorted({tenant.priority for tenant in tenants})
     return [levels.index(tenant.priority) for tenant in tenants]
 
 
 def shares_of(sharing: Sharing, tenants: Sequence[Tenant]) -> tuple[float | str, ...]:
-    """The sharing's shares, or the tenants' own if all have one; empty: none were given. Raises SharingUnavailable."""
+    """The sharing's shares, or the tenants' own if all have one; empty if none. Raises SharingUnavailable."""
     if sharing.shares and len(sharing.shares) != len(tenants):
         raise SharingUnavailable(
             f"`{sharing}` names {len(sharing.shares)} shares for {len(tenants)} tenants",
@@ -185,11 +185,11 @@ def shares_of(sharing: Sharing, tenants: Sequence[Tenant]) -> tuple[float | str,
 
 
 def percentages(sharing: Sharing, tenants: Sequence[Tenant], *, disjoint: bool) -> tuple[float, ...]:
-    """Shares as percentages of the SMs; empty: none were given. Raises SharingUnavailable."""
+    """Shares as percentages of the SMs; empty if none. Raises SharingUnavailable."""
     found = tuple(percent_of_sms(share, sharing.mode) for share in shares_of(sharing, tenants))
     if disjoint and sum(found) > 100 + 1e-9:
         raise SharingUnavailable(
-            f"the shares of `{sharing}` add up to {sum(found):g} %, and its parts don't overlap",
-            hint="let them add up to at most 100",
+            f"the shares of `{sharing}` add up to {sum(found):g} %, but its parts can't overlap",
+            hint="keep the sum at 100 or less",
         )
     return found

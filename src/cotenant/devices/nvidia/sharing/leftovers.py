@@ -1,7 +1,7 @@
-"""What a sharing changed on the machine, written down before it is changed, so that it is put back also after a crash.
+"""Notes of changes to the machine, written before the change so that it is undone even after a crash.
 
-A note says what to undo. A guard process sleeps until the runner is gone, also by SIGKILL, and then undoes it; if even
-the guard was killed, `cotenant doctor --restore` finds the note. Normal leaving goes the same way.
+A note says what to undo. A guard process waits until the runner is gone, even by SIGKILL, and undoes it; if the guard
+was killed too, `cotenant doctor --restore` finds the note. A normal exit takes the same path.
 """
 
 import json
@@ -25,31 +25,31 @@ log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class Leftover:
-    """Something to be undone."""
+    """A pending change to undo."""
 
     path: Path
     kind: str
     pid: int
-    """The runner that left it."""
+    """Pid of the runner that made it."""
     started: str
-    """When that runner was started, so that another process with its number isn't taken for it."""
+    """When that runner started, to tell it from another process with the same pid."""
     facts: Mapping[str, Any]
     guard: "subprocess.Popen[bytes] | None" = None
-    """Who undoes it if the runner is killed."""
+    """The process that undoes it if the runner is killed."""
 
     def note(self, **facts: Any) -> None:
-        """More to be undone."""
+        """Further details for undoing it."""
         self.facts = {**self.facts, **facts}
         _write(self)
 
     def undo(self) -> str:
-        """Put it back; gives what was done in a clause. Raises CotenantError, and the note stays."""
+        """Undo it; return what was done, as a clause. Raises CotenantError and keeps the note."""
         done = _undoers()[self.kind](self.facts)
         self.path.unlink(missing_ok=True)
         return done
 
     def put_back(self) -> None:
-        """The same on the way out, where nothing may be raised: what fails stays noted, and the doctor tells of it."""
+        """Undo it on exit, without raising: failures stay noted for the doctor."""
         with suppress(CotenantError, OSError):
             self.undo()
         if self.guard is not None and self.guard.stdin is not None:
@@ -59,12 +59,12 @@ class Leftover:
 
 
 def folder() -> Path:
-    """Where the notes lie: of this user only, since they say what to do."""
+    """Folder of the notes; private, since the notes are acted upon."""
     return state_folder("sharing")
 
 
 def leave(kind: str, facts: Mapping[str, Any]) -> Leftover:
-    """Write down what is about to be changed, and set a guard over it."""
+    """Note an upcoming change and start a guard for it."""
     where = folder()
     where.mkdir(mode=0o700, parents=True, exist_ok=True)
     path = where / f"{kind}-{os.getpid()}-{os.urandom(4).hex()}.json"
@@ -75,7 +75,7 @@ def leave(kind: str, facts: Mapping[str, Any]) -> Leftover:
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
-        start_new_session=True,  # neither Ctrl-C nor the end of the terminal is for it
+        start_new_session=True,  # unaffected by Ctrl-C and a closed terminal
     )
     return left
 
@@ -91,7 +91,7 @@ def abandoned() -> list[Leftover]:
 
 
 def described(left: Leftover) -> str:
-    """What is still there, in a clause."""
+    """The pending change, as a clause."""
     facts = left.facts
     return {
         "mps": f"an MPS daemon in {facts.get('directory')}",
@@ -114,13 +114,13 @@ def _write(left: Leftover) -> None:
 
 
 def read(path: Path) -> Leftover | None:
-    """A note of this user's; None: there is none, or it can't be used."""
+    """A note of this user; None if missing or unusable."""
     try:
         if path.stat(follow_symlinks=False).st_uid != os.geteuid():
-            return None  # another user's notes are not acted upon
+            return None  # don't act on another user's notes
         data = json.loads(opening.read_text(path, follow=False))
         kind, pid, started, facts = str(data["kind"]), int(data["pid"]), str(data["started"]), dict(data["facts"])
     except (OSError, ValueError, KeyError, TypeError) as error:
-        log.warning("the note %s can't be used: %s", path, error)
+        log.warning("ignoring the note %s: %s", path, error)
         return None
     return Leftover(path, kind, pid, started, facts) if kind in _undoers() else None

@@ -1,7 +1,7 @@
-"""`mig`: each tenant has an instance with SMs, memory and bandwidth of its own.
+"""`mig`: each tenant has an instance with its own SMs, memory and bandwidth.
 
-Instances that are there are used; missing ones are made, and MIG is turned on for that, where this user may. What was
-there before is there afterwards. Instances of others are never touched.
+Existing instances are used; missing ones are created, and MIG is turned on for that, where this user may. The previous
+state is restored afterwards. Instances created by others are never removed.
 """
 
 import os
@@ -18,11 +18,11 @@ from cotenant.devices.protocol import HostPlan, SharingMode
 from cotenant.errors import CotenantError, SharingUnavailable
 from cotenant.tenancy.nouns import Sharing, Tenant
 
-MEANING = "each tenant has an instance with SMs, memory and bandwidth of its own"
+MEANING = "each tenant has an instance with its own SMs, memory and bandwidth"
 SMI = "nvidia-smi"
 NEXT_BEST = "mps"
 SAME_SIZE_GB = 4
-"""Cards tell a little less memory than their name says."""
+"""Cards report slightly less memory than their name says."""
 
 _PROFILES = {
     "A30-24": ("1g.6gb", "2g.12gb", "4g.24gb"),
@@ -36,7 +36,7 @@ _PROFILES = {
     "B300-269": ("1g.34gb", "1g.67gb", "2g.67gb", "3g.135gb", "4g.135gb", "7g.269gb"),
     "RTX PRO 6000 Blackwell-96": ("1g.24gb", "2g.48gb", "4g.96gb"),
 }
-"""From NVIDIA's MIG user guide, for cards whose driver lists profiles only once MIG is on."""
+"""From NVIDIA's MIG user guide, for cards whose driver lists profiles only while MIG is on."""
 
 
 class MigFixture:
@@ -48,22 +48,22 @@ class MigFixture:
         self._gpu, self._profiles = gpu, profiles
         self._left: Leftover | None = None
         self.instances: tuple[Instance, ...] = ()
-        """One per wanted profile, in their order."""
+        """One per requested profile, in order."""
         self.name = f"MIG instances {', '.join(profiles)} of {gpu.label}"
 
     def __enter__(self) -> Self:
-        """Turn MIG on if it is off, and make what is missing."""
+        """Turn MIG on if it is off, and create missing instances."""
         before = nvml.find(self._gpu.uuid)
         self._left = leave("mig", {"gpu": before.uuid, "index": before.index, "off": not before.mig_mode, "made": []})
         try:
             if not before.mig_mode:
-                nvml.forget()  # whoever has the driver open may keep it from resetting the GPU, which A100 needs
+                nvml.forget()  # an open driver handle may block the reset an A100 needs
                 _smi(before, "-mig", "1")
                 nvml.forget()
                 if not nvml.find(self._gpu.uuid).mig_mode:
                     raise SharingUnavailable(
-                        "MIG was turned on, and waits for a reset of the GPU, which somebody keeps busy "
-                        "(DCGM's host engine and other monitors count: sudo systemctl stop nvidia-dcgm)"
+                        "MIG was turned on but waits for a GPU reset, and the GPU is in use "
+                        "(possibly by a monitor such as DCGM's host engine: sudo systemctl stop nvidia-dcgm)"
                     )
             have = nvml.find(self._gpu.uuid).instances
             lacking = list((Counter(self._profiles) - Counter(one.profile for one in have)).elements())
@@ -79,7 +79,7 @@ class MigFixture:
         return self
 
     def __exit__(self, *exc: object) -> None:
-        """Remove what was made; turn MIG off if it was."""
+        """Remove created instances; turn MIG off if it was off."""
         self.instances = ()
         if self._left is not None:
             self._left.put_back()
@@ -87,7 +87,7 @@ class MigFixture:
             nvml.forget()
 
     def stands(self) -> bool:
-        """Whether every instance is still there."""
+        """True while every instance exists."""
         have = {one.uuid for one in nvml.find(self._gpu.uuid).instances}
         return bool(self.instances) and all(one.uuid in have for one in self.instances)
 
@@ -95,15 +95,15 @@ class MigFixture:
         said = _smi(gpu, "mig", "-cgi", ",".join(profiles), "-C")
         assert self._left is not None
         self._left.note(made=re.findall(r"created GPU instance ID\s+(\d+)", said))
-        nvml.forget()  # the driver's library has to be opened again to see them
+        nvml.forget()  # the library must be reopened to see them
 
 
 def _smi(gpu: GpuFacts, *arguments: str) -> str:
-    """Ask nvidia-smi about one GPU. Raises SharingUnavailable with what it said."""
+    """Run nvidia-smi for one GPU. Raises SharingUnavailable with its message."""
     first, rest = ([arguments[0]], arguments[1:]) if arguments[0] == "mig" else ([], arguments)
     said = tools.run([SMI, *first, "-i", str(gpu.index), *rest])
     if not said.ok:
-        raise SharingUnavailable(f"`{SMI} {' '.join([*first, *rest])}` failed: {said.words}")
+        raise SharingUnavailable(f"`{SMI} {' '.join([*first, *rest])}` failed: {said.reason}")
     return said.out
 
 
@@ -113,15 +113,15 @@ def _chosen(have: Sequence[Instance], profiles: Sequence[str]) -> tuple[Instance
     for profile in profiles:
         found = next((one for one in left if one.profile == profile), None)
         if found is None:
-            raise SharingUnavailable(f"the driver shows no instance {profile}")
+            raise SharingUnavailable(f"the driver lists no instance {profile}")
         left.remove(found)
         chosen.append(found)
     return tuple(chosen)
 
 
 def profiles_of(gpu: GpuFacts) -> tuple[str, ...]:
-    """The instances that this card can have, by the driver or by NVIDIA's tables; empty: unknown."""
-    listed = tools.run([SMI, "mig", "-i", str(gpu.index), "-lgip"]) if tools.there(SMI) else None
+    """Profiles this card supports, from the driver or NVIDIA's tables; empty if unknown."""
+    listed = tools.run([SMI, "mig", "-i", str(gpu.index), "-lgip"]) if tools.installed(SMI) else None
     if listed is not None and listed.ok:
         found = re.findall(r"MIG\s+(\d+g\.\d+gb)(?=\s)", listed.out)
         if found:
@@ -136,20 +136,20 @@ def profiles_of(gpu: GpuFacts) -> tuple[str, ...]:
 
 
 def missing(place: GpuPlace) -> str | None:
-    """What it takes and isn't here, whichever instances are wanted."""
+    """The missing requirement, whatever the profiles; None if available."""
     if place.gpu.mig_mode is None:
         return f"MIG: {place.gpu.label} can't be cut into instances"
-    if not tools.there(SMI):
+    if not tools.installed(SMI):
         return f"{SMI}, which comes with the driver"
     if place.gpu.mig_mode and not place.gpu.instances and os.geteuid() != 0:
-        return "MIG instances: MIG is on, none was made, and only root may make one"
+        return "MIG instances: MIG is on without any, and only root may create them"
     if not place.gpu.mig_mode and os.geteuid() != 0:
         return "MIG to be on: only root may turn it on"
     return None
 
 
 def available(place: GpuPlace) -> SharingMode:
-    """Whether it can be had without turning MIG on; a study that names `mig` turns it on, `all` does not."""
+    """Available without turning MIG on; a study that names `mig` turns it on, `all` does not."""
     lacking = missing(place)
     if lacking is None and not place.gpu.mig_mode:
         lacking = "MIG to be on: a study that names `mig` turns it on, and off again"
@@ -159,7 +159,7 @@ def available(place: GpuPlace) -> SharingMode:
 
 
 def wanted(place: GpuPlace, sharing: Sharing, tenants: Sequence[Tenant]) -> tuple[str, ...]:
-    """A profile for each tenant: as its share says, else the largest that all can have. Raises SharingUnavailable."""
+    """A profile for each tenant: its share, else the largest that fits all. Raises SharingUnavailable."""
     can = profiles_of(place.gpu)
     shares = tuple(str(share) for share in shares_of(sharing, tenants))
     for share in shares:
@@ -168,33 +168,33 @@ def wanted(place: GpuPlace, sharing: Sharing, tenants: Sequence[Tenant]) -> tupl
                 f"{place.gpu.label} has no MIG instance {share!r}", hint=f"it has {', '.join(can)}"
             )
         if not re.fullmatch(r"\d+g\.\d+gb", share):
-            raise SharingUnavailable(f"{share!r} is no MIG instance", hint="write e.g. `mig: [3g.20gb, 3g.20gb]`")
+            raise SharingUnavailable(f"{share!r} is not a MIG instance", hint="write e.g. `mig: [3g.20gb, 3g.20gb]`")
     if not shares:
         by_size = sorted(can or (one.profile for one in place.gpu.instances), key=_size, reverse=True)
         shares = next(((profile,) * len(tenants) for profile in by_size if _fit((profile,) * len(tenants), can)), ())
         if not shares:
             raise SharingUnavailable(
-                f"{place.gpu.label} can't be cut into {len(tenants)} equal MIG instances",
+                f"{place.gpu.label} can't be split into {len(tenants)} equal MIG instances",
                 hint=f"use fewer tenants, or `{NEXT_BEST}`",
             )
     if can and not _fit(shares, can):
         slices, gigabytes = _size(max(can, key=_size))
         raise SharingUnavailable(
             f"{place.gpu.label} can't hold the MIG instances {', '.join(shares)} at once",
-            hint=f"it has {slices} slices of SMs and {gigabytes} GB in all",
+            hint=f"it has {slices} SM slices and {gigabytes} GB in total",
         )
     have = Counter(one.profile for one in place.gpu.instances)
     if os.geteuid() != 0 and Counter(shares) - have:
         raise SharingUnavailable(
-            f"the MIG instances {', '.join((Counter(shares) - have).elements())} are not there, and only root may "
+            f"the MIG instances {', '.join((Counter(shares) - have).elements())} don't exist, and only root may "
             "make them",
-            hint=f"use those that are there ({', '.join(have.elements()) or 'none'}), or `{NEXT_BEST}`",
+            hint=f"use existing ones ({', '.join(have.elements()) or 'none'}), or `{NEXT_BEST}`",
         )
     return shares
 
 
 def arrange(place: GpuPlace, fixture: MigFixture, tenants: Sequence[Tenant]) -> GpuArrangement:
-    """Each tenant in a process that sees its instance only."""
+    """Each tenant in a process that sees only its instance."""
 
     def plan() -> tuple[HostPlan, ...]:
         return tuple(
@@ -227,5 +227,5 @@ def _fit(shares: Sequence[str], can: Sequence[str]) -> bool:
         return True
     slices, gigabytes = _size(max(can, key=_size))
     taken = [_size(share) for share in shares]
-    rounded = len(shares) / 2  # names give whole gigabytes: two halves of 141 GB are called 3g.71gb
+    rounded = len(shares) / 2  # names round to gigabytes: two halves of 141 GB are called 3g.71gb
     return sum(one[0] for one in taken) <= slices and sum(one[1] for one in taken) <= gigabytes + rounded

@@ -1,7 +1,7 @@
-"""`mps`: one process per tenant, kernels side by side, with caps on the SMs if shares are given.
+"""`mps`: one process per tenant, kernels run concurrently, with caps on the SMs if shares are given.
 
-A client that does not find its daemon runs on without MPS and says nothing. So it is not believed: the daemon is asked
-who is attached, what its servers give at most, and the tenants how many SMs they see.
+A client that can't find its daemon silently runs without MPS. So this is verified: the daemon is asked
+who is attached and what its servers give at most, and the tenants how many SMs they see.
 """
 
 import math
@@ -26,9 +26,9 @@ from cotenant.devices.protocol import SeatReport, SharingMode
 from cotenant.errors import SharingUnavailable
 from cotenant.tenancy.nouns import Sharing, Tenant
 
-MEANING = "one process per tenant under a daemon of ours; kernels side by side, shares cap the SMs"
+MEANING = "one process per tenant under a private daemon; kernels run concurrently, shares cap the SMs"
 ROUNDING_SMS = 4
-"""The driver rounds a share to what the hardware can cap, by how much is not documented for every GPU."""
+"""The driver rounds a share to what the hardware can cap; by how much is not documented for every GPU."""
 NEXT_BEST = "processes"
 
 
@@ -55,30 +55,30 @@ class MpsFixture:
         return self
 
     def __exit__(self, *exc: object) -> None:
-        """End it and remove its directory."""
+        """Stop it and remove its directory."""
         if self._left is not None:
             self._left.put_back()
             self._left = None
 
     def stands(self) -> bool:
-        """Whether the daemon answers."""
+        """True if the daemon answers."""
         return self.daemon.answers()
 
 
 def missing(place: GpuPlace) -> str | None:
-    """What it takes and isn't here."""
-    if not tools.there(CONTROL):
+    """The missing requirement; None if available."""
+    if not tools.installed(CONTROL):
         return f"{CONTROL}, which comes with the driver"
     if place.gpu.compute_capability < (3, 5):
-        return f"a GPU that knows MPS: {place.gpu.label} is too old"
+        return f"a GPU with MPS: {place.gpu.label} is too old"
     mode = compute_mode.read(place.gpu)
     if mode == compute_mode.PROHIBITED:
-        return f"a compute mode that lets processes on {place.gpu.label} (it is prohibited)"
+        return f"a compute mode that admits processes on {place.gpu.label} (it is `prohibited`)"
     return None
 
 
 def available(place: GpuPlace) -> SharingMode:
-    """Whether a daemon of ours could run."""
+    """True if a private daemon could run."""
     lacking = missing(place)
     return SharingMode(
         "mps", MEANING, available=lacking is None, missing=lacking, instead=None if lacking is None else NEXT_BEST
@@ -99,7 +99,7 @@ def arrange(place: GpuPlace, fixture: MpsFixture, sharing: Sharing, tenants: Seq
         if shares:
             env["CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"] = f"{shares[index]:g}"
         if max(order) > 0:
-            # 0 is normal, 1 below normal: MPS knows no more.
+            # 0 is normal, 1 below normal: MPS has only these.
             env["CUDA_MPS_CLIENT_PRIORITY"] = "0" if order[index] == max(order) else "1"
         hosts.append(host(place, [(index, tenant, {})], env))
     caps = dict(zip((tenant.name for tenant in tenants), shares, strict=bool(shares)))
@@ -123,7 +123,7 @@ def _expected(place: GpuPlace, share: float | None) -> Expected:
 
 
 def unattached(daemon: Daemon, reports: Mapping[str, SeatReport]) -> list[str]:
-    """Tenants that the daemon does not know, and so run without MPS."""
+    """Tenants unknown to the daemon, which therefore run without MPS."""
     attached = daemon.clients()
     return [
         f"{name} (process {report.pid}) is not attached to the MPS daemon, so it ran time-sliced"
@@ -133,7 +133,7 @@ def unattached(daemon: Daemon, reports: Mapping[str, SeatReport]) -> list[str]:
 
 
 def _overruled(daemon: Daemon, caps: Mapping[str, float], reports: Mapping[str, SeatReport]) -> list[str]:
-    """Shares that are not in force: not in the tenant's environment, or above what the server gives to anybody."""
+    """Shares not in force: missing from the tenant's environment, or above what the server gives."""
     sentences = []
     limits = [limit for server in daemon.servers() if (limit := daemon.percentage(server)) is not None]
     for name, share in caps.items():
@@ -142,8 +142,8 @@ def _overruled(daemon: Daemon, caps: Mapping[str, float], reports: Mapping[str, 
         set_to = dict(reports[name].observed.get("environment") or {}).get("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE")
         if set_to is None or abs(float(set_to) - share) > 1e-6:
             sentences.append(
-                f"{name} was to have {share:g} % of the SMs, and its environment says {set_to or 'nothing'}"
+                f"{name} should have {share:g} % of the SMs, but its environment says {set_to or 'nothing'}"
             )
         elif limits and min(limits) + 1e-6 < share:
-            sentences.append(f"{name} was to have {share:g} % of the SMs, and the MPS server gives {min(limits):g} %")
+            sentences.append(f"{name} should have {share:g} % of the SMs, but the MPS server gives {min(limits):g} %")
     return sentences

@@ -1,4 +1,4 @@
-"""`mps-static`: under MPS, SMs of its own for each tenant (static partitions); DRAM and L2 are shared."""
+"""`mps-static`: dedicated SMs for each tenant under MPS (static partitions); DRAM and L2 are shared."""
 
 from collections.abc import Sequence
 from typing import Self
@@ -11,13 +11,13 @@ from cotenant.devices.protocol import HostPlan, SharingMode
 from cotenant.errors import SharingUnavailable
 from cotenant.tenancy.nouns import Sharing, Tenant
 
-MEANING = "one process per tenant under a daemon of ours, each with SMs of its own"
+MEANING = "one process per tenant under a private daemon, each with dedicated SMs"
 FIRST_CAPABILITY = (8, 0)
 FIRST_DRIVER = 580
 
 
 class StaticFixture:
-    """A daemon with partitions of SMs."""
+    """A daemon with SM partitions."""
 
     alone = True
 
@@ -29,7 +29,7 @@ class StaticFixture:
         self._left: Leftover | None = None
 
     def __enter__(self) -> Self:
-        """Start the daemon and cut the partitions."""
+        """Start the daemon and create the partitions."""
         self._left = leave("mps", {"directory": str(self.daemon.directory), "gpu": self.daemon.gpu})
         why = self.daemon.start(static=True)
         made: list[str] = []
@@ -48,14 +48,14 @@ class StaticFixture:
         return self
 
     def __exit__(self, *exc: object) -> None:
-        """End the daemon; its partitions go with it."""
+        """Stop the daemon; its partitions go with it."""
         self.partitions = ()
         if self._left is not None:
             self._left.put_back()
             self._left = None
 
     def stands(self) -> bool:
-        """Whether the daemon answers and lists every partition."""
+        """True if the daemon answers and lists every partition."""
         listed = self.daemon.ask("lspart")
         return listed is not None and all(
             any(name.partition("/")[2].startswith(word) for word in listed.split() if len(word) >= 4)
@@ -64,24 +64,24 @@ class StaticFixture:
 
 
 def chunk_sms(place: GpuPlace) -> int:
-    """SMs come in chunks of this size."""
+    """Number of SMs in a chunk."""
     return 8 if place.gpu.compute_capability >= (9, 0) else 4
 
 
 def missing(place: GpuPlace) -> str | None:
-    """What it takes and isn't here."""
+    """The missing requirement; None if available."""
     lacking = mps.missing(place)
     if lacking is not None:
         return lacking
     if place.gpu.compute_capability < FIRST_CAPABILITY:
         return f"static partitions of MPS: {place.gpu.label} is older than Ampere"
     if int(place.gpu.driver.partition(".")[0] or 0) < FIRST_DRIVER:
-        return f"static partitions of MPS: they need driver {FIRST_DRIVER}, and this is {place.gpu.driver}"
+        return f"static partitions of MPS: they need driver {FIRST_DRIVER} or newer, this is {place.gpu.driver}"
     return None
 
 
 def available(place: GpuPlace) -> SharingMode:
-    """Whether the driver has them."""
+    """True if the driver supports them."""
     lacking = missing(place)
     return SharingMode(
         "mps-static",
@@ -93,7 +93,7 @@ def available(place: GpuPlace) -> SharingMode:
 
 
 def chunks_of(place: GpuPlace, sharing: Sharing, tenants: Sequence[Tenant]) -> tuple[int, ...]:
-    """Chunks for each tenant: as its share says, rounded down, or an even split. Raises SharingUnavailable."""
+    """Chunks for each tenant: its share rounded down, or an even split. Raises SharingUnavailable."""
     shares = percentages(sharing, tenants, disjoint=True) or (100 / len(tenants),) * len(tenants)
     if place.sms is None:
         raise SharingUnavailable(f"the driver does not say how many SMs {place.gpu.label} has", hint="use `mps`")
@@ -101,7 +101,7 @@ def chunks_of(place: GpuPlace, sharing: Sharing, tenants: Sequence[Tenant]) -> t
     chunks = tuple(int(place.sms * share / 100 + 1e-9) // size for share in shares)
     if min(chunks) < 1:
         raise SharingUnavailable(
-            f"`mps-static` gives SMs of {place.gpu.label} in chunks of {size}, and {min(shares):.3g} % is less",
+            f"`mps-static` divides {place.gpu.label} in chunks of {size} SMs, and {min(shares):.3g} % is less",
             hint="use fewer tenants, larger shares, or `mps`",
         )
     return chunks

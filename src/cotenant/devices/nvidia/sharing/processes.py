@@ -1,4 +1,4 @@
-"""`processes`: one process per tenant; the driver gives each the whole GPU in turns. And `alone`, its baseline."""
+"""`processes`: one process per tenant; the driver time-slices the whole GPU. Also `alone`, its baseline."""
 
 from collections.abc import Sequence
 
@@ -8,11 +8,11 @@ from cotenant.devices.protocol import SharingMode
 from cotenant.errors import SharingUnavailable
 from cotenant.tenancy.nouns import Tenant
 
-MEANING = "one process per tenant; the driver gives each the whole GPU in turns"
+MEANING = "one process per tenant; the driver time-slices the whole GPU"
 
 
 def available(place: GpuPlace) -> SharingMode:
-    """Unless an administrator lets only one process, or none, on the GPU."""
+    """Available unless an administrator restricted the GPU to one process or none."""
     now = compute_mode.read(place.gpu)
     if now in {compute_mode.DEFAULT, None}:
         return SharingMode("processes", MEANING)

@@ -1,4 +1,4 @@
-"""`streams`: one process, a thread and a stream for each tenant, with priorities where the GPU has them."""
+"""`streams`: one process, with a thread and a stream per tenant, and priorities where the GPU has them."""
 
 from collections.abc import Mapping, Sequence
 
@@ -7,7 +7,7 @@ from cotenant.devices.nvidia.sharing.layout import GpuArrangement, GpuPlace, hos
 from cotenant.devices.protocol import Fixture, SeatReport, SharingMode
 from cotenant.tenancy.nouns import Tenant
 
-MEANING = "one process with a thread and a stream per tenant; kernels side by side, priorities between them"
+MEANING = "one process with a thread and a stream per tenant; kernels run concurrently, with priorities"
 
 
 def available() -> SharingMode:
@@ -16,7 +16,7 @@ def available() -> SharingMode:
 
 
 def arrange(place: GpuPlace, mode: str, tenants: Sequence[Tenant], fixture: Fixture | None = None) -> GpuArrangement:
-    """Everybody in one process."""
+    """All tenants in one process."""
     order = ranks(tenants)
     seats = [(index, tenant, _seat(order[index])) for index, tenant in enumerate(tenants)]
     hosts = (host(place, seats),)
@@ -35,9 +35,9 @@ def _seat(rank: int) -> GpuSeatOptions:
 
 
 def _without_priorities(reports: Mapping[str, SeatReport], highest: int) -> list[str]:
-    """Priorities that the device doesn't have would silently be ignored."""
+    """Report priorities the device lacks, which it would silently ignore."""
     for report in reports.values():
         found = report.observed.get("stream_priorities")
         if found is not None and highest > found[0] - found[1]:
-            return [f"the GPU knows {found[0] - found[1] + 1} priorities of streams, and the mix has {highest + 1}"]
+            return [f"the GPU has {found[0] - found[1] + 1} stream priorities, but the mix uses {highest + 1}"]
     return []

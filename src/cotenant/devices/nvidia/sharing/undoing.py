@@ -1,4 +1,4 @@
-"""How each kind of change is undone: on leaving, by the guard, or by the doctor. All of them can be done twice."""
+"""Undoes each kind of change: on exit, by the guard, or by the doctor. All are idempotent."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,43 +13,43 @@ GONE = ("not found", "no such", "does not exist", "no gpu instances", "no comput
 
 
 def end_daemon(facts: Mapping[str, Any]) -> str:
-    """End an MPS daemon of ours and remove its directory."""
+    """Stop one of our MPS daemons and remove its directory."""
     directory = Path(str(facts["directory"]))
     if not directory.name.startswith("cotenant-mps-"):
-        raise DeviceError(f"{directory} isn't the directory of one of cotenant's MPS daemons")
+        raise DeviceError(f"{directory} is not the directory of a cotenant MPS daemon")
     ended = Daemon(directory, str(facts["gpu"])).end()
-    return f"ended the MPS daemon in {directory}" if ended else f"removed {directory}, whose MPS daemon was gone"
+    return f"stopped the MPS daemon in {directory}" if ended else f"removed {directory}, whose MPS daemon was gone"
 
 
 def put_instances_back(facts: Mapping[str, Any]) -> str:
-    """Remove MIG instances that were made, and turn MIG off if it was."""
+    """Remove the MIG instances created, and turn MIG off if it was off."""
     index = str(int(facts["index"]))
     done = []
     for instance in facts["made"]:
         number = str(int(instance))
         for command in ("-dci", "-dgi"):
             said = tools.run(["nvidia-smi", "mig", "-i", index, command, "-gi", number])
-            if not said.ok and not any(words in said.words.lower() for words in GONE):
-                raise DeviceError(f"MIG instance {number} of GPU {index} can't be removed: {said.words}")
+            if not said.ok and not any(phrase in said.reason.lower() for phrase in GONE):
+                raise DeviceError(f"MIG instance {number} of GPU {index} can't be removed: {said.reason}")
         done.append(f"removed MIG instance {number} of GPU {index}")
-    nvml.forget()  # the driver's library has to be opened again to see them gone
+    nvml.forget()  # the library must be reopened to see them gone
     if facts["off"] and _mig_is_or_will_be_on(nvml.find(str(facts["gpu"]))):
         said = tools.run(["nvidia-smi", "-i", index, "-mig", "0"])
         if not said.ok:
-            raise DeviceError(f"MIG of GPU {index} can't be turned off: {said.words}")
+            raise DeviceError(f"MIG of GPU {index} can't be turned off: {said.reason}")
         done.append(f"turned MIG of GPU {index} off")
     return "; ".join(done) or f"nothing was left on GPU {index}"
 
 
 def _mig_is_or_will_be_on(gpu: nvml.GpuFacts) -> bool:
-    """Also if it was turned on and only waits for the next reset, when it would come as a surprise."""
+    """Turn it off also if it is only pending, so that it doesn't appear after the next reset."""
     return any(library.ask("nvmlDeviceGetMigMode", nvml.handle(gpu), of=gpu.label) or ())
 
 
 def put_mode_back(facts: Mapping[str, Any]) -> str:
-    """Set the compute mode that was there."""
+    """Restore the previous compute mode."""
     gpu, mode = nvml.find(str(facts["gpu"])), facts["mode"]
     if mode is not None and compute_mode.read(gpu) != int(mode):
         compute_mode.write(gpu, int(mode))
         return f"set {gpu.label} back to compute mode `{compute_mode.NAMES.get(int(mode), mode)}`"
-    return f"{gpu.label} already is in its compute mode"
+    return f"{gpu.label} is already in its compute mode"

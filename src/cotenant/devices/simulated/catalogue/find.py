@@ -1,4 +1,4 @@
-"""GPUs by name, or from the user's own YAML file."""
+"""Finds GPUs by name or in the user's own YAML file."""
 
 from collections.abc import Mapping
 from functools import cache
@@ -17,26 +17,26 @@ _SUFFIXES = (".yaml", ".yml")
 
 
 def gpu_names() -> tuple[str, ...]:
-    """Every GPU of the catalogue."""
+    """Names of all GPUs in the catalogue."""
     return tuple(sorted(path.stem for path in _FOLDER.glob("*.yaml")))
 
 
 def find_gpu(name: str) -> GpuSpec:
-    """The GPU of that name, or the one that the YAML file at that path describes.
+    """Return the GPU with this name, or the one described by the YAML file at this path.
 
     Args:
-        name: A name of the catalogue such as `a100-sxm4-40gb`, or a path that ends in `.yaml`. A leading `sim:` is
+        name: A name in the catalogue such as `a100-sxm4-40gb`, or a path ending in `.yaml`. A leading `sim:` is
             ignored.
 
     Raises:
-        DeviceError: There is no such GPU, or the file doesn't describe one.
+        DeviceError: No such GPU, or the file doesn't describe one.
     """
     wanted = name.strip().removeprefix("sim:")
     if wanted.lower().endswith(_SUFFIXES):
         return _from_file(Path(wanted).expanduser())
     if wanted.lower() in gpu_names():
         return _from_catalogue(wanted.lower())
-    meant = did_you_mean(wanted, gpu_names(), most=3, cutoff=0.4) or f"there are {', '.join(gpu_names())}"
+    meant = did_you_mean(wanted, gpu_names(), most=3, cutoff=0.4) or f"choose from {', '.join(gpu_names())}"
     raise DeviceError(f"there is no simulated GPU {wanted!r}", hint=f"{meant} Your own: sim:/path/to/gpu.yaml")
 
 
@@ -53,7 +53,7 @@ def _from_file(path: Path) -> GpuSpec:
         problems = [_sentence(one) for one in error.errors()]
         raise DeviceError(
             f"{path} does not describe a GPU: {'; '.join(problems)}",
-            hint="start from one that is known with `like: a100-sxm4-40gb` and state only what differs",
+            hint="start from a known one with `like: a100-sxm4-40gb` and state only the differences",
         ) from None
 
 
@@ -76,13 +76,13 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _merged(data: dict[str, Any], path: Path) -> dict[str, Any]:
-    """What the file says, on top of the GPU that it says it is like."""
+    """The file's values on top of the GPU it names with `like`."""
     like = data.pop("like", None)
     if like is None:
         return data
     if not isinstance(like, str) or like not in gpu_names():
-        meant = did_you_mean(str(like), gpu_names(), most=3, cutoff=0.4) or f"there are {', '.join(gpu_names())}"
-        raise DeviceError(f"{path}: `like: {like}` names no GPU of the catalogue", hint=meant)
+        meant = did_you_mean(str(like), gpu_names(), most=3, cutoff=0.4) or f"choose from {', '.join(gpu_names())}"
+        raise DeviceError(f"{path}: `like: {like}` is not in the catalogue", hint=meant)
     base = _from_catalogue(like).model_dump()
     merged = _on_top(base, data)
     if base["mig"] and "mig" not in data and isinstance(data.get("sms"), int):
@@ -91,7 +91,7 @@ def _merged(data: dict[str, Any], path: Path) -> dict[str, Any]:
 
 
 def _cut_alike(mig: Mapping[str, Any], size: float) -> dict[str, Any]:
-    """The instances of a GPU of another size, with the same part of its SMs each."""
+    """The instances of a GPU of another size, each with the same fraction of its SMs."""
     profiles = {
         name: {**profile, "sms": max(1, int(profile["sms"] * size))} for name, profile in mig["profiles"].items()
     }

@@ -1,5 +1,5 @@
 "use strict";
-// Keeps what the server rendered up to date, and lets the filter answer while one types. Without it, everything works on reload.
+// Refreshes the rendered page and filters while typing. Without it, everything works on reload.
 (() => {
   const rows = document.getElementById("rows");
   const filter = document.getElementById("filter");
@@ -48,7 +48,7 @@
       else chosen.delete(event.target.value);
       tick();
     });
-    // Runs that were chosen and then filtered away still count.
+    // Chosen runs still count when filtered out.
     form.addEventListener("formdata", (event) => {
       event.formData.delete("run");
       for (const key of chosen) event.formData.append("run", key);
@@ -66,7 +66,7 @@
       history.replaceState(null, "", `/${query}`);
       try {
         const fresh = await text(`/rows${query}`);
-        if (turn !== latest) return; // a later word was typed meanwhile
+        if (turn !== latest) return; // superseded by later input
         rows.innerHTML = fresh;
         tick();
       } catch {

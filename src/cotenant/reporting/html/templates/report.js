@@ -1,5 +1,5 @@
 "use strict";
-// Draws what is in the page's JSON: a figure when it comes into view, a mix when its cell is chosen.
+// Draws the page's JSON: a figure when it scrolls into view, a mix when its cell is chosen.
 (() => {
   const data = JSON.parse(document.getElementById("data").textContent);
   const NARROW = 520;
@@ -10,7 +10,7 @@
     return spelledOut({ ...data.mix_specs[part], ...data.mixes[mix][part] });
   }
 
-  // Each text of a column is in the data once; rows hold its place.
+  // Distinct texts of a column are stored once; rows hold their index.
   function spelledOut(table) {
     const words = table.columns.map((name) => table.words[name]);
     const rows = table.rows.map((row) => row.map((value, i) => (words[i] && value !== null ? words[i][value] : value)));
@@ -21,7 +21,7 @@
     return rows.map((row) => Object.fromEntries(columns.map((name, place) => [name, row[place]])));
   }
 
-  // A mix and its sharing below each other: cut off behind the mix, lines of one mix would all be called the same.
+  // Mix and sharing on two lines: truncated after the mix, all lines of a mix would look alike.
   function foldNames(view) {
     let folded = false;
     for (const one of [view, ...(view.layer ?? [])]) {
@@ -33,7 +33,7 @@
     if (folded && view.height?.step) view.height.step = Math.max(view.height.step, 34);
   }
 
-  // Panels below each other can't measure their place themselves: their width is what the labels leave.
+  // Stacked panels can't measure their container: their width is what the labels leave.
   function fitted({ spec, margin }, width) {
     const copy = structuredClone(spec);
     const narrow = width < NARROW;
@@ -57,14 +57,14 @@
     element.dataset.width = String(width);
     const figure = source(element);
     if (figure.rows.length === 0) {
-      element.textContent = "There is nothing to draw.";
+      element.textContent = "No data.";
       return;
     }
     const spec = fitted(figure, width);
     spec.data = { name: "rows", values: objects(figure) };
-    // The interpreter evaluates expressions without eval, so that the page's policy can forbid it.
+    // The interpreter evaluates expressions without eval, which the page's policy forbids.
     await vegaEmbed(element, spec, { ast: true, actions: false, renderer: "svg", mode: "vega-lite", logLevel: vega.Error });
-    // The place of the figure has its description; the marks inside would be read out one by one.
+    // The container is labelled; screen readers would read the marks inside one by one.
     element.querySelector("svg").setAttribute("aria-hidden", "true");
     element.dataset.drawn = "yes";
   }
@@ -116,13 +116,13 @@
   for (const square of document.querySelectorAll("button[data-mix][aria-pressed]")) {
     square.addEventListener("click", () => choose(square.dataset.mix, true));
   }
-  // What is recommended comes first; without a recommendation the first cell.
+  // Start with the recommendation, else the first cell.
   const squares = [...document.querySelectorAll("button[data-mix][aria-pressed]")];
   const first = squares.find((one) => one.dataset.mix === data.chosen) ?? squares[0];
   if (first) choose(first.dataset.mix, false);
 
   const filter = document.getElementById("filter");
-  const lines = [...document.querySelectorAll(".matrix tbody tr")];
+  const lines = [...document.querySelectorAll("[data-filtered] tbody tr")];
   if (filter && lines.length > 1) {
     const text = document.getElementById("filter-text");
     const verdict = document.getElementById("filter-verdict");
@@ -130,7 +130,7 @@
       const words = text.value.toLowerCase().split(/\s+/);
       for (const line of lines) {
         const named = words.every((word) => line.dataset.text.toLowerCase().includes(word));
-        line.hidden = !named || (verdict.value !== "" && line.dataset.verdict !== verdict.value);
+        line.hidden = !named || (verdict?.value && line.dataset.verdict !== verdict.value);
       }
       const left = lines.filter((line) => !line.hidden).length;
       document.getElementById("filter-count").textContent = left === lines.length ? "" : `${left} of ${lines.length}`;
