@@ -210,6 +210,21 @@ def test_impossible_options_are_refused_before_anything_starts(wrong, sentence):
         PIPELINE.check(spec(**wrong))
 
 
+def test_requests_that_differ_only_on_the_host_are_described_once(monkeypatch, tmp_path):
+    from cotenant.ranking.pipeline import describing
+
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    first = PIPELINE.properties(spec())
+    headed = PIPELINE.properties(spec(heads=2, joined="head", classes=10))
+    monkeypatch.setattr(describing, "describe", lambda *_: pytest.fail("described again"))
+    for same in (spec(classes=7), spec(start="cold"), spec(mode="pipelined", workers=4), spec(scorer="knn")):
+        assert PIPELINE.properties(same) == first
+    assert PIPELINE.properties(spec(heads=2, joined="head", classes=10, start="cold")) == headed
+    for other in (spec(batch=5), spec(heads=2, joined="head", classes=11)):
+        with pytest.raises(pytest.fail.Exception):
+            PIPELINE.properties(other)
+
+
 def test_data_of_another_kind_are_refused():
     with pytest.raises(WorkloadError, match="reads images"):
         PIPELINE.build(spec(data="embedded:glosses"), Cpu())

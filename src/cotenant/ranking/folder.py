@@ -36,7 +36,8 @@ class SearchFolder:
         """Create a new folder, which must be empty."""
         try:
             path.mkdir(parents=True, exist_ok=True)
-            if any(path.iterdir()):
+            # A search that was killed while it wrote its first note may start again.
+            if {entry.name for entry in path.iterdir()} - {_draft(path / NAME).name}:
                 raise RunFolderError(f"{path} is not empty", hint=f"choose another one, or {resume_command(path)}")
             folder = cls(path, {"schema_version": SCHEMA, "settings": dict(settings)})
             folder.note()
@@ -142,7 +143,7 @@ class SearchFolder:
 
     @staticmethod
     def _replace(path: Path, content: bytes) -> None:
-        draft = path.with_name(f".{path.name}.new")
+        draft = _draft(path)
         try:
             with draft.open("wb") as file:
                 file.write(content)
@@ -166,6 +167,10 @@ class SearchFolder:
                 f"{self.path} can't be written: {what}",
                 hint=f"all features so far are safe; {step}, then {resume_command(self.path)}",
             ) from None
+
+
+def _draft(path: Path) -> Path:
+    return path.with_name(f".{path.name}.new")
 
 
 def resume_command(path: Path) -> str:

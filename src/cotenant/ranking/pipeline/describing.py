@@ -9,8 +9,8 @@ from torch import nn
 
 from cotenant.ranking.candidates import kind_of
 from cotenant.ranking.pipeline import host_estimates
-from cotenant.ranking.pipeline.extractor import HEAD, Extractor, assemble
-from cotenant.ranking.pipeline.options import SearchOptions
+from cotenant.ranking.pipeline.extractor import Extractor, assemble
+from cotenant.ranking.pipeline.options import HEAD, SearchOptions
 from cotenant.ranking.pipeline.stages import cuts, feature_width
 from cotenant.workloads.models.entry import ModelEntry
 from cotenant.workloads.models.filling import materialise

@@ -16,9 +16,6 @@ from cotenant.workloads.models.watching import Watch
 from cotenant.workloads.protocol import WorkloadSpec
 from cotenant.workloads.slices import Blocks, Cut, Tail, Trunk, find_blocks, plan_cut
 
-HEAD = "head"
-"""Joined at the head: the trunk is the full model, and each head one fully connected layer."""
-
 
 class Extractor(nn.Module):
     """Gives features, one row per item: an image model's input to its head, a text model's mean over tokens."""
@@ -102,7 +99,7 @@ def assemble(
     Args:
         entry: The candidate.
         cut: Keep only what follows it; None for the full model.
-        joined: Where heads start: a cut, or `HEAD`; None for no heads.
+        joined: Where heads start: a cut, or `options.HEAD`; None for no heads.
         heads: Number of heads.
         width: Width of the features, for heads of one layer.
         classes: Number of classes of such a layer.

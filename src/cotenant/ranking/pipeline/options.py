@@ -14,6 +14,8 @@ from cotenant.workloads.options import Options, read_options, refuse_unused
 from cotenant.workloads.protocol import WorkloadSpec
 
 MODES = ("synchronised", "pipelined")
+HEAD = "head"
+"""Joined at the head: the trunk is the whole model, and each head one fully connected layer."""
 
 
 class SearchOptions(Options):
@@ -62,7 +64,7 @@ def checked(spec: WorkloadSpec) -> tuple[ModelEntry, SearchOptions]:
 
 def _check_parts(entry: ModelEntry, spec: WorkloadSpec, options: SearchOptions) -> None:
     for layers in (spec.layers, options.joined):
-        if layers in (None, "full", "head"):
+        if layers in (None, "full", HEAD):
             continue
         blocks = block_count(entry)
         if blocks is None:

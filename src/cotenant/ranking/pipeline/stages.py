@@ -12,16 +12,17 @@ from torch import nn
 from cotenant.errors import CotenantError, WorkloadError
 from cotenant.ranking.candidates import default_data, feature_mode, input_shape, kind_of
 from cotenant.ranking.data import open_data
-from cotenant.ranking.pipeline.extractor import HEAD, Extractor, assemble, cut_of, survey
+from cotenant.ranking.pipeline.extractor import Extractor, assemble, cut_of, survey
 from cotenant.ranking.pipeline.hidden_states import HiddenStates
 from cotenant.ranking.pipeline.loading import Ahead, Batch, Inline, LoaderTimes
-from cotenant.ranking.pipeline.options import SearchOptions
+from cotenant.ranking.pipeline.options import HEAD, SearchOptions
 from cotenant.ranking.pipeline.weights_file import forget, read_state, weights_file, write_once
 from cotenant.ranking.protocol import Data, Labels
 from cotenant.ranking.scorers import find_scorer
 from cotenant.workloads.models.entry import ModelEntry
 from cotenant.workloads.models.filling import materialise
 from cotenant.workloads.models.inputs import make_inputs
+from cotenant.workloads.models.watching import Watch
 from cotenant.workloads.protocol import WorkloadSpec
 from cotenant.workloads.slices import Cut
 
@@ -268,8 +269,9 @@ def feature_width(entry: ModelEntry, spec: WorkloadSpec) -> int:
     """Features per item, from a dry run."""
     module = assemble(entry, cut=None, joined=None, heads=1, width=0, classes=0)
     placed = materialise(module, device="meta", dtype=torch.float32, seed=0)
-    inputs = make_inputs(entry, WorkloadSpec(name=entry.name, seq=spec.seq), dtype=torch.float32, device="meta")
-    with torch.inference_mode():
+    asked = WorkloadSpec(name=entry.name, batch=spec.batch, seq=spec.seq)
+    inputs = make_inputs(entry, asked, dtype=torch.float32, device="meta")
+    with Watch(), torch.inference_mode():
         return int(placed(**inputs.ring[0]).shape[1])
 
 

@@ -5,10 +5,11 @@ load_data, data_to_device, inference, to_host, and at the end score.
 """
 
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cotenant.ranking.pipeline.options import SearchOptions, checked
+from cotenant.ranking.pipeline.options import HEAD, SearchOptions, checked
 from cotenant.workloads.properties import remembered
 from cotenant.workloads.protocol import Built, Place, Properties, Stage, StageCost, WorkloadSpec
 
@@ -44,13 +45,14 @@ class SearchPipeline:
         if "candidate" not in spec.params:
             return Properties(params=None, weight_bytes=None, flops=None, bytes_moved=None, peak_memory_bytes=None)
         entry, options = checked(spec)
+        described = _on_the_device(spec, options)
 
         def describe() -> Properties:
             from cotenant.ranking.pipeline.describing import describe
 
-            return describe(entry, spec, options)
+            return describe(entry, described, options)
 
-        return remembered(spec, {**entry.config, "pipeline": _code()}, describe)
+        return remembered(described, {**entry.config, "pipeline": _code()}, describe)
 
     def stage_costs(self, spec: WorkloadSpec) -> tuple[StageCost, ...]:
         """The cost of each stage of one request on a device and its host, in order; host times are estimates."""
@@ -91,6 +93,14 @@ def _stages(shared: "SearchStages", options: SearchOptions) -> tuple[Stage, ...]
     )
 
 
+def _on_the_device(spec: WorkloadSpec, options: SearchOptions) -> WorkloadSpec:
+    """The spec without what only the host does: requests that differ in nothing else are described once."""
+    kept = {"candidate", "batches", "heads", "joined"} | ({"classes"} if options.joined == HEAD else set())
+    params = {name: value for name, value in spec.params.items() if name in kept}
+    return spec.model_copy(update={"mode": None, "params": params})
+
+
+@cache
 def _code() -> str:
     """Identity of the code in this package that a description depends on."""
     import hashlib
