@@ -82,16 +82,19 @@ class RayNodes:
             psutil.wait_procs(left, timeout=5)
 
     def processes(self) -> list[psutil.Process]:
-        """Those that carry this cluster's token, apart from the caller."""
+        """Those that carry this cluster's token, apart from the caller, and their children.
+
+        Ray's agents write their title over their environment, so that only their parent gives them away.
+        """
         mark = self.env["RAY_AUTH_TOKEN_PATH"]
-        found = []
+        found: dict[int, psutil.Process] = {}
         for one in psutil.process_iter():
             try:
                 if one.environ().get("RAY_AUTH_TOKEN_PATH") == mark and one.pid != os.getpid():
-                    found.append(one)
+                    found |= {each.pid: each for each in (one, *one.children(recursive=True))}
             except psutil.Error:
                 continue
-        return found
+        return list(found.values())
 
     def cotenant(self, *words: object) -> subprocess.Popen[str]:
         """A command of cotenant on the first node."""
