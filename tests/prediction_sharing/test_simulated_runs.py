@@ -176,7 +176,7 @@ def test_a_dry_run_names_tenants_that_cannot_keep_up(tmp_path):
     problems = dry_run(study, device="sim:a100-sxm4-40gb", out=tmp_path).problems
     assert len(problems) == 2
     assert problems[0].startswith("busy can't keep up with poisson(5000) even alone")
-    assert problems[1].startswith("slow can't meet its objective even alone: 1 ms were promised")
+    assert problems[1].startswith("slow can't meet its objective even alone: the limit is 1 ms")
 
 
 def test_a_dry_run_counts_trials_and_memory_of_the_gpu():
