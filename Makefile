@@ -13,7 +13,7 @@ CLIENTS := .venv-clients
 SPOKEN  = $(if $(CI),COTENANT_CLIENTS=$(CURDIR)/$(CLIENTS)/bin/python)
 # Lines that the fast tests reach: tracing would double the time of the slow ones.
 COVER   = $(if $(CI),--cov=cotenant --cov-report=)
-FLOOR   = 75
+FLOOR   = 88
 
 .PHONY: demo test check bench soak validate docs docs-serve reference wheel storm aa lock clean
 
