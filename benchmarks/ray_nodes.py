@@ -101,7 +101,13 @@ class RayNodes:
         command = [sys.executable, "-m", "cotenant.cli.main", *map(str, words)]
         out = subprocess.PIPE
         return subprocess.Popen(
-            command, env=self.env | self._own(NODES[0]), cwd=self.home, stdout=out, stderr=out, text=True
+            command,
+            env=self.env | self._own(NODES[0]),
+            cwd=self.home,
+            stdout=out,
+            stderr=out,
+            text=True,
+            preexec_fn=_hear_ctrl_c,  # noqa: PLW1509 (one thread)
         )
 
     def _own(self, node: str) -> dict[str, str]:
@@ -137,3 +143,8 @@ def ray_nodes(count: int) -> Iterator[RayNodes]:
     finally:
         nodes.stop()
         shutil.rmtree(home, ignore_errors=True)
+
+
+def _hear_ctrl_c() -> None:
+    """A shell starts what runs in its background deaf to SIGINT, and children inherit that."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)

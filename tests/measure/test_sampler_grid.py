@@ -5,6 +5,7 @@ import time
 import pytest
 
 from cotenant.devices.protocol import SensorInfo
+from cotenant.measure import sampler as module
 from cotenant.measure.sampler import FASTEST_S, Sampler
 
 
@@ -31,3 +32,20 @@ def test_every_sensor_is_read_at_the_start_and_at_the_end():
             time.sleep(0.001)
     for name in ("every 0.05", "every 3600"):
         assert sampler.samples().of(name)[1].size >= 2
+
+
+class OutOfMemory(Probe):
+    def read(self):
+        raise MemoryError
+
+
+def test_what_ends_the_thread_is_raised_after_the_trial():
+    with pytest.raises(MemoryError), Sampler("cpu", [OutOfMemory(0.05)]):
+        pass
+
+
+def test_a_thread_without_memory_to_start_does_not_hang_the_run(monkeypatch):
+    monkeypatch.setattr(module._thread, "start_new_thread", lambda *_: 0)
+    monkeypatch.setattr(module, "LAST_READING_S", 0.05)
+    with pytest.raises(MemoryError, match="could not start"), Sampler("cpu", []):
+        pass

@@ -43,7 +43,7 @@ def test_the_size_of_a_batch_is_measured_like_any_study_and_leads_to_advice(tmp_
     ("arguments", "sentence"),
     [
         (["resnet5O"], "resnet5O"),
-        (["resnet50", "--memory", "lots"], "no size of memory"),
+        (["resnet50", "--memory", "lots"], "is not a size of memory"),
         (["resnet50", "--latency", "50"], "add --impact"),
         (["resnet50", "--device", "sim:a5oo0"], "a5oo0"),
         (["bert-base-mini", "--image", "224"], "image"),

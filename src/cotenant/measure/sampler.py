@@ -1,5 +1,6 @@
 """Reads the device's sensors during a trial, in the runner's process, each no faster than it changes."""
 
+import _thread
 import math
 import threading
 import time
@@ -15,6 +16,8 @@ from cotenant.tenancy.records import Columns
 
 FASTEST_S = 0.05
 """Shortest period, however fast a sensor changes: below this, reading costs more than it tells."""
+LAST_READING_S = 60.0
+"""Longest wait for it; a tool that is asked for sensors gives up sooner."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,18 +71,24 @@ class Sampler:
         self._lost_probes: list[Probe] = []
         self._going_on = threading.Lock()
         """Held until the end. Waiting for a lock is one call; for an event it is many, on a core that just woke."""
-        self._thread = threading.Thread(target=self._run, name="sampler", daemon=True)
+        self._alive = threading.Lock()
+        """Held by the thread. `threading.Thread` waits forever for one that has no memory to start with."""
+        self._failure: BaseException | None = None
 
     def __enter__(self) -> Self:
         """Read everything once, then continue in the background."""
         self._going_on.acquire()
-        self._thread.start()
+        self._alive.acquire()
+        _thread.start_new_thread(self._live, ())
         return self
 
-    def __exit__(self, *_: object) -> None:
-        """Stop after one last reading."""
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        """Stop after one last reading; raise what ended the thread."""
         self._going_on.release()
-        self._thread.join()
+        if not self._alive.acquire(timeout=LAST_READING_S):
+            self._failure = MemoryError("the sampler's thread could not start")
+        if self._failure is not None and kind is None:
+            raise self._failure
 
     def samples(self) -> Samples:
         """The readings; call after leaving."""
@@ -106,6 +115,14 @@ class Sampler:
             "source": np.array(source),
         }
         return Samples(columns, tuple(self._lost), tuple(self._lost_probes))
+
+    def _live(self) -> None:
+        try:
+            self._run()
+        except BaseException as error:  # noqa: BLE001 - raised in the thread that waits for this one
+            self._failure = error
+        finally:
+            self._alive.release()
 
     def _run(self) -> None:
         """Wake up as rarely as possible and read only what is due: on an idle core both cost more than reading."""
