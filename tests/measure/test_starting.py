@@ -51,7 +51,7 @@ def test_a_server_that_dies_while_it_loads_modules_is_named(tmp_path, monkeypatc
     monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
     server = starting.ForkServer({}, "0" * 16)
     ours, theirs = socket.socketpair()
-    wanted = starting.Start({}, "0" * 33, ("fatal_import",), theirs, 2, ())
+    wanted = starting.Start(True, {}, "0" * 33, ("fatal_import",), theirs, 2, ())
     with ours, theirs, pytest.raises(TenantFailed, match="loads fatal_import for the tenants ended with exit code 7"):
         server.fork(wanted)
     server.close()

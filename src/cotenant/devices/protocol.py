@@ -71,6 +71,8 @@ class HostPlan:
 
     seats: tuple[SeatPlan, ...]
     env: Mapping[str, str] = field(default_factory=dict)
+    forked: bool = False
+    """Start it as a fork of a process that has loaded torch. Not on GPUs: their drivers don't survive a fork."""
 
 
 @dataclass(frozen=True, slots=True)

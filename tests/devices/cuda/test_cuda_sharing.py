@@ -198,6 +198,13 @@ class TestMps:
         within(20, lambda: not directory.exists() and not list(leftovers.folder().glob("*.json")))
 
 
+def test_tenants_of_a_gpu_are_programs_since_drivers_do_not_survive_a_fork(gpus, tenants):
+    hosts = find_device("cuda:0").arrange(share("processes"), tenants("a", "b")).hosts
+    assert [host.forked for host in hosts] == [False, False]
+    hosts = find_device("cpu").arrange(share("processes"), tenants("a", "b")).hosts
+    assert [host.forked for host in hosts] == [True, True]
+
+
 class TestStaticPartitions:
     def test_they_need_ampere_and_a_recent_driver(self, gpus, tools, tenants):
         with pytest.raises(SharingUnavailable, match="older than Ampere"):

@@ -175,7 +175,9 @@ def _host(seats: Sequence[tuple[int, Tenant, Cores]]) -> HostPlan:
         plans.append((index, options))
     threads = max(options["threads"] for _, options in plans)
     return HostPlan(
-        seats=tuple(SeatPlan(index, {**options}) for index, options in plans), env=thread_environment(threads)
+        seats=tuple(SeatPlan(index, {**options}) for index, options in plans),
+        env=thread_environment(threads),
+        forked=True,
     )
 
 

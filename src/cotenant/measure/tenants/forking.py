@@ -1,7 +1,7 @@
 """The fork server: `python -m cotenant.measure.tenants.forking FD`. Loads modules, then forks a host for each order.
 
 It has one thread and runs nothing of the workloads, so that a fork inherits loaded modules and nothing else: no thread
-pool has been started and no GPU opened. Requests and replies are JSON packets on a socket; descriptors travel beside.
+pool has been started. Requests and replies are JSON packets on a socket; descriptors travel beside.
 """
 
 import contextlib
@@ -26,7 +26,7 @@ ENV_START, ENV_END = 49, 50
 
 
 def main(control_fd: int) -> None:
-    """Serve orders until the runner closes the socket. Returns only in a fork, which then becomes a host."""
+    """Serve orders until the runner closes the socket. A fork leaves the loop and is a host until it returns."""
     host.die_with_the_parent()
     os.set_inheritable(control_fd, False)
     control = socket.socket(fileno=control_fd)

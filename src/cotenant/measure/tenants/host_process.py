@@ -55,6 +55,7 @@ class HostProcess:
         with theirs:
             started = start(
                 Start(
+                    forked=plan.forked,
                     env=plan.env,
                     mark=self._mark,
                     modules=tuple(sorted({name for one in tenants for name in modules_of(one.workload.name)})),

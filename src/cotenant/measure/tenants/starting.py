@@ -1,8 +1,8 @@
 """Starts tenant processes: as forks of a server that has loaded what they import, or each as a separate program.
 
-Importing torch and transformers takes about six seconds of a core, and a study of three models needs a dozen processes.
+Importing torch and transformers takes about six seconds of a core, and `quick` needs seven processes for three models.
 The fork server (`forking.py`) imports once; a fork of it is ready in milliseconds. Profilers only follow programs that
-are executed, so a profile pass starts each process separately.
+are executed, and drivers of GPUs don't survive a fork, so profile passes and GPUs start each process separately.
 """
 
 import contextlib
@@ -13,7 +13,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -51,6 +51,7 @@ class Process(Protocol):
 class Start:
     """A tenant process to start."""
 
+    forked: bool
     env: Mapping[str, str]
     mark: str
     modules: tuple[str, ...]
@@ -82,11 +83,14 @@ class Starter:
         Raises:
             TenantFailed: The fork server died while it loaded the modules.
         """
-        if sys.platform != "linux" or PROFILE in os.environ or PROFILE in wanted.env:
+        if not wanted.forked or sys.platform != "linux" or PROFILE in os.environ or PROFILE in wanted.env:
             return _execute(wanted)
         key = frozenset(wanted.env.items())
         server = self._servers.get(key)
-        if server is None or not server.alive:
+        if server is not None and not server.alive:
+            server.close()
+            server = None
+        if server is None:
             server = self._servers[key] = ForkServer(wanted.env, self._mark)
         return server.fork(wanted)
 
@@ -190,14 +194,13 @@ class Forked:
 
 
 def _execute(wanted: Start) -> Started:
-    fds: Sequence[int] = wanted.fds
     process = subprocess.Popen(
         [sys.executable, "-m", "cotenant.measure.tenants.host", str(wanted.control.fileno())],
         stdin=subprocess.DEVNULL,
         stdout=wanted.log_fd,
         stderr=wanted.log_fd,
         env={**os.environ, **wanted.env, MARK: wanted.mark},
-        pass_fds=(wanted.control.fileno(), *fds),
+        pass_fds=(wanted.control.fileno(), *wanted.fds),
         start_new_session=True,  # Ctrl-C goes to the runner, which then ends its tenants in order
     )
     return Started(process, wanted.fds)
