@@ -8,7 +8,7 @@ from cotenant.analyse.estimates.estimate import Estimate
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """Placeholder with the shape of an estimate, holding only the reason."""
+    """An estimate that could not be made: the same shape, and the reason."""
 
     reason: str
     n: int = 0
