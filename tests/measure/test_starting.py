@@ -1,6 +1,7 @@
 """Tenant processes are forks of one process that has loaded what they import."""
 
 import os
+import signal
 import socket
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 import cotenant
 from cotenant.errors import TenantFailed
 from cotenant.measure.tenants import starting
+from cotenant.measure.tenants.reaper import Reaper
 
 STUDY = """name: starting
 tenants:
@@ -55,6 +57,34 @@ def test_a_server_that_dies_while_it_loads_modules_is_named(tmp_path, monkeypatc
     with ours, theirs, pytest.raises(TenantFailed, match="loads fatal_import for the tenants ended with exit code 7"):
         server.fork(wanted)
     server.close()
+
+
+def test_a_server_that_hangs_while_it_loads_modules_is_named_and_killed(tmp_path, monkeypatch):
+    (tmp_path / "endless_import.py").write_text("import time\ntime.sleep(1000)\n")
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
+    server = starting.ForkServer({}, "0" * 16)
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        first = server.fork(starting.Start(True, {}, "0" * 33, (), theirs, 2, ()))
+        monkeypatch.setattr(starting, "LOAD_S", 0.2)
+        wanted = starting.Start(True, {}, "0" * 33, ("endless_import",), theirs, 2, ())
+        with pytest.raises(TenantFailed, match=r"loads endless_import for the tenants was not ready after 0\.2 s"):
+            server.fork(wanted)
+        assert first.process.wait() == -signal.SIGKILL
+    assert not server.alive
+    server.close()
+
+
+def test_the_reaper_ends_although_a_fork_of_the_runner_holds_its_pipe():
+    reaper = Reaper()
+    fork = os.fork()
+    if fork == 0:
+        signal.pause()
+    try:
+        reaper.close()
+    finally:
+        os.kill(fork, signal.SIGKILL)
+        os.waitpid(fork, 0)
 
 
 def test_a_profiler_sees_programs_and_not_forks(tmp_path, monkeypatch):

@@ -57,12 +57,15 @@ def _fork(order: dict[str, Any], fds: list[int]) -> dict[str, Any] | None:
             importlib.import_module(module)
     gc.collect()
     gc.freeze()  # a collection in a fork must not touch, and so copy, what it shares with the others
+    server = os.getpid()
     try:
         pid = os.fork()
     except OSError as error:
         pid, failure = -1, {"errno": error.errno}
     if pid == 0:
         host.die_with_the_parent()
+        if os.getppid() != server:
+            os._exit(1)
         os.setsid()
         os.dup2(fds[0], 1)
         os.dup2(fds[0], 2)

@@ -13,7 +13,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -22,6 +22,10 @@ from cotenant.measure.profile.tenant_side import VARIABLE as PROFILE
 from cotenant.measure.tenants.reaper import VARIABLE as MARK
 
 REPLY_BYTES = 1 << 16
+LOAD_S = 600.0
+"""Longest wait for a fork, which includes importing its modules."""
+REPLY_S = 10.0
+"""Longest wait for any other reply."""
 END_S = 5.0
 POLL_S = 0.002
 
@@ -124,15 +128,15 @@ class ForkServer:
 
     def fork(self, wanted: Start) -> Started:
         """A fork with these descriptors."""
-        order = {"mark": wanted.mark, "modules": wanted.modules}
+        fds = [wanted.log_fd, wanted.control.fileno(), *wanted.fds]
         try:
-            fds = [wanted.log_fd, wanted.control.fileno(), *wanted.fds]
-            socket.send_fds(self._control, [json.dumps(order).encode()], fds)
-            answer = self._answer()
-        except ConnectionError:
+            answer = self._ask({"mark": wanted.mark, "modules": wanted.modules}, LOAD_S, fds)
+        except (ConnectionError, TimeoutError) as error:
             code = self._process.wait()
+            slow = isinstance(error, TimeoutError)
+            fate = f"was not ready after {LOAD_S:g} s" if slow else f"ended with exit code {code}"
             raise TenantFailed(
-                f"the process that loads {', '.join(wanted.modules)} for the tenants ended with exit code {code}",
+                f"the process that loads {', '.join(wanted.modules)} for the tenants {fate}",
                 hint=f'try `{sys.executable} -c "import {", ".join(wanted.modules)}"`',
             ) from None
         if "errno" in answer:
@@ -142,8 +146,7 @@ class ForkServer:
     def exit_code(self, pid: int) -> int | None:
         """Exit code of a fork, or None while it runs. A server that is gone took its forks with it."""
         try:
-            self._control.send(json.dumps({"wait": pid}).encode())
-            code: int | None = self._answer()["code"]
+            code: int | None = self._ask({"wait": pid}, REPLY_S)["code"]
         except OSError:
             return -signal.SIGKILL
         return code
@@ -156,11 +159,19 @@ class ForkServer:
         self._process.kill()
         self._process.wait()
 
-    def _answer(self) -> dict[str, Any]:
-        data = self._control.recv(REPLY_BYTES)
-        if not data:
-            raise ConnectionError
-        answer: dict[str, Any] = json.loads(data)
+    def _ask(self, order: dict[str, Any], limit_s: float, fds: Sequence[int] = ()) -> dict[str, Any]:
+        """Its reply. A server that doesn't give one is killed: a late reply would be taken for the next one's."""
+        try:
+            self._control.settimeout(limit_s)
+            socket.send_fds(self._control, [json.dumps(order).encode()], fds)
+            data = self._control.recv(REPLY_BYTES)
+            if not data:
+                raise ConnectionError
+            answer: dict[str, Any] = json.loads(data)
+        except BaseException as error:
+            if not isinstance(error, ConnectionError):
+                self._process.kill()
+            raise
         return answer
 
 
