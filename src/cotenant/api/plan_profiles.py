@@ -165,8 +165,8 @@ class Simulation:
         gpu = self.gpus[device]
         part = self.part(device, sharing, share)
         trace, first, outputs = self.trace(device, tenant, batch, part, clock_mhz)
-        alone = _alone_ns(trace, trace.duration_ns.size) + trace.before_ns + trace.after_ns
-        until = alone if first < 0 else _alone_ns(trace, first + 1) + trace.before_ns
+        alone = trace.alone_ns()
+        until = alone if first < 0 else trace.alone_ns(first + 1)
         working = trace.duration_ns.sum()
         whole = part.domain_sms / gpu.gpu.sms
         return Profile(
@@ -189,10 +189,3 @@ def power_w(gpu: "GpuSpec", busy: float, bandwidth: float, clock_mhz: float | No
     leaking = float(leakage_w(gpu, np.array(_TEMPERATURE_C)))
     at = curve.clocks_mhz[-1] if clock_mhz is None else clock_mhz
     return float(min(curve.board_w + float(curve.dynamic_at(np.array(at))) + leaking, gpu.power.limit_w))
-
-
-def _alone_ns(trace: "Trace", kernels: int) -> float:
-    """From the first launch to the end of the last of the first kernels."""
-    launched = np.cumsum(trace.launch_ns[:kernels])
-    behind = np.cumsum(trace.duration_ns[:kernels][::-1])[::-1]
-    return float(np.max(launched + behind))
