@@ -7,7 +7,9 @@ fits 20 kernels at 10 clocks on a V100 within 2.7 % (P = a + b f + c max(0, f - 
 Work per second follows the clock: a slower clock does less work and moves fewer bytes.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -83,13 +85,23 @@ class PowerCurve:
 
 def power_curve(gpu: GpuSpec, activity: Activity) -> PowerCurve:
     """The curve of one activity on one GPU, over all its clocks."""
-    clocks = _clocks(gpu)
-    midway = np.array([(gpu.clocks_mhz.base + gpu.clocks_mhz.boost) / 2])
-    fixed_w = board_w(gpu) + float(leakage_w(gpu, np.array(LEAKAGE_REFERENCE_C)))
+    return power_curves(gpu)(activity)
+
+
+def power_curves(gpu: GpuSpec) -> Callable[[Activity], PowerCurve]:
+    """The curves of activities on one GPU; what they have in common is computed once."""
+    clocks, board = _clocks(gpu), board_w(gpu)
+    midway = _Speeds.of(gpu, np.array([(gpu.clocks_mhz.base + gpu.clocks_mhz.boost) / 2]))
+    fixed_w = board + float(leakage_w(gpu, np.array(LEAKAGE_REFERENCE_C)))
     switching_w = MIDWAY_LOAD * gpu.power.limit_w - fixed_w - float(_memory_w(gpu, FULL, midway)[0])
-    per_unit = max(switching_w, 0.1 * gpu.power.limit_w) / float(_switching(gpu, FULL, midway)[0])
-    dynamic = per_unit * _switching(gpu, activity, clocks) + _memory_w(gpu, activity, clocks)
-    return PowerCurve(clocks, dynamic, board_w(gpu), activity.clock_bound)
+    per_unit = max(switching_w, 0.1 * gpu.power.limit_w) / float(_switching(FULL, midway)[0])
+    speeds = _Speeds.of(gpu, clocks)
+
+    def curve(activity: Activity) -> PowerCurve:
+        dynamic = per_unit * _switching(activity, speeds) + _memory_w(gpu, activity, speeds)
+        return PowerCurve(clocks, dynamic, board, activity.clock_bound)
+
+    return curve
 
 
 def board_w(gpu: GpuSpec) -> float:
@@ -125,13 +137,23 @@ def _clocks(gpu: GpuSpec) -> Floats:
     return np.concatenate(([low], below)) if below[0] > low else below
 
 
-def _switching(gpu: GpuSpec, activity: Activity, clocks: Floats) -> Floats:
+class _Speeds(NamedTuple):
+    """Some clocks of a GPU."""
+
+    ratio: Floats
+    """Boost clock over clock."""
+    voltage_squared: Floats
+
+    @classmethod
+    def of(cls, gpu: GpuSpec, clocks_mhz: Floats) -> "_Speeds":
+        return cls(gpu.clocks_mhz.boost / clocks_mhz, voltage_squared(gpu, clocks_mhz))
+
+
+def _switching(activity: Activity, at: _Speeds) -> Floats:
     """V^2 times the clocked and the working share, in units of the boost clock."""
-    ratio = gpu.clocks_mhz.boost / clocks
-    work = activity.compute / stretch(activity.clock_bound, ratio)
-    return voltage_squared(gpu, clocks) * (CLOCK_TREE / ratio + (1.0 - CLOCK_TREE) * work)
+    work = activity.compute / stretch(activity.clock_bound, at.ratio)
+    return at.voltage_squared * (CLOCK_TREE / at.ratio + (1.0 - CLOCK_TREE) * work)
 
 
-def _memory_w(gpu: GpuSpec, activity: Activity, clocks: Floats) -> Floats:
-    ratio = gpu.clocks_mhz.boost / clocks
-    return MEMORY_SHARE * gpu.power.limit_w * activity.memory / stretch(activity.clock_bound, ratio)
+def _memory_w(gpu: GpuSpec, activity: Activity, at: _Speeds) -> Floats:
+    return MEMORY_SHARE * gpu.power.limit_w * activity.memory / stretch(activity.clock_bound, at.ratio)
