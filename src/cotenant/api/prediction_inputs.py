@@ -170,6 +170,7 @@ def _on_gpu(
 ) -> dict[str, Any]:
     import numpy as np
 
+    from cotenant.prediction.interference.energy import power_use
     from cotenant.prediction.interference.fluid import in_turns, side_by_side
     from cotenant.prediction.interference.gpu_profiles import profiles_of
 
@@ -195,6 +196,7 @@ def _on_gpu(
         "priors": {"processes": partial(in_turns, profiles), **dict.fromkeys(SIDE_BY_SIDE, together)},
         "solo_s": np.array(solo_ns) / 1e9,
         "memory_bytes": tuple(gpu.memory_bytes(spec) for spec in specs),
+        "power": power_use(gpu.gpu, profiles),
         "engine": _engine(dict(zip(names, traces, strict=True))) if exact else None,
     }
 
