@@ -65,7 +65,7 @@ def test_a_gpus_power_is_shared_by_the_requests_of_a_mix(study):
     assert (mps.power_w.lo, mps.power_w.hi) == (None, None)
     shown = CliRunner().invoke(command, [str(study), "--mix", "bert+gpt+net"])
     assert "J/req" in shown.output
-    assert "not validated for mixes" in shown.output
+    assert "Power and energy are simulated" in shown.output
 
 
 def test_it_prints_json_and_a_table(study, some_pairs):

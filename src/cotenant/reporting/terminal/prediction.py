@@ -20,7 +20,9 @@ def prediction_parts(
     parts: list[RenderableType] = [Text(literal(_answer(prediction)), "bold")]
     mixes = sorted(prediction.mixes, key=lambda one: one.worst)
     if len({one.mix for one in mixes}) == 1:
-        parts += [part for mix in mixes for part in (Text(f"under {mix.sharing}{_memory(mix)}{_power(mix)}"), _tenants(mix))]
+        parts += [
+            part for mix in mixes for part in (Text(f"under {mix.sharing}{_memory(mix)}{_power(mix)}"), _tenants(mix))
+        ]
     elif mixes:
         shown = mixes if everything else mixes[:MOST_ROWS]
         parts.append(listing(("mix", "sharing", "slowest", "slowdown", "rests on"), [_row(mix) for mix in shown]))
