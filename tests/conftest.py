@@ -21,6 +21,16 @@ if worker or "COTENANT_LOCKS" not in os.environ:
     os.environ["COTENANT_LOCKS"] = tempfile.mkdtemp(prefix="cotenant-locks-")
     atexit.register(shutil.rmtree, os.environ["COTENANT_LOCKS"], ignore_errors=True)
 
+if worker:
+    # Workers share the cores: thread pools of their libraries would wait for each other. Processes they start may
+    # have as many threads as anybody's.
+    with pytest.MonkeyPatch.context() as around:
+        around.setenv("OMP_NUM_THREADS", "1")
+        around.setenv("OPENBLAS_NUM_THREADS", "1")
+        import torch
+
+    assert torch.get_num_threads() == 1
+
 sys.path.insert(0, str(Path(__file__).parent / "nvml_mock"))
 
 from mock_nvml import mock_nvml, nvml_library  # fixtures of every folder, found by the line before
@@ -32,6 +42,15 @@ settings.register_profile("cotenant", deadline=None, derandomize=True)
 settings.load_profile("cotenant")
 
 __all__ = ["mock_nvml", "nvml_library"]
+
+
+@pytest.fixture(scope="module")
+def chromium():
+    """A browser for the tests of a module."""
+    from tests.support.browser import launched
+
+    with launched() as browser:
+        yield browser
 
 
 def pytest_addoption(parser):

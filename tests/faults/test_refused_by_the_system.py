@@ -132,7 +132,9 @@ def test_a_closed_standard_output(run):
     assert one_sentence(*in_a_shell(f"cotenant show {run.path} >&-")) == "error: the standard output is closed."
 
 
-def test_a_full_standard_output(run):
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_full_standard_output(run, unbuffered, monkeypatch):
+    monkeypatch.setenv("PYTHONUNBUFFERED", unbuffered)
     assert "the disk is full" in one_sentence(*in_a_shell(f"cotenant show {run.path} >/dev/full"))
 
 

@@ -130,9 +130,8 @@ def _ended(command: click.Command, name: str, arguments: Sequence[str]) -> int:
     try:
         code = _invoke(command, name, arguments)
         sys.stdout.flush()
-    except BrokenPipeError:
-        # The reader (head, less) has gone. Python would complain again when it closes stdout at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except BrokenPipeError:  # the reader (head, less) has gone
+        _discard_output()
         return Exit.OK
     except (Exception, KeyboardInterrupt) as problem:  # noqa: BLE001 - the edge: nothing passes it as a traceback
         from cotenant.cli.failures import explain, tell
@@ -140,8 +139,17 @@ def _ended(command: click.Command, name: str, arguments: Sequence[str]) -> int:
         stopped = interruption.came() and not isinstance(problem, KeyboardInterrupt)
         failure = explain(KeyboardInterrupt() if stopped else problem)
         tell(failure)
+        try:
+            sys.stdout.flush()
+        except OSError:
+            _discard_output()
         return failure.code
     return code
+
+
+def _discard_output() -> None:
+    """Drop what can't be written: Python would complain again, with an exit code of its own, when it closes stdout."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _invoke(command: click.Command, name: str, arguments: Sequence[str]) -> int:

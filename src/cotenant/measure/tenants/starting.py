@@ -165,13 +165,13 @@ class ForkServer:
             self._control.settimeout(limit_s)
             socket.send_fds(self._control, [json.dumps(order).encode()], fds)
             data = self._control.recv(REPLY_BYTES)
-            if not data:
-                raise ConnectionError
-            answer: dict[str, Any] = json.loads(data)
+            answer: dict[str, Any] | None = json.loads(data) if data else None
         except BaseException as error:
             if not isinstance(error, ConnectionError):
                 self._process.kill()
             raise
+        if answer is None:
+            raise ConnectionError
         return answer
 
 
