@@ -44,6 +44,15 @@ settings.load_profile("cotenant")
 __all__ = ["mock_nvml", "nvml_library"]
 
 
+@pytest.fixture(scope="module")
+def chromium():
+    """A browser for the tests of a module."""
+    from tests.support.browser import launched
+
+    with launched() as browser:
+        yield browser
+
+
 def pytest_addoption(parser):
     parser.addoption("--allowed-skips", type=Path, help="fail if a test is skipped for a reason that this file lacks")
 

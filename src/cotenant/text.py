@@ -1,6 +1,7 @@
 """Format numbers and amounts as text, and suggest near misses."""
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
@@ -102,6 +103,12 @@ def amount(number: int, noun: str, plural: str | None = None) -> str:
 def listed(names: Sequence[str]) -> str:
     """`a`, `a and b`, `a, b and c`."""
     return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+
+
+def together(names: Iterable[str]) -> str:
+    """Tenants of a mix, copies grouped: `bert + gpt`, `distilgpt2 x10`."""
+    counts = Counter(names)
+    return " + ".join(name if count == 1 else f"{name} x{count}" for name, count in counts.items())
 
 
 def milliseconds(value: float) -> str:

@@ -2,7 +2,7 @@ import re
 from dataclasses import replace
 
 from cotenant.analyse.sharing.sentences import closing_sentences
-from cotenant.analyse.sharing.summary import summarise
+from cotenant.analyse.sharing.summarise import summarise
 
 
 def text(run, target=None):

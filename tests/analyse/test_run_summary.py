@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 
 from cotenant.analyse.estimates.estimate import Estimate
-from cotenant.analyse.sharing.summary import current_slowdowns, summarise
+from cotenant.analyse.sharing.slowdown import current_slowdowns
+from cotenant.analyse.sharing.summarise import summarise
 from cotenant.tenancy.records import TokenGoal
 
 

@@ -7,7 +7,8 @@ import pytest
 
 from cotenant.analyse.sharing.result import Result
 from cotenant.analyse.sharing.sentences import closing_sentences
-from cotenant.analyse.sharing.summary import Summary, summarise
+from cotenant.analyse.sharing.summarise import summarise
+from cotenant.analyse.sharing.summary import Summary
 from cotenant.api import doctor, export, run, show, sql
 from cotenant.cli.main import main
 from cotenant.devices.protocol import Finding

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from cotenant.analyse.decision import decide
-from cotenant.analyse.sharing.summary import summarise
+from cotenant.analyse.sharing.summarise import summarise
 from cotenant.tenancy.records import TenantObservation
 
 QUANTILE = 0.9

@@ -162,6 +162,14 @@ def test_even_pairs_have_no_aggressor():
     assert "aggressor" not in text(found)
 
 
+def test_a_difference_that_two_decimals_do_not_show_makes_no_aggressor():
+    scene = Scene(Tenant("a", **COMPUTE), Tenant("b", **COMPUTE), noise=1e-5).alone()
+    found = explained(scene.mix({"a": Beside(cpu=1.503), "b": Beside(cpu=1.5)}))
+    assert found.mixes[0].imbalance.lo > 1
+    assert found.mixes[0].aggressor is None
+    assert "aggressor" not in text(found)
+
+
 def test_without_a_clock_sensor_memory_and_clock_are_indistinguishable():
     scene = Scene(Tenant("a", **MEMORY), Tenant("b", **MEMORY)).alone()
     found = explained(scene.mix({"a": Beside(cpu=1.5), "b": Beside(cpu=1.5)}))

@@ -58,7 +58,7 @@ def test_an_objective_that_sharing_would_break_gets_a_device_of_its_own_and_the_
     assert "> 16 ms" in why.reason
     assert why.saves_per_h == 2.0
     assert made.binding == "p99 of a"
-    assert "a+b under processes" in made.cheaper or "b+a under processes" in made.cheaper
+    assert "a + b under processes" in made.cheaper or "b + a under processes" in made.cheaper
 
 
 def test_every_upper_end_of_the_plan_is_within_its_limit():
@@ -209,7 +209,19 @@ def test_the_page_of_a_plan_shows_placements_without_scripts():
     assert "a<b>" not in text
     assert "<script" not in text
     assert "no plan is better" in text
-    assert text.count("<rect") == 2
+    assert text.count('<span style="flex-grow') == 2
+
+
+def test_copies_on_one_device_are_grouped():
+    from cotenant.reporting.html.plan_page import page
+
+    made = plan([tenant("embed", 5, 200, replicas=3), tenant("chat", 5, 200)], [Work(5), Work(5)])
+    (device,) = made.devices
+    assert len(device.tenants) == 4
+    text = page(made, source="tenants.yaml")
+    assert text.count('<th scope="row">embed x3</th>') == 1
+    assert 'style="flex-grow: 3.0"><b>embed x3</b>' in text
+    assert "embed x3 + chat under" in text
 
 
 def test_a_job_for_several_devices_never_gets_a_mig_instance():

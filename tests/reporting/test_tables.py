@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from cotenant.analyse.sharing.summary import Summary, summarise
+from cotenant.analyse.sharing.summarise import summarise
+from cotenant.analyse.sharing.summary import Summary
 from cotenant.devices.protocol import Finding
 from cotenant.reporting.terminal.checkup import checkup
 from cotenant.reporting.terminal.heading import heading

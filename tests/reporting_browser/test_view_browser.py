@@ -1,28 +1,15 @@
 """The pages in a browser. Skipped without Chromium or Playwright."""
 
 import re
-import shutil
 from importlib import resources
 
 import pytest
 from view_runs import add_block, write_run
 
-playwright = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed: cotenant[browser]")
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-pytestmark = [
-    pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium on this machine"),
-    pytest.mark.slow,
-]
-FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
+from tests.support.browser import NEEDS_CHROMIUM, complaints_of, playwright
+
+pytestmark = NEEDS_CHROMIUM
 HOSTILE = '<img src=x onerror="window.hacked=1">\'</script><script>window.hacked=1</script>'
-
-
-@pytest.fixture(scope="module")
-def chromium():
-    with playwright.sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        yield browser
-        browser.close()
 
 
 class Visit:
@@ -31,9 +18,7 @@ class Visit:
     def __init__(self, browser, url, **context):
         self.context = browser.new_context(**({"viewport": {"width": 1280, "height": 900}} | context))
         self.page = self.context.new_page()
-        self.complaints = []
-        self.page.on("console", lambda message: self.complaints.append(message.text))
-        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        self.complaints = complaints_of(self.page)
         self.page.goto(url)
 
 

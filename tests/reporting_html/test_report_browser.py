@@ -1,6 +1,5 @@
 """The page in a browser, from disk and without a network. Skipped without Chromium or Playwright."""
 
-import shutil
 from importlib import resources
 from itertools import combinations
 
@@ -8,25 +7,11 @@ import pytest
 from report_runs import HOSTILE, write_run
 
 from cotenant.api.report import report
+from tests.support.browser import NEEDS_CHROMIUM, complaints_of
 
-playwright = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed: cotenant[browser]")
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-pytestmark = [
-    pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium on this machine"),
-    pytest.mark.slow,
-]
-
-FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
+pytestmark = NEEDS_CHROMIUM
 OPEN = {"poisson(10%)": (10.0, 1.0), "poisson(40%)": (40.0, 1.2), "poisson(60%)": (60.0, 4.0)}
 ROOFLINE = {"flops_per_s": {"float32": 1e11}, "bytes_per_s": 1e10, "cores": 2, "measured_utc": "2030-01-01"}
-
-
-@pytest.fixture(scope="module")
-def chromium():
-    with playwright.sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        yield browser
-        browser.close()
 
 
 def with_objectives(folder):
@@ -69,9 +54,7 @@ class Visit:
     def __init__(self, browser, path, **context):
         self.context = browser.new_context(offline=True, viewport={"width": 1280, "height": 900}, **context)
         self.page = self.context.new_page()
-        self.complaints, self.requests = [], []
-        self.page.on("console", lambda message: self.complaints.append(message.text))
-        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        self.complaints, self.requests = complaints_of(self.page), []
         self.page.on("request", lambda request: self.requests.append(request.url))
         self.page.goto(path.as_uri())
 

@@ -9,7 +9,7 @@ HEADER = "exp,uuid,cabinet,node,ts,perf,freq,memfreq,temp,pwr,dev_id"
 MEMBERS = ("GPU-aaaa0000-1", "GPU-bbbb0000-2", "GPU-cccc0000-3")
 
 
-def longhorn(path, gpus=12, runs=10, slow=3):
+def longhorn(path, gpus=12, runs=10, slow=3, work="sgemm"):
     """One row per run; one GPU is hot, below the cap and slow."""
     random = np.random.default_rng(0)
     lines = [HEADER]
@@ -18,7 +18,7 @@ def longhorn(path, gpus=12, runs=10, slow=3):
         for run in range(runs):
             time = 1000 * factor * (1 + 0.0005 * random.standard_normal())
             watts, heat = (250.0, 82) if gpu == slow else (297 + random.standard_normal(), 65)
-            cells = ("sgemm", f"GPU-{gpu:08d}-x", f"c{gpu // 4}", gpu % 4, 1_600_000_000 + 86_400 * run)
+            cells = (work, f"GPU-{gpu:08d}-x", f"c{gpu // 4}", gpu % 4, 1_600_000_000 + 86_400 * run)
             lines.append(
                 ",".join(map(str, (*cells, f"{time:.4f}", f"{1365 / factor:.0f}", 877, heat, f"{watts:.3f}", 0)))
             )

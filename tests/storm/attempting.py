@@ -113,7 +113,7 @@ def badly_ended(ended: Ended) -> str | None:
     return None
 
 
-def line_of(path: Path, child: int, within_s: float = 60.0) -> str:
+def line_of(path: Path, child: int, within_s: float = 180.0) -> str:
     """The first line a child wrote to a file; empty if it ended or took too long."""
     give_up = time.monotonic() + within_s
     while time.monotonic() < give_up:
@@ -135,7 +135,7 @@ def import_everything(*, models: bool = True) -> None:
     verbs = ("compare", "db", "explain", "export", "plan", "report", "run", "search", "serve", "show", "sql", "verify")
     mine = [f"cotenant.{room}.{verb}" for room in ("api", "cli") for verb in verbs]
     inner = ("store.observe", "store.evidence", "store.integrity", "study.files", "study.forecast", "study.expand",
-             "analyse.sharing.summary", "analyse.comparison.pair", "reporting.terminal.tables", "store.imports",
+             "analyse.sharing.summarise", "analyse.comparison.pair", "reporting.terminal.tables", "store.imports",
              "store.database.database", "measure.plan", "devices.simulated.device", "workloads")  # fmt: skip
     for name in (
         *names,

@@ -29,7 +29,7 @@ def batch(
     latency_goal_ms: float | None = None,
     window_s: float = 1.0,
     out: AnyPath = Path("runs"),
-    said: Callable[[str], None] = lambda _: None,
+    progress: Callable[[str], None] = lambda _: None,
     listener: Listener = silent,
 ) -> "tuple[BatchAnswer, ...]":
     """Find the largest batch of each workload on a device, and how its size affects speed.
@@ -47,7 +47,7 @@ def batch(
         latency_goal_ms: Latency limit for the recommendation.
         window_s: Length of a trial's window when measuring the impact.
         out: Parent folder of the run folder for the impact.
-        said: Called with progress messages.
+        progress: Called with progress messages.
         listener: Receives progress events of the run for the impact.
 
     Raises:
@@ -63,7 +63,7 @@ def batch(
     specs = [_spec({"name": name, "dtype": dtype, "seq": seq, "train": train, "params": params}) for name in workloads]
     answers = []
     for spec in specs:
-        answer = _largest(spec, place, memory_bytes, verify=verify, said=said)
+        answer = _largest(spec, place, memory_bytes, verify=verify, progress=progress)
         if impact and answer.largest:
             sizes = sizes_up_to(max(answer.safe, 1))
             found, folder = measure_impact(spec, sizes, place, window_s=window_s, out=out, listener=listener)
@@ -89,7 +89,7 @@ def _spec(stated: dict[str, Any]) -> WorkloadSpec:
 
 
 def _largest(
-    spec: WorkloadSpec, device: "Device", memory_bytes: int | None, *, verify: bool, said: Callable[[str], None]
+    spec: WorkloadSpec, device: "Device", memory_bytes: int | None, *, verify: bool, progress: Callable[[str], None]
 ) -> "BatchAnswer":
     from cotenant import workloads
     from cotenant.measure.batching.answer import BatchAnswer
@@ -100,7 +100,7 @@ def _largest(
     workload = workloads.find(spec.name)
     workload.check(spec)
     spec = device.spec(spec)
-    said(f"{spec.name}: a dry run at two sizes")
+    progress(f"{spec.name}: a dry run at two sizes")
     predicted = predict(growth_of(spec, workload.properties), device.room(memory_bytes))
     answer = BatchAnswer(spec.name, spec.dtype or "", device.name, device.simulated, predicted)
     if not verify or device.simulated:
@@ -108,7 +108,7 @@ def _largest(
     attempt = attempt_on(device, spec, memory_bytes or device.free_memory_bytes())
 
     def announced(size: int) -> Any:
-        said(f"{spec.name}: trying a batch of {size:,} in a fresh process (predicted: {predicted.batch:,})")
+        progress(f"{spec.name}: trying a batch of {size:,} in a fresh process (predicted: {predicted.batch:,})")
         return attempt(size)
 
     return replace(answer, verified=search(max(predicted.batch, 1), announced))

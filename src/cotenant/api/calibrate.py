@@ -22,7 +22,8 @@ def calibrate(source: AnyPath, *, device: str) -> Calibration:
     Raises:
         DeviceError: A row can't be used: a unit is wrong, a workload unknown, a time impossible.
     """
-    from cotenant.devices.simulated.device import Controls, open_simulated
+    from cotenant.devices.simulated.controls import Controls
+    from cotenant.devices.simulated.device import open_simulated
     from cotenant.prediction.sharing.on_part import solo_of
     from cotenant.workloads.protocol import WorkloadSpec
 

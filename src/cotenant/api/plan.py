@@ -52,7 +52,7 @@ def compare_policies(
     jobs: int = 2000,
     draws: int = 20,
     load: float = 0.9,
-    told: Callable[[int], None] = lambda _: None,
+    progress: Callable[[int], None] = lambda _: None,
 ) -> "tuple[PolicyComparison, ...]":
     """Replay random jobs on the database's GPUs under every policy.
 
@@ -62,12 +62,12 @@ def compare_policies(
         jobs: Jobs per draw.
         draws: Number of draws; intervals are over these.
         load: GPU time requested over GPU time available.
-        told: Called after each draw.
+        progress: Called after each draw.
     """
     from cotenant.planning.comparison import compare
 
     seeds = range(FIRST_SEED, FIRST_SEED + draws)
-    return compare(measured_fleet(work, db), count=jobs, seeds=seeds, load=load, progress=told)
+    return compare(measured_fleet(work, db), count=jobs, seeds=seeds, load=load, progress=progress)
 
 
 def measured_fleet(work: str | None, db: AnyPath | None) -> "Fleet":

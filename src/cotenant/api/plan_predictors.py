@@ -31,7 +31,7 @@ def predictors_for(
     *,
     risk: float,
     source: str,
-    told: Callable[[str], None],
+    progress: Callable[[str], None],
 ) -> tuple[tuple[ServingTenant, ...], Predictor, Predictor]:
     """Tenants with the best software for each device, a predictor that sweeps all mixes, and a more precise one.
 
@@ -41,7 +41,7 @@ def predictors_for(
         runs: Measured runs.
         risk: How often an upper end may be exceeded.
         source: The file's name, for commands in hints.
-        told: Called with a sentence on what the runs contributed.
+        progress: Called with a sentence on what the runs contributed.
 
     Raises:
         CotenantError: A tenant has to be measured first, or the runs contain nothing relevant.
@@ -63,13 +63,13 @@ def predictors_for(
         mine = [run for run in runs if same_kind(RunFolder.open(baselines.resolve(str(run))), place)]
         # Runs of another device are an error only if no other device can use them.
         measured, said = measured_on(place, file, mine if there.gpus else runs, risk=risk, source=source)
-        told(said)
+        progress(said)
         rough[kind], closer[kind] = measured, measured.closer()
         left = [run for run in left if run not in mine]
     if there.gpus:
         closed = ClosedForm(Simulation(tenants, file.tenants, there.gpus, risk=risk))
         if left:
-            told(use_runs(left, closed))
+            progress(use_runs(left, closed))
         engine = Engine(closed.simulation, closed)
         rough |= dict.fromkeys(there.gpus, closed)
         closer |= dict.fromkeys(there.gpus, engine)

@@ -44,7 +44,7 @@ def plan_tenants(
     prices: Mapping[str, float] | None = None,
     runs: Runs = (),
     power_budget_w: float | None = None,
-    told: Callable[[str], None] = lambda _: None,
+    progress: Callable[[str], None] = lambda _: None,
 ) -> Planned:
     """Find the best plan that keeps every objective at the upper end of the prediction.
 
@@ -57,7 +57,7 @@ def plan_tenants(
         prices: Dollars per hour by kind of device; takes precedence over the file and the table.
         runs: Runs whose measurements correct the predictions; tenants are matched by name.
         power_budget_w: Limit on the power of all devices in any state: clocks are lowered until it holds.
-        told: Called with progress messages.
+        progress: Called with progress messages.
 
     Raises:
         CotenantError: The file is wrong, a device or price is unknown, or objectives can't be met.
@@ -75,12 +75,12 @@ def plan_tenants(
     clocked = minimise == "energy" or power_budget_w is not None
     own = {**file.prices, **(prices or {})}
     there = devices_of(devices, own, priced=minimise == "cost", clocked=clocked)
-    told(f"describing {amount(len(file.tenants), 'tenant')} on {amount(len(there.kinds), 'kind')} of device")
-    wanted, rough, closer = predictors_for(file, there, learnt_from, risk=risk, source=str(tenants), told=told)
+    progress(f"describing {amount(len(file.tenants), 'tenant')} on {amount(len(there.kinds), 'kind')} of device")
+    wanted, rough, closer = predictors_for(file, there, learnt_from, risk=risk, source=str(tenants), progress=progress)
     ask = Ask(minimise=minimise, seconds=seconds, risk=risk)
 
     def make(kinds: "Sequence[DeviceKind]") -> "ServingPlan":
-        return make_plan(wanted, kinds, rough, clock=time.monotonic, ask=ask, closer=closer, progress=told)
+        return make_plan(wanted, kinds, rough, clock=time.monotonic, ask=ask, closer=closer, progress=progress)
 
     try:
         found = make(there.kinds) if power_budget_w is None else within_budget(make, there.kinds, power_budget_w)

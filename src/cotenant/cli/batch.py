@@ -71,7 +71,7 @@ def command(
             impact=impact,
             latency_goal_ms=latency_goal_ms,
             out=out,
-            said=lambda sentence: talk.print(sentence, style="dim"),
+            progress=lambda sentence: talk.print(sentence, style="dim"),
             listener=listener,
         )
     if as_json:

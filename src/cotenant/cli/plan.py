@@ -153,7 +153,7 @@ def _tenants(
     talk = console(talk=True)
     planned = plan_tenants(
         file, devices, minimise=minimise, seconds=seconds, risk=risk, runs=runs, power_budget_w=power_budget_w,
-        told=talk.print,
+        progress=talk.print,
     )  # fmt: skip
     moves = () if was is None else moves_from(planned, was)
     if as_json:
@@ -213,7 +213,12 @@ def _compare(draws: int, count: int, load: float, work: str | None, db: Path | N
 
     talk = console(talk=True)
     compared = compare_policies(
-        work=work, db=db, jobs=count, draws=draws, load=load, told=lambda done: talk.print(f"draw {done} of {draws}")
+        work=work,
+        db=db,
+        jobs=count,
+        draws=draws,
+        load=load,
+        progress=lambda done: talk.print(f"draw {done} of {draws}"),
     )
     if as_json:
         show_json(compared)

@@ -5,31 +5,21 @@ its tests check that both agree.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from cotenant.tenancy.records import CANARY, MISSING_NS, TOKEN_STAGES, Int64s, TokenTimes, TrialRecords
+from cotenant.tenancy.records import CANARY, MISSING_NS, TOKEN_STAGES, Int64s, TenantInTrial, TokenTimes, TrialRecords
 
 Bools = npt.NDArray[np.bool_]
 
 
-class Counted(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Counted(TenantInTrial):
     """One tenant of one trial, in the order of the query's columns."""
 
-    run: str
-    trial: int
-    block: int
-    mix: str
-    sharing: str
-    settings: str
-    load: str
-    device: str
-    simulated: bool
-    solo: bool
-    tenant: str
-    of: str
     verdict: Any
     failed_checks: Sequence[str] | None
     window_start_ns: int | None

@@ -113,7 +113,7 @@ def observations(runs: OpenRuns, *, raw: bool) -> Iterator[TenantObservation]:
     All trials of one cell (device, mix, sharing, settings, load, tenant) are consecutive. With ``raw``, each
     observation carries its latencies, read in portions to bound memory.
     """
-    rows = [Counted._make(row) for row in runs.con.execute("WITH" + _OBSERVE).fetchall()]
+    rows = [Counted(*row) for row in runs.con.execute("WITH" + _OBSERVE).fetchall()]
     if not raw:
         yield from (_observation(row, None) for row in rows)
         return

@@ -12,7 +12,7 @@ from cotenant.analyse.sharing.alone import alone_sentences, three_ways
 from cotenant.analyse.sharing.capacity import capacity_curves, capacity_sentences
 from cotenant.analyse.sharing.result import Result
 from cotenant.analyse.sharing.sentences import closing_sentences
-from cotenant.analyse.sharing.summary import summarise
+from cotenant.analyse.sharing.summarise import summarise
 from cotenant.store.clock_readings import clock_readings
 from cotenant.store.manifest import PROFILE_PASS
 from cotenant.store.observe import observations

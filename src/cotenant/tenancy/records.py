@@ -261,12 +261,8 @@ class ModelError:
 
 
 @dataclass(frozen=True, slots=True)
-class TenantObservation:
-    """One tenant in one trial, as seen by the analysis.
-
-    ``latency_ns`` is done - intended of the requests in the window that were served without an error; it is ``None``
-    where only means are needed (they are cheap, the raw values of a long run are not).
-    """
+class TenantInTrial:
+    """Which tenant of which trial, and under which circumstances."""
 
     run: str
     trial: int
@@ -281,6 +277,16 @@ class TenantObservation:
     solo: bool
     tenant: str
     of: str
+
+
+@dataclass(frozen=True, slots=True)
+class TenantObservation(TenantInTrial):
+    """One tenant in one trial, as seen by the analysis.
+
+    ``latency_ns`` is done - intended of the requests in the window that were served without an error; it is ``None``
+    where only means are needed (they are cheap, the raw values of a long run are not).
+    """
+
     verdict: Verdict
     failed_checks: tuple[str, ...]
     n: int

@@ -5,7 +5,7 @@ import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from cotenant.analyse.comparison.series import Blocks, pooled
+from cotenant.analyse.comparison.series import Blocks, Row, Series, pooled
 
 FEWEST_TENANTS = 3
 """With two tenants it is impossible to say which of them moved."""
@@ -21,6 +21,15 @@ class Common:
     """Tenants of the study that were measured alone in every run."""
     alike: int
     """How many of them moved with the median."""
+
+
+def alone_by_tenant(run: Mapping[Row, Series], rows: Iterable[Row]) -> dict[str, Blocks]:
+    """Service time alone by the study's tenant, over its loads and settings."""
+    found: dict[str, list[Blocks]] = {}
+    for row in rows:
+        if row.solo:
+            found.setdefault(run[row].of, []).append(run[row].service)
+    return {of: pooled(parts) for of, parts in found.items()}
 
 
 def common_part(alone: Sequence[Mapping[str, Blocks]], margin: float) -> Common | None:

@@ -9,16 +9,15 @@ from typing import Any
 import numpy as np
 
 from cotenant.analyse.comparison.changes import LEVEL, MARGIN
-from cotenant.analyse.comparison.common import common_part
+from cotenant.analyse.comparison.common import alone_by_tenant, common_part
 from cotenant.analyse.comparison.outcomes import CLOCK_MOVED
 from cotenant.analyse.comparison.series import Blocks, Row, Series, pooled, relative_to, series_by_row
+from cotenant.analyse.document import document
 from cotenant.analyse.estimates.estimate import Estimate
 from cotenant.analyse.estimates.intervals import Floats, student_t
 from cotenant.analyse.estimates.missing import Missing, Number
 from cotenant.analyse.estimates.steps import Step, find_steps, noise_of, penalty
-from cotenant.analyse.plain import plain
 from cotenant.analyse.sharing.evidence import TenantEvidence
-from cotenant.tenancy.records import SCHEMA_VERSION
 
 FEWEST_RUNS = 3
 LEAST_NOISE = 0.003
@@ -86,22 +85,18 @@ class History:
         """Plain data, stable within a schema version."""
         from cotenant.analyse.comparison.history_sentences import history_sentences
 
-        clean: dict[str, Any] = plain(
-            {
-                "schema_version": SCHEMA_VERSION,
-                "margin": self.margin,
-                "level": self.level,
-                "regression": self.regression,
-                "runs": [{"run": run, "started_utc": utc} for run, utc in self.runs],
-                "rows": self.rows,
-                "noise": self.noise,
-                "steps": self.steps,
-                "left_out": list(self.left_out),
-                "notes": list(self.notes),
-                "sentences": history_sentences(self),
-            }
+        return document(
+            margin=self.margin,
+            level=self.level,
+            regression=self.regression,
+            runs=[{"run": run, "started_utc": utc} for run, utc in self.runs],
+            rows=self.rows,
+            noise=self.noise,
+            steps=self.steps,
+            left_out=list(self.left_out),
+            notes=list(self.notes),
+            sentences=history_sentences(self),
         )
-        return clean
 
 
 def compare_history(
@@ -123,7 +118,7 @@ def compare_history(
     runs = [series_by_row(by_run[run]) for run in order]
     every = list(dict.fromkeys(row for run in runs for row in run))
     rows = [row for row in every if _same_work([run.get(row) for run in runs])]
-    common = common_part([_alone(run, rows) for run in runs], margin)
+    common = common_part([alone_by_tenant(run, rows) for run in runs], margin)
     levels = {row: _levels([run[row].time for run in runs], common.runs if common else None) for row in rows}
     noise = max(noise_of(list(levels.values())), LEAST_NOISE)
     series: dict[Row | None, Floats] = {row: levels[row] for row in rows}
@@ -156,14 +151,6 @@ def compare_history(
 def _same_work(series: Sequence[Series | None]) -> bool:
     works = {one.works if one is not None and one.time else None for one in series}
     return None not in works and len(works) == 1 and not any(one is not None and one.overloaded for one in series)
-
-
-def _alone(run: Mapping[Row, Series], rows: Sequence[Row]) -> dict[str, Blocks]:
-    found: dict[str, list[Blocks]] = {}
-    for row in rows:
-        if row.solo:
-            found.setdefault(run[row].of, []).append(run[row].service)
-    return {of: pooled(parts) for of, parts in found.items()}
 
 
 def _levels(runs: Sequence[Blocks], common: Sequence[Blocks] | None) -> Floats:

@@ -8,7 +8,7 @@ from typing import Any
 
 from cotenant.analyse.comparison.between_runs import between_variance
 from cotenant.analyse.comparison.changes import LEVEL, MARGIN
-from cotenant.analyse.comparison.common import Common, common_part
+from cotenant.analyse.comparison.common import Common, alone_by_tenant, common_part
 from cotenant.analyse.comparison.outcomes import (
     Because,
     Outcome,
@@ -20,13 +20,12 @@ from cotenant.analyse.comparison.outcomes import (
     together,
     withheld,
 )
-from cotenant.analyse.comparison.series import Blocks, Row, Series, pooled, series_by_row
+from cotenant.analyse.comparison.series import Blocks, Row, Series, series_by_row
 from cotenant.analyse.comparison.token_changes import TokenChange, token_changes
+from cotenant.analyse.document import document
 from cotenant.analyse.estimates.intervals import mean_interval
 from cotenant.analyse.estimates.missing import Missing, Number
-from cotenant.analyse.plain import plain
 from cotenant.analyse.sharing.evidence import TenantEvidence
-from cotenant.tenancy.records import SCHEMA_VERSION
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,23 +134,19 @@ class Comparison:
         """Plain data, stable within a schema version."""
         from cotenant.analyse.comparison.sentences import comparison_sentences
 
-        clean: dict[str, Any] = plain(
-            {
-                "schema_version": SCHEMA_VERSION,
-                "margin": self.margin,
-                "level": self.level,
-                "regression": self.regression,
-                "withheld": self.withheld,
-                "common": self.common,
-                "tenants": self.tenants,
-                "rows": self.rows,
-                "only_before": self.only_before,
-                "only_now": self.only_now,
-                "notes": list(self.notes),
-                "sentences": comparison_sentences(self),
-            }
+        return document(
+            margin=self.margin,
+            level=self.level,
+            regression=self.regression,
+            withheld=self.withheld,
+            common=self.common,
+            tenants=self.tenants,
+            rows=self.rows,
+            only_before=self.only_before,
+            only_now=self.only_now,
+            notes=list(self.notes),
+            sentences=comparison_sentences(self),
         )
-        return clean
 
 
 def compare_pair(
@@ -179,7 +174,7 @@ def compare_pair(
     refusals = {row: why for row in rows if (why := _refusal(old[row], new[row], margin))}
     subjects = {row: subject(old[row], new[row]) for row in rows if row not in refusals}
     groups = _by_tenant(old, subjects)
-    common = common_part([_alone(run, subjects) for run in (old, new)], margin)
+    common = common_part([alone_by_tenant(run, subjects) for run in (old, new)], margin)
     part = Pair(*common.runs) if common else None
     between = between_variance([[run[row] for row in subjects] for run in (old, new)], (before, now))
     judged_common = _judged_common(common, subjects, margin, level / 2 / (len(groups) + 1), between)
@@ -265,15 +260,6 @@ def _by_tenant(series: Mapping[Row, Series], subjects: Mapping[Row, Subject]) ->
             groups.setdefault(series[row].of, []).append(one)
     merged = {of: together(parts) for of, parts in groups.items() if len(parts) >= 2}
     return {of: one for of, one in merged.items() if min(len(one.time.before), len(one.time.now)) >= 2}
-
-
-def _alone(run: Mapping[Row, Series], subjects: Iterable[Row]) -> dict[str, Blocks]:
-    """Service time alone by the study's tenant, over its loads and settings."""
-    found: dict[str, list[Blocks]] = {}
-    for row in subjects:
-        if row.solo:
-            found.setdefault(run[row].of, []).append(run[row].service)
-    return {of: pooled(parts) for of, parts in found.items()}
 
 
 def _judged_common(

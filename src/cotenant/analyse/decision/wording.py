@@ -7,7 +7,7 @@ from cotenant.analyse.decision.answer import Answer
 from cotenant.analyse.decision.choice import Because, Choice
 from cotenant.analyse.decision.objective import Objective
 from cotenant.analyse.decision.option import Option, Standing
-from cotenant.text import amount, duration, figure, listed, milliseconds, percent, ratio, times
+from cotenant.text import amount, duration, figure, listed, milliseconds, percent, ratio, times, together
 
 WORTH_SAYING = 1.02
 """Smallest slowdown worth mentioning."""
@@ -138,8 +138,7 @@ def what_would_tell(choice: Choice) -> str:
 
 def mix_name(standings: Sequence[Standing]) -> str:
     """`bert + gpt`, `distilgpt2 x10`."""
-    counts = Counter(one.of for one in standings)
-    return " + ".join(name if count == 1 else f"{name} x{count}" for name, count in counts.items())
+    return together(one.of for one in standings)
 
 
 def slowdowns(option: Option) -> str:

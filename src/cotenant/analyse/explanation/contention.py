@@ -169,14 +169,14 @@ def _worth(stp: Number, objectives: Collection[Kept]) -> Literal["yes", "no", "o
 
 
 def _sides(pair: Pair | None) -> tuple[str | None, str | None, Number]:
-    """The tenant that slows the other more than it is slowed; None unless shown."""
+    """The tenant that slows the other visibly more than it is slowed; None unless shown."""
     if pair is None or not pair.logs:
         return None, None, Missing("only two different tenants can be told apart")
     ratio = ratio_interval(pair.logs)
-    if ratio.lo is not None and ratio.lo > 1:
+    if ratio.lo is not None and ratio.lo > 1 + VISIBLE:
         return pair.second, pair.first, ratio
-    if ratio.hi is not None and ratio.hi < 1:
-        turned = ratio_interval([-log for log in pair.logs])
+    turned = ratio_interval([-log for log in pair.logs])
+    if turned.lo is not None and turned.lo > 1 + VISIBLE:
         return pair.first, pair.second, turned
     return None, None, ratio
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from cotenant.analyse.decision import Answer, decide
 from cotenant.analyse.decision.in_words import in_words
+from cotenant.analyse.document import document
 from cotenant.analyse.explanation.binding import Binding, bindings
 from cotenant.analyse.explanation.contention import MixStory, Pair, stories
 from cotenant.analyse.explanation.split import WORK, Split, splits
@@ -14,13 +15,12 @@ from cotenant.analyse.explanation.surroundings import Circumstance, circumstance
 from cotenant.analyse.insight.groups import Contrast, contrasts
 from cotenant.analyse.insight.pattern import Pattern, patterns
 from cotenant.analyse.insight.properties import sufferers
-from cotenant.analyse.plain import plain
 from cotenant.analyse.sharing.cells import Cell
 from cotenant.analyse.sharing.evidence import TenantEvidence
 from cotenant.analyse.sharing.peaks import Peaks
 from cotenant.analyse.sharing.slowdown import Solos, log_slowdowns
-from cotenant.analyse.sharing.summary import summarise
-from cotenant.tenancy.records import SCHEMA_VERSION, TenantObservation
+from cotenant.analyse.sharing.summarise import summarise
+from cotenant.tenancy.records import TenantObservation
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,22 +45,18 @@ class Explanation:
         """Plain data, stable within a schema version."""
         from cotenant.analyse.explanation.sentences import explanation_sentences
 
-        clean: dict[str, Any] = plain(
-            {
-                "schema_version": SCHEMA_VERSION,
-                "simulated": self.simulated,
-                "answer": in_words(self.answer),
-                "tenants": self.tenants,
-                "slowdowns": self.splits,
-                "mixes": self.mixes,
-                "circumstances": self.circumstances,
-                "patterns": self.patterns,
-                "contrasts": self.contrasts,
-                "more": list(self.more),
-                "sentences": explanation_sentences(self),
-            }
+        return document(
+            simulated=self.simulated,
+            answer=in_words(self.answer),
+            tenants=self.tenants,
+            slowdowns=self.splits,
+            mixes=self.mixes,
+            circumstances=self.circumstances,
+            patterns=self.patterns,
+            contrasts=self.contrasts,
+            more=list(self.more),
+            sentences=explanation_sentences(self),
         )
-        return clean
 
 
 def explain_run(

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypedDict
 
 from cotenant.devices.cpu.cores import Cores, format_cores
+from cotenant.devices.processes import wrong_processes
 from cotenant.devices.protocol import Fixture, HostPlan, SeatPlan, SeatReport, SharingMode
 from cotenant.errors import SharingUnavailable
 from cotenant.tenancy.nouns import ALONE, Sharing, Tenant
@@ -83,25 +84,8 @@ class CpuArrangement:
                     sentences.append(f"{name} did not report where it runs")
                 else:
                     sentences.extend(_differences(name, seat.options, report.observed))
-        sentences.extend(self._wrong_processes(by_name))
+        sentences.extend(wrong_processes(self.mode, self.tenants, self.hosts, by_name))
         return tuple(sentences)
-
-    def _wrong_processes(self, by_name: Mapping[str, SeatReport]) -> list[str]:
-        sentences = []
-        first_in: dict[int, tuple[int, str]] = {}
-        for number, host in enumerate(self.hosts):
-            names = [name for seat in host.seats if (name := self.tenants[seat.tenant]) in by_name]
-            pids = {by_name[name].pid for name in names}
-            if len(pids) > 1:
-                together = " and ".join(names)
-                sentences.append(f"{together} sit in {len(pids)} processes; `{self.mode}` needs them in one")
-            for name in names:
-                where, other = first_in.setdefault(by_name[name].pid, (number, name))
-                if where != number:
-                    sentences.append(
-                        f"{other} and {name} share process {by_name[name].pid}; `{self.mode}` needs one each"
-                    )
-        return sentences
 
 
 def _differences(name: str, wanted: Mapping[str, Any], observed: Mapping[str, Any]) -> list[str]:

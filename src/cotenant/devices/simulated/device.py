@@ -7,13 +7,13 @@ from typing import Any, NoReturn, cast
 
 import numpy as np
 
-from cotenant import workloads
 from cotenant.devices.protocol import Finding, Probe, Roofline, Seat, SensorInfo, SharingMode
 from cotenant.devices.simulated import sensors
+from cotenant.devices.simulated.controls import Controls, absolute, read_controls
 from cotenant.devices.simulated.fleet_names import Named, parse
 from cotenant.devices.simulated.request import request_of
 from cotenant.devices.simulated.sharing import SimulatedArrangement, arrange, sharing_modes
-from cotenant.devices.simulated.solo_times import SoloTime, solo_times
+from cotenant.devices.simulated.solo_times import SoloTime
 from cotenant.devices.single import SingleDevice
 from cotenant.errors import DeviceError
 from cotenant.prediction.batch_limit import Room
@@ -27,7 +27,6 @@ from cotenant.prediction.kernels.request import RequestKernels
 from cotenant.prediction.kernels.software import Execution
 from cotenant.prediction.memory import need
 from cotenant.prediction.power.dies import Die, draw
-from cotenant.prediction.power.settling import FREE, Limits
 from cotenant.prediction.sharing.candidates import candidates
 from cotenant.prediction.sharing.layout import Part
 from cotenant.prediction.sharing.on_part import between_clocks, on_part, solo_of
@@ -39,25 +38,11 @@ from cotenant.workloads.protocol import Dtype, WorkloadSpec
 ACTIVITY_PERIOD_S = 0.1
 _SLOWEST = 50
 """A measured time this many times the simulated one is in another unit, or of something else."""
-CONTROLS = ("clock_mhz", "power_w", "boost", "host_us", "device_ms", "solo_ms")
 ACTIVITIES = {
     "sm_active": "share of the SMs' room that kernels held",
     "tensor_active": "share of the tensor cores' throughput",
     "dram_active": "share of the DRAM bandwidth",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Controls:
-    """The settings of a simulated GPU."""
-
-    limits: Limits = FREE
-    host_us: float | None = None
-    """Host time per launch; None for the default of a tenant's software."""
-    device_ms: tuple[tuple[str, float], ...] = ()
-    """Measured kernel times by workload, alone on the whole GPU, that calibrate its trace."""
-    solo_ms: tuple[SoloTime, ...] = ()
-    """Measured times of complete requests alone, that calibrate host and device."""
 
 
 @dataclass(slots=True)
@@ -141,35 +126,11 @@ class SimulatedGpu(SingleDevice):
 
     def controls(self, settings: Mapping[str, Any]) -> Controls:
         """The parsed and checked settings. Raises DeviceError."""
-        unknown = [key for key in settings if key not in CONTROLS]
-        if unknown:
-            raise DeviceError(
-                f"{self.name} has no control {unknown[0]!r}",
-                hint="set it in the tenant: `software: compile`"
-                if unknown[0] == "fusion"
-                else f"it has {', '.join(CONTROLS[:-1])} and {CONTROLS[-1]}",
-            )
-        settings = self.absolute(settings)
-        limits = Limits(power_w=_number(settings, "power_w"), clock_mhz=_number(settings, "clock_mhz"))
-        if not _boost(settings):
-            if limits.clock_mhz is not None:
-                raise DeviceError("boost: off and clock_mhz both set the clock", hint="leave one of them out")
-            limits = replace(limits, clock_mhz=self.gpu.clocks_mhz.base)
-        limits.check(self.gpu)
-        return Controls(
-            limits, _number(settings, "host_us"), _measured_times(settings), solo_times(settings.get("solo_ms"))
-        )
+        return read_controls(self.gpu, settings)
 
     def absolute(self, settings: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The settings with `80%` (of the highest clock or the power limit) resolved, at least the lowest allowed."""
-        clocks, limit_w = self.gpu.clocks_mhz, self.gpu.power.limit_w
-        values = dict(settings)
-        if (share := _share_of_most(settings, "clock_mhz")) is not None:
-            mhz = clocks.boost - round((1 - share) * clocks.boost / clocks.step) * clocks.step
-            values["clock_mhz"] = max(mhz, clocks.min)
-        if (share := _share_of_most(settings, "power_w")) is not None:
-            values["power_w"] = max(float(round(share * limit_w)), self.gpu.power.min_limit_w)
-        return values
+        """The settings with shares of a maximum resolved."""
+        return absolute(self.gpu, settings)
 
     def free_memory_bytes(self) -> int:
         """All of its memory: it has no other users."""
@@ -367,48 +328,6 @@ class _Shown:
 @contextmanager
 def _taken() -> Iterator[tuple[str, ...]]:
     yield ()
-
-
-def _measured_times(settings: Mapping[str, Any]) -> tuple[tuple[str, float], ...]:
-    times = settings.get("device_ms") or {}
-    if not isinstance(times, Mapping):
-        raise DeviceError(
-            f"device_ms must give a time by workload, not {times!r}", hint="write `device_ms: {resnet50: 4.2}`"
-        )
-    for name in times:
-        workloads.find(str(name))
-        if not _number(times, name):
-            raise DeviceError(f"device_ms of {name} must be above 0")
-    return tuple(sorted((str(name), float(value)) for name, value in times.items()))
-
-
-def _number(settings: Mapping[str, Any], key: str) -> float | None:
-    value = settings.get(key)
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < float("inf"):
-        raise DeviceError(f"{key} must be a number, not {value!r}")
-    return float(value)
-
-
-def _share_of_most(settings: Mapping[str, Any], key: str) -> float | None:
-    value = settings.get(key)
-    if not isinstance(value, str):
-        return None
-    try:
-        share = float(value.strip().removesuffix("%")) / 100
-    except ValueError:
-        share = float("nan")
-    if not value.strip().endswith("%") or not 0 < share <= 1:
-        raise DeviceError(f"{key} must be a number or a share such as 80%, not {value!r}")
-    return share
-
-
-def _boost(settings: Mapping[str, Any]) -> bool:
-    value = settings.get("boost", True)
-    if value not in (True, False, "on", "off"):
-        raise DeviceError(f"boost is on or off, not {value!r}", hint="write `boost: off`")
-    return value in (True, "on")
 
 
 def _plain(die: Die) -> dict[str, float]:

@@ -1,12 +1,13 @@
 """Carries out trials on a simulated GPU: the same records as on a real device, computed instead of measured."""
 
 from collections.abc import Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 
 from cotenant.devices.simulated.device import SimulatedGpu
 from cotenant.measure.assemble import Circumstances, assemble
 from cotenant.measure.provenance import now_utc
 from cotenant.measure.sampler import Samples
+from cotenant.measure.simulated.modelled import Modelled
 from cotenant.measure.simulated.samples import samples_of, settled_clock_mhz
 from cotenant.measure.simulated.setup import TrialSetup, play, seat_outcome, set_up, shortages, unserved
 from cotenant.prediction.sharing.simulate import Outcome
@@ -14,46 +15,22 @@ from cotenant.tenancy.nouns import Trial
 from cotenant.tenancy.records import TrialRecords
 
 
-class SimulatedBench:
+class SimulatedBench(Modelled):
     """A simulated GPU prepared for trials."""
 
     def __init__(self, device: SimulatedGpu, *, run: str) -> None:
+        super().__init__(device, threads=1)
         self._device, self._run = device, run
         self._coming: list[Trial] = []
         self._ahead: tuple[Trial, TrialSetup, Future[Outcome]] | None = None
-        self._worker = ThreadPoolExecutor(1, thread_name_prefix="simulation")
 
     def prepare(self, trials: Sequence[Trial]) -> None:
-        """Describe every workload once. Raises WorkloadError where its kernels can't be determined in advance."""
+        """Describe every workload once, and note what follows what."""
+        super().prepare(trials)
         self._coming = list(trials)
-        for trial in trials:
-            self._device.controls(trial.settings)
-            for tenant in trial.tenants:
-                self._device.request(tenant.workload)
-
-    def carry_out_some(
-        self, trials: Sequence[Trial], *, session: int, rates: Mapping[str, float]
-    ) -> tuple[TrialRecords, ...]:
-        """Only the first: no time is lost between simulated trials."""
-        return (self.carry_out(trials[0], session=session, rates=rates),)
-
-    def request_times(self, trials: Sequence[Trial]) -> Mapping[str, float]:  # noqa: ARG002 - as the protocol has it
-        """Unknown before a trial was computed."""
-        return {}
-
-    def refresh(self) -> None:
-        """A no-op: nothing ages."""
 
     def pause(self, seconds: float) -> None:
         """A no-op: nothing changes with time."""
-
-    def close(self) -> None:
-        """End the thread that simulates ahead."""
-        self._worker.shutdown(cancel_futures=True)
-
-    def kill(self) -> None:
-        """Shut down without waiting."""
-        self._worker.shutdown(wait=False, cancel_futures=True)
 
     def carry_out(self, trial: Trial, *, session: int, rates: Mapping[str, float]) -> TrialRecords:
         """Carry out one trial; a mix that doesn't fit is recorded, never raised."""
@@ -95,7 +72,7 @@ class SimulatedBench:
             return ahead[1], {}, ahead[2]
         setup = set_up(self._device, trial, rates)
         fates = shortages(self._device, setup)
-        return setup, fates, None if fates else self._worker.submit(self._simulated, setup)
+        return setup, fates, None if fates else self._workers.submit(self._simulated, setup)
 
     def _begin_next(self, trial: Trial, rates: Mapping[str, float]) -> None:
         """While one trial's records are written, the next is already simulated: compiled code needs no lock."""

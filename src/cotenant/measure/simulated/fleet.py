@@ -5,7 +5,6 @@ simulated once, at its own clock.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -18,6 +17,7 @@ from cotenant.measure.preconditions import DEGREES, PRECONDITION, START_C, WAITE
 from cotenant.measure.provenance import now_utc
 from cotenant.measure.sampler import Samples
 from cotenant.measure.simulated.heat import STEADY, HeatAtStart, start_of
+from cotenant.measure.simulated.modelled import Modelled
 from cotenant.measure.simulated.samples import assumed_over_typical, mean_activity, samples_of
 from cotenant.measure.simulated.setup import NS, TrialSetup, play, seat_outcome, set_up, shortages, timing_of, unserved
 from cotenant.prediction.power.dies import LONGHORN, Die, Dies
@@ -46,49 +46,20 @@ class _Stage:
     fates: Mapping[str, str]
 
 
-class SimulatedFleetBench:
+class SimulatedFleetBench(Modelled):
     """A group of simulated GPUs prepared for trials."""
 
     def __init__(self, group: Device, *, run: str, before: Before | None) -> None:
+        super().__init__(group.simulation(None), threads=2)
         self._group, self._run, self._before = group, run, before
         self._left: dict[str, Heat] = {}
         self._activities: dict[str, Activity] = {}
-        self._workers = ThreadPoolExecutor(2, thread_name_prefix="simulation")
-
-    def prepare(self, trials: Sequence[Trial]) -> None:
-        """Describe every workload once. Raises WorkloadError where its kernels can't be determined in advance."""
-        gpu = self._member(None)
-        for trial in trials:
-            gpu.controls(trial.settings)
-            for tenant in trial.tenants:
-                gpu.request(tenant.workload)
-
-    def carry_out_some(
-        self, trials: Sequence[Trial], *, session: int, rates: Mapping[str, float]
-    ) -> tuple[TrialRecords, ...]:
-        """Only the first: no time is lost between simulated trials."""
-        return (self.carry_out(trials[0], session=session, rates=rates),)
-
-    def request_times(self, trials: Sequence[Trial]) -> Mapping[str, float]:  # noqa: ARG002 - as the protocol has it
-        """Unknown before a trial was computed."""
-        return {}
-
-    def refresh(self) -> None:
-        """A no-op: nothing ages."""
 
     def pause(self, seconds: float) -> None:
         """Let all members cool down."""
         for name, heat in self._left.items():
             gpu = self._member(name)
             self._left[name] = Cooling.of(gpu.gpu, gpu.die).after(heat, gpu.gpu.power.idle_w, seconds)
-
-    def close(self) -> None:
-        """End the threads."""
-        self._workers.shutdown(cancel_futures=True)
-
-    def kill(self) -> None:
-        """Shut down without waiting."""
-        self._workers.shutdown(wait=False, cancel_futures=True)
 
     def carry_out(self, trial: Trial, *, session: int, rates: Mapping[str, float]) -> TrialRecords:
         """Carry out one trial; a mix that doesn't fit is recorded, never raised."""
@@ -121,7 +92,7 @@ class SimulatedFleetBench:
             ),
         )
 
-    def _member(self, name: str | None) -> SimulatedGpu:
+    def _member(self, name: str) -> SimulatedGpu:
         return self._group.simulation(name)
 
     def _stage(self, trial: Trial, name: str, tenants: tuple[Tenant, ...], rates: Mapping[str, float]) -> _Stage:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from cotenant.devices.simulated.device import Controls
+from cotenant.devices.simulated.controls import Controls
 from cotenant.prediction.gpu import GpuSpec
 from cotenant.prediction.trust import QUANTITIES, Class, error_of, phase_of
 from cotenant.tenancy.nouns import ALONE, Sharing

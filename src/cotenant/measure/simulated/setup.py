@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cotenant.devices.simulated.device import ACTIVITY_PERIOD_S, Controls, SimulatedGpu
+from cotenant.devices.simulated.controls import Controls
+from cotenant.devices.simulated.device import ACTIVITY_PERIOD_S, SimulatedGpu
 from cotenant.measure.gather import MODEL_ERROR, RequestColumns, SeatOutcome, Timing, queued, with_unserved
 from cotenant.measure.simulated.model_error import model_error
 from cotenant.measure.tenants.messages import SeatReady, SeatResult

@@ -161,19 +161,17 @@ class ForkServer:
 
     def _ask(self, order: dict[str, Any], limit_s: float, fds: Sequence[int] = ()) -> dict[str, Any]:
         """Its reply. A server that doesn't give one is killed: a late reply would be taken for the next one's."""
-        data = b""
         try:
             self._control.settimeout(limit_s)
             socket.send_fds(self._control, [json.dumps(order).encode()], fds)
             data = self._control.recv(REPLY_BYTES)
-        except ConnectionError:
-            pass
-        except BaseException:
-            self._process.kill()
+            answer: dict[str, Any] | None = json.loads(data) if data else None
+        except BaseException as error:
+            if not isinstance(error, ConnectionError):
+                self._process.kill()
             raise
-        if not data:
+        if answer is None:
             raise ConnectionError
-        answer: dict[str, Any] = json.loads(data)
         return answer
 
 

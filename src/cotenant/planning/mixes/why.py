@@ -10,6 +10,7 @@ from cotenant.planning.mixes.judge import CAPPED, Judge, Laid
 from cotenant.planning.mixes.plan import Measurement, PlannedDevice, Rejected, SeatedTenant
 from cotenant.planning.mixes.predictor import Mixes
 from cotenant.planning.solver.problem import NOBODY, Column
+from cotenant.text import together
 
 FACTORS = np.concatenate([np.arange(1.0, 2.0, 0.05), np.arange(2.0, 4.01, 0.25)])
 MOST_DEVICES = 14
@@ -35,7 +36,7 @@ def reasons(judge: Judge, columns: Sequence[Column], devices: Sequence[PlannedDe
     if not tried:
         return Reasons((), "", "", _measure(rejected, devices))
     nearest = tried[0]
-    names = "+".join(nearest.rejected.tenants)
+    names = together(nearest.rejected.tenants)
     cheaper = (
         f"${nearest.rejected.saves_per_h:.2f}/h less with {names} under {nearest.rejected.sharing} on one "
         f"{nearest.rejected.kind}: {nearest.rejected.reason}"

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cotenant.prediction.interference.gpu_profiles import LOG_SCALE, SHARE_SCALE
 from cotenant.prediction.interference.mixes import placed, present
+from cotenant.prediction.interference.profiles import LOG_SCALE, SHARE_SCALE, Profiles
 from cotenant.prediction.kernels.columns import Bools, Floats, Ints
 
 CROWDED = 0.32
@@ -19,21 +19,15 @@ _CHUNK = 100_000
 
 
 @dataclass(frozen=True, slots=True)
-class CpuProfiles:
-    """Columns with one entry per tenant."""
+class CpuProfiles(Profiles):
+    """Demands of requests as shares of the device."""
 
-    solo_ns: Floats
-    """Request time alone."""
     cores: Floats
     """Cores it can use over the number of cores: see `cores_wanted`."""
     bandwidth: Floats
     """Fraction of the memory bandwidth in use, from counted bytes; 0 if unknown."""
     intensity: Floats
     """FLOPs per byte; 1 if unknown."""
-
-    def __len__(self) -> int:
-        """Number of tenants."""
-        return int(self.solo_ns.size)
 
     def features(self) -> Floats:
         """Tenants x features in normalised steps, for similarity."""

@@ -5,20 +5,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from cotenant.prediction.interference.profiles import LOG_SCALE, SHARE_SCALE, Profiles
 from cotenant.prediction.kernels.columns import Floats
 from cotenant.prediction.sharing.trace import Trace
 
-LOG_SCALE, SHARE_SCALE = 1.5, 0.3
-"""One step of distance: a factor of e^1.5 in a time, 0.3 in a share. About the spread of Gavel's 26 jobs; fixed, so
-that the similarity of two tenants doesn't depend on the others in a study."""
-
 
 @dataclass(frozen=True, slots=True)
-class GpuProfiles:
+class GpuProfiles(Profiles):
     """Times are per request, in nanoseconds."""
 
-    solo_ns: Floats
-    """Request time alone."""
     device_ns: Floats
     """Time the device has a kernel of this tenant."""
     work_ns: Floats
@@ -32,10 +27,6 @@ class GpuProfiles:
     serial_ns: Floats
     """Host time during which the device is idle for this tenant."""
     kernels: Floats
-
-    def __len__(self) -> int:
-        """Number of tenants."""
-        return int(self.solo_ns.size)
 
     def features(self) -> Floats:
         """Tenants x features in normalised steps, for similarity."""

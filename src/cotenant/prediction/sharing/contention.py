@@ -3,13 +3,15 @@
 An SM is reassigned whenever a thread block ends, neither first come, first served nor evenly: a kernel with more blocks
 left to start gets more, by a power of their number (`weight`), and one that wants less than its part gets what it
 wants. Higher priorities go first. DRAM bandwidth is then shared evenly. Kernels in different domains (partitions of the
-device) don't interact. The wait of a new kernel for the first blocks to end is up to the engine.
+device) don't interact. A new kernel first waits for thread blocks of others to end.
 
 Tensor cores and the path from an SM to the L2 belong to the SM and are shared along with it. Not modelled: concurrent
 kernels evict each other's data from the L2, which adds DRAM traffic.
 
 No kernel runs faster than alone, and an additional kernel never leaves any other more SMs.
 """
+
+from typing import Any
 
 import numba
 import numpy as np
@@ -161,3 +163,31 @@ def rates(
         result,
     )
     return result
+
+
+@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def drain_ns(  # noqa: PLR0917 - compiled code takes its arguments by position
+    tenant: int,
+    wanted: float,
+    count: int,
+    order: Ints,
+    holds: Floats,
+    block: Floats,
+    rate: Floats,
+    sm_domain: Ints,
+    priority: Ints,
+    waits: float,
+    waits_first: float,
+) -> Any:
+    """Wait of a kernel until thread blocks of other tenants have ended and freed SMs."""
+    held, longest, first = 0.0, 0.0, True
+    for place in range(count):
+        other = order[place]
+        if other != tenant and sm_domain[other] == sm_domain[tenant]:
+            held += max(rate[other], 0.0) * holds[other]
+            longest = max(longest, block[other])
+            first = first and priority[tenant] > priority[other]
+    if held + wanted <= 1.0 or longest <= 0.0 or wanted <= 0.0:
+        return 0.0
+    missing = (held + wanted - 1.0) / wanted
+    return longest * min(missing, 1.0) * (waits_first if first else waits)

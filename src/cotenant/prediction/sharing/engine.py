@@ -12,7 +12,7 @@ import numba
 import numpy as np
 
 from cotenant.prediction.kernels.columns import Floats, Ints
-from cotenant.prediction.sharing.contention import fill_rates
+from cotenant.prediction.sharing.contention import drain_ns, fill_rates
 
 IDLE, LAUNCHING, RESIDENT, CLOSING = 0, 1, 2, 3
 """State of a tenant: waiting for a request, for a launch by the host, on the device, for the host to finish."""
@@ -44,34 +44,6 @@ def uniform(seed: int, tenant: int, number: int) -> Any:
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     z ^= z >> np.uint64(31)
     return float(z >> np.uint64(11)) / 9007199254740992.0
-
-
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def drain_ns(  # noqa: PLR0917 - compiled code takes its arguments by position
-    tenant: int,
-    wanted: float,
-    count: int,
-    order: Ints,
-    holds: Floats,
-    block: Floats,
-    rate: Floats,
-    sm_domain: Ints,
-    priority: Ints,
-    waits: float,
-    waits_first: float,
-) -> Any:
-    """Wait of a kernel until thread blocks of other tenants have ended and freed SMs."""
-    held, longest, first = 0.0, 0.0, True
-    for place in range(count):
-        other = order[place]
-        if other != tenant and sm_domain[other] == sm_domain[tenant]:
-            held += max(rate[other], 0.0) * holds[other]
-            longest = max(longest, block[other])
-            first = first and priority[tenant] > priority[other]
-    if held + wanted <= 1.0 or longest <= 0.0 or wanted <= 0.0:
-        return 0.0
-    missing = (held + wanted - 1.0) / wanted
-    return longest * min(missing, 1.0) * (waits_first if first else waits)
 
 
 @numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]

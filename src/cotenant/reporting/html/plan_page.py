@@ -1,13 +1,13 @@
 """A plan as one HTML file without network access or scripts."""
 
 from cotenant import __version__
-from cotenant.planning.mixes.plan import PlannedDevice, ServingPlan
+from cotenant.planning.mixes.plan import PlannedDevice, SeatedTenant, ServingPlan
 from cotenant.reporting.html.assets import environment, markup, policy, resource
-from cotenant.reporting.terminal.serving_plan import answer_of, described, reasons_of, seat_rows
+from cotenant.reporting.terminal.serving_plan import answer_of, described, reasons_of, seat_table, seated, share_of
 from cotenant.text import figure, percent, size
 
-WIDTH = 600.0
-"""Width of a device's picture, in its own units."""
+WORDS = ("tenant", "software", "share", "objective")
+"""Columns of words; all others are numbers."""
 
 
 def page(plan: ServingPlan, *, source: str) -> str:
@@ -33,26 +33,23 @@ def page(plan: ServingPlan, *, source: str) -> str:
                 "described": described(device),
                 "parts": _parts(device),
                 "bars": _bars(device),
-                "rows": seat_rows(device),
+                "table": seat_table(device),
             }
             for device in plan.devices
         ],
-        width=WIDTH,
+        words=WORDS,
     )
 
 
-def _parts(device: PlannedDevice) -> list[dict[str, object]]:
-    """Each tenant's part of the device, from left to right: by share or instance, else equal."""
-    weights = [_weight(tenant.share) for tenant in device.tenants]
-    total = max(sum(weights), 1.0)
-    parts: list[dict[str, object]] = []
-    left = 0.0
-    for tenant, weight in zip(device.tenants, weights, strict=True):
-        width = weight / total * WIDTH
-        label = tenant.share if isinstance(tenant.share, str) else f"{tenant.share:.0f} %" if tenant.share else ""
-        parts.append({"name": tenant.name, "label": label, "left": left, "width": width, "middle": left + width / 2})
-        left += width
-    return parts
+def _parts(device: PlannedDevice) -> list[tuple[str, str, float]]:
+    """Parts of the device: a tenant or its copies, the share of each, and the relative size of all together."""
+    copies: dict[tuple[str, str], list[SeatedTenant]] = {}
+    for tenant in device.tenants:
+        copies.setdefault((tenant.tenant, share_of(tenant)), []).append(tenant)
+    return [
+        (seated(group), share and (f"{share} each" if len(group) > 1 else share), _weight(group[0].share) * len(group))
+        for (_, share), group in copies.items()
+    ]
 
 
 def _weight(share: float | str | None) -> float:

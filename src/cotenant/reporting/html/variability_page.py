@@ -62,6 +62,10 @@ def page(material: FleetMaterial) -> str:
                 (one.work.name, _levels(one), gpu_rows(one.found)[:MOST_GPUS_LISTED], one.found.noun)
                 for one in material.works
             ],
+            sources=[
+                (one.name, one.kind, one.gpus, one.measurements, one.readings, one.added_utc, "; ".join(one.left_out))
+                for one in material.sources
+            ],
         )
     )
 

@@ -11,7 +11,7 @@ from cotenant.planning.mixes.plan import Kept, PlannedDevice, SeatedTenant, Serv
 from cotenant.reporting.terminal.listing import listing
 from cotenant.reporting.terminal.literal import literal
 from cotenant.reporting.terminal.tables import sentence_list
-from cotenant.text import amount, figure, percent, size
+from cotenant.text import amount, figure, percent, size, together
 
 FEW = 3
 _UNIT = {"cost": "$/h", "energy": "W", "latency": "of the limits"}
@@ -22,7 +22,7 @@ def serving_plan_parts(plan: ServingPlan, *, everything: bool) -> tuple[Renderab
     parts: list[RenderableType] = [Text(literal(answer_of(plan)), "bold")]
     shown = plan.devices if everything else plan.devices[:FEW]
     for device in shown:
-        parts += [Text(literal(described(device))), _tenants(device)]
+        parts += [Text(literal(described(device))), listing(*seat_table(device))]
     if len(shown) < len(plan.devices):
         parts.append(Text(f"and {amount(len(plan.devices) - len(shown), 'more device')} with --all"))
     said = reasons_of(plan, everything=everything)
@@ -46,23 +46,35 @@ def answer_of(plan: ServingPlan) -> str:
     return f"{what}{cost}: {keeps} at the upper end of what is predicted (risk {percent(plan.risk)}).{label}"
 
 
-def _tenants(device: PlannedDevice) -> RenderableType:
+def seat_table(device: PlannedDevice) -> tuple[list[str], list[list[str]]]:
+    """Columns that have a value, and one row per tenant and objective; copies with the same figures share theirs."""
     columns = ("tenant", "batch", "software", "share", "objective", "predicted ms", "limit", "left", "holds to")
-    rows = seat_rows(device)
-    used = [place for place in range(len(columns)) if any(row[place] for row in rows)]
-    return listing([columns[place] for place in used], [[row[place] for place in used] for row in rows])
-
-
-def seat_rows(device: PlannedDevice) -> list[tuple[str, ...]]:
-    """One row per tenant and objective."""
-    rows: list[tuple[str, ...]] = []
+    copies: dict[tuple[str, tuple[tuple[str, ...], ...]], list[SeatedTenant]] = {}
     for tenant in device.tenants:
-        for number, kept in enumerate(tenant.kept or (None,)):
-            software = "" if tenant.software == "eager" else tenant.software
-            own = (tenant.name, str(tenant.batch), software, _share(tenant)) if number == 0 else ("",) * 4
-            growth = f"{tenant.holds_to:.3g}x" if number == 0 and tenant.holds_to else ""
-            rows.append((*own, *_figures(kept), growth))
-    return rows
+        copies.setdefault((tenant.tenant, _seat(tenant)), []).append(tenant)
+    rows = [
+        ("" if number else seated(group), *line)
+        for (_, lines), group in copies.items()
+        for number, line in enumerate(lines)
+    ]
+    used = [place for place in range(len(columns)) if any(row[place] for row in rows)]
+    return [columns[place] for place in used], [[row[place] for place in used] for row in rows]
+
+
+def seated(copies: Sequence[SeatedTenant]) -> str:
+    """`embed`, `embed-2` for one of several replicas, `embed x3` for three of them."""
+    return copies[0].name if len(copies) == 1 else together(one.tenant for one in copies)
+
+
+def _seat(tenant: SeatedTenant) -> tuple[tuple[str, ...], ...]:
+    """A line for each objective; the first also has what holds for all."""
+    software = "" if tenant.software == "eager" else tenant.software
+    growth = f"{tenant.holds_to:.3g}x" if tenant.holds_to else ""
+    first, *others = tenant.kept or (None,)
+    return (
+        (str(tenant.batch), software, share_of(tenant), *_figures(first), growth),
+        *(("", "", "", *_figures(kept), "") for kept in others),
+    )
 
 
 def _figures(kept: Kept | None) -> tuple[str, str, str, str]:
@@ -72,7 +84,8 @@ def _figures(kept: Kept | None) -> tuple[str, str, str, str]:
     return kept.objective, ends, figure(kept.limit_ms), percent(kept.headroom)
 
 
-def _share(tenant: SeatedTenant) -> str:
+def share_of(tenant: SeatedTenant) -> str:
+    """`40 %`, `3g.40gb`; empty if unrestricted."""
     return "" if tenant.share is None else tenant.share if isinstance(tenant.share, str) else f"{tenant.share:.0f} %"
 
 
@@ -104,11 +117,11 @@ def reasons_of(plan: ServingPlan, *, everything: bool) -> list[str]:
         said.append(f"the next cheaper: {plan.cheaper}")
     others = plan.rejected[1:] if everything else plan.rejected[1:FEW]
     said += [
-        f"rejected: {'+'.join(one.tenants)} under {one.sharing} on {one.kind}, -${one.saves_per_h:.2f}/h: {one.reason}"
+        f"rejected: {together(one.tenants)} under {one.sharing} on {one.kind}, -${one.saves_per_h:.2f}/h: {one.reason}"
         for one in others
     ]
     if plan.measure is not None:
-        mix = "+".join(plan.measure.tenants)
+        mix = together(plan.measure.tenants)
         said.append(f"measure next: {mix} under {plan.measure.sharing} on {plan.measure.kind}: {plan.measure.would}")
         if plan.measure.command:
             said.append(f"that is: {plan.measure.command}")

@@ -8,6 +8,19 @@ def _pair(stem: str, model_type: str) -> Architecture:
     return Architecture("transformers", f"{stem}Config", {"forward": built}, trains="forward", model_type=model_type)
 
 
+def _sizes(*, width: int, layers: int, heads: int) -> dict[str, int]:
+    """An encoder and a decoder of the same size, with feed-forward layers four times as wide."""
+    return {
+        "d_model": width,
+        "encoder_layers": layers,
+        "decoder_layers": layers,
+        "encoder_attention_heads": heads,
+        "decoder_attention_heads": heads,
+        "encoder_ffn_dim": 4 * width,
+        "decoder_ffn_dim": 4 * width,
+    }
+
+
 WHISPER = _pair("Whisper", "whisper")
 PEGASUS_X = _pair("PegasusX", "pegasus_x")
 
@@ -23,24 +36,12 @@ SEQ2SEQ: tuple[ModelEntry, ...] = (
         config={
             "vocab_size": 51866,
             "num_mel_bins": 128,
-            "d_model": 1280,
-            "encoder_layers": 32,
-            "decoder_layers": 32,
-            "encoder_attention_heads": 20,
-            "decoder_attention_heads": 20,
-            "encoder_ffn_dim": 5120,
-            "decoder_ffn_dim": 5120,
+            **_sizes(width=1280, layers=32, heads=20),
         },
         mini={
             "vocab_size": 2048,
             "num_mel_bins": 16,
-            "d_model": 128,
-            "encoder_layers": 2,
-            "decoder_layers": 2,
-            "encoder_attention_heads": 4,
-            "decoder_attention_heads": 4,
-            "encoder_ffn_dim": 512,
-            "decoder_ffn_dim": 512,
+            **_sizes(width=128, layers=2, heads=4),
             "max_source_positions": 256,
             "pad_token_id": 0,
             "bos_token_id": 1,
@@ -61,25 +62,13 @@ SEQ2SEQ: tuple[ModelEntry, ...] = (
         architecture=PEGASUS_X,
         config={
             "vocab_size": 96103,
-            "d_model": 768,
-            "encoder_layers": 12,
-            "decoder_layers": 12,
-            "encoder_attention_heads": 12,
-            "decoder_attention_heads": 12,
-            "encoder_ffn_dim": 3072,
-            "decoder_ffn_dim": 3072,
+            **_sizes(width=768, layers=12, heads=12),
             "num_global_tokens": 128,
             "block_size": 512,
         },
         mini={
             "vocab_size": 2048,
-            "d_model": 128,
-            "encoder_layers": 2,
-            "decoder_layers": 2,
-            "encoder_attention_heads": 4,
-            "decoder_attention_heads": 4,
-            "encoder_ffn_dim": 512,
-            "decoder_ffn_dim": 512,
+            **_sizes(width=128, layers=2, heads=4),
             "num_global_tokens": 16,
             "block_size": 64,
         },

@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from cotenant.errors import WorkloadError
 from cotenant.workloads.options import read_options, refuse_unused
-from cotenant.workloads.protocol import Built, Place, Properties, WorkloadSpec
+from cotenant.workloads.protocol import Built, Place, WorkloadSpec
 from cotenant.workloads.servers.address import Address
 from cotenant.workloads.servers.asking import UnexpectedAnswer, ask_json
 from cotenant.workloads.servers.names import OPENAI
@@ -19,20 +19,18 @@ from cotenant.workloads.servers.openai_client import (
     root,
 )
 from cotenant.workloads.servers.prompts import Prompts
-from cotenant.workloads.servers.serving import address_in, stand
+from cotenant.workloads.servers.serving import address_in, built, not_asked, stand
 from cotenant.workloads.servers.tokenizing import counter
-from cotenant.workloads.yours.stated import FAMILY, UNKNOWN_DTYPE
+from cotenant.workloads.yours.stated import Opaque, StatedOptions
 
 WHAT = "a server with the OpenAI API"
 
 
 @dataclass(frozen=True, slots=True)
-class OpenAIServer:
+class OpenAIServer(Opaque):
     """A language model behind an address."""
 
-    name: str
-    family: str = FAMILY
-    dtype: None = None
+    options: ClassVar[type[StatedOptions]] = OpenAIOptions
     about: str = "a server with the OpenAI API: vLLM, SGLang, llama.cpp, Ollama, TEI, ..."
 
     def check(self, spec: WorkloadSpec) -> None:
@@ -63,9 +61,7 @@ class OpenAIServer:
         if options.tokenizer is not None:
             counter(options.tokenizer)
         Prompts(prompt_options(spec, options), spec.seed)
-        address = address_in(spec, OPENAI)
-        where = "its server was not started" if address is None else f"{address.name} was not contacted"
-        return f"{where}: whether it serves the model is not known"
+        return not_asked(spec, OPENAI)
 
     def _refuse_generation(self, spec: WorkloadSpec, options: OpenAIOptions) -> None:
         asked = {"tokens": spec.tokens, "turns": options.turns > 1, "cancel": options.cancel}
@@ -74,10 +70,6 @@ class OpenAIServer:
                 raise WorkloadError(
                     f"`{self.name}`: `{options.api}` generates nothing, so it has no {name}", hint=f"remove `{name}`"
                 )
-
-    def properties(self, spec: WorkloadSpec) -> Properties:
-        """Only what the user states."""
-        return read_options(spec, OpenAIOptions).stated.properties()
 
     def build(self, spec: WorkloadSpec, place: Place) -> Built:  # noqa: ARG002  (a server has its own device)
         """Have the server ready, and find the model."""
@@ -90,27 +82,19 @@ class OpenAIServer:
         except BaseException:
             standing.stop()
             raise
-        return Built(
-            stages=(),
-            dtype=spec.dtype or UNKNOWN_DTYPE,
-            weights=UNKNOWN_DTYPE,
-            seq=client.prompt_options.tokens if client.prompt_options.generated else spec.seq,
-            facts={
-                "address": standing.address.name,
-                "model": model,
-                "api": options.api,
-                "prompts": client.prompt_options.model_dump(),
-                "tokens_asked": client.tokens if options.api in GENERATING else None,
-                "fixed_length": options.fixed_length,
-                "temperature": options.temperature,
-                "turns": options.turns,
-                "tokens_counted_by": f"the server's `usage`; without it, {_counted_by(options)}",
-                **standing.facts(),
-                "stated": options.stated.model_dump(exclude_none=True),
-            },
-            close=standing.stop,
-            client=client,
-        )
+        facts = {
+            "model": model,
+            "api": options.api,
+            "prompts": client.prompt_options.model_dump(),
+            "tokens_asked": client.tokens if options.api in GENERATING else None,
+            "fixed_length": options.fixed_length,
+            "temperature": options.temperature,
+            "turns": options.turns,
+            "tokens_counted_by": f"the server's `usage`; without it, {_counted_by(options)}",
+        }
+        if client.prompt_options.generated:
+            spec = spec.model_copy(update={"seq": client.prompt_options.tokens})
+        return built(spec, options, standing, client, facts)
 
 
 def _counted_by(options: OpenAIOptions) -> str:

@@ -2,17 +2,18 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from pydantic import Field, field_validator
 
 from cotenant.errors import WorkloadError
-from cotenant.workloads.protocol import Answer, WorkloadSpec
+from cotenant.workloads.protocol import Answer, Built, Client, WorkloadSpec
 from cotenant.workloads.servers.address import Address, read_address
 from cotenant.workloads.servers.http11 import Connections
 from cotenant.workloads.servers.listeners import listening
 from cotenant.workloads.servers.metrics import PATH, page_of, read_metrics, read_sizes
 from cotenant.workloads.servers.process import ServerProcess
-from cotenant.workloads.yours.stated import StatedOptions
+from cotenant.workloads.yours.stated import UNKNOWN_DTYPE, StatedOptions
 
 LAST_MOMENT_S = 0.3
 
@@ -105,6 +106,13 @@ def address_in(spec: WorkloadSpec, prefix: str) -> Address | None:
     return read_address(text)
 
 
+def not_asked(spec: WorkloadSpec, prefix: str) -> str:
+    """What stays unknown of a server that was not contacted."""
+    address = address_in(spec, prefix)
+    where = "its server was not started" if address is None else f"{address.name} was not contacted"
+    return f"{where}: whether it serves the model is not known"
+
+
 def stand(spec: WorkloadSpec, prefix: str, *, grpc: bool = False) -> Standing:
     """The server of this workload: started now and ready, or the one at its address; its port for HTTP or gRPC."""
     address = address_in(spec, prefix)
@@ -118,6 +126,26 @@ def stand(spec: WorkloadSpec, prefix: str, *, grpc: bool = False) -> Standing:
     except BaseException:
         process.stop()
         raise
+
+
+def built(
+    spec: WorkloadSpec, options: ServerOptions, standing: Standing, client: Client, facts: Mapping[str, Any]
+) -> Built:
+    """A workload served by a running server, recorded with these facts and those of the server."""
+    return Built(
+        stages=(),
+        dtype=spec.dtype or UNKNOWN_DTYPE,
+        weights=UNKNOWN_DTYPE,
+        seq=spec.seq,
+        facts={
+            "address": standing.address.name,
+            **facts,
+            **standing.facts(),
+            "stated": options.stated.model_dump(exclude_none=True),
+        },
+        close=standing.stop,
+        client=client,
+    )
 
 
 class HttpClient:

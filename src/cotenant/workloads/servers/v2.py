@@ -3,19 +3,19 @@
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from cotenant.errors import WorkloadError
 from cotenant.workloads.options import read_options, refuse_unused
-from cotenant.workloads.protocol import Answer, Built, Place, Properties, WorkloadSpec
+from cotenant.workloads.protocol import Answer, Built, Place, WorkloadSpec
 from cotenant.workloads.servers import v2_grpc
 from cotenant.workloads.servers.address import Address
 from cotenant.workloads.servers.asking import ask_json
 from cotenant.workloads.servers.http11 import refused
 from cotenant.workloads.servers.names import V2, V2_GRPC
-from cotenant.workloads.servers.serving import HttpClient, Standing, address_in, stand
+from cotenant.workloads.servers.serving import HttpClient, Standing, address_in, built, not_asked, stand
 from cotenant.workloads.servers.v2_inputs import Input, V2Options, inputs_of
-from cotenant.workloads.yours.stated import FAMILY, UNKNOWN_DTYPE
+from cotenant.workloads.yours.stated import Opaque, StatedOptions
 
 WHAT = "a server with the Open Inference Protocol"
 BINARY = "binary_tensor_data"
@@ -23,12 +23,10 @@ BINARY = "binary_tensor_data"
 
 
 @dataclass(frozen=True, slots=True)
-class V2Server:
+class V2Server(Opaque):
     """A model behind an address."""
 
-    name: str
-    family: str = FAMILY
-    dtype: None = None
+    options: ClassVar[type[StatedOptions]] = V2Options
     about: str = "a server with the Open Inference Protocol (v2): Triton, KServe, MLServer"
 
     def check(self, spec: WorkloadSpec) -> None:
@@ -50,9 +48,7 @@ class V2Server:
                 f"`{self.name}`: `start` of its server has no {{grpc_port}}",
                 hint="for example `tritonserver ... --http-port {port} --grpc-port {grpc_port}`",
             )
-        address = address_in(spec, self._prefix)
-        where = "its server was not started" if address is None else f"{address.name} was not contacted"
-        return f"{where}: whether it serves the model is not known"
+        return not_asked(spec, self._prefix)
 
     @property
     def _grpc(self) -> bool:
@@ -75,10 +71,6 @@ class V2Server:
             binary = BINARY in (server_metadata(standing.address, options).get("extensions") or ())
         return V2Client(standing, spec, options, inputs, binary=binary)
 
-    def properties(self, spec: WorkloadSpec) -> Properties:
-        """Only what the user states."""
-        return read_options(spec, V2Options).stated.properties()
-
     def build(self, spec: WorkloadSpec, place: Place) -> Built:  # noqa: ARG002  (a server has its own device)
         """Have the server ready, and make the model's inputs."""
         self.check_unexecuted(spec)
@@ -91,24 +83,14 @@ class V2Server:
         except BaseException:
             standing.stop()
             raise
-        return Built(
-            stages=(),
-            dtype=spec.dtype or UNKNOWN_DTYPE,
-            weights=UNKNOWN_DTYPE,
-            seq=spec.seq,
-            facts={
-                "address": standing.address.name,
-                "model": options.model,
-                "platform": described.get("platform"),
-                "inputs": {one.name: [one.datatype, list(one.values.shape)] for one in inputs},
-                "protocol": client.protocol,
-                "request_bytes": len(client.body),
-                **standing.facts(),
-                "stated": options.stated.model_dump(exclude_none=True),
-            },
-            close=standing.stop,
-            client=client,
-        )
+        facts = {
+            "model": options.model,
+            "platform": described.get("platform"),
+            "inputs": {one.name: [one.datatype, list(one.values.shape)] for one in inputs},
+            "protocol": client.protocol,
+            "request_bytes": len(client.body),
+        }
+        return built(spec, options, standing, client, facts)
 
 
 class V2Client(HttpClient):

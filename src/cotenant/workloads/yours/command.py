@@ -11,15 +11,15 @@ import subprocess
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from pydantic import Field, field_validator, model_validator
 
 from cotenant.errors import WorkloadError
 from cotenant.workloads.options import read_options, refuse_unused
-from cotenant.workloads.protocol import Built, Place, Properties, Stage, WorkloadSpec
+from cotenant.workloads.protocol import Built, Place, Stage, WorkloadSpec
 from cotenant.workloads.yours.progress import ProgressClient, Reports, run_aside
-from cotenant.workloads.yours.stated import FAMILY, UNKNOWN_DTYPE, StatedOptions
+from cotenant.workloads.yours.stated import UNKNOWN_DTYPE, Opaque, StatedOptions
 
 PREFIX = "command:"
 LONGEST_LINE = 32 * 1024
@@ -77,12 +77,10 @@ class CommandOptions(StatedOptions):
 
 
 @dataclass(frozen=True, slots=True)
-class Command:
+class Command(Opaque):
     """A child process, started without a shell; a request is a line on its stdin and a line on its stdout."""
 
-    name: str
-    family: str = FAMILY
-    dtype: None = None
+    options: ClassVar[type[StatedOptions]] = CommandOptions
     about: str = "a program that answers one line on stdout for each line on stdin"
 
     def check(self, spec: WorkloadSpec) -> None:
@@ -90,10 +88,6 @@ class Command:
         refuse_unused(spec, used={"seq", "dtype"})
         read_options(spec, CommandOptions)
         self._arguments()
-
-    def properties(self, spec: WorkloadSpec) -> Properties:
-        """Only what the user states."""
-        return read_options(spec, CommandOptions).stated.properties()
 
     def build(self, spec: WorkloadSpec, place: Place) -> Built:  # noqa: ARG002  (a program finds its own device)
         """Start the program and wait until it has answered a first request."""

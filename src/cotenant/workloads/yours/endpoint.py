@@ -5,19 +5,19 @@ import socket
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from pydantic import Field, field_validator, model_validator
 
 from cotenant import opening
 from cotenant.errors import WorkloadError
 from cotenant.workloads.options import read_options, refuse_unused
-from cotenant.workloads.protocol import Answer, Built, Place, Properties, WorkloadSpec
+from cotenant.workloads.protocol import Answer, Built, Place, WorkloadSpec
 from cotenant.workloads.servers.address import read_address
 from cotenant.workloads.servers.asking import unreachable
 from cotenant.workloads.servers.http11 import refused
-from cotenant.workloads.servers.serving import HttpClient, ServerOptions, Standing, stand
-from cotenant.workloads.yours.stated import FAMILY, UNKNOWN_DTYPE
+from cotenant.workloads.servers.serving import HttpClient, ServerOptions, Standing, built, stand
+from cotenant.workloads.yours.stated import Opaque, StatedOptions
 
 PREFIX = "http:"
 NUMBER = "{{number}}"
@@ -53,12 +53,10 @@ class EndpointOptions(ServerOptions):
 
 
 @dataclass(frozen=True, slots=True)
-class Endpoint:
+class Endpoint(Opaque):
     """The same request repeatedly, several at once if the load says so."""
 
-    name: str
-    family: str = FAMILY
-    dtype: None = None
+    options: ClassVar[type[StatedOptions]] = EndpointOptions
     about: str = "an HTTP server as a black box"
 
     def check(self, spec: WorkloadSpec) -> None:
@@ -82,10 +80,6 @@ class Endpoint:
         read_address(self.name)
         return f"{self.name} was not contacted: whether anything listens there is unknown"
 
-    def properties(self, spec: WorkloadSpec) -> Properties:
-        """Only what the user states."""
-        return read_options(spec, EndpointOptions).stated.properties()
-
     def build(self, spec: WorkloadSpec, place: Place) -> Built:  # noqa: ARG002  (a server has its own device)
         """Have the server ready; the first request is sent during warm-up."""
         self.check_unexecuted(spec)
@@ -93,21 +87,11 @@ class Endpoint:
         body = _body(spec, options)
         standing, target = self._stand(spec)
         client = EndpointClient(standing, spec, options, target, body)
-        return Built(
-            stages=(),
-            dtype=spec.dtype or UNKNOWN_DTYPE,
-            weights=UNKNOWN_DTYPE,
-            seq=spec.seq,
-            facts={
-                "address": standing.address.name,
-                "method": options.method,
-                "request_bytes": len(body or b""),
-                **standing.facts(),
-                "stated": options.stated.model_dump(exclude_none=True),
-            },
-            close=standing.stop,
-            client=client,
-        )
+        facts = {
+            "method": options.method,
+            "request_bytes": len(body or b""),
+        }
+        return built(spec, options, standing, client, facts)
 
     def _stand(self, spec: WorkloadSpec) -> tuple[Standing, str]:
         if spec.server is None:

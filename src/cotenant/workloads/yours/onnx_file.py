@@ -3,15 +3,15 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, ClassVar
 
 from pydantic import Field
 
 from cotenant.errors import WorkloadError
 from cotenant.workloads.options import read_options, refuse_unused
-from cotenant.workloads.protocol import Built, Place, Properties, Stage, WorkloadSpec
+from cotenant.workloads.protocol import Built, Place, Stage, WorkloadSpec
 from cotenant.workloads.yours.model_file import existing_file, identity
-from cotenant.workloads.yours.stated import FAMILY, UNKNOWN_DTYPE, StatedOptions
+from cotenant.workloads.yours.stated import UNKNOWN_DTYPE, Opaque, StatedOptions
 from cotenant.workloads.yours.tensors import InputDtype, made_up
 
 SUFFIXES = (".onnx",)
@@ -36,12 +36,10 @@ class OnnxOptions(StatedOptions):
 
 
 @dataclass(frozen=True, slots=True)
-class OnnxFile:
+class OnnxFile(Opaque):
     """The model in an ONNX file, fed with random inputs of its shapes."""
 
-    name: str
-    family: str = FAMILY
-    dtype: None = None
+    options: ClassVar[type[StatedOptions]] = OnnxOptions
     about: str = "an ONNX file, run by onnxruntime"
 
     def check(self, spec: WorkloadSpec) -> None:
@@ -54,10 +52,6 @@ class OnnxFile:
                 f"`{self.name}` needs onnxruntime, which is not installed",
                 hint="install it with `pip install 'cotenant[onnx]'`",
             )
-
-    def properties(self, spec: WorkloadSpec) -> Properties:
-        """Only what the user states."""
-        return read_options(spec, OnnxOptions).stated.properties()
 
     def build(self, spec: WorkloadSpec, place: Place) -> Built:
         """Open a session, make the inputs, and try one request."""

@@ -1,9 +1,12 @@
 """Costs of a request stated by the user, where they can't be determined."""
 
+from dataclasses import dataclass
+from typing import ClassVar
+
 from pydantic import ByteSize, Field
 
-from cotenant.workloads.options import Options
-from cotenant.workloads.protocol import Properties
+from cotenant.workloads.options import Options, read_options
+from cotenant.workloads.protocol import Properties, WorkloadSpec
 
 FAMILY = "yours"
 UNKNOWN_DTYPE = "unknown"
@@ -33,3 +36,17 @@ class StatedOptions(Options):
     """The `params` common to all user workloads."""
 
     stated: Stated = Stated()
+
+
+@dataclass(frozen=True, slots=True)
+class Opaque:
+    """A workload whose costs and number format are known only as far as the user states them."""
+
+    options: ClassVar[type[StatedOptions]] = StatedOptions
+    name: str
+    family: str = FAMILY
+    dtype: None = None
+
+    def properties(self, spec: WorkloadSpec) -> Properties:
+        """Only what the user states."""
+        return read_options(spec, self.options).stated.properties()

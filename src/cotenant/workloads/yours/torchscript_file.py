@@ -5,16 +5,16 @@ import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field, field_validator, model_validator
 
 from cotenant.errors import WorkloadError
 from cotenant.workloads.options import read_options, refuse_unused
-from cotenant.workloads.protocol import Built, Place, Properties, Stage, WorkloadSpec
+from cotenant.workloads.protocol import Built, Place, Stage, WorkloadSpec
 from cotenant.workloads.yours.model_file import existing_file, identity
 from cotenant.workloads.yours.raised import what_and_where
-from cotenant.workloads.yours.stated import FAMILY, UNKNOWN_DTYPE, StatedOptions
+from cotenant.workloads.yours.stated import UNKNOWN_DTYPE, Opaque, StatedOptions
 from cotenant.workloads.yours.tensors import InputDtype, made_up
 
 EXPORTED = ".pt2"
@@ -58,12 +58,10 @@ class TorchScriptOptions(StatedOptions):
 
 
 @dataclass(frozen=True, slots=True)
-class TorchScriptFile:
+class TorchScriptFile(Opaque):
     """The model in a TorchScript file, fed with random inputs."""
 
-    name: str
-    family: str = FAMILY
-    dtype: None = None
+    options: ClassVar[type[StatedOptions]] = TorchScriptOptions
     about: str = "a TorchScript file"
 
     def check(self, spec: WorkloadSpec) -> None:
@@ -71,10 +69,6 @@ class TorchScriptFile:
         refuse_unused(spec, used={"seq"})
         require_torchscript(existing_file(self.name), self.name)
         _full_shapes(spec)
-
-    def properties(self, spec: WorkloadSpec) -> Properties:
-        """Only what the user states: knowing more would require loading the file."""
-        return read_options(spec, TorchScriptOptions).stated.properties()
 
     def build(self, spec: WorkloadSpec, place: Place) -> Built:
         """Load the model onto the place, make its inputs there, and try one request."""

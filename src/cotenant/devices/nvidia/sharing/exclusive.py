@@ -7,7 +7,7 @@ from cotenant.devices.nvidia.library import DriverProblem
 from cotenant.devices.nvidia.nvml import GpuFacts
 from cotenant.devices.nvidia.sharing import compute_mode, streams
 from cotenant.devices.nvidia.sharing.layout import GpuArrangement, GpuPlace
-from cotenant.devices.nvidia.sharing.leftovers import Leftover, leave
+from cotenant.devices.nvidia.sharing.leftovers import Undoing, leave
 from cotenant.devices.protocol import SharingMode
 from cotenant.errors import SharingUnavailable
 from cotenant.tenancy.nouns import Tenant
@@ -15,14 +15,13 @@ from cotenant.tenancy.nouns import Tenant
 MEANING = "as `streams`, and the driver refuses every other process (compute mode exclusive process)"
 
 
-class ExclusiveFixture:
+class ExclusiveFixture(Undoing):
     """The GPU in compute mode `exclusive process`."""
 
     alone = True
 
     def __init__(self, gpu: GpuFacts) -> None:
         self._gpu = gpu
-        self._left: Leftover | None = None
         self.name = f"compute mode `exclusive process` of {gpu.label}"
 
     def __enter__(self) -> Self:
@@ -35,12 +34,6 @@ class ExclusiveFixture:
             self.__exit__()
             raise SharingUnavailable(f"{self.name} can't be set: {problem.message}", hint="use `streams`") from None
         return self
-
-    def __exit__(self, *exc: object) -> None:
-        """Restore the previous mode."""
-        if self._left is not None:
-            self._left.put_back()
-            self._left = None
 
     def stands(self) -> bool:
         """True while the GPU is in that mode."""

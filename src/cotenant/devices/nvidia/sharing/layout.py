@@ -7,6 +7,7 @@ from typing import Any
 from cotenant.devices.cpu.sharing import thread_environment
 from cotenant.devices.nvidia.nvml import GpuFacts, Instance
 from cotenant.devices.nvidia.seat import GpuSeatOptions
+from cotenant.devices.processes import wrong_processes
 from cotenant.devices.protocol import Fixture, HostPlan, SeatPlan, SeatReport
 from cotenant.errors import SharingUnavailable
 from cotenant.tenancy.nouns import Sharing, Tenant
@@ -80,26 +81,13 @@ class GpuArrangement:
         for name, wanted in zip(self.tenants, self.expected(), strict=True):
             if name in by_name:
                 sentences += _differences(name, wanted, by_name[name].observed)
-        sentences += self._wrong_processes(by_name)
+        sentences += wrong_processes(self.mode, self.tenants, self.hosts, by_name)
         sentences += self.servers(reports)
         if self.fixture is not None and not self.fixture.stands():
             sentences.append(f"{self.fixture.name} is no longer set up")
         else:
             sentences += self.proof(by_name)
         return tuple(sentences)
-
-    def _wrong_processes(self, by_name: Mapping[str, SeatReport]) -> list[str]:
-        sentences = []
-        first_in: dict[int, tuple[int, str]] = {}
-        for number, host in enumerate(self.hosts):
-            names = [name for seat in host.seats if (name := self.tenants[seat.tenant]) in by_name]
-            if len({by_name[name].pid for name in names}) > 1:
-                sentences.append(f"{' and '.join(names)} sit in several processes; `{self.mode}` needs them in one")
-            for name in names:
-                where, other = first_in.setdefault(by_name[name].pid, (number, name))
-                if where != number:
-                    sentences.append(f"{other} and {name} share a process; `{self.mode}` needs one each")
-        return sentences
 
 
 def _differences(name: str, wanted: Expected, observed: Mapping[str, Any]) -> list[str]:

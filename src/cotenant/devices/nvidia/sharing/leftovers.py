@@ -58,6 +58,18 @@ class Leftover:
             self.guard = None
 
 
+class Undoing:
+    """The part of a fixture that undoes its noted change to the machine."""
+
+    _left: Leftover | None = None
+
+    def __exit__(self, *exc: object) -> None:
+        """Restore the previous state."""
+        if self._left is not None:
+            self._left.put_back()
+            self._left = None
+
+
 def folder() -> Path:
     """Folder of the notes; private, since the notes are acted upon."""
     return state_folder("sharing")

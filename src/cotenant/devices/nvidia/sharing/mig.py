@@ -13,7 +13,7 @@ from typing import Self
 from cotenant.devices.nvidia import nvml, tools
 from cotenant.devices.nvidia.nvml import GpuFacts, Instance
 from cotenant.devices.nvidia.sharing.layout import Expected, GpuArrangement, GpuPlace, host, on_instance, shares_of
-from cotenant.devices.nvidia.sharing.leftovers import Leftover, leave
+from cotenant.devices.nvidia.sharing.leftovers import Undoing, leave
 from cotenant.devices.protocol import HostPlan, SharingMode
 from cotenant.errors import CotenantError, SharingUnavailable
 from cotenant.tenancy.nouns import Sharing, Tenant
@@ -39,14 +39,13 @@ _PROFILES = {
 """From NVIDIA's MIG user guide, for cards whose driver lists profiles only while MIG is on."""
 
 
-class MigFixture:
+class MigFixture(Undoing):
     """Instances of these profiles on one GPU."""
 
     alone = True
 
     def __init__(self, gpu: GpuFacts, profiles: tuple[str, ...]) -> None:
         self._gpu, self._profiles = gpu, profiles
-        self._left: Leftover | None = None
         self.instances: tuple[Instance, ...] = ()
         """One per requested profile, in order."""
         self.name = f"MIG instances {', '.join(profiles)} of {gpu.label}"
@@ -81,10 +80,8 @@ class MigFixture:
     def __exit__(self, *exc: object) -> None:
         """Remove created instances; turn MIG off if it was off."""
         self.instances = ()
-        if self._left is not None:
-            self._left.put_back()
-            self._left = None
-            nvml.forget()
+        super().__exit__()
+        nvml.forget()
 
     def stands(self) -> bool:
         """True while every instance exists."""

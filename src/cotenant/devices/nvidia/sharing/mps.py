@@ -21,7 +21,7 @@ from cotenant.devices.nvidia.sharing.layout import (
     ranks,
     whole,
 )
-from cotenant.devices.nvidia.sharing.leftovers import Leftover, leave
+from cotenant.devices.nvidia.sharing.leftovers import Undoing, leave
 from cotenant.devices.protocol import SeatReport, SharingMode
 from cotenant.errors import SharingUnavailable
 from cotenant.tenancy.nouns import Sharing, Tenant
@@ -32,7 +32,7 @@ ROUNDING_SMS = 4
 NEXT_BEST = "processes"
 
 
-class MpsFixture:
+class MpsFixture(Undoing):
     """A daemon for one GPU."""
 
     alone = False
@@ -40,7 +40,6 @@ class MpsFixture:
     def __init__(self, place: GpuPlace) -> None:
         self.daemon = Daemon(private_directory(), place.visible)
         self.name = f"the MPS daemon of {place.gpu.label}"
-        self._left: Leftover | None = None
 
     def __enter__(self) -> Self:
         """Start the daemon."""
@@ -53,12 +52,6 @@ class MpsFixture:
                 hint=f"use `{NEXT_BEST}`; `cotenant doctor` says what else may hold the GPU",
             )
         return self
-
-    def __exit__(self, *exc: object) -> None:
-        """Stop it and remove its directory."""
-        if self._left is not None:
-            self._left.put_back()
-            self._left = None
 
     def stands(self) -> bool:
         """True if the daemon answers."""

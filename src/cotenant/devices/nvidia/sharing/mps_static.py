@@ -6,7 +6,7 @@ from typing import Self
 from cotenant.devices.nvidia.sharing import mps
 from cotenant.devices.nvidia.sharing.daemon import Daemon, private_directory
 from cotenant.devices.nvidia.sharing.layout import Expected, GpuArrangement, GpuPlace, host, percentages
-from cotenant.devices.nvidia.sharing.leftovers import Leftover, leave
+from cotenant.devices.nvidia.sharing.leftovers import Undoing, leave
 from cotenant.devices.protocol import HostPlan, SharingMode
 from cotenant.errors import SharingUnavailable
 from cotenant.tenancy.nouns import Sharing, Tenant
@@ -16,7 +16,7 @@ FIRST_CAPABILITY = (8, 0)
 FIRST_DRIVER = 580
 
 
-class StaticFixture:
+class StaticFixture(Undoing):
     """A daemon with SM partitions."""
 
     alone = True
@@ -26,7 +26,6 @@ class StaticFixture:
         self.name = f"the MPS daemon of {place.gpu.label} with {len(chunks)} partitions"
         self.partitions: tuple[str, ...] = ()
         self._chunks = chunks
-        self._left: Leftover | None = None
 
     def __enter__(self) -> Self:
         """Start the daemon and create the partitions."""
@@ -50,9 +49,7 @@ class StaticFixture:
     def __exit__(self, *exc: object) -> None:
         """Stop the daemon; its partitions go with it."""
         self.partitions = ()
-        if self._left is not None:
-            self._left.put_back()
-            self._left = None
+        super().__exit__()
 
     def stands(self) -> bool:
         """True if the daemon answers and lists every partition."""

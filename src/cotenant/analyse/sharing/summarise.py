@@ -1,0 +1,175 @@
+"""Summarise the observations of a run, tenant by tenant and mix by mix."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import groupby
+from math import inf
+
+import numpy as np
+
+from cotenant.analyse.estimates.estimate import Estimate
+from cotenant.analyse.estimates.missing import Missing, Number
+from cotenant.analyse.sharing.accuracy import FEWEST_REQUESTS, Accuracy, accuracy_of, unsteady
+from cotenant.analyse.sharing.cells import Cell, counts
+from cotenant.analyse.sharing.model_error import of_metric, widened
+from cotenant.analyse.sharing.sharing_metrics import METRICS, over_blocks
+from cotenant.analyse.sharing.short_windows import short_windows_agree
+from cotenant.analyse.sharing.slowdown import Solos, log_slowdowns, log_times, timed
+from cotenant.analyse.sharing.summary import MixSummary, Summary, TenantSummary
+from cotenant.analyse.sharing.tenant_summary import BY_DEFINITION, NO_SOLO, NO_TRIAL, Baselines, Times, tenant_summary
+from cotenant.tenancy.records import ModelError, TenantObservation, Verdict
+
+JUDGED_ALONE_S = 1.0
+"""Trials with a window of at least this length are judged on their own steadiness."""
+
+Key = tuple[Cell, str]
+"""A cell, and the name of a tenant in it."""
+
+
+def summarise(observations: Iterable[TenantObservation]) -> Summary:
+    """Summarise one or many runs, each separately.
+
+    Observations of one tenant of one cell must be consecutive; their raw latencies are released as soon as the next
+    tenant's arrive, so memory holds one tenant's at a time.
+    """
+    groups: dict[Key, list[TenantObservation]] = {}
+    times: dict[Key, Times] = {}
+    for key, group in groupby(filter(counts, observations), _key):
+        if key in groups:
+            raise ValueError(f"observations of {key[1]} in {key[0].mix} are not consecutive")
+        times[key], groups[key] = _reduced(group)
+    baselines = Baselines.of(seen for group in groups.values() for seen in group)
+    tenants = {key: tenant_summary(*key, groups[key], times[key], baselines) for key in sorted(groups)}
+    cells: dict[Cell, dict[str, list[TenantObservation]]] = {}
+    for cell, tenant in tenants:
+        cells.setdefault(cell, {})[tenant] = groups[cell, tenant]
+    mixes = tuple(
+        _mix(cell, members, {name: tenants[cell, name].slowdown for name in members}, baselines)
+        for cell, members in cells.items()
+    )
+    block_seconds = _block_seconds(groups.values())
+    return Summary(
+        tuple(tenants.values()),
+        mixes,
+        block_seconds,
+        _accuracy(tenants, groups, baselines.time, block_seconds),
+        short_windows_agree(timed(group) for group in groups.values()),
+        tuple(_doubts(tenants, groups, baselines.time)),
+    )
+
+
+def _key(seen: TenantObservation) -> Key:
+    """One row for all members of a group: they replicate each other here."""
+    return Cell.of(seen), seen.role
+
+
+def _reduced(group: Iterable[TenantObservation]) -> tuple[Times, list[TenantObservation]]:
+    """The quantiles of one tenant's raw times, and its observations without them."""
+    every = list(group)
+    return Times.of(every), [replace(seen, latency_ns=None, token_times=None) for seen in every]
+
+
+def _accuracy(
+    tenants: Mapping[Key, TenantSummary],
+    groups: Mapping[Key, Sequence[TenantObservation]],
+    solos: Solos,
+    block_seconds: Mapping[str, float],
+) -> dict[str, Accuracy]:
+    found = {}
+    for run, seconds in block_seconds.items():
+        shared = [key for key in groups if key[0].run == run and not key[0].solo]
+        alone = [key for key in groups if key[0].run == run and key[0].solo]
+        accuracy = accuracy_of(
+            [number.relative_half_width for key in shared if isinstance(number := tenants[key].slowdown, Estimate)],
+            [log_slowdowns(groups[key], solos) for key in shared],
+            [log_times(groups[key]) for key in alone],
+            seconds,
+        )
+        if accuracy is not None:
+            found[run] = accuracy
+    return found
+
+
+def _doubts(
+    tenants: Mapping[Key, TenantSummary],
+    groups: Mapping[Key, Sequence[TenantObservation]],
+    solos: Solos,
+) -> Iterator[str]:
+    """Doubts about cells of short windows, which are not judged one by one."""
+    for key, group in groups.items():
+        if min(seen.window_s for seen in group) >= JUDGED_ALONE_S:
+            continue
+        cell, tenant = key
+        where = f"{tenant} in {cell.mix} ({cell.sharing})"
+        if 0 < tenants[key].requests < FEWEST_REQUESTS:
+            yield f"{where} served only {tenants[key].requests} requests in all windows: measure longer."
+        if not cell.solo and (kind := unsteady(log_slowdowns(group, solos))):
+            yield f"The slowdown of {where} was not steady over the run: {kind}."
+
+
+def _mix(
+    cell: Cell,
+    members: Mapping[str, Sequence[TenantObservation]],
+    slowdown: Mapping[str, Number],
+    baselines: Baselines,
+) -> MixSummary:
+    trials = {seen.trial: seen for group in members.values() for seen in group}.values()
+    verdicts: Counter[str] = Counter(seen.verdict for seen in trials)
+    slowdowns = [log_slowdowns(group, baselines.time, baselines.calm) for group in members.values()]
+    blocks = sorted(set.intersection(*(set(logs) for logs in slowdowns)))
+    return MixSummary(
+        cell=cell,
+        tenants=tuple(members),
+        blocks=len(blocks),
+        slowdown=slowdown,
+        metrics=_metrics(
+            cell,
+            [[logs[block] for logs in slowdowns] for block in blocks],
+            verdicts,
+            [error for group in members.values() if (error := group[0].model_error) is not None],
+        ),
+        verdict=_verdict(verdicts),
+        failed_checks=Counter(check for seen in trials for check in sorted(set(seen.failed_checks))),
+        trials_by_verdict=verdicts,
+    )
+
+
+def _metrics(
+    cell: Cell,
+    logs_by_block: Sequence[Sequence[float]],
+    verdicts: Mapping[str, int],
+    errors: Sequence[ModelError],
+) -> dict[str, Number]:
+    if not logs_by_block:
+        reason = NO_TRIAL if _verdict(verdicts) == "invalid" else NO_SOLO
+        return {name: Missing(reason) for name in METRICS}
+    if cell.solo:
+        return {name: Estimate(1.0, 1.0, 1.0, len(logs_by_block), BY_DEFINITION) for name in METRICS}
+    progress = [np.exp(-np.asarray(logs)) for logs in logs_by_block]
+    found: dict[str, Number] = {name: over_blocks(name, progress) for name in METRICS}
+    if not errors:
+        return found
+    # No tenant is faster in company than alone, so tenants do at most what they would do on a device each.
+    most = {"fairness": 1.0, "jain": 1.0, "stp": float(len(errors))}
+    least = {"antt": 1.0}
+    return {
+        name: widened(number, of_metric(name, errors), least=least.get(name, 0.0), most=most.get(name, inf))
+        for name, number in found.items()
+    }
+
+
+def _verdict(verdicts: Mapping[str, int]) -> Verdict:
+    total = sum(verdicts.values())
+    if verdicts.get("valid", 0) == total:
+        return "valid"
+    return "invalid" if verdicts.get("invalid", 0) == total else "unstable"
+
+
+def _block_seconds(groups: Iterable[Sequence[TenantObservation]]) -> dict[str, float]:
+    windows = {(seen.run, seen.block, seen.trial): seen.window_s for group in groups for seen in group}
+    totals: dict[str, dict[int, float]] = {}
+    for (run, block, _), seconds in windows.items():
+        blocks = totals.setdefault(run, {})
+        blocks[block] = blocks.get(block, 0.0) + seconds
+    return {run: sum(blocks.values()) / len(blocks) for run, blocks in sorted(totals.items())}

@@ -1,0 +1,102 @@
+"""The settings of a simulated GPU: read from a study, checked against its data sheet."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from cotenant import workloads
+from cotenant.devices.simulated.solo_times import SoloTime, solo_times
+from cotenant.errors import DeviceError
+from cotenant.prediction.gpu import GpuSpec
+from cotenant.prediction.power.settling import FREE, Limits
+
+NAMES = ("clock_mhz", "power_w", "boost", "host_us", "device_ms", "solo_ms")
+
+
+@dataclass(frozen=True, slots=True)
+class Controls:
+    """The settings of a simulated GPU."""
+
+    limits: Limits = FREE
+    host_us: float | None = None
+    """Host time per launch; None for the default of a tenant's software."""
+    device_ms: tuple[tuple[str, float], ...] = ()
+    """Measured kernel times by workload, alone on the whole GPU, that calibrate its trace."""
+    solo_ms: tuple[SoloTime, ...] = ()
+    """Measured times of complete requests alone, that calibrate host and device."""
+
+
+def read_controls(gpu: GpuSpec, settings: Mapping[str, Any]) -> Controls:
+    """Parse and check settings. Raises DeviceError."""
+    unknown = [key for key in settings if key not in NAMES]
+    if unknown:
+        raise DeviceError(
+            f"{gpu.title} has no control {unknown[0]!r}",
+            hint="set it in the tenant: `software: compile`"
+            if unknown[0] == "fusion"
+            else f"it has {', '.join(NAMES[:-1])} and {NAMES[-1]}",
+        )
+    settings = absolute(gpu, settings)
+    limits = Limits(power_w=_number(settings, "power_w"), clock_mhz=_number(settings, "clock_mhz"))
+    if not _boost(settings):
+        if limits.clock_mhz is not None:
+            raise DeviceError("boost: off and clock_mhz both set the clock", hint="leave one of them out")
+        limits = replace(limits, clock_mhz=gpu.clocks_mhz.base)
+    limits.check(gpu)
+    return Controls(
+        limits, _number(settings, "host_us"), _measured_times(settings), solo_times(settings.get("solo_ms"))
+    )
+
+
+def absolute(gpu: GpuSpec, settings: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The settings with `80%` (of the highest clock or the power limit) resolved, at least the lowest allowed."""
+    clocks, limit_w = gpu.clocks_mhz, gpu.power.limit_w
+    values = dict(settings)
+    if (share := _share_of_most(settings, "clock_mhz")) is not None:
+        mhz = clocks.boost - round((1 - share) * clocks.boost / clocks.step) * clocks.step
+        values["clock_mhz"] = max(mhz, clocks.min)
+    if (share := _share_of_most(settings, "power_w")) is not None:
+        values["power_w"] = max(float(round(share * limit_w)), gpu.power.min_limit_w)
+    return values
+
+
+def _measured_times(settings: Mapping[str, Any]) -> tuple[tuple[str, float], ...]:
+    times = settings.get("device_ms") or {}
+    if not isinstance(times, Mapping):
+        raise DeviceError(
+            f"device_ms must give a time by workload, not {times!r}", hint="write `device_ms: {resnet50: 4.2}`"
+        )
+    for name in times:
+        workloads.find(str(name))
+        if not _number(times, name):
+            raise DeviceError(f"device_ms of {name} must be above 0")
+    return tuple(sorted((str(name), float(value)) for name, value in times.items()))
+
+
+def _number(settings: Mapping[str, Any], key: str) -> float | None:
+    value = settings.get(key)
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < float("inf"):
+        raise DeviceError(f"{key} must be a number, not {value!r}")
+    return float(value)
+
+
+def _share_of_most(settings: Mapping[str, Any], key: str) -> float | None:
+    value = settings.get(key)
+    if not isinstance(value, str):
+        return None
+    try:
+        share = float(value.strip().removesuffix("%")) / 100
+    except ValueError:
+        share = float("nan")
+    if not value.strip().endswith("%") or not 0 < share <= 1:
+        raise DeviceError(f"{key} must be a number or a share such as 80%, not {value!r}")
+    return share
+
+
+def _boost(settings: Mapping[str, Any]) -> bool:
+    value = settings.get("boost", True)
+    if value not in (True, False, "on", "off"):
+        raise DeviceError(f"boost is on or off, not {value!r}", hint="write `boost: off`")
+    return value in (True, "on")

@@ -1,0 +1,48 @@
+"""What benches on simulated devices have in common: trials are computed, so no time passes between them."""
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+from cotenant.devices.simulated.device import SimulatedGpu
+from cotenant.tenancy.nouns import Trial
+from cotenant.tenancy.records import TrialRecords
+
+
+class Modelled:
+    """A bench whose workloads are described by one GPU and whose trials are computed by these threads."""
+
+    def __init__(self, describing: SimulatedGpu, *, threads: int) -> None:
+        self._describing = describing
+        self._workers = ThreadPoolExecutor(threads, thread_name_prefix="simulation")
+
+    def prepare(self, trials: Sequence[Trial]) -> None:
+        """Describe every workload once. Raises WorkloadError where its kernels can't be determined in advance."""
+        for trial in trials:
+            self._describing.controls(trial.settings)
+            for tenant in trial.tenants:
+                self._describing.request(tenant.workload)
+
+    def carry_out(self, trial: Trial, *, session: int, rates: Mapping[str, float]) -> TrialRecords:
+        """Carry out one trial; a mix that doesn't fit is recorded, never raised."""
+        raise NotImplementedError
+
+    def carry_out_some(
+        self, trials: Sequence[Trial], *, session: int, rates: Mapping[str, float]
+    ) -> tuple[TrialRecords, ...]:
+        """Only the first: no time is lost between simulated trials."""
+        return (self.carry_out(trials[0], session=session, rates=rates),)
+
+    def request_times(self, trials: Sequence[Trial]) -> Mapping[str, float]:  # noqa: ARG002 - as the protocol has it
+        """Unknown before a trial was computed."""
+        return {}
+
+    def refresh(self) -> None:
+        """A no-op: nothing ages."""
+
+    def close(self) -> None:
+        """End the threads."""
+        self._workers.shutdown(cancel_futures=True)
+
+    def kill(self) -> None:
+        """Shut down without waiting."""
+        self._workers.shutdown(wait=False, cancel_futures=True)
