@@ -15,7 +15,7 @@ SPOKEN  = $(if $(CI),COTENANT_CLIENTS=$(CURDIR)/$(CLIENTS)/bin/python)
 COVER   = $(if $(CI),--cov=cotenant --cov-report=)
 FLOOR   = 88
 
-.PHONY: demo test check bench soak validate docs docs-serve reference wheel storm aa lock clean
+.PHONY: demo test check bench soak validate docs docs-serve reference wheel storm aa lock figures clean
 
 demo: $(READY)            ## measure how an encoder, a scan and a generator can share this machine
 	@# 2 means "measured, but not precise enough to decide", which the text says; the demo has not failed.
@@ -82,6 +82,9 @@ $(CLIENTS)/.ready: tests/serving_server/clients/requirements.txt
 
 lock: $(TESTED)           ## write locked/ from constraints.txt: the hashes of all that make installs, apart from torch
 	$(BIN)/python tools/lock.py
+
+figures: $(TESTED)        ## write the figures of workloads that ship with the package, from dry runs
+	$(BIN)/python tools/figures.py
 
 aa: $(TESTED)             ## the same study twice under real load, PAIRS=10 of each kind: counts false alarms of compare
 	$(BIN)/python benchmarks/same_study_twice.py $(or $(PAIRS),10)

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 STEPS = ((os, "fsync"), (os, "mkdir"), (os, "rename"), (os, "replace"), (os, "killpg"), (subprocess, "Popen"))
@@ -19,7 +19,7 @@ def die() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def arm(when: str) -> Callable[[], int]:
+def arm(when: str, steps: Sequence[tuple[Any, str]] = STEPS) -> Callable[[], int]:
     """Returns the number of steps so far."""
     kind, _, amount = when.partition(":")
     seen = 0
@@ -40,7 +40,7 @@ def arm(when: str) -> Callable[[], int]:
 
             return wrapped
 
-        for module, name in STEPS:
+        for module, name in steps:
             setattr(module, name, deadly(getattr(module, name)))
     return lambda: seen
 

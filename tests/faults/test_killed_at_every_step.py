@@ -1,7 +1,7 @@
 """A kill at each step of adding to a database: all or nothing.
 
 Runs have separate, longer tests: test_runner_faults.py here and tests/store/test_store_faults.py for every commit,
-including that of served traffic. For killed searches, see test_killed_search.py.
+including that of served traffic. For killed searches and servers, see test_killed_records.py.
 """
 
 import json

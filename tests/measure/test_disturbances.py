@@ -88,8 +88,12 @@ while True:
 
 @pytest.mark.slow
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs a core beside the device")
-@pytest.mark.parametrize("core", [0, 1], ids=["in the device", "beside the device"])
-def test_a_real_hog_changes_the_verdict(tmp_path, core):
+@pytest.mark.parametrize(
+    ("device", "core"),
+    [("cpu:0", 0), ("cpu:0", 1), ("cpu:each", 1), ("variability-mini", 1)],
+    ids=["in the device", "beside the device", "in one core of a group", "in one core of the study of all cores"],
+)
+def test_a_real_hog_changes_the_verdict(tmp_path, device, core):
     """Like MLPerf's compliance tests: disturb the run on purpose, and check that it reports it."""
     import cotenant
 
@@ -98,7 +102,10 @@ def test_a_real_hog_changes_the_verdict(tmp_path, core):
     with subprocess.Popen([sys.executable, "-c", HOG, str(core)], stdout=subprocess.PIPE) as hog:
         try:
             hog.stdout.readline()
-            result = cotenant.run(study, out=tmp_path / "runs")
+            if device == "variability-mini":
+                result = cotenant.run(device, tenants=study, overrides=["blocks=2"], out=tmp_path / "runs")
+            else:
+                result = cotenant.run(study, device=device, out=tmp_path / "runs")
         finally:
             hog.kill()
     found = cotenant.sql("select verdict, failed_checks from trials where block >= 0", [result.folder]).rows

@@ -113,7 +113,7 @@ def badly_ended(ended: Ended) -> str | None:
     return None
 
 
-def line_of(path: Path, child: int, within_s: float = 60.0) -> str:
+def line_of(path: Path, child: int, within_s: float = 180.0) -> str:
     """The first line a child wrote to a file; empty if it ended or took too long."""
     give_up = time.monotonic() + within_s
     while time.monotonic() < give_up:

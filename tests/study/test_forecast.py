@@ -28,7 +28,7 @@ def forecast_of(memory_gib: float = 40, base: int = 0, **keys: object) -> Foreca
         study,
         modes=("processes", "threads"),
         memory_bytes=int(memory_gib * GIB),
-        properties=properties,
+        figures=properties,
         base_bytes_per_tenant=base,
     )
 
@@ -73,7 +73,7 @@ def test_a_mix_that_does_not_fit_is_refused_by_name():
 
 def test_where_a_tenants_memory_is_unknown_the_need_is_a_lower_bound():
     study = study_from({"tenants": {"yours": {"workload": "yours"}, "large": {"workload": "large"}}})
-    found = forecast(study, modes=(), memory_bytes=GIB, properties=properties)
+    found = forecast(study, modes=(), memory_bytes=GIB, figures=properties)
     assert found.memory[0].unknown == ("yours",)
     with pytest.raises(DoesNotFit, match=r"needs at least 14 GiB .*; 1 more don't fit either"):
         found.require_fit()
@@ -88,7 +88,7 @@ def test_a_forecast_is_plain_data():
 def test_the_demo_measures_for_less_than_two_minutes():
     free = Properties(params=0, weight_bytes=0, flops=0, bytes_moved=0, peak_memory_bytes=0)
     cpu = ("processes", "threads", "pinned")
-    found = forecast(load_study("quick"), modes=cpu, memory_bytes=GIB, properties=lambda _: free)
+    found = forecast(load_study("quick"), modes=cpu, memory_bytes=GIB, figures=lambda _: free)
     assert found.trials_per_block == 3 + 2 * 3
     assert found.seconds_max <= 75
 

@@ -12,7 +12,7 @@ def forecast_for(plan: RunPlan, device: Device) -> Forecast:
         plan.study,
         modes=plan.modes,
         memory_bytes=device.least_free_bytes(),
-        properties=lambda spec: workloads.find(spec.name).properties(device.spec(spec)),
+        figures=lambda spec: workloads.figures(device.spec(spec)),
         base_bytes_per_tenant=device.tenant_bytes,
         device=device.name,
         members=plan.members,

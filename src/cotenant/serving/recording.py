@@ -29,6 +29,8 @@ MOST_ROWS = 100_000
 TRIALS = 720
 """Trials per run folder, at least six hours; then a new one is started."""
 MOST_BYTES = 1 << 30
+REMOVED = ".removed"
+"""Name of a run while it is deleted: what a kill leaves of it is then neither read as a run nor kept for ever."""
 
 
 class Recorder:
@@ -128,6 +130,8 @@ class Recorder:
         """Remove the oldest runs of served traffic, never the current one."""
         assert self._folder is not None
         home = self._folder.path.parent
+        removed = home / REMOVED
+        shutil.rmtree(removed, ignore_errors=True)  # left by a server that was killed
         runs = sorted(path for path in home.iterdir() if path.is_dir() and path != self._folder.path)
         sizes = {path: _size(path) for path in (*runs, self._folder.path)}
         total = sum(sizes.values())
@@ -136,7 +140,8 @@ class Recorder:
                 return
             with contextlib.suppress(RunFolderError, OSError):
                 if RunFolder.open(path).manifest.get("study_name") == STUDY:
-                    shutil.rmtree(path)
+                    path.rename(removed)
+                    shutil.rmtree(removed)
                     total -= sizes[path]
 
     def _records(self, outcomes: list[Outcome], since: float, since_utc: str, until: float) -> TrialRecords:

@@ -39,6 +39,7 @@ class RunFolder:
         self._manifest = dict(manifest)
         self._connection: duckdb.DuckDBPyConnection | None = None
         self._commits = 0
+        self._taken: set[int] | None = None
 
     @classmethod
     def create(cls, path: Path, manifest: Mapping[str, Any]) -> Self:
@@ -83,6 +84,7 @@ class RunFolder:
             free = (f"{chunk.name}.{number}" if number else chunk.name for number in count())
             target = home / next(name for name in free if name not in taken)
             chunk.rename(target)
+            self._taken = None
         return target
 
     def committed(self) -> frozenset[int]:
@@ -154,7 +156,9 @@ class RunFolder:
         """Fill a folder out of sight, then commit it in one rename."""
         target = self.path / TRIALS / name
         with held(), _explained(f"{what} could not be written to {self.path}", self._all_safe):
-            if doubled := self.committed().intersection(numbers):
+            if self._taken is None:  # listing thousands of names at every commit takes time, and leaves gaps in memory
+                self._taken = set(self.committed())
+            if doubled := self._taken.intersection(numbers):
                 raise RunFolderError(
                     f"Trial {min(doubled)} is already in {self.path}.",
                     hint=f"Continue after it: {resume_command(self.path)}",
@@ -170,6 +174,7 @@ class RunFolder:
             except BaseException:
                 _remove(unfinished)
                 raise
+            self._taken.update(numbers)
             manifests.sync(target.parent)
             if first:
                 manifests.sync(self.path)

@@ -10,7 +10,7 @@ from cotenant.study.mixes import Mix
 from cotenant.study.model import Study
 from cotenant.study.windows import expected
 from cotenant.study.words import shown
-from cotenant.workloads.protocol import Properties, WorkloadSpec
+from cotenant.workloads.protocol import Figures, WorkloadSpec
 
 SWITCH_S = 0.015
 """Time between trials: requests in progress finish, and all tenants start again. Measured on two cores."""
@@ -102,7 +102,7 @@ def forecast(
     *,
     modes: Sequence[str],
     memory_bytes: int,
-    properties: Callable[[WorkloadSpec], Properties],
+    figures: Callable[[WorkloadSpec], Figures],
     base_bytes_per_tenant: int = 0,
     device: str | None = None,
     members: Sequence[str] = (),
@@ -116,7 +116,7 @@ def forecast(
         study: What to measure.
         modes: The ways to share that the device supports.
         memory_bytes: Device memory available to tenants.
-        properties: Cost of a request of a workload; called once for each tenant.
+        figures: Cost of a request of a workload; called once for each tenant.
         base_bytes_per_tenant: Memory of a tenant's process before it loads a model.
         device: Overrides the study's device.
         members: Names of a group's members.
@@ -133,7 +133,7 @@ def forecast(
     if study.budget_s is not None:
         within = int(max(study.budget_s - calibrations * trial_s, 0) // block_s)
         most = max(study.blocks.min, min(most, within))
-    peaks = {name: properties(study.tenants[name].spec()).peak_memory_bytes for name in study.measured()}
+    peaks = {name: figures(study.tenants[name].spec()).peak_memory_bytes for name in study.measured()}
     solos = tuple(Mix(name, (name,)) for name in peaks)
     memory = [_memory(mix, peaks, base_bytes_per_tenant, memory_bytes) for mix in (*study.mix_list(), *solos)]
     return Forecast(

@@ -18,7 +18,8 @@ from cotenant.workloads.models.recommender import RECOMMENDERS
 from cotenant.workloads.models.seq2seq import SEQ2SEQ
 from cotenant.workloads.models.vision import VISION
 from cotenant.workloads.models.workload import ModelWorkload
-from cotenant.workloads.protocol import Properties, Workload, WorkloadSpec
+from cotenant.workloads.protocol import Figures, Workload, WorkloadSpec
+from cotenant.workloads.shipped import shipped
 
 
 class Listed(Workload, Protocol):
@@ -53,7 +54,7 @@ class WorkloadInfo:
     """A catalogue entry, and the cost of one request."""
 
     entry: Entry
-    properties: Properties
+    properties: Figures
 
     def to_json(self) -> dict[str, Any]:
         """As plain data, without the operators."""
@@ -105,7 +106,12 @@ def catalogue() -> tuple[Entry, ...]:
 
 def described(entry: Entry) -> WorkloadInfo:
     """The entry with the cost of one request at its defaults."""
-    return WorkloadInfo(entry, find(entry.name).properties(WorkloadSpec(name=entry.name)))
+    return WorkloadInfo(entry, figures(WorkloadSpec(name=entry.name)))
+
+
+def figures(spec: WorkloadSpec) -> Figures:
+    """The main figures of a request's cost: those that ship with the package, or of a dry run."""
+    return shipped(spec) or find(spec.name).properties(spec)
 
 
 def _line(workload: Listed) -> Entry:

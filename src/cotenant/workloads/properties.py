@@ -32,7 +32,10 @@ def remembered(spec: WorkloadSpec, config: Mapping[str, Any], describe: Callable
 def to_json(properties: Properties) -> dict[str, Any]:
     """As JSON; each distinct operator is written once, since layers repeat them."""
     known: dict[Operator, int] = {}
-    order = [known.setdefault(operator, len(known)) for operator in properties.operators]
+    # By identity first: repeated layers share their operators, and hashing one takes longer than anything else here.
+    same = {id(operator): operator for operator in properties.operators}
+    numbers = {key: known.setdefault(operator, len(known)) for key, operator in same.items()}
+    order = [numbers[id(operator)] for operator in properties.operators]
     plain = {name: getattr(properties, name) for name in _PLAIN}
     return {**plain, "different": [asdict(operator) for operator in known], "order": order}
 
@@ -67,7 +70,7 @@ def _code() -> str:
     """Identity of everything a description depends on besides the spec."""
     digest = hashlib.sha256(f"{version('torch')} {version('transformers')}".encode())
     here = Path(__file__)
-    for source in [here, *sorted((here.parent / "models").glob("*.py"))]:
+    for source in [here, here.with_name("slices.py"), *sorted((here.parent / "models").glob("*.py"))]:
         digest.update(source.read_bytes())
     return digest.hexdigest()
 

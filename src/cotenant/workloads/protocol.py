@@ -178,8 +178,8 @@ class StageCost:
 
 
 @dataclass(frozen=True, slots=True)
-class Properties:
-    """The cost of a request, known before it runs. None where unknown for this kind of workload."""
+class Figures:
+    """The main figures of a request's cost, known before it runs. None where unknown for this kind of workload."""
 
     params: int | None
     weight_bytes: int | None
@@ -187,11 +187,6 @@ class Properties:
     bytes_moved: float | None
     peak_memory_bytes: int | None
     """Weights and the largest set of live activations, with the kernels' own workspace."""
-    input_bytes: int | None = None
-    """Inputs of a request, held on the host: where the host is the device they add to the peak."""
-    flops_by_operator: Mapping[str, float] = field(default_factory=dict)
-    flops_by_dtype: Mapping[str, float] = field(default_factory=dict)
-    operators: tuple[Operator, ...] = ()
 
     @property
     def intensity(self) -> float | None:
@@ -199,6 +194,17 @@ class Properties:
         if self.flops is None or not self.bytes_moved:
             return None
         return self.flops / self.bytes_moved
+
+
+@dataclass(frozen=True, slots=True)
+class Properties(Figures):
+    """The cost of a request in full, known before it runs."""
+
+    input_bytes: int | None = None
+    """Inputs of a request, held on the host: where the host is the device they add to the peak."""
+    flops_by_operator: Mapping[str, float] = field(default_factory=dict)
+    flops_by_dtype: Mapping[str, float] = field(default_factory=dict)
+    operators: tuple[Operator, ...] = ()
 
 
 @runtime_checkable

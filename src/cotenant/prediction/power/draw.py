@@ -31,6 +31,8 @@ LEAKAGE_REFERENCE_C = 65.0
 LEAKAGE_FOLD_C = 39.0
 """Leakage grows by a factor of e in this many degrees: Longhorn's V100s, 0.37 W/C at 34 C (PageRank), 0.82 W/C at 66 C
 (SGEMM)."""
+WARM_C = 60.0
+"""Temperature at which a mean power is given; an estimate."""
 IDLE_C = 35.0
 """Approximate temperature of a GPU's stated idle power."""
 
@@ -102,6 +104,14 @@ def power_curves(gpu: GpuSpec) -> Callable[[Activity], PowerCurve]:
         return PowerCurve(clocks, dynamic, board, activity.clock_bound)
 
     return curve
+
+
+def mean_w(gpu: GpuSpec, activity: Activity, clock_mhz: float | None = None) -> float:
+    """Power of an activity on a warm GPU, up to its limit; at the boost clock unless another is given."""
+    curve = power_curve(gpu, activity)
+    at = curve.clocks_mhz[-1] if clock_mhz is None else clock_mhz
+    drawn = curve.board_w + float(curve.dynamic_at(np.array(at))) + float(leakage_w(gpu, np.array(WARM_C)))
+    return min(drawn, gpu.power.limit_w)
 
 
 def board_w(gpu: GpuSpec) -> float:

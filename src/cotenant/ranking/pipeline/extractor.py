@@ -1,6 +1,8 @@
 """A candidate as a module that gives features: all of it, its last blocks, or one trunk with many heads."""
 
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
+from functools import lru_cache
 from typing import Any
 
 import torch
@@ -82,8 +84,9 @@ def remove_head(model: nn.Module) -> None:
         setattr(owner, child, nn.Identity())
 
 
+@lru_cache(maxsize=64)
 def survey(entry: ModelEntry, batch: int, seq: int | None) -> Blocks:
-    """The model's blocks, from a dry run."""
+    """The model's blocks, from a dry run; one serves all slices."""
     spec = WorkloadSpec(name=entry.name, batch=batch, seq=seq)
     model = materialise(headless(entry), device="meta", dtype=torch.float32, seed=0)
     inputs = make_inputs(entry, spec, dtype=torch.float32, device="meta")
@@ -113,7 +116,9 @@ def assemble(
         with torch.device("meta"):
             layers = [nn.Linear(width, classes) for _ in range(heads)]
         return Joined(Extractor(headless(entry), texts=texts), layers, texts=texts).eval()
-    tails = [Tail(headless(entry), joined) for _ in range(heads)]
+    tail = Tail(headless(entry), joined)
+    # Copying what is left of a model takes less time than building all of it again.
+    tails = [tail, *(deepcopy(tail) for _ in range(1, heads))]
     return Joined(Trunk(headless(entry), joined), tails, texts=texts).eval()
 
 

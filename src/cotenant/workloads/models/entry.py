@@ -56,6 +56,10 @@ class ModelEntry:
     weights: str | None = None
     """The directory with its weights; None for random ones, unless the tenant names some."""
 
+    def __hash__(self) -> int:
+        """By name: configurations can't be hashed."""
+        return hash(self.name)
+
     @property
     def modes(self) -> tuple[str, ...]:
         """Its modes, the default first."""

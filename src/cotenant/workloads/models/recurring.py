@@ -28,6 +28,8 @@ class Outcome:
 
     def fresh(self) -> Any:
         """New tensors of the same form."""
+        if isinstance(self.template, _Form):  # nearly always; a tree takes longer to walk than a tensor to make
+            return self.template.tensor()
         return tree_map_only(_Form, _Form.tensor, self.template)
 
 
@@ -68,24 +70,26 @@ def form_of(func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Hash
     """All that the outcome depends on; None: it writes to its inputs, or has inputs beyond `meta`."""
     if func._schema.is_mutable:  # noqa: SLF001  the only place that says so
         return None
-    tensors = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
-    if not tensors or not all(one.is_meta and one.layout is torch.strided for one in tensors):
-        return None
-    form = (func, _frozen(args), tuple((name, _frozen(value)) for name, value in sorted(kwargs.items())))
-    try:
-        hash(form)
-    except TypeError:
-        return None
-    return form
+    tensors: list[torch.Tensor] = []
+    form = (func, _frozen(args, tensors), _frozen(sorted(kwargs.items()), tensors))
+    return form if tensors and all(map(_on_meta, tensors)) else None
 
 
-def _frozen(value: Any) -> Hashable:
+def _frozen(value: Any, tensors: list[torch.Tensor]) -> Hashable:
+    """What is not a tensor or a list of them is a number, a name, a type or a device, and can be hashed."""
     if isinstance(value, torch.Tensor):
+        tensors.append(value)
+        if not _on_meta(value):
+            return None
         # An expanded tensor has less memory behind it than its shape says, which counts as bytes read.
-        return (tuple(value.shape), value.stride(), value.dtype, value.untyped_storage().nbytes())
+        return (value.shape, value.stride(), value.dtype, value.untyped_storage().nbytes())
     if isinstance(value, list | tuple):
-        return tuple(map(_frozen, value))
+        return tuple([_frozen(one, tensors) for one in value])
     return (type(value), value)  # 1 and 1.0 are equal, and give other types
+
+
+def _on_meta(tensor: torch.Tensor) -> bool:
+    return tensor.is_meta and tensor.layout is torch.strided
 
 
 def _storages(out: Any) -> list[tuple[int, int]]:

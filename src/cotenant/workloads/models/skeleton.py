@@ -60,19 +60,33 @@ class _Plain(nn.Module):
 
 def assemble(make_model: Callable[[Any], nn.Module], config: Any) -> nn.Module:
     """The model this class (or function) makes from a configuration, with its parameters on `meta`."""
-    with parameters_on_meta(), torch.no_grad(), _LargeOnMeta():
+    with parameters_on_meta(), torch.no_grad(), _Shapes():
         model = make_model(config)
     return model.eval()
 
 
-class _LargeOnMeta(TorchFunctionMode):
-    """Create on `meta` what is too large to exist even briefly: all experts of a layer are one tensor."""
+class _Shapes(TorchFunctionMode):
+    """Spare work on tensors that are only shapes here.
+
+    What is too large to exist even briefly is created on `meta` (all experts of a layer are one tensor), and nothing
+    on `meta` is initialised.
+    """
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         given = kwargs or {}
+        if func in _INITIALISERS:
+            tensor = args[0] if args else given["tensor"]
+            if tensor.is_meta:
+                return tensor
         if func is torch.empty and given.get("device") is None and _numbers(args) > _LARGE:
             given = {**given, "device": "meta"}
         return func(*args, **given)
+
+
+_INITIALISERS = frozenset({
+    nn.init.constant_, nn.init.kaiming_uniform_, nn.init.normal_, nn.init.uniform_,
+    torch.Tensor.fill_, torch.Tensor.normal_, torch.Tensor.uniform_, torch.Tensor.zero_,
+})  # fmt: skip
 
 
 def _numbers(sizes: Any) -> int:

@@ -3,6 +3,7 @@
 import weakref
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
+from functools import cache
 from typing import Any, Self
 
 import torch
@@ -82,12 +83,20 @@ class _Operators(TorchDispatchMode):  # type: ignore[no-untyped-call]
         super().__init__()  # type: ignore[no-untyped-call]
         self.watch = watch
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Nothing is compiled here. The default imports torch's compiler and wraps every operator to keep it out."""
+        return False
+
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
         kwargs = kwargs or {}
         if func is _aten._local_scalar_dense.default and args[0].is_meta:  # noqa: SLF001
             return self.watch.ordinary_answer()
+        if _composite(func):
+            with self:
+                return func.decompose(*args, **kwargs)
         form = form_of(func, args, kwargs)
         known = RECURRING.find(form)
         if known is not None:
@@ -95,12 +104,6 @@ class _Operators(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self.watch.hold(_tensors(again), beside=known.beside)
             self.watch.operators.append(known.operator)
             return again
-        # Inference mode passes composite operators undecomposed: their parts are what runs.
-        if func._overloadpacket not in flop_registry and func is not torch.ops.prim.device.default:  # noqa: SLF001
-            with self:
-                parts = func.decompose(*args, **kwargs)
-                if parts is not NotImplemented:
-                    return parts
         out = func(*args, **kwargs)
         sources, results = _tensors((args, kwargs)), _tensors(out)
         beside = workspace_bytes(func, args, results)
@@ -158,7 +161,17 @@ def _attention(  # noqa: PLR0917  torch's own signature
     return fused
 
 
+@cache
+def _composite(func: Any) -> bool:
+    """Inference mode passes composite operators undecomposed: their parts are what runs."""
+    if func._overloadpacket in flop_registry or func is torch.ops.prim.device.default:  # noqa: SLF001
+        return False
+    return bool(func.has_kernel_for_dispatch_key(torch._C.DispatchKey.CompositeImplicitAutograd))  # noqa: SLF001
+
+
 def _tensors(values: Any) -> list[torch.Tensor]:
+    if isinstance(values, torch.Tensor):
+        return [values]
     return [leaf for leaf in tree_leaves(values) if isinstance(leaf, torch.Tensor)]
 
 
