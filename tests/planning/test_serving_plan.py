@@ -118,7 +118,7 @@ def test_a_rate_that_one_device_cannot_serve_gets_replicas():
 
 def test_an_objective_below_the_floor_names_tenant_floor_and_device():
     with pytest.raises(
-        CotenantError, match=r"a can't meet its objectives even alone on big: p99 of a up to 11 ms > 5 ms"
+        CotenantError, match=r"a can't meet its objectives even alone on big: p99 of a up to 11.0 ms > 5 ms"
     ):
         plan([tenant("a", 1, 5)], [Work(10)])
 

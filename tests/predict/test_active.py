@@ -6,6 +6,7 @@ import pytest
 from click.testing import CliRunner
 
 import cotenant
+from cotenant.api import active
 from cotenant.cli.run import command
 
 STUDY = """
@@ -45,6 +46,20 @@ def test_it_measures_everything_if_necessary(study, tmp_path):
     found = cotenant.run_active(study, width=0.0001, out=tmp_path / "runs")
     assert found.measured == 15
     assert all(mix.tenants[0].basis.startswith("simulated") for mix in found.prediction.mixes)
+
+
+def test_a_way_to_share_that_is_known_is_not_measured_again(study, tmp_path, monkeypatch):
+    study.write_text(STUDY.replace("[mps]", "[mps, processes]"), encoding="utf-8")
+    known = active._is_known
+    monkeypatch.setattr(active, "_is_known", lambda mix, width: mix.sharing == "mps" or known(mix, 0.0001))
+    found = cotenant.run_active(study, out=tmp_path / "runs")
+    first, *others = [
+        {row[0] for row in cotenant.sql("select distinct sharing from trials where sharing <> 'alone'", folder).rows}
+        for folder in found.folders
+    ]
+    assert first == {"mps", "processes"}
+    assert others
+    assert all(ways == {"processes"} for ways in others)
 
 
 def test_the_command_line_reports_the_number_measured(study, tmp_path):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from cotenant.analyse.estimates.estimate import Estimate
-from cotenant.prediction.interference.cpu_profiles import CpuProfiles, roofline_shared
+from cotenant.prediction.interference.cpu_profiles import CROWDED, CpuProfiles, roofline_shared
 from cotenant.prediction.interference.forecasting import Asked, forecast
 from cotenant.prediction.interference.gathered import MeasuredMix, TenantKey
 from cotenant.prediction.interference.shipped import CPU
@@ -53,8 +53,9 @@ def test_without_measured_mixes_the_prior_is_used_and_named():
     found = forecast(asked(), [("a", "b")], ["processes"])
     (mix,) = found.mixes
     assert [one.basis for one in mix.tenants] == ["prior only", "prior only"]
-    assert mix.tenants[0].slowdown.est == pytest.approx(0.9 / 0.5)
-    assert mix.tenants[0].throughput_rps.est == pytest.approx(100 * 0.5 / 0.9)
+    expected = 0.9 / 0.5 * 1.4**CROWDED
+    assert mix.tenants[0].slowdown.est == pytest.approx(expected)
+    assert mix.tenants[0].throughput_rps.est == pytest.approx(100 / expected)
     assert mix.memory_bytes == 300
     assert "0 mixes of the 20" in " ".join(found.notes)
 
@@ -105,7 +106,7 @@ def test_the_tail_grows_with_an_open_load_and_is_marked_as_not_validated():
         return found.mixes[0].tenants[0].tail
 
     calm, busy, hopeless = p99(5), p99(40), p99(90)
-    assert calm.p50_ms.est == pytest.approx(18.0, rel=0.1)
+    assert calm.p50_ms.est == pytest.approx(18.0 * 1.4**CROWDED, rel=0.1)
     assert calm.p99_ms.est < busy.p99_ms.est
     assert calm.attainment.est > busy.attainment.est
     assert hopeless.p99_ms.est == math.inf

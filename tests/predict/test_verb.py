@@ -58,6 +58,16 @@ def test_one_mix_is_simulated_event_by_event_too(study):
     assert all(one.basis == "simulated, prior only" for one in mps.tenants)
 
 
+def test_a_gpus_power_is_shared_by_the_requests_of_a_mix(study):
+    (mps, *_) = (one for one in cotenant.predict(study, mix="bert+gpt+net").mixes if one.sharing == "mps")
+    paid = sum(one.energy_j.est * one.throughput_rps.est for one in mps.tenants)
+    assert paid == pytest.approx(mps.power_w.est)
+    assert (mps.power_w.lo, mps.power_w.hi) == (None, None)
+    shown = CliRunner().invoke(command, [str(study), "--mix", "bert+gpt+net"])
+    assert "J/req" in shown.output
+    assert "Power and energy are simulated" in shown.output
+
+
 def test_it_prints_json_and_a_table(study, some_pairs):
     printed = CliRunner().invoke(command, [str(study), "--from", str(some_pairs), "--json"])
     assert json.loads(printed.output)["mixes"][0]["tenants"][0]["basis"]

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from cotenant.prediction.interference.baselines import additive, constant, low_rank
-from cotenant.prediction.interference.correction import Correction, no_evidence
-from cotenant.prediction.interference.cpu_profiles import CpuProfiles, roofline_shared
+from cotenant.prediction.interference.correction import Correction, Evidence, no_evidence
+from cotenant.prediction.interference.cpu_profiles import CROWDED, CpuProfiles, cores_wanted, roofline_shared
 from cotenant.prediction.interference.mixes import mixes_of
 from cotenant.prediction.interference.next_cells import next_cells
 from cotenant.prediction.interference.predictor import FROM_PAIRS, MEASURED, PRIOR_ONLY, Predictor
@@ -83,10 +83,24 @@ def test_cores_and_bandwidth_are_shared_evenly_and_small_demands_are_met():
         intensity=np.ones(3),
     )
     found = np.exp(roofline_shared(solo, mixes_of([(0, 0), (0, 1), (1, 2), (0, 0, 1)])))
-    assert found[0, :2] == pytest.approx([2.0, 2.0])
-    assert found[1, :2] == pytest.approx([1 / 0.8, 1.0])
-    assert found[2, :2] == pytest.approx([0.9 / 0.5, 0.8 / 0.5])
-    assert found[3] == pytest.approx([1 / 0.4, 1 / 0.4, 0.9 / 0.8])
+    crowd = {wanted: wanted**CROWDED for wanted in (2.0, 1.2, 2.2)}
+    assert found[0, :2] == pytest.approx([2.0 * crowd[2.0]] * 2)
+    assert found[1, :2] == pytest.approx([crowd[1.2] / 0.8, crowd[1.2]])
+    assert found[2, :2] == pytest.approx([0.9 / 0.5, 0.8 / 0.5])  # by bandwidth: the cores suffice
+    assert found[3] == pytest.approx([crowd[2.2] / 0.4, crowd[2.2] / 0.4, crowd[2.2]])
+
+
+def test_every_thread_of_a_tenant_counts_as_busy_as_its_first():
+    busy, threads = np.array([0.8, 1.0, 0.01, 1.9]), np.array([2, 1, 4, 1])
+    assert cores_wanted(busy, threads, 4) == pytest.approx([0.4, 0.25, 0.01, 0.475])
+
+
+def test_a_tenant_may_be_faster_than_alone_where_that_was_measured():
+    few = measured(WHERE, pairs()[::2])
+    faster = Evidence(few.rows, few.logs - 1.0, few.variance, few.cell, few.blocks, few.half)
+    kept, lower = (Predictor(WHERE, one, GPU, prior_half=0.3).slowdowns(pairs()[1::2]) for one in (few, faster))
+    assert (np.nan_to_num(kept.low, nan=1.0) > 0.85).all()
+    assert np.nanmedian(lower.estimate / lower.low) > 1.05
 
 
 def test_baselines_recover_what_they_can_express():

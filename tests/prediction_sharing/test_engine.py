@@ -21,6 +21,24 @@ def test_a_busy_device_hides_the_host_and_a_slow_host_starves_the_device():
         assert np.diff(outcome.requests[0].done) == pytest.approx(expected, rel=1e-6)
 
 
+@pytest.mark.parametrize("copies", [0, 1, 3])
+def test_the_closed_form_of_a_request_alone_agrees(copies):
+    random = np.random.default_rng(copies)
+    plain = plain_trace(kernels=20, device_ns=1e6)
+    for _ in range(20):
+        trace = replace(
+            plain,
+            duration_ns=random.uniform(1e3, 1e5, 20),
+            launch_ns=random.uniform(1e3, 1e5, 20),
+            waited=(np.arange(20) < copies).astype(float),
+            before_ns=2e4,
+            after_ns=3e4,
+        )
+        one = simulate([Player(trace, first_output=10)], window_end_ns=1.0, deadline_ns=1e9).requests[0]
+        assert trace.alone_ns() == pytest.approx(one.done[0] - one.started[0], rel=1e-9)
+        assert trace.alone_ns(11) == pytest.approx(one.first[0] - one.started[0], rel=1e-9)
+
+
 def test_a_closed_loop_begins_the_next_request_when_the_last_is_done():
     outcome = simulate([Player(plain_trace(kernels=10, device_ns=1e6))], window_end_ns=1e7)
     one = outcome.requests[0]

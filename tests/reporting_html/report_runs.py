@@ -45,7 +45,9 @@ def write_run(
     for block in range(blocks):
         for load, (rate, factor) in (loads or {"closed(1)": (None, 1.0)}).items():
             layouts = [((name,), "alone", 1.0) for name in tenants]
-            layouts += [(tuple(mix), sharing, SHARED[sharing]) for mix in mixes or [tenants] for sharing in sharings]
+            layouts += [
+                (tuple(mix), sharing, SHARED.get(sharing, 2.0)) for mix in mixes or [tenants] for sharing in sharings
+            ]
             for members, sharing, slowdown in layouts:
                 begin = (number + 1) * 2_000_000_000
                 facts = {

@@ -37,7 +37,10 @@ def pages(tmp_path_factory):
     objectives = with_objectives(folder / "objectives")
     invalid = write_run(folder / "invalid", verdict="invalid", failed=["tenants_alive"], reasons=["it died"], blocks=1)
     million = write_run(folder / "million", requests=55_556)
+    names = ("green", "mps", "processes", "streams", *(f"mig[{size}g.10gb, {size}g.10gb]" for size in (1, 2, 3)))
+    ways = write_run(folder / "ways", blocks=2, sharings=names)
     runs = {"plain": plain, "hostile": hostile, "invalid": invalid, "objectives": objectives, "million": million}
+    runs["ways"] = ways
     return {name: report([run]).html for name, run in runs.items()}
 
 
@@ -199,6 +202,14 @@ def test_nothing_overflows_on_a_phone_and_no_table_is_cut(visit, name):
     assert seen.page.evaluate("document.documentElement.scrollWidth") <= 400
     cut = "[...document.querySelectorAll('.scroll')].filter((one) => one.scrollWidth > one.clientWidth + 1).length"
     assert seen.page.evaluate(cut) == 0
+
+
+@pytest.mark.parametrize("width", [900, 1000])
+def test_many_ways_to_share_fit_a_window_of_middling_width(visit, width):
+    page = visit("ways").page
+    page.set_viewport_size({"width": width, "height": 800})
+    assert page.locator("#slowdown .heat").is_visible()
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
 def test_what_is_printed_holds_the_answer_the_matrix_and_drawn_figures(visit):

@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     from cotenant.prediction.interference.forecast import MixForecast, Prediction
     from cotenant.study.model import Study
 
-WIDTH = 0.1
+WIDTH = 0.15
 """Relative half-width at which a slowdown counts as known."""
-ROUND_SHARE = 0.08
-"""Share of all mixes to measure before choosing again."""
+ROUND_SHARE = 0.15
+"""Share of all mixes to measure before choosing again: every round measures its tenants alone once more."""
 FEWEST_PER_ROUND = 2
 MEASURED = ("measured", "simulated,")
 
@@ -29,7 +29,7 @@ class ActiveResult:
     """One run per round."""
     prediction: "Prediction"
     measured: int
-    """Measured mixes, out of ``mixes``; each under every way to share."""
+    """Measured mixes, out of ``mixes``: each under the ways to share that were not known yet."""
     mixes: int
     why: str
     """Why it stopped."""
@@ -57,7 +57,7 @@ def run_active(
     """Measure a study in rounds until every mix is known, measured or predicted.
 
     The first round measures every tenant alone and beside the next one of the study. Each further round measures the
-    mixes that say most about the others, as named by `predict --next`.
+    mixes that say most about the others, as named by `predict --next`, under the ways to share that are not known yet.
 
     Args:
         study: A built-in study's name, a YAML file, or a study.
@@ -86,14 +86,16 @@ def run_active(
     chosen = _ring(tuple(study.tenants), groups)
     folders: list[Path] = []
     done: set[tuple[str, ...]] = set()
+    ways: tuple[str, ...] = ()
     while True:
         left_s = None if deadline is None else max(deadline - time.monotonic(), 1.0)
-        part = _round(study, chosen, left_s, first=not folders)
+        part = _round(study, chosen, ways, left_s)
         folders.append(run(part, device=device, out=out, listener=listener).folder)
         done |= set(chosen)
         found = predict(study, device=device, runs=folders, next_mixes=4 * len(groups))
         unknown = [one for one in found.mixes if not _is_known(one, width)]
-        wanted = list(dict.fromkeys(one.mix for one in found.next if one.mix not in done))
+        ways = tuple(dict.fromkeys(one.sharing for one in unknown))
+        wanted = list(dict.fromkeys(one.mix for one in found.next if one.sharing in ways))
         why = _reason(unknown, wanted, deadline, width)
         if why is not None:
             return ActiveResult(tuple(folders), found, len(done), len(groups), why)
@@ -107,12 +109,15 @@ def _ring(tenants: tuple[str, ...], groups: set[tuple[str, ...]]) -> list[tuple[
     return list(dict.fromkeys(there)) or sorted(groups)[:FEWEST_PER_ROUND]
 
 
-def _round(study: "Study", chosen: Sequence[tuple[str, ...]], left_s: float | None, *, first: bool) -> "Study":
+def _round(study: "Study", chosen: Sequence[tuple[str, ...]], ways: tuple[str, ...], left_s: float | None) -> "Study":
+    """These mixes under these ways to share; without ways, under all, and every tenant alone: the first round."""
     from cotenant.study.mixes import MixLists
+    from cotenant.tenancy.nouns import Sharing
 
+    under = tuple(Sharing(mode=way) for way in ways)
     lists = MixLists(groups={f"m{number}": group for number, group in enumerate(chosen, 1)})
-    mixes = ("solo", lists) if first else (lists,)
-    return study.model_copy(update={"mixes": mixes, "budget_s": left_s}).placed(study.places)
+    changes: dict[str, Any] = {"mixes": (lists,), "sharing": under} if ways else {"mixes": ("solo", lists)}
+    return study.model_copy(update={**changes, "budget_s": left_s}).placed(study.places)
 
 
 def _is_known(mix: "MixForecast", width: float) -> bool:

@@ -89,10 +89,10 @@ def devices_of(devices: str, prices: Mapping[str, float], *, priced: bool, clock
 
 def _clocks(gpu: "SimulatedGpu") -> tuple[Clock, ...]:
     """From the highest clock down to half of it, with the power of the fully busy GPU at each."""
-    from cotenant.api.plan_profiles import power_w
+    from cotenant.prediction.power.draw import Activity, mean_w
 
     levels = dict.fromkeys(float(gpu.absolute({"clock_mhz": f"{part}%"})["clock_mhz"]) for part in CLOCK_PERCENTS)
-    return tuple(Clock(mhz, power_w(gpu.gpu, 1.0, 1.0, mhz)) for mhz in levels)
+    return tuple(Clock(mhz, mean_w(gpu.gpu, Activity(1.0, 1.0), mhz)) for mhz in levels)
 
 
 def _named(devices: str) -> list[tuple[str, int]]:

@@ -12,7 +12,6 @@ from cotenant.planning.solver.problem import Floats
 if TYPE_CHECKING:
     from cotenant.devices.simulated.device import SimulatedGpu
     from cotenant.planning.tenants_file import PlannedEntry
-    from cotenant.prediction.gpu import GpuSpec
     from cotenant.prediction.sharing.layout import Part
     from cotenant.prediction.sharing.trace import Trace
     from cotenant.workloads.protocol import WorkloadSpec
@@ -25,7 +24,6 @@ ENGINE_DISAGREES = 0.15
 """Half-width for the closed form against the engine, in addition to the simulation's own error."""
 HOST_COUNTS = 0.5
 """Weight of a request's host time when choosing software: neighbours may use the device meanwhile."""
-_TEMPERATURE_C = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +155,9 @@ class Simulation:
 
     def power_w(self, device: str, busy: float, bandwidth: float, clock_mhz: float | None = None) -> float:
         """Mean power, at the boost clock or at the given one."""
-        return power_w(self.gpus[device].gpu, busy, bandwidth, clock_mhz)
+        from cotenant.prediction.power.draw import Activity, mean_w
+
+        return mean_w(self.gpus[device].gpu, Activity(min(busy, 1.0), min(bandwidth, 1.0)), clock_mhz)
 
     def _found(
         self, device: str, tenant: int, batch: int, sharing: str, share: float, *, clock_mhz: float | None = None
@@ -165,8 +165,8 @@ class Simulation:
         gpu = self.gpus[device]
         part = self.part(device, sharing, share)
         trace, first, outputs = self.trace(device, tenant, batch, part, clock_mhz)
-        alone = _alone_ns(trace, trace.duration_ns.size) + trace.before_ns + trace.after_ns
-        until = alone if first < 0 else _alone_ns(trace, first + 1) + trace.before_ns
+        alone = trace.alone_ns()
+        until = alone if first < 0 else trace.alone_ns(first + 1)
         working = trace.duration_ns.sum()
         whole = part.domain_sms / gpu.gpu.sms
         return Profile(
@@ -179,20 +179,3 @@ class Simulation:
             memory_bytes=float(gpu.memory_bytes(self.spec(device, tenant, batch))),
             outputs=outputs if first >= 0 else 1,
         )
-
-
-def power_w(gpu: "GpuSpec", busy: float, bandwidth: float, clock_mhz: float | None = None) -> float:
-    """Mean power of a GPU with this share of it and of its bandwidth in use; None: at its boost clock."""
-    from cotenant.prediction.power.draw import Activity, leakage_w, power_curve
-
-    curve = power_curve(gpu, Activity(min(busy, 1.0), min(bandwidth, 1.0)))
-    leaking = float(leakage_w(gpu, np.array(_TEMPERATURE_C)))
-    at = curve.clocks_mhz[-1] if clock_mhz is None else clock_mhz
-    return float(min(curve.board_w + float(curve.dynamic_at(np.array(at))) + leaking, gpu.power.limit_w))
-
-
-def _alone_ns(trace: "Trace", kernels: int) -> float:
-    """From the first launch to the end of the last of the first kernels."""
-    launched = np.cumsum(trace.launch_ns[:kernels])
-    behind = np.cumsum(trace.duration_ns[:kernels][::-1])[::-1]
-    return float(np.max(launched + behind))

@@ -143,16 +143,17 @@ def on_cpu(solos: "Sequence[SoloTenant]", cores: int, bytes_per_s: float | None)
     """Features, priors by way to share, times and memory of CPU tenants that were measured alone."""
     import numpy as np
 
-    from cotenant.prediction.interference.cpu_profiles import CpuProfiles, roofline_shared
+    from cotenant.prediction.interference.cpu_profiles import CpuProfiles, cores_wanted, roofline_shared
 
     service = np.array([solo.service_ns for solo in solos])
     busy = np.array([solo.service_ns if solo.device_ns is None else solo.device_ns for solo in solos])
     moved = np.array([solo.moved_bytes or 0.0 for solo in solos])
     flops = np.array([solo.flops or 0.0 for solo in solos])
+    threads = np.array([solo.key.threads or cores for solo in solos])
     drawn = moved / (service / 1e9) / bytes_per_s if bytes_per_s else np.zeros(service.size)
     profiles = CpuProfiles(
         solo_ns=service,
-        cores=np.clip(busy / service / cores, 0.0, 1.0),
+        cores=cores_wanted(busy / service, threads, cores),
         bandwidth=np.clip(drawn, 0.0, 1.0),
         intensity=np.where((moved > 0) & (flops > 0), flops / np.maximum(moved, 1.0), 1.0),
     )
@@ -170,6 +171,7 @@ def _on_gpu(
 ) -> dict[str, Any]:
     import numpy as np
 
+    from cotenant.prediction.interference.energy import power_use
     from cotenant.prediction.interference.fluid import in_turns, side_by_side
     from cotenant.prediction.interference.gpu_profiles import profiles_of
 
@@ -195,6 +197,7 @@ def _on_gpu(
         "priors": {"processes": partial(in_turns, profiles), **dict.fromkeys(SIDE_BY_SIDE, together)},
         "solo_s": np.array(solo_ns) / 1e9,
         "memory_bytes": tuple(gpu.memory_bytes(spec) for spec in specs),
+        "power": power_use(gpu.gpu, profiles),
         "engine": _engine(dict(zip(names, traces, strict=True))) if exact else None,
     }
 

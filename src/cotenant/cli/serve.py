@@ -88,6 +88,7 @@ def command(
     from cotenant.api.serve import serve
     from cotenant.serving.server import Listening
     from cotenant.serving.service import Service
+    from cotenant.text import milliseconds
 
     talk = console(talk=True)
 
@@ -107,8 +108,8 @@ def command(
         if service.grpc is not None:
             talk.print(f"gRPC: {service.grpc}", soft_wrap=True)
         for one in service.tenants.values():
-            takes = f"{1e3 * one.costs.spaced_s:.3g} ms alone"
-            due = f"due within {1e3 * one.contract.within_s(one.costs.steps):.3g} ms"
+            takes = f"{milliseconds(1e3 * one.costs.spaced_s)} alone"
+            due = f"due within {milliseconds(1e3 * one.contract.within_s(one.costs.steps))}"
             talk.print(f"{one.name}: {takes}, {due}, in {len(one.costs.chunks)} chunks", soft_wrap=True)
 
     talk.print("Starting workers and measuring the cost of requests.")

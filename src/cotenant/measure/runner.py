@@ -205,7 +205,7 @@ class Runner:
                 raise
 
     def _note(self, found: Sequence[TrialRecords], seconds: float) -> None:
-        if len(found) > 1:
+        if len(found) > 1 and not self._simulated:
             self._switching.add(found)
         for records in found:
             trial = records.trial

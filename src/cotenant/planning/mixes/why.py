@@ -10,7 +10,7 @@ from cotenant.planning.mixes.judge import CAPPED, Judge, Laid
 from cotenant.planning.mixes.plan import Measurement, PlannedDevice, Rejected, SeatedTenant
 from cotenant.planning.mixes.predictor import Mixes
 from cotenant.planning.solver.problem import NOBODY, Column
-from cotenant.text import together
+from cotenant.text import milliseconds, together
 
 FACTORS = np.concatenate([np.arange(1.0, 2.0, 0.05), np.arange(2.0, 4.01, 0.25)])
 MOST_DEVICES = 14
@@ -95,12 +95,9 @@ def _late(name: str, label: str, upper: float, estimate: float, limit: float) ->
     if not np.isfinite(estimate):
         return f"{name} can't keep up with its rate"
     if not np.isfinite(upper):
-        return f"{label} of {name} {_ms(estimate)}, and at the upper end it can't keep up (limit {_ms(limit)})"
-    return f"{label} of {name} up to {_ms(upper)} > {_ms(limit)} (estimate {_ms(estimate)})"
-
-
-def _ms(value: float) -> str:
-    return f"{value:.3g} ms" if value < 9999.5 else f"{value / 1e3:.3g} s"
+        at_most = f"and at the upper end it can't keep up (limit {milliseconds(limit)})"
+        return f"{label} of {name} {milliseconds(estimate)}, {at_most}"
+    return f"{label} of {name} up to {milliseconds(upper)} > {milliseconds(limit)} (estimate {milliseconds(estimate)})"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,8 @@
-"""Solo profiles of CPU tenants, and the prior for their mixes: evenly shared cores and memory bandwidth."""
+"""Solo profiles of CPU tenants, and the prior for their mixes: evenly shared cores and memory bandwidth.
+
+A tenant alone may keep fewer cores busy than it has threads, because waking a thread on an idle core takes long; beside
+others it doesn't have to wait. So each of its threads counts as busy as its first.
+"""
 
 from dataclasses import dataclass
 
@@ -8,6 +12,9 @@ from cotenant.prediction.interference.mixes import placed, present
 from cotenant.prediction.interference.profiles import LOG_SCALE, SHARE_SCALE, Profiles
 from cotenant.prediction.kernels.columns import Bools, Floats, Ints
 
+CROWDED = 0.32
+"""Log slowdown beyond an even share, per log of the cores wanted over those there: more threads than cores change
+places and lose their caches. Set with the triples of `predict-truth` under `processes` in view."""
 _CHUNK = 100_000
 
 
@@ -16,7 +23,7 @@ class CpuProfiles(Profiles):
     """Demands of requests as shares of the device."""
 
     cores: Floats
-    """Mean number of busy cores over the number of cores."""
+    """Cores it can use over the number of cores: see `cores_wanted`."""
     bandwidth: Floats
     """Fraction of the memory bandwidth in use, from counted bytes; 0 if unknown."""
     intensity: Floats
@@ -32,6 +39,11 @@ class CpuProfiles(Profiles):
                 np.log(self.intensity) / LOG_SCALE,
             )
         )
+
+
+def cores_wanted(busy: Floats, threads: Floats, cores: int) -> Floats:
+    """Share of the cores that tenants can use, from the mean number of busy cores alone and their threads."""
+    return np.asarray(np.clip(np.maximum(threads * np.minimum(busy, 1.0), busy) / cores, 0.0, 1.0))
 
 
 def roofline_shared(profiles: CpuProfiles, mixes: Ints, *, pinned: bool = False) -> Floats:
@@ -53,7 +65,8 @@ def roofline_shared(profiles: CpuProfiles, mixes: Ints, *, pinned: bool = False)
         there = present(some)
         wanted = placed(profiles.cores, some, 0.0)
         own = wanted * there.sum(axis=1, keepdims=True)
-        of_cores = np.maximum(own, 1.0) if pinned else _slowdown(wanted, there)
+        crowd = np.maximum(wanted.sum(axis=1, keepdims=True), 1.0) ** CROWDED
+        of_cores = np.maximum(own, 1.0) if pinned else crowd * _slowdown(wanted, there)
         of_memory = _slowdown(placed(profiles.bandwidth, some, 0.0), there)
         parts.append(np.where(there, np.log(np.maximum(of_cores, of_memory)), np.nan))
     return np.concatenate(parts) if parts else np.empty(mixes.shape)

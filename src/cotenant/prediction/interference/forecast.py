@@ -46,6 +46,8 @@ class TenantForecast:
     """None under a closed load."""
     basis: str
     """`measured, 5 blocks`, `3 pairs of this tenant`, `prior only`, `simulated`."""
+    energy_j: Ranged | None = None
+    """Per request, simulated; None where the device's power law is unknown. Not validated."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +59,8 @@ class MixForecast:
     tenants: tuple[TenantForecast, ...]
     memory_bytes: int | None
     """Total over all tenants, from their solos; None if one is unknown."""
+    power_w: Ranged | None = None
+    """Mean power of the device, simulated; None where its power law is unknown. Not validated."""
 
     @property
     def label(self) -> str:

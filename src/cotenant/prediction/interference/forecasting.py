@@ -8,6 +8,7 @@ import numpy as np
 
 from cotenant.prediction.interference.correction import Evidence, no_evidence
 from cotenant.prediction.interference.covariance import Variances
+from cotenant.prediction.interference.energy import PowerUse
 from cotenant.prediction.interference.forecast import (
     MixForecast,
     NextMix,
@@ -58,6 +59,8 @@ class Asked:
     prior_half: float
     notes: tuple[str, ...] = ()
     engine: Engine | None = None
+    power: PowerUse | None = None
+    """None where the device's power law is unknown."""
 
 
 def forecast(
@@ -146,6 +149,7 @@ def _mix(
     numbers = [asked.names.index(name) for name in group]
     solo = [float(asked.solo_s[number]) for number in numbers]
     memory = [asked.memory_bytes[number] for number in numbers]
+    power, energies = _drawn(asked, group, [slowdown.est for slowdown, _, _ in found])
     return MixForecast(
         mix=group,
         sharing=sharing,
@@ -157,11 +161,29 @@ def _mix(
                 latency_ms=slowdown.scaled(1e3 * alone),
                 tail=tail,
                 basis=basis,
+                energy_j=energy,
             )
-            for name, alone, (slowdown, tail, basis) in zip(group, solo, found, strict=True)
+            for name, alone, (slowdown, tail, basis), energy in zip(group, solo, found, energies, strict=True)
         ),
         memory_bytes=None if any(one is None for one in memory) else sum(one for one in memory if one is not None),
+        power_w=power,
     )
+
+
+def _drawn(
+    asked: Asked, group: tuple[str, ...], slowdowns: Sequence[float]
+) -> tuple[Ranged | None, Sequence[Ranged | None]]:
+    """Power of the mix, and energy per request of each tenant: at its rate, or at one request in flight."""
+    if asked.power is None:
+        return None, [None] * len(group)
+    numbers = [asked.names.index(name) for name in group]
+    rates = []
+    for name, number, slowdown in zip(group, numbers, slowdowns, strict=True):
+        alone = float(asked.solo_s[number])
+        load = _resolved(asked.loads.get(name), alone)
+        rates.append(min(1 / (alone * slowdown), math.inf if load is None else load.rate_rps or math.inf))
+    watts, joules = asked.power.drawn(numbers, rates)
+    return Ranged(watts, None, None), [Ranged(one, None, None) for one in joules]
 
 
 def _ranged(found: Slowdowns, mix: int, place: int) -> Ranged:
@@ -288,6 +310,8 @@ def _notes(asked: Asked, trust: Sequence[Trust], left_aside: Sequence[str]) -> t
             )
     if left_aside:
         notes.append(f"Not predicted: {', '.join(left_aside)}; measure or simulate them: cotenant run STUDY.")
+    if asked.power is not None:
+        notes.append("Power and energy are simulated, for a warm GPU at its boost clock: not validated for mixes.")
     if asked.loads:
         notes.append("Latencies under open loads are simulated with predicted, constant service times: not validated.")
     return tuple(notes)

@@ -66,8 +66,9 @@ class Predictor:
         half = self.widths.half(np.sqrt(self.correction.variance(rows)), self._new(rows))
         count = self.measured_with[rows[:, 0]]
         basis = np.full(len(rows), FROM_PAIRS if len(self.evidence) else PRIOR_ONLY, np.int64)
-        # No tenant is faster than alone, apart from measurement noise.
-        least = np.minimum(logs, 0.0) - np.sqrt(self.correction.variances.noise)
+        # No tenant is faster than alone, apart from noise and from what was measured here.
+        fastest = min(float(self.evidence.logs.min(initial=0.0)), 0.0)
+        least = np.minimum(logs, fastest) - np.sqrt(self.correction.variances.noise)
         low, high = np.maximum(logs - half, least), logs + half
         for row, known in self._known(rows):
             logs[row] = self.evidence.logs[known]

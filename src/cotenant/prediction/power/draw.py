@@ -7,7 +7,9 @@ fits 20 kernels at 10 clocks on a V100 within 2.7 % (P = a + b f + c max(0, f - 
 Work per second follows the clock: a slower clock does less work and moves fewer bytes.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +31,8 @@ LEAKAGE_REFERENCE_C = 65.0
 LEAKAGE_FOLD_C = 39.0
 """Leakage grows by a factor of e in this many degrees: Longhorn's V100s, 0.37 W/C at 34 C (PageRank), 0.82 W/C at 66 C
 (SGEMM)."""
+WARM_C = 60.0
+"""Temperature at which a mean power is given; an estimate."""
 IDLE_C = 35.0
 """Approximate temperature of a GPU's stated idle power."""
 
@@ -83,13 +87,31 @@ class PowerCurve:
 
 def power_curve(gpu: GpuSpec, activity: Activity) -> PowerCurve:
     """The curve of one activity on one GPU, over all its clocks."""
-    clocks = _clocks(gpu)
-    midway = np.array([(gpu.clocks_mhz.base + gpu.clocks_mhz.boost) / 2])
-    fixed_w = board_w(gpu) + float(leakage_w(gpu, np.array(LEAKAGE_REFERENCE_C)))
+    return power_curves(gpu)(activity)
+
+
+def power_curves(gpu: GpuSpec) -> Callable[[Activity], PowerCurve]:
+    """The curves of activities on one GPU; what they have in common is computed once."""
+    clocks, board = _clocks(gpu), board_w(gpu)
+    midway = _Speeds.of(gpu, np.array([(gpu.clocks_mhz.base + gpu.clocks_mhz.boost) / 2]))
+    fixed_w = board + float(leakage_w(gpu, np.array(LEAKAGE_REFERENCE_C)))
     switching_w = MIDWAY_LOAD * gpu.power.limit_w - fixed_w - float(_memory_w(gpu, FULL, midway)[0])
-    per_unit = max(switching_w, 0.1 * gpu.power.limit_w) / float(_switching(gpu, FULL, midway)[0])
-    dynamic = per_unit * _switching(gpu, activity, clocks) + _memory_w(gpu, activity, clocks)
-    return PowerCurve(clocks, dynamic, board_w(gpu), activity.clock_bound)
+    per_unit = max(switching_w, 0.1 * gpu.power.limit_w) / float(_switching(FULL, midway)[0])
+    speeds = _Speeds.of(gpu, clocks)
+
+    def curve(activity: Activity) -> PowerCurve:
+        dynamic = per_unit * _switching(activity, speeds) + _memory_w(gpu, activity, speeds)
+        return PowerCurve(clocks, dynamic, board, activity.clock_bound)
+
+    return curve
+
+
+def mean_w(gpu: GpuSpec, activity: Activity, clock_mhz: float | None = None) -> float:
+    """Power of an activity on a warm GPU, up to its limit; at the boost clock unless another is given."""
+    curve = power_curve(gpu, activity)
+    at = curve.clocks_mhz[-1] if clock_mhz is None else clock_mhz
+    drawn = curve.board_w + float(curve.dynamic_at(np.array(at))) + float(leakage_w(gpu, np.array(WARM_C)))
+    return min(drawn, gpu.power.limit_w)
 
 
 def board_w(gpu: GpuSpec) -> float:
@@ -125,13 +147,23 @@ def _clocks(gpu: GpuSpec) -> Floats:
     return np.concatenate(([low], below)) if below[0] > low else below
 
 
-def _switching(gpu: GpuSpec, activity: Activity, clocks: Floats) -> Floats:
+class _Speeds(NamedTuple):
+    """Some clocks of a GPU."""
+
+    ratio: Floats
+    """Boost clock over clock."""
+    voltage_squared: Floats
+
+    @classmethod
+    def of(cls, gpu: GpuSpec, clocks_mhz: Floats) -> "_Speeds":
+        return cls(gpu.clocks_mhz.boost / clocks_mhz, voltage_squared(gpu, clocks_mhz))
+
+
+def _switching(activity: Activity, at: _Speeds) -> Floats:
     """V^2 times the clocked and the working share, in units of the boost clock."""
-    ratio = gpu.clocks_mhz.boost / clocks
-    work = activity.compute / stretch(activity.clock_bound, ratio)
-    return voltage_squared(gpu, clocks) * (CLOCK_TREE / ratio + (1.0 - CLOCK_TREE) * work)
+    work = activity.compute / stretch(activity.clock_bound, at.ratio)
+    return at.voltage_squared * (CLOCK_TREE / at.ratio + (1.0 - CLOCK_TREE) * work)
 
 
-def _memory_w(gpu: GpuSpec, activity: Activity, clocks: Floats) -> Floats:
-    ratio = gpu.clocks_mhz.boost / clocks
-    return MEMORY_SHARE * gpu.power.limit_w * activity.memory / stretch(activity.clock_bound, ratio)
+def _memory_w(gpu: GpuSpec, activity: Activity, at: _Speeds) -> Floats:
+    return MEMORY_SHARE * gpu.power.limit_w * activity.memory / stretch(activity.clock_bound, at.ratio)

@@ -7,7 +7,7 @@ import numpy as np
 
 from cotenant.prediction.gpu import GpuSpec
 from cotenant.prediction.power.dies import TYPICAL, Die
-from cotenant.prediction.power.draw import Activity, Floats, PowerCurve, leakage_w, power_curve
+from cotenant.prediction.power.draw import Activity, Floats, PowerCurve, leakage_w, power_curves
 from cotenant.prediction.power.settling import FREE, Limits, allowed_w, highest_clock, settle
 from cotenant.prediction.power.thermal import Cooling, Heat
 
@@ -72,9 +72,10 @@ def timeline(
     top_mhz = highest_clock(gpu, limits)
     spans, clocks, powers, temperatures = [], [], [], []
     curves: dict[Activity, PowerCurve] = {}
+    curve_of = power_curves(gpu)
     for phase in phases:
         if phase.activity not in curves:
-            curves[phase.activity] = power_curve(gpu, phase.activity)
+            curves[phase.activity] = curve_of(phase.activity)
         curve = curves[phase.activity]
         count = max(1, int(np.ceil(phase.seconds / step_s - 1e-9)))
         span = phase.seconds / count

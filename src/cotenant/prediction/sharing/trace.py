@@ -65,6 +65,16 @@ class Trace:
         """Host time of a request."""
         return float(self.launch_ns.sum()) + self.before_ns + self.after_ns
 
+    def alone_ns(self, kernels: int | None = None) -> float:
+        """Time of a request alone on its part, as the engine would find it; or until this many kernels are done.
+
+        A kernel starts once it is launched and the one before it is done, so the latest of all kernels counts.
+        """
+        duration, waited = self.duration_ns[:kernels], self.waited[:kernels] * self.duration_ns[:kernels]
+        launched = np.cumsum(self.launch_ns[:kernels]) + np.cumsum(waited) - waited
+        remaining = np.cumsum(duration[::-1])[::-1]
+        return self.before_ns + float(np.max(launched + remaining)) + (self.after_ns if kernels is None else 0.0)
+
     def slowed(self, factor: float) -> "Trace":
         """The same on a die slower by this factor."""
         if factor == 1.0:

@@ -1,11 +1,12 @@
 """Clocks and power over time, with throttling; and the effect of locked clocks and power limits."""
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from cotenant.analyse.variability.clock_curves import ClockCurve
 from cotenant.reporting.figures.figure import MOST_POINTS, Figure, Row, Spec, Understanding
 from cotenant.reporting.figures.style import ACCENT, PALETTE, colour, faceted, tips
-from cotenant.reporting.html.variability_material import Timeline
 from cotenant.reporting.terminal.literal import literal
 
 MEASURED, FITTED = "measured", "curve"
@@ -30,8 +31,11 @@ CLOCK = Understanding(
     "of the entire GPU, idle power included.",
 )
 
+if TYPE_CHECKING:
+    from cotenant.reporting.html.variability_material import Timeline
 
-def timeline_figures(timelines: tuple[Timeline, ...]) -> list[Figure]:
+
+def timeline_figures(timelines: "tuple[Timeline, ...]") -> list[Figure]:
     """One figure per GPU, one panel per sensor."""
     return [_timeline(one, f"timeline-{number}") for number, one in enumerate(timelines, 1)]
 
@@ -41,7 +45,7 @@ def clock_figures(curves: tuple[ClockCurve, ...]) -> list[Figure]:
     return [_clock(one, f"clock-{number}") for number, one in enumerate(curves, 1)]
 
 
-def _timeline(one: Timeline, name: str) -> Figure:
+def _timeline(one: "Timeline", name: str) -> Figure:
     labels = [UNITS[sensor] for sensor in one.lines]
     rows: list[Row] = [
         {"panel": UNITS[sensor], "t_s": float(at), "value": float(f"{value:.6g}")}
@@ -76,7 +80,7 @@ def _timeline(one: Timeline, name: str) -> Figure:
     )
 
 
-def _held(x: Spec, one: Timeline) -> Spec:
+def _held(x: Spec, one: "Timeline") -> Spec:
     """Intervals coloured by what held the clock down."""
     reasons = sorted({held.reason for held in one.held})
     shades = colour("reason", reasons, "held down by")

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from cotenant.reporting.figures.clocks import clock_figures, timeline_figures
 from cotenant.reporting.figures.figure import Absent, Figure
@@ -15,7 +16,9 @@ from cotenant.reporting.figures.slowdown import slowdown_figure
 from cotenant.reporting.figures.stages import stages_figure
 from cotenant.reporting.figures.variability import fleet_figures
 from cotenant.reporting.figures.work import fairness_figure, stp_figure, throughput_figure
-from cotenant.reporting.html.variability_material import FleetMaterial
+
+if TYPE_CHECKING:
+    from cotenant.reporting.html.variability_material import FleetMaterial
 
 MOST_LINES_TOGETHER = 60
 
@@ -50,7 +53,7 @@ def figures(material: Material) -> dict[str, Drawn]:
     return {kind: found[kind] for kind in order} | ({"variability": fleet} if fleet else {})
 
 
-def every_fleet_figure(fleet: FleetMaterial) -> list[Figure | Absent]:
+def every_fleet_figure(fleet: "FleetMaterial") -> list[Figure | Absent]:
     """Figures about the members of a group, by kind; missing ones are left out, since others say more."""
     drawn = [one for many in fleet_figures(fleet).values() for one in many if isinstance(one, Figure)]
     return [*drawn, *clock_figures(fleet.curves), *timeline_figures(fleet.timelines)]

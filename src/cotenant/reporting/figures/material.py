@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cotenant.analyse.decision import Answer
 from cotenant.analyse.device_use import DeviceUse
@@ -14,10 +14,12 @@ from cotenant.analyse.sharing.peaks import Peaks, peaks_of
 from cotenant.analyse.sharing.summary import Summary
 from cotenant.reporting.figures.names import Names, letters
 from cotenant.reporting.figures.ways import Ways
-from cotenant.reporting.html.variability_material import FleetMaterial, gather_runs
 from cotenant.store.reading import open_runs
 from cotenant.store.reduced import Reduced, SamplePoint, StageTime, TenantFacts, TimelinePoint, TrialFacts
 from cotenant.store.results import result_of
+
+if TYPE_CHECKING:
+    from cotenant.reporting.html.variability_material import FleetMaterial
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +59,7 @@ class Material:
     device_use: tuple[DeviceUse, ...]
     beside: SideBySide | None = None
     """One study on several devices; None if there is only one."""
-    fleet: FleetMaterial | None = None
+    fleet: "FleetMaterial | None" = None
     """Differences between the members of a group; None if no run has several."""
 
     @property
@@ -120,5 +122,11 @@ def gather(paths: Sequence[Path]) -> Material:
         samples=samples,
         device_use=tuple(one for one in result.device_use if one.cell not in hidden),
         beside=result.side_by_side,
-        fleet=gather_runs(paths) if members > 1 else None,
+        fleet=_fleet(paths) if members > 1 else None,
     )
+
+
+def _fleet(paths: Sequence[Path]) -> "FleetMaterial":
+    from cotenant.reporting.html.variability_material import gather_runs  # needs the database; most runs don't
+
+    return gather_runs(paths)

@@ -1,10 +1,11 @@
 """Differences between GPUs: boxes, correlations, location, cost for jobs, change over time."""
 
+from typing import TYPE_CHECKING
+
 from cotenant.analyse.variability.drift import DAY_S
 from cotenant.analyse.variability.sentences import day
 from cotenant.reporting.figures.figure import MOST_POINTS, Absent, Figure, Row, Spec, Understanding
 from cotenant.reporting.figures.style import ACCENT, PALETTE, QUIET, faceted, interval_layers, tips, whole
-from cotenant.reporting.html.variability_material import FleetMaterial, FleetWork
 from cotenant.reporting.terminal.literal import literal
 
 USUAL = "as most"
@@ -35,6 +36,9 @@ PLACES = Understanding(
     look="A dark column or row: an entire node or cabinet is slow, which replacing one GPU won't fix.",
     misleads="A node with one bad GPU looks half bad. Nodes of different cabinets share a column only by number.",
 )
+
+if TYPE_CHECKING:
+    from cotenant.reporting.html.variability_material import FleetMaterial, FleetWork
 STRAGGLER = Understanding(
     shows="A job that waits for all its GPUs at every step runs at the pace of the slowest: expected time relative to "
     "the median GPU, for k random GPUs of this fleet.",
@@ -48,7 +52,7 @@ TREND = Understanding(
 )
 
 
-def fleet_figures(material: FleetMaterial) -> dict[str, list[Figure | Absent]]:
+def fleet_figures(material: "FleetMaterial") -> dict[str, list[Figure | Absent]]:
     """Figures by kind, each for every kind of work."""
     draw = {
         "boxes": boxes_figure,
@@ -64,7 +68,7 @@ def fleet_figures(material: FleetMaterial) -> dict[str, list[Figure | Absent]]:
     }
 
 
-def boxes_figure(one: FleetWork, name: str) -> Figure | Absent:
+def boxes_figure(one: "FleetWork", name: str) -> Figure | Absent:
     """One box per GPU."""
     causes = _causes(one)
     every = len(one.boxes)
@@ -135,7 +139,7 @@ def boxes_figure(one: FleetWork, name: str) -> Figure | Absent:
     )
 
 
-def scatter_figure(one: FleetWork, name: str) -> Figure | Absent:
+def scatter_figure(one: "FleetWork", name: str) -> Figure | Absent:
     """Time against each sensor."""
     title = "Time against clock, temperature and power"
     causes = _causes(one)
@@ -168,7 +172,7 @@ def scatter_figure(one: FleetWork, name: str) -> Figure | Absent:
     return Figure(name, title, literal(one.work.name), drawn, tuple(rows), SCATTER, margin=64)
 
 
-def places_figure(one: FleetWork, name: str) -> Figure | Absent:
+def places_figure(one: "FleetWork", name: str) -> Figure | Absent:
     """One square per node."""
     title = "By cabinet and node"
     groups: dict[tuple[str, str], list[float]] = {}
@@ -211,7 +215,7 @@ def places_figure(one: FleetWork, name: str) -> Figure | Absent:
     return Figure(name, title, literal(one.work.name), whole(spec, {"step": 26}), tuple(rows), PLACES, margin=90)
 
 
-def straggler_figure(one: FleetWork, name: str) -> Figure | Absent:
+def straggler_figure(one: "FleetWork", name: str) -> Figure | Absent:
     """One dot per job size."""
     title = "Cost of slow GPUs for a synchronous job"
     rows: list[Row] = [
@@ -229,7 +233,7 @@ def straggler_figure(one: FleetWork, name: str) -> Figure | Absent:
     )
 
 
-def trend_figure(one: FleetWork, name: str) -> Figure | Absent:
+def trend_figure(one: "FleetWork", name: str) -> Figure | Absent:
     """One dot per day."""
     title = "Time by day, relative to each GPU's median"
     if len(one.found.drift.daily) < 2:
@@ -255,11 +259,11 @@ def trend_figure(one: FleetWork, name: str) -> Figure | Absent:
     return Figure(name, title, literal(one.work.name), whole(spec, 200), tuple(rows), TREND)
 
 
-def _causes(one: FleetWork) -> dict[str, str]:
+def _causes(one: "FleetWork") -> dict[str, str]:
     return {slow.gpu: slow.cause for slow in one.found.slow}
 
 
-def _colour(one: FleetWork) -> Spec:
+def _colour(one: "FleetWork") -> Spec:
     colours = dict(zip(CLASSES, [QUIET, PALETTE[0], PALETTE[5], PALETTE[4], PALETTE[3], PALETTE[2]], strict=True))
     there = [name for name in CLASSES if name == USUAL or name in _causes(one).values()]
     return {

@@ -3,7 +3,7 @@
 from cotenant import __version__
 from cotenant.planning.mixes.plan import PlannedDevice, SeatedTenant, ServingPlan
 from cotenant.reporting.html.assets import environment, markup, policy, resource
-from cotenant.reporting.terminal.serving_plan import answer_of, described, reasons_of, seat_table, seated, share_of
+from cotenant.reporting.terminal.serving_plan import answer_of, no_room_for, reasons_of, seat_table, seated, share_of
 from cotenant.text import figure, percent, size
 
 WORDS = ("tenant", "software", "share", "objective")
@@ -25,12 +25,13 @@ def page(plan: ServingPlan, *, source: str) -> str:
         style=markup(resource("templates", "report.css")),
         answer=answer_of(plan),
         kept=plan.keeps_all,
+        simulated=any(device.simulated for device in plan.devices),
+        no_room=no_room_for(plan),
         reasons=reasons_of(plan, everything=True),
         devices=[
             {
                 "name": device.name,
-                "title": device.title,
-                "described": described(device),
+                "title": _title(device),
                 "parts": _parts(device),
                 "bars": _bars(device),
                 "table": seat_table(device),
@@ -39,6 +40,12 @@ def page(plan: ServingPlan, *, source: str) -> str:
         ],
         words=WORDS,
     )
+
+
+def _title(device: PlannedDevice) -> str:
+    held = f" at {device.clock_mhz:.0f} MHz" if device.clock_mhz else ""
+    shared = "for one tenant" if len(device.tenants) == 1 else f"shared by {device.sharing}"
+    return f"{device.title}{held}, {shared}; {device.basis}"
 
 
 def _parts(device: PlannedDevice) -> list[tuple[str, str, float]]:
@@ -66,5 +73,10 @@ def _bars(device: PlannedDevice) -> list[tuple[str, float, str]]:
         ("compute", min(device.busy, 1.0), percent(device.busy)),
         ("bandwidth", min(device.bandwidth, 1.0), percent(device.bandwidth)),
         ("memory", min(memory, 1.0), f"{size(device.used_bytes)} of {size(device.memory_bytes)}"),
-        *([("power", 0.0, f"{figure(device.power_w)} W")] if device.power_w else []),
+        *([("power", 0.0, _power(device))] if device.power_w else []),
     ]
+
+
+def _power(device: PlannedDevice) -> str:
+    limit = f" (at most {figure(device.power_limit_w)} W)" if device.power_limit_w else ""
+    return f"{figure(device.power_w)} W{limit}"

@@ -20,7 +20,9 @@ def prediction_parts(
     parts: list[RenderableType] = [Text(literal(_answer(prediction)), "bold")]
     mixes = sorted(prediction.mixes, key=lambda one: one.worst)
     if len({one.mix for one in mixes}) == 1:
-        parts += [part for mix in mixes for part in (Text(f"under {mix.sharing}{_memory(mix)}"), _tenants(mix))]
+        parts += [
+            part for mix in mixes for part in (Text(f"under {mix.sharing}{_memory(mix)}{_power(mix)}"), _tenants(mix))
+        ]
     elif mixes:
         shown = mixes if everything else mixes[:MOST_ROWS]
         parts.append(listing(("mix", "sharing", "slowest", "slowdown", "rests on"), [_row(mix) for mix in shown]))
@@ -65,7 +67,9 @@ def _short(basis: str) -> str:
 
 def _tenants(mix: MixForecast) -> RenderableType:
     tails = any(tenant.tail is not None for tenant in mix.tenants)
-    columns = ["tenant", "slowdown", "req/s", "ms", *(["p50 ms", "p99 ms", "in time"] if tails else []), "basis"]
+    powered = any(tenant.energy_j is not None for tenant in mix.tenants)
+    late, energy = ["p50 ms", "p99 ms", "in time"] if tails else [], ["J/req"] if powered else []
+    columns = ["tenant", "slowdown", "req/s", "ms", *late, *energy, "basis"]
     rows = [
         (
             tenant.tenant,
@@ -73,6 +77,7 @@ def _tenants(mix: MixForecast) -> RenderableType:
             figure(tenant.throughput_rps.est),
             figure(tenant.latency_ms.est),
             *(_tail(tenant) if tails else ()),
+            *((NOTHING if tenant.energy_j is None else figure(tenant.energy_j.est),) if powered else ()),
             tenant.basis,
         )
         for tenant in mix.tenants
@@ -82,6 +87,10 @@ def _tenants(mix: MixForecast) -> RenderableType:
 
 def _memory(mix: MixForecast) -> str:
     return "" if mix.memory_bytes is None else f", {size(mix.memory_bytes)} of memory"
+
+
+def _power(mix: MixForecast) -> str:
+    return "" if mix.power_w is None else f", {figure(mix.power_w.est)} W"
 
 
 def _tail(tenant: TenantForecast) -> tuple[str, str, str]:

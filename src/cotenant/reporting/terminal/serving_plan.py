@@ -28,10 +28,15 @@ def serving_plan_parts(plan: ServingPlan, *, everything: bool) -> tuple[Renderab
     said = reasons_of(plan, everything=everything)
     if said:
         parts.append(sentence_list(said))
-    if plan.left_out:
-        names = ", ".join(plan.left_out)
-        parts.append(Text(literal(f"no room for {names}: add devices or relax their objectives"), "yellow"))
+    if no_room := no_room_for(plan):
+        parts.append(Text(literal(no_room), "yellow"))
     return tuple(parts)
+
+
+def no_room_for(plan: ServingPlan) -> str:
+    """The tenants that are not placed; empty if all are."""
+    names = ", ".join(plan.left_out)
+    return f"no room for {names}: add devices or relax their objectives" if names else ""
 
 
 def answer_of(plan: ServingPlan) -> str:
@@ -116,10 +121,10 @@ def reasons_of(plan: ServingPlan, *, everything: bool) -> list[str]:
     if plan.cheaper:
         said.append(f"the next cheaper: {plan.cheaper}")
     others = plan.rejected[1:] if everything else plan.rejected[1:FEW]
-    said += [
+    said += dict.fromkeys(
         f"rejected: {together(one.tenants)} under {one.sharing} on {one.kind}, -${one.saves_per_h:.2f}/h: {one.reason}"
         for one in others
-    ]
+    )
     if plan.measure is not None:
         mix = together(plan.measure.tenants)
         said.append(f"measure next: {mix} under {plan.measure.sharing} on {plan.measure.kind}: {plan.measure.would}")
