@@ -46,7 +46,6 @@ def _show(path: Path) -> float:
     integrity.standing = timed
     begin = time.perf_counter()
     cotenant.show([path])
-    cotenant.show_device([path])
     return spent / (time.perf_counter() - begin)
 
 
