@@ -204,11 +204,13 @@ def test_nothing_overflows_on_a_phone_and_no_table_is_cut(visit, name):
     assert seen.page.evaluate(cut) == 0
 
 
-@pytest.mark.parametrize("width", [900, 1000])
-def test_many_ways_to_share_fit_a_window_of_middling_width(visit, width):
-    page = visit("ways").page
+@pytest.mark.parametrize("name", ["ways", "objectives"])
+def test_wide_tables_fit_a_window_of_middling_width(visit, name):
+    page = visit(name).page
+    width = 900
     page.set_viewport_size({"width": width, "height": 800})
     assert page.locator("#slowdown .heat").is_visible()
+    assert page.locator(".detail:visible table").first.is_visible()
     assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
