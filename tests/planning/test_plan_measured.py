@@ -14,7 +14,7 @@ from cotenant.planning.mixes.plan import PlannedDevice, ServingPlan
 from cotenant.planning.mixes.predictor import Mixes
 from cotenant.planning.mixes.study import study_of
 from cotenant.planning.mixes.tenants import Objective, ServingTenant
-from cotenant.prediction.interference.correction import no_evidence
+from cotenant.prediction.interference.correction import Evidence, no_evidence
 from cotenant.prediction.interference.predictor import Predictor
 from cotenant.prediction.interference.setting import setting_of
 from cotenant.prediction.interference.shipped import CPU
@@ -53,6 +53,25 @@ def test_neighbours_make_the_tail_longer_and_the_ends_are_in_order(closer):
     assert 10 < alone.latency_ms.estimate[0, 0, 0] < both.latency_ms.estimate[0, 0, 0] < 60
     assert both.busy[0] == pytest.approx(2 * 20 * 0.01 * 0.5)
     assert both.memory_bytes.sum() == 2e8
+
+
+def test_a_few_measured_mixes_say_more_than_the_prior():
+    def prior(mixes):
+        return np.where(mixes >= 0, 0.5 * ((mixes >= 0).sum(axis=1, keepdims=True) > 1), np.nan)
+
+    setting = setting_of(list("abcd"), np.eye(4), prior)
+    rows = np.array([(0, 1), (1, 0), (1, 2), (2, 1), (2, 3), (3, 2)])
+    nothing = np.zeros(len(rows))
+    evidence = Evidence(rows, nothing + 0.6, nothing, np.array([0, 0, 1, 1, 2, 2]), rows[:, 0] * 0 + 9, nothing + 0.02)
+    drawn = np.full(50, 0.01)
+    solos = {(place, 1): Solo(place, 0.01, drawn, 0.0, 0.5, 0.1, 1e8) for place in range(4)}
+    tenants = [ServingTenant(name, 20.0, P99) for name in "abcd"]
+
+    def upper(known):
+        law = Law(Predictor(setting, known, CPU, prior_half=1.2), most=2)
+        return Measured(tenants, solos, {"processes": law}, risk=0.1)(mix(0, 3)).slowdown.upper[0, 0]
+
+    assert upper(evidence) < 2.5 < upper(no_evidence())
 
 
 def test_a_rate_beyond_capacity_has_infinite_latency():

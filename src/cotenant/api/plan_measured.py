@@ -222,8 +222,11 @@ class Measured:
     def _ends(self, law: Law, found: Slowdowns, row: int, at: int) -> list[float]:
         estimate = float(found.estimate[row, at])
         high = float(found.high[row, at])
-        if np.isnan(high):
-            wrong = law.predictor.left_out_quantile(0.9) if law.predictor.evidence.cells >= 3 else NOT_VALIDATED
+        several = law.predictor.evidence.cells >= 3
+        # The prior's interval is as wide as its error before anything was measured; a few mixes say more.
+        by_prior = found.basis[row, at] != MEASURED and not law.predictor.widths.relative
+        if np.isnan(high) or (by_prior and several):
+            wrong = law.predictor.left_out_quantile(0.9) if several else NOT_VALIDATED
             half = float(np.log1p(wrong))
         else:
             half = float(np.log(high / estimate))
