@@ -1,5 +1,7 @@
 """The live page in a browser. Skipped without Chromium or Playwright."""
 
+import os
+
 import pytest
 
 from tests.serving_server.conftest import serving
@@ -18,7 +20,7 @@ IDS = {"inputs": [{"name": "input_ids", "datatype": "INT64", "shape": [1, 4], "d
 @pytest.fixture
 def server(tmp_path):
     # The page judges the last quarter of an hour: not a server on which other tests shed requests.
-    with serving(tmp_path, TENANTS) as running:
+    with serving(tmp_path, TENANTS, "--device", f"cpu:{max(os.sched_getaffinity(0))}") as running:
         yield running
 
 
@@ -32,7 +34,7 @@ def test_it_shows_tenants_and_stays_up_to_date(server, chromium):
     assert server.ask("/v2/models/bert/infer", IDS)[0] == 200
     in_time = rows.nth(0).locator("td").nth(1)
     playwright.expect(in_time).to_have_text("100.0 %", timeout=60_000)
-    assert page.locator("#state").inner_text().startswith("cpu, up ")
+    assert page.locator("#state").inner_text().startswith("cpu:")
     playwright.expect(page.locator("#answer")).to_have_text("Requests are served in time.")
     page.set_viewport_size({"width": 400, "height": 800})
     assert page.evaluate("document.documentElement.scrollWidth") <= 400

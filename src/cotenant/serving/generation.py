@@ -157,10 +157,8 @@ def worker_cores(device: str, allowed: Sequence[int]) -> tuple[int, ...] | None:
     if family != "cpu":
         return None
     if part:
-        from cotenant.devices import find_device
         from cotenant.devices.cpu.cores import parse_cores
 
-        find_device(device)  # raises if a core doesn't exist
         return tuple(parse_cores(part))
     return tuple(allowed[1:]) if len(allowed) > 1 else tuple(allowed)
 

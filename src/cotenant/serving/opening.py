@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import ExitStack, asynccontextmanager
 from typing import Any
 
+from cotenant.devices import find_device
 from cotenant.errors import SchedulingError, ServingError
 from cotenant.scheduling import TenantAdded
 from cotenant.serving.generation import Generation, begin, orders
@@ -62,6 +63,8 @@ class Opening:
     async def open(self, file: TenantsFile) -> Service:
         """Start the first generation; this process leaves its cores to the workers."""
         if not file.device.startswith("sim:"):
+            if file.device.startswith("cpu:"):
+                find_device(file.device)  # raises if a core doesn't exist; asked before this process leaves them
             wanted = orders(file, file.device, self._allowed)
             cores = {core for order in wanted for core in order.cores or ()}
             self._beside.enter_context(kept_off(cores))
