@@ -9,6 +9,7 @@ import json
 import os
 import shutil
 import sys
+import sysconfig
 from pathlib import Path
 
 from tenants import NAMES
@@ -43,6 +44,9 @@ def main() -> None:
         (place / "where.json").write_text(json.dumps([str(here), str(packages)]))
         (models / name / "config.pbtxt").write_text(CONFIG.format(timeout=timeouts[name]))
     os.environ["LD_LIBRARY_PATH"] = str(packages / "nvidia_pytriton.libs")  # the stub's own path ends with its folder
+    library = Path(sysconfig.get_config_var("LIBDIR")) / sysconfig.get_config_var("INSTSONAME")
+    if library.suffix != ".a":
+        os.environ["LD_PRELOAD"] = str(library)  # the stub's bundled one may be older than this standard library
     command = [
         str(server / "bin" / "tritonserver"),
         f"--model-repository={models}",
