@@ -121,7 +121,8 @@ def _parts(rows: list[Row]) -> str:
 
 
 def _mean(values: Iterable[float]) -> str:
-    return f"{statistics.mean(values):.2f}"
+    known = list(values)
+    return f"{statistics.mean(known):.2f}" if known else "–"
 
 
 def _spread(values: list[float]) -> str:

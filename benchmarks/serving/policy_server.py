@@ -18,7 +18,7 @@ from typing import Any
 from cotenant.cli.main import main
 from cotenant.scheduling import ChunkDone, Event, Instruction, Scheduler, Shed, TenantAdded
 from cotenant.scheduling.baselines import EarliestDeadline
-from cotenant.serving import opening
+from cotenant.serving import generation
 from cotenant.serving.processes.written import costs_out
 
 NAME, TENANTS, PORT, DEVICE = sys.argv[1:]
@@ -78,6 +78,6 @@ class WatchedScheduler(Scheduler):
 
 
 if __name__ == "__main__":
-    opening.Scheduler = WatchedScheduler  # type: ignore[misc]
+    generation.Scheduler = WatchedScheduler  # type: ignore[misc]
     sys.argv = ["cotenant", "serve", TENANTS, "--port", PORT, "--device", DEVICE]
     main()

@@ -122,6 +122,8 @@ def main(options: argparse.Namespace) -> None:
                     system.stop()
                     continue
                 standing.append(system)
+                if system.file and not system.costs():
+                    raise RuntimeError(f"{name} wrote no costs: policy_server.py no longer replaces the scheduler")
                 system.suspend()
             probe = stack.enter_context(speed_probe(models, options.core))
             for seed in options.seeds:
