@@ -122,7 +122,7 @@ def _parts(rows: list[Row]) -> str:
 
 def _mean(values: Iterable[float]) -> str:
     known = list(values)
-    return f"{statistics.mean(known):.2f}" if known else "–"
+    return f"{statistics.mean(known):.2f}" if known else "-"
 
 
 def _spread(values: list[float]) -> str:
