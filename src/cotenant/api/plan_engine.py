@@ -32,9 +32,9 @@ class Engine:
     def __call__(self, mixes: Mixes, /) -> Predicted:
         """Predict: latencies from the engine, the rest from the closed form."""
         rough = self.rough(mixes)
-        half = self.simulation.half_width(mixes.sharing, closed=False)
+        low, high = (end[:, :, None] for end in self.rough.errors.factors(mixes, closed=False))
         estimate = np.stack([self._quantiles(mixes, row) for row in range(len(mixes.tenants))])
-        latency = Range(estimate / (1 + half), estimate, estimate * (1 + half))
+        latency = Range(estimate * low, estimate, estimate * high)
         measured = np.array([not one.startswith(CLOSED) for one in rough.basis])  # a measurement beats any simulation
         kept = [
             np.where(measured[:, None, None], getattr(rough.latency_ms, end), getattr(latency, end))

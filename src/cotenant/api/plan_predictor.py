@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from cotenant.api.plan_errors import SimulationErrors
 from cotenant.api.plan_profiles import WHOLE, Simulation
 from cotenant.planning.mixes.evidence import NOTHING, Corrections
 from cotenant.planning.mixes.predictor import Mixes, Predicted, Range
@@ -28,6 +29,7 @@ class ClosedForm:
 
     def __init__(self, simulation: Simulation) -> None:
         self.simulation = simulation
+        self.errors = SimulationErrors(simulation)
         self.corrections: Corrections = NOTHING
 
     def __call__(self, mixes: Mixes, /) -> Predicted:
@@ -36,16 +38,15 @@ class ClosedForm:
         slowdown = _slowdown(mixes.sharing, seats.use, seats.holds, seats.moves)
         taken = seats.use * (1.0 if mixes.sharing == "processes" else seats.holds)
         busy, bandwidth = taken.sum(axis=1), (seats.use * seats.moves).sum(axis=1)
-        wide = self.simulation.half_width(mixes.sharing, closed=True)
-        slowdown, halves, measured = self.corrections.apply(
-            mixes, slowdown, wide, least=self.simulation.law_half_width()
-        )
-        half = halves[:, None]
-        ends = [self.latency(mixes, seats, slowdown * factor) for factor in (1 / (1 + half), 1.0, 1 + half)]
-        spread = 1 + half * (mixes.there.sum(axis=1, keepdims=True) > 1)
+        slowdown, halves, measured = self.corrections.apply(mixes, slowdown, least=self.errors.queue)
+        low, high = self.errors.factors(mixes, closed=True)
+        low, high = np.maximum(low, 1 / (1 + halves[:, None])), np.minimum(high, 1 + halves[:, None])
+        ends = [self.latency(mixes, seats, slowdown * factor) for factor in (low, np.ones_like(low), high)]
+        beside = mixes.there.sum(axis=1, keepdims=True) > 1
         # A tenant on a part of the device is slower than on all of it, even without neighbours.
         over_whole = slowdown * seats.alone / seats.whole
-        stretched = Range(np.maximum(over_whole / spread, 1.0), over_whole, over_whole * spread)
+        least, most = (over_whole * np.where(beside, end, 1.0) for end in (low, high))
+        stretched = Range(np.maximum(least, 1.0), over_whole, most)
         pairs = zip(busy, bandwidth, strict=True)
         watts = [self.simulation.power_w(mixes.device, *pair, mixes.clock_mhz) for pair in pairs]
         memory = np.where(mixes.there, seats.memory, 0.0)
