@@ -15,7 +15,7 @@ from cotenant.api.plan_predictor import CLOSED, ClosedForm, Seats
 from cotenant.api.plan_profiles import Simulation
 from cotenant.planning.mixes.batching import Service, waited
 from cotenant.planning.mixes.predictor import Mixes, Predicted, Range
-from cotenant.planning.solver.problem import Floats
+from cotenant.planning.solver.problem import Floats, Ints
 
 if TYPE_CHECKING:
     from cotenant.prediction.sharing.simulate import Player
@@ -102,18 +102,18 @@ class Engine:
     def _times(self, mixes: Mixes, table: Seats, seat: int, stretch: Floats, window_s: float) -> Floats:
         """Time of each request of a seat, in ms, if its batches are slowed down like this one after another."""
         if mixes.rate_rps[0, seat] <= 0:
-            return stretch * table.alone[0, seat]
+            return np.asarray(stretch * table.alone[0, seat])
         service = Service(table.single[0, seat], table.alone[0, seat], mixes.batch[0, seat])
         cv = max(self.simulation.tenants[int(mixes.tenants[0, seat])].cv, LEAST_CV)
         due = self._due(float(mixes.rate_rps[0, seat]), cv, seat, window_s)
-        return waited(due / 1e6, service, stretch)
+        return waited(due.astype(np.float64) / 1e6, service, stretch)
 
-    def _due(self, rate_rps: float, cv: float, order: int, window_s: float) -> Floats:
+    def _due(self, rate_rps: float, cv: float, order: int, window_s: float) -> Ints:
         from cotenant.tenancy.arrivals import arrivals_ns
         from cotenant.tenancy.load import Load
 
         load = Load(kind="gamma", rate_rps=rate_rps, cv=cv)
-        return np.asarray(arrivals_ns(load, seed=self.seed + order, horizon_s=window_s), np.float64)
+        return np.asarray(arrivals_ns(load, seed=self.seed + order, horizon_s=window_s))
 
     def _player(self, mixes: Mixes, seat: int, order: int, *, batch: int, rate: float, window_s: float) -> "Player":
         from cotenant.prediction.sharing.simulate import Player

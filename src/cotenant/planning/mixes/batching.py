@@ -91,7 +91,7 @@ def waited(due: Floats, service: Service, stretch: Floats) -> Floats:
     while place < due.size:
         begin = max(free, due[place])
         end = min(place + largest, int(np.searchsorted(due, begin, side="right")))
-        free = begin + float(service.time(np.float64(end - place))) * stretch[turn % stretch.size]
+        free = begin + float(service.time(np.array(float(end - place)))) * stretch[turn % stretch.size]
         done[place:end] = free
         place, turn = end, turn + 1
     return done - due
