@@ -16,6 +16,16 @@ from dataclasses import dataclass
 from typing import Any, SupportsIndex
 
 MODEL = "scripted"
+V2: Mapping[str, Any] = {
+    "/v2": {"name": MODEL, "extensions": ["binary_tensor_data"]},
+    "/v2/repository/index": [{"name": MODEL, "version": "1", "state": "READY"}],
+    "/v2/models/scripted": {
+        "name": MODEL,
+        "inputs": [{"name": "ids", "datatype": "INT64", "shape": [-1, -1]}],
+        "outputs": [],
+    },
+}
+"""Descriptions of the Open Inference Protocol, by path."""
 LARGEST_BODY = 64 << 20
 Send = Callable[[bytes], Awaitable[None]]
 
@@ -90,11 +100,8 @@ class ScriptedServer:
                 await _json(writer, {"object": "list", "data": [{"id": name, "object": "model"} for name in names]})
             case "/metrics":
                 await _text(writer, f'vllm:num_requests_running{{engine="0"}} {float(self.under_way - 1)}\n')
-            case "/v2":
-                await _json(writer, {"name": MODEL, "extensions": ["binary_tensor_data"]})
-            case "/v2/models/scripted":
-                tensor = {"name": "ids", "datatype": "INT64", "shape": [-1, -1]}
-                await _json(writer, {"name": MODEL, "inputs": [tensor], "outputs": []})
+            case "/v2" | "/v2/repository/index" | "/v2/models/scripted":
+                await _json(writer, V2[path.partition("?")[0]])
             case "/sleep" | "/v1/embeddings" | "/v1/rerank" | "/v2/models/scripted/infer":
                 await self._slept(writer)
             case "/v1/chat/completions" | "/v1/completions":
