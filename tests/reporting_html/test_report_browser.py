@@ -44,10 +44,16 @@ def pages(tmp_path_factory):
     return {name: report([run]).html for name, run in runs.items()}
 
 
-TO_THE_NEXT_FIGURE = """() => {
-  const next = document.querySelector(".drawing[data-figure]:not([data-drawn])");
-  next?.scrollIntoView();
-  return next !== null;
+DRAW_ALL = """async () => {
+  document.querySelectorAll("details").forEach((one) => (one.open = true));
+  const end = performance.now() + 60_000;
+  for (const figure of document.querySelectorAll(".drawing[data-figure]")) {
+    figure.scrollIntoView();
+    while (!figure.dataset.drawn) {
+      if (performance.now() > end) throw new Error(`${figure.dataset.figure} was not drawn`);
+      await new Promise(requestAnimationFrame);
+    }
+  }
 }"""
 
 
@@ -63,12 +69,7 @@ class Visit:
 
     def draw_all(self):
         """Unfold details and scroll to each figure, so that all are drawn."""
-        self.page.evaluate("document.querySelectorAll('details').forEach((one) => (one.open = true))")
-        for _ in range(400):
-            if not self.page.evaluate(TO_THE_NEXT_FIGURE):
-                return
-            self.page.wait_for_timeout(50)
-        raise AssertionError("a figure was not drawn")
+        self.page.evaluate(DRAW_ALL)
 
 
 @pytest.fixture
