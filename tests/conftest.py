@@ -41,6 +41,10 @@ from tests.support import skips
 settings.register_profile("cotenant", deadline=None, derandomize=True)
 settings.load_profile("cotenant")
 
+# Each commit of a run is synced. No test outlives a power failure, and a disk takes milliseconds; processes that tests
+# start do sync.
+os.fsync = lambda _: None
+
 __all__ = ["mock_nvml", "nvml_library"]
 
 
