@@ -67,6 +67,11 @@ def pytest_configure(config):
         config.pluginmanager.register(skips.SkipGate(skips.read(allowed)))
 
 
+def pytest_collection_modifyitems(items):
+    """Put long files first: one that starts last would keep the other workers waiting."""
+    items.sort(key=lambda item: item.get_closest_marker("long") is None)
+
+
 ATTEMPTS = 3
 FOREIGN_SHARE = 0.05
 

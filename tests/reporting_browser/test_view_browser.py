@@ -8,7 +8,7 @@ from view_runs import add_block, write_run
 
 from tests.support.browser import NEEDS_CHROMIUM, complaints_of, playwright
 
-pytestmark = NEEDS_CHROMIUM
+pytestmark = [*NEEDS_CHROMIUM, pytest.mark.long]
 HOSTILE = '<img src=x onerror="window.hacked=1">\'</script><script>window.hacked=1</script>'
 
 

@@ -9,7 +9,7 @@ from report_runs import HOSTILE, write_run
 from cotenant.api.report import report
 from tests.support.browser import NEEDS_CHROMIUM, complaints_of
 
-pytestmark = NEEDS_CHROMIUM
+pytestmark = [*NEEDS_CHROMIUM, pytest.mark.long]
 OPEN = {"poisson(10%)": (10.0, 1.0), "poisson(40%)": (40.0, 1.2), "poisson(60%)": (60.0, 4.0)}
 ROOFLINE = {"flops_per_s": {"float32": 1e11}, "bytes_per_s": 1e10, "cores": 2, "measured_utc": "2030-01-01"}
 
