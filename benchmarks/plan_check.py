@@ -4,11 +4,15 @@ The border is found by bisection, the truth by many more arrivals than the check
 """
 
 import json
+from functools import cache
 from typing import Any
 
 import numpy as np
 
 from cotenant.api.plan_check import attained
+from cotenant.api.plan_profiles import Simulation
+from cotenant.devices.simulated.device import open_simulated
+from cotenant.planning.tenants_file import PlannedEntry
 
 INSTANCES = 40
 WORKLOADS = ("bert-base-mini", "resnet18-mini", "gpt2-mini", "vit-b-16-mini")
@@ -19,15 +23,25 @@ QUICK = range(500, 502)
 
 def seat(random: np.random.Generator) -> dict[str, Any]:
     """A tenant beside neighbours that slow it down by up to a half, with a limit of 3 to 8 times its service time."""
+    workload, slowdown = str(random.choice(WORKLOADS)), float(random.uniform(1.0, 1.5))
     return {
         "tenant": "t",
         "rate_rps": 1.0,
         "batch": int(random.choice([1, 2, 4, 8])),
-        "runs": {"workload": str(random.choice(WORKLOADS))},
+        "runs": {"workload": workload},
         "cv": float(random.choice([1.0, 1.5, 2.0])),
-        "slowdown": float(random.uniform(1.0, 1.5)),
-        "expected": {"p99": {"limit_ms": float(random.uniform(3, 8))}},
+        "slowdown": slowdown,
+        "expected": {"p99": {"limit_ms": float(random.uniform(3, 8)) * alone_ms(workload) * slowdown}},
     }
+
+
+@cache
+def alone_ms(workload: str) -> float:
+    """Service time of one request alone."""
+    entry = PlannedEntry.model_validate({"workload": workload, "rate": "1/s"})
+    kind = DEVICE["kind"]
+    simulation = Simulation([entry.planned("t")], {"t": entry}, {kind: open_simulated(kind)}, risk=0.1)
+    return simulation.profile(kind, 0, 1, "", float("nan")).alone_ms
 
 
 def border(one: dict[str, Any]) -> float:

@@ -1,11 +1,16 @@
 """Tables of the results of `three_tenants.py`: means and spreads over seeds, ratios, the bound and the simulation.
 
-python benchmarks/serving/figures.py RESULTS > page.md
+    python benchmarks/serving/figures.py RESULTS            print them
+    python benchmarks/serving/figures.py RESULTS --write    write docs/serve-live.md and docs/data/serve-live.csv
+
+Runs during which anything else used more than a tenth of a core are left out.
 """
 
+import argparse
+import csv
+import io
 import json
 import statistics
-import sys
 from collections import defaultdict
 from collections.abc import Iterable
 from pathlib import Path
@@ -19,6 +24,9 @@ from cotenant.serving.processes.written import costs_in
 
 FRONT_S = 1e-3
 NOISE = 0.1
+QUIET = 0.1
+"""Largest share of a core for other processes during a run that counts."""
+DOCS = Path(__file__).resolve().parents[2] / "docs"
 NAMES = {
     "cotenant-shares": "**cotenant, shares**",
     "cotenant-equal": "**cotenant, equal**",
@@ -80,10 +88,12 @@ def hour(row: Row) -> dict[str, TenantCosts]:
     return {name: costs_in(data) for name, data in row["costs"].items()}
 
 
-def main(folder: Path) -> None:
-    """All of it."""
-    rows = [json.loads(line) for line in (folder / "runs.jsonl").read_text().splitlines()]
-    print("\n".join(table(rows)), "\n")
+def page(rows: list[Row], left_out: int) -> Iterable[str]:
+    """All tables."""
+    seconds = rows[0]["seconds"]
+    yield HEAD.format(seconds=f"{seconds:g}", runs=len(rows), left_out=left_out)
+    yield from table(rows)
+    yield "\nAt equal seeds, in the same hour (mean and standard deviation over seeds):\n"
     for scenario, figure, other in (
         ("S2", "goodput", "triton"),
         ("S2", "goodput", "edf"),
@@ -93,23 +103,77 @@ def main(folder: Path) -> None:
     ):
         found = ratios(rows, "cotenant-shares", other, scenario, figure)
         if found:
-            print(f"- {scenario} {figure} over {NAMES[other]}: {_spread(found)} ({len(found)} pairs)")
-    print("\n| | simulated b/c/g | measured b/c/g | goodput over the bound |\n|---|---|---|---|")
+            what = "goodput" if figure == "goodput" else "attainment of the worst tenant"
+            yield f"- {scenario}, {what}: {_spread(found)} times {NAMES[other]} ({len(found)} pairs)"
+    yield "\n## Against the simulator and the best possible\n"
+    yield "| | simulated b/c/g | measured b/c/g | goodput over the clairvoyant bound |\n|---|---|---|---|"
     for system in ("cotenant-shares", "cotenant-equal", "edf-chunks"):
         for scenario in LOADS:
             own = [row for row in rows if row["system"] == system and row["scenario"] == scenario]
             if own:
-                found = [row | beside(row, hour(row)) for row in own]
-                simulated = "/".join(_mean(row["simulated"][name] for row in found) for name in found[0]["asked"])
-                over = _spread([row["goodput"] / row["bound"] for row in found])
-                print(f"| {NAMES[system]}, {scenario} | {simulated} | {_parts(found)} | {over} |")
+                found_rows = [row | beside(row, hour(row)) for row in own]
+                simulated = "/".join(
+                    _mean(row["simulated"][name] for row in found_rows) for name in found_rows[0]["asked"]
+                )
+                over = _spread([row["goodput"] / row["bound"] for row in found_rows])
+                yield f"| {NAMES[system]}, {scenario} | {simulated} | {_parts(found_rows)} | {over} |"
     spaced = defaultdict(list)
     for row in {row["slice"]: row for row in rows}.values():
         for name, cost in row["spaced_s"].items():
             spaced[name].append((1e3 * cost, row["close_s"][name] / cost))
-    print("\nSpaced cost (ms) and back-to-back over spaced, by slice:")
+    yield "\nSpaced cost in ms, and back to back over spaced, of each slice:\n"
     for name, seen in spaced.items():
-        print(f"- {name}: " + ", ".join(f"{cost:.1f} ({part:.2f})" for cost, part in seen))
+        yield f"- {name}: " + ", ".join(f"{cost:.1f} ({part:.2f})" for cost, part in seen)
+
+
+HEAD = """# Three tenants on one core, beside other servers
+
+Written by `python benchmarks/serving/figures.py RESULTS --write` from {runs} runs of `three_tenants.py`, {seconds}
+s each ({left_out} more were left out, since something else used the machine). Every run is in
+[serve-live.csv](data/serve-live.csv).
+
+BERT (4 layers, 64 tokens), ResNet-18 (160 px) and GPT (64 tokens in, 24 out) share one core; objectives are three
+times their spaced solo times. Arrivals are Poisson: **S1** asks for 20 % of the core each, in **S2** ResNet floods
+it with 120 % beside 15 % of the others, **S3** asks for 45 % each. A cell has the share of requests within their
+objective, by tenant (BERT/ResNet/GPT), and the goodput: device seconds of requests in time per second, at spaced
+cost, with its standard deviation over seeds. Peers run in their own environments with the same weights; how they
+are set up is in `benchmarks/serving/peers/README.md`. EDF is this server with another policy.
+"""
+
+
+def as_csv(rows: list[Row]) -> str:
+    """One line per run."""
+    out = io.StringIO()
+    names = list(rows[0]["asked"])
+    plain = ("system", "scenario", "seed", "seconds", "slice", "goodput", "worst", "idle", "steal", "foreign")
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow([*plain, *(f"{what}_{name}" for name in names for what in ("asked", "served", "met", "spaced_ms"))])
+    for row in rows:
+        parts = [
+            value
+            for name in names
+            for value in (
+                row["asked"][name],
+                row["served"][name],
+                row["met"][name],
+                f"{1e3 * row['spaced_s'][name]:.3f}",
+            )
+        ]
+        figures = [f"{row[name]:.4f}" if isinstance(row[name], float) else row[name] for name in plain]
+        writer.writerow([*figures, *parts])
+    return out.getvalue()
+
+
+def main(folder: Path, *, write: bool) -> None:
+    """Read the runs; print or write the page."""
+    rows = [json.loads(line) for line in (folder / "runs.jsonl").read_text().splitlines()]
+    quiet = [row for row in rows if row["foreign"] < QUIET]
+    text = "\n".join(page(quiet, len(rows) - len(quiet))) + "\n"
+    if write:
+        (DOCS / "serve-live.md").write_text(text)
+        (DOCS / "data" / "serve-live.csv").write_text(as_csv(quiet))
+    else:
+        print(text)
 
 
 def _cell(rows: list[Row]) -> str:
@@ -132,4 +196,8 @@ def _spread(values: list[float]) -> str:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folder", type=Path, help="The folder given to three_tenants.py as --out.")
+    parser.add_argument("--write", action="store_true", help="Write docs/serve-live.md and its data.")
+    options = parser.parse_args()
+    main(options.folder, write=options.write)

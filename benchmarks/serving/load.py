@@ -29,8 +29,11 @@ class Connection:
         writer.write(request)
         head = await reader.readuntil(b"\r\n\r\n")
         lines = head.split(b"\r\n")
-        length = next(int(line[15:]) for line in lines if line.lower().startswith(b"content-length:"))
-        await reader.readexactly(length)
+        length = next((int(line[15:]) for line in lines if line.lower().startswith(b"content-length:")), None)
+        if length is None:  # an error page of Ray's proxy, in chunks
+            await reader.readuntil(b"0\r\n\r\n")
+        else:
+            await reader.readexactly(length)
         return int(lines[0].split()[1])
 
     def close(self) -> None:

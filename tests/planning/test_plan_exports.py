@@ -181,6 +181,14 @@ def test_triton_rejects_requests_that_waited_too_long_and_batches_as_planned():
     assert json.loads(files["chat/chat/1/model.json"])["max_num_seqs"] == 4
 
 
+def test_triton_doesn_t_wait_for_batches_that_the_plan_doesn_t_wait_for():
+    made = plan("mps", replace(seat("embed"), together=2), seat("chat"))
+    config = TARGETS["triton"](made, MODELS)["embed/embed/config.pbtxt"]
+    assert "max_batch_size: 4" in config
+    assert "max_queue_delay_microseconds: 0" in config
+    assert "preferred_batch_size" not in config
+
+
 def test_triton_configs_parse_as_its_own_protobuf(tmp_path):
     python = interpreter("tritonclient")
     texts = TARGETS["triton"](plan("mps", seat("embed", priority=2), seat("chat")), MODELS)

@@ -117,6 +117,15 @@ def test_a_device_of_a_plan_is_a_study_at_its_rates():
     assert study.device == "cpu"
 
 
+def test_where_few_wait_together_a_study_measures_batches_of_that_size():
+    seat = {"batch": 8, "together": 2, "rate_rps": 40.0, "runs": {"workload": "bert-base-mini"},
+            "expected": {"p99": {"limit_ms": 100.0}}}  # fmt: skip
+    found = study_of({"kind": "cpu", "sharing": "alone", "tenants": {"a": seat}}, about="x")["tenants"]["a"]
+    assert found["batch"] == 2
+    assert found["load"] == "gamma(20, 0.7071)"
+    assert found["slo"] == {"p99": "75ms"}
+
+
 def kind(*clocks):
     return DeviceKind("g", "g", 1, 1.0, "", 4, ("mps",), clocks=tuple(Clock(mhz, watts) for mhz, watts in clocks))
 

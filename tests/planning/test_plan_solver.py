@@ -73,6 +73,15 @@ def test_a_plan_of_sixty_is_near_its_bound_and_below_greedy(seed):
         assert problem.judge(column.option, np.array([column.members])).fits[0]
 
 
+def test_a_device_without_a_price_takes_every_unit_that_fits():
+    def judge(option, groups):
+        return Judged(np.ones(len(groups), bool), (groups != NOBODY).sum(axis=1) / 10, np.zeros(len(groups)))
+
+    found = solve(Problem(5, (Option(0, 0.0),), (1,), judge), clock=ticks(), seconds=5)
+    assert found.left_out == ()
+    assert placed(found) == list(range(5))
+
+
 def test_scarce_devices_are_never_used_twice():
     problem = instance(30, seed=1, available=(8, 4))
     solved = solve(problem, clock=ticks(), seconds=10)

@@ -122,3 +122,9 @@ def test_metrics_of_several_engines_are_combined():
     found = {one.metric: (one.known.sensor, one.value) for one in read_metrics(PAGE)}
     assert found == {"vllm:num_requests_waiting": ("queue", 7.0), "vllm:kv_cache_usage_perc": ("kv_cache", 0.75)}
     assert read_sizes(PAGE) == {"kv_cache_size_tokens": 1024}
+
+
+def test_a_value_published_under_two_names_is_one_sensor():
+    page = "nv_inference_pending_request_count 2\nvllm:num_requests_waiting 2\ncotenant_backlog_seconds 0.5\n"
+    found = [(one.known.sensor, one.metric) for one in read_metrics(page)]
+    assert found == [("queue", "vllm:num_requests_waiting"), ("backlog", "cotenant_backlog_seconds")]

@@ -133,7 +133,7 @@ def test_a_model_the_server_lacks_is_refused_with_those_it_has(scripted):
     error = refused_at_check(f"openai:{server.address}", params={"model": "gpt"})
     assert (error.message, error.hint) == (f"`{server.address}` has no model `gpt`", "it has scripted")
     error = refused_at_check(f"v2:{server.address}", params={"model": "resnet"})
-    assert error.message == f"`{server.address}` has no model `resnet`"
+    assert (error.message, error.hint) == (f"`{server.address}` has no model `resnet`", "it has scripted")
     recognise("openai:x").check(WorkloadSpec(name=f"openai:{server.address}", params={"model": "scripted"}))
     recognise("v2:x").check(WorkloadSpec(name=f"v2:{server.address}", params={"model": "scripted"}))
 

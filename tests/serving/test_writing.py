@@ -8,12 +8,19 @@ from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import Whitespace
 
 from cotenant.errors import BadInput
-from cotenant.serving.models.text import ByteCodec, find_codec
+from cotenant.serving.models.text import FIRST_BYTE, ByteCodec, find_codec
 from cotenant.serving.written_text import Writer
 
 
+class Utf8Codec(ByteCodec):
+    """Tokens are parts of characters, as in a model's own tokenizer."""
+
+    def decode(self, ids):
+        return bytes(one - FIRST_BYTE for one in ids).decode(errors="replace")
+
+
 def written(text, size, *stops):
-    codec, out = ByteCodec(), []
+    codec, out = Utf8Codec(), []
     writer = Writer(codec, stops)
     ids = codec.encode(text)
     for at in range(0, len(ids), size):
@@ -29,6 +36,20 @@ def test_pieces_add_up_to_the_text_without_broken_characters(size):
     assert "".join(pieces) == "naïve 日本 🙂!"
     assert not any("\ufffd" in piece for piece in pieces)
     assert writer.why(writer.count) == "length"
+
+
+def test_bytes_that_never_become_a_character_do_not_hold_the_stream_up():
+    writer = Writer(Utf8Codec())
+    pieces = [writer.put([0x80 + FIRST_BYTE]) for _ in range(6)]
+    assert pieces == ["", "", "", "\ufffd", "\ufffd", "\ufffd"]
+    assert writer.end() == "\ufffd" * 3
+
+
+def test_without_a_tokenizer_every_token_is_streamed_as_a_character():
+    writer = Writer(ByteCodec())
+    pieces = [writer.put([token]) for token in range(1000)]
+    assert {len(piece) for piece in pieces} == {1}
+    assert ByteCodec().decode(ByteCodec().encode("plain text\n")) == "plain text\n"
 
 
 @pytest.mark.parametrize("size", [1, 2, 5, 40])

@@ -46,8 +46,9 @@ async def fronting(tenants, **more):
 class Repeater:
     """Echoes every POST and records it; refuses while asleep."""
 
-    def __init__(self, *, models=("only",), asleep=False):
+    def __init__(self, *, models=("only",), asleep=False, refuses=()):
         self.got = []
+        self.refuses = refuses
         self.asleep = asleep
         self.models = models
 
@@ -77,6 +78,8 @@ class Repeater:
             self.asleep = path != "/wake_up"
             return 200, b"", plain
         self.got.append((path, headers, body))
+        if unknown := [name for name in self.refuses if f'"{name}"'.encode() in body]:
+            return 422, json.dumps({"detail": f"Unexpected fields in the request: {unknown}"}).encode(), plain
         if self.asleep:
             return 500, b'{"error": "asleep"}', plain
         kept = {name: headers[name] for name in ("inference-header-content-length",) if name in headers}

@@ -212,6 +212,31 @@ def test_an_objective_below_the_backends_time_is_refused_at_the_start():
         run(scenario)
 
 
+@pytest.mark.parametrize(
+    ("refuses", "asked"),
+    [((), "prompt"), (["prompt"], "messages"), (["ignore_eos"], "prompt"), (["ignore_eos", "prompt"], "messages")],
+)
+def test_a_backend_is_probed_with_requests_that_it_accepts(refuses, asked):
+    repeater = Repeater(refuses=refuses)
+
+    async def scenario():
+        async with listening(repeater.handle) as port, fronting({"llm": llm(port)}):
+            return json.loads(repeater.got[-1][2])
+
+    probed = run(scenario)
+    assert asked in probed
+    assert ("ignore_eos" in probed) == ("ignore_eos" not in refuses)
+
+
+def test_a_backend_that_refuses_every_probe_is_quoted():
+    async def scenario():
+        async with listening(Repeater(refuses=["model"]).handle) as port, fronting({"llm": llm(port)}):
+            pass
+
+    with pytest.raises(ServingError, match=r"Tenant llm: .* refused a plain request .*: 422 .*Unexpected fields"):
+        run(scenario)
+
+
 def test_an_unreachable_backend_is_reported_at_the_start():
     async def scenario():
         async with fronting({"llm": llm(9)}):

@@ -168,6 +168,19 @@ def test_method_body_and_headers_are_the_users(built, server, tmp_path):
     (tmp_path / "body").write_bytes(b"\x00from a file")
     built("/", params={"body_file": str(tmp_path / "body")})()
     assert server.seen[-1][3] == b"\x00from a file"
+    assert "Content-Type" not in server.seen[-1][4]
+
+
+def test_a_file_is_sent_with_the_content_type_of_its_suffix(built, server, tmp_path):
+    (tmp_path / "body.json").write_text('{"inputs": [1]}')
+    built("/", params={"body_file": str(tmp_path / "body.json")})()
+    assert server.seen[-1][4]["Content-Type"] == "application/json"
+
+
+def test_a_users_header_replaces_ours_in_any_case(built, server):
+    built("/", params={"body": {"inputs": [1]}, "headers": {"content-type": "application/x-mine"}})()
+    sent = [(name, value) for name, value in server.seen[-1][4].items() if name.lower() == "content-type"]
+    assert sent == [("content-type", "application/x-mine")]
 
 
 def test_a_body_may_number_its_requests(built, server):

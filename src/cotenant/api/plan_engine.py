@@ -1,7 +1,8 @@
 """Predictions for planning on simulated GPUs by the event engine, for the mixes that matter most.
 
-The kernels of all tenants run against each other under seeded arrivals. For a generating tenant the engine gives the
-slowdown by its neighbours, and the closed form the rest.
+The kernels of all tenants run against each other under seeded arrivals, in batches of the size that usually waits. That
+gives the slowdown of batch after batch by the neighbours; queues of single requests are then computed with it, for a
+generating tenant in closed form.
 """
 
 from collections.abc import Sequence
@@ -12,6 +13,7 @@ import numpy as np
 
 from cotenant.api.plan_predictor import CLOSED, ClosedForm, Seats
 from cotenant.api.plan_profiles import Simulation
+from cotenant.planning.mixes.batching import Service, waited
 from cotenant.planning.mixes.predictor import Mixes, Predicted, Range
 from cotenant.planning.solver.problem import Floats, Ints
 
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 
 ENGINE = "simulated (event engine)"
 LEAST_REQUESTS, LONGEST_S, SHORTEST_S = 400, 120.0, 4.0
+LEAST_CV = 0.05
 
 
 class Engine:
@@ -32,9 +35,9 @@ class Engine:
     def __call__(self, mixes: Mixes, /) -> Predicted:
         """Predict: latencies from the engine, the rest from the closed form."""
         rough = self.rough(mixes)
-        half = self.simulation.half_width(mixes.sharing, closed=False)
+        low, high = (end[:, :, None] for end in self.rough.errors.factors(mixes, closed=False))
         estimate = np.stack([self._quantiles(mixes, row) for row in range(len(mixes.tenants))])
-        latency = Range(estimate / (1 + half), estimate, estimate * (1 + half))
+        latency = Range(estimate * low, estimate, estimate * high)
         measured = np.array([not one.startswith(CLOSED) for one in rough.basis])  # a measurement beats any simulation
         kept = [
             np.where(measured[:, None, None], getattr(rough.latency_ms, end), getattr(latency, end))
@@ -66,7 +69,8 @@ class Engine:
             mixes.share[row : row + 1],
             mixes.clock_mhz,
         )
-        batches = self._batches(one)
+        table = Seats.of(self.simulation, one)
+        batches = table.together(one, self.rough.slowdown(one, table))
         rates = np.where(one.rate_rps > 0, one.rate_rps / batches, 0.0)[0]
         slowest = min((float(rates[seat]) for seat in seats if rates[seat] > 0), default=1.0)
         window_s = float(np.clip(LEAST_REQUESTS / slowest, SHORTEST_S, LONGEST_S))
@@ -81,43 +85,46 @@ class Engine:
         for requests, player, seat in zip(outcome.requests, players, seats, strict=True):
             due = 0 if player.arrivals_ns is None else player.arrivals_ns.size
             kept_up = requests.done.size >= 0.98 * due and requests.done.size > 0
-            served = np.median(requests.done - requests.started) if kept_up else np.inf
-            tenant = int(one.tenants[0, seat])
+            tenant, size = int(one.tenants[0, seat]), int(batches[0, seat])
             alone = self.simulation.profile(
-                one.device, tenant, int(batches[0, seat]), one.sharing, float(one.share[0, seat]),
-                clock_mhz=one.clock_mhz,
-            ).alone_ms  # fmt: skip
-            slowdown[0, seat] = max(float(served) / 1e6 / alone, 1.0)
-            gather = (one.batch[0, seat] - 1) / max(float(one.rate_rps[0, seat]), 1e-9) * 1e3
-            times = (requests.done - requests.intended) / 1e6 + gather
+                one.device, tenant, size, one.sharing, float(one.share[0, seat]), clock_mhz=one.clock_mhz
+            ).alone_ms
+            stretch = (requests.done - requests.started) / 1e6 / alone if kept_up else np.array([np.inf])
+            slowdown[0, seat] = max(float(np.median(stretch)), 1.0)
+            times = self._times(one, table, seat, stretch, window_s) if kept_up else stretch
             for place, objective in enumerate(self.simulation.tenants[tenant].objectives):
-                result[seat, place] = np.quantile(times, objective.quantile) if kept_up else np.inf
-        table = Seats.of(self.simulation, one)
+                result[seat, place] = np.quantile(times, objective.quantile)
         generating = table.outputs[0] > 1
         if generating.any():
             result[generating] = self.rough.latency(one, table, slowdown)[0][generating]
         return result
 
-    def _batches(self, mixes: Mixes) -> Ints:
-        """Batches as the engine runs them: for generating tenants, the mean number of active sequences."""
-        table = Seats.of(self.simulation, mixes)
-        active = mixes.rate_rps / 1e3 * (table.first + (table.outputs - 1) * table.step)
-        usual = np.clip(np.round(active), 1, mixes.batch).astype(np.int64)
-        return np.where(table.outputs > 1, usual, mixes.batch)
+    def _times(self, mixes: Mixes, table: Seats, seat: int, stretch: Floats, window_s: float) -> Floats:
+        """Time of each request of a seat, in ms, if its batches are slowed down like this one after another."""
+        if mixes.rate_rps[0, seat] <= 0:
+            return np.asarray(stretch * table.alone[0, seat])
+        service = Service(table.single[0, seat], table.alone[0, seat], mixes.batch[0, seat])
+        cv = max(self.simulation.tenants[int(mixes.tenants[0, seat])].cv, LEAST_CV)
+        due = self._due(float(mixes.rate_rps[0, seat]), cv, seat, window_s)
+        return waited(due.astype(np.float64) / 1e6, service, stretch)
+
+    def _due(self, rate_rps: float, cv: float, order: int, window_s: float) -> Ints:
+        from cotenant.tenancy.arrivals import arrivals_ns
+        from cotenant.tenancy.load import Load
+
+        load = Load(kind="gamma", rate_rps=rate_rps, cv=cv)
+        return np.asarray(arrivals_ns(load, seed=self.seed + order, horizon_s=window_s))
 
     def _player(self, mixes: Mixes, seat: int, order: int, *, batch: int, rate: float, window_s: float) -> "Player":
         from cotenant.prediction.sharing.simulate import Player
-        from cotenant.tenancy.arrivals import arrivals_ns
-        from cotenant.tenancy.load import Load
 
         tenant = int(mixes.tenants[0, seat])
         part = self.simulation.part(mixes.device, mixes.sharing, float(mixes.share[0, seat]), order)
         trace, first, _ = self.simulation.trace(mixes.device, tenant, batch, part, mixes.clock_mhz)
         due = None
         if rate > 0:
-            cv = max(self.simulation.tenants[tenant].cv / float(np.sqrt(batch)), 0.05)
-            load = Load(kind="gamma", rate_rps=rate, cv=cv)
-            due = arrivals_ns(load, seed=self.seed + order, horizon_s=window_s)
+            cv = max(self.simulation.tenants[tenant].cv / float(np.sqrt(batch)), LEAST_CV)
+            due = self._due(rate, cv, order, window_s)
         return Player(
             trace,
             outstanding=0 if rate > 0 else 1,

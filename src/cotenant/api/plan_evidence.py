@@ -64,6 +64,8 @@ def _calibrate(result: "Result", simulation: "Simulation", names: Sequence[str])
         number = names.index(row.of)
         simulated = simulation.profile(kind, number, batches.get(row.of, 1), "", float("nan")).alone_ms
         simulation.scale[number] = estimate / simulated
+        if not row.cell.simulated:
+            simulation.measured.add(number)
         used += 1
     simulation.forget()
     return used

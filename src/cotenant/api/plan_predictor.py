@@ -1,8 +1,8 @@
 """Predictions for planning on simulated GPUs, in closed form: fast enough for all mixes.
 
-Items are served in batches of the planned size: a batch is due when its last item arrives. A generating tenant instead
-has as many slots as its batch, and a sequence takes the first free one. The simulation's solo times are stretched by
-the neighbours' use of the device, and queueing time is added.
+Requests that wait are served together, up to the planned batch; none waits for a batch to fill. A generating tenant
+instead has as many slots as its batch, and a sequence takes the first free one. The simulation's solo times are
+stretched by the neighbours' use of the device, and queueing time is added.
 """
 
 from dataclasses import dataclass
@@ -10,7 +10,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from cotenant.api.plan_errors import SimulationErrors
 from cotenant.api.plan_profiles import WHOLE, Simulation
+from cotenant.planning.mixes.batching import Service, quantile
 from cotenant.planning.mixes.evidence import NOTHING, Corrections
 from cotenant.planning.mixes.predictor import Mixes, Predicted, Range
 from cotenant.planning.mixes.tenants import Objective
@@ -18,8 +20,6 @@ from cotenant.planning.solver.problem import Bools, Floats, Ints
 
 SWITCHING = 1.11
 """Cost of taking turns beyond the others' time: the driver's interruptions, 11 % of a slice."""
-SERVICE_CV2 = 0.1
-"""Squared variation of service times beside neighbours; the engine computes its own."""
 CLOSED = "simulated (closed form)"
 
 
@@ -28,29 +28,34 @@ class ClosedForm:
 
     def __init__(self, simulation: Simulation) -> None:
         self.simulation = simulation
+        self.errors = SimulationErrors(simulation)
         self.corrections: Corrections = NOTHING
 
     def __call__(self, mixes: Mixes, /) -> Predicted:
         """What would happen."""
         seats = Seats.of(self.simulation, mixes)
-        slowdown = _slowdown(mixes.sharing, seats.use, seats.holds, seats.moves)
+        slowdown = self.slowdown(mixes, seats)
         taken = seats.use * (1.0 if mixes.sharing == "processes" else seats.holds)
         busy, bandwidth = taken.sum(axis=1), (seats.use * seats.moves).sum(axis=1)
-        wide = self.simulation.half_width(mixes.sharing, closed=True)
-        slowdown, halves, measured = self.corrections.apply(
-            mixes, slowdown, wide, least=self.simulation.law_half_width()
-        )
-        half = halves[:, None]
-        ends = [self.latency(mixes, seats, slowdown * factor) for factor in (1 / (1 + half), 1.0, 1 + half)]
-        spread = 1 + half * (mixes.there.sum(axis=1, keepdims=True) > 1)
+        slowdown, halves, measured = self.corrections.apply(mixes, slowdown, least=self.errors.queue)
+        low, high = self.errors.factors(mixes, closed=True)
+        low, high = np.maximum(low, 1 / (1 + halves[:, None])), np.minimum(high, 1 + halves[:, None])
+        ends = [self.latency(mixes, seats, slowdown * factor) for factor in (low, np.ones_like(low), high)]
+        beside = mixes.there.sum(axis=1, keepdims=True) > 1
         # A tenant on a part of the device is slower than on all of it, even without neighbours.
         over_whole = slowdown * seats.alone / seats.whole
-        stretched = Range(np.maximum(over_whole / spread, 1.0), over_whole, over_whole * spread)
+        least, most = (over_whole * np.where(beside, end, 1.0) for end in (low, high))
+        stretched = Range(np.maximum(least, 1.0), over_whole, most)
         pairs = zip(busy, bandwidth, strict=True)
         watts = [self.simulation.power_w(mixes.device, *pair, mixes.clock_mhz) for pair in pairs]
         memory = np.where(mixes.there, seats.memory, 0.0)
         basis = tuple(one or CLOSED for one in measured)
-        return Predicted(Range(*ends), stretched, memory, busy, bandwidth, np.array(watts), basis)
+        together = seats.together(mixes, slowdown)
+        return Predicted(Range(*ends), stretched, memory, busy, bandwidth, np.array(watts), basis, together)
+
+    def slowdown(self, mixes: Mixes, seats: "Seats") -> Floats:
+        """Time beside the others over time alone, without measurements."""
+        return _slowdown(mixes.sharing, seats.use, seats.holds, seats.moves)
 
     def latency(self, mixes: Mixes, seats: "Seats", slowdown: Floats) -> Floats:
         """Quantiles by objective."""
@@ -84,6 +89,9 @@ class Seats:
     """Profiles of all seats of some mixes, in the mixes' shape."""
 
     alone: Floats
+    """With the planned batch."""
+    single: Floats
+    """With one request."""
     first: Floats
     step: Floats
     device: Floats
@@ -105,27 +113,37 @@ class Seats:
         rows = []
         for tenant, batch, share in needed:
             if tenant < 0:
-                rows.append([1.0, 1.0, *[0.0] * 5, 1.0, 1.0])
+                rows.append([1.0, 1.0, *[0.0] * 7, 1.0, 1.0])
                 continue
             held = float("nan") if share == WHOLE else float(share)
             at = mixes.clock_mhz
             one = simulation.profile(mixes.device, int(tenant), int(batch), mixes.sharing, held, clock_mhz=at)
-            first = one.first_ms
-            if one.outputs > 1 and batch > 1:  # a sequence joins by itself, whatever else runs
-                first = simulation.profile(mixes.device, int(tenant), 1, mixes.sharing, held, clock_mhz=at).first_ms
+            single = simulation.profile(mixes.device, int(tenant), 1, mixes.sharing, held, clock_mhz=at)
+            first = single.first_ms  # a sequence joins by itself, whatever else runs
             whole = one.alone_ms
             if share != WHOLE or at is not None:
                 whole = simulation.profile(mixes.device, int(tenant), int(batch), "", float("nan")).alone_ms
-            times = [one.alone_ms, first, one.step_ms, one.device_ms]
+            times = [one.alone_ms, single.alone_ms, first, one.step_ms, one.device_ms, single.device_ms]
             rows.append([*times, one.holds, one.moves, one.memory_bytes, one.outputs, whole])
         columns = np.array(rows)[index.reshape(mixes.tenants.shape)]
-        alone, first, step, device, holds, moves, memory, outputs, whole = np.moveaxis(columns, -1, 0)
+        alone, single, first, step, device, device_1, holds, moves, memory, outputs, whole = np.moveaxis(columns, -1, 0)
         rate = mixes.rate_rps / 1e3
-        together = np.clip(rate * (first + (outputs - 1) * step), 1.0, mixes.batch)
-        needs = np.where(outputs > 1, first + (outputs - 1) * step / together, alone / mixes.batch)
-        asked = np.where(mixes.rate_rps > 0, np.minimum(rate * needs, 1.5), 1.0)  # a job is always busy
-        use = np.where(mixes.there, asked * device / alone, 0.0)
-        return cls(alone, first, step, device, holds, moves, memory, outputs, whole, use)
+        sequences = np.clip(rate * (first + (outputs - 1) * step), 1.0, mixes.batch)
+        service = Service(single, alone, mixes.batch)
+        size = np.where((rate > 0) & (outputs == 1), service.usual(rate), mixes.batch)
+        needs = np.where(outputs > 1, first + (outputs - 1) * step / sequences, service.time(size) / size)
+        asked = np.where(rate > 0, np.minimum(rate * needs, 1.5), 1.0)  # a job is always busy
+        on_device = Service(device_1, device, mixes.batch).time(size) / service.time(size)
+        use = np.where(mixes.there, asked * on_device, 0.0)
+        return cls(alone, single, first, step, device, holds, moves, memory, outputs, whole, use)
+
+    def together(self, mixes: Mixes, slowdown: Floats) -> Ints:
+        """Requests, or sequences, that usually run together."""
+        rate = mixes.rate_rps / 1e3
+        active = np.round(rate * (self.first + (self.outputs - 1) * self.step))
+        waiting = np.ceil(Service(self.single * slowdown, self.alone * slowdown, mixes.batch).usual(rate))
+        usual = np.where(self.outputs > 1, active, waiting)
+        return np.where(rate > 0, np.clip(usual, 1, mixes.batch), mixes.batch).astype(np.int64)
 
     def only(self, mine: Bools) -> "Seats":
         """A subset of the seats, flattened."""
@@ -133,16 +151,9 @@ class Seats:
 
 
 def _in_batches(seats: Seats, asked: _Asked, objective: Objective) -> Floats:
-    """A batch fills up, waits for the previous one, and is served."""
-    rate, batch, slowdown, cv = asked
-    service = seats.alone * slowdown
-    load = rate / batch * service
-    gather = np.where(rate > 0, (batch - 1) / np.maximum(rate, 1e-12), 0.0)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        waiting = np.where(load < 1, service * (cv**2 / batch + SERVICE_CV2) / 2 / (1 - load), np.inf)
-    tail = np.log(np.maximum(load / (1 - objective.quantile), 1.0))
-    queued = np.where(load < 1, np.where(tail > 0, waiting, 0.0) * tail, np.inf)
-    return np.asarray(gather + service + queued)
+    """Requests that wait are served together; a job's batches are always full."""
+    service = Service(seats.single * asked.slowdown, seats.alone * asked.slowdown, asked.batch)
+    return np.where(asked.rate > 0, quantile(service, asked.rate, asked.cv, objective.quantile), service.full)
 
 
 def _generating(seats: Seats, asked: _Asked, objective: Objective) -> Floats:

@@ -1,4 +1,4 @@
-"""Every tenant alone on every part of a simulated GPU, and the error of such figures."""
+"""Every tenant alone on every part of a simulated GPU."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,10 +18,6 @@ if TYPE_CHECKING:
 
 WHOLE = -1.0
 """Denotes the whole device where parts are numbers."""
-NOT_VALIDATED = 0.5
-"""Mean error assumed for a way to share without any validation."""
-ENGINE_DISAGREES = 0.15
-"""Half-width for the closed form against the engine, in addition to the simulation's own error."""
 HOST_COUNTS = 0.5
 """Weight of a request's host time when choosing software: neighbours may use the device meanwhile."""
 
@@ -62,6 +58,8 @@ class Simulation:
         self._profiles: dict[tuple[str, int, int, str, float, float | None], Profile] = {}
         self.scale: Floats = np.ones(len(tenants))
         """By tenant: measured time alone over the simulated one."""
+        self.measured: set[int] = set()
+        """Tenants whose time alone was measured on a real device."""
         self.objectives = max((len(tenant.objectives) for tenant in tenants), default=1) or 1
         self._software: dict[tuple[str, int], str] = {}
         self._choose_software()
@@ -132,26 +130,6 @@ class Simulation:
             dram = one.memory_slices / gpu.mig.memory_slices
             return Part(one.sms, domain, one.sms, size, dram_domain=domain, dram_share=dram, label=name)
         return Part(max(1, int(gpu.sms * share / 100)), 0, gpu.sms, gpu.memory_bytes)
-
-    def law_half_width(self) -> float:
-        """Error of the closed form's queue where times are measured."""
-        return self._half(ENGINE_DISAGREES)
-
-    def _half(self, mean_error: float) -> float:
-        from scipy.special import ndtri
-
-        return mean_error * float(np.sqrt(np.pi / 2)) * float(ndtri(1 - self.risk))
-
-    def half_width(self, sharing: str, *, closed: bool) -> float:
-        """Half-width exceeded as often as the risk says, from the simulation's validated errors."""
-        from cotenant.prediction.trust import classes
-
-        way = "mps" if sharing == "streams" else sharing
-        errors = []
-        for wanted in (("alone", "time"), (way, "slowdown")):
-            seen = [error.mean_error for (kind, of), error in classes().items() if (kind.sharing, of) == wanted]
-            errors.append(sum(seen) / len(seen) if seen else NOT_VALIDATED)
-        return self._half(float(np.hypot.reduce([*errors, ENGINE_DISAGREES if closed else 0.0])))
 
     def power_w(self, device: str, busy: float, bandwidth: float, clock_mhz: float | None = None) -> float:
         """Mean power, at the boost clock or at the given one."""

@@ -88,7 +88,7 @@ def command(
     from cotenant.api.serve import serve
     from cotenant.serving.server import Listening
     from cotenant.serving.service import Service
-    from cotenant.text import milliseconds
+    from cotenant.text import amount, milliseconds
 
     talk = console(talk=True)
 
@@ -110,7 +110,7 @@ def command(
         for one in service.tenants.values():
             takes = f"{milliseconds(1e3 * one.costs.spaced_s)} alone"
             due = f"due within {milliseconds(1e3 * one.contract.within_s(one.costs.steps))}"
-            talk.print(f"{one.name}: {takes}, {due}, in {len(one.costs.chunks)} chunks", soft_wrap=True)
+            talk.print(f"{one.name}: {takes}, {due}, in {amount(len(one.costs.chunks), 'chunk')}", soft_wrap=True)
 
     talk.print("Starting workers and measuring the cost of requests.")
     listening = Listening(host, port, tls_cert, tls_key, drain_s, record, round(record_most * 2**30),

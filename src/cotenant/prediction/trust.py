@@ -6,6 +6,7 @@ simulated devices against public measurements (docs/validation.md); none of it i
 """
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import cache
@@ -22,6 +23,8 @@ Quantity = Literal["time", "slowdown", "tail"]
 QUANTITIES: tuple[Quantity, ...] = get_args(Quantity)
 FEWEST = 5
 """Minimum rows for a statement about a class."""
+UNKNOWN = 0.2, 5.0
+"""Range where nothing at all was validated."""
 FILE = Path(__file__).with_name("validated.json")
 
 
@@ -94,8 +97,32 @@ def error_of(kind: Class, quantity: Quantity) -> ModelError:
     if quantity == "tail" and (kind, "slowdown") in known:
         quantity = "slowdown"
     same = [error for (_, one), error in known.items() if one == quantity]
-    low, high = min((one.low for one in same), default=0.2), max((one.high for one in same), default=5.0)
+    low = min((one.low for one in same), default=UNKNOWN[0])
+    high = max((one.high for one in same), default=UNKNOWN[1])
     return ModelError(low, high, float("nan"), 0, "")
+
+
+def range_near(kind: Class, quantity: Quantity) -> tuple[float, float]:
+    """Range of measured values relative to simulated ones: the class's, or the mean of the validated ones most like it.
+
+    It always contains 1: a bias in one class says little about the next.
+    """
+
+    def likeness(one: Class) -> tuple[bool, ...]:
+        same_way = one.sharing.split()[0] == kind.sharing.split()[0]
+        same = one.phase == kind.phase, one.sharing == kind.sharing, one.software == kind.software
+        return same_way, *same, one.family == kind.family, one.calibrated == kind.calibrated
+
+    known = {one: error for (one, of), error in _known().items() if of == quantity and error.n >= FEWEST}
+    if not known:
+        return UNKNOWN
+    closest = max(map(likeness, known))
+    near = [error for one, error in known.items() if likeness(one) == closest]
+    rows = sum(error.n for error in near)
+    low, high = (
+        math.exp(sum(error.n * math.log(getattr(error, end)) for error in near) / rows) for end in ("low", "high")
+    )
+    return min(low, 1.0), max(high, 1.0)
 
 
 def classes() -> Mapping[tuple[Class, Quantity], ModelError]:

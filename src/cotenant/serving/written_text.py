@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from cotenant.serving.models.text import Codec
 
 _UNFINISHED = "\ufffd"
+_LONGEST_UNFINISHED = 3
+"""Bytes of an unfinished UTF-8 character, which some tokenizers replace one by one; more are invalid and stay so."""
 
 
 class Writer:
@@ -46,7 +48,7 @@ class Writer:
         return new
 
     def _held(self, text: str) -> int:
-        held = len(text) - len(text.rstrip(_UNFINISHED))
+        held = min(len(text) - len(text.rstrip(_UNFINISHED)), _LONGEST_UNFINISHED)
         for stop in self._stops:
             for length in range(min(len(stop) - 1, len(text)), 0, -1):
                 if text.endswith(stop[:length]):

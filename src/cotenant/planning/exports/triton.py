@@ -6,7 +6,7 @@ from cotenant.planning.mixes.plan import PlannedDevice, SeatedTenant, ServingPla
 QUEUED = 0.5
 """A request that has waited for this fraction of its limit can no longer finish in time."""
 GATHERING = 0.1
-"""Fraction of the limit that a batch may wait to fill."""
+"""Fraction of the limit that a batch may wait to fill, if the plan assumes that batches do."""
 
 
 def export(plan: ServingPlan, models: Models) -> dict[str, str]:
@@ -45,10 +45,11 @@ def _config(plan: ServingPlan, device: PlannedDevice, tenant: SeatedTenant, mode
     if generates:
         parts += ["model_transaction_policy { decoupled: true }"]
     elif limit_us:
+        fills = tenant.batch > 1 and tenant.together is None
         parts += [
             "dynamic_batching {",
-            f"  preferred_batch_size: [ {tenant.batch} ]",
-            f"  max_queue_delay_microseconds: {int(GATHERING * limit_us) if tenant.batch > 1 else 0}",
+            *([f"  preferred_batch_size: [ {tenant.batch} ]"] if fills else []),
+            f"  max_queue_delay_microseconds: {int(GATHERING * limit_us) if fills else 0}",
             "  default_queue_policy {",
             "    timeout_action: REJECT",
             f"    default_timeout_microseconds: {int(QUEUED * limit_us)}",

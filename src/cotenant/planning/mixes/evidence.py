@@ -46,17 +46,18 @@ class Corrections:
     """By sharing and sorted tenants: each tenant's factor, and the measurement."""
 
     def apply(
-        self, mixes: Mixes, slowdown: Floats, half: float, *, least: float = 0.0
+        self, mixes: Mixes, slowdown: Floats, *, least: float = 0.0
     ) -> tuple[Floats, Floats, tuple[str | None, ...]]:
         """Corrected slowdowns, half-widths by mix, and a basis for mixes covered by a measurement.
+
+        Half-widths are infinite for mixes that weren't measured on a real device.
 
         Args:
             mixes: Mixes to correct.
             slowdown: Predicted slowdowns.
-            half: Half-width of the prediction.
             least: Half-width of what a measured slowdown doesn't cover, such as queueing.
         """
-        corrected, halves = slowdown.copy(), np.full(len(slowdown), half)
+        corrected, halves = slowdown.copy(), np.full(len(slowdown), np.inf)
         basis: list[str | None] = [None] * len(slowdown)
         for row, tenants in enumerate(mixes.tenants):
             there = [int(tenant) for tenant in tenants if tenant != NOBODY]
@@ -65,7 +66,8 @@ class Corrections:
             known = self.mixes.get((mixes.sharing, tuple(sorted(there))))
             if known is not None:
                 factors, measured = known
-                halves[row] = half if measured.simulated else min(half, float(np.hypot(measured.half, least)))
+                if not measured.simulated:
+                    halves[row] = float(np.hypot(measured.half, least))
                 basis[row] = measured.basis
                 for place, tenant in enumerate(there):
                     corrected[row, place] = 1 + (slowdown[row, place] - 1) * factors[tenant]

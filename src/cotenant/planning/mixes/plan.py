@@ -45,6 +45,8 @@ class SeatedTenant:
     """Burstiness of its arrivals."""
     isolated: bool = False
     """It requires its own process or its own part of the device."""
+    together: int | None = None
+    """Requests that usually run together, if the server batches what waits; None if every batch fills up."""
     holds_to: float | None = None
     """All tenants on the device meet their objectives up to this multiple of the tenant's rate."""
 
@@ -199,6 +201,8 @@ def _device(device: PlannedDevice, runs: Mapping[str, Mapping[str, Any]]) -> dic
 
 def _tenant(tenant: SeatedTenant, runs: Mapping[str, Any] | None) -> dict[str, Any]:
     entry: dict[str, Any] = {"tenant": tenant.tenant, "rate_rps": _rounded(tenant.rate_rps), "batch": tenant.batch}
+    if tenant.together is not None and tenant.together != tenant.batch:
+        entry["together"] = tenant.together
     if runs is not None:
         entry["runs"] = dict(runs)
     if tenant.cv != 1:

@@ -58,6 +58,8 @@ class Predicted:
     """By mix: mean power."""
     basis: tuple[str, ...]
     """By mix: `measured`, `2 pairs`, `prior only`, `simulated`."""
+    together: Ints | None = None
+    """Mixes x seats: requests that usually run together; None: the planned batch, which waits to fill."""
 
 
 class Predictor(Protocol):

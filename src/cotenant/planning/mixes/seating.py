@@ -72,6 +72,7 @@ def _tenant(judge: Judge, laid: Laid, place: int, seat: Seat) -> SeatedTenant:
         replicas=seat.of,
         rate_rps=seat.rate_rps,
         batch=int(laid.mixes.batch[0, place]),
+        together=None if predicted.together is None else int(predicted.together[0, place]),
         software=tenant.software_on(laid.mixes.device),
         share=share,
         priority=tenant.priority,

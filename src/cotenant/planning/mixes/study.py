@@ -30,9 +30,14 @@ def study_of(planned: Mapping[str, Any], *, about: str) -> dict[str, Any]:
     return study
 
 
+def usual_batch(seat: Mapping[str, Any]) -> int:
+    """Items that run together: the planned batch is the most, for a server that batches what waits."""
+    return int(seat.get("together", seat.get("batch", 1)))
+
+
 def _tenant(seat: Mapping[str, Any]) -> dict[str, Any]:
-    """Requests are batches: rarer and less bursty than items, and with less time left, since they waited to fill."""
-    batch, rate, cv = int(seat["batch"]), float(seat.get("rate_rps", 0)), float(seat.get("cv", 1))
+    """Requests are the usual batches: rarer and less bursty than items, and with less time left, since they filled."""
+    batch, rate, cv = usual_batch(seat), float(seat.get("rate_rps", 0)), float(seat.get("cv", 1))
     entry: dict[str, Any] = {**seat["runs"], "batch": batch}
     if seat.get("software", "eager") != "eager":
         entry["software"] = seat["software"]

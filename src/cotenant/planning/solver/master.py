@@ -124,5 +124,6 @@ def _matrices(problem: Problem, columns: Sequence[Column]) -> tuple[Floats, Any,
     devices = [float(column.devices) for column in columns]
     size = (len(problem.available), len(columns) + problem.units)
     counts = csr_array((devices, (kinds, list(range(len(columns))))), shape=size)
-    cost = np.concatenate([[column.cost for column in columns], np.full(problem.units, LEFT_OUT * max(dearest, 1e-9))])
+    penalty = LEFT_OUT * (dearest if dearest > 0 else 1.0)  # devices may be free; the solver ignores tiny prices
+    cost = np.concatenate([[column.cost for column in columns], np.full(problem.units, penalty)])
     return cost, hstack([cover, eye_array(problem.units)], format="csr"), counts

@@ -4,6 +4,7 @@ import json
 import statistics
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +19,18 @@ from cotenant.workloads.protocol import WorkloadSpec
 PROBES = 5
 PROMPT = "one two three four five six seven eight "
 _JSON = {"Content-Type": "application/json"}
+_Form = tuple[str, Mapping[str, Any]]
+_FORMS: tuple[_Form, ...] = (
+    ("/v1/completions", {"ignore_eos": True}),
+    ("/v1/chat/completions", {"ignore_eos": True}),
+    ("/v1/completions", {}),
+    ("/v1/chat/completions", {}),
+)
+"""Endpoint and optional fields, tried in turn: some servers only support chat, some refuse `ignore_eos`."""
+
+
+class _Refused(ServingError):
+    """The backend answered, but not with a 2xx."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,27 +86,26 @@ async def probe(backend: Backend, entry: BackendEntry, *, seq: int, tokens: int,
         step = entry.cost / tokens
         passing = Passing(entry, model, step, step, tokens, len(prompt))
         return Known(passing, _costs([entry.cost]), Signature((), (), decodes=True))
-    first, target = await _first_token(backend, entry, model, prompt)
-    whole = await _times(backend, entry, target, _question(target, model, prompt, tokens))
+    first, (target, fields) = await _first_token(backend, entry, model, prompt)
+    whole = await _times(backend, entry, target, _question(target, fields, model, prompt, tokens))
     prompt_s = min(statistics.median(first), statistics.median(whole))
     token_s = (statistics.median(whole) - prompt_s) / max(1, tokens - 1)
     passing = Passing(entry, model, prompt_s, token_s, tokens, len(prompt))
     return Known(passing, _costs(whole), Signature((), (), decodes=True))
 
 
-async def _first_token(backend: Backend, entry: BackendEntry, model: str, prompt: str) -> tuple[list[float], str]:
-    """Times to the first token, and the endpoint used: some servers only support chat."""
-    try:
-        target = "/v1/completions"
-        return await _times(backend, entry, target, _question(target, model, prompt, 1)), target
-    except ServingError:
-        target = "/v1/chat/completions"
-        return await _times(backend, entry, target, _question(target, model, prompt, 1)), target
+async def _first_token(backend: Backend, entry: BackendEntry, model: str, prompt: str) -> tuple[list[float], _Form]:
+    """Times to the first token, and the form of request that the server accepts."""
+    for target, fields in _FORMS[:-1]:
+        with suppress(_Refused):
+            return await _times(backend, entry, target, _question(target, fields, model, prompt, 1)), (target, fields)
+    target, fields = _FORMS[-1]
+    return await _times(backend, entry, target, _question(target, fields, model, prompt, 1)), (target, fields)
 
 
-def _question(target: str, model: str, prompt: str, tokens: int) -> dict[str, Any]:
+def _question(target: str, fields: Mapping[str, Any], model: str, prompt: str, tokens: int) -> dict[str, Any]:
     asked = {"messages": [{"role": "user", "content": prompt}]} if "chat" in target else {"prompt": prompt}
-    return {"model": model, **asked, "max_tokens": tokens, "temperature": 0, "ignore_eos": True}
+    return {"model": model, **asked, "max_tokens": tokens, "temperature": 0, **fields}
 
 
 async def _probe_v2(backend: Backend, entry: BackendEntry, seq: int) -> Known:
@@ -159,7 +171,7 @@ async def _times(
             raise ServingError(f"The backend failed at {target}: {error.message}.", hint=error.hint) from None
         if not reply.ok:
             said = reply.body[:200].decode(errors="replace")
-            raise ServingError(
+            raise _Refused(
                 f"The backend {backend.address.name} refused a plain request to {target}: {reply.status} {said}",
                 hint="State the time of a request instead: `cost: 20ms`.",
             )

@@ -33,7 +33,11 @@ class Codec(Protocol):
 
 
 class ByteCodec:
-    """One token per byte: for models with random weights, whose answers are meaningless anyway."""
+    """One token per byte: for models with random weights, whose answers are meaningless anyway.
+
+    Every token of an answer is a character of its own. As UTF-8, random bytes would rarely form one, and the
+    times of streamed text would not be those of the tokens.
+    """
 
     stops: tuple[int, ...] = ()
 
@@ -42,8 +46,8 @@ class ByteCodec:
         return tuple(byte + FIRST_BYTE for byte in text.encode())
 
     def decode(self, ids: Sequence[int]) -> str:
-        """Text of the bytes; every token maps to some byte."""
-        return bytes((one - FIRST_BYTE) % 256 for one in ids).decode(errors="replace")
+        """An ASCII character for each token."""
+        return bytes((one - FIRST_BYTE) % 128 for one in ids).decode("ascii")
 
     def chat(self, messages: Sequence[Mapping[str, Any]]) -> tuple[int, ...]:
         """Role and content, a line each."""

@@ -21,13 +21,18 @@ class UnexpectedAnswer(WorkloadError):
 
 
 def ask(
-    address: Address, path: str, headers: dict[str, str] | None = None, *, within_s: float = LIMIT_S
+    address: Address,
+    path: str,
+    headers: dict[str, str] | None = None,
+    *,
+    within_s: float = LIMIT_S,
+    post: bytes | None = None,
 ) -> tuple[int, bytes]:
-    """Status and body of a GET. Raises OSError or http.client.HTTPException."""
+    """Status and body of a GET, or of a POST with this body. Raises OSError or http.client.HTTPException."""
     kind = http.client.HTTPSConnection if address.tls else http.client.HTTPConnection
     connection = kind(address.host, address.port, timeout=within_s)
     try:
-        connection.request("GET", path, headers=headers or {})
+        connection.request("GET" if post is None else "POST", path, body=post, headers=headers or {})
         response = connection.getresponse()
         return response.status, response.read(_LARGEST)
     finally:

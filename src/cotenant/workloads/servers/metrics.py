@@ -40,7 +40,7 @@ KNOWN: Mapping[str, Known] = {
     "nv_inference_pending_request_count": _QUEUE,
     "cotenant_backlog_seconds": Known("backlog", "s"),
 }
-"""By name, for any server."""
+"""By name, for any server; of two for one sensor, the first is read."""
 SIZES: Mapping[str, tuple[str, ...]] = {"vllm:cache_config_info": ("kv_cache_size_tokens", "kv_cache_memory_bytes")}
 """Labels of metrics that give the size of the server's cache."""
 
@@ -55,7 +55,7 @@ class Reading:
 
 
 def read_metrics(text: str) -> list[Reading]:
-    """The known metrics in a page; the rest is ignored."""
+    """The known metrics in a page, one for each sensor: some servers publish a value under several names."""
     found: dict[str, float] = {}
     for line in _samples(text):
         name = line.partition("{")[0].partition(" ")[0]
@@ -70,7 +70,11 @@ def read_metrics(text: str) -> list[Reading]:
             before = found.get(name)
             together = max if known.together == "max" else float.__add__
             found[name] = value if before is None else together(before, value)
-    return [Reading(name, KNOWN[name], value) for name, value in found.items()]
+    chosen: dict[Sensor, Reading] = {}
+    for name, known in KNOWN.items():
+        if name in found:
+            chosen.setdefault(known.sensor, Reading(name, known, found[name]))
+    return list(chosen.values())
 
 
 def read_sizes(text: str) -> dict[str, int]:

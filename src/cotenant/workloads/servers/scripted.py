@@ -11,11 +11,21 @@ import json
 import os
 import sys
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, SupportsIndex
 
 MODEL = "scripted"
+V2: Mapping[str, Any] = {
+    "/v2": {"name": MODEL, "extensions": ["binary_tensor_data"]},
+    "/v2/repository/index": [{"name": MODEL, "version": "1", "state": "READY"}],
+    "/v2/models/scripted": {
+        "name": MODEL,
+        "inputs": [{"name": "ids", "datatype": "INT64", "shape": [-1, -1]}],
+        "outputs": [],
+    },
+}
+"""Descriptions of the Open Inference Protocol, by path."""
 LARGEST_BODY = 64 << 20
 Send = Callable[[bytes], Awaitable[None]]
 
@@ -41,6 +51,17 @@ class Script:
     """Record when each request was received and each token sent, for `/noted`."""
 
 
+class NotingReader(asyncio.StreamReader):
+    """Knows when bytes last arrived; the handler runs later, after other work of the loop."""
+
+    heard_ns = 0
+
+    def feed_data(self, data: Iterable[SupportsIndex]) -> None:
+        """Note the time of what was just read from the socket."""
+        self.heard_ns = time.monotonic_ns()
+        super().feed_data(data)
+
+
 class ScriptedServer:
     """Counts requests in flight, and answers according to the script."""
 
@@ -56,7 +77,8 @@ class ScriptedServer:
                 self.under_way += 1
                 self.most_under_way = max(self.most_under_way, self.under_way)
                 try:
-                    await self._answer(*asked, writer)
+                    heard_ns = reader.heard_ns if isinstance(reader, NotingReader) else time.monotonic_ns()
+                    await self._answer(*asked, writer, heard_ns)
                 finally:
                     self.under_way -= 1
         except (ConnectionError, asyncio.IncompleteReadError):
@@ -64,7 +86,7 @@ class ScriptedServer:
         finally:
             writer.close()
 
-    async def _answer(self, path: str, body: Mapping[str, Any], writer: asyncio.StreamWriter) -> None:
+    async def _answer(self, path: str, body: Mapping[str, Any], writer: asyncio.StreamWriter, heard_ns: int) -> None:
         match path.partition("?")[0]:
             case "/health" | "/v2/health/ready":
                 self.most_under_way = 0
@@ -78,15 +100,12 @@ class ScriptedServer:
                 await _json(writer, {"object": "list", "data": [{"id": name, "object": "model"} for name in names]})
             case "/metrics":
                 await _text(writer, f'vllm:num_requests_running{{engine="0"}} {float(self.under_way - 1)}\n')
-            case "/v2":
-                await _json(writer, {"name": MODEL, "extensions": ["binary_tensor_data"]})
-            case "/v2/models/scripted":
-                tensor = {"name": "ids", "datatype": "INT64", "shape": [-1, -1]}
-                await _json(writer, {"name": MODEL, "inputs": [tensor], "outputs": []})
+            case "/v2" | "/v2/repository/index" | "/v2/models/scripted":
+                await _json(writer, V2[path.partition("?")[0]])
             case "/sleep" | "/v1/embeddings" | "/v1/rerank" | "/v2/models/scripted/infer":
                 await self._slept(writer)
             case "/v1/chat/completions" | "/v1/completions":
-                await self._generate(body, writer, chat="chat" in path)
+                await self._generate(body, writer, heard_ns, chat="chat" in path)
             case _:
                 await _json(writer, {"error": {"message": f"nothing is at {path}"}}, status="404 Not Found")
 
@@ -96,34 +115,37 @@ class ScriptedServer:
         await asyncio.sleep(self._script.sleep_s)
         await _json(writer, {"slept_s": self._script.sleep_s, "data": [], "usage": {"prompt_tokens": 1}})
 
-    async def _generate(self, body: Mapping[str, Any], writer: asyncio.StreamWriter, *, chat: bool) -> None:
-        begin, received_ns, sent_ns = time.monotonic(), time.monotonic_ns(), []
+    async def _generate(
+        self, body: Mapping[str, Any], writer: asyncio.StreamWriter, heard_ns: int, *, chat: bool
+    ) -> None:
+        begin, sent_ns = heard_ns / 1e9, []
         if await self._fails(writer):
             return
         tokens = int(body.get("max_tokens", 16))
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n")
         if chat:
-            _event(writer, {"choices": [{"index": 0, "delta": {"role": "assistant", "content": ""}}]})
+            writer.write(_event({"choices": [{"index": 0, "delta": {"role": "assistant", "content": ""}}]}))
         broken = self._faulty and self._script.fault == "break"
         for number in range(tokens // 2 if broken else tokens):
             await _until(begin + self._script.ttft_s + number * self._script.itl_s)
             if self._faulty and self._script.fault == "rubbish":
-                _chunk(writer, b"data: this is not JSON\n\n")
+                writer.write(_chunk(b"data: this is not JSON\n\n"))
                 continue
             key = "reasoning_content" if number < self._script.thinks else "content"
             text = {"delta": {key: "word "}} if chat else {"text": "word "}
+            data = _event({"choices": [{"index": 0, **text}]})
             sent_ns.append(time.monotonic_ns())
-            _event(writer, {"choices": [{"index": 0, **text}]})
+            writer.write(data)
         if broken:
             writer.transport.abort()
             return
         prompt = len(str(body.get("prompt") or body.get("messages") or "").split())
         if self._script.counts:
-            _event(writer, {"choices": [], "usage": {"prompt_tokens": prompt, "completion_tokens": tokens}})
-        _chunk(writer, b"data: [DONE]\n\n")
-        writer.write(b"0\r\n\r\n")
+            usage = {"prompt_tokens": prompt, "completion_tokens": tokens}
+            writer.write(_event({"choices": [], "usage": usage}))
+        writer.write(_chunk(b"data: [DONE]\n\n") + b"0\r\n\r\n")
         if self._script.notes:
-            self._noted.append({"received_ns": received_ns, "sent_ns": sent_ns})
+            self._noted.append({"received_ns": heard_ns, "sent_ns": sent_ns})
         await writer.drain()
 
     @property
@@ -165,12 +187,12 @@ async def _request(reader: asyncio.StreamReader) -> tuple[str, Mapping[str, Any]
     return first.split(" ")[1], document if isinstance(document, dict) else {}
 
 
-def _event(writer: asyncio.StreamWriter, document: Mapping[str, Any]) -> None:
-    _chunk(writer, b"data: " + json.dumps(document).encode() + b"\n\n")
+def _event(document: Mapping[str, Any]) -> bytes:
+    return _chunk(b"data: " + json.dumps(document).encode() + b"\n\n")
 
 
-def _chunk(writer: asyncio.StreamWriter, data: bytes) -> None:
-    writer.write(f"{len(data):x}\r\n".encode() + data + b"\r\n")
+def _chunk(data: bytes) -> bytes:
+    return f"{len(data):x}\r\n".encode() + data + b"\r\n"
 
 
 async def _json(writer: asyncio.StreamWriter, document: Any, status: str = "200 OK") -> None:
@@ -188,7 +210,11 @@ async def _text(
 
 async def run(port: int, script: Script) -> None:
     """Serve on the loopback interface until stopped."""
-    server = await asyncio.start_server(ScriptedServer(script).handle, "127.0.0.1", port)
+    handle = ScriptedServer(script).handle
+    loop = asyncio.get_running_loop()
+    server = await loop.create_server(
+        lambda: asyncio.StreamReaderProtocol(NotingReader(loop=loop), handle, loop=loop), "127.0.0.1", port
+    )
     sys.stderr.write(f"scripted: listening on port {port}\n")
     async with server:
         await server.serve_forever()

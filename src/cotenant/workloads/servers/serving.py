@@ -158,7 +158,9 @@ class HttpClient:
         self.standing = standing
         self.warm = warm
         self.ramp_s = options.ramp_s
-        self.connections = Connections(standing.address, options.timeout_s, {**headers, **options.headers})
+        users = {name.lower() for name in options.headers}
+        ours = {name: value for name, value in headers.items() if name.lower() not in users}
+        self.connections = Connections(standing.address, options.timeout_s, {**ours, **options.headers})
 
     def begin(self, first_arrival: int) -> None:
         """A no-op: most requests do not depend on their window."""

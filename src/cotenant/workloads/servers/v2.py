@@ -1,5 +1,6 @@
 """`v2:http://host:port`: a server with the Open Inference Protocol: Triton, KServe, MLServer, and ours."""
 
+import http.client
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,7 +11,7 @@ from cotenant.workloads.options import read_options, refuse_unused
 from cotenant.workloads.protocol import Answer, Built, Place, WorkloadSpec
 from cotenant.workloads.servers import v2_grpc
 from cotenant.workloads.servers.address import Address
-from cotenant.workloads.servers.asking import ask_json
+from cotenant.workloads.servers.asking import ask, ask_json
 from cotenant.workloads.servers.http11 import refused
 from cotenant.workloads.servers.names import V2, V2_GRPC
 from cotenant.workloads.servers.serving import HttpClient, Standing, address_in, built, not_asked, stand
@@ -138,10 +139,7 @@ def metadata(address: Address, options: V2Options) -> Mapping[str, Any]:
     try:
         found = ask_json(address, _model_path(address, options), options.headers, what=WHAT)
     except WorkloadError:
-        raise WorkloadError(
-            f"`{address.name}` has no model `{options.model}`",
-            hint="check the server's log for the models it has loaded",
-        ) from None
+        raise WorkloadError(f"`{address.name}` has no model `{options.model}`", hint=_has(address, options)) from None
     if not isinstance(found, Mapping) or not isinstance(found.get("inputs"), list):
         raise WorkloadError(f"`{address.name}` does not describe the inputs of `{options.model}`")
     return found
@@ -158,6 +156,17 @@ def body_of(inputs: Sequence[Input], *, binary: bool) -> tuple[bytes, dict[str, 
         "Content-Type": "application/octet-stream",
         "Inference-Header-Content-Length": str(len(head)),
     }
+
+
+def _has(address: Address, options: V2Options) -> str:
+    """The models of its index, an extension of the protocol that not every server has."""
+    path = f"{address.path.rstrip('/')}/v2/repository/index"
+    try:
+        listed = json.loads(ask(address, path, {**options.headers, "Content-Type": "application/json"}, post=b"{}")[1])
+        names = [str(one["name"]) for one in listed]
+    except (OSError, http.client.HTTPException, ValueError, TypeError, KeyError):
+        return "check the server's log for the models it has loaded"
+    return f"it has {', '.join(names)}" if names else "it has none"
 
 
 def _model_path(address: Address, options: V2Options) -> str:

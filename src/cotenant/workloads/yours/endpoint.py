@@ -1,6 +1,7 @@
 """`http://host:port/path`: any server, as a black box under our load."""
 
 import json
+import mimetypes
 import socket
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -34,7 +35,7 @@ class EndpointOptions(ServerOptions):
     body: str | dict[str, Any] | list[Any] | None = None
     """Text as it is; a mapping or list as JSON; None: for POST, PUT and PATCH a JSON object with batch and seq."""
     body_file: str | None = None
-    """The body in a file, as it is."""
+    """The body in a file, as it is; the suffix of its name determines the content type."""
     timeout_s: float = Field(default=30.0, gt=0)
     """Timeout of one request, from connecting to the end of its answer."""
     expect_status: int | None = Field(default=None, ge=100, le=599)
@@ -118,8 +119,8 @@ class EndpointClient(HttpClient):
     def __init__(
         self, standing: Standing, spec: WorkloadSpec, options: EndpointOptions, target: str, body: bytes | None
     ) -> None:
-        sends_json = not isinstance(options.body, str) and options.body_file is None and options.method in _WITH_BODY
-        headers = {"Content-Type": "application/json"} if sends_json else {}
+        kind = _content_type(options)
+        headers = {} if kind is None else {"Content-Type": kind}
         super().__init__(standing, options, spec.server.warm if spec.server else 0, headers)
         self._options, self._target, self._body = options, target, body
         self._numbered = body is not None and NUMBER.encode() in body
@@ -146,6 +147,14 @@ class EndpointClient(HttpClient):
         if reply.status != expected if expected else not reply.ok:
             raise refused(self.standing.address.name, reply)
         return Answer()
+
+
+def _content_type(options: EndpointOptions) -> str | None:
+    """None where only the user knows: text, and files without a known suffix."""
+    if options.body_file is not None:
+        kind, packed = mimetypes.guess_type(options.body_file)
+        return None if packed else kind
+    return None if isinstance(options.body, str) or options.method not in _WITH_BODY else "application/json"
 
 
 def _body(spec: WorkloadSpec, options: EndpointOptions) -> bytes | None:

@@ -1,0 +1,99 @@
+"""How far real times may be from a plan's simulated ones, by tenant and way to share."""
+
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from cotenant.planning.mixes.predictor import Mixes
+from cotenant.planning.solver.problem import Floats
+
+if TYPE_CHECKING:
+    from cotenant.api.plan_profiles import Simulation
+
+CLOSED_FORM_ERROR = 0.15
+"""Mean error of the closed form's queue against the engine, in addition to the simulation's own."""
+STATED = 0.05
+"""Part of the measured values above the upper end of a validated range."""
+
+
+class SimulationErrors:
+    """Ranges of the validated classes (docs/validation.md), at the plan's risk."""
+
+    def __init__(self, simulation: "Simulation") -> None:
+        self._simulation = simulation
+        self._known: dict[tuple[str, int, str, bool], tuple[Floats, Floats]] = {}
+
+    def factors(self, mixes: Mixes, *, closed: bool) -> tuple[Floats, Floats]:
+        """Ends of the interval over the estimate: mixes x seats.
+
+        Args:
+            mixes: The mixes.
+            closed: True if the closed form computed them, False for the engine.
+        """
+        low, high = np.ones(mixes.tenants.shape), np.ones(mixes.tenants.shape)
+        crowded = np.broadcast_to((mixes.there.sum(axis=1) > 1)[:, None], low.shape)
+        limited = np.isfinite(mixes.share)
+        for tenant in np.unique(mixes.tenants[mixes.there]):
+            for shared, held in ((False, False), (False, True), (True, False), (True, True)):
+                mine = (mixes.tenants == tenant) & (crowded == shared) & (limited == held)
+                if mine.any():
+                    way = _way(mixes.sharing, shared=shared, limited=held)
+                    low[mine], high[mine] = self._ends(mixes.device, int(tenant), way, closed=closed)
+        return low, high
+
+    @cached_property
+    def queue(self) -> float:
+        """Half-width of the closed form's queue, for slowdowns that were measured."""
+        return float(np.expm1(self._scale * _law()))
+
+    def _ends(self, device: str, tenant: int, way: str, *, closed: bool) -> tuple[float, float]:
+        key = device, tenant, way, tenant in self._simulation.measured
+        if key not in self._known:
+            self._known[key] = self._logs(*key)
+        law = _law() if closed else 0.0
+        low, high = (float(np.hypot.reduce([*logs, law])) for logs in self._known[key])
+        return float(np.exp(-self._scale * low)), float(np.exp(self._scale * high))
+
+    def _logs(self, device: str, tenant: int, way: str, measured: bool) -> tuple[Floats, Floats]:
+        """Logarithms of both ends: of the time alone, unless it was measured, and of the slowdown."""
+        from cotenant.prediction.trust import Class, Quantity, phase_of, range_near
+        from cotenant.workloads import find
+
+        spec = self._simulation.spec(device, tenant, self._simulation.tenants[tenant].batches[0])
+        family = self._simulation.gpus[device].gpu.architecture
+        wanted: list[tuple[str, Quantity]] = [] if measured else [("alone", "time")]
+        if way != "alone":
+            wanted.append((way, "slowdown"))
+        phase = phase_of(find(spec.name).family, spec)
+        ranges = [
+            range_near(Class(family, spec.software or "eager", phase, sharing, measured), quantity)
+            for sharing, quantity in wanted
+        ]
+        logs = np.abs(np.log(np.array(ranges).reshape(-1, 2)))
+        return logs[:, 0], logs[:, 1]
+
+    @property
+    def _scale(self) -> float:
+        """Converts a range's ends, exceeded in 5 % of cases, to the risk."""
+        from scipy.special import ndtri
+
+        return float(ndtri(1 - self._simulation.risk) / ndtri(1 - STATED))
+
+
+def _way(sharing: str, *, shared: bool, limited: bool) -> str:
+    """The sharing as validation names it; a MIG instance is slower than the whole GPU even without neighbours."""
+    if sharing == "mig":
+        return "mig"
+    if not shared:
+        return "alone"
+    if sharing == "streams":
+        return "mps"  # nothing public validates streams; the same kernels run side by side
+    return "mps with shares" if sharing == "mps" and limited else sharing
+
+
+def _law() -> float:
+    """The closed form's error as the logarithm of a range's end, if its errors are normal."""
+    from scipy.special import ndtri
+
+    return float(np.log1p(CLOSED_FORM_ERROR * np.sqrt(np.pi / 2) * ndtri(1 - STATED)))

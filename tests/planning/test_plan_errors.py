@@ -1,0 +1,84 @@
+"""A plan's upper ends: the validated range of each tenant's own class, or of the classes most like it."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from cotenant.api.plan_errors import SimulationErrors
+from cotenant.planning.mixes.predictor import Mixes
+from cotenant.planning.solver.problem import NOBODY
+from cotenant.prediction.trust import Class, classes, error_of, range_near
+from cotenant.workloads.protocol import WorkloadSpec
+
+VISION, BERT = 0, 1
+SPECS = WorkloadSpec(name="resnet50"), WorkloadSpec(name="bert-base", seq=128)
+
+
+def errors(*, risk=0.05, measured=()):
+    gpu = SimpleNamespace(gpu=SimpleNamespace(architecture="ampere"))
+    simulation = SimpleNamespace(
+        risk=risk,
+        measured=set(measured),
+        gpus={"d": gpu},
+        tenants=[SimpleNamespace(batches=(1,))] * 2,
+        spec=lambda device, tenant, batch: SPECS[tenant],
+    )
+    return SimulationErrors(simulation)
+
+
+def mixes(*tenants, sharing="mps", share=np.nan):
+    seats = np.array([tenants])
+    return Mixes("d", sharing, seats, np.ones(seats.shape), np.ones_like(seats), np.full(seats.shape, share))
+
+
+def upper(found, tenants, **how):
+    return found.factors(mixes(*tenants, **how), closed=False)[1][0]
+
+
+def test_a_validated_class_is_used_as_it_is_but_never_to_promise_less_than_simulated():
+    exact = Class("ampere", "eager", "vision", "mps", calibrated=False)
+    assert range_near(exact, "slowdown") == (error_of(exact, "slowdown").low, error_of(exact, "slowdown").high)
+    biased = Class("ampere", "eager", "encoder", "mps", calibrated=False)
+    assert error_of(biased, "slowdown").high < 1 == range_near(biased, "slowdown")[1]
+
+
+def test_without_its_own_class_the_same_way_and_phase_count_before_software_and_family():
+    known = {kind: error for (kind, of), error in classes().items() if of == "slowdown"}
+    vision = known[Class("ampere", "eager", "vision", "mig", calibrated=False)]
+    asked = Class("hopper", "compile", "vision", "mig", calibrated=False)
+    assert range_near(asked, "slowdown") == pytest.approx((vision.low, vision.high))
+
+
+def test_each_tenant_has_the_error_of_its_own_class():
+    alone = {tenant: upper(errors(), (tenant,))[0] for tenant in (VISION, BERT)}
+    time = {tenant: range_near(kind, "time")[1] for tenant, kind in KINDS.items()}
+    assert alone == pytest.approx(time)
+    assert alone[VISION] != pytest.approx(alone[BERT])
+    beside = upper(errors(), (VISION, BERT))
+    slowdown = range_near(Class("ampere", "eager", "vision", "mps", calibrated=False), "slowdown")[1]
+    assert beside[0] == pytest.approx(np.exp(np.hypot(np.log(time[VISION]), np.log(slowdown))))
+
+
+KINDS = {
+    VISION: Class("ampere", "eager", "vision", "alone", calibrated=False),
+    BERT: Class("ampere", "eager", "encoder", "alone", calibrated=False),
+}
+
+
+def test_a_measured_time_alone_leaves_only_the_error_of_the_slowdown():
+    assert upper(errors(measured=[BERT]), (BERT,))[0] == 1.0
+    assert upper(errors(measured=[VISION]), (VISION, BERT))[0] < upper(errors(), (VISION, BERT))[0]
+
+
+def test_less_risk_means_wider_ends_and_a_closed_form_adds_its_own_error():
+    careful, bold = upper(errors(risk=0.01), (VISION, BERT)), upper(errors(risk=0.2), (VISION, BERT))
+    assert (careful > bold).all()
+    low, high = errors().factors(mixes(VISION, BERT), closed=True)
+    assert (high > upper(errors(), (VISION, BERT))).all()
+    assert (low < 1).all()
+
+
+def test_empty_seats_have_no_error():
+    low, high = errors().factors(mixes(VISION, NOBODY), closed=True)
+    assert low[0, 1] == high[0, 1] == 1.0
