@@ -24,7 +24,7 @@ demo: $(READY)            ## measure how an encoder, a scan and a generator can 
 test: check $(if $(CI),$(CLIENTS)/.ready) ## the checks, then the tests; with CI=true the slow ones too
 	$(SPOKEN) $(BIN)/pytest -n 2 --dist loadfile -m "not quiet and not slow" $(SKIPS) $(COVER)
 	$(if $(CI),$(BIN)/coverage report --fail-under=$(FLOOR) --format=total)
-	$(if $(CI),$(SPOKEN) $(BIN)/pytest -n 3 --dist loadfile -m "slow and not quiet" $(SKIPS))
+	$(if $(CI),$(SPOKEN) $(BIN)/pytest -n 3 --dist loadfile --no-loadscope-reorder -m "slow and not quiet" $(SKIPS))
 	$(BIN)/pytest -m quiet $(SKIPS)
 
 check: $(TESTED)          ## style, types, layers

@@ -41,6 +41,10 @@ from tests.support import skips
 settings.register_profile("cotenant", deadline=None, derandomize=True)
 settings.load_profile("cotenant")
 
+# Each commit of a run is synced. No test outlives a power failure, and a disk takes milliseconds; processes that tests
+# start do sync.
+os.fsync = lambda _: None
+
 __all__ = ["mock_nvml", "nvml_library"]
 
 
@@ -61,6 +65,11 @@ def pytest_configure(config):
     allowed = config.getoption("--allowed-skips")
     if allowed is not None and not hasattr(config, "workerinput"):
         config.pluginmanager.register(skips.SkipGate(skips.read(allowed)))
+
+
+def pytest_collection_modifyitems(items):
+    """Put long files first: one that starts last would keep the other workers waiting."""
+    items.sort(key=lambda item: item.get_closest_marker("long") is None)
 
 
 ATTEMPTS = 3

@@ -3,7 +3,6 @@
 import itertools
 import json
 from dataclasses import dataclass, field
-from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -94,13 +93,9 @@ class SyntheticRun:
         """The same as a run folder; all requests of a trial take its mean."""
         facts = {"run": self.run, "study_name": "mine", "study": "x", "seed": 1, "device": "cpu", "simulated": False}
         folder = RunFolder.create(path, facts | {"device_description": {"model": "X", "cores": [0, 1]}} | manifest)
-        with patch("os.fsync"):  # no power failures in tests, and disks are slow
-            self._commit(folder)
-        return path
-
-    def _commit(self, folder):
         for _, group in itertools.groupby(self.evidence(), key=lambda item: item.seen.trial):
             folder.commit(self._records(list(group)))
+        return path
 
     def _records(self, items, requests=4):
         seen = items[0].seen

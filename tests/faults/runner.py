@@ -50,5 +50,6 @@ if __name__ == "__main__":
     from cotenant.measure import live  # noqa: F401 - the imports of a run are not what is tested
 
     signal.signal(signal.SIGINT, signal.default_int_handler)  # tests in the background inherit an ignored SIGINT
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # and those of `nohup` an ignored SIGHUP
     arm(sys.argv[1])
     sys.exit(main(sys.argv[2:]))

@@ -20,7 +20,7 @@ from cotenant.measure.plan import plan_for
 from cotenant.store.folder import RunFolder
 from cotenant.study.files import load_study
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.long]
 
 RUNNER = Path(__file__).with_name("runner.py")
 STUDY = """

@@ -13,7 +13,7 @@ from cotenant.store.folder import RunFolder
 from cotenant.store.integrity import standing
 from cotenant.store.reading import open_runs
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.slow, pytest.mark.long, pytest.mark.timeout(600)]
 
 STUDY = """
 name: sleepy

@@ -21,7 +21,7 @@ from cotenant.ranking.events import Planned, RoundEnded, Working
 from cotenant.ranking.ranking import Scored, ranks, score, tied
 from cotenant.ranking.scorers import find_scorer
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.long]
 
 
 def started(arguments, folder):

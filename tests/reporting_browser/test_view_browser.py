@@ -8,7 +8,7 @@ from view_runs import add_block, write_run
 
 from tests.support.browser import NEEDS_CHROMIUM, complaints_of, playwright
 
-pytestmark = NEEDS_CHROMIUM
+pytestmark = [*NEEDS_CHROMIUM, pytest.mark.long]
 HOSTILE = '<img src=x onerror="window.hacked=1">\'</script><script>window.hacked=1</script>'
 
 
@@ -58,7 +58,7 @@ def test_the_filter_updates_while_typing_and_is_kept_in_the_address(site, visit)
 def test_a_click_opens_the_report_and_its_figures_and_leads_back(site, visit):
     seen = visit(site.url)
     seen.page.get_by_role("link", name="pairs/monday").click()
-    playwright.expect(seen.page.get_by_role("heading", name="The answer")).to_be_visible(timeout=30_000)
+    playwright.expect(seen.page.get_by_role("heading", name="The answer")).to_be_visible()
     seen.page.locator(".heat button").first.click()
     playwright.expect(seen.page.locator(".detail:not([hidden]) .drawing[data-drawn] svg").first).to_be_visible()
     seen.page.get_by_role("link", name="All runs").click()
@@ -76,11 +76,11 @@ def test_two_runs_are_chosen_by_keyboard_and_compared_even_if_filtered_out(site,
     seen.page.get_by_label("Choose pairs/tuesday").check()
     playwright.expect(seen.page.locator("#count")).to_have_text("2 runs chosen.")
     seen.page.get_by_role("button", name="Compare").click()
-    playwright.expect(seen.page.locator(".advice")).to_contain_text("Slower: a", timeout=30_000)
+    playwright.expect(seen.page.locator(".advice")).to_contain_text("Slower: a")
     seen.page.get_by_role("link", name="Reports side by side").click()
-    playwright.expect(seen.page.get_by_role("heading", name="The answer")).to_be_visible(timeout=30_000)
+    playwright.expect(seen.page.get_by_role("heading", name="The answer")).to_be_visible()
     seen.page.get_by_role("link", name="Compare these").click()
-    playwright.expect(seen.page.locator(".advice")).to_contain_text("Slower: a", timeout=30_000)
+    playwright.expect(seen.page.locator(".advice")).to_contain_text("Slower: a")
     assert seen.complaints == []
 
 
@@ -105,11 +105,11 @@ def test_the_list_and_the_empty_page_show_new_runs_and_keep_the_selection(serve,
     playwright.expect(seen.page.locator("main")).to_contain_text("This folder has no runs yet")
     seen.page.wait_for_timeout(300)
     write_run(tmp_path / "first", blocks=1)
-    playwright.expect(rows(seen.page)).to_have_count(1, timeout=15_000)
+    playwright.expect(rows(seen.page)).to_have_count(1)
     seen.page.get_by_label("Choose first").check()
     seen.page.wait_for_timeout(300)
     write_run(tmp_path / "second", day=2, blocks=1)
-    playwright.expect(rows(seen.page)).to_have_count(2, timeout=15_000)
+    playwright.expect(rows(seen.page)).to_have_count(2)
     playwright.expect(seen.page.get_by_label("Choose first")).to_be_checked()
     assert seen.complaints == []
 
@@ -158,7 +158,7 @@ def test_a_report_in_view_fits_a_phone_and_passes_an_accessibility_check(site, v
         viewport={"width": 400, "height": 860},
         bypass_csp=True,
     )
-    playwright.expect(seen.page.get_by_role("heading", name="The answer")).to_be_visible(timeout=30_000)
+    playwright.expect(seen.page.get_by_role("heading", name="The answer")).to_be_visible()
     ground = seen.page.evaluate("getComputedStyle(document.body).backgroundColor")
     assert ground == {"light": "rgb(255, 255, 255)", "dark": "rgb(19, 22, 27)"}[scheme]
     assert seen.page.evaluate("document.documentElement.scrollWidth") <= 400

@@ -1,7 +1,5 @@
 """Small runs with known numbers: two tenants, alone and as a pair."""
 
-from unittest.mock import patch
-
 import numpy as np
 
 from cotenant.store.folder import RunFolder
@@ -36,10 +34,9 @@ def write_run(
         "sessions": [{"started_utc": f"2030-01-0{day}T10:00:00+00:00", "host": "elsewhere", "pid": 1}],
         **manifest,
     }
-    with patch("os.fsync"):  # no power loss to survive in a test
-        folder = RunFolder.create(path, facts)
-        for block in range(blocks):
-            add_block(folder, block, slow=slow, verdict=verdict, simulated=simulated, device=device, tenants=tenants)
+    folder = RunFolder.create(path, facts)
+    for block in range(blocks):
+        add_block(folder, block, slow=slow, verdict=verdict, simulated=simulated, device=device, tenants=tenants)
     return folder
 
 

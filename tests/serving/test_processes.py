@@ -22,7 +22,7 @@ from cotenant.serving.processes.parcel import label, unpack
 from cotenant.serving.processes.supervisor import Patience, Supervisor
 from cotenant.workloads.protocol import WorkloadSpec
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.long]
 
 BERT = WorkloadSpec(name="bert-base-mini", seq=16)
 GPT = WorkloadSpec(name="distilgpt2-mini", seq=8, mode="generate", tokens=6)

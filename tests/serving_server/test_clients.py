@@ -10,6 +10,7 @@ import pytest
 
 from tests.support.elsewhere import interpreter
 
+pytestmark = [pytest.mark.slow, pytest.mark.long]
 HERE = Path(__file__).parent / "clients"
 
 
@@ -21,7 +22,6 @@ def speak(script, module, *arguments):
     return json.loads(done.stdout)
 
 
-@pytest.mark.slow
 def test_tritonclient_sends_and_gets_binary_tensors(server):
     report = speak("triton_client.py", "tritonclient", server.url)
     assert (report["live"], report["ready"], report["same"]) == (True, True, True)
@@ -32,7 +32,6 @@ def test_tritonclient_sends_and_gets_binary_tensors(server):
     assert "of shape [-1, 3, 64, 64], not [1, 3, 8, 8]" in report["refused"]
 
 
-@pytest.mark.slow
 def test_tritonclient_sends_and_gets_raw_tensors_over_grpc(server):
     report = speak("triton_grpc_client.py", "tritonclient", server.grpc)
     assert (report["live"], report["ready"], report["model_ready"], report["name"]) == (True, True, True, "cotenant")
@@ -43,7 +42,6 @@ def test_tritonclient_sends_and_gets_raw_tensors_over_grpc(server):
     assert report["refused"]["model"] == ["StatusCode.NOT_FOUND", "There is no model 'nothing'."]
 
 
-@pytest.mark.slow
 def test_schemathesis_finds_no_deviation_from_the_description():
     python = interpreter("schemathesis")
     with subprocess.Popen(
@@ -59,7 +57,6 @@ def test_schemathesis_finds_no_deviation_from_the_description():
     assert "23 passed" in done.stdout
 
 
-@pytest.mark.slow
 def test_openai_reads_answers_streams_and_errors(server):
     report = speak("openai_client.py", "openai", server.url)
     assert report["models"] == ["bert", "conv", "gpt"]
@@ -68,7 +65,6 @@ def test_openai_reads_answers_streams_and_errors(server):
     assert "There is no model 'nothing'" in report["refused"]
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("curl") is None, reason="curl isn't installed")
 def test_curl_gets_a_stream_line_by_line(server):
     body = json.dumps({"model": "gpt", "prompt": "a", "max_tokens": 4, "stream": True})

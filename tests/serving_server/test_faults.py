@@ -14,7 +14,7 @@ from tests.serving_server.conftest import serving
 
 IDS = {"inputs": [{"name": "input_ids", "datatype": "INT64", "shape": [1, 4], "data": [9, 10, 11, 12]}]}
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.long]
 
 
 def test_a_killed_worker_is_503_with_retry_after_then_back_and_others_are_served(server):

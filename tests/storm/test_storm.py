@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[2]
 SECONDS = float(os.environ.get("COTENANT_STORM_S", "90"))
 SEED = int(os.environ.get("COTENANT_STORM_SEED", "14"))
 
-pytestmark = [pytest.mark.storm, pytest.mark.slow, pytest.mark.timeout(SECONDS + 600)]
+pytestmark = [pytest.mark.storm, pytest.mark.slow, pytest.mark.long, pytest.mark.timeout(SECONDS + 600)]
 
 
 def test_any_bytes_in_any_file_end_in_the_same_answer_or_one_sentence():

@@ -18,7 +18,7 @@ from cotenant.tenancy.load import Load
 from cotenant.tenancy.nouns import Sharing, Tenant, Trial
 from cotenant.workloads.protocol import Properties, WorkloadSpec
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.long]
 
 STUDY = """
 name: gpu
