@@ -182,7 +182,7 @@ def one_window(rate: float, address: str) -> dict[str, Any]:
 
 
 def aiperf(program: str, tokenizer: str, server: Server, rate: float) -> dict[str, Any]:
-    """NVIDIA's AIPerf."""
+    """NVIDIA's AIPerf; with `HF_HUB_OFFLINE` it takes a tokenizer's folder for a name in the hub."""
     with tempfile.TemporaryDirectory() as folder:
         command = [program, "profile", "--model", "scripted", "--url", server.address, "--endpoint-type", "chat"]
         command += ["--streaming", "--request-rate", str(rate), "--arrival-pattern", "constant"]
@@ -206,7 +206,7 @@ def vllm_bench(program: str, tokenizer: str, server: Server, rate: float) -> dic
         command += ["--request-rate", str(rate), "--burstiness", "1e9", "--num-prompts", str(int(rate * SECONDS))]
         command += ["--percentile-metrics", "ttft,tpot,itl", "--metric-percentiles", "50,99", "--disable-tqdm"]
         command += ["--save-result", "--result-dir", folder, "--result-filename", "found.json"]
-        watch = _peer(command, server, rate)
+        watch = _peer(command, server, rate, HF_HUB_OFFLINE="1")
         found = json.loads((Path(folder) / "found.json").read_text())
     return {
         "ttft_ms": {name: found[f"{name}_ttft_ms"] for name in ("p50", "p99")},
@@ -215,8 +215,8 @@ def vllm_bench(program: str, tokenizer: str, server: Server, rate: float) -> dic
     }
 
 
-def _peer(command: Sequence[str], server: Server, rate: float) -> CpuWatch:
-    env = {**os.environ, "HF_HUB_OFFLINE": "1"}
+def _peer(command: Sequence[str], server: Server, rate: float, **more: str) -> CpuWatch:
+    env = {**os.environ, **more}
     env.pop("PYTHONPATH", None)
     with tempfile.TemporaryFile() as log:
         process = subprocess.Popen(command, env=env, stdout=log, stderr=log)

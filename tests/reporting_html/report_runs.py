@@ -32,10 +32,12 @@ def write_run(
     simulated: bool = False,
     mixes: Sequence[Sequence[str]] | None = None,
     slo_ms: float | None = None,
+    tokens: int | None = None,
 ) -> Path:
     """A run folder. ``loads``: label -> (rate in requests per second or None, factor on every latency).
 
-    ``mixes``: which tenants share, instead of all of them; ``slo_ms``: the limit for 90 % of every tenant's requests.
+    ``mixes``: which tenants share, instead of all of them; ``slo_ms``: the limit for 90 % of every tenant's requests;
+    ``tokens``: length of every answer, as a server of language models counts it.
     """
     folder = RunFolder.create(
         path, {"study_name": "pairs", "device": "cpu", "seed": 1, "simulated": simulated, **(manifest or {})}
@@ -80,6 +82,7 @@ def write_run(
                         latency_ms=ALONE_MS * slowdown * factor,
                         requests=requests,
                         slo_ms=slo_ms,
+                        tokens=tokens,
                     )
                 )
                 number += 1
@@ -95,6 +98,7 @@ def _trial(
     latency_ms: float,
     requests: int,
     slo_ms: float | None,
+    tokens: int | None,
 ) -> TrialRecords:
     begin = facts["window_start_ns"]
     codes = np.repeat(np.arange(len(members)), requests)
@@ -124,11 +128,12 @@ def _trial(
             "seq": seq,
             "intended_ns": started,
             "started_ns": started,
-            "first_ns": np.full(codes.size, -1),
+            "first_ns": np.full(codes.size, -1) if tokens is None else started + latency // 4,
             "done_ns": started + latency,
             "device_ns": latency,
             "in_window": np.ones(codes.size, dtype=bool),
             "ok": np.ones(codes.size, dtype=bool),
+            **({} if tokens is None else {"tokens_out": np.full(codes.size, tokens)}),
         },
         stages={
             "tenant": np.tile(codes, 2),

@@ -41,6 +41,7 @@ def pages(tmp_path_factory):
     ways = write_run(folder / "ways", blocks=2, sharings=names)
     runs = {"plain": plain, "hostile": hostile, "invalid": invalid, "objectives": objectives, "million": million}
     runs["ways"] = ways
+    runs["servers"] = write_run(folder / "servers", tenants=("chat", "search"), tokens=16)
     return {name: report([run]).html for name, run in runs.items()}
 
 
@@ -85,7 +86,7 @@ def visit(chromium, pages):
         one.context.close()
 
 
-@pytest.mark.parametrize("name", ["plain", "hostile", "invalid", "objectives"])
+@pytest.mark.parametrize("name", ["plain", "hostile", "invalid", "objectives", "servers"])
 def test_the_page_opens_from_disk_without_errors_or_requests(visit, name):
     seen = visit(name)
     seen.draw_all()
@@ -194,7 +195,7 @@ def test_text_has_enough_contrast(visit, scheme):
     assert ground == {"light": "rgb(255, 255, 255)", "dark": "rgb(19, 22, 27)"}[scheme]
 
 
-@pytest.mark.parametrize("name", ["plain", "objectives", "hostile"])
+@pytest.mark.parametrize("name", ["plain", "objectives", "hostile", "servers"])
 def test_nothing_overflows_on_a_phone_and_no_table_is_cut(visit, name):
     seen = visit(name)
     seen.page.set_viewport_size({"width": 400, "height": 800})
@@ -203,6 +204,11 @@ def test_nothing_overflows_on_a_phone_and_no_table_is_cut(visit, name):
     assert seen.page.evaluate("document.documentElement.scrollWidth") <= 400
     cut = "[...document.querySelectorAll('.scroll')].filter((one) => one.scrollWidth > one.clientWidth + 1).length"
     assert seen.page.evaluate(cut) == 0
+
+
+def test_times_of_tokens_are_shown_for_servers_only(visit):
+    shown = {name: "TTFT" in visit(name).page.locator("main").text_content() for name in ("servers", "plain")}
+    assert shown == {"servers": True, "plain": False}
 
 
 @pytest.mark.parametrize("name", ["ways", "objectives"])

@@ -92,6 +92,20 @@ def test_prompts_are_new_each_time_and_of_the_requested_length():
     assert Prompts(PromptOptions(tokens=20), seed=1).next(0) not in made  # nor does another run repeat them
 
 
+def test_a_prompt_prepared_before_it_is_due_is_the_same_and_only_handed_over(monkeypatch):
+    options = PromptOptions(tokens=20, cv=0.5, repeat=True)
+    late, early = Prompts(options, seed=1), Prompts(options, seed=1)
+    expected = [late.next(number) for number in range(3)]
+    early.begin(0)
+    for number, text in enumerate(expected):
+        with monkeypatch.context() as patch:
+            patch.setattr("cotenant.workloads.servers.prompts._random", None)
+            assert early.next(number) == text
+        early.prepare(number + 1)
+    early.begin(0)
+    assert early.next(0) == expected[0]
+
+
 def test_prompts_share_a_prefix_if_requested():
     prompts = Prompts(PromptOptions(tokens=20, shared=0.5), seed=1)
     first, second = (prompts.next(0).split() for _ in range(2))

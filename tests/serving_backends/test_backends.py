@@ -6,6 +6,7 @@ import struct
 import time
 
 import pytest
+import uvloop
 
 from cotenant.errors import ServingError
 from tests.serving_backends.behind import Repeater, fronting, listening, run, scripted
@@ -30,6 +31,16 @@ def test_a_stream_is_passed_piece_by_piece_and_counted():
     assert sum("word" in event for event in answer.events()) == 6
     assert (measured.served, measured.within, measured.first_count) == (1, 1, 1)
     assert measured.tokens >= 6
+
+
+def test_a_backend_is_reached_from_uvloop_as_in_the_real_server():
+    async def scenario():
+        async with scripted(ttft_s=0.002, itl_s=0.001) as (_, port), fronting({"llm": llm(port)}) as client:
+            return await client.post("/v1/chat/completions", CHAT)
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        answer = runner.run(scenario())
+    assert (answer.status, answer.events()[-1]) == (200, "[DONE]")
 
 
 def test_everything_but_the_models_name_passes_through_and_our_key_does_not():

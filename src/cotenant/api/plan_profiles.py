@@ -109,7 +109,7 @@ class Simulation:
         gpu = self.gpus[device]
         request = gpu.request(self.spec(device, tenant, batch))
         outputs = sum(stage == "decode" for stage in request.stages) + 1
-        trace = gpu.trace(request, part, gpu.controls({} if clock_mhz is None else {"clock_mhz": clock_mhz}))
+        trace = gpu.trace(request, part, gpu.controls({}), clock_mhz=clock_mhz)
         scale = float(self.scale[tenant])
         if scale != 1:
             trace = replace(trace.slowed(scale), launch_ns=trace.launch_ns * scale)

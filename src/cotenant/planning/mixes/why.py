@@ -10,7 +10,7 @@ from cotenant.planning.mixes.judge import CAPPED, Judge, Laid
 from cotenant.planning.mixes.plan import Measurement, PlannedDevice, Rejected, SeatedTenant
 from cotenant.planning.mixes.predictor import Mixes
 from cotenant.planning.solver.problem import NOBODY, Column
-from cotenant.text import milliseconds, together
+from cotenant.text import milliseconds, percent, together
 
 FACTORS = np.concatenate([np.arange(1.0, 2.0, 0.05), np.arange(2.0, 4.01, 0.25)])
 MOST_DEVICES = 14
@@ -85,7 +85,7 @@ def broken(judge: Judge, laid: Laid, *, option: int, row: int = 0) -> tuple[str,
     if worst[0] > 1:
         return worst[1], worst[2], worst[0], worst[3]
     if busy > 1:
-        return f"they need {busy:.0%} of the device", f"compute of {kind.name}", busy, False
+        return f"they need {percent(busy)} of the device", f"compute of {kind.name}", busy, False
     if laid.mixes.sharing == "mig":
         return "no MIG layout of the GPU has a large enough instance for each", f"MIG slices of {kind.name}", 2.0, False
     return "one of their constraints forbids it", "isolation, apart or shares", np.inf, False
@@ -188,7 +188,7 @@ def _measure(rejected: Sequence[Rejected], devices: Sequence[PlannedDevice]) -> 
     pair = tightest.tightest
     assert pair is not None
     seat, kept = pair
-    would = f"would confirm the tightest objective: {kept.objective} of {seat.name}, {kept.headroom:.0%} left"
+    would = f"would confirm the tightest objective: {kept.objective} of {seat.name}, {percent(kept.headroom)} left"
     return Measurement(_names(tightest.tenants), tightest.kind, tightest.sharing, would)
 
 

@@ -13,18 +13,15 @@ from cotenant.text import amount, figure
 
 def reality_parts(rows: Sequence[Beside], *, simulated: bool) -> tuple[RenderableType, ...]:
     """The number of figures as planned, then each objective."""
-    columns = ("tenant", "objective", "limit ms", "plan ms", "measured ms", "attained %", "promise", "verdict")
     table = listing(
-        columns,
+        ("tenant", "limit ms", "plan ms", "measured ms", "in time", "verdict"),
         [
             (
                 row.tenant,
-                row.objective,
-                figure(row.limit_ms),
-                _ends(row.expected_ms, row.lower_ms, row.upper_ms),
+                f"{row.objective} {figure(row.limit_ms)}",
+                f"{figure(row.lower_ms)} to {figure(row.upper_ms)}",
                 _ends(row.measured_ms, row.measured_lo, row.measured_hi),
-                _percent(row),
-                row.kept,
+                _in_time(row),
                 row.verdict,
             )
             for row in rows
@@ -45,11 +42,10 @@ def answer_of(rows: Sequence[Beside]) -> str:
 
 def _ends(value: float | None, lo: float | None, hi: float | None) -> str:
     if value is None:
-        return "too few requests"
-    return f"{figure(value)} [{figure(lo) if lo is not None else '?'}, {figure(hi) if hi is not None else '?'}]"
+        return "too few"
+    return figure(value) if lo is None or hi is None else f"{figure(value)} [{figure(lo)}, {figure(hi)}]"
 
 
-def _percent(row: Beside) -> str:
-    if row.attained is None or row.attained_lo is None or row.attained_hi is None:
-        return ""
-    return f"{row.attained * 100:.4g} [{row.attained_lo * 100:.4g}, {row.attained_hi * 100:.4g}]"
+def _in_time(row: Beside) -> str:
+    """`99.6 %`; the interval is in the JSON."""
+    return "" if row.attained is None else f"{row.attained * 100:.4g} %"

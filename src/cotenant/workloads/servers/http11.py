@@ -6,6 +6,7 @@ the request's sink in the same step of the loop that read it.
 
 import asyncio
 from collections.abc import Callable, Mapping
+from typing import cast
 
 from cotenant.errors import RequestFailed
 from cotenant.workloads.servers.address import Address
@@ -37,8 +38,7 @@ class _Connection(asyncio.Protocol):
         self.open = True
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's are not subclasses
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.open = False

@@ -109,7 +109,9 @@ class OpenAIClient(HttpClient):
                 raise HungUp(f"closed the connection after {given_up_after} tokens, as set in the study")
 
         generation = Generation(token, count=self._count)
-        reply = await self.connections.send("POST", self._path, body, generation.feed)
+        reply = await self.connections.send(
+            "POST", self._path, body, generation.feed, sent=lambda: self._prompts.prepare(number + 1)
+        )
         if not reply.ok:
             raise refused(self.standing.address.name, reply)
         answer = generation.answer()

@@ -80,10 +80,17 @@ class Prompts:
         self._trace = None if options.trace is None else _with_lengths(Path(options.trace))
         self._first_arrival = 0
         self._sent = 0
+        self._ahead: tuple[tuple[int, int], str] | None = None
 
     def begin(self, first_arrival: int) -> None:
         """A window starts, with this arrival of the trace."""
         self._first_arrival = first_arrival
+        self.prepare(0)
+
+    def prepare(self, number: int) -> None:
+        """Write the prompt of a request before it is due: writing it would delay the request."""
+        key = number, self._place(number)
+        self._ahead = key, self._text(*key)
 
     def answer_tokens(self, number: int) -> int | None:
         """Length of the recorded answer there; None without a trace."""
@@ -96,8 +103,16 @@ class Prompts:
 
     def next(self, number: int) -> str:
         """The prompt of the next request; ``number`` is its position in the window."""
-        place = number if self._options.repeat else self._sent
+        key = number, self._place(number)
         self._sent += 1
+        ahead = self._ahead
+        return ahead[1] if ahead is not None and ahead[0] == key else self._text(*key)
+
+    def _place(self, number: int) -> int:
+        """Its position among all prompts."""
+        return number if self._options.repeat else self._sent
+
+    def _text(self, number: int, place: int) -> str:
         if self._trace is not None:
             return self._recorded(self._trace, self._arrival(number), place)
         if self._texts is not None:

@@ -123,8 +123,9 @@ class ScriptedServer:
             return
         tokens = int(body.get("max_tokens", 16))
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n")
+        head = {"object": "chat.completion.chunk" if chat else "text_completion", "model": MODEL}
         if chat:
-            writer.write(_event({"choices": [{"index": 0, "delta": {"role": "assistant", "content": ""}}]}))
+            writer.write(_event({**head, "choices": [{"index": 0, "delta": {"role": "assistant", "content": ""}}]}))
         broken = self._faulty and self._script.fault == "break"
         for number in range(tokens // 2 if broken else tokens):
             await _until(begin + self._script.ttft_s + number * self._script.itl_s)
@@ -133,7 +134,7 @@ class ScriptedServer:
                 continue
             key = "reasoning_content" if number < self._script.thinks else "content"
             text = {"delta": {key: "word "}} if chat else {"text": "word "}
-            data = _event({"choices": [{"index": 0, **text}]})
+            data = _event({**head, "choices": [{"index": 0, **text}]})
             sent_ns.append(time.monotonic_ns())
             writer.write(data)
         if broken:
@@ -142,7 +143,7 @@ class ScriptedServer:
         prompt = len(str(body.get("prompt") or body.get("messages") or "").split())
         if self._script.counts:
             usage = {"prompt_tokens": prompt, "completion_tokens": tokens}
-            writer.write(_event({"choices": [], "usage": usage}))
+            writer.write(_event({**head, "choices": [], "usage": usage}))
         writer.write(_chunk(b"data: [DONE]\n\n") + b"0\r\n\r\n")
         if self._script.notes:
             self._noted.append({"received_ns": heard_ns, "sent_ns": sent_ns})
