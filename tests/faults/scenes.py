@@ -52,7 +52,7 @@ def alive_in(folder: Path) -> list[int]:
     return found
 
 
-def gone_from(folder: Path, within_s: float = 10.0) -> list[int]:
+def gone_from(folder: Path, within_s: float = 60.0) -> list[int]:
     """Processes that survive although they had time to exit."""
     give_up = time.monotonic() + within_s
     while (left := alive_in(folder)) and time.monotonic() < give_up:

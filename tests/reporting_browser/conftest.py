@@ -24,7 +24,7 @@ class Browserless:
         self.url = server.url
 
     def ask(self, path, method="GET", host=None, body=None, **headers):
-        connection = http.client.HTTPConnection("127.0.0.1", self.server.server_port, timeout=20)
+        connection = http.client.HTTPConnection("127.0.0.1", self.server.server_port, timeout=60)
         try:
             connection.putrequest(method, path, skip_host=True)
             connection.putheader("Host", f"127.0.0.1:{self.server.server_port}" if host is None else host)

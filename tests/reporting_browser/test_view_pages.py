@@ -10,7 +10,7 @@ from view_runs import add_block, write_run
 HOSTILE = '<img src=x onerror="hacked=1">\'"</script>\u202e&amp;'
 
 
-def eventually(look, seconds=5.0):
+def eventually(look, seconds=60.0):
     """The first true value of ``look``; background work gets this long."""
     end = time.monotonic() + seconds
     while not (found := look()) and time.monotonic() < end:

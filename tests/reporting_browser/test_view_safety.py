@@ -137,7 +137,7 @@ def test_a_slow_client_is_closed_at_its_deadline(site, monkeypatch):
     with socket.create_connection(("127.0.0.1", site.server.server_port), timeout=10) as connection:
         begin = time.monotonic()
         with contextlib.suppress(OSError):
-            while time.monotonic() - begin < 8:
+            while time.monotonic() - begin < 25:
                 connection.sendall(b"G")
                 time.sleep(0.2)
                 connection.setblocking(False)
@@ -147,7 +147,7 @@ def test_a_slow_client_is_closed_at_its_deadline(site, monkeypatch):
                 except BlockingIOError:
                     pass
                 connection.settimeout(10)
-        assert time.monotonic() - begin < 7
+        assert time.monotonic() - begin < 20, "by default it would be 30 s"
     assert site.ask("/").status == 200
 
 

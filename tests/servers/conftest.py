@@ -20,7 +20,7 @@ class Running:
         command = [sys.executable, "-m", "cotenant.workloads.servers.scripted", "--port", str(self.port), *options]
         self.process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
         self.address = f"http://127.0.0.1:{self.port}"
-        for _ in range(400):
+        for _ in range(3000):
             try:
                 self.get("/health")
             except OSError:

@@ -52,7 +52,7 @@ def test_it_is_ready_when_its_path_answers(server):
 
 def test_a_server_that_never_listens_is_abandoned_with_the_end_of_its_log(server):
     code = "import time\nprint('loading weights', flush=True)\ntime.sleep(60)"
-    message = refusal(server(code, ready_within_s=0.3).wait_until_ready)
+    message = refusal(server(code, ready_within_s=3).wait_until_ready)
     assert "was not ready after" in message
     assert message.endswith("nothing answered at /health; its log ends: loading weights")
 

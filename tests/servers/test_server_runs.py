@@ -89,7 +89,7 @@ def test_a_server_that_dies_midway_costs_only_its_own_trials(tmp_path):
     ("server", "sentence"),
     [
         ({"start": f"{SCRIPTED} --fault nonsense"}, "the server ended with exit code 2; its log ends: "),
-        ({"start": SCRIPTED, "ready": "/nowhere", "ready_within_s": 1}, "it answered 404 at /nowhere; its log ends: "),
+        ({"start": SCRIPTED, "ready": "/nowhere", "ready_within_s": 10}, "it answered 404 at /nowhere; its log ends: "),
         ({"start": f"{SCRIPTED} --fault 500"}, "answered 500 Internal Server Error: "),
     ],
 )

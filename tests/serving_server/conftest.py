@@ -48,9 +48,9 @@ class Server:
         workers = self.ask("/status")[2]["workers"]
         return next(one["pid"] for one in workers if tenant in one["tenants"])
 
-    def until(self, true, within_s=120):
+    def until(self, true):
         """Wait until a condition holds."""
-        end = time.monotonic() + within_s
+        end = time.monotonic() + 120
         while not true():
             assert time.monotonic() < end, "it never happened"
             time.sleep(0.05)

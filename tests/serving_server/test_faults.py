@@ -26,7 +26,7 @@ def test_a_killed_worker_is_503_with_retry_after_then_back_and_others_are_served
         seen.append(server.ask("/v1/completions", prompt))
         return seen[-1][0] == 503
 
-    server.until(paused, within_s=20)
+    server.until(paused)
     assert int(seen[-1][1]["retry-after"]) >= 1
     assert server.ask("/readyz")[0] == 503
     assert server.ask("/v2/models/bert/infer", IDS)[0] == 200
@@ -71,7 +71,7 @@ def test_a_client_disconnecting_mid_stream_frees_its_request(server):
     with socket.create_connection(("127.0.0.1", server.port), timeout=60) as connection:
         connection.sendall(head + body)
         assert connection.recv(1000).startswith(b"HTTP/1.1 200")
-    server.until(lambda: server.ask("/status")[2]["in_flight"] == 0, within_s=30)
+    server.until(lambda: server.ask("/status")[2]["in_flight"] == 0)
 
 
 def test_sigterm_finishes_accepted_requests_and_refuses_new_ones(tmp_path):
@@ -105,8 +105,8 @@ def test_a_second_sigterm_ends_it_at_once(tmp_path):
         server.process.send_signal(signal.SIGTERM)
         time.sleep(0.5)
         server.process.send_signal(signal.SIGTERM)
-        assert server.process.wait(10) in (143, 0)
-        server.until(lambda: not _lives(worker), within_s=10)
+        assert server.process.wait(30) in (143, 0)
+        server.until(lambda: not _lives(worker))
 
 
 def _quietly(server):
