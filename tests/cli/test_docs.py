@@ -67,7 +67,17 @@ GUIDE_STUDIES = [
     for page in sorted(ROOT.glob("docs/guide/*.md"))
     for block in re.findall(r"```yaml\n(.*?)```", page.read_text(encoding="utf-8"), flags=re.DOTALL)
     if re.search(r"^tenants:", block, flags=re.MULTILINE) and page.name not in ("plan.md", "serve.md")
+    if not block.startswith("# tenants.yaml")
 ]
+
+
+def test_the_tenants_of_the_whole_loop_can_be_planned_for(tmp_path):
+    from cotenant.planning.tenants_file import read_tenants
+
+    text = (ROOT / "docs/guide/loop.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"```yaml\n(# tenants.yaml\n.*?)```", text, flags=re.DOTALL)
+    (tmp_path / "tenants.yaml").write_text(block, encoding="utf-8")
+    assert list(read_tenants(tmp_path / "tenants.yaml").tenants) == ["search", "photos", "recs", "tags", "complete"]
 
 
 def test_the_tenants_of_the_guide_to_planning_can_be_planned_for(tmp_path):
