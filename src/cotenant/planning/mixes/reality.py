@@ -7,7 +7,7 @@ from typing import Any, Literal
 from cotenant.analyse.estimates.quantiles import QuantileEstimate
 from cotenant.analyse.sharing.slo import Attainment
 from cotenant.analyse.sharing.summary import TenantSummary
-from cotenant.planning.mixes.study import usual_batch
+from cotenant.planning.mixes.study import gathered_ms
 
 Verdict = Literal["as planned", "slower", "faster", "can't tell"]
 
@@ -58,8 +58,7 @@ def beside(document: Mapping[str, Any], rows: Sequence[TenantSummary]) -> tuple[
             row = max((one for one in rows if one.of == name), key=lambda one: len(one.cell.mix), default=None)
             if row is None:
                 continue
-            batch, rate = usual_batch(seat), float(seat.get("rate_rps", 0))
-            gathered = (batch - 1) / rate * 1e3 if rate > 0 else 0.0
+            gathered = gathered_ms(seat)
             for label, expected in (seat.get("expected") or {}).items():
                 found.append(_beside(name, label, expected, row, 0.0 if label.startswith("tpot") else gathered))
     return tuple(found)

@@ -35,6 +35,12 @@ def usual_batch(seat: Mapping[str, Any]) -> int:
     return int(seat.get("together", seat.get("batch", 1)))
 
 
+def gathered_ms(seat: Mapping[str, Any]) -> float:
+    """How long the first item of a batch waits for the last."""
+    rate = float(seat.get("rate_rps", 0))
+    return (usual_batch(seat) - 1) / rate * 1e3 if rate > 0 else 0.0
+
+
 def _tenant(seat: Mapping[str, Any]) -> dict[str, Any]:
     """Requests are the usual batches: rarer and less bursty than items, and with less time left, since they filled."""
     batch, rate, cv = usual_batch(seat), float(seat.get("rate_rps", 0)), float(seat.get("cv", 1))
@@ -47,9 +53,8 @@ def _tenant(seat: Mapping[str, Any]) -> dict[str, Any]:
         return {**entry, "load": "closed(1)"}
     burst, often = cv / batch**0.5, f"{rate / batch:.6g}"
     entry["load"] = f"poisson({often})" if abs(burst - 1) < 1e-9 else f"gamma({often}, {burst:.4g})"
-    gathered = (batch - 1) / rate * 1e3
     limits = {
-        label: float(one["limit_ms"]) - (0.0 if label.startswith("tpot") else gathered)
+        label: float(one["limit_ms"]) - (0.0 if label.startswith("tpot") else gathered_ms(seat))
         for label, one in (seat.get("expected") or {}).items()
     }
     if limits:
