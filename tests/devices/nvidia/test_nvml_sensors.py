@@ -8,6 +8,7 @@ import pytest
 
 from cotenant.devices.nvidia import gpm, nvml, pcie, sensors
 from cotenant.measure.sampler import Sampler
+from cotenant.store.imports import nvidia_smi
 
 
 def read(gpu):
@@ -52,6 +53,17 @@ def test_an_idle_gpu(mock_nvml):
     assert now["power_w"] == pytest.approx(42, abs=1)
     assert int(now["event_reasons"]) == 0x1
     assert (now["any_kernel_share"], now["throttled_power_cap_s"]) == (0, 0)
+
+
+def test_the_driver_and_a_log_of_its_tool_name_quantities_alike(mock_nvml, tmp_path):
+    log = tmp_path / "smi.csv"
+    log.write_text(
+        "index, timestamp, power.draw [W], clocks.sm [MHz], clocks.mem [MHz], temperature.gpu, temperature.memory\n"
+        "0, 2026/11/17 12:00:00.000, 42.0 W, 135 MHz, 877 MHz, 40, 41\n"
+    )
+    logged = {(series.sensor, series.unit) for series in nvidia_smi.read(log, skip_bad=False).series}
+    assert len(logged) == 5
+    assert logged <= {(info.name, info.unit) for info in infos(nvml.find(0), measure_period=False).values()}
 
 
 def test_memory_of_the_gpu_and_of_its_processes(mock_nvml):
@@ -108,6 +120,28 @@ def test_activity_does_not_reach_back_into_the_pause_between_trials(mock_nvml, m
     probe.read()
     monkeypatch.setattr(gpm, "LONGEST_S", 0.0)
     assert all(math.isnan(value) for value in probe.read())
+
+
+def test_a_probe_that_is_collected_while_the_bindings_look_a_function_up_frees_its_samples(mock_nvml):
+    """The collector may run at any allocation, also at one made under the bindings' lock."""
+    import pynvml
+
+    [probe] = [p for p in sensors.probes(nvml.find(2), measure_period=False) if p.sensors[0].source == "NVML GPM"]
+    held = [probe]
+    del probe
+    pynvml._nvmlGetFunctionPointer_cache.pop("nvmlGpmSampleFree", None)
+
+    def collect():
+        with pynvml.libLoadLock:
+            held.clear()
+
+    collecting = threading.Thread(target=collect, daemon=True)
+    collecting.start()
+    collecting.join(10)
+    stuck = collecting.is_alive()
+    if stuck:
+        pynvml.libLoadLock.release()
+    assert not stuck
 
 
 def test_pcie_traffic_of_another_trial_is_not_reported(mock_nvml, monkeypatch):

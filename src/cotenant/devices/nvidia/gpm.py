@@ -2,10 +2,10 @@
 
 import time
 import weakref
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Callable, Sequence
 from typing import Any
 
+from cotenant import sensors
 from cotenant.devices.nvidia import library
 from cotenant.devices.nvidia.nvml import GpuFacts, handle
 from cotenant.devices.protocol import SensorInfo
@@ -16,12 +16,12 @@ LONGEST_S = 1.0
 """A reading over a longer interval would cover the time between two trials."""
 SOURCE = "NVML GPM"
 _METRICS: tuple[tuple[int, str, str, float, str], ...] = (
-    (2, "sm_active", "share", 0.01, "share of SMs that had a warp, mean since the last reading"),
-    (3, "sm_occupancy", "share", 0.01, "share of the warps that SMs could hold, mean since the last reading"),
-    (5, "tensor_active", "share", 0.01, "share of time that tensor cores worked, mean since the last reading"),
-    (10, "dram_active", "share", 0.01, "share of the DRAM bandwidth, mean since the last reading"),
-    (20, "pcie_tx_bytes_per_s", "B/s", float(1 << 20), "sent to the host, mean since the last reading"),
-    (21, "pcie_rx_bytes_per_s", "B/s", float(1 << 20), "received from the host, mean since the last reading"),
+    (2, *sensors.SM_ACTIVE, 0.01, "share of SMs that had a warp, mean since the last reading"),
+    (3, *sensors.SM_OCCUPANCY, 0.01, "share of the warps that SMs could hold, mean since the last reading"),
+    (5, *sensors.TENSOR_ACTIVE, 0.01, "share of time that tensor cores worked, mean since the last reading"),
+    (10, *sensors.DRAM_ACTIVE, 0.01, "share of the DRAM bandwidth, mean since the last reading"),
+    (20, *sensors.PCIE_SENT, float(1 << 20), "sent to the host, mean since the last reading"),
+    (21, *sensors.PCIE_RECEIVED, float(1 << 20), "received from the host, mean since the last reading"),
 )
 
 
@@ -34,8 +34,10 @@ class GpmProbe:
         self._get, self._metrics_get = library.function("nvmlGpmSampleGet"), library.function("nvmlGpmMetricsGet")
         self._error = library.nvml_error()
         samples = [library.call("nvmlGpmSampleAlloc", of=gpu.label) for _ in range(2)]
+        # Resolved now: a finalizer may run while this thread holds the lock under which the bindings look functions up.
+        free = library.raw_function("nvmlGpmSampleFree")
         for sample in samples:
-            weakref.finalize(self, _free, sample)
+            weakref.finalize(self, _free, free, sample)
         self._older, self._newer = samples
         self._question: Any = library.binding("c_nvmlGpmMetricsGet_t")()
         self._question.version = library.binding("NVML_GPM_METRICS_GET_VERSION")
@@ -81,7 +83,6 @@ def unavailable(gpu: GpuFacts) -> str | None:
     return None if support.isSupportedDevice else f"{gpu.architecture} has none; it needs Hopper or newer"
 
 
-def _free(sample: Any) -> None:
+def _free(free: Callable[..., int], sample: Any) -> None:
     if library.is_open():
-        with suppress(library.DriverProblem):  # a lost GPU took the sample with it
-            library.call("nvmlGpmSampleFree", sample)
+        free(sample)  # its code doesn't matter: a lost GPU took the sample with it
