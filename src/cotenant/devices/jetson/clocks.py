@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from cotenant import sensors
 from cotenant.devices.protocol import SensorInfo
 from cotenant.devices.tree import FileTree, HeldOpen
 
@@ -20,7 +21,6 @@ class GpuClock:
     governor: str | None
     min_mhz: float | None
     max_mhz: float | None
-    steps_mhz: tuple[float, ...]
 
     @property
     def held(self) -> bool:
@@ -35,13 +35,11 @@ def find_gpu(tree: FileTree) -> GpuClock | None:
     if name is None:
         return None
     folder = folders[name]
-    steps = (tree.text(f"{folder}/available_frequencies") or "").split()
     return GpuClock(
         folder=folder,
         governor=tree.text(f"{folder}/governor"),
         min_mhz=_mhz(tree.number(f"{folder}/min_freq")),
         max_mhz=_mhz(tree.number(f"{folder}/max_freq")),
-        steps_mhz=tuple(int(step) / 1e6 for step in steps if step.isdecimal()),
     )
 
 
@@ -61,13 +59,13 @@ class ClockProbe:
 
     def __init__(self, clock: HeldOpen, load: HeldOpen | None, emc: HeldOpen | None, folder: str) -> None:
         self._clock, self._load, self._emc = clock, load, emc
-        sensors = [SensorInfo("sm_clock_mhz", "MHz", f"{folder}/cur_freq", 0.05, "the clock last set, not an average")]
+        found = [SensorInfo(*sensors.SM_CLOCK, f"{folder}/cur_freq", 0.05, "the clock last set, not an average")]
         if load is not None:
             quality = "share of time with any work in the governor's last period, however small the work"
-            sensors.append(SensorInfo("any_kernel_share", "share", f"{folder}/device/load", 0.05, quality))
+            found.append(SensorInfo(*sensors.ANY_KERNEL, f"{folder}/device/load", 0.05, quality))
         if emc is not None:
-            sensors.append(SensorInfo("memory_clock_mhz", "MHz", EMC_RATE, 0.1, "the clock last set"))
-        self.sensors: tuple[SensorInfo, ...] = tuple(sensors)
+            found.append(SensorInfo(*sensors.MEMORY_CLOCK, EMC_RATE, 0.1, "the clock last set"))
+        self.sensors: tuple[SensorInfo, ...] = tuple(found)
 
     def read(self) -> Sequence[float]:
         """MHz, share, MHz. Raises OSError if the GPU is gone."""

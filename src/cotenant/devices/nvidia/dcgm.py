@@ -10,6 +10,7 @@ import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from cotenant import sensors
 from cotenant.devices.child_lines import ChildLines
 from cotenant.devices.nvidia import tools
 from cotenant.devices.protocol import Probe, SensorInfo
@@ -33,14 +34,14 @@ class Field:
 
 
 FIELDS = (
-    Field(1002, "sm_active", "share", "share of time an SM had a warp, mean over SMs"),
-    Field(1005, "dram_active", "share", "share of time the memory interface moved data"),
-    Field(1004, "tensor_active", "share", "share of time tensor cores worked"),
-    Field(1003, "sm_occupancy", "share", "share of the warps that SMs could hold"),
-    Field(1007, "fp32_active", "share", "share of time the FP32 units worked"),
-    Field(1006, "fp64_active", "share", "share of time the FP64 units worked"),
-    Field(1009, "pcie_tx_bytes_per_s", "B/s", "sent to the host"),
-    Field(1010, "pcie_rx_bytes_per_s", "B/s", "received from the host"),
+    Field(1002, *sensors.SM_ACTIVE, "share of time an SM had a warp, mean over SMs"),
+    Field(1005, *sensors.DRAM_ACTIVE, "share of time the memory interface moved data"),
+    Field(1004, *sensors.TENSOR_ACTIVE, "share of time tensor cores worked"),
+    Field(1003, *sensors.SM_OCCUPANCY, "share of the warps that SMs could hold"),
+    Field(1007, *sensors.FP32_ACTIVE, "share of time the FP32 units worked"),
+    Field(1006, *sensors.FP64_ACTIVE, "share of time the FP64 units worked"),
+    Field(1009, *sensors.PCIE_SENT, "sent to the host"),
+    Field(1010, *sensors.PCIE_RECEIVED, "received from the host"),
     Field(1013, "tensor_int_active", "share", "share of time tensor cores worked on integers; Ampere and newer"),
 )
 """Most important first: fields a GPU lacks are dropped from the end."""

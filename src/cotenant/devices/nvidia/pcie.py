@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache
 
+from cotenant import sensors
 from cotenant.devices.nvidia import library
 from cotenant.devices.nvidia.nvml import GpuFacts, handle
 from cotenant.devices.protocol import SensorInfo
@@ -24,8 +25,8 @@ class PcieProbe:
         self._asked_s = 0.0
         quality = f"20 ms out of every {PERIOD_S:g} s, up to {PERIOD_S:g} s old"
         self.sensors: tuple[SensorInfo, ...] = (
-            SensorInfo("pcie_tx_bytes_per_s", "B/s", SOURCE, PERIOD_S, f"sent to the host; {quality}"),
-            SensorInfo("pcie_rx_bytes_per_s", "B/s", SOURCE, PERIOD_S, f"received from the host; {quality}"),
+            SensorInfo(*sensors.PCIE_SENT, SOURCE, PERIOD_S, f"sent to the host; {quality}"),
+            SensorInfo(*sensors.PCIE_RECEIVED, SOURCE, PERIOD_S, f"received from the host; {quality}"),
         )
 
     def read(self) -> Sequence[float]:

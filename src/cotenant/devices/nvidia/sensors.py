@@ -4,6 +4,7 @@ import ctypes
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from cotenant import sensors
 from cotenant.analyse.energy.power_sensor import Counter, PowerSensor, update_period_s
 from cotenant.devices.nvidia import fields, gpm, library, pcie, power_sensor
 from cotenant.devices.nvidia.ladder import SourceChoice, choose
@@ -143,7 +144,7 @@ def _power(gpu: GpuFacts, found: SensorSurvey, *, measure_period: bool) -> Probe
     worth = _worth(gpu, found, measure_period=measure_period)
     if worth is not None:
         source = "NVML power, instant" if worth.counter == "instant" else "NVML power usage"
-        infos.append(SensorInfo("power_w", "W", source, worth.period_s, worth.quality))
+        infos.append(SensorInfo(*sensors.POWER, source, worth.period_s, worth.quality))
         by_field += [fields.POWER_INSTANT] if worth.counter == "instant" else []
     if worth is not None and worth.counter == "usage":
         readers.append((1, _scaled(gpu, "nvmlDeviceGetPowerUsage", 1e-3)))
@@ -151,17 +152,17 @@ def _power(gpu: GpuFacts, found: SensorSurvey, *, measure_period: bool) -> Probe
     if fields.POWER_AVERAGE in found.fields:
         average = power_sensor.expected(gpu.architecture, gpu.compute_capability, gpu.driver, "average")
         quality = average.quality if average else "mean of the last second"
-        infos.append(SensorInfo("power_average_w", "W", "NVML power, average", period_s, quality))
+        infos.append(SensorInfo(*sensors.POWER_AVERAGE, "NVML power, average", period_s, quality))
         by_field.append(fields.POWER_AVERAGE)
     energy = f"counter of the whole GPU, updated every {period_s * 1e3:.0f} ms; reset when the driver is reloaded"
     if fields.ENERGY in found.fields:
-        infos.append(SensorInfo("energy_j", "J", "NVML energy counter", period_s, energy))
+        infos.append(SensorInfo(*sensors.ENERGY, "NVML energy counter", period_s, energy))
         by_field.append(fields.ENERGY)
     if by_field:
         together = fields.Fields(gpu, by_field)
         readers.append((len(by_field), lambda: [value / 1e3 for value in together.read()]))
     if fields.ENERGY not in found.fields and found.energy:
-        infos.append(SensorInfo("energy_j", "J", "NVML energy counter", period_s, energy))
+        infos.append(SensorInfo(*sensors.ENERGY, "NVML energy counter", period_s, energy))
         readers.append((1, _scaled(gpu, "nvmlDeviceGetTotalEnergyConsumption", 1e-3)))
     return _ReadTogether(gpu, infos, readers) if infos else None
 
@@ -195,7 +196,7 @@ def _clocks(gpu: GpuFacts) -> Probe | None:
     infos: list[SensorInfo] = []
     readers: list[_Reader] = []
     if _answers(gpu, "nvmlDeviceGetClockInfo", _SM):
-        infos.append(SensorInfo("sm_clock_mhz", "MHz", SOURCE, CLOCK_PERIOD_S, "clock at the reading"))
+        infos.append(SensorInfo(*sensors.SM_CLOCK, SOURCE, CLOCK_PERIOD_S, "clock at the reading"))
         readers.append((1, _number(gpu, "nvmlDeviceGetClockInfo", ctypes.c_uint(), _SM)))
     if (reasons := reasons_function(gpu)) is not None:
         quality = "clock event reasons at the reading, as bits; misses shorter events"
@@ -208,10 +209,10 @@ def _slow(gpu: GpuFacts, found: SensorSurvey) -> Probe | None:
     infos: list[SensorInfo] = []
     readers: list[_Reader] = []
     if _answers(gpu, "nvmlDeviceGetTemperature", 0):
-        infos.append(SensorInfo("temperature_c", "°C", SOURCE, SLOW_PERIOD_S, "whole degrees, of the die"))
+        infos.append(SensorInfo(*sensors.TEMPERATURE, SOURCE, SLOW_PERIOD_S, "whole degrees, of the die"))
         readers.append((1, _scaled(gpu, "nvmlDeviceGetTemperature", 1.0, 0)))
     if _answers(gpu, "nvmlDeviceGetClockInfo", _MEMORY):
-        infos.append(SensorInfo("mem_clock_mhz", "MHz", SOURCE, SLOW_PERIOD_S, "clock at the reading"))
+        infos.append(SensorInfo(*sensors.MEMORY_CLOCK, SOURCE, SLOW_PERIOD_S, "clock at the reading"))
         readers.append((1, _scaled(gpu, "nvmlDeviceGetClockInfo", 1.0, _MEMORY)))
     throttled = [number for number in fields.THROTTLED if number in found.fields]
     if throttled:
@@ -222,12 +223,12 @@ def _slow(gpu: GpuFacts, found: SensorSurvey) -> Probe | None:
         counters = fields.Fields(gpu, throttled)
         readers.append((len(throttled), lambda: [value / 1e9 for value in counters.read()]))
     if fields.MEMORY_TEMPERATURE in found.fields:
-        infos.append(SensorInfo("memory_temperature_c", "°C", SOURCE, SLOW_PERIOD_S, "whole degrees, of the memory"))
+        infos.append(SensorInfo(*sensors.MEMORY_TEMPERATURE, SOURCE, SLOW_PERIOD_S, "whole degrees, of the memory"))
         readers.append((1, fields.Fields(gpu, [fields.MEMORY_TEMPERATURE]).read))
     if _answers(gpu, "nvmlDeviceGetMemoryInfo"):
         memory, device = library.function("nvmlDeviceGetMemoryInfo"), handle(gpu)
         quality = "held by all processes and the driver, used or not"
-        infos.append(SensorInfo("memory_used_bytes", "B", SOURCE, SLOW_PERIOD_S, quality))
+        infos.append(SensorInfo(*sensors.MEMORY_USED, SOURCE, SLOW_PERIOD_S, quality))
         readers.append((1, lambda: (float(memory(device).used),)))
     if (listed := process_function(gpu)) is not None:
         quality = "all compute processes; in MIG mode, of the whole GPU"
@@ -242,7 +243,7 @@ def _utilisation(gpu: GpuFacts) -> Probe | None:
         return None
     rates, device = library.function("nvmlDeviceGetUtilizationRates"), handle(gpu)
     quality = "share of the last 0.2 to 1 s in which any kernel ran, on however many SMs"
-    info = SensorInfo("any_kernel_share", "share", "NVML utilisation", SLOW_PERIOD_S, quality)
+    info = SensorInfo(*sensors.ANY_KERNEL, "NVML utilisation", SLOW_PERIOD_S, quality)
     return _ReadTogether(gpu, [info], [(1, lambda: (rates(device).gpu / 100.0,))])
 
 

@@ -155,7 +155,8 @@ class SimulatedGpu(SingleDevice):
         spec = self.spec(spec)
         key = spec.model_dump_json()
         if key not in self._requests:
-            self._requests[key] = self._as_executed(request_of(spec))
+            whole = request_of(spec.model_copy(update={"parallel": 1}))  # traced once, however it is split
+            self._requests[key] = self._as_executed(replace(whole, spec=spec))
         return self._requests[key]
 
     def _as_executed(self, request: RequestKernels) -> RequestKernels:
@@ -186,7 +187,7 @@ class SimulatedGpu(SingleDevice):
         key = (spec.model_dump_json(), controls.solo_ms)
         if key not in self._fits:
             variants = [request.execution]
-            if spec.dtype == "float32" and self.gpu.tensor_tflops.tf32:
+            if spec.dtype == "float32" and self.gpu.tensor_tflops.tf32 and not spec.tf32:
                 variants.append(replace(request.execution, tf32="all"))
             fits = [self._fitted(spec, given, variant) for variant in variants]
             self._fits[key] = min(fits, key=lambda found: found[1].cost)

@@ -1,14 +1,15 @@
 """Requests of a workload on a simulated GPU, from a dry run of the real model that is cached on disk."""
 
+from dataclasses import replace
 from functools import lru_cache
 
 from cotenant.errors import WorkloadError
 from cotenant.prediction.kernels.columns import Kernels
-from cotenant.prediction.kernels.fusion import Attention, Fusion, Tf32, kernels_of
+from cotenant.prediction.kernels.fusion import Fusion, Tf32, kernels_of
 from cotenant.prediction.kernels.request import RequestKernels, generation, inference, staged, training
 from cotenant.prediction.kernels.software import EXECUTIONS, Execution
 from cotenant.workloads import find
-from cotenant.workloads.protocol import Staged, WorkloadSpec
+from cotenant.workloads.protocol import Attention, Staged, WorkloadSpec
 
 _KEPT = 256
 
@@ -20,7 +21,7 @@ def request_of(spec: WorkloadSpec, execution: Execution | None = None) -> Reques
         WorkloadError: Its kernels can't be determined before it runs.
     """
     workload = find(spec.name)
-    execution = execution or EXECUTIONS[spec.software or "eager"]
+    execution = execution or execution_of(spec)
     if isinstance(workload, Staged):
         return staged(spec, workload.properties(spec), execution, workload.stage_costs(spec))
     kernels, properties = kernels_for(spec, execution), workload.properties(spec)
@@ -34,6 +35,13 @@ def request_of(spec: WorkloadSpec, execution: Execution | None = None) -> Reques
     return generation(spec, properties, execution, kernels, prompt=prompt, tokens=spec.tokens or DEFAULT_TOKENS)
 
 
+def execution_of(spec: WorkloadSpec) -> Execution:
+    """How its software executes it."""
+    usual = EXECUTIONS[spec.software or "eager"]
+    rounded = replace(usual, tf32="all") if spec.tf32 else usual
+    return replace(rounded, attention="unfused") if spec.attention == "unfused" else rounded
+
+
 def kernels_for(spec: WorkloadSpec, execution: Execution | None = None) -> Kernels:
     """The kernels of one request of a workload.
 
@@ -44,7 +52,7 @@ def kernels_for(spec: WorkloadSpec, execution: Execution | None = None) -> Kerne
     Raises:
         WorkloadError: Its operators can't be traced before it runs.
     """
-    executed = execution or EXECUTIONS[spec.software or "eager"]
+    executed = execution or execution_of(spec)
     return _kernels_for(spec.model_dump_json(), executed.fusion, executed.tf32, executed.attention)
 
 

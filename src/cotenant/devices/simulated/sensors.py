@@ -1,5 +1,6 @@
 """The sensors of a simulated GPU and their quality."""
 
+from cotenant import sensors
 from cotenant.devices.protocol import SensorInfo
 from cotenant.prediction.gpu import GpuSpec
 
@@ -15,8 +16,8 @@ def infos(gpu: GpuSpec) -> tuple[SensorInfo, ...]:
     what = f"new value every {sensor.update_ms:g} ms, average of the last {sensor.window_ms:g} ms{blind}"
     source = f"simulated {gpu.name}"
     return (
-        SensorInfo("power_w", "W", source, sensor.update_ms / 1e3, f"simulated; {what}"),
-        SensorInfo("sm_clock_mhz", "MHz", source, CLOCK_PERIOD_S, "simulated; nearest step of the mean clock"),
-        SensorInfo("temperature_c", "°C", source, TEMPERATURE_PERIOD_S, "simulated; whole degrees"),
-        SensorInfo("energy_j", "J", source, sensor.update_ms / 1e3, "simulated; counter, true energy at each update"),
+        SensorInfo(*sensors.POWER, source, sensor.update_ms / 1e3, f"simulated; {what}"),
+        SensorInfo(*sensors.SM_CLOCK, source, CLOCK_PERIOD_S, "simulated; nearest step of the mean clock"),
+        SensorInfo(*sensors.TEMPERATURE, source, TEMPERATURE_PERIOD_S, "simulated; whole degrees"),
+        SensorInfo(*sensors.ENERGY, source, sensor.update_ms / 1e3, "simulated; counter, true energy at each update"),
     )

@@ -1,12 +1,14 @@
 """Measured solo times that calibrate a simulated GPU: read from a study's `solo_ms` or a CSV file, and checked."""
 
 import csv
+import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from cotenant import opening
 from cotenant.errors import CotenantError, DeviceError
 from cotenant.workloads import find
 from cotenant.workloads.protocol import Dtype, Software, WorkloadSpec
@@ -72,7 +74,7 @@ def solo_times(value: Any) -> tuple[SoloTime, ...]:
 
 def _read(path: Path) -> tuple[SoloTime, ...]:
     try:
-        with path.open(newline="", encoding="utf-8-sig") as stream:
+        with io.StringIO(opening.read_text(path, encoding="utf-8-sig"), newline="") as stream:
             reader = csv.DictReader(stream, skipinitialspace=True)
             names = reader.fieldnames or []
             unknown = [name for name in names if name not in COLUMNS]

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from cotenant import sensors
 from cotenant.errors import DataError
 from cotenant.store.imports import lines
 from cotenant.store.imports.lines import Cell
@@ -17,26 +18,26 @@ from cotenant.tenancy.records import Int64s
 
 FIELDS = {
     "GRACT": ("graphics_active", "share", 1.0),
-    "SMACT": ("sm_active", "share", 1.0),
-    "SMOCC": ("sm_occupancy", "share", 1.0),
-    "TENSO": ("tensor_active", "share", 1.0),
-    "DRAMA": ("dram_active", "share", 1.0),
-    "FP64A": ("fp64_active", "share", 1.0),
-    "FP32A": ("fp32_active", "share", 1.0),
+    "SMACT": (*sensors.SM_ACTIVE, 1.0),
+    "SMOCC": (*sensors.SM_OCCUPANCY, 1.0),
+    "TENSO": (*sensors.TENSOR_ACTIVE, 1.0),
+    "DRAMA": (*sensors.DRAM_ACTIVE, 1.0),
+    "FP64A": (*sensors.FP64_ACTIVE, 1.0),
+    "FP32A": (*sensors.FP32_ACTIVE, 1.0),
     "FP16A": ("fp16_active", "share", 1.0),
-    "PCITX": ("pcie_tx_bytes_per_s", "B/s", 1.0),
-    "PCIRX": ("pcie_rx_bytes_per_s", "B/s", 1.0),
+    "PCITX": (*sensors.PCIE_SENT, 1.0),
+    "PCIRX": (*sensors.PCIE_RECEIVED, 1.0),
     "NVLTX": ("nvlink_tx_bytes_per_s", "B/s", 1.0),
     "NVLRX": ("nvlink_rx_bytes_per_s", "B/s", 1.0),
-    "POWER": ("power_w", "W", 1.0),
-    "TOTEC": ("energy_j", "J", 1e3),
-    "SMCLK": ("sm_clock_mhz", "MHz", 1.0),
-    "MMCLK": ("memory_clock_mhz", "MHz", 1.0),
-    "TMPTR": ("temperature_c", "°C", 1.0),
-    "MMTMP": ("memory_temperature_c", "°C", 1.0),
-    "GPUTL": ("any_kernel_share", "share", 100.0),
+    "POWER": (*sensors.POWER, 1.0),
+    "TOTEC": (*sensors.ENERGY, 1e3),
+    "SMCLK": (*sensors.SM_CLOCK, 1.0),
+    "MMCLK": (*sensors.MEMORY_CLOCK, 1.0),
+    "TMPTR": (*sensors.TEMPERATURE, 1.0),
+    "MMTMP": (*sensors.MEMORY_TEMPERATURE, 1.0),
+    "GPUTL": (*sensors.ANY_KERNEL, 100.0),
     "MCUTL": ("any_memory_access_share", "share", 100.0),
-    "FBUSD": ("memory_used_bytes", "B", 2.0**-20),
+    "FBUSD": (*sensors.MEMORY_USED, 2.0**-20),
 }
 """Short names, with our name, our unit and the divisor. Others keep their short name."""
 _ENTITY_CELL = r"regexp_replace(regexp_extract(line, '^\s*([A-Za-z][\w-]*\s+\d+)\s', 1), '\s+', ' ')"

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from cotenant import opening
+from cotenant import opening, sensors
 from cotenant.errors import DataError
 from cotenant.store.imports.nsys_tenants import attribute, columns_of
 from cotenant.store.imports.problems import Problems, nothing_in
@@ -25,12 +25,12 @@ _NAMES = ("demangledName", "shortName", "mangledName", "name")
 _COPY_KINDS = {1: "HtoD", 2: "DtoH", 3: "HtoA", 4: "AtoH", 5: "AtoA", 6: "AtoD", 7: "DtoA", 8: "DtoD", 9: "HtoH",
                10: "PtoP"}  # fmt: skip
 _METRICS = (
-    (r"^SMs? Active", "sm_active", "share", 0.01),
+    (r"^SMs? Active", *sensors.SM_ACTIVE, 0.01),
     (r"^SM Issue", "sm_issue", "share", 0.01),
-    (r"^Tensor Active", "tensor_active", "share", 0.01),
+    (r"^Tensor Active", *sensors.TENSOR_ACTIVE, 0.01),
     (r"^DRAM Read (Bandwidth|Throughput)", "dram_read_active", "share", 0.01),
     (r"^DRAM Write (Bandwidth|Throughput)", "dram_write_active", "share", 0.01),
-    (r"^GPC Clock Frequency", "sm_clock_mhz", "MHz", 1.0),
+    (r"^GPC Clock Frequency", *sensors.SM_CLOCK, 1.0),
 )
 """Counter names, with our name, unit and factor; other counters are not imported."""
 

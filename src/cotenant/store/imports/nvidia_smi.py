@@ -3,6 +3,7 @@
 import re
 from pathlib import Path
 
+from cotenant import sensors
 from cotenant.errors import DataError
 from cotenant.store.imports import lines
 from cotenant.store.imports.lines import Cell, text_cell
@@ -12,19 +13,19 @@ from cotenant.store.imports.series import Kind, by_device
 from cotenant.store.imports.sheets import Sheet
 
 _SENSORS = {
-    "power.draw": ("power_w", "W"),
-    "power.draw.instant": ("power_instant_w", "W"),
-    "power.draw.average": ("power_average_w", "W"),
-    "power.limit": ("power_limit_w", "W"),
-    "enforced.power.limit": ("power_limit_w", "W"),
-    "clocks.current.sm": ("sm_clock_mhz", "MHz"),
-    "clocks.sm": ("sm_clock_mhz", "MHz"),
-    "clocks.current.graphics": ("graphics_clock_mhz", "MHz"),
-    "clocks.gr": ("graphics_clock_mhz", "MHz"),
-    "clocks.current.memory": ("memory_clock_mhz", "MHz"),
-    "clocks.mem": ("memory_clock_mhz", "MHz"),
-    "temperature.gpu": ("temperature_c", "°C"),
-    "temperature.memory": ("memory_temperature_c", "°C"),
+    "power.draw": sensors.POWER,
+    "power.draw.instant": sensors.POWER_INSTANT,
+    "power.draw.average": sensors.POWER_AVERAGE,
+    "power.limit": sensors.POWER_LIMIT,
+    "enforced.power.limit": sensors.POWER_LIMIT,
+    "clocks.current.sm": sensors.SM_CLOCK,
+    "clocks.sm": sensors.SM_CLOCK,
+    "clocks.current.graphics": sensors.GRAPHICS_CLOCK,
+    "clocks.gr": sensors.GRAPHICS_CLOCK,
+    "clocks.current.memory": sensors.MEMORY_CLOCK,
+    "clocks.mem": sensors.MEMORY_CLOCK,
+    "temperature.gpu": sensors.TEMPERATURE,
+    "temperature.memory": sensors.MEMORY_TEMPERATURE,
     "utilization.gpu": ("any_kernel_share", "%"),
     "utilization.memory": ("any_memory_access_share", "%"),
     "memory.used": ("memory_used_bytes", "MiB"),

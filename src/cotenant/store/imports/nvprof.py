@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from cotenant import opening
+from cotenant import opening, sensors
 from cotenant.errors import DataError
 from cotenant.store.imports.problems import Problems, nothing_in
 from cotenant.store.imports.result import Imported, Series
@@ -18,9 +18,9 @@ from cotenant.tenancy.records import Columns
 _UNITS_NS = {"s": 1e9, "ms": 1e6, "us": 1e3, "ns": 1.0}
 _NEEDED = ("Start", "Duration", "Device", "Name")
 _SYSTEM = {
-    "[SM/Memory Clock (MHz)]": (("sm_clock_mhz", "MHz", 1.0), ("memory_clock_mhz", "MHz", 1.0)),
-    "[Temperature (C)]": (("temperature_c", "°C", 1.0),),
-    "[Power/Limit (mW)]": (("power_w", "W", 1e-3), ("power_limit_w", "W", 1e-3)),
+    "[SM/Memory Clock (MHz)]": ((*sensors.SM_CLOCK, 1.0), (*sensors.MEMORY_CLOCK, 1.0)),
+    "[Temperature (C)]": ((*sensors.TEMPERATURE, 1.0),),
+    "[Power/Limit (mW)]": ((*sensors.POWER, 1e-3), (*sensors.POWER_LIMIT, 1e-3)),
     "[Fan (%)]": (("fan", "%", 1.0),),
 }
 """Rows of system profiling: `a/b` in the column System, and the meaning of each part."""

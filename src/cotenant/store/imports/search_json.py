@@ -31,7 +31,7 @@ LARGEST = 256 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class ModelTimes:
     """One model at one batch size."""
 
     model: str
@@ -59,7 +59,7 @@ class SearchJson:
     """A complete file."""
 
     path: Path
-    cells: tuple[Cell, ...]
+    cells: tuple[ModelTimes, ...]
     stages: Columns
     """As in the table `stages` of a run: tenant (model and batch), seq (index of the batch), stage, duration_ns."""
     facts: Mapping[str, Any] = field(default_factory=dict)
@@ -92,7 +92,7 @@ def read(path: Path, *, skip_bad: bool = False) -> SearchJson:
     measurements = document.get("measurements")
     if not isinstance(measurements, dict):
         raise DataError(f"{path} has no key 'measurements'.", hint="it is not a result of the model-search study")
-    cells: list[Cell] = []
+    cells: list[ModelTimes] = []
     rows: list[tuple[str, int, str, int]] = []
     bad: list[str] = []
     for model, batch, given in _pairs(measurements):
@@ -150,7 +150,7 @@ def _is_time(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and value >= 0
 
 
-def _cell(model: str, batch: int, given: Mapping[str, Any]) -> tuple[Cell, list[tuple[str, int, str, int]]]:
+def _cell(model: str, batch: int, given: Mapping[str, Any]) -> tuple[ModelTimes, list[tuple[str, int, str, int]]]:
     lists = {_KNOWN.get(stage, stage): times for stage, times in given.items() if stage != END_TO_END}
     tenant = f"{model} batch {batch}"
     rows = [
@@ -158,7 +158,7 @@ def _cell(model: str, batch: int, given: Mapping[str, Any]) -> tuple[Cell, list[
         for stage, times in lists.items()
         for number, time in enumerate(times)
     ]
-    cell = Cell(
+    cell = ModelTimes(
         model=model,
         batch=batch,
         batches=max(len(times) for times in lists.values()),

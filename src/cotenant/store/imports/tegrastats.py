@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
+from cotenant import sensors
 from cotenant.devices.jetson.boards import TOTAL_RAILS
 from cotenant.store.imports import lines
 from cotenant.store.imports.lines import Cell
@@ -63,7 +64,7 @@ def read(path: Path, *, skip_bad: bool, interval_s: float) -> Imported:
 def _fields(text: list[str]) -> tuple[list[Cell], dict[str, Kind]]:
     """The fields of the lines: cells to read, and their meaning."""
     cells = [Cell("RAM", "RAM", r"regexp_extract(line, '\bRAM (\d+)/', 1)", "number")]
-    kinds = {"RAM": Kind("memory_used_bytes", "B", "tegrastats RAM", 2.0**-20)}
+    kinds = {"RAM": Kind(*sensors.MEMORY_USED, "tegrastats RAM", 2.0**-20)}
 
     def add(name: str, sensor: str, unit: str, per: float, pattern: str) -> None:
         if name not in kinds:

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Sequence
 
+from cotenant import sensors
 from cotenant.devices.cpu.cgroup import quota_statistics
 from cotenant.devices.cpu.cores import Cores, package_cores
 from cotenant.devices.protocol import SensorInfo
@@ -169,7 +170,7 @@ class MemoryProbe:
         self._file = file
         quality = "level, machine-wide; cores report small changes up to 1 s late"
         self.sensors: tuple[SensorInfo, ...] = (
-            SensorInfo("memory_used_bytes", "B", _MEMINFO, 0.1, f"{quality}; total minus available"),
+            SensorInfo(*sensors.MEMORY_USED, _MEMINFO, 0.1, f"{quality}; total minus available"),
             SensorInfo("memory_available_bytes", "B", _MEMINFO, 0.1, f"{quality}; the kernel's estimate"),
             SensorInfo("swap_used_bytes", "B", _MEMINFO, 0.1, quality),
         )

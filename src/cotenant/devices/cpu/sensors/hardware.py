@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from cotenant import sensors
 from cotenant.devices.cpu.cores import Cores
 from cotenant.devices.cpu.machine import is_virtual
 from cotenant.devices.protocol import Probe, SensorInfo
@@ -19,7 +20,7 @@ class ScalingProbe:
         source = "/sys/devices/system/cpu/cpu*/cpufreq/scaling_cur_freq"
         quality = "average since the last tick where the hardware counts cycles, else the frequency last requested"
         self.sensors: tuple[SensorInfo, ...] = (
-            SensorInfo("frequency_mhz", "MHz", source, 0.02, f"mean over the device's cores; {quality}"),
+            SensorInfo(*sensors.FREQUENCY, source, 0.02, f"mean over the device's cores; {quality}"),
             SensorInfo("frequency_min_mhz", "MHz", source, 0.02, f"slowest of the device's cores; {quality}"),
         )
 
@@ -36,9 +37,7 @@ class CpuinfoProbe:
         self._file = file
         self._cores = frozenset(cores)
         self.sensors: tuple[SensorInfo, ...] = (
-            SensorInfo(
-                "frequency_mhz", "MHz", _CPUINFO, 0.1, "mean over the device's cores; average of the last ticks"
-            ),
+            SensorInfo(*sensors.FREQUENCY, _CPUINFO, 0.1, "mean over the device's cores; average of the last ticks"),
         )
 
     def read(self) -> Sequence[float]:
@@ -101,7 +100,7 @@ class TemperatureProbe:
     def __init__(self, files: Sequence[HeldOpen], source: str) -> None:
         self._files = files
         quality = f"highest of {len(files)} processor sensors, in steps of up to 1 °C"
-        self.sensors: tuple[SensorInfo, ...] = (SensorInfo("temperature_c", "°C", source, 0.5, quality),)
+        self.sensors: tuple[SensorInfo, ...] = (SensorInfo(*sensors.TEMPERATURE, source, 0.5, quality),)
 
     def read(self) -> Sequence[float]:
         """Degrees Celsius; NaN if no sensor answers."""
