@@ -41,6 +41,26 @@ def test_old_hosts_take_longer_and_backward_launches_less():
     assert step.execution.launch_ns(step.kernels, "ampere")[step.slot == 2].mean() < forward
 
 
+def test_new_hosts_take_less():
+    assert host_ns(request(), "hopper") < host_ns(request(), "ampere")
+
+
+def test_tf32_brings_products_of_float32_to_tensor_cores():
+    plain, rounded = (request_of(WorkloadSpec(name="bert-base-mini", dtype="float32", tf32=tf32)) for tf32 in (0, 1))
+    products = plain.kernels.m > 0
+    assert not plain.kernels.tensor[products].any()
+    assert rounded.kernels.tensor[rounded.kernels.m > 0].all()
+
+
+@pytest.mark.parametrize("train", [False, True])
+def test_unfused_attention_writes_its_scores_to_memory(train):
+    fused, unfused = (request(attention=how, train=train) for how in ("fused", "unfused"))
+    assert "attention" in fused.kernels.names
+    assert "attention" not in unfused.kernels.names
+    assert ("softmax_backward" in unfused.kernels.names) == train
+    assert (unfused.kernels.read + unfused.kernels.written).sum() > (fused.kernels.read + fused.kernels.written).sum()
+
+
 def test_weight_gradients_of_convolutions_are_split_over_the_device():
     from cotenant.devices.simulated.catalogue import find_gpu
     from cotenant.prediction.kernels.columns import KINDS
@@ -59,6 +79,7 @@ def test_weight_gradients_of_convolutions_are_split_over_the_device():
         ("bert-base-mini", {"software": "vllm"}, "vLLM serves decoders"),
         ("bert-base-mini", {"software": "tensorrt", "train": True}, "runs inference, not training"),
         ("gpt2-mini", {"software": "onnxruntime", "mode": "decode"}, "no KV cache"),
+        ("bert-base-mini", {"tf32": True, "dtype": "float16"}, "rounds products of float32"),
     ],
 )
 def test_unsupported_software_is_refused_in_one_sentence(name, options, words):

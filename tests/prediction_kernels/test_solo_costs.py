@@ -6,7 +6,6 @@ import pytest
 from cotenant.devices.simulated.catalogue import find_gpu, gpu_names
 from cotenant.prediction.kernels.cost import plain_roofline_ns, solo_costs
 from cotenant.prediction.kernels.operators import Row, columns
-from cotenant.prediction.kernels.solo import request_ns
 
 A100 = find_gpu("a100-sxm4-80gb")
 
@@ -42,6 +41,44 @@ def test_few_rows_are_bound_by_reading_the_weights():
     assert costs.memory_ns > costs.compute_ns
     # Measured on an A100 80GB: 111 us (microsoft/vidur).
     assert costs.duration_ns[0] / 1e3 == pytest.approx(111, rel=0.12)
+
+
+@pytest.mark.parametrize("gpu", ["rtx-3090", "a10g", "t4", "p100-sxm2-16gb"])
+def test_a_product_with_one_row_is_bound_by_its_weights_on_every_gpu(gpu):
+    costs = solo_costs(columns([product(1, 22016, 4096)]), find_gpu(gpu))
+    assert costs.duration_ns[0] < 1.3 * costs.memory_ns[0]
+
+
+def test_an_sm_draws_a_limited_bandwidth():
+    """More bandwidth per SM is used less: 0.9 of it on an RTX 3090, 0.8 on an A100-80GB."""
+    kernels = columns([pass_over(1 << 28)])
+
+    def fraction(gpu):
+        costs = solo_costs(kernels, find_gpu(gpu))
+        return costs.dram_bytes[0] / costs.memory_ns[0] / find_gpu(gpu).bandwidth_gb_s
+
+    assert fraction("rtx-3090") == pytest.approx(0.91, abs=0.02)
+    assert fraction("a100-sxm4-80gb") == pytest.approx(0.80, abs=0.02)
+
+
+def test_the_context_of_a_single_token_is_read_row_by_row():
+    def attention(tokens):
+        moved = 2 * 32 * tokens * 128 * 2.0
+        return Row("attention", "attention", "float16", True, 2 * moved, moved, 0.0, 8192.0, 1, tokens, 128, 32, 32)
+
+    short, long, longer = solo_costs(columns([attention(64), attention(512), attention(4096)]), A100).duration_ns
+    assert long - short > 30e3
+    assert longer < 3 * long  # split over more thread blocks
+
+
+def test_convolutions_in_tf32_are_reordered_and_those_without_tensor_cores_are_not():
+    def conv(dtype):
+        return Row("convolution", "conv", dtype, True, 2e9, 4e8, 0.0, 4e8, 1 << 20, 64, 64, 1)
+
+    v100 = find_gpu("v100-sxm2-16gb")
+    rounded, half = solo_costs(columns([conv("float32"), conv("float16")]), A100).dram_bytes
+    assert rounded > 1.4 * half
+    assert solo_costs(columns([conv("float32")]), v100).dram_bytes[0] < 1.01 * 8e8
 
 
 def test_an_h100_is_predicted_without_any_constant_fitted_on_it():
@@ -98,7 +135,7 @@ def test_a_small_kernel_needs_few_sms_and_loses_little_without_the_others():
 
 
 def test_what_fits_into_l2_never_reaches_dram():
-    small, large = columns([pass_over(1 << 20)]), columns([pass_over(1 << 28)])
+    small, large = columns([pass_over(1 << 18)]), columns([pass_over(1 << 28)])
     assert solo_costs(small, A100).dram_bytes[0] == 0
     assert solo_costs(large, A100).dram_bytes[0] > 0.95 * (large.read + large.written)[0]
 
@@ -113,11 +150,3 @@ def test_transfers_use_the_link_and_no_sm():
     costs = solo_costs(columns([copy_in(250_000_000)]), A100)
     assert costs.sms[0] == 0
     assert costs.duration_ns[0] == pytest.approx(10e6, rel=0.01)
-
-
-def test_a_request_waits_for_its_host_or_its_device():
-    kernels = columns([pass_over(1 << 12)] * 100)
-    costs = solo_costs(kernels, A100)
-    assert request_ns(kernels, costs) == pytest.approx(costs.total_ns)
-    assert request_ns(kernels, costs, host_us=50) == pytest.approx(100 * 50e3 + costs.duration_ns[-1])
-    assert request_ns(kernels.take(slice(0)), solo_costs(kernels.take(slice(0)), A100)) == 0

@@ -26,6 +26,17 @@ def test_three_batches_separate_a_slow_host_from_a_slow_device():
     assert fit.device == pytest.approx(1.2, rel=0.1)
 
 
+def test_batches_show_the_hosts_own_work_per_item():
+    per_item = 200e3  # twice the device's
+    times = [
+        Solo(one.batch, one.measured_ns + per_item * one.batch, one.launched_ns, one.remaining_ns, one.around_ns)
+        for one in (solo(batch, device=1.1) for batch in (1, 4, 16, 64, 256))
+    ]
+    fit = fit_solos(times)
+    assert fit.item_ns == pytest.approx(per_item, rel=0.15)
+    assert fit.device == pytest.approx(1.1, rel=0.25)
+
+
 def test_one_time_scales_both_alike():
     fit = fit_solos([solo(1, host=1.4, device=1.4)])
     assert (fit.host, fit.device) == pytest.approx((1.4, 1.4))

@@ -41,6 +41,18 @@ def test_a_closer_simple_law_is_reported():
     assert "**0.0 (a constant)**" in markdown([judged], biased)
 
 
+def test_a_law_is_judged_by_groups_it_was_not_fitted_on():
+    apart = [UserRow("demo", "x", f"g{n % 2}", KIND, "slowdown", 2.0 + n % 2, 2.0) for n in range(30)]
+    [judged] = judge(apart)
+    assert judged.law_error == pytest.approx((1 / 2 + 1 / 3) / 2)
+
+
+def test_a_single_group_has_no_law():
+    [judged] = judge([UserRow("demo", "x", "only", KIND, "slowdown", 2.0, 3.0) for _ in range(30)])
+    assert not judged.law_is_better
+    assert "none: a single group" in markdown([judged], [])
+
+
 def test_a_study_is_carried_out_as_a_run_would():
     found = ask({
         "device": "sim:a100-sxm4-40gb",

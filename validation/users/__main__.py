@@ -1,11 +1,16 @@
 """`python -m validation.users`: simulate every data set as a user would, and compute the shipped errors."""
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from cotenant.cli.main import main
 from cotenant.cli.output import console
+
+if TYPE_CHECKING:
+    from validation.users.decisions import Decision
 
 
 @click.command("users", short_help="Compare studies on simulated devices with real measurements.")
@@ -28,8 +33,21 @@ def command(*, data: Path, write: Path | None, errors: Path | None) -> int:
     if errors is not None:
         errors.write_text(as_json(shipped(judged)), encoding="utf-8")
     if write is not None:
-        write.write_text(markdown(judged, rows), encoding="utf-8")
+        write.write_text(markdown(judged, rows, _decided(data, talk.print)), encoding="utf-8")
     return 0
+
+
+def _decided(data: Path, seen: Callable[[str], None]) -> "list[Decision]":
+    from cotenant.prediction import trust
+    from validation.reading import AbsentData
+    from validation.users.decisions import decisions
+
+    trust.reread()
+    try:
+        return list(decisions(data))
+    except AbsentData as problem:
+        seen(f"decisions: {problem.message}")
+        return []
 
 
 if __name__ == "__main__":

@@ -8,12 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cotenant.prediction.trust import Class, ModelError, Quantity
+from validation.users.laws import best_law, pool_of
 from validation.users.row import UserRow
 
 Floats = NDArray[np.float64]
-TAILS = (0.05, 0.04, 0.03, 0.02, 0.01, 0.0)
-"""Fractions of the residuals that each end of an interval may miss, from that of a 90 % interval down: the largest that
-still covers left-out groups is taken, since the next model is not one of these."""
+SHARES = (0.9, 0.92, 0.94, 0.96, 0.98, 1.0)
+"""Fractions of the residuals that an interval contains: the smallest that still covers left-out groups is taken, since
+the next model is not one of these."""
 COVERED = 0.86
 """Required fraction of covered rows: slightly above the promised 85 %."""
 _RANGE_AND = 0.1
@@ -43,7 +44,7 @@ class Judged:
 
     @property
     def law_is_better(self) -> bool:
-        """Whether the simple law, fitted to these very rows, is closer."""
+        """Whether the simple law, fitted without the group it is judged by, is closer."""
         return self.law_error < self.error.mean_error
 
 
@@ -52,7 +53,13 @@ def judge(rows: Sequence[UserRow]) -> list[Judged]:
     groups: dict[tuple[Class, Quantity], list[UserRow]] = defaultdict(list)
     for row in rows:
         groups[row.kind, row.quantity].append(row)
-    return [_judged(kind, quantity, groups[kind, quantity]) for kind, quantity in sorted(groups)]
+    pools: dict[tuple[Class, Quantity], list[UserRow]] = defaultdict(list)
+    for row in rows:
+        pools[pool_of(row.kind), row.quantity].append(row)
+    return [
+        _judged(kind, quantity, groups[kind, quantity], pools[pool_of(kind), quantity])
+        for kind, quantity in sorted(groups)
+    ]
 
 
 def errors(judged: Sequence[Judged]) -> Mapping[tuple[Class, Quantity], ModelError]:
@@ -60,17 +67,17 @@ def errors(judged: Sequence[Judged]) -> Mapping[tuple[Class, Quantity], ModelErr
     return {(one.kind, one.quantity): one.error for one in judged}
 
 
-def _judged(kind: Class, quantity: Quantity, rows: Sequence[UserRow]) -> Judged:
+def _judged(kind: Class, quantity: Quantity, rows: Sequence[UserRow], pool: Sequence[UserRow]) -> Judged:
     residuals = np.array([np.log(row.measured / row.simulated) for row in rows])
     off = np.array([abs(row.simulated / row.measured - 1) for row in rows])
-    tail = _tail(rows, residuals)
-    low, high = _range(residuals, tail)
-    covered = _left_out(rows, residuals, tail)
+    share = _share(rows, residuals)
+    low, high = _range(residuals, share)
+    covered = _left_out(rows, residuals, share)
     by_group: dict[str, list[bool]] = defaultdict(list)
     for row, inside in zip(rows, covered, strict=True):
         by_group[row.group].append(bool(inside))
     worst = min(by_group, key=lambda name: float(np.mean(by_group[name])))
-    law, law_error = _best_law(rows, quantity)
+    law, law_error = best_law(kind, pool)
     held_out = [error for row, error in zip(rows, off, strict=True) if not row.fitted]
     names = ", ".join(sorted({row.data_set for row in rows}))
     return Judged(
@@ -93,53 +100,34 @@ def _judged(kind: Class, quantity: Quantity, rows: Sequence[UserRow]) -> Judged:
     )
 
 
-def _tail(rows: Sequence[UserRow], residuals: Floats) -> float:
-    """The largest fraction that each end may miss; below 0 if not even the range of the others is enough."""
-    enough = (tail for tail in TAILS if float(np.mean(_left_out(rows, residuals, tail))) >= COVERED)
-    return next(enough, -1.0)
+def _share(rows: Sequence[UserRow], residuals: Floats) -> float:
+    """The smallest fraction that is enough; above 1 if not even the range of the others is."""
+    enough = (share for share in SHARES if float(np.mean(_left_out(rows, residuals, share))) >= COVERED)
+    return next(enough, 2.0)
 
 
-def _range(residuals: Floats, tail: float) -> tuple[float, float]:
-    """Where the next residual will be, nine times in ten."""
+def _range(residuals: Floats, share: float) -> tuple[float, float]:
+    """The narrowest range that holds this fraction of the residuals."""
     if residuals.size < _FEW:
         spread = _WIDENED * float(max(np.ptp(residuals), np.abs(residuals).max()))
         return float(residuals.min()) - spread, float(residuals.max()) + spread
-    n = residuals.size
-    if tail < 0:
+    if share > 1:
         spread = _RANGE_AND * float(np.ptp(residuals))
         return float(residuals.min()) - spread, float(residuals.max()) + spread
-    rank = min(1.0, np.ceil((n + 1) * (1 - tail)) / n)
-    return float(np.quantile(residuals, 1 - rank)), float(np.quantile(residuals, rank))
+    ordered = np.sort(residuals)
+    within = min(residuals.size, int(np.ceil((residuals.size + 1) * share)))
+    starts, ends = ordered[: residuals.size - within + 1], ordered[within - 1 :]
+    narrowest = int(np.argmin(np.exp(ends) - np.exp(starts)))
+    return float(starts[narrowest]), float(ends[narrowest])
 
 
-def _left_out(rows: Sequence[UserRow], residuals: Floats, tail: float) -> NDArray[np.bool_]:
+def _left_out(rows: Sequence[UserRow], residuals: Floats, share: float) -> NDArray[np.bool_]:
     """Whether each row is covered by the interval of all other groups; in a class of one group, by its own."""
     names = np.array([row.group for row in rows])
     inside = np.zeros(len(rows), dtype=np.bool_)
     for name in set(names):
         others = residuals[names != name]
-        low, high = _range(others if others.size else residuals, tail)
+        low, high = _range(others if others.size else residuals, share)
         mine = names == name
         inside[mine] = (residuals[mine] >= low) & (residuals[mine] <= high)
     return inside
-
-
-def _best_law(rows: Sequence[UserRow], quantity: Quantity) -> tuple[str, float]:
-    """The closest of the simple laws, with constants fitted to these rows."""
-    measured = np.array([row.measured for row in rows])
-    found = {"a constant": float(np.abs(np.median(measured) / measured - 1).mean())}
-    sizes = {len(row.features) for row in rows}
-    if sizes == {1}:
-        given = np.array([row.features[0] for row in rows])
-        found["1 + c (x - 1), x copies or parts"] = min(
-            float(np.abs((1 + c * (given - 1)) / measured - 1).mean()) for c in np.linspace(0, 1.5, 61)
-        )
-    if sizes == {2} and quantity == "time":
-        launches, roofline = np.array([row.features for row in rows]).T
-        found["launches x a + roofline / b"] = min(
-            float(np.abs((a * launches + roofline / b) / measured - 1).mean())
-            for a in np.linspace(0, 60, 31)
-            for b in np.linspace(0.1, 1.0, 37)
-        )
-    best = min(found, key=lambda name: found[name])
-    return best, found[best]

@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 
 from validation.users.classes import Judged
+from validation.users.decisions import Decision, lines
 from validation.users.row import UserRow
 from validation.users.targets import targets
 
@@ -22,8 +23,9 @@ widest range of all classes.
 - *interval*: wide enough to cover the rows of left-out groups when built from the others.
 - *covered*: share of rows within the interval made of all **other** groups (models, mixes, GPUs); the group with
   the lowest coverage is named. A class of one group is covered by its own interval, which says little.
-- *simple law*: the closest of a constant, a line in the number of copies or parts, and launches plus roofline, each
-  with constants fitted to these very rows. **Bold**: the law is closer than the simulation; use the law.
+- *simple law*: the closest of a constant, a line in the number of copies or parts, and launches plus roofline. Its
+  constants are fitted to the other groups of the same software, phase and way to share, on any GPU, so that it is
+  judged by rows it has not seen, as the simulation is. **Bold**: the law is closer than the simulation.
 """
 
 FITTED = """## What was fitted, on what
@@ -31,11 +33,16 @@ FITTED = """## What was fitted, on what
 | constant | fitted on |
 |---|---|
 | tiles, splits, overlap of products | Llama-2-7B's layers, A100 (microsoft/vidur) |
-| convolutions, depthwise, memory-bound kernels | ResNet-50, ViT-B/16, MobileNetV2, EfficientNet-B0 (timm) |
+| convolutions, depthwise | ResNet-50, ViT-B/16, MobileNetV2, EfficientNet-B0 (timm) |
 | weight gradients' share | ResNets and VGGs trained on an RTX 3090 (timm) |
-| activations and norms at 0.8 and 0.6 of bandwidth | Llama-2-7B's layers, A100 (microsoft/vidur) |
+| bandwidth that an SM draws (25 GB/s), share of norms | Llama-2-7B's layers, A100 (microsoft/vidur); the four of timm |
+| L2 that holds the last results (0.05 of it) | seen in ParvaGPU's slices and NVIDIA's tables |
+| reordering for TF32, its power, plain depthwise | ResNet-50, VGG-16, MobileNetV2 on MIG slices (ParvaGPU) |
+| products of a few rows | not fitted: what an SM fetches from L2 |
+| context that one thread block reads (7 GB/s) | Llama-7B at a batch of 1 (MuxServe) |
 | clock that an A100 holds under tensor-core load | prefills of Llama-7B on all SMs (MuxServe) |
 | clocks of the A30 and the A100 PCIe | none of their rows: W per TFLOP/s, as the A100-SXM4 and the T4 have it |
+| clocks of Hopper, speed of newer hosts, Kepler's share | estimates, no rows |
 | how the clock rises on a share of the SMs | a cube root, not fitted; seen in MuxServe's prefills |
 | SMs that could draw all of the DRAM bandwidth | decoding of Llama-7B by share of SMs (MuxServe) |
 | eager launches by kind; old hosts' factor | ParvaGPU's plateaus, three language models, ResNet-50 on V100s |
@@ -43,12 +50,12 @@ FITTED = """## What was fitted, on what
 | vllm | Llama-7B, batches of 1 and 64 (MuxServe) |
 | turns: cost of interrupting and of yielding | three pods of YOLOS-small (nos), ten DistilGPT2 |
 | that an input's copy takes a turn of its own | seen in the mix of all five language models |
-| thread blocks that a newcomer waits for | BERT beside the trainings of BERT and ResNet-50 (Tally) |
+| thread blocks that a newcomer waits for, at most half a kernel | BERT beside BERT's and ResNet-50's training (Tally) |
 | what kernels of more thread blocks get of the SMs | pairs of ResNet-50 trainings, V100 (Gavel) |
 | priors of calibration | ResNet-50, VGG-16, DenseNet-121, MobileNetV2 (ParvaGPU) |
 
 Forms of laws were chosen with complete data sets in view, so held-out errors are lower than on unseen data. Not
-validated at all: attention over long contexts, growth of the cache within a request,
+validated at all: attention over contexts of more than 512 tokens, growth of the cache within a request,
 co-location under a power cap, contention for the host's CPU and data loading, green contexts, streams, tensor
 parallelism, GPUs of the families Kepler, Pascal, Ada and Hopper.
 """
@@ -62,7 +69,7 @@ sensors, kernels) are compared in [validation-parts.md](validation-parts.md).
 """
 
 
-def markdown(judged: Sequence[Judged], rows: Sequence[UserRow]) -> str:
+def markdown(judged: Sequence[Judged], rows: Sequence[UserRow], decided: Sequence[Decision] = ()) -> str:
     """The page."""
     parts = [HEAD, *targets(judged, rows), ""]
     for title, quantity in (
@@ -73,6 +80,7 @@ def markdown(judged: Sequence[Judged], rows: Sequence[UserRow]) -> str:
         parts += [f"## {title}", "", _HEADS, _RULE]
         parts += [_line(one) for one in judged if one.quantity == quantity]
         parts.append("")
+    parts += lines(decided) if decided else []
     parts += ["## By data set", "", "| data set | rows | error, % | held out, % |", "|---|---:|---:|---:|"]
     parts += _by_data_set(rows)
     return "\n".join([*parts, "", FITTED, SOURCES])
@@ -84,7 +92,7 @@ _RULE = "|---|---:|---:|---:|---|---|---|---|"
 
 def _line(one: Judged) -> str:
     worst, share = one.worst_group
-    law = f"{one.law_error * 100:.1f} ({one.law})"
+    law = one.law if math.isnan(one.law_error) else f"{one.law_error * 100:.1f} ({one.law})"
     return (
         f"| {one.kind} | {one.error.n} | {one.error.mean_error * 100:.1f} | {_percent(one.held_out_error)} "
         f"| x{one.error.low:.2f} to x{one.error.high:.2f} "

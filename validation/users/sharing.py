@@ -14,18 +14,26 @@ from cotenant.prediction.trust import Class, Phase
 from validation.product import Answers, Served, ask, ask_on_share, window_s
 from validation.reading import count, number, positive, read_json, read_table
 from validation.users.row import UserRow
+from validation.users.solo import features
 
 _LLMS = "sharing/a100_timeslicing_llms.csv"
 _PARVA = "sharing/a100_mig_mps_parvagpu.csv"
 _NOS = "sharing/a100_mechanisms_nos.csv"
 _GAVEL = "sharing/v100_p100_pairs_gavel.json"
-_TAILS = "sharing/a100_tails_bert_beside_training_tally.csv"
+TAILS_FILE = "sharing/a100_tails_bert_beside_training_tally.csv"
 _THROUGHPUT = "throughput_per_proc_or_reported"
 _CALLED = {"bert": "bert-large", "mobilenetv2": "torchvision:mobilenet_v2", "inceptionv3": "inception-v3"}
 _SLICES = {1: "1g.10gb", 2: "2g.20gb", 3: "3g.40gb", 4: "4g.40gb"}
 _WHOLE = 7
+_PARVA_GPU = Path(__file__).with_name("parvagpu.yaml")
+_STATED: Mapping[str, Mapping[str, Any]] = {
+    "bert": {"seq": 128, "attention": "unfused"},
+    "inceptionv3": {"params": {"image": 224}},
+}
+"""What models' names don't say, from the project's script: images are of 224 pixels, BERT's attention is of its own
+code. All run with TF32: on one MIG slice, BERT does 15 TFLOP/s, six times the slice's float32 peak."""
 FITTED_PARVA = frozenset({"resnet50", "vgg16", "densenet121", "mobilenetv2"})
-_TRAINED: Mapping[str, Mapping[str, Any]] = {
+TRAINED: Mapping[str, Mapping[str, Any]] = {
     "resnet50_train_128": {"workload": "resnet50", "batch": 128},
     "pointnet_train_128": {"workload": "pointnet", "batch": 128},
     "pegasus-x-base_train_4": {"workload": "pegasus-x-base", "batch": 4},
@@ -74,7 +82,11 @@ def llms(data: Path) -> Iterator[UserRow]:
                 )  # fmt: skip
     for name, time in seen.items():
         kind = Class("ampere", "eager", _phase(name), "alone", calibrated=False)
-        yield UserRow("timeslicing_llms", f"{name} alone", name, kind, "time", solos[name], time, fitted=True)
+        tenant = {"workload": name, "batch": 8, "seq": 128, "dtype": "float16"}
+        yield UserRow(
+            "timeslicing_llms", f"{name} alone", name, kind, "time", solos[name], time, fitted=True,
+            features=features("a100-sxm4-40gb", tenant),
+        )  # fmt: skip
 
 
 def parvagpu(data: Path) -> Iterator[UserRow]:
@@ -112,7 +124,10 @@ def parvagpu(data: Path) -> Iterator[UserRow]:
                 )  # fmt: skip
             elif not calibrated:
                 kind = Class("ampere", "eager", phase, "alone", calibrated=False)
-                yield UserRow("parvagpu", case, model, kind, "time", time, ask(study).solo["tenant"].mean_ms, fitted)
+                yield UserRow(
+                    "parvagpu", case, model, kind, "time", time, ask(study).solo["tenant"].mean_ms, fitted,
+                    features(str(_PARVA_GPU), study["tenants"]["tenant"]),
+                )  # fmt: skip
 
 
 def nos(data: Path) -> Iterator[UserRow]:
@@ -182,13 +197,13 @@ def tails(data: Path) -> Iterator[UserRow]:
     """Service times of BERT, open loop at half load, beside trainings."""
     columns = ("training_job", "sharing", "bert_mean_ms_alone", "bert_mean_ms")
     quantiles = [f"bert_{name}_ms{alone}" for name in _TAIL for alone in ("_alone", "")]
-    for line in read_table(data, _TAILS, (*columns, *quantiles, "training_speed_vs_alone")):
+    for line in read_table(data, TAILS_FILE, (*columns, *quantiles, "training_speed_vs_alone")):
         job, way = line["training_job"], line["sharing"]
-        if job not in _TRAINED:
+        if job not in TRAINED:
             continue
         mode, priority = _WAYS[way]
         for calibrated in (False, True):
-            alone_ms = positive(line["bert_mean_ms_alone"], _TAILS, columns[2])
+            alone_ms = positive(line["bert_mean_ms_alone"], TAILS_FILE, columns[2])
             given = [{"workload": "bert-large", "ms": alone_ms, "software": "onnxruntime"}]
             found = ask({
                 "device": "sim:a100-sxm4-40gb",
@@ -197,7 +212,7 @@ def tails(data: Path) -> Iterator[UserRow]:
                         "workload": "bert-large", "seq": 128, "dtype": "float16", "software": "onnxruntime",
                         "load": "poisson(50%)", "priority": priority,
                     },
-                    "training": {**_TRAINED[job], "train": True, "dtype": "float16", "load": "closed(1)"},
+                    "training": {**TRAINED[job], "train": True, "dtype": "float16", "load": "closed(1)"},
                 },
                 "mixes": [{"groups": {"mix": ["bert", "training"]}}],
                 "sharing": [mode],
@@ -209,7 +224,7 @@ def tails(data: Path) -> Iterator[UserRow]:
             kind = Class("ampere", "onnxruntime", "encoder", sharing, calibrated=calibrated)
             trained = Class("ampere", "eager", "training", sharing, calibrated=calibrated)
             fitted = job in _FITTED_TAILS
-            mean = positive(line["bert_mean_ms"], _TAILS, columns[3]) / alone_ms
+            mean = positive(line["bert_mean_ms"], TAILS_FILE, columns[3]) / alone_ms
             yield UserRow(
                 "tails", f"BERT beside {job}, {way}, mean", job, kind, "slowdown", mean,
                 float(shared["bert"].service_ns.mean() / alone.service_ns.mean()), fitted,
@@ -223,7 +238,7 @@ def tails(data: Path) -> Iterator[UserRow]:
                 )  # fmt: skip
             yield UserRow(
                 "tails", f"{job} beside BERT, {way}", job, trained, "slowdown",
-                1 / positive(line["training_speed_vs_alone"], _TAILS, "training_speed_vs_alone"),
+                1 / positive(line["training_speed_vs_alone"], TAILS_FILE, "training_speed_vs_alone"),
                 shared["training"].mean_ms / found.solo["training"].mean_ms, fitted,
             )  # fmt: skip
 
@@ -242,15 +257,18 @@ def _parva_study(
     table: Mapping[tuple[str, int, int, int], float], model: str, batch: int, *, expected_ms: float, calibrated: bool
 ) -> dict[str, Any]:
     workload = _CALLED.get(model, model)
-    sized: dict[str, Any] = {"seq": 128} if model == "bert" else {}
+    stated = _STATED.get(model, {})
+    sized = {key: value for key, value in stated.items() if key == "seq"}
     given = [
         {"workload": workload, "batch": items, "ms": time, **sized}
         for (name, gpcs, items, copies), time in table.items()
         if name == model and gpcs == _WHOLE and copies == 1
     ]
     return {
-        "device": "sim:a100-sxm4-80gb",
-        "tenants": {"tenant": {"workload": workload, "batch": batch, "dtype": "float32", **sized}},
+        "device": f"sim:{_PARVA_GPU}",
+        "tenants": {
+            "tenant": {"workload": workload, "batch": batch, "dtype": "float32", "tf32": True, **stated},
+        },
         "mixes": ["solo"],
         "window": f"{window_s([expected_ms], requests=7):.6f}s",
         "lead": f"{expected_ms * 2e-3:.6f}s",

@@ -19,6 +19,8 @@ from validation.users.row import UserRow
 
 Tenant = Mapping[str, Any]
 _TIMM = {"inference": "solo/vision_rtx3090_timm.csv", "training": "solo/training_rtx3090_timm.csv"}
+_ATTENTION = {"inference": "fused", "training": "unfused"}
+"""Trainings were measured before torch 2.0, inference after."""
 _SAME_MODEL = 0.02
 """The data state the number of parameters (in millions): within this tolerance, the model is the same."""
 _FITTED_TIMM = ("resnet50", "vit_base_patch16", "mobilenetv2_100", "efficientnet_b0")
@@ -61,6 +63,7 @@ def timm(data: Path) -> Iterator[UserRow]:
                 "dtype": "float16",
                 "params": {"image": side},
                 "train": training,
+                "attention": _ATTENTION[what],
             }
             try:
                 described = find(workload).properties(TenantEntry(**{**tenant, "batch": 1, "train": False}).spec())

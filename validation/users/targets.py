@@ -11,10 +11,11 @@ from validation.users.row import UserRow
 _MANY = 30
 """Minimum rows for a target on an interval's coverage."""
 _LEAST_COVERED, _WIDEST = 0.85, 2.5
-_BERT = """Copies and slices miss theirs because of ParvaGPU's BERT. From one MIG slice to seven, its time per item
-falls far less than the SMs grow, which leaves about 2.4 ms per item outside of the GPU. A study doesn't state this, so
-simulated copies fill the GPU where measured ones don't. Solo times over several batches show it
-(`cotenant calibrate`)."""
+_READING = """How the data were read: ParvaGPU's GPU has MIG on, so that all of it is a 7g instance of 98 SMs; all its
+models run with TF32, images have 224 pixels, BERT's attention is unfused. Timm's trainings are older than torch 2.0,
+with unfused attention. From one MIG slice to seven, ParvaGPU's BERT takes about 2.4 ms per item that the SMs don't
+shorten, outside of the GPU. A study doesn't state this, so that simulated copies without measured solos fill the GPU
+where measured ones don't; solos over several batches show it (`cotenant calibrate`)."""
 _HEAD = ["## Targets", "", "| what | rows | error, % | at most, % | |", "|---|---:|---:|---:|---|"]
 
 
@@ -109,5 +110,5 @@ def _intervals(judged: Sequence[Judged]) -> list[str]:
         f"{'; '.join(narrow) or 'none'}. Intervals of these have a half-width of more than {_WIDEST:g} mean errors,",
         f"which they need to cover new groups: {'; '.join(wide) or 'none'}.",
         "",
-        _BERT,
+        _READING,
     ]

@@ -58,7 +58,7 @@ class ModelError:
     """Rows behind it; 0 if nothing comparable was validated and the range is the widest known."""
     data_set: str
     law: str = ""
-    """A simple law that, fitted to these very rows, is closer; empty if none."""
+    """A simple law that is closer, fitted without the group it is judged by; empty if none."""
 
     @property
     def validated(self) -> bool:
@@ -72,6 +72,10 @@ class ModelError:
             return "not validated"
         nearer = f"; nearer: {self.law}" if self.law else ""
         return f"{percent(self.mean_error)} off on average over {self.n} rows ({self.data_set}){nearer}"
+
+
+MEASURED = ModelError(1.0, 1.0, 0.0, 1, "its measured time")
+"""The error of a time that was measured and given."""
 
 
 def phase_of(family: str, spec: WorkloadSpec) -> Phase:
@@ -107,17 +111,9 @@ def range_near(kind: Class, quantity: Quantity) -> tuple[float, float]:
 
     It always contains 1: a bias in one class says little about the next.
     """
-
-    def likeness(one: Class) -> tuple[bool, ...]:
-        same_way = one.sharing.split()[0] == kind.sharing.split()[0]
-        same = one.phase == kind.phase, one.sharing == kind.sharing, one.software == kind.software
-        return same_way, *same, one.family == kind.family, one.calibrated == kind.calibrated
-
-    known = {one: error for (one, of), error in _known().items() if of == quantity and error.n >= FEWEST}
-    if not known:
+    near = nearest(kind, quantity).values()
+    if not near:
         return UNKNOWN
-    closest = max(map(likeness, known))
-    near = [error for one, error in known.items() if likeness(one) == closest]
     rows = sum(error.n for error in near)
     low, high = (
         math.exp(sum(error.n * math.log(getattr(error, end)) for error in near) / rows) for end in ("low", "high")
@@ -125,9 +121,38 @@ def range_near(kind: Class, quantity: Quantity) -> tuple[float, float]:
     return min(low, 1.0), max(high, 1.0)
 
 
+def nearest(kind: Class, quantity: Quantity) -> Mapping[Class, ModelError]:
+    """The class itself if it was validated, else the validated classes most like it; empty if there is none.
+
+    Classes of the same software under the same way count too: its host costs are the same in every phase, and another
+    software's range says little about them.
+    """
+
+    def likeness(one: Class) -> tuple[bool, ...]:
+        same_way = one.sharing.split()[0] == kind.sharing.split()[0]
+        same = one.phase == kind.phase, one.sharing == kind.sharing, one.software == kind.software
+        return same_way, *same, one.family == kind.family, one.calibrated == kind.calibrated
+
+    known = {one: error for (one, of), error in _known().items() if of == quantity and error.n >= FEWEST}
+    if not known or kind in known:
+        return {kind: known[kind]} if known else {}
+    closest = max(map(likeness, known))
+    executed_alike = (kind.software, kind.sharing, kind.calibrated)
+    return {
+        one: error
+        for one, error in known.items()
+        if likeness(one) == closest or (one.software, one.sharing, one.calibrated) == executed_alike
+    }
+
+
 def classes() -> Mapping[tuple[Class, Quantity], ModelError]:
     """Every validated class."""
     return dict(_known())
+
+
+def reread() -> None:
+    """Read the file anew: validation has just written it."""
+    _known.cache_clear()
 
 
 def as_json(errors: Mapping[tuple[Class, Quantity], ModelError]) -> str:

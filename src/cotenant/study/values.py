@@ -13,7 +13,16 @@ from pydantic import PlainSerializer, PlainValidator, WithJsonSchema
 
 from cotenant.study.shares import is_number, share_of_one, share_written
 from cotenant.study.words import did_you_mean, expected, key_shown, shown
-from cotenant.workloads.protocol import MOST_PARALLEL, QUANTISED, SOFTWARE, Dtype, Quantised, Software
+from cotenant.workloads.protocol import (
+    ATTENTION,
+    MOST_PARALLEL,
+    QUANTISED,
+    SOFTWARE,
+    Attention,
+    Dtype,
+    Quantised,
+    Software,
+)
 
 LONGEST_NAME = 80
 RESERVED_IN_NAMES = "/\\+#"
@@ -63,6 +72,21 @@ def _duration(example: str, *, zero: bool = False, bare: bool = True) -> Callabl
 
 read_duration = _duration("500ms, 2s or 2min")
 """Seconds from a time in the syntax of studies and the command line."""
+
+
+_BYTES_IN = {
+    "": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12,
+    "kib": 2**10, "mib": 2**20, "gib": 2**30, "tib": 2**40,
+}  # fmt: skip
+_BYTES = re.compile(r"^(\d+(?:\.\d+)?)\s*([a-z]*)$")
+
+
+def read_bytes(value: Any) -> int:
+    """Bytes from `4GB`, `512MiB` or a number."""
+    match = _BYTES.match(str(value).strip().lower()) if not isinstance(value, bool) else None
+    if match is None or match.group(2) not in _BYTES_IN or float(match.group(1)) == 0:
+        raise expected("a size of memory such as 4GB or 512MiB", value)
+    return int(Decimal(match.group(1)) * _BYTES_IN[match.group(2)])
 
 
 def duration_written(seconds: float) -> str:
@@ -237,6 +261,11 @@ DtypeName = Annotated[
     Dtype,
     PlainValidator(one_of(*get_args(Dtype))),
     WithJsonSchema({"type": "string", "enum": list(get_args(Dtype))}),
+]
+AttentionName = Annotated[
+    Attention,
+    PlainValidator(one_of(*ATTENTION)),
+    WithJsonSchema({"type": "string", "enum": list(ATTENTION)}),
 ]
 SoftwareName = Annotated[
     Software,

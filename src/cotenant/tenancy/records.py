@@ -66,7 +66,8 @@ MANIFEST: Mapping[str, str] = {
     "instrument": "overhead of the harness itself, measured with a tenant that does nothing",
     "capacity_rps": "requests per second that each tenant serves alone, where a load is a share of that",
     "windows": "lengths of windows and leads, and the time of each tenant's request during warm-up",
-    "precise": "cells that were precise enough, and the block from which they are visited less often",
+    "precise": "cells that were precise enough, or far more precise than others, and the block from which they are "
+    "visited less often",
     "switching": "how long after a switch tenants had settled, and carry-over from the previous window",
     "reached": "blocks, seconds and half-widths of slowdowns at the end: the forecast for the next run of the study",
     "simulation": "error of simulated numbers, by class",
@@ -98,6 +99,12 @@ TABLES: Mapping[str, tuple[Column, ...]] = {
         Column("start_ns", "BIGINT", "common start, on the machine's monotonic clock"),
         Column("window_start_ns", "BIGINT", "start of the counted window, same clock"),
         Column("window_s", "DOUBLE", "length of the counted window, seconds"),
+        Column(
+            "foreign_share",
+            "DOUBLE",
+            "share of the device's time that processes outside the study used meanwhile; NULL where unknown",
+            later=True,
+        ),
         Column("verdict", "VARCHAR", "`valid`, `unstable` or `invalid`"),
         Column("failed_checks", "VARCHAR[]", "names of the checks that failed"),
         Column("reasons", "VARCHAR[]", "one sentence for each failed check"),
@@ -135,7 +142,7 @@ TABLES: Mapping[str, tuple[Column, ...]] = {
         Column("facts", "VARCHAR", "other properties stated by the workload, as JSON"),
         Column("pid", "INTEGER", "its process"),
         Column("observed", "VARCHAR", "what its process saw of its environment (affinity, threads, ...), as JSON"),
-        Column("warmup", "VARCHAR", "`flat`, `warm-up`, `slowdown` or `no steady state` over the window"),
+        Column("warmup", "VARCHAR", "`flat`, `warm-up`, `slowdown` or `no steady state`; NULL for short windows"),
         Column("cpu_time_ns", "BIGINT", "CPU time of its process over the window"),
         Column("switches_voluntary", "BIGINT", "voluntary context switches over the window"),
         Column("switches_forced", "BIGINT", "involuntary context switches over the window"),
@@ -307,6 +314,8 @@ class TenantObservation(TenantInTrial):
     """Requests within every objective at once; None if it has no token objective, see ``slo_met``."""
     canary_us: float | None = None
     """Time of a plain loop run beside its requests: the speed of its core."""
+    foreign_share: float | None = None
+    """Share of the device's time that processes outside the study used meanwhile."""
     member: str | None = None
     """The group member it ran on."""
     model_error: ModelError | None = None

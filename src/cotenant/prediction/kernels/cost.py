@@ -15,6 +15,10 @@ _GRADIENT = KINDS.index("weight_gradient")
 _PRODUCTS = (_GEMM, _CONV, _CONV3X3, _GRADIENT)
 _DEPTHWISE = KINDS.index("depthwise")
 _ATTENTION = KINDS.index("attention")
+_FLOAT32 = DTYPES.index("float32")
+_PASSING = tuple(KINDS.index(kind) for kind in ("elementwise", "activation", "reduction", "copy"))
+_BYTES = np.array([8.0, 4.0, 2.0, 2.0, 1.0])
+"""Bytes per value, by number format."""
 _EASY_TO_FEED = 1024.0
 """Operations per clock and SM up to which shared memory keeps up with the arithmetic."""
 _DOUBLED_LANES = ("8.6", "8.7", "8.9", "12.0")
@@ -72,6 +76,10 @@ class _Part:
     """Bytes per nanosecond."""
     l2_bytes: float
 
+    def drawn(self, used: Floats, efficiency: Efficiency) -> Floats:
+        """Fraction of the part's bandwidth that this many SMs draw in one pass over memory."""
+        return _in_series(used * efficiency.drawn_gb_s / self.bandwidth)
+
     def reach(self, used: Floats, efficiency: Efficiency) -> Floats:
         """Fraction of the part's bandwidth this many SMs can use: their requests in flight, and DRAM, in series."""
         knee = max(1.0, efficiency.saturating * self.gpu.sms * (self.bandwidth / self.gpu.bandwidth_gb_s))
@@ -123,7 +131,10 @@ def solo_costs(
         )
     dram_bytes = dram_bytes + partial
     shares = np.array([efficiency.dram[kind] for kind in KINDS])[kernels.kind]
-    memory = dram_bytes / (part.bandwidth * shares * part.reach(used, efficiency))
+    shares = np.where(_plain_depthwise(kernels), shares * efficiency.plain_depthwise, shares)
+    passing = np.isin(kernels.kind, _PASSING)
+    reached = np.where(passing, part.drawn(used, efficiency), part.reach(used, efficiency))
+    memory = dram_bytes / (part.bandwidth * shares * reached)
     l2_rate = efficiency.l2_bytes_per_clock * gpu.clocks_mhz.boost * part.clock * used * 1e-3
     l2 = (kernels.read + kernels.written) / l2_rate
     fixed = kernels.launches * gpu.launch_us * 1e3 + (partial > 0) * efficiency.split_us * 1e3
@@ -134,7 +145,11 @@ def solo_costs(
         sums, kernels.written / link + kernels.batches * efficiency.hop_us * 1e3, kernels.written / gpu.host_gb_s
     )
     compute, memory, l2 = (np.where(transfers, 0.0, values) for values in (compute, memory, l2))
-    busy = np.where(transfers, wire, _overlapped(efficiency.overlap, compute, memory, l2))
+    streamed = _streamed_ns(kernels, efficiency)
+    busy = np.where(transfers, wire, _overlapped(efficiency.overlap, compute, memory, l2, streamed))
+    reordered = _reordered_bytes(kernels, part, efficiency, on_cores)
+    busy = busy + reordered / (part.bandwidth * part.drawn(np.asarray(part.sms), efficiency))
+    dram_bytes = dram_bytes + reordered
     return Costs(
         duration_ns=busy + fixed,
         compute_ns=compute,
@@ -182,8 +197,20 @@ def _sm_rates(kernels: Kernels, part: _Part, efficiency: Efficiency) -> tuple[Bo
     per_clock = np.where(on_cores, cores, vector) / (gpu.sms * gpu.clocks_mhz.boost * 1e6)
     fed = np.clip((_EASY_TO_FEED / per_clock) ** efficiency.feeding, 1.0, efficiency.fed)
     lanes = efficiency.doubled if gpu.compute_capability in _DOUBLED_LANES else 1.0
+    lanes *= efficiency.vector.get(gpu.architecture, 1.0)
     achieved = np.where(on_cores, efficiency.tensor[gpu.architecture], lanes) * fed
-    return on_cores, per_clock * gpu.clocks_mhz.boost * part.clock * achieved * 1e-3
+    clock = np.where(on_cores & (kernels.dtype == _FLOAT32), _clock_of_rounded(part, efficiency), part.clock)
+    return on_cores, per_clock * gpu.clocks_mhz.boost * clock * achieved * 1e-3
+
+
+def _clock_of_rounded(part: _Part, efficiency: Efficiency) -> float:
+    """The clock under products of TF32, which draw less power than those that set the sustained clock.
+
+    Power grows with the cube of the clock.
+    """
+    clocks = part.gpu.clocks_mhz
+    allowed = float(np.cbrt(1 / efficiency.rounded_power))
+    return min(1.0, part.clock * min(allowed, clocks.boost / clocks.under_load))
 
 
 def _dram_traffic(kernels: Kernels, part: _Part, efficiency: Efficiency) -> Floats:
@@ -191,6 +218,20 @@ def _dram_traffic(kernels: Kernels, part: _Part, efficiency: Efficiency) -> Floa
     recent = kernels.read - kernels.weights + kernels.written
     kept = np.minimum(1.0, efficiency.l2_kept * part.l2_bytes / np.maximum(recent, 1.0))
     return kernels.weights + recent * (1.0 - kept)
+
+
+def _streamed_ns(kernels: Kernels, efficiency: Efficiency) -> Floats:
+    """Time in which one thread block reads its part of the context of a single token."""
+    decodes = (kernels.kind == _ATTENTION) & (kernels.m == 1)
+    context = np.minimum(kernels.n, efficiency.streamed)
+    return np.where(decodes, 2.0 * context * kernels.k * _BYTES[kernels.dtype] / efficiency.streamed_gb_s, 0.0)
+
+
+def _reordered_bytes(kernels: Kernels, part: _Part, efficiency: Efficiency, on_cores: Bools) -> Floats:
+    """Traffic to bring a convolution's float32 operands into the order of tensor cores."""
+    rounded = np.isin(kernels.kind, (_CONV, _CONV3X3, _GRADIENT)) & on_cores & (kernels.dtype == _FLOAT32)
+    moved = _dram_traffic(kernels, part, efficiency) - kernels.weights
+    return np.where(rounded, efficiency.layout * 2.0 * moved, 0.0)
 
 
 def _plain_compute(
@@ -203,6 +244,10 @@ def _plain_compute(
         np.where(kernels.kind == _DEPTHWISE, efficiency.depthwise, 1.0),
     )
     return kernels.flops / (sm_rate * used * share), used, np.zeros(len(kernels))
+
+
+def _plain_depthwise(kernels: Kernels) -> Bools:
+    return np.asarray((kernels.kind == _DEPTHWISE) & (kernels.dtype == _FLOAT32))
 
 
 def _product_rates(kernels: Kernels, efficiency: Efficiency, sm_rate: Floats, on_cores: Bools) -> Floats:
@@ -221,7 +266,7 @@ def _tiled_compute(
     work = kernels.flops / np.maximum(1.0, 2.0 * kernels.m * kernels.n * kernels.k * kernels.batches)
     long_sums = kernels.kind == _GRADIENT
     may_split = (kernels.kind == _GEMM) | long_sums  # libraries hardly ever split convolutions
-    for (rows, columns), share in efficiency.tiles.items():
+    for (rows, columns), share in (*efficiency.tiles.items(), *efficiency.skinny.items()):
         grid = np.ceil(kernels.m / rows) * np.ceil(kernels.n / columns) * kernels.batches
         for split in (*efficiency.splits, *(efficiency.long_splits if long_sums.any() else ())):
             blocks = grid * split

@@ -4,8 +4,11 @@ Sources, and the data held out for evaluation:
 
 - products (tiles, fill, splits, smooth, overlap, saturating, dram of gemm): Llama-2-7B's layers on an A100
   (microsoft/vidur, MIT), evaluated on phi-2's on an A100 and an A40;
-- convolutions, attention on Ampere and memory-bound kernels: ResNet-50, ViT-B/16, MobileNetV2 and EfficientNet-B0 on
-  an RTX 3090 (huggingface/pytorch-image-models, Apache-2.0), evaluated on all other models of these families;
+- convolutions and attention on Ampere: ResNet-50, ViT-B/16, MobileNetV2 and EfficientNet-B0 on an RTX 3090
+  (huggingface/pytorch-image-models, Apache-2.0), evaluated on all other models of these families;
+- passes over memory: the same and Llama-2-7B's layers, evaluated on MIG slices (MunQ-Lee/ParvaGPU_SC24, MIT);
+- TF32 and depthwise convolutions in float32: ResNet-50, VGG-16, MobileNetV2 on those slices, evaluated on the others;
+- decoding: Llama-7B at a batch of 1 (MuxServe), evaluated on larger batches;
 - Volta's tensor cores: ResNet-50 and BERT on V100s (NVIDIA/DeepLearningExamples), evaluated on A100 and T4;
 - doubled lanes: ViT-B/16 in float32 on an RTX A5000 (hpides/alsatian);
 - attention on other architectures, Kepler, Pascal, Ada, Hopper, Blackwell and CDNA 3: estimates, not measured.
@@ -32,6 +35,11 @@ class Efficiency:
         }
     )
     """Fraction of an SM's peak that a product's inner loop achieves, by the tile of a block."""
+    skinny: Mapping[tuple[int, int], float] = field(
+        default_factory=lambda: {(32, 128): 0.4, (16, 128): 0.28, (4, 128): 0.12}
+    )
+    """The same for products of a few rows, as in decoding: bound by the operands that an SM can fetch from L2 (40 bytes
+    per clock against 2048 operations on an A100); the smallest is a product with vectors. Not fitted."""
     fill: float = 58.0
     """Overhead of a tile in units of depth: fetching the first operands, writing the result."""
     splits: tuple[int, ...] = (1, 2, 3, 4, 6, 8)
@@ -51,24 +59,31 @@ class Efficiency:
             "conv": 0.68,
             "depthwise": 0.63,
             "attention": 0.75,
-            "elementwise": 0.92,
-            "reduction": 0.6,
-            "copy": 0.87,
+            "elementwise": 1.0,
+            "reduction": 0.75,
+            "copy": 0.95,
             "gather": 0.5,
             "transfer": 1.0,
             "conv3x3": 0.68,
             "weight_gradient": 0.68,
-            "activation": 0.8,
+            "activation": 1.0,
             "all_reduce": 1.0,
         }
     )
-    """Fraction of the DRAM bandwidth, by kind of kernel."""
+    """Fraction of the DRAM bandwidth, by kind of kernel; of what the SMs can draw for those that pass over memory."""
+    drawn_gb_s: float = 25.0
+    """What one SM draws from DRAM in a kernel that passes over memory once: as much as its threads have in flight. In
+    series with the DRAM's bandwidth, it explains 0.9 of the bandwidth on an RTX 3090 and 0.8 on an A100-80GB."""
     link: float = 0.8
     """Fraction of the GPU links' bandwidth achieved by all-reduces; an estimate."""
     hop_us: float = 2.5
     """Latency of each all-reduce step; an estimate."""
     convolution: float = 0.89
     """Efficiency of a convolution relative to a product of the same size."""
+    layout: float = 0.5
+    """Passes over a convolution's input and output, each read and written, to bring float32 into the order that tensor
+    cores need and back: libraries do it for about half of them. Fitted on ResNet-50 and VGG-16 in float32 on slices of
+    an A100 (ParvaGPU)."""
     gradient: float = 0.8
     """Efficiency of a convolution's weight gradient relative to a convolution of the same size: fitted on ResNets and
     VGGs trained on an RTX 3090 (huggingface/pytorch-image-models)."""
@@ -82,6 +97,12 @@ class Efficiency:
     """Factor on float32 products without tensor cores where half the lanes are shared with integers."""
     depthwise: float = 0.21
     """Fraction of the vector peak achieved by depthwise convolutions."""
+    plain_depthwise: float = 0.7
+    """Bandwidth of depthwise convolutions in float32, for which torch has a plain kernel, relative to half precision.
+    Fitted on MobileNetV2 on slices of an A100 (ParvaGPU)."""
+    rounded_power: float = 0.72
+    """Power of tensor cores under TF32 relative to half precision, at the same clock. Fitted on VGG-16 on one and on
+    seven slices of an A100 (ParvaGPU)."""
     attention: Mapping[str, float] = field(
         default_factory=lambda: {
             "kepler": 0.2,
@@ -110,11 +131,18 @@ class Efficiency:
         }
     )
     """Efficiency of libraries on an architecture's tensor cores, relative to Ampere's."""
+    vector: Mapping[str, float] = field(default_factory=lambda: {"kepler": 0.6})
+    """The same without tensor cores, where it isn't 1: an estimate from published training speeds of a K80."""
+    streamed_gb_s: float = 7.0
+    """Keys and values that one thread block reads when a single token attends to its context: one row after the other.
+    Fitted on decoding of Llama-7B at a batch of 1 (MuxServe)."""
+    streamed: float = 512.0
+    """Tokens of context per thread block; longer contexts are split."""
     small_blocks: float = 8.0
     """Resident blocks of a pointwise kernel per SM: 2048 threads in blocks of 256."""
     l2_bytes_per_clock: float = 40.0
     """Bytes per clock that an SM gets from L2."""
-    l2_kept: float = 0.25
+    l2_kept: float = 0.05
     """Fraction of the L2 that still holds the previous kernel's results."""
 
 

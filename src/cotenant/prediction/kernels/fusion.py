@@ -12,12 +12,11 @@ from typing import Literal, get_args
 from cotenant.prediction.kernels.columns import Kernels
 from cotenant.prediction.kernels.operators import Row, columns, rows_of
 from cotenant.prediction.kernels.training_step import backward_begins, bundled
-from cotenant.workloads.protocol import Operator
+from cotenant.workloads.protocol import Attention, Operator
 
 Fusion = Literal["eager", "compile", "engine", "served"]
 FUSIONS: tuple[Fusion, ...] = get_args(Fusion)
 Tf32 = Literal["convolutions", "all", "none"]
-Attention = Literal["fused", "unfused"]
 
 _POINTWISE = ("elementwise", "copy", "activation")
 _MATRIX = ("gemm", "conv", "conv3x3", "depthwise", "weight_gradient")

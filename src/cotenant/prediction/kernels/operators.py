@@ -215,6 +215,17 @@ def _unfused_attention(operator: Operator, tf32: str) -> tuple[Row, ...]:
     def pass_over(name: str, kind: str, shape: tuple[int, ...], moved: float) -> Row:
         return _plain(Operator(name, operator.dtype, (shape,), (shape,), 0.0, moved, moved), kind)
 
+    if operator.name.endswith("_backward"):
+        half = operator.out_shapes[0]
+        return (
+            product(width, positions, score_bytes + head_bytes, context_bytes, half),  # values
+            product(context, width, head_bytes + context_bytes, score_bytes, scores),  # weights
+            pass_over("softmax_backward", "reduction", scores, 1.5 * score_bytes),
+            pass_over("scale", "elementwise", scores, score_bytes),
+            product(width, context, score_bytes + context_bytes, head_bytes, half),  # queries
+            product(width, positions, score_bytes + head_bytes, context_bytes, half),  # keys
+            *(pass_over("heads", "copy", operator.shapes[0], head_bytes) for _ in range(4)),
+        )
     return (
         *(pass_over("heads", "copy", operator.shapes[0], head_bytes) for _ in range(3)),
         product(context, width, head_bytes + context_bytes, score_bytes, scores),

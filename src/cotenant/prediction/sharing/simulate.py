@@ -16,9 +16,10 @@ WAITS, WAITS_FIRST = 4.0, 3.0
 """Wait of a kernel for SMs held by others, in durations of a thread block without its waits for DRAM; and the same with
 a higher priority than theirs. Fitted on BERT beside the training of BERT and ResNet-50 (Tally,
 A100-40GB)."""
+LONGEST = 0.5
+"""The longest wait for one kernel, as a share of its duration: on average, half of it is over."""
 
-
-CLAIM = 0.9
+CLAIM = 0.3
 """Exponent by which a kernel with more waves of thread blocks gets more SMs: 0 would be an even share, 1 about first
 come, first served; reduced by its share of DRAM bandwidth. Fitted on pairs of ResNet-50 trainings of
 different batches on a V100 (Gavel)."""
@@ -159,7 +160,7 @@ def _tables(players: Sequence[Player]) -> tuple[np.ndarray, ...]:
                     t.tensor,
                     t.launch_ns,
                     np.cumsum(t.launch_ns),
-                    t.block_ns * _busy(t),
+                    np.minimum(t.block_ns * _busy(t), LONGEST * t.duration_ns / WAITS),
                     t.holds,
                     t.waited,
                     _claims(t),

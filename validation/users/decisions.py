@@ -1,0 +1,110 @@
+"""The way to share that the product recommends beside trainings, against the best of those measured."""
+
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import cotenant
+from cotenant.study.model import Study
+from validation.reading import positive, read_table
+from validation.users.sharing import TAILS_FILE, TRAINED
+
+LIMIT_MS = 12.0
+_ALONE = "bert_mean_ms_alone"
+_WAYS = ("processes", "mps")
+CANT_TELL = "can't tell"
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """One question about BERT beside one training."""
+
+    job: str
+    question: str
+    calibrated: bool
+    best: str
+    """The way that is best by the measurements."""
+    recommended: str
+    """The way that a simulated run recommends."""
+
+    @property
+    def outcome(self) -> str:
+        """right, wrong, or that the run leaves it open."""
+        return "right" if self.recommended == self.best else CANT_TELL if self.recommended == CANT_TELL else "wrong"
+
+
+def decisions(data: Path) -> Iterator[Decision]:
+    """Both questions for each training, without and with BERT's measured time alone."""
+    columns = ("training_job", "sharing", _ALONE, "bert_mean_ms", "bert_p99_ms", "training_speed_vs_alone")
+    rows = read_table(data, TAILS_FILE, columns)
+    by_job: dict[str, dict[str, Mapping[str, str]]] = {}
+    for row in rows:
+        by_job.setdefault(row["training_job"], {})[row["sharing"]] = row
+    for job, ways in by_job.items():
+        if job not in TRAINED:
+            continue
+        work = {way: _work(ways[way]) for way in _WAYS}
+        kept = [way for way in _WAYS if float(ways[way]["bert_p99_ms"]) <= LIMIT_MS]
+        for calibrated in (False, True):
+            given = positive(ways["mps"][_ALONE], TAILS_FILE, _ALONE) if calibrated else None
+            most = max(_WAYS, key=lambda way: work[way])
+            yield Decision(job, "most work", calibrated, most, _recommended(job, given, limited=False))
+            within = max(kept, key=lambda way: work[way])
+            question = f"p99 within {LIMIT_MS:g} ms"
+            yield Decision(job, question, calibrated, within, _recommended(job, given, limited=True))
+
+
+def lines(found: Sequence[Decision]) -> list[str]:
+    """Lines of the page."""
+    out = [
+        "## Way to share beside training",
+        "",
+        "BERT (ONNX Runtime, one request at a time) beside a training on an A100, by turns or MPS: what a simulated",
+        f"run recommends for the most work, and for a p99 of at most {LIMIT_MS:g} ms, against the better one of those",
+        "measured.",
+        "",
+        "| question | BERT's time alone | right | can't tell | wrong |",
+        "|---|---|---:|---:|---|",
+    ]
+    for question, calibrated in dict.fromkeys((one.question, one.calibrated) for one in found):
+        mine = [one for one in found if (one.question, one.calibrated) == (question, calibrated)]
+        wrong = [f"{one.job}: {one.recommended}" for one in mine if one.outcome == "wrong"]
+        counts = [sum(one.outcome == outcome for one in mine) for outcome in ("right", CANT_TELL)]
+        given = "measured" if calibrated else "simulated"
+        out.append(
+            f"| {question} | {given} | {counts[0]} of {len(mine)} | {counts[1]} | {'; '.join(wrong) or 'none'} |"
+        )
+    return [*out, ""]
+
+
+def _work(row: Mapping[str, str]) -> float:
+    """Progress of both, relative to alone."""
+    bert = positive(row[_ALONE], TAILS_FILE, _ALONE) / positive(row["bert_mean_ms"], TAILS_FILE, "bert_mean_ms")
+    return bert + positive(row["training_speed_vs_alone"], TAILS_FILE, "training_speed_vs_alone")
+
+
+def _recommended(job: str, alone_ms: float | None, *, limited: bool) -> str:
+    bert: dict[str, Any] = {
+        "workload": "bert-large",
+        "seq": 128,
+        "dtype": "float16",
+        "software": "onnxruntime",
+        **({"slo": {"p99": f"{LIMIT_MS:g}ms"}} if limited else {}),
+    }
+    solo = [{"workload": "bert-large", "ms": alone_ms, "software": "onnxruntime"}]
+    study: dict[str, Any] = {
+        "name": "beside-training",
+        "device": "sim:a100-sxm4-40gb",
+        "tenants": {"bert": bert, "training": {**TRAINED[job], "train": True, "dtype": "float16"}},
+        "mixes": [{"groups": {"mix": ["bert", "training"]}}],
+        "sharing": list(_WAYS),
+        "window": "4s",
+        "lead": "0.3s",
+        "blocks": 3,
+        "settings": [{} if alone_ms is None else {"solo_ms": solo}],
+    }
+    with tempfile.TemporaryDirectory() as folder:
+        main = cotenant.run(Study(**study), out=folder).answer.main
+    return main.best.cell.sharing if main is not None and main.verdict == "share" else CANT_TELL
