@@ -3,6 +3,8 @@
     python benchmarks/predict_live.py                 measure the study `predict-truth` first (half an hour)
     python benchmarks/predict_live.py RUN             judge by a run of it
     python benchmarks/predict_live.py RUN --write     also write docs/predict-live.md and docs/data/predict-truth.csv
+    python benchmarks/predict_live.py RUN --truth docs/data/predict-truth.csv --write
+                                                      mixes of that file, solos of RUN: for a changed predictor
 
 A prediction sees the run's solos and the pairs chosen by `next`, and is judged by all other pairs and the triples.
 Prints one JSON document. Measure on an otherwise idle machine.
@@ -20,10 +22,11 @@ from typing import Any
 import numpy as np
 
 import cotenant
+from cotenant.analyse.estimates.estimate import Estimate
 from cotenant.api.prediction_evidence import learnt
 from cotenant.api.prediction_inputs import asked_of, place_of
 from cotenant.prediction.interference.forecasting import Asked, evidence_of, predictor_for
-from cotenant.prediction.interference.gathered import MeasuredMix
+from cotenant.prediction.interference.gathered import MeasuredMix, TenantKey
 from cotenant.prediction.interference.mixes import mixes_of
 from cotenant.prediction.interference.next_cells import next_cells
 from cotenant.study.files import load_study
@@ -34,11 +37,21 @@ GIVEN = 22
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 
 
-def judge(run: Path, device: str | None = None) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """Errors by way to share and size of the mix, and one row per victim."""
+def judge(
+    run: Path, device: str | None = None, truth: Path | None = None
+) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """Errors by way to share and size of the mix, and one row per victim.
+
+    Args:
+        run: A run with the solos and, without ``truth``, the mixes.
+        device: Overrides the study's device.
+        truth: Measured mixes as written by an earlier call.
+    """
     study = load_study(STUDY)
     place = place_of(study, device)
     asked = asked_of(study, place, learnt([run], place), study_name=STUDY)
+    if truth is not None:
+        asked = replace(asked, mixes=_mixes_of(truth, asked))
     found: dict[str, Any] = {}
     rows: list[dict[str, Any]] = []
     for sharing in dict.fromkeys(mix.sharing for mix in asked.mixes):
@@ -51,6 +64,20 @@ def judge(run: Path, device: str | None = None) -> tuple[dict[str, Any], list[di
             if some:
                 found[f"{name}, {sharing}"] = _summary(some)
     return found, rows
+
+
+def _mixes_of(truth: Path, asked: Asked) -> tuple[MeasuredMix, ...]:
+    found: dict[tuple[str, str], list[tuple[TenantKey, Estimate]]] = {}
+    keys = dict(zip(asked.names, asked.keys, strict=True))
+    with truth.open(encoding="utf-8") as file:
+        for row in csv.DictReader(file):
+            est, low, high = (float(row[column]) for column in ("slowdown", "low", "high"))
+            slowdown = Estimate(est, low, high, int(row["blocks"]), "of an earlier run")
+            found.setdefault((row["sharing"], row["mix"]), []).append((keys[row["tenant"]], slowdown))
+    return tuple(
+        MeasuredMix(sharing, tuple(sorted((keys[name] for name in mix.split("+")), key=str)), tuple(slowdowns))
+        for (sharing, mix), slowdowns in found.items()
+    )
 
 
 def _given(asked: Asked, mixes: list[MeasuredMix], sharing: str) -> list[MeasuredMix]:
@@ -129,7 +156,7 @@ def _known(value: float) -> float | None:
     return None if math.isnan(value) else float(value)
 
 
-def _write(found: dict[str, Any], rows: list[dict[str, Any]], run: Path) -> None:
+def _write(found: dict[str, Any], rows: list[dict[str, Any]], source: str) -> None:
     (DOCS / "data").mkdir(exist_ok=True)
     text = io.StringIO()
     writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
@@ -148,7 +175,7 @@ def _write(found: dict[str, Any], rows: list[dict[str, Any]], run: Path) -> None
         "# Predictions on a CPU, beside what was measured",
         "",
         (
-            f"Written by `python benchmarks/predict_live.py RUN --write` from run {run.name} of the study `{STUDY}`. A "
+            f"Written by `python benchmarks/predict_live.py RUN --write` from {source} of the study `{STUDY}`. A "
             f"prediction sees the solos and {GIVEN} pairs per way to share, chosen by `next`; the other pairs and all "
             "triples judge it. Every measured slowdown is in [predict-truth.csv](data/predict-truth.csv)."
         ),
@@ -166,9 +193,10 @@ def _write(found: dict[str, Any], rows: list[dict[str, Any]], run: Path) -> None
         ),
         "",
         (
-            "The prior's demand for cores (by threads), its constant for crowded cores and the noise of groups were "
-            "set with this set in view, the constant with triples under `processes` only. Tenants of one process also "
-            "wait for its interpreter lock, of which the prior knows nothing: hence the larger errors under `threads`."
+            "The prior's demand for cores (by threads), its constant for crowded cores and the half-width of groups "
+            "were set with this set in view, the constant with triples under `processes` only, the half-width as the "
+            "widest that its models ask for, each left out in turn. Tenants of one process also wait for its "
+            "interpreter lock, of which the prior knows nothing: hence the larger errors under `threads`."
         ),
         "",
         (
@@ -185,12 +213,19 @@ def main() -> None:
     parser.add_argument("run", nargs="?", type=Path)
     parser.add_argument("--device")
     parser.add_argument("--write", action="store_true")
+    parser.add_argument("--truth", type=Path)
     options = parser.parse_args()
     run = options.run or cotenant.run(STUDY, device=options.device).folder
-    found, rows = judge(run, options.device)
+    found, rows = judge(run, options.device, options.truth)
     print(json.dumps(found, indent=2))
     if options.write:
-        _write(found, rows, run)
+        _write(found, rows, _source(run, options.truth))
+
+
+def _source(run: Path, truth: Path | None) -> str:
+    if truth is None:
+        return f"run {run.name}"
+    return f"the mixes of an earlier run, as they are in the file below, and the solos of run {run.name}"
 
 
 if __name__ == "__main__":

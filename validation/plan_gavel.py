@@ -20,8 +20,8 @@ from cotenant.prediction.interference.shipped import GPU, GPU_PRIOR_HALF
 from validation.interference.gavel_matrix import Matrix, gavel_matrix
 
 AT = (0, 13, 26, 40, 50, 60)
-ROUND = 5
-"""Pairs measured before the plan is remade."""
+ROUNDS = (5, 3, 2, 1)
+"""Pairs measured before the plan is remade; the first is the one shown, the others tell how much is luck."""
 RANDOM_PLANS = 2000
 SEEDS = range(5)
 
@@ -31,6 +31,7 @@ class Course:
     """One way to choose pairs."""
 
     chooses: str
+    round: int
     closed: dict[int, float]
     """By measured pairs: fraction of the gap closed by the plan."""
 
@@ -93,16 +94,16 @@ def best_pairs_at_random(random: np.random.Generator, pairs: np.ndarray, tenants
             return np.array(chosen)
 
 
-def course(field: Field, chooses: str, seed: int = 0) -> Course:
-    """Measure pair after pair, tracking the quality of the plan."""
+def course(field: Field, chooses: str, seed: int = 0, at_once: int = ROUNDS[0]) -> Course:
+    """Measure some pairs at a time, tracking the quality of the plan."""
     random = np.random.default_rng(seed)
     measured: list[int] = []
     closed: dict[int, float] = {}
     for target in AT:
         while len(measured) < target:
-            measured += _next(field, chooses, measured, min(ROUND, target - len(measured)), random)
+            measured += _next(field, chooses, measured, min(at_once, target - len(measured)), random)
         closed[target] = field.closed(field.predictor(measured))
-    return Course(chooses, closed)
+    return Course(chooses, at_once, closed)
 
 
 def _next(field: Field, chooses: str, measured: list[int], count: int, random: np.random.Generator) -> list[int]:
@@ -121,9 +122,9 @@ def judged(data: Path, gpu: str) -> dict[str, object]:
     field = Field(gavel_matrix(data, gpu))
     chance = [course(field, "at random", seed).closed for seed in SEEDS]
     courses = [
-        course(field, "for the plan"),
+        *(course(field, "for the plan", at_once=at_once) for at_once in ROUNDS),
         course(field, "what tells most about all"),
-        Course("at random", {at: float(np.mean([one[at] for one in chance])) for at in AT}),
+        Course("at random", ROUNDS[0], {at: float(np.mean([one[at] for one in chance])) for at in AT}),
     ]
     return {
         "gpu": gpu,

@@ -38,7 +38,7 @@ def asked(*, mixes=(), loads=None, objectives=None, half=0.3):
         loads=loads or {},
         objectives=objectives or {},
         mixes=mixes,
-        variances=CPU,
+        variances={"processes": CPU},
         prior_half=half,
     )
 

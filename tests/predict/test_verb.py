@@ -53,6 +53,13 @@ def test_measurements_of_a_run_are_used(study, some_pairs):
     assert ("bert", "net") not in {one.mix for one in found.next}
 
 
+def test_pairs_that_a_pairing_would_use_are_suggested(study, some_pairs):
+    found = cotenant.predict(study, runs=[some_pairs], next_mixes=3, next_for="pairing")
+    assert {one.mix for one in found.next} <= {("bert", "gpt"), ("gpt", "net")}
+    assert found.next
+    assert all(0 < one.buys <= 1 for one in found.next)
+
+
 def test_one_mix_is_simulated_event_by_event_too(study):
     (mps, *_) = (one for one in cotenant.predict(study, mix="bert+gpt+net").mixes if one.sharing == "mps")
     assert all(one.basis == "simulated, prior only" for one in mps.tenants)
@@ -65,6 +72,7 @@ def test_a_gpus_power_is_shared_by_the_requests_of_a_mix(study):
     assert (mps.power_w.lo, mps.power_w.hi) == (None, None)
     shown = CliRunner().invoke(command, [str(study), "--mix", "bert+gpt+net"])
     assert "J/req" in shown.output
+    assert "W (simulated, prior only)" in shown.output  # once above the tenants, not once per tenant
     assert "Power and energy are simulated" in shown.output
 
 

@@ -60,6 +60,34 @@ def test_the_next_mix_is_the_most_informative_given_earlier_choices():
     assert 0 < sum(gains) < 1
 
 
+def test_no_more_mixes_are_suggested_than_it_takes_to_know_all():
+    few = Predictor(WHERE, measured(WHERE, pairs()[:24]), GPU, prior_half=0.3)
+    candidates = pairs()[24:]
+    limits = [few.variance_within(half, candidates) for half in (0.12, 0.2, 9.0)]
+    chosen = [[cell for cell, _ in next_cells(few.correction, candidates, 99, enough=limit)] for limit in limits]
+    assert len(candidates) > len(chosen[0]) > len(chosen[1])
+    assert not chosen[2]
+    after = measured(WHERE, np.concatenate([pairs()[:24], candidates[chosen[0]]]))
+    left = np.delete(candidates, chosen[0], axis=0)
+    assert (Correction(WHERE, after, GPU).variance(left) <= limits[0].max() + GPU.noise + 1e-9).all()
+
+
+def test_a_group_of_measured_pairs_is_known_better_than_the_prior_and_worse_than_its_pairs():
+    group = mixes_of([(0, 1, 2, 3)])
+    own = np.array([row for row in pairs() if max(row) < 4])
+    with_pairs, without = (Predictor(WHERE, measured(WHERE, some), GPU, prior_half=1.2) for some in (own, own[:6]))
+    halves = [np.log(one.slowdowns(group).high / one.slowdowns(group).estimate) for one in (with_pairs, without)]
+    assert (halves[0] < 0.3).all()
+    assert (halves[0] >= GPU.group_half).all()
+    assert (halves[1] > 1.2).any()
+
+
+def test_what_pairs_of_a_group_dont_show_is_no_smaller_for_well_known_pairs():
+    everything = measured(WHERE, pairs(), noise=0.001)
+    found = Predictor(WHERE, everything, GPU, prior_half=0.3).slowdowns(mixes_of([(0, 3, 6, 9), (1, 4, 7, 10)]))
+    assert (np.log(found.high / found.estimate) >= GPU.group_half).all()
+
+
 def test_a_plan_requests_the_mixes_it_would_use():
     correction = Correction(WHERE, no_evidence(), GPU)
     candidates = pairs()

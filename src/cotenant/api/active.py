@@ -1,5 +1,6 @@
 """`run --active`: measure the most informative mixes, predict the others, stop when all are known well enough."""
 
+import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,8 +16,9 @@ if TYPE_CHECKING:
 
 WIDTH = 0.15
 """Relative half-width at which a slowdown counts as known."""
-ROUND_SHARE = 0.15
-"""Share of all mixes to measure before choosing again: every round measures its tenants alone once more."""
+FIRST_SHARE, LATER_SHARE = 2 / 3, 1 / 2
+"""Share of the mixes that seem to be needed to measure before choosing again: the first round has to tell how far the
+deviations are right, and every round measures its tenants alone once more."""
 FEWEST_PER_ROUND = 2
 MEASURED = ("measured", "simulated,")
 
@@ -56,8 +58,10 @@ def run_active(
 ) -> ActiveResult:
     """Measure a study in rounds until every mix is known, measured or predicted.
 
-    The first round measures every tenant alone and beside the next one of the study. Each further round measures the
-    mixes that say most about the others, as named by `predict --next`, under the ways to share that are not known yet.
+    Each round measures mixes that say most about those still unknown, under the ways to share that are not known yet:
+    most of those that should suffice, because every round measures its tenants alone once more. The first one measures
+    all tenants alone and each in a mix at least; where predictions need solos, as on a CPU, each beside the next one of
+    the study.
 
     Args:
         study: A built-in study's name, a YAML file, or a study.
@@ -72,6 +76,7 @@ def run_active(
     """
     from cotenant.api.predict import predict
     from cotenant.api.run import run
+    from cotenant.prediction.interference.intervals import FEWEST
     from cotenant.study.files import load_study, study_from
     from cotenant.study.model import Study
 
@@ -81,25 +86,56 @@ def run_active(
     elif overrides:
         study = study_from(study.model_dump(mode="json", by_alias=True), overrides)
     groups = {mix.members for mix in study.mix_list()}
-    per_round = max(FEWEST_PER_ROUND, round(ROUND_SHARE * len(groups)))
     deadline = None if study.budget_s is None else time.monotonic() + study.budget_s
-    chosen = _ring(tuple(study.tenants), groups)
+    chosen = _first(study, device, width, groups)
     folders: list[Path] = []
-    done: set[tuple[str, ...]] = set()
+    tried: set[tuple[tuple[str, ...], str]] = set()
     ways: tuple[str, ...] = ()
     while True:
         left_s = None if deadline is None else max(deadline - time.monotonic(), 1.0)
-        part = _round(study, chosen, ways, left_s)
-        folders.append(run(part, device=device, out=out, listener=listener).folder)
-        done |= set(chosen)
-        found = predict(study, device=device, runs=folders, next_mixes=4 * len(groups))
+        folders.append(run(_round(study, chosen, ways, left_s), device=device, out=out, listener=listener).folder)
+        found = predict(study, device=device, runs=folders, next_mixes=4 * len(groups), width=width)
+        tried |= {(mix, way) for mix in chosen for way in ways or {one.sharing for one in found.mixes}}
         unknown = [one for one in found.mixes if not _is_known(one, width)]
-        ways = tuple(dict.fromkeys(one.sharing for one in unknown))
-        wanted = list(dict.fromkeys(one.mix for one in found.next if one.sharing in ways))
-        why = _reason(unknown, wanted, deadline, width)
+        left = [one for one in unknown if (one.mix, one.sharing) not in tried]
+        why = _reason(unknown, left, deadline, width)
         if why is not None:
-            return ActiveResult(tuple(folders), found, len(done), len(groups), why)
-        chosen = wanted[:per_round]
+            return ActiveResult(tuple(folders), found, len({mix for mix, _ in tried}), len(groups), why)
+        ways = tuple(dict.fromkeys(one.sharing for one in left))
+        chosen = _suggested(found, ways, tried)
+        chosen = chosen[: math.ceil(LATER_SHARE * len(chosen))]
+        least = max(FEWEST_PER_ROUND, FEWEST - min(sum(way == one for _, one in tried) for way in ways))
+        if len(chosen) < least:
+            # The intervals are wider than the deviations promise, or there is too little evidence for intervals.
+            more = predict(study, device=device, runs=folders, next_mixes=4 * len(groups))
+            others = [*chosen, *_suggested(more, ways, tried), *(one.mix for one in left)]
+            chosen = list(dict.fromkeys(others))[:least]
+
+
+def _first(study: "Study", device: str | None, width: float, groups: set[tuple[str, ...]]) -> list[tuple[str, ...]]:
+    """Mixes of the first round."""
+    from cotenant.api.predict import predict
+    from cotenant.errors import CotenantError
+
+    ring = _ring(tuple(study.tenants), groups)
+    try:
+        found = predict(study, device=device, next_mixes=4 * len(groups), width=width)
+    except CotenantError:  # nothing can be predicted before the solos are measured
+        return ring
+    wanted = _suggested(found, tuple(dict.fromkeys(one.sharing for one in found.mixes)), set())
+    wanted = wanted[: math.ceil(FIRST_SHARE * len(wanted))]
+    if len(wanted) <= len(ring):
+        return ring
+    alone = set(study.tenants) - {name for mix in wanted for name in mix}
+    return list(dict.fromkeys([*wanted, *(mix for mix in ring if alone & set(mix))]))
+
+
+def _suggested(
+    found: "Prediction", ways: tuple[str, ...], tried: set[tuple[tuple[str, ...], str]]
+) -> list[tuple[str, ...]]:
+    """Mixes suggested for the way to share that needs most: a round measures its mixes under all ways."""
+    by_way = [[one.mix for one in found.next if one.sharing == way and (one.mix, way) not in tried] for way in ways]
+    return max(by_way, key=len, default=[])
 
 
 def _ring(tenants: tuple[str, ...], groups: set[tuple[str, ...]]) -> list[tuple[str, ...]]:
@@ -131,11 +167,11 @@ def _is_known(mix: "MixForecast", width: float) -> bool:
 
 
 def _reason(
-    unknown: Sequence["MixForecast"], wanted: Sequence[Any], deadline: float | None, width: float
+    unknown: Sequence["MixForecast"], left: Sequence["MixForecast"], deadline: float | None, width: float
 ) -> str | None:
     if not unknown:
         return f"every mix is known to ±{100 * width:g} %, measured or predicted"
-    if not wanted:
+    if not left:
         return "every mix was measured"
     if deadline is not None and time.monotonic() >= deadline:
         return f"the time budget is used; {len(unknown)} mixes are known less precisely than ±{100 * width:g} %"

@@ -1,15 +1,21 @@
 """`predict`: mixes that were not measured, from those that were."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
 
 from cotenant.api.paths import AnyPath
 from cotenant.errors import StudyError
 
 if TYPE_CHECKING:
-    from cotenant.prediction.interference.forecast import Prediction
+    from cotenant.prediction.interference.forecast import NextMix, Prediction
+    from cotenant.prediction.interference.forecasting import Asked
     from cotenant.study.model import Study
+
+NextFor = Literal["all", "pairing"]
 
 
 def predict(
@@ -19,6 +25,8 @@ def predict(
     runs: Sequence[str | Path] = (),
     mix: str | None = None,
     next_mixes: int = 0,
+    next_for: "NextFor" = "all",
+    width: float | None = None,
     db: AnyPath | None = None,
 ) -> "Prediction":
     """Slowdown, throughput, latency and memory of every mix of a study, each with an interval and its basis.
@@ -28,11 +36,15 @@ def predict(
         device: Overrides the study's device.
         runs: Run folders or saved names to learn from; `db`: all runs of the database on this kind of device.
         mix: Only this mix: names of tenants joined by `+`; it needn't be one of the study's.
-        next_mixes: Also suggest this many mixes whose measurement would say most about the others.
+        next_mixes: Also suggest this many mixes to measure.
+        next_for: `all`: those that say most about all others; `pairing`: those that decide which tenants to put
+            on devices two by two.
+        width: Relative half-width at which a mix counts as known: with `all`, suggest no more mixes than it takes to
+            know all.
         db: The database's folder instead of the default.
 
     Raises:
-        PredictionError: Something has to be measured first; the hint is the command that does.
+        PredictionError: Something must be measured first; the hint is the command that does.
         CotenantError: The study, the device or a run is wrong.
     """
     from cotenant.api.prediction_evidence import learnt
@@ -47,7 +59,30 @@ def predict(
     named = wanted.name if isinstance(study, Study) else str(study)
     asked = asked_of(wanted, place, learnt(runs, place, db=db), study_name=named, exact=mix is not None)
     sharings = dict.fromkeys(map(str, wanted.sharings(place.modes)))
-    return forecast(asked, groups, tuple(sharings), next_mixes=next_mixes)
+    if next_for == "all":
+        return forecast(asked, groups, tuple(sharings), next_mixes=next_mixes, width=width)
+    known = [sharing for sharing in sharings if sharing in asked.priors]
+    chosen = [one for sharing in known for one in _for_pairing(asked, groups, sharing, next_mixes)]
+    return replace(forecast(asked, groups, tuple(sharings)), next=tuple(chosen[:next_mixes]))
+
+
+def _for_pairing(asked: "Asked", groups: Sequence[tuple[str, ...]], sharing: str, count: int) -> "list[NextMix]":
+    """Pairs of the best pairing that were not measured, then those that may turn out to belong to it."""
+    from cotenant.planning.pair_plan import next_pairs
+    from cotenant.prediction.interference.forecast import NextMix
+    from cotenant.prediction.interference.forecasting import predictor_for
+    from cotenant.prediction.interference.next_cells import next_cells
+
+    named = [group for group in groups if len(set(group)) == 2 == len(group)]
+    if not named:
+        raise StudyError("the study has no pairs of different tenants", hint="add `mixes: [solo, pairs]`")
+    pairs = np.array([[asked.names.index(name) for name in group] for group in named], np.int64)
+    predictor = predictor_for(asked, sharing)
+    chosen = next_pairs(predictor, pairs, count)
+    if not chosen:
+        return []
+    buys = dict(next_cells(predictor.correction, pairs[chosen], len(chosen)))
+    return [NextMix(named[place], sharing, buys[number]) for number, place in enumerate(chosen)]
 
 
 def _groups(study: "Study", mix: str | None) -> tuple[tuple[str, ...], ...]:

@@ -22,7 +22,7 @@ SIDE_BY_SIDE = ("mps", "streams", "exclusive")
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class TargetDevice:
     """The device in question."""
 
     name: str
@@ -34,12 +34,12 @@ class Place:
     device: "Device"
 
 
-def place_of(study: "Study", device: str | None) -> Place:
+def place_of(study: "Study", device: str | None) -> TargetDevice:
     """The study's device, or the one named. Raises DeviceError."""
     return place_at(study.device if device is None else device)
 
 
-def place_at(device: str) -> Place:
+def place_at(device: str) -> TargetDevice:
     """The device of that name. Raises DeviceError."""
     from cotenant.analyse.sharing.peaks import cores_of
     from cotenant.api.prediction_evidence import kind_of
@@ -47,7 +47,7 @@ def place_at(device: str) -> Place:
 
     found = find_device(device)
     description = found.describe()
-    return Place(
+    return TargetDevice(
         name=found.name,
         kind=kind_of(description),
         simulated=found.simulated,
@@ -57,7 +57,7 @@ def place_at(device: str) -> Place:
     )
 
 
-def asked_of(study: "Study", place: Place, learnt: "Learnt", *, study_name: str, exact: bool = False) -> "Asked":
+def asked_of(study: "Study", place: TargetDevice, learnt: "Learnt", *, study_name: str, exact: bool = False) -> "Asked":
     """Tenants of the study first, then others known from the runs.
 
     Args:
@@ -71,7 +71,7 @@ def asked_of(study: "Study", place: Place, learnt: "Learnt", *, study_name: str,
         PredictionError: A tenant was not measured alone, and there is no other source.
     """
     from cotenant.prediction.interference.forecasting import Asked
-    from cotenant.prediction.interference.shipped import CPU, CPU_PRIOR_HALF, GPU, GPU_PRIOR_HALF
+    from cotenant.prediction.interference.shipped import CPU_PRIOR_HALF, GPU_PRIOR_HALF
 
     matched = {name: solo_of(name, entry, learnt.found.solos) for name, entry in study.tenants.items()}
     names, keys, solos = _everybody(study, matched, learnt.found.solos)
@@ -95,10 +95,9 @@ def asked_of(study: "Study", place: Place, learnt: "Learnt", *, study_name: str,
         return Asked(
             **common,
             **on_cpu([solo for solo in solos if solo is not None], place.cores, learnt.bytes_per_s),
-            variances=CPU,
             prior_half=CPU_PRIOR_HALF,
         )
-    return Asked(**common, **_on_gpu(study, place, names, solos, exact=exact), variances=GPU, prior_half=GPU_PRIOR_HALF)
+    return Asked(**common, **_on_gpu(study, place, names, solos, exact=exact), prior_half=GPU_PRIOR_HALF)
 
 
 def solo_of(name: str, entry: "TenantEntry", solos: "Sequence[SoloTenant]") -> "SoloTenant | None":
@@ -144,6 +143,7 @@ def on_cpu(solos: "Sequence[SoloTenant]", cores: int, bytes_per_s: float | None)
     import numpy as np
 
     from cotenant.prediction.interference.cpu_profiles import CpuProfiles, cores_wanted, roofline_shared
+    from cotenant.prediction.interference.shipped import CPU, CPU_THREADS
 
     service = np.array([solo.service_ns for solo in solos])
     busy = np.array([solo.service_ns if solo.device_ns is None else solo.device_ns for solo in solos])
@@ -161,19 +161,21 @@ def on_cpu(solos: "Sequence[SoloTenant]", cores: int, bytes_per_s: float | None)
     return {
         "features": profiles.features(),
         "priors": {"processes": law, "threads": law, "pinned": partial(roofline_shared, profiles, pinned=True)},
+        "variances": {"processes": CPU, "threads": CPU_THREADS, "pinned": CPU},
         "solo_s": service / 1e9,
         "memory_bytes": tuple(solo.memory_bytes for solo in solos),
     }
 
 
 def _on_gpu(
-    study: "Study", place: Place, names: Sequence[str], solos: "Sequence[SoloTenant | None]", *, exact: bool
+    study: "Study", place: TargetDevice, names: Sequence[str], solos: "Sequence[SoloTenant | None]", *, exact: bool
 ) -> dict[str, Any]:
     import numpy as np
 
     from cotenant.prediction.interference.energy import power_use
     from cotenant.prediction.interference.fluid import in_turns, side_by_side
     from cotenant.prediction.interference.gpu_profiles import profiles_of
+    from cotenant.prediction.interference.shipped import GPU
 
     gpu = twin_of(place)
     traces = [
@@ -195,6 +197,7 @@ def _on_gpu(
     return {
         "features": profiles.features(),
         "priors": {"processes": partial(in_turns, profiles), **dict.fromkeys(SIDE_BY_SIDE, together)},
+        "variances": dict.fromkeys(("processes", *SIDE_BY_SIDE), GPU),
         "solo_s": np.array(solo_ns) / 1e9,
         "memory_bytes": tuple(gpu.memory_bytes(spec) for spec in specs),
         "power": power_use(gpu.gpu, profiles),
@@ -202,13 +205,13 @@ def _on_gpu(
     }
 
 
-def twin_of(place: Place) -> "SimulatedGpu":
+def twin_of(place: TargetDevice) -> "SimulatedGpu":
     """The catalogue GPU that stands for the device. Raises PredictionError if there is none."""
     from cotenant.devices.simulated.catalogue.find import gpu_names
-    from cotenant.devices.simulated.device import SimulatedGpu, open_simulated
+    from cotenant.devices.simulated.device import open_simulated
 
-    if isinstance(place.device, SimulatedGpu):
-        return place.device
+    if place.device.simulated:
+        return place.device.simulation()
     plain = place.kind.lower().removeprefix("nvidia ").replace(" ", "-")
     near = [name for name in gpu_names() if plain.startswith(name) or name.startswith(plain)]
     if not near:

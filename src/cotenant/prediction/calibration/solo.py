@@ -20,8 +20,9 @@ _TELL_APART = 3
 """Batches needed to separate host and device; below, both are scaled alike."""
 _ROBUST = 0.05
 """Larger relative errors are down-weighted: measured tables contain slips."""
-_ITEM_SPREAD = 0.2
-"""Prior spread of the host's own work per item, relative to the shortest time per item."""
+_ITEM_SPREAD = 0.1
+"""Prior spread of the host's own work per item, relative to the shortest time per item. Most software has none, some
+reads or prepares each item for longer than the device computes: a prior with heavy tails."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +82,7 @@ def fit_solos(times: Sequence[Solo]) -> SoloFit:
         off = [np.log(one.explained_ns(host, device, item) / one.measured_ns) / _ROBUST for one in times]
         robust = np.sqrt(2 * (np.sqrt(1 + np.square(off)) - 1))
         spread = DEVICE_SPREAD if values[1] > DEVICE_USUAL else _FASTER_SPREAD
-        prior = (values[0] / HOST_SPREAD, (values[1] - DEVICE_USUAL) / spread, values[2] / _ITEM_SPREAD)
+        prior = (values[0] / HOST_SPREAD, (values[1] - DEVICE_USUAL) / spread, _heavy_tailed(values[2] / _ITEM_SPREAD))
         return np.concatenate([robust, prior])
 
     starts = [(host, device, 0.05) for host in (-0.3, 0.3) for device in (-0.2, 0.3)]
@@ -92,6 +93,11 @@ def fit_solos(times: Sequence[Solo]) -> SoloFit:
     item = float(best[2]) * per_item
     off = float(np.mean([abs(one.explained_ns(host, device, item) / one.measured_ns - 1) for one in times]))
     return SoloFit(host, device, item, off, float(found.cost))
+
+
+def _heavy_tailed(spreads: float) -> float:
+    """A residual whose square grows with the logarithm of the distance, as under a Student t distribution."""
+    return float(np.sqrt(2 * np.log1p(spreads**2 / 2)))
 
 
 def matched(fit: SoloFit, time: Solo) -> SoloFit:

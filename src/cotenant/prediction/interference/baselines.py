@@ -1,4 +1,4 @@
-"""Baselines that a prediction has to beat: a constant, additive effects, and low-rank matrix completion."""
+"""Baselines that a prediction must beat: a constant, additive effects, and low-rank matrix completion."""
 
 import numpy as np
 

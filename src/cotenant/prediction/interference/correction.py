@@ -13,7 +13,7 @@ from cotenant.prediction.interference.covariance import (
     covariance,
     likenesses,
 )
-from cotenant.prediction.interference.setting import Setting
+from cotenant.prediction.interference.setting import Setting, group_size
 from cotenant.prediction.kernels.columns import Floats, Ints
 
 _JITTER = 1e-8
@@ -120,7 +120,13 @@ class Correction:
         return np.asarray(result + self.setting.pair_prior * growing)
 
     def variance(self, rows: Ints) -> Floats:
-        """Predictive variance of the measured logarithm, for rows with the victim first.
+        """Predictive variance of the measured logarithm, for rows with the victim first."""
+        size = group_size(rows)
+        of_groups = self.variances.group + self.variances.group_noise
+        return np.asarray(self.variance_of_pairs(rows) + of_groups * size**2)
+
+    def variance_of_pairs(self, rows: Ints) -> Floats:
+        """The same without the errors that pairs of a group don't show.
 
         Pairs of one group are assumed to be fully correlated, which is conservative.
         """
@@ -130,8 +136,7 @@ class Correction:
         atoms = atoms_of(self.setting, rows)
         assert atoms.gather is not None
         own = np.asarray(atoms.gather @ np.sqrt(table[atoms.victim, atoms.neighbour])) ** 2
-        of_groups = self.variances.group + self.variances.group_noise
-        return np.asarray(own + of_groups * atoms.size**2 + self.variances.noise)
+        return np.asarray(own + self.variances.noise)
 
     @cached_property
     def pair_variances(self) -> Floats:

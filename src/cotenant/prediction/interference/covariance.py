@@ -32,6 +32,9 @@ class Variances:
     group_noise: float = 0.13**2
     """Error specific to each group, per doubling of tenants beyond two. Both match the errors on ParvaGPU's groups of 3
     to 5 processes."""
+    group_half: float = 0.18
+    """Half-width of the 90 % interval of what the pairs of a group don't show, per doubling of tenants beyond two. The
+    widest that ParvaGPU's groups of 3 to 5 processes ask for, with each held-out model left out in turn."""
 
 
 class Atoms(NamedTuple):

@@ -19,7 +19,7 @@ from cotenant.prediction.interference.forecast import (
     Trust,
 )
 from cotenant.prediction.interference.gathered import MeasuredMix, TenantKey
-from cotenant.prediction.interference.intervals import FEWEST
+from cotenant.prediction.interference.intervals import FEWEST, NORMAL
 from cotenant.prediction.interference.mixes import mixes_of
 from cotenant.prediction.interference.next_cells import next_cells
 from cotenant.prediction.interference.predictor import MEASURED, PRIOR_ONLY, Predictor, Slowdowns
@@ -55,7 +55,8 @@ class Asked:
     """Loads of tenants with scheduled arrivals."""
     objectives: Mapping[str, Slo]
     mixes: tuple[MeasuredMix, ...]
-    variances: Variances
+    variances: Mapping[str, Variances]
+    """By way to share."""
     prior_half: float
     notes: tuple[str, ...] = ()
     engine: Engine | None = None
@@ -64,7 +65,12 @@ class Asked:
 
 
 def forecast(
-    asked: Asked, groups: Sequence[tuple[str, ...]], sharings: Sequence[str], *, next_mixes: int = 0
+    asked: Asked,
+    groups: Sequence[tuple[str, ...]],
+    sharings: Sequence[str],
+    *,
+    next_mixes: int = 0,
+    width: float | None = None,
 ) -> Prediction:
     """Forecast every group under every way to share.
 
@@ -73,6 +79,7 @@ def forecast(
         groups: Mixes by tenant names.
         sharings: As written in a study.
         next_mixes: Number of mixes to suggest for measurement.
+        width: Relative half-width at which a mix counts as known: suggest only as many as it takes to know all.
     """
     forecasts: list[MixForecast] = []
     worth: list[NextMix] = []
@@ -82,7 +89,7 @@ def forecast(
         predictor = predictor_for(asked, sharing)
         forecasts += _forecasts(asked, predictor, groups, sharing)
         trust.append(_trust(predictor, sharing))
-        worth += _worth_measuring(asked, predictor, groups, sharing, next_mixes)
+        worth += _worth_measuring(asked, predictor, groups, sharing, count=next_mixes, width=width)
     worth = sorted(worth, key=lambda one: -one.buys)[:next_mixes]
     return Prediction(asked.device, tuple(forecasts), tuple(worth), tuple(trust), _notes(asked, trust, left_aside))
 
@@ -91,7 +98,7 @@ def predictor_for(asked: Asked, sharing: str) -> Predictor:
     """Prior and evidence of one way to share."""
     setting = setting_of([key.workload for key in asked.keys], asked.features, asked.priors[sharing])
     evidence = evidence_of([mix for mix in asked.mixes if mix.sharing == sharing], asked.keys)
-    return Predictor(setting, evidence, asked.variances, prior_half=asked.prior_half)
+    return Predictor(setting, evidence, asked.variances[sharing], prior_half=asked.prior_half)
 
 
 def evidence_of(mixes: Sequence[MeasuredMix], keys: Sequence[TenantKey]) -> Evidence:
@@ -105,7 +112,7 @@ def evidence_of(mixes: Sequence[MeasuredMix], keys: Sequence[TenantKey]) -> Evid
             rows.append([place[key], *(place[other] for other in others)])
             logs.append(math.log(estimate.est))
             wide = math.nan if estimate.lo is None or estimate.hi is None else math.log(estimate.hi / estimate.lo) / 2
-            variance.append(0.0 if math.isnan(wide) else (wide / _NORMAL) ** 2)
+            variance.append(0.0 if math.isnan(wide) else (wide / NORMAL) ** 2)
             cells.append(cell)
             blocks.append(estimate.n)
             half.append(wide)
@@ -119,10 +126,6 @@ def evidence_of(mixes: Sequence[MeasuredMix], keys: Sequence[TenantKey]) -> Evid
         np.array(blocks, np.int64),
         np.array(half),
     )
-
-
-_NORMAL = 1.645
-"""Half-width of a 90 % interval in standard deviations."""
 
 
 def _forecasts(
@@ -275,13 +278,20 @@ def _trust(predictor: Predictor, sharing: str) -> Trust:
 
 
 def _worth_measuring(
-    asked: Asked, predictor: Predictor, groups: Sequence[tuple[str, ...]], sharing: str, count: int
+    asked: Asked,
+    predictor: Predictor,
+    groups: Sequence[tuple[str, ...]],
+    sharing: str,
+    *,
+    count: int,
+    width: float | None,
 ) -> list[NextMix]:
     if not count:
         return []
     rows = mixes_of([[asked.names.index(name) for name in group] for group in groups])
     unknown = np.flatnonzero(predictor.slowdowns(rows).basis[:, 0] != MEASURED)
-    chosen = next_cells(predictor.correction, rows[unknown], count)
+    enough = None if width is None else predictor.variance_within(math.asinh(width), rows[unknown])
+    chosen = next_cells(predictor.correction, rows[unknown], count, enough=enough)
     return [NextMix(groups[int(unknown[cell])], sharing, buys) for cell, buys in chosen]
 
 
@@ -295,7 +305,7 @@ def _notes(asked: Asked, trust: Sequence[Trust], left_aside: Sequence[str]) -> t
         if one.measured < FEWEST:
             known = not math.isnan(asked.prior_half)
             interval = (
-                "intervals are the prior's validated error"
+                "intervals are the prior's validated error, except in groups whose pairs were all measured"
                 if known
                 else "no intervals, as the prior is not validated on such a device"
             )

@@ -11,7 +11,11 @@ MOST_ROWS = 1500
 
 
 def next_cells(
-    correction: Correction, mixes: Ints, count: int, weights: Floats | None = None
+    correction: Correction,
+    mixes: Ints,
+    count: int,
+    weights: Floats | None = None,
+    enough: Floats | None = None,
 ) -> list[tuple[int, float]]:
     """Mixes in the order in which to measure them.
 
@@ -22,6 +26,8 @@ def next_cells(
         mixes: Unmeasured candidates.
         count: Number of mixes to return.
         weights: Importance of each mix, e.g. whether a plan uses it; default: equal.
+        enough: By mix, the variance (without noise) at which it counts as known: known ones no longer matter, and the
+            list ends once all are.
 
     Returns:
         Positions in ``mixes``, and the fraction of the total weighted variance that each removes.
@@ -39,6 +45,10 @@ def next_cells(
     noise = correction.variances.noise
     open_ = list(dict.fromkeys(which.tolist()))
     while open_ and len(chosen) < count:
+        if enough is not None:
+            importance = np.where(np.isin(which, open_) & (np.diag(within) > enough[which]), matter[which], 0.0)
+            if not importance.any():
+                break
         gains = [_gain(within, np.flatnonzero(which == cell), importance, noise) for cell in open_]
         best = int(np.argmax(gains))
         cell = open_.pop(best)

@@ -6,11 +6,12 @@ from typing import Final
 
 import numpy as np
 
+from cotenant.prediction.interference.carried_over import Shares, shares
 from cotenant.prediction.interference.correction import Correction, Evidence
 from cotenant.prediction.interference.covariance import Variances
-from cotenant.prediction.interference.intervals import Widths, quantile_up, widths
+from cotenant.prediction.interference.intervals import NORMAL, Widths, quantile_up, widths
 from cotenant.prediction.interference.mixes import by_victim, present
-from cotenant.prediction.interference.setting import Setting
+from cotenant.prediction.interference.setting import Setting, group_size
 from cotenant.prediction.kernels.columns import Bools, Floats, Ints
 
 MEASURED: Final = 0
@@ -57,13 +58,17 @@ class Predictor:
         self._seen = {row.tobytes(): place for place, row in enumerate(_canonical(evidence.rows, width))}
         self._width = width
         self._level = level
+        self._prior_half = prior_half
 
     def slowdowns(self, mixes: Ints) -> Slowdowns:
         """Slowdown of every tenant of every mix."""
         which, place, rows = by_victim(mixes)
         prior = self.setting.prior(mixes)[which, place]
-        logs = prior + self.correction.mean(rows)
-        half = self.widths.half(np.sqrt(self.correction.variance(rows)), self._new(rows))
+        share = self.carried_over.of(self.setting.families, rows)
+        learnt = self.correction.mean(rows)
+        logs = prior + share * learnt
+        # What was left out of the correction may be right after all.
+        half = self._half(rows, share) + (1 - share) * np.abs(learnt)
         count = self.measured_with[rows[:, 0]]
         basis = np.full(len(rows), FROM_PAIRS if len(self.evidence) else PRIOR_ONLY, np.int64)
         # No tenant is faster than alone, apart from noise and from what was measured here.
@@ -84,6 +89,11 @@ class Predictor:
         )
 
     @cached_property
+    def carried_over(self) -> Shares:
+        """How much of the correction applies to tenants of new families."""
+        return shares(self.correction)
+
+    @cached_property
     def measured_with(self) -> Ints:
         """By tenant: number of measured mixes with it."""
         counts = np.zeros(len(self.setting), np.int64)
@@ -91,6 +101,10 @@ class Predictor:
             mine = (self.evidence.rows == tenant).any(axis=1)
             counts[tenant] = np.unique(self.evidence.cell[mine]).size
         return counts
+
+    def variance_within(self, half: float, mixes: Ints) -> Floats:
+        """By mix: the variance of a correction, without noise, at which its intervals are as narrow as this."""
+        return self.widths.variance_within(half, self._new(mixes), self.correction.variances.noise)
 
     def typical(self) -> tuple[float, float, float] | None:
         """The median measured slowdown, and the mean errors on left-out mixes of that constant and of ours.
@@ -110,6 +124,31 @@ class Predictor:
         """Quantile of the relative error on left-out mixes."""
         errors, _ = self.correction.left_out(self.evidence.cell)
         return float(np.expm1(quantile_up(np.abs(errors), level)))
+
+    def _half(self, rows: Ints, share: Floats) -> Floats:
+        """Half-widths of log intervals."""
+        deviation = np.sqrt(self.correction.variance_of_pairs(rows))
+        half = self.widths.half(deviation, self._new(rows))
+        # As far as an estimate rests on the prior, it is no better known than the prior.
+        half = np.maximum(half, (1 - share) * np.nan_to_num(self._prior_half))
+        if not self.widths.relative:
+            # Pairs that were measured themselves need no calibration on others.
+            half = np.where(self._pairs_measured(rows), NORMAL * deviation, half)
+        return np.hypot(half, self.correction.variances.group_half * group_size(rows))
+
+    def _pairs_measured(self, rows: Ints) -> Bools:
+        """Groups in which the victim was measured beside each neighbour."""
+        there = present(rows[:, 1:])
+        pairs = self._measured[rows[:, :1], np.maximum(rows[:, 1:], 0)] | ~there
+        return np.asarray(pairs.all(axis=1) & (there.sum(axis=1) > 1))
+
+    @cached_property
+    def _measured(self) -> Bools:
+        """Tenants x tenants: whether the first was measured beside just the second."""
+        table = np.zeros((len(self.setting), len(self.setting)), bool)
+        of_two = self.evidence.rows[present(self.evidence.rows).sum(axis=1) == 2]
+        table[of_two[:, 0], of_two[:, 1]] = True
+        return table
 
     def _new(self, rows: Ints) -> Bools:
         families = np.where(present(rows), self.setting.families[np.maximum(rows, 0)], -1)
