@@ -17,7 +17,7 @@ from cotenant.planning.tenants_file import PlannedEntry
 INSTANCES = 40
 WORKLOADS = ("bert-base-mini", "resnet18-mini", "gpt2-mini", "vit-b-16-mini")
 DEVICE = {"name": "d", "kind": "sim:a100-sxm4-80gb", "sharing": "mps"}
-TRUTH = range(1000, 1016)
+TRUTH = range(1000, 1032)
 QUICK = range(500, 502)
 
 
@@ -49,7 +49,7 @@ def border(one: dict[str, Any]) -> float:
     low, high = 10.0, 5000.0
     for _ in range(9):
         middle = float(np.sqrt(low * high))
-        kept = attained(DEVICE, "t", {**one, "rate_rps": middle}, seeds=QUICK).attained >= 0.99
+        kept = attained(DEVICE, "t", {**one, "rate_rps": middle}, looks=(QUICK,)).attained >= 0.99
         low, high = (middle, high) if kept else (low, middle)
     return low
 
@@ -62,7 +62,7 @@ def measure() -> dict[str, Any]:
         one = seat(random)
         one["rate_rps"] = border(one) * float(random.uniform(0.8, 1.2))
         checked = attained(DEVICE, "t", one)
-        truth = attained(DEVICE, "t", one, seeds=TRUTH).attained >= 0.99
+        truth = attained(DEVICE, "t", one, looks=(TRUTH,)).attained >= 0.99
         said[checked.verdict].append(truth)
     return {
         "instances": INSTANCES,

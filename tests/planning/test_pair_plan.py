@@ -28,9 +28,15 @@ def test_all_tenants_are_paired_at_the_largest_total_worth():
     assert {tuple(pair) for pair in PAIRS[chosen].tolist()} == {(0, 5), (1, 4), (2, 3)}
 
 
+def test_of_an_odd_number_one_tenant_stays_alone():
+    mine = PAIRS[(PAIRS < 5).all(axis=1)]
+    worth = np.where((mine == 2).any(axis=1), 1.0, 2.0)
+    assert {int(one) for one in mine[best_pairs(worth, mine, 5)].ravel()} == {0, 1, 3, 4}
+
+
 def test_pairs_that_cannot_cover_all_tenants_are_refused():
     with pytest.raises(ValueError, match="can't cover all tenants"):
-        best_pairs(np.ones(1), np.array([[0, 1]]), 3)
+        best_pairs(np.ones(1), np.array([[0, 1]]), 4)
 
 
 def test_pairs_the_plan_would_use_are_measured_first_and_only_once():

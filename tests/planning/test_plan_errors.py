@@ -8,7 +8,8 @@ import pytest
 from cotenant.api.plan_errors import SimulationErrors
 from cotenant.planning.mixes.predictor import Mixes
 from cotenant.planning.solver.problem import NOBODY
-from cotenant.prediction.trust import Class, classes, error_of, range_near
+from cotenant.prediction.trust import Class, classes, error_of, nearest, range_near
+from cotenant.reporting.terminal.serving_plan import doubts_of
 from cotenant.workloads.protocol import WorkloadSpec
 
 VISION, BERT = 0, 1
@@ -23,6 +24,7 @@ def errors(*, risk=0.05, measured=()):
         gpus={"d": gpu},
         tenants=[SimpleNamespace(batches=(1,))] * 2,
         spec=lambda device, tenant, batch: SPECS[tenant],
+        spans_of=lambda device, tenant: 1,
     )
     return SimulationErrors(simulation)
 
@@ -39,8 +41,8 @@ def upper(found, tenants, **how):
 def test_a_validated_class_is_used_as_it_is_but_never_to_promise_less_than_simulated():
     exact = Class("ampere", "eager", "vision", "mps", calibrated=False)
     assert range_near(exact, "slowdown") == (error_of(exact, "slowdown").low, error_of(exact, "slowdown").high)
-    biased = Class("ampere", "eager", "encoder", "mps", calibrated=False)
-    assert error_of(biased, "slowdown").high < 1 == range_near(biased, "slowdown")[1]
+    biased = Class("volta", "tensorrt", "encoder", "alone", calibrated=False)
+    assert error_of(biased, "time").high < 1 == range_near(biased, "time")[1]
 
 
 def test_without_its_own_class_the_same_way_and_phase_count_before_software_and_family():
@@ -48,6 +50,14 @@ def test_without_its_own_class_the_same_way_and_phase_count_before_software_and_
     vision = known[Class("ampere", "eager", "vision", "mig", calibrated=False)]
     asked = Class("hopper", "compile", "vision", "mig", calibrated=False)
     assert range_near(asked, "slowdown") == pytest.approx((vision.low, vision.high))
+
+
+def test_a_software_that_was_validated_in_other_phases_lends_its_range_too():
+    asked = Class("ampere", "eager", "decode", "alone", calibrated=False)
+    lent = {(one.software, one.phase) for one in nearest(asked, "time")}
+    assert {("vllm", "decode"), ("eager", "vision"), ("eager", "training")} <= lent
+    vllm = error_of(Class("ampere", "vllm", "decode", "alone", calibrated=False), "time")
+    assert range_near(asked, "time")[1] > 1.2 > vllm.high, "what vLLM takes says little about eager decoding"
 
 
 def test_each_tenant_has_the_error_of_its_own_class():
@@ -82,3 +92,27 @@ def test_less_risk_means_wider_ends_and_a_closed_form_adds_its_own_error():
 def test_empty_seats_have_no_error():
     low, high = errors().factors(mixes(VISION, NOBODY), closed=True)
     assert low[0, 1] == high[0, 1] == 1.0
+
+
+def test_a_class_that_nothing_validates_is_named_with_the_classes_its_range_comes_from():
+    validated = mixes(VISION, VISION)
+    assert errors().doubts(validated) == (("", ""),)
+    gpu = SimpleNamespace(gpu=SimpleNamespace(architecture="hopper"))
+    found = errors()
+    found._simulation.gpus["d"] = gpu
+    ((alone,),) = found.doubts(mixes(BERT))
+    assert alone.startswith("time alone of eager encoder on hopper (range of ")
+    ((beside, _),) = found.doubts(mixes(BERT, VISION))
+    assert "slowdown under mps of eager encoder on hopper (range of " in beside
+
+
+def test_a_split_model_is_said_not_to_be_validated():
+    found = errors()
+    found._simulation.spans_of = lambda device, tenant: 2
+    assert "tensor parallelism" in found.doubts(mixes(VISION))[0][0]
+
+
+def test_the_answer_names_each_tenant_once():
+    seats = [SimpleNamespace(tenant=name, doubt=doubt) for name, doubt in (("a", "x"), ("a", "x"), ("b", ""))]
+    plan = SimpleNamespace(devices=[SimpleNamespace(tenants=seats)])
+    assert doubts_of(plan) == ["not validated for a: x"]

@@ -6,6 +6,7 @@ import yaml
 
 from cotenant.api.plan_measured import Law, Measured, most_of, require_measured
 from cotenant.api.plan_solos import Solo
+from cotenant.api.plan_study import write_study
 from cotenant.errors import CotenantError, PredictionError
 from cotenant.planning.mixes.budget import within_budget
 from cotenant.planning.mixes.devices import Clock, DeviceKind
@@ -77,6 +78,41 @@ def test_a_few_measured_mixes_say_more_than_the_prior():
 def test_a_rate_beyond_capacity_has_infinite_latency():
     assert np.isinf(predictor()(mix(0, 1, rate=70.0)).latency_ms.estimate).all()
     assert predictor(closer=True)(mix(0, 1, rate=99.0)).latency_ms.estimate[0, 0, 0] > 1000
+
+
+def batched(*, closer, after_pause=None):
+    law = predictor().laws["processes"]
+    drawn = np.full(200, 0.01)
+    solos = {
+        (0, size): Solo(0, mean, drawn * mean / 0.01, 0.0, 0.5, 0.1, 1e8, after_pause_s=after_pause)
+        for size, mean in ((1, 0.01), (8, 0.024))
+    }
+    tenants = [ServingTenant("a", 20.0, P99, batches=(1, 8))]
+    found = Measured(tenants, solos, {"processes": law}, risk=0.1)
+    return found.closer() if closer else found
+
+
+@pytest.mark.parametrize("closer", [False, True])
+def test_a_batch_does_not_wait_to_fill(closer):
+    # Filling a batch of 8 at 2/s would take 3.5 s.
+    found = batched(closer=closer)(mix(0, rate=2.0, batch=8))
+    assert found.latency_ms.estimate[0, 0, 0] < 25
+    assert found.together.tolist() == [[1]]
+
+
+@pytest.mark.parametrize("closer", [False, True])
+def test_a_batch_serves_rates_that_single_requests_could_not(closer):
+    found = batched(closer=closer)
+    assert found(mix(0, rate=150.0, batch=1)).latency_ms.estimate[0, 0, 0] > 100
+    served = found(mix(0, rate=150.0, batch=8))
+    assert 20 < served.latency_ms.estimate[0, 0, 0] < 60
+    assert 1 < served.together[0, 0] < 8
+
+
+@pytest.mark.parametrize("closer", [False, True])
+def test_rare_requests_take_as_long_as_measured_after_a_pause(closer):
+    found = batched(closer=closer, after_pause=np.full(200, 0.03))
+    assert found(mix(0, rate=1.0)).latency_ms.estimate[0, 0, 0] == pytest.approx(30, rel=0.1)
 
 
 def test_unmeasured_and_oversized_mixes_do_not_fit():
@@ -151,3 +187,18 @@ def test_an_infeasible_budget_names_the_smallest_feasible_one():
         within_budget(make, [kind((1400, 400), (1200, 300), (1000, 100))], 400)
     with pytest.raises(CotenantError, match="the power draw of g is unknown"):
         within_budget(make, [kind()], 400)
+
+
+def test_a_plan_for_a_cpu_needs_times_back_to_back_and_after_pauses(tmp_path):
+    file = tmp_path / "tenants.yaml"
+    file.write_text(
+        "tenants:\n"
+        "  a: {workload: bert-base-mini, rate: 20/s, batch: 1..2}\n"
+        "  b: {workload: resnet18-mini, job: {time: 1h}}\n"
+    )
+    pairs, spaced = (yaml.safe_load(one.read_text()) for one in write_study(file, "cpu", tmp_path / "measure.yaml"))
+    assert list(pairs["tenants"]) == ["a", "a-b2", "b"]
+    assert not any("load" in entry for entry in pairs["tenants"].values())  # open loads would need long windows
+    assert spaced["tenants"] == {"a": {"workload": "bert-base-mini", "batch": 1, "load": "poisson(20)"}}
+    assert spaced["mixes"] == ["solo"]
+    study_from(spaced)

@@ -34,7 +34,10 @@ def plan(**seats):
         ((33.0, 30.0, 50.0), "as planned"),
         ((40.0, 32.0, 50.0), "slower"),
         ((12.0, 10.0, 17.0), "faster"),
-        ((40.0, None, None), "slower"),
+        ((40.0, None, None), "can't tell"),
+        ((40.0, 20.0, None), "can't tell"),
+        ((40.0, 32.0, None), "slower"),
+        ((12.0, None, 17.0), "faster"),
     ],
 )
 def test_the_verdict_needs_the_whole_interval(measured, verdict):

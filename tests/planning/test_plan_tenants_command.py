@@ -1,6 +1,7 @@
 """`cotenant plan tenants.yaml`: the answer first, all problems of a file at once, and a check of the plan."""
 
 import json
+import re
 
 import pytest
 import yaml
@@ -55,7 +56,7 @@ def test_contradictory_constraints_are_named_before_planning(tmp_path):
     )
     with pytest.raises(StudyError) as refused:
         read_tenants(path)
-    assert refused.value.problems == (f"{path}:3: tenants.b: has to be near a and apart from a",)
+    assert refused.value.problems == (f"{path}:3: tenants.b: must be near a and apart from a",)
 
 
 @pytest.mark.parametrize(
@@ -127,8 +128,10 @@ def test_tenants_without_devices_are_an_error_that_asks_for_them(tmp_path, capsy
 
 
 def test_a_device_that_would_suffice_is_named(tmp_path, capsys):
-    path = written(tmp_path, "tenants: {big: {workload: bert-base, seq: 512, batch: 8, rate: 400/s, slo: {p99: 25ms}}}")
+    # Of encoders, those run by TensorRT have the narrowest validated range.
+    big = "workload: bert-base, seq: 512, batch: 8, rate: 400/s, software: tensorrt, slo: {p99: 15ms}"
+    path = written(tmp_path, f"tenants: {{big: {{{big}}}}}")
     assert main(["plan", str(path), "--devices", "sim:t4"]) == 1
     said = " ".join(capsys.readouterr().err.split())
     assert "big can't meet its objectives even alone on sim:t4: p99 of big" in said
-    assert "hint: sim:rtx-3090 could: add it to --devices" in said
+    assert re.search(r"hint: sim:\S+ could: add it to --devices", said)

@@ -104,7 +104,7 @@ def test_replicas_that_stay_apart_get_devices_of_their_own():
 
 def test_contradictory_constraints_are_refused_by_name():
     tenants = [tenant("a", 5, near=frozenset("b")), tenant("b", 5, apart=frozenset("a"))]
-    with pytest.raises(CotenantError, match="b has to be near a and apart from a"):
+    with pytest.raises(CotenantError, match="b must be near a and apart from a"):
         plan(tenants, [Work(5)] * 2)
 
 
@@ -229,3 +229,21 @@ def test_a_job_for_several_devices_never_gets_a_mig_instance():
     job = ServingTenant("train", 0.0, job=BatchJob(gpus=2, seconds=3600, stretch=1.0 + 1e-9))
     made = plan([tenant("a", 5, 200, isolation="mig"), job], [Work(5), Work(100)], [kind])
     assert {device.sharing: device.devices for device in made.devices} == {"mig": 1, "alone": 2}
+
+
+def test_a_model_split_over_devices_has_them_to_itself_and_pays_for_each():
+    big = tenant("big", 5, 200, spans={"big": 2})
+    made = plan([big, tenant("a", 5, 200)], [Work(10), Work(10)])
+    split = next(device for device in made.devices if device.devices == 2)
+    assert [seat.tenant for seat in split.tenants] == ["big"]
+    assert (split.price_per_h, made.cost_per_h) == (4.0, 6.0)
+    assert split.name == "big#0 to big#1"
+    assert split.power_w > 200
+    document = to_document(made, {"big": {"workload": "x"}, "a": {"workload": "y"}})
+    runs = {name: seat["runs"] for one in document["devices"] for name, seat in one["tenants"].items()}
+    assert runs == {"big": {"workload": "x", "parallel": 2}, "a": {"workload": "y"}}
+
+
+def test_a_model_split_over_more_devices_than_there_are_is_impossible():
+    with pytest.raises(CotenantError, match="big"):
+        plan([tenant("big", 5, 200, spans={"big": 16})], [Work(10)])

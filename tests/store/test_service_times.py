@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import duckdb
 import pytest
 
-from cotenant.store.service_times import POINTS, service_times
+from cotenant.store.service_times import FEWEST_PAUSES, POINTS, after_pauses, service_times
 
 
 def opened(*rows):
@@ -18,14 +18,14 @@ def opened(*rows):
     )
     con.execute(
         "CREATE TABLE requests (run VARCHAR, trial INT, tenant VARCHAR, seq INT, in_window BOOL, ok BOOL, "
-        "started_ns BIGINT, first_ns BIGINT, done_ns BIGINT, tokens_out INT)"
+        "intended_ns BIGINT, started_ns BIGINT, first_ns BIGINT, done_ns BIGINT, tokens_out INT)"
     )
     for trial, (block, solo, verdict, load, times) in enumerate(rows):
         con.execute("INSERT INTO trials VALUES ('r', ?, ?, ?, ?, ?)", [trial, block, solo, verdict, load])
         con.execute("INSERT INTO tenants VALUES ('r', ?, 'a', 'bert', 1, NULL, 'float32', 1, 'a', NULL)", [trial])
         for number, took in enumerate(times):
             values = [trial, number, 100 + took // 4, 100 + took]
-            con.execute("INSERT INTO requests VALUES ('r', ?, 'a', ?, true, true, 100, ?, ?, 4)", values)
+            con.execute("INSERT INTO requests VALUES ('r', ?, 'a', ?, true, true, 100, 100, ?, ?, 4)", values)
     return SimpleNamespace(con=con)
 
 
@@ -45,3 +45,18 @@ def test_blocks_are_kept_apart_and_trials_that_do_not_count_are_left_out():
     assert found.outputs == 4
     assert found.first_s == pytest.approx((0.5e-6 + 1e-6) / 2)
     assert found.step_s == pytest.approx((0.5e-6 + 1e-6) / 2)
+
+
+def test_requests_after_a_pause_are_those_that_came_while_nothing_ran():
+    runs = opened((0, True, "valid", "poisson(3)", []))
+    for number in range(2 * FEWEST_PAUSES + 2):
+        due = number // 2 * 1000
+        second = number % 2 == 1  # comes while the first one runs
+        values = [number, due + 10 * second, due + 100 * second, due + (130 if second else 100)]
+        runs.con.execute("INSERT INTO requests VALUES ('r', 0, 'a', ?, true, true, ?, ?, NULL, ?, 1)", values)
+    (drawn,) = after_pauses(runs).values()
+    assert drawn == pytest.approx(100e-9)
+
+
+def test_a_few_requests_after_a_pause_say_nothing():
+    assert not after_pauses(opened((0, True, "valid", "poisson(3)", [1000] * 5)))

@@ -5,13 +5,14 @@ factor. Requests follow the tenant's arrival process (bursts included), are batc
 and count as kept if they finish within the objective.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from cotenant import opening
 from cotenant.api.paths import AnyPath
 from cotenant.errors import StudyError
 
@@ -20,9 +21,12 @@ if TYPE_CHECKING:
     from cotenant.scheduling import TenantCosts
 
 SEEDS = range(11, 19)
+LOOKS = SEEDS, range(19, 27), range(27, 43)
+"""Seeds of the arrivals; further ones are only simulated if the earlier ones leave the verdict open."""
 LEAST_REQUESTS, MOST_REQUESTS, LONGEST_S = 600, 3000, 600.0
 OBJECTIVES = 20
 """A window lasts at least this many objectives, so that queues have time to grow."""
+UNDECIDED = "can't tell"
 _HINT = "write one with `cotenant plan tenants.yaml --devices ... --out plan.yaml`"
 
 
@@ -39,7 +43,7 @@ class Attained:
     attained: float
     lo: float
     hi: float
-    """95 % interval over the seeds."""
+    """95 % interval over the seeds, for all looks at them together."""
     shed: float
     p99_ms: float
     requests: int
@@ -47,9 +51,7 @@ class Attained:
     @property
     def verdict(self) -> str:
         """`kept`, `missed`, or `can't tell` if the interval contains the required share."""
-        if self.lo >= self.wanted:
-            return "kept"
-        return "missed" if self.hi < self.wanted else "can't tell"
+        return _verdict(self.lo, self.hi, self.wanted)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +120,7 @@ def read_plan(path: Path) -> Mapping[str, Any]:
     from cotenant.study.tree import NotYaml, read
 
     try:
-        data = read(path.read_text(encoding="utf-8"), str(path)).data
+        data = read(opening.read_text(path), str(path)).data
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
         raise StudyError(f"{path} can't be read: {reason}", hint=_HINT) from None
@@ -133,9 +135,16 @@ def read_plan(path: Path) -> Mapping[str, Any]:
 
 
 def attained(
-    device: Mapping[str, Any], name: str, seat: Mapping[str, Any], *, seeds: Iterable[int] = SEEDS
+    device: Mapping[str, Any], name: str, seat: Mapping[str, Any], *, looks: Sequence[Iterable[int]] = LOOKS
 ) -> Attained:
-    """Simulate one tenant of a plan."""
+    """Simulate one tenant of a plan.
+
+    Args:
+        device: A device of the plan's document.
+        name: The tenant.
+        seat: Its entry.
+        looks: Seeds of the arrivals, until a verdict is possible.
+    """
     from cotenant.scheduling import Contract, Scheduler
     from cotenant.scheduling.simulation import Arrival, SimulatedDevice, simulate
     from cotenant.tenancy.arrivals import arrivals_ns
@@ -148,18 +157,21 @@ def attained(
     length = min(max(LEAST_REQUESTS / rate, OBJECTIVES * objective_s), LONGEST_S, MOST_REQUESTS / rate)
     load = Load(kind="gamma", rate_rps=rate, cv=float(seat.get("cv", 1.0)))
     parts, shed, times, count = [], 0, [], 0
-    for seed in seeds:
-        due = arrivals_ns(load, seed=seed, horizon_s=length) / 1e9
-        if not due.size:
-            continue
-        scheduler = Scheduler([(Contract(name, objective_s), costs)])
-        worker = SimulatedDevice({name: costs}, noise=noise, seed=seed)
-        result = simulate([Arrival(float(time), name) for time in due], scheduler, worker)
-        parts.append(result.attainment()[name])
-        shed += sum(one.done is None for one in result.outcomes)
-        times += [one.latency_s for one in result.outcomes if one.latency_s is not None]
-        count += due.size
-    lo, hi = _interval(parts)
+    for seeds in looks:
+        for seed in seeds:
+            due = arrivals_ns(load, seed=seed, horizon_s=length) / 1e9
+            if not due.size:
+                continue
+            scheduler = Scheduler([(Contract(name, objective_s), costs)])
+            worker = SimulatedDevice({name: costs}, noise=noise, seed=seed)
+            result = simulate([Arrival(float(time), name) for time in due], scheduler, worker)
+            parts.append(result.attainment()[name])
+            shed += sum(one.done is None for one in result.outcomes)
+            times += [one.latency_s for one in result.outcomes if one.latency_s is not None]
+            count += due.size
+        lo, hi = _interval(parts, len(looks))
+        if _verdict(lo, hi, quantile) != UNDECIDED:
+            break
     return Attained(
         device=str(device.get("name", device["kind"])),
         tenant=name,
@@ -175,14 +187,20 @@ def attained(
     )
 
 
-def _interval(parts: list[float]) -> tuple[float, float]:
-    """Student's interval over the seeds; identical seeds give no narrower interval than their requests allow."""
+def _verdict(lo: float, hi: float, wanted: float) -> str:
+    if lo >= wanted:
+        return "kept"
+    return "missed" if hi < wanted else UNDECIDED
+
+
+def _interval(parts: list[float], looks: int) -> tuple[float, float]:
+    """Student's interval over the seeds; wider the more often it is looked at, so that all looks hold together."""
     from scipy.stats import t
 
     mean = float(np.mean(parts))
     if len(parts) < 2:
         return 0.0, 1.0
-    half = float(t.ppf(0.975, len(parts) - 1)) * float(np.std(parts, ddof=1)) / np.sqrt(len(parts))
+    half = float(t.ppf(1 - 0.025 / looks, len(parts) - 1)) * float(np.std(parts, ddof=1)) / np.sqrt(len(parts))
     return max(mean - half, 0.0), min(mean + half, 1.0)
 
 
@@ -207,7 +225,9 @@ def _simulation(device: Mapping[str, Any], name: str, seat: Mapping[str, Any]) -
     runs = seat.get("runs")
     if not isinstance(runs, dict):
         raise StudyError(f"the plan doesn't say what {name} runs", hint=_HINT)
-    entry = PlannedEntry.model_validate({**runs, "rate": f"{seat['rate_rps']:.9f}/s", "batch": seat["batch"]})
+    software = {"software": seat["software"]} if seat.get("software", "eager") != "eager" else {}
+    asked = {"rate": f"{seat['rate_rps']:.9f}/s", "batch": seat["batch"]}
+    entry = PlannedEntry.model_validate({**runs, **software, **asked})
     kind = str(device["kind"])
     return Simulation([entry.planned(name)], {name: entry}, {kind: open_simulated(kind)}, risk=0.1)
 

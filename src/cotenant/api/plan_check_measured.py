@@ -47,8 +47,7 @@ def attainments(
     """
     seats = list(device["tenants"].items())
     asked = [(number, int(seat["batch"]), float(seat.get("rate_rps", 0))) for number, (_, seat) in enumerate(seats)]
-    rates = [rate / batch for _, batch, rate in asked]
-    seconds = min(LEAST_REQUESTS / min((rate for rate in rates if rate > 0), default=1.0), LONGEST_S)
+    seconds = min(LEAST_REQUESTS / min((rate for *_, rate in asked if rate > 0), default=1.0), LONGEST_S)
     cvs = [float(seat.get("cv", 1.0)) for _, seat in seats]
     parts: dict[str, list[list[float]]] = {name: [[], [], []] for name, _ in seats}
     tails: dict[str, list[float]] = {name: [] for name, _ in seats}
@@ -60,10 +59,9 @@ def attainments(
                 limit = _limit_s(seat)
                 if limit is None:
                     continue
-                waited = (asked[place][1] - 1) / asked[place][2] if asked[place][2] else 0.0
-                parts[name][end].append(float((times[place] + waited <= limit).mean()))
+                parts[name][end].append(float((times[place] <= limit).mean()))
                 if end == 1:
-                    tails[name] += (times[place] + waited).tolist()
+                    tails[name] += times[place].tolist()
                     counts[name] += times[place].size
     return {
         name: (

@@ -12,7 +12,7 @@ from cotenant.planning.mixes.mig import Mig
 from cotenant.planning.mixes.prices import Price, price_of
 
 if TYPE_CHECKING:
-    from cotenant.api.prediction_inputs import Place
+    from cotenant.api.prediction_inputs import TargetDevice
     from cotenant.devices.simulated.device import SimulatedGpu
 
 WAYS = ("processes", "mps", "mig")
@@ -30,7 +30,7 @@ class Devices:
     kinds: tuple[DeviceKind, ...]
     gpus: "Mapping[str, SimulatedGpu]" = field(default_factory=dict)
     """By kind: the simulated GPU; for a real GPU, its twin in the catalogue."""
-    places: "Mapping[str, Place]" = field(default_factory=dict)
+    places: "Mapping[str, TargetDevice]" = field(default_factory=dict)
     """By kind: real CPUs, known from runs only."""
 
 
@@ -54,7 +54,7 @@ def devices_of(devices: str, prices: Mapping[str, float], *, priced: bool, clock
         prices = {**stated, **prices}
     kinds: dict[str, DeviceKind] = {}
     gpus: dict[str, SimulatedGpu] = {}
-    places: dict[str, Place] = {}
+    places: dict[str, TargetDevice] = {}
     for name, number in _named(devices):
         if name.startswith("sim:"):
             gpu = open_simulated(name)
@@ -147,7 +147,7 @@ def _real_gpu(name: str, prices: Mapping[str, float], *, priced: bool) -> "tuple
     return replace(kind, ways=tuple(way for way in kind.ways if way in place.modes)), twin
 
 
-def _cpu_kind(name: str, prices: Mapping[str, float]) -> "tuple[DeviceKind, Place]":
+def _cpu_kind(name: str, prices: Mapping[str, float]) -> "tuple[DeviceKind, TargetDevice]":
     from cotenant.api.prediction_inputs import place_at
 
     place = place_at(name)

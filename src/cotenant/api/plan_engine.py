@@ -44,7 +44,7 @@ class Engine:
             for end in ("lower", "estimate", "upper")
         ]
         basis = tuple(one if one != CLOSED else ENGINE for one in rough.basis)
-        return replace(rough, latency_ms=Range(*kept), basis=basis)
+        return replace(rough, latency_ms=Range(*kept), basis=basis, doubts=self.rough.errors.doubts(mixes))
 
     def _quantiles(self, mixes: Mixes, row: int) -> Floats:
         """Seats x objectives."""

@@ -7,9 +7,11 @@ import numpy as np
 
 from cotenant.planning.mixes.predictor import Mixes
 from cotenant.planning.solver.problem import Floats
+from cotenant.text import listed
 
 if TYPE_CHECKING:
     from cotenant.api.plan_profiles import Simulation
+    from cotenant.prediction.trust import Class, Quantity
 
 CLOSED_FORM_ERROR = 0.15
 """Mean error of the closed form's queue against the engine, in addition to the simulation's own."""
@@ -42,6 +44,33 @@ class SimulationErrors:
                     low[mine], high[mine] = self._ends(mixes.device, int(tenant), way, closed=closed)
         return low, high
 
+    def doubts(self, mixes: Mixes) -> tuple[tuple[str, ...], ...]:
+        """Mixes x seats: what nothing validates, and where the range comes from instead; empty if all is validated."""
+        several = mixes.there.sum(axis=1) > 1
+        return tuple(
+            tuple(
+                self._doubt(mixes.device, int(tenant), _way(mixes.sharing, shared=bool(shared), limited=bool(held)))
+                if tenant >= 0
+                else ""
+                for tenant, held in zip(row, np.isfinite(shares), strict=True)
+            )
+            for row, shares, shared in zip(mixes.tenants, mixes.share, several, strict=True)
+        )
+
+    def _doubt(self, device: str, tenant: int, way: str) -> str:
+        from cotenant.prediction.trust import nearest
+
+        found = []
+        for kind, quantity in self._classes(device, tenant, way, tenant in self._simulation.measured):
+            near = nearest(kind, quantity)
+            if kind not in near:
+                others = listed(list(dict.fromkeys(_different(one, kind) for one in near))) or "the widest known"
+                what = "time alone" if quantity == "time" else f"slowdown under {kind.sharing}"
+                found.append(f"{what} of {kind.software} {kind.phase} on {kind.family} (range of {others})")
+        if self._simulation.spans_of(device, tenant) > 1:
+            found.append("tensor parallelism")
+        return " and ".join(found)
+
     @cached_property
     def queue(self) -> float:
         """Half-width of the closed form's queue, for slowdowns that were measured."""
@@ -57,7 +86,14 @@ class SimulationErrors:
 
     def _logs(self, device: str, tenant: int, way: str, measured: bool) -> tuple[Floats, Floats]:
         """Logarithms of both ends: of the time alone, unless it was measured, and of the slowdown."""
-        from cotenant.prediction.trust import Class, Quantity, phase_of, range_near
+        from cotenant.prediction.trust import range_near
+
+        ranges = [range_near(*one) for one in self._classes(device, tenant, way, measured)]
+        logs = np.abs(np.log(np.array(ranges).reshape(-1, 2)))
+        return logs[:, 0], logs[:, 1]
+
+    def _classes(self, device: str, tenant: int, way: str, measured: bool) -> "list[tuple[Class, Quantity]]":
+        from cotenant.prediction.trust import Class, Quantity, phase_of
         from cotenant.workloads import find
 
         spec = self._simulation.spec(device, tenant, self._simulation.tenants[tenant].batches[0])
@@ -66,12 +102,10 @@ class SimulationErrors:
         if way != "alone":
             wanted.append((way, "slowdown"))
         phase = phase_of(find(spec.name).family, spec)
-        ranges = [
-            range_near(Class(family, spec.software or "eager", phase, sharing, measured), quantity)
+        return [
+            (Class(family, spec.software or "eager", phase, sharing, measured), quantity)
             for sharing, quantity in wanted
         ]
-        logs = np.abs(np.log(np.array(ranges).reshape(-1, 2)))
-        return logs[:, 0], logs[:, 1]
 
     @property
     def _scale(self) -> float:
@@ -79,6 +113,15 @@ class SimulationErrors:
         from scipy.special import ndtri
 
         return float(ndtri(1 - self._simulation.risk) / ndtri(1 - STATED))
+
+
+def _different(one: "Class", wanted: "Class") -> str:
+    """A class by what sets it apart from the wanted one."""
+    parts = ((one.software, wanted.software), (one.phase, wanted.phase), (one.family, wanted.family))
+    words = [mine for mine, other in parts if mine != other]
+    words += [f"under {one.sharing}"] if one.sharing != wanted.sharing else []
+    words += ["with measured solo times" if one.calibrated else "without them"] * (one.calibrated != wanted.calibrated)
+    return " ".join(words)
 
 
 def _way(sharing: str, *, shared: bool, limited: bool) -> str:

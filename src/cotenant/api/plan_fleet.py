@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from cotenant import opening
 from cotenant.errors import StudyError
 from cotenant.study.tree import NotYaml, read
 
@@ -23,7 +24,7 @@ def read_fleet(path: Path) -> tuple[str, Mapping[str, float]]:
         StudyError: with every problem of the file.
     """
     try:
-        tree = read(path.read_text(encoding="utf-8"), str(path))
+        tree = read(opening.read_text(path), str(path))
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
         raise StudyError(f"{path} can't be read: {reason}", hint=_HINT) from None

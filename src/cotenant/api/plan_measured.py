@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from cotenant.api.plan_batches import Batches
 from cotenant.errors import PredictionError
+from cotenant.planning.mixes.batching import quantile
 from cotenant.planning.mixes.predictor import Mixes, Predicted, Range
-from cotenant.planning.mixes.queues import latencies
+from cotenant.planning.mixes.queues import Queue, latencies
 from cotenant.planning.mixes.tenants import Objective, ServingTenant
 from cotenant.planning.solver.problem import Floats, Ints
 from cotenant.prediction.interference.mixes import LARGEST, mixes_of
@@ -26,6 +28,8 @@ NOT_VALIDATED = 0.5
 REQUESTS, MOST_REQUESTS = 1500, 12000
 """Simulated requests: of the slowest tenant, and in total."""
 SHORTEST_S = 5.0
+MOSTLY_BUSY = 0.5
+"""Load above which the formula takes requests to follow each other without a pause."""
 _TWO_SIDED = 1.645
 """Half-width of the interference predictor's 90 % intervals in standard deviations."""
 
@@ -68,6 +72,7 @@ class Measured:
         self.objectives = max((len(tenant.objectives) for tenant in tenants), default=1) or 1
         self._z = float(ndtri(1 - risk))
         self._known: dict[tuple[object, ...], tuple[Floats, Floats, str]] = {}
+        self._sizes: dict[tuple[int, int], Batches | None] = {}
 
     def closer(self) -> "Measured":
         """The same with simulated queues."""
@@ -89,16 +94,34 @@ class Measured:
             bandwidth=np.array([sum(one[1] * one[0].bandwidth for one in row if one) for row in seats]),
             power_w=np.zeros(len(rows)),
             basis=tuple(row[2] for row in rows),
+            together=self._together(mixes, slow[:, 1]),
         )
 
     def _seat(self, mixes: Mixes, row: int, place: int) -> "tuple[Solo, float] | None":
         """The measurement for a seat and the share of time it is busy; None if the seat is empty or not measured."""
-        tenant, batch = int(mixes.tenants[row, place]), int(mixes.batch[row, place])
-        solo = self.solos.get((tenant, batch)) if tenant >= 0 else None
-        if solo is None:
+        batches = self._batches(int(mixes.tenants[row, place]), int(mixes.batch[row, place]))
+        if batches is None:
             return None
         rate = float(mixes.rate_rps[row, place])
-        return solo, rate / batch * solo.mean_s if rate > 0 else 1.0
+        size = batches.usual(rate)
+        solo = batches.solos[batches.largest]
+        return solo, rate / size * batches.mean_s(size) if rate > 0 else 1.0
+
+    def _batches(self, tenant: int, batch: int) -> Batches | None:
+        key = tenant, batch
+        if key not in self._sizes:
+            self._sizes[key] = Batches.of(self.solos, tenant, batch)
+        return self._sizes[key]
+
+    def _together(self, mixes: Mixes, stretch: Floats) -> Ints:
+        """Requests that usually run together beside the others."""
+        result = mixes.batch.astype(np.int64).copy()
+        for row, place in zip(*np.nonzero(mixes.there), strict=True):
+            batches = self._batches(int(mixes.tenants[row, place]), int(mixes.batch[row, place]))
+            if batches is not None and np.isfinite(stretch[row, place]):
+                usual = batches.usual(float(mixes.rate_rps[row, place]), float(stretch[row, place]))
+                result[row, place] = int(np.ceil(usual - 1e-9))
+        return result
 
     def _row(self, mixes: Mixes, row: int) -> tuple[Floats, Floats, str]:
         """Ends x seats x objectives of latency, ends x seats of slowdown, and the basis."""
@@ -119,60 +142,51 @@ class Measured:
     def _found(self, sharing: str, asked: Sequence[tuple[int, int, float]]) -> tuple[Floats, Floats, str]:
         law = self.laws[sharing]
         never = np.full((3, len(asked), self.objectives), np.inf), np.full((3, len(asked)), np.inf)
-        solos = [self.solos.get(one[:2]) for one in asked]
-        known = [solo for solo in solos if solo is not None]
-        if len(known) < len(asked):
+        found = [self._batches(*one[:2]) for one in asked]
+        batches = [one for one in found if one is not None]
+        if len(batches) < len(asked):
             return *never, "not measured alone"
         if len(asked) > law.most:
             return *never, f"at most {amount(law.most, 'tenant')}"
-        tables = self._tables(law, [solo.place for solo in known])
+        sizes = [one.usual(rate) for one, (_, _, rate) in zip(batches, asked, strict=True)]
+        solos = [one.like(size) for one, size in zip(batches, sizes, strict=True)]
+        tables = self._tables(law, [solo.place for solo in solos])
+        mean = np.array([one.mean_s(size) for one, size in zip(batches, sizes, strict=True)])
+        rates = np.array([rate / size if rate > 0 else np.nan for (*_, rate), size in zip(asked, sizes, strict=True)])
         late, slow = [], []
         for end, table in zip((-1, 0, 1), tables.slowdowns, strict=True):
-            off = np.array([np.exp(end * solo.drift * self._z) for solo in known])
-            mean = np.array([solo.mean_s for solo in known])
-            rates = np.array([rate / batch if rate > 0 else np.nan for _, batch, rate in asked])
-            service = stretched(mean * off, table[-1], tables.weights, rates)
-            stretch = service / mean
+            off = np.array([np.exp(end * solo.drift * self._z) for solo in solos])
+            stretch = stretched(mean * off, table[-1], tables.weights, rates) / mean
             slow.append(stretch)
             with np.errstate(divide="ignore", invalid="ignore"):
-                late.append(self._late(asked, known, table, off, stretch))
+                late.append(self._late(asked, batches, table, off, stretch))
         return np.array(late), np.maximum.accumulate(np.array(slow), axis=0), tables.basis
 
     def _late(
-        self, asked: Sequence[tuple[int, int, float]], solos: "Sequence[Solo]", table: Floats, off: Floats,
+        self, asked: Sequence[tuple[int, int, float]], batches: Sequence[Batches], table: Floats, off: Floats,
         stretch: Floats,
     ) -> Floats:  # fmt: skip
         result = np.zeros((len(asked), self.objectives))
-        times = self._queues(asked, solos, table, off) if self.is_closer else None
-        for place, (number, batch, rate) in enumerate(asked):
-            tenant, solo = self.tenants[number], solos[place]
-            gather = (batch - 1) / rate if rate > 0 else 0.0
+        times = None
+        if self.is_closer:
+            cvs = [self.tenants[number].cv for number, _, _ in asked]
+            times = simulated(cvs, [rate for *_, rate in asked], batches, table, off=off, seed=self.seed)
+        for place, (number, _, rate) in enumerate(asked):
+            tenant, one = self.tenants[number], batches[place]
             for which, objective in enumerate(tenant.objectives):
                 if objective.metric == "tpot":
-                    result[place, which] = 1e3 * (solo.step_s or 0.0) * stretch[place]
+                    result[place, which] = 1e3 * (one.solos[one.largest].step_s or 0.0) * stretch[place]
                     continue
                 at = objective.quantile
                 whole = (
-                    _by_formula(solo, rate / batch, tenant.cv / np.sqrt(batch), stretch[place], at)
+                    _by_formula(one, rate, tenant.cv, stretch[place], at)
                     if times is None
                     else float(np.quantile(times[place], at))
                 )
-                rest = (solo.mean_s - solo.first_s) * stretch[place] if _first(objective) and solo.first_s else 0.0
-                result[place, which] = 1e3 * (gather + max(whole - rest, 0.0))
+                first = one.single.first_s
+                rest = (one.single.mean_s - first) * stretch[place] if _first(objective) and first else 0.0
+                result[place, which] = 1e3 * max(whole - rest, 0.0)
         return result
-
-    def _queues(
-        self, asked: Sequence[tuple[int, int, float]], solos: "Sequence[Solo]", table: Floats, off: Floats
-    ) -> list[Floats]:
-        """Seconds of simulated requests; infinite where a tenant can't keep up."""
-        return simulated(
-            [self.tenants[number].cv for number, _, _ in asked],
-            [rate / batch for _, batch, rate in asked],
-            [batch for _, batch, _ in asked],
-            [solo.drawn_s * factor for solo, factor in zip(solos, off, strict=True)],
-            table,
-            seed=self.seed,
-        )
 
     def simulate(
         self, sharing: str, asked: Sequence[tuple[int, int, float]], cvs: Sequence[float],
@@ -189,11 +203,13 @@ class Measured:
             seconds: Simulated time.
         """
         law = self.laws[next(iter(self.laws)) if sharing == "alone" else sharing]
-        solos = [self.solos[number, batch] for number, batch, _ in asked]
+        batches = [one for one in (self._batches(*seat[:2]) for seat in asked) if one is not None]
+        assert len(batches) == len(asked), "a plan is only made of measured tenants"
+        rates = [rate for *_, rate in asked]
+        solos = [one.like(one.usual(rate)) for one, rate in zip(batches, rates, strict=True)]
         table = self._tables(law, [solo.place for solo in solos]).slowdowns[end]
-        drawn = [solo.drawn_s * float(np.exp((end - 1) * solo.drift * self._z)) for solo in solos]
-        rates, batches = [rate / batch for _, batch, rate in asked], [batch for _, batch, _ in asked]
-        return simulated(cvs, rates, batches, drawn, table, seed=seed, seconds=seconds)
+        off = np.array([np.exp((end - 1) * solo.drift * self._z) for solo in solos])
+        return simulated(cvs, rates, batches, table, off=off, seed=seed, seconds=seconds)
 
     def _tables(self, law: Law, places: Sequence[int]) -> "_Tables":
         """Slowdowns of every subset of a mix that may be active at once."""
@@ -252,17 +268,17 @@ class _Tables:
 
 
 def simulated(
-    cv: Sequence[float], rates: Sequence[float], batches: Sequence[int], drawn_s: Sequence[Floats], table: Floats,
-    *, seed: int, seconds: float | None = None,
+    cv: Sequence[float], rates: Sequence[float], batches: Sequence[Batches], table: Floats,
+    *, off: Floats, seed: int, seconds: float | None = None,
 ) -> list[Floats]:  # fmt: skip
     """Latencies of the requests of a mix; a tenant without a rate is always active and has none.
 
     Args:
-        cv: Burstiness of items, by tenant.
-        rates: Batches per second.
-        batches: Items per batch: batches are less bursty than items.
-        drawn_s: Times alone to draw from.
+        cv: Burstiness, by tenant.
+        rates: Requests per second.
+        batches: Measured times.
         table: Slowdown by set of active tenants and tenant.
+        off: Factor on the times of each tenant.
         seed: Seed of arrivals and draws.
         seconds: Duration; default: enough for a tail of the slowest.
     """
@@ -273,17 +289,19 @@ def simulated(
     if seconds is None:
         seconds = max(min(REQUESTS / slowest, MOST_REQUESTS / max(total, 1e-9)), SHORTEST_S)
     always = sum(1 << place for place in range(len(rates)) if place not in serving)
-    due, work = [], []
+    queues = []
     for place, rate in enumerate(rates):
         if place not in serving:
-            due.append(np.empty(0))
-            work.append(np.empty(0))
+            queues.append(Queue(np.empty(0), np.empty(0)))
             continue
-        load = Load(kind="gamma", rate_rps=rate, cv=max(cv[place] / float(np.sqrt(batches[place])), 0.05))
-        due.append(arrivals_ns(load, seed=seed + place, horizon_s=seconds) / 1e9)
-        work.append(random.choice(drawn_s[place], due[-1].size))
+        load = Load(kind="gamma", rate_rps=rate, cv=max(cv[place], 0.05))
+        due = arrivals_ns(load, seed=seed + place, horizon_s=seconds) / 1e9
+        one = batches[place].single
+        work = random.choice(one.drawn_s, due.size) * off[place]
+        paused = None if one.after_pause_s is None else random.choice(one.after_pause_s, due.size) * off[place]
+        queues.append(Queue(due, work, paused, batches[place].growth.tolist()))
     speeds = (1 / table).tolist()
-    found = latencies(due, work, lambda active: speeds[active | always])
+    found = latencies(queues, lambda active: speeds[active | always])
     return [times if times.size else np.array([0.0]) for times in found]
 
 
@@ -291,16 +309,20 @@ def _first(objective: Objective) -> bool:
     return objective.metric == "ttft"
 
 
-def _by_formula(solo: "Solo", rate: float, cv: float, stretch: float, quantile: float) -> float:
+def _by_formula(batches: Batches, rate: float, cv: float, stretch: float, level: float) -> float:
     """Typical tail of a queue: the wait of one server, and the quantile of its service."""
+    if batches.largest > 1 and rate > 0:
+        return float(quantile(batches.service(stretch), np.array(rate), cv, level))
+    solo = batches.single
     service = solo.mean_s * stretch
     load = rate * service
     if load >= 1:
         return float("inf")
-    spread = float(np.var(solo.drawn_s)) / solo.mean_s**2
+    drawn = solo.drawn_s if solo.after_pause_s is None or load > MOSTLY_BUSY else solo.after_pause_s
+    spread = float(np.var(drawn)) / solo.mean_s**2
     waiting = service * (cv**2 + spread) / 2 / (1 - load)
-    queued = waiting * max(float(np.log(max(load, 1e-12) / (1 - quantile))), 0.0)
-    return float(np.quantile(solo.drawn_s, quantile)) * stretch + queued
+    queued = waiting * max(float(np.log(max(load, 1e-12) / (1 - level))), 0.0)
+    return float(np.quantile(drawn, level)) * stretch + queued
 
 
 def most_of(sharing: str, cores: int) -> int:

@@ -44,13 +44,14 @@ def predictors_for(
         progress: Called with a sentence on what the runs contributed.
 
     Raises:
-        CotenantError: A tenant has to be measured first, or the runs contain nothing relevant.
+        CotenantError: A tenant must be measured first, or the runs contain nothing relevant.
     """
     from cotenant.api.plan_engine import Engine
     from cotenant.api.plan_evidence import use_runs
     from cotenant.api.plan_predictor import ClosedForm
     from cotenant.api.plan_profiles import Simulation
     from cotenant.api.plan_solos import measured_on
+    from cotenant.api.plan_spans import with_spans
     from cotenant.api.prediction_evidence import same_kind
     from cotenant.store import baselines
     from cotenant.store.folder import RunFolder
@@ -70,6 +71,7 @@ def predictors_for(
         closed = ClosedForm(Simulation(tenants, file.tenants, there.gpus, risk=risk))
         if left:
             progress(use_runs(left, closed))
+        tenants = with_spans(tenants, [kind for kind in there.kinds if kind.name in there.gpus], closed)
         engine = Engine(closed.simulation, closed)
         rough |= dict.fromkeys(there.gpus, closed)
         closer |= dict.fromkeys(there.gpus, engine)

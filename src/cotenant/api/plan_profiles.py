@@ -23,7 +23,7 @@ HOST_COUNTS = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class Profile:
+class PartProfile:
     """A batch of one tenant alone on a part of a GPU."""
 
     alone_ms: float
@@ -55,21 +55,23 @@ class Simulation:
     ) -> None:
         self.tenants, self.gpus, self.risk = tenants, gpus, risk
         self._entries = [entries[tenant.name] for tenant in tenants]
-        self._profiles: dict[tuple[str, int, int, str, float, float | None], Profile] = {}
+        self._profiles: dict[tuple[str, int, int, int, str, float, float | None], PartProfile] = {}
         self.scale: Floats = np.ones(len(tenants))
         """By tenant: measured time alone over the simulated one."""
         self.measured: set[int] = set()
         """Tenants whose time alone was measured on a real device."""
         self.objectives = max((len(tenant.objectives) for tenant in tenants), default=1) or 1
         self._software: dict[tuple[str, int], str] = {}
+        self.spans: dict[tuple[str, int], int] = {}
+        """By device and tenant: devices that a replica is split over, where one is not enough."""
         self._choose_software()
 
     def profile(
         self, device: str, tenant: int, batch: int, sharing: str, share: float, *, clock_mhz: float | None = None
-    ) -> Profile:
+    ) -> PartProfile:
         """A single profile; the share is a percentage of SMs, a number of a MIG profile, or NaN."""
         part = (sharing, share) if np.isfinite(share) else ("", WHOLE)
-        key = (device, tenant, batch, *part, clock_mhz)
+        key = (device, tenant, batch, self.spans.get((device, tenant), 1), *part, clock_mhz)
         if key not in self._profiles:
             self._profiles[key] = self._found(device, tenant, batch, sharing, share, clock_mhz=clock_mhz)
         return self._profiles[key]
@@ -77,8 +79,8 @@ class Simulation:
     def spec(self, device: str, tenant: int, batch: int) -> "WorkloadSpec":
         """A tenant's trace with the chosen software."""
         spec = self.gpus[device].spec(self._entries[tenant].at_batch(batch))
-        software = self._software.get((device, tenant))
-        return spec if software is None else spec.model_copy(update={"software": software})
+        chosen = {"software": self._software.get((device, tenant)), "parallel": self.spans.get((device, tenant))}
+        return spec.model_copy(update={name: value for name, value in chosen.items() if value is not None})
 
     def _choose_software(self) -> None:
         """Choose the software whose largest batch keeps the device busy for the shortest time.
@@ -93,6 +95,10 @@ class Simulation:
                     one = self._found(device, number, tenant.batches[-1], "", float("nan"))
                     times[software] = max(one.device_ms, one.alone_ms * HOST_COUNTS)
                 self._software[device, number] = min(times, key=times.__getitem__)
+
+    def spans_of(self, device: str, tenant: int) -> int:
+        """Devices that a replica is split over."""
+        return self.spans.get((device, tenant), self.tenants[tenant].parallel)
 
     def softwares(self, tenant: int) -> dict[str, str]:
         """By kind of device: the software chosen for a tenant, where there was a choice."""
@@ -139,7 +145,7 @@ class Simulation:
 
     def _found(
         self, device: str, tenant: int, batch: int, sharing: str, share: float, *, clock_mhz: float | None = None
-    ) -> Profile:
+    ) -> PartProfile:
         gpu = self.gpus[device]
         part = self.part(device, sharing, share)
         trace, first, outputs = self.trace(device, tenant, batch, part, clock_mhz)
@@ -147,7 +153,7 @@ class Simulation:
         until = alone if first < 0 else trace.alone_ns(first + 1)
         working = trace.duration_ns.sum()
         whole = part.domain_sms / gpu.gpu.sms
-        return Profile(
+        return PartProfile(
             alone_ms=alone / 1e6,
             first_ms=until / 1e6,
             step_ms=(alone - until) / max(outputs - 1, 1) / 1e6 if first >= 0 else 0.0,

@@ -55,7 +55,8 @@ def plan_tenants(
         seconds: Time for the search, not counting predictions.
         risk: How often an objective may be missed, given the prediction's validated error.
         prices: Dollars per hour by kind of device; takes precedence over the file and the table.
-        runs: Runs whose measurements correct the predictions; tenants are matched by name.
+        runs: Runs whose measurements correct the predictions, and served traffic, whose rates replace the file's;
+            tenants are matched by name.
         power_budget_w: Limit on the power of all devices in any state: clocks are lowered until it holds.
         progress: Called with progress messages.
 
@@ -64,6 +65,7 @@ def plan_tenants(
     """
     from cotenant.api.plan_devices import devices_of
     from cotenant.api.plan_predictors import predictors_for
+    from cotenant.api.plan_traffic import is_served, with_served_rates
     from cotenant.planning.mixes.budget import within_budget
     from cotenant.planning.mixes.make import Ask, Impossible, make_plan
     from cotenant.planning.tenants_file import read_tenants
@@ -71,7 +73,12 @@ def plan_tenants(
     tenants = Path(tenants)
     if not 0 < risk < 0.5:
         raise CotenantError(f"the risk must be between 0 and 0.5, not {risk:g}", hint="e.g. --risk 0.05")
-    file, learnt_from = read_tenants(tenants), run_paths(runs)
+    file, given = read_tenants(tenants), run_paths(runs)
+    served = [run for run in given if is_served(run)]
+    learnt_from = [run for run in given if run not in served]
+    if served:
+        file, said = with_served_rates(file, served)
+        progress(said)
     clocked = minimise == "energy" or power_budget_w is not None
     own = {**file.prices, **(prices or {})}
     there = devices_of(devices, own, priced=minimise == "cost", clocked=clocked)
@@ -107,18 +114,22 @@ def _could(names: Sequence[str], file: "TenantsFile", tried: set[str], risk: flo
     from cotenant.api.plan_devices import devices_of
     from cotenant.api.plan_predictor import ClosedForm
     from cotenant.api.plan_profiles import Simulation
+    from cotenant.api.plan_spans import with_spans
     from cotenant.planning.mixes.prices import PRICES
-    from cotenant.planning.mixes.replicas import replicas_of
+    from cotenant.planning.mixes.replicas import hopeless
 
     tenants = [tenant for tenant in file.planned() if tenant.name in names]
-    for kind in sorted(PRICES, key=lambda name: PRICES[name].usd_per_h):
-        if f"sim:{kind}" in tried:
-            continue
-        there = devices_of(f"sim:{kind}*8", {}, priced=True)
-        rough = ClosedForm(Simulation(tenants, file.tenants, there.gpus, risk=risk))
-        counts = replicas_of(tenants, there.kinds, rough)
-        if all(count is not None for count in counts):
-            return f"sim:{kind} could: add it to --devices; or relax the objective"
+    others = [kind for kind in sorted(PRICES, key=lambda name: PRICES[name].usd_per_h) if f"sim:{kind}" not in tried]
+    for split in (False, True):
+        for kind in others:
+            there = devices_of(f"sim:{kind}*8", {}, priced=True)
+            rough = ClosedForm(Simulation(tenants, file.tenants, there.gpus, risk=risk))
+            wanted = with_spans(tenants, there.kinds, rough) if split else tenants
+            if split and not any(tenant.spans for tenant in wanted):
+                continue
+            if not hopeless(wanted, there.kinds, rough, range(len(wanted))):
+                several = " (split over several)" if split else ""
+                return f"sim:{kind}{several} could: add it to --devices; or relax the objective"
     return None
 
 

@@ -1,7 +1,7 @@
 """Evidence from runs on a real device about a plan's tenants: times alone by batch, and slowdowns of mixes."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,7 @@ from cotenant.planning.solver.problem import Floats
 
 if TYPE_CHECKING:
     from cotenant.api.prediction_evidence import Learnt
-    from cotenant.api.prediction_inputs import Place
+    from cotenant.api.prediction_inputs import TargetDevice
     from cotenant.planning.tenants_file import TenantsFile
     from cotenant.prediction.interference.gathered import SoloTenant, TenantKey
     from cotenant.store.service_times import ServiceTimes
@@ -37,10 +37,12 @@ class Solo:
     memory_bytes: float
     first_s: float | None = None
     step_s: float | None = None
+    after_pause_s: Floats | None = None
+    """Times of requests that came while nothing ran, if they were measured apart."""
 
 
 def measured_on(
-    place: "Place", file: "TenantsFile", runs: Sequence[Path], *, risk: float, source: str
+    place: "TargetDevice", file: "TenantsFile", runs: Sequence[Path], *, risk: float, source: str
 ) -> tuple[Measured, str]:
     """A predictor for a real device, and its evidence in a sentence.
 
@@ -59,10 +61,11 @@ def measured_on(
 
     found = learnt(runs, place)
     known = found.found.solos
-    services = _services(runs)
+    services, paused = _services(runs)
     matched: dict[tuple[int, int], SoloTenant] = {}
     for number, (name, entry) in enumerate(file.tenants.items()):
-        for batch in entry.batch:
+        smaller = {solo.key.batch or 1 for solo in known if (solo.key.batch or 1) < max(entry.batch)}
+        for batch in sorted({*entry.batch, *smaller}):
             solo = solo_of(name, entry.model_copy(update={"batch": batch}), known)
             if solo is not None and _times(solo, services) is not None:
                 matched[number, batch] = solo
@@ -71,38 +74,46 @@ def measured_on(
     described = on_cpu(known, place.cores, found.bytes_per_s)
     keys = [solo.key for solo in known]
     solos = {
-        pair: _solo(keys.index(solo.key), solo, _times(solo, services), place.cores, found.bytes_per_s)
+        pair: replace(
+            _solo(keys.index(solo.key), solo, _times(solo, services), place.cores, found.bytes_per_s),
+            after_pause_s=paused.get(solo.key),
+        )
         for pair, solo in matched.items()
     }
     laws = {way: _law(way, described, keys, found, place.cores) for way in described["priors"] if way in place.modes}
     mixes = sum(all(member in keys for member in mix.members) for mix in found.found.mixes)
+    unspaced = "" if paused else "; not after pauses, where requests may take longer"
     return Measured(
         file.planned(), solos, laws, risk=risk
-    ), f"measured on {place.name}: {len(solos)} alone, {mixes} mixes"
+    ), f"measured on {place.name}: {len(solos)} alone, {mixes} mixes{unspaced}"
 
 
 def _law(way: str, described: Mapping[str, Any], keys: "Sequence[TenantKey]", found: "Learnt", cores: int) -> Law:
     from cotenant.prediction.interference.forecasting import evidence_of
     from cotenant.prediction.interference.predictor import Predictor
     from cotenant.prediction.interference.setting import setting_of
-    from cotenant.prediction.interference.shipped import CPU, CPU_PRIOR_HALF
+    from cotenant.prediction.interference.shipped import CPU_PRIOR_HALF
 
     setting = setting_of([key.workload for key in keys], described["features"], described["priors"][way])
     mixes = [mix for mix in found.found.mixes if mix.sharing == way and all(one in keys for one in mix.members)]
-    predictor = Predictor(setting, evidence_of(mixes, keys), CPU, prior_half=CPU_PRIOR_HALF)
+    predictor = Predictor(setting, evidence_of(mixes, keys), described["variances"][way], prior_half=CPU_PRIOR_HALF)
     return Law(predictor, most_of(way, cores))
 
 
-def _services(runs: Sequence[Path]) -> "Mapping[tuple[TenantKey, str], ServiceTimes]":
+def _services(
+    runs: Sequence[Path],
+) -> "tuple[Mapping[tuple[TenantKey, str], ServiceTimes], Mapping[TenantKey, Floats]]":
+    """Times back to back, by tenant and name; and those of requests after a pause, by tenant."""
     from cotenant.prediction.interference.gathered import TenantKey
     from cotenant.store import baselines
     from cotenant.store.reading import open_runs
-    from cotenant.store.service_times import service_times
+    from cotenant.store.service_times import after_pauses, service_times
 
     if not runs:
-        return {}
+        return {}, {}
     with open_runs([baselines.resolve(str(run)) for run in runs]) as opened:
-        return {(TenantKey(*key), name): times for (key, name), times in service_times(opened).items()}
+        times = {(TenantKey(*key), name): times for (key, name), times in service_times(opened).items()}
+        return times, {TenantKey(*key): drawn for key, drawn in after_pauses(opened).items()}
 
 
 def _times(solo: "SoloTenant", services: "Mapping[tuple[TenantKey, str], ServiceTimes]") -> "ServiceTimes | None":

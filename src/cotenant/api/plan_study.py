@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from cotenant import opening
 from cotenant.api.paths import AnyPath
 from cotenant.errors import CotenantError, StudyError
 from cotenant.planning.mixes.study import study_of
@@ -24,13 +25,19 @@ def runs_of(entry: "PlannedEntry") -> dict[str, Any]:
     return found
 
 
-def write_study(tenants: AnyPath, devices: str, out: AnyPath) -> None:
+def write_study(tenants: AnyPath, devices: str, out: AnyPath) -> tuple[Path, ...]:
     """Write the study that a plan for a real device needs: every tenant alone at every batch, and pairs.
+
+    For a CPU a second one measures every tenant at its own rate, because requests after a pause take longer there. It
+    is a study of its own since open loads need longer windows than slowdowns do.
 
     Args:
         tenants: The tenants file.
         devices: As for the plan; the study is for the first of them.
         out: The study's file.
+
+    Returns:
+        The files written.
 
     Raises:
         CotenantError: The tenants file or a device is wrong, or the study can't be written.
@@ -57,7 +64,29 @@ def write_study(tenants: AnyPath, devices: str, out: AnyPath) -> None:
     if 1 < len(names) <= MOST_PAIRED:
         pairs = {f"{one}-{other}": [one, other] for place, one in enumerate(names) for other in names[place + 1 :]}
         study["mixes"].append({"groups": pairs})
-    _written(out, f"# For: cotenant plan {tenants} --devices {devices} --from RUN\n" + write(study))
+    head = f"# For: cotenant plan {tenants} --devices {devices} --from RUN\n"
+    _written(out, head + write(study))
+    spaced = _spaced(file.tenants)
+    if kind.name.partition(":")[0] != "cpu" or not spaced:
+        return (out,)
+    about = f"Every tenant of {tenants.name} alone at its own rate: requests after a pause."
+    beside = out.with_name(f"{out.stem}-spaced{out.suffix}")
+    _written(
+        beside,
+        head
+        + write({"about": about, "device": kind.member(0), "tenants": spaced, "mixes": ["solo"], "budget": "2min"}),
+    )
+    return out, beside
+
+
+def _spaced(tenants: "Mapping[str, PlannedEntry]") -> dict[str, Any]:
+    """Tenants at their own rates; not jobs."""
+    rates = {name: entry.planned(name).rate_rps for name, entry in tenants.items()}
+    return {
+        name: {**_entry(entry, entry.batch[0]), "load": f"poisson({rates[name]:.6g})"}
+        for name, entry in tenants.items()
+        if rates[name] > 0
+    }
 
 
 def _entry(entry: "PlannedEntry", batch: int) -> dict[str, Any]:
@@ -78,7 +107,7 @@ def planned_study(path: str | Path, device: str | None) -> dict[str, Any] | None
     if file.suffix not in {".yaml", ".yml"} or not file.is_file():
         return None
     try:
-        data = read(file.read_text(encoding="utf-8"), str(file)).data
+        data = read(opening.read_text(file), str(file)).data
     except (OSError, UnicodeDecodeError, NotYaml):
         return None  # reading it as a study reports the error
     if not isinstance(data, dict) or "plan" not in data or "devices" not in data:

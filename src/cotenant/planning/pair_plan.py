@@ -10,15 +10,15 @@ HOPES = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0)
 
 
 def best_pairs(worth: Floats, pairs: Ints, tenants: int) -> Ints:
-    """Positions in ``pairs`` of the disjoint pairs that cover all tenants with the largest total worth.
+    """Positions in ``pairs`` of the disjoint pairs that cover all tenants but an odd one, with the largest worth.
 
     Args:
         worth: Worth of each pair.
         pairs: Rows of two tenant indices.
-        tenants: Number of tenants; even.
+        tenants: Number of tenants.
 
     Raises:
-        ValueError: No choice of these pairs covers all tenants.
+        ValueError: No choice of these pairs covers them.
     """
     from scipy.optimize import Bounds, LinearConstraint, milp
 
@@ -27,7 +27,7 @@ def best_pairs(worth: Floats, pairs: Ints, tenants: int) -> Ints:
     holds[pairs[:, 1], np.arange(len(pairs))] = 1
     found = milp(
         -worth,
-        constraints=LinearConstraint(holds, 1, 1),
+        constraints=[LinearConstraint(holds, 0, 1), LinearConstraint(np.ones((1, len(pairs))), tenants // 2)],
         integrality=np.ones(len(pairs), np.int64),
         bounds=Bounds(0, 1),
     )

@@ -7,6 +7,7 @@ from typing import Annotated, Any, get_args
 
 from pydantic import Field, PlainValidator, ValidationError, model_validator
 
+from cotenant import opening
 from cotenant.errors import StudyError
 from cotenant.planning.mixes.tenants import METRICS, BatchJob, Objective, ServingTenant, contradictions
 from cotenant.study.loads_and_sharings import LoadText
@@ -163,6 +164,7 @@ class PlannedEntry(TenantEntry):
             apart=self.apart,
             replicas=self.replicas,
             job=job,
+            parallel=self.parallel,
         )
 
 
@@ -216,14 +218,10 @@ def is_tenants_file(path: Path) -> bool:
 
 def _tree(path: Path) -> Tree:
     try:
-        with path.open("rb") as file:
-            content = file.read(LARGEST_FILE + 1)
-        text = content.decode("utf-8-sig")
+        text = opening.read_text(path, most=LARGEST_FILE, encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else "it is not UTF-8 text"
         raise StudyError(f"{path} can't be read: {reason}", hint=_HINT) from None
-    if len(content) > LARGEST_FILE:
-        raise StudyError(f"{path} is larger than {LARGEST_FILE // 1024} KiB", hint=_HINT)
     try:
         tree = read(text, str(path))
     except NotYaml as error:

@@ -23,6 +23,23 @@ WHERE trials.solo AND trials.block >= 0 AND trials.verdict != 'invalid'
 GROUP BY ALL ORDER BY run, trials.block
 """
 
+_AFTER_PAUSE = """
+WITH served AS (
+    SELECT tenants.workload, tenants.batch, tenants.seq, tenants.dtype, tenants.threads,
+        started_ns, done_ns, intended_ns, in_window, ok,
+        max(done_ns) OVER (PARTITION BY run, trial, tenant ORDER BY started_ns ROWS BETWEEN UNBOUNDED PRECEDING
+            AND 1 PRECEDING) AS before_ns
+    FROM requests JOIN tenants USING (run, trial, tenant) JOIN trials USING (run, trial)
+    WHERE trials.solo AND trials.block >= 0 AND trials.verdict != 'invalid' AND done_ns IS NOT NULL
+        AND NOT starts_with(coalesce(tenants.load, trials.load), 'closed')
+)
+SELECT workload, batch, seq, dtype, threads, count(*), quantile_cont(done_ns - started_ns, {points})
+FROM served WHERE in_window AND coalesce(ok, false) AND intended_ns > before_ns
+GROUP BY ALL
+"""
+FEWEST_PAUSES = 30
+"""Requests after a pause that say how long they take."""
+
 Key = tuple[str, int | None, int | None, str | None, int | None]
 """Workload, batch, length, number format, threads."""
 
@@ -49,6 +66,13 @@ def service_times(runs: OpenRuns) -> Mapping[tuple[Key, str], ServiceTimes]:
     for row in runs.con.execute(_SOLO.format(points=points)).fetchall():
         blocks.setdefault((tuple(row[:5]), row[5]), []).append(row[8:])
     return {key: _of(rows) for key, rows in blocks.items()}
+
+
+def after_pauses(runs: OpenRuns) -> Mapping[Key, npt.NDArray[np.float64]]:
+    """By workload: times in seconds of requests under open loads that came while nothing ran, alone on the device."""
+    points = [(place + 0.5) / POINTS for place in range(POINTS)]
+    rows = runs.con.execute(_AFTER_PAUSE.format(points=points)).fetchall()
+    return {tuple(row[:5]): np.asarray(row[6], np.float64) / 1e9 for row in rows if row[5] >= FEWEST_PAUSES}
 
 
 def _of(rows: list[tuple[object, ...]]) -> ServiceTimes:

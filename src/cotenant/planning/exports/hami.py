@@ -21,14 +21,15 @@ def export(plan: ServingPlan, models: Models) -> dict[str, str]:
         if device.sharing == "mig":
             raise CannotExpress(TARGET, f"the MIG instances on {device.name}", "kubernetes")
         for tenant in device.tenants:
-            uuid = f"REPLACE-WITH-THE-UUID-OF-GPU-{gpu_index(plan, device)}"
+            first = gpu_index(plan, device)
+            uuids = [f"REPLACE-WITH-THE-UUID-OF-GPU-{first + number}" for number in range(device.devices)]
             found.append(
                 deployment(
                     tenant,
                     models,
                     resources={"limits": _limits(device, tenant)},
                     pod={"schedulerName": "hami-scheduler", "nodeSelector": product(device.title)},
-                    annotations={"nvidia.com/use-gpuuuid": uuid},
+                    annotations={"nvidia.com/use-gpuuuid": ",".join(uuids)},
                 )
             )
     return {"hami.yaml": documents(found)}

@@ -29,6 +29,8 @@ def plan_of_instances(
     cut = [kind for kind in kinds if kind.mig is not None and "mig" in kind.ways]
     if not cut or any(tenant.job or tenant.near or tenant.apart or tenant.replicas for tenant in tenants):
         return None
+    if any(tenant.devices_on(kind.name) > 1 for tenant in tenants for kind in cut):
+        return None
     rates = np.array([tenant.rate_rps for tenant in tenants])
     offers = [CutGpu(kind.mig, kind.price_per_h, kind.available, _offers(tenants, kind, predictor)) for kind in cut
               if kind.mig is not None]  # fmt: skip

@@ -105,8 +105,10 @@ class Judge:
         if fresh:
             rows = list(fresh.values())
             laid = self.lay_out(option, groups[rows])
-            cost = self._cost(option, laid)
-            for key, fits, busy, one in zip(fresh, laid.fits, laid.predicted.busy, cost, strict=True):
+            cost = self.cost(option, laid)
+            # What spans several devices has columns of its own.
+            single = ~np.isin(laid.mixes.tenants, self._wide(self.ways[option])).any(axis=1)
+            for key, fits, busy, one in zip(fresh, laid.fits & single, laid.predicted.busy, cost, strict=True):
                 self._known[key] = bool(fits), float(busy), float(one)
         answers = np.array([self._known[key] for key in keys]).reshape(len(keys), 3)
         return Judged(answers[:, 0] > 0, answers[:, 1], answers[:, 2])
@@ -186,10 +188,13 @@ class Judge:
             for place, tenant in enumerate(self.tenants)
             if (tenant.isolation == "mig" and way.sharing != "mig")
             or (tenant.isolation == "process" and way.sharing not in {*OWN_PROCESS, CAPPED})
-            or (tenant.job is not None and tenant.job.gpus > 1)  # spans several devices; has columns of its own
+            or tenant.devices_on(self.kinds[way.kind].name) > self.kinds[way.kind].available
         ]
         if strict:
             fine &= ~np.isin(tenants, strict).any(axis=1)
+        if wide := self._wide(way):
+            spread = np.isin(tenants, wide).any(axis=1)
+            fine &= ~spread | ((tenants != NOBODY).sum(axis=1) == 1) & (way.sharing not in {"mig", CAPPED})
         if self._apart.any():
             there = np.zeros((len(tenants), len(self.tenants) + 1), dtype=bool)
             there[np.arange(len(tenants))[:, None], tenants] = True
@@ -203,6 +208,11 @@ class Judge:
                 members = frozenset(int(unit) for unit in group if unit != NOBODY)
                 fine[row] &= not any(where == option and bad <= members for where, bad in self.refused)
         return fine
+
+    def _wide(self, way: Way) -> list[int]:
+        """Tenants that span several devices of this kind."""
+        kind = self.kinds[way.kind].name
+        return [place for place, tenant in enumerate(self.tenants) if tenant.devices_on(kind) > 1]
 
     def _late(self, tenants: Ints, predicted: Predicted) -> Bools:
         """Seats whose objective is missed at the upper end, or whose rate exceeds capacity."""
@@ -324,7 +334,8 @@ class Judge:
             self._cuts[way, tenant, rate] = (float(found[0]), found[1]) if found else (np.nan, steps[0])
         return self._cuts[way, tenant, rate]
 
-    def _cost(self, option: int, laid: Laid) -> Floats:
+    def cost(self, option: int, laid: Laid) -> Floats:
+        """By group, of one device in units of the objective."""
         kind = self.kinds[self.ways[option].kind]
         if self.minimise == "cost":
             return np.full(len(laid.fits), kind.price_per_h)

@@ -108,17 +108,24 @@ def _value(solved: Solved) -> float:
 
 
 def _wide(judge: Judge) -> tuple[Column, ...]:
-    """Jobs that span several devices occupy them exclusively."""
+    """Jobs and split models that span several devices occupy them exclusively."""
     found = []
     for number, unit in enumerate(judge.units):
-        job = judge.tenants[unit.seats[0].tenant].job
-        if job is None or job.gpus == 1:
-            continue
+        tenant = judge.tenants[unit.seats[0].tenant]
         for option, way in enumerate(judge.ways):
             kind = judge.kinds[way.kind]
-            first = next(place for place, one in enumerate(judge.ways) if one.kind == way.kind)
-            if option == first and kind.available >= job.gpus:
-                found.append(Column(option, (number,), judge.least(kind) * job.gpus, job.gpus))
+            spans = tenant.devices_on(kind.name)
+            if not 1 < spans <= kind.available:
+                continue
+            if tenant.job is not None:
+                first = next(place for place, one in enumerate(judge.ways) if one.kind == way.kind)
+                if option == first:
+                    found.append(Column(option, (number,), judge.least(kind) * spans, spans))
+                continue
+            laid = judge.lay_out(option, np.array([[number]], np.int64))
+            if bool(laid.fits[0]):
+                cost = float(judge.cost(option, laid)[0]) * (1 if judge.minimise == "latency" else spans)
+                found.append(Column(option, (number,), cost, spans))
     return tuple(found)
 
 

@@ -47,6 +47,8 @@ class SeatedTenant:
     """It requires its own process or its own part of the device."""
     together: int | None = None
     """Requests that usually run together, if the server batches what waits; None if every batch fills up."""
+    doubt: str = ""
+    """What of its prediction was never validated; empty if all of it was."""
     holds_to: float | None = None
     """All tenants on the device meet their objectives up to this multiple of the tenant's rate."""
 
@@ -72,6 +74,7 @@ class PlannedDevice:
     busy: float
     bandwidth: float
     power_w: float
+    """Of all its devices; memory, compute and bandwidth are each one's."""
     basis: str
     clock_mhz: float | None = None
     """Fixed clock; None if unrestricted."""
@@ -195,8 +198,17 @@ def _device(device: PlannedDevice, runs: Mapping[str, Mapping[str, Any]]) -> dic
         **({"power_w": _rounded(device.power_limit_w)} if device.power_limit_w else {}),
         "price_per_h": _rounded(device.price_per_h),
         "basis": device.basis,
-        "tenants": {tenant.name: _tenant(tenant, runs.get(tenant.tenant)) for tenant in device.tenants},
+        "tenants": {
+            tenant.name: _tenant(tenant, _split(device, tenant, runs.get(tenant.tenant))) for tenant in device.tenants
+        },
     }
+
+
+def _split(device: PlannedDevice, tenant: SeatedTenant, runs: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+    """What a tenant runs, split over the devices that the plan gives it; a job splits itself."""
+    if runs is None or device.devices == 1 or not tenant.rate_rps:
+        return runs
+    return {**runs, "parallel": device.devices}
 
 
 def _tenant(tenant: SeatedTenant, runs: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -223,6 +235,8 @@ def _tenant(tenant: SeatedTenant, runs: Mapping[str, Any] | None) -> dict[str, A
         }
         for kept in tenant.kept
     }
+    if tenant.doubt:
+        entry["not_validated"] = tenant.doubt
     return entry
 
 

@@ -60,6 +60,8 @@ class Predicted:
     """By mix: `measured`, `2 pairs`, `prior only`, `simulated`."""
     together: Ints | None = None
     """Mixes x seats: requests that usually run together; None: the planned batch, which waits to fill."""
+    doubts: tuple[tuple[str, ...], ...] | None = None
+    """Mixes x seats: what of a prediction was never validated; empty if all of it was."""
 
 
 class Predictor(Protocol):

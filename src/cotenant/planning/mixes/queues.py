@@ -4,6 +4,7 @@ The speed depends on which tenants are active at each moment, so tails reflect t
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from math import inf
 
 import numpy as np
@@ -14,15 +15,28 @@ Speeds = Callable[[int], Sequence[float]]
 """By bit mask of active tenants: each tenant's speed relative to running alone."""
 
 
-def latencies(arrivals_s: Sequence[Floats], work_s: Sequence[Floats], speeds: Speeds) -> list[Floats]:
+@dataclass(frozen=True, slots=True)
+class Queue:
+    """Requests of one tenant. Those that wait are served together, as many as the largest batch holds."""
+
+    due_s: Floats
+    """Arrivals, sorted."""
+    work_s: Floats
+    """Times alone of single requests, one per batch in turn; as many as there are requests."""
+    after_pause_s: Floats | None = None
+    """The same for batches that start while nothing ran before; None if they take as long."""
+    growth: Sequence[float] = (1.0,)
+    """By number of requests in a batch: its time over a single request's."""
+
+
+def latencies(queues: Sequence[Queue], speeds: Speeds) -> list[Floats]:
     """Seconds from arrival to completion of every request of every tenant.
 
     Args:
-        arrivals_s: By tenant, sorted.
-        work_s: By tenant and request: service time alone.
+        queues: By tenant.
         speeds: Speeds by active tenants.
     """
-    lines = [_Line(due.tolist(), work.tolist()) for due, work in zip(arrivals_s, work_s, strict=True)]
+    lines = [_Line(queue) for queue in queues]
     known: dict[int, Sequence[float]] = {}
     now, active = 0.0, 0
     while True:
@@ -45,19 +59,20 @@ def latencies(arrivals_s: Sequence[Floats], work_s: Sequence[Floats], speeds: Sp
                     active |= 1 << place
         elif not lines[first].ends(now):
             active &= ~(1 << first)
-    return [np.array(line.done) - due for line, due in zip(lines, arrivals_s, strict=True)]
+    return [np.array(line.done) - queue.due_s for line, queue in zip(lines, queues, strict=True)]
 
 
 class _Line:
-    """One tenant's queue: arrivals, the request in service, and completions."""
+    """One tenant's queue: arrivals, the batch in service, and completions."""
 
-    __slots__ = ("ahead", "came", "done", "due", "left", "work")
+    __slots__ = ("after_pause", "ahead", "came", "done", "due", "growth", "left", "size", "work")
 
-    def __init__(self, due: list[float], work: list[float]) -> None:
-        self.due, self.work = due, work
-        self.came, self.left = 0, 0.0
+    def __init__(self, queue: Queue) -> None:
+        self.due, self.work, self.growth = queue.due_s.tolist(), queue.work_s.tolist(), queue.growth
+        self.after_pause = self.work if queue.after_pause_s is None else queue.after_pause_s.tolist()
+        self.came, self.left, self.size = 0, 0.0, 0
         self.done: list[float] = []
-        self.ahead = due[0] if due else inf
+        self.ahead = self.due[0] if self.due else inf
 
     def comes(self, now: float) -> bool:
         """Admit requests due by now; True if it was idle and starts serving."""
@@ -66,13 +81,17 @@ class _Line:
             self.came += 1
         self.ahead = self.due[self.came] if self.came < len(self.due) else inf
         if idle:
-            self.left = self.work[len(self.done)]
+            self._start(self.after_pause)
         return idle
 
     def ends(self, now: float) -> bool:
-        """Complete the request in service; True if another one starts."""
-        self.done.append(now)
+        """Complete the batch in service; True if another one starts."""
+        self.done += [now] * self.size
         more = len(self.done) < self.came
         if more:
-            self.left = self.work[len(self.done)]
+            self._start(self.work)
         return more
+
+    def _start(self, work: Sequence[float]) -> None:
+        self.size = min(self.came - len(self.done), len(self.growth))
+        self.left = work[len(self.done)] * self.growth[self.size - 1]

@@ -35,14 +35,15 @@ class Beside:
 
     @property
     def verdict(self) -> Verdict:
-        """`slower` or `faster` only if the entire measured interval lies outside the plan's."""
-        if self.measured_ms is None:
-            return "can't tell"
-        if (self.measured_ms if self.measured_lo is None else self.measured_lo) > self.upper_ms:
+        """`slower` or `faster` only if the entire measured interval lies outside the plan's.
+
+        An end that too few requests leave unknown decides nothing.
+        """
+        if self.measured_lo is not None and self.measured_lo > self.upper_ms:
             return "slower"
-        if (self.measured_ms if self.measured_hi is None else self.measured_hi) < self.lower_ms:
+        if self.measured_hi is not None and self.measured_hi < self.lower_ms:
             return "faster"
-        return "as planned"
+        return "can't tell" if self.measured_lo is None or self.measured_hi is None else "as planned"
 
 
 def beside(document: Mapping[str, Any], rows: Sequence[TenantSummary]) -> tuple[Beside, ...]:

@@ -9,6 +9,7 @@ from cotenant.planning.mixes.judge import Judge
 from cotenant.planning.mixes.predictor import Predictor
 from cotenant.planning.mixes.tenants import Seat, ServingTenant, Unit
 from cotenant.planning.mixes.why import broken
+from cotenant.planning.solver.problem import Bools
 
 COUNTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
 AT_REST = 1e-3
@@ -28,14 +29,33 @@ def replicas_of(
         ]
         if not wanted:
             continue
-        judge = _alone(tenants, kinds, predictor, wanted, 1 / count)
-        fits = np.zeros(len(wanted), dtype=bool)
-        for option in range(len(judge.ways)):
-            fits |= judge(option, np.arange(len(wanted), dtype=np.int64)[:, None]).fits
+        fits = _fit(_alone(tenants, kinds, predictor, wanted, 1 / count))
         for number, fit in zip(wanted, fits, strict=True):
             if fit:
                 found[number] = count
     return found
+
+
+def hopeless(
+    tenants: Sequence[ServingTenant], kinds: Sequence[DeviceKind], predictor: Predictor, who: Sequence[int]
+) -> list[int]:
+    """Those of some tenants that even the largest number of replicas wouldn't serve, where a lower rate never hurts."""
+    found = []
+    for number in who:
+        tenant = tenants[number]
+        count = tenant.replicas or (1 if tenant.job else COUNTS[-1])
+        if not _fit(_alone(tenants, kinds, predictor, [number], 1 / count))[0]:
+            found.append(number)
+    return found
+
+
+def _fit(judge: Judge) -> Bools:
+    """By unit: whether some way to use some device serves it alone."""
+    units = np.arange(len(judge.units), dtype=np.int64)[:, None]
+    fits = np.zeros(len(judge.units), dtype=bool)
+    for option in range(len(judge.ways)):
+        fits |= judge.lay_out(option, units).fits
+    return fits
 
 
 def floors(tenants: Sequence[ServingTenant], kinds: Sequence[DeviceKind], predictor: Predictor) -> list[str]:

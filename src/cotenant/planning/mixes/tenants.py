@@ -62,6 +62,14 @@ class ServingTenant:
     replicas: int | None = None
     """None: as many as its rate needs."""
     job: BatchJob | None = None
+    parallel: int = 1
+    """Devices that every replica is split over (tensor parallelism), whatever their kind."""
+    spans: Mapping[str, int] = field(default_factory=dict)
+    """By kind of device: the number of them that a replica is split over, where one is not enough."""
+
+    def devices_on(self, kind: str) -> int:
+        """Devices that a replica occupies; more than one are its own."""
+        return self.job.gpus if self.job else self.spans.get(kind, self.parallel)
 
     def software_on(self, kind: str) -> str:
         """Its software on a kind of device."""
@@ -113,7 +121,7 @@ def contradictions(tenants: Sequence[ServingTenant]) -> list[tuple[str, str]]:
         for name in names:
             clash = sorted(known[name].apart & set(names) - {name})
             if clash:
-                found.append((name, f"has to be near {_others(names, name)} and apart from {clash[0]}"))
+                found.append((name, f"must be near {_others(names, name)} and apart from {clash[0]}"))
         split = [name for name in names if known[name].isolation == "mig"]
         if split and len(names) > 1:
             found.append(

@@ -6,6 +6,7 @@ from itertools import combinations
 
 import numpy as np
 
+from cotenant.planning.mixes.devices import DeviceKind
 from cotenant.planning.mixes.judge import CAPPED, Judge, Laid
 from cotenant.planning.mixes.plan import Measurement, PlannedDevice, Rejected, SeatedTenant
 from cotenant.planning.mixes.predictor import Mixes
@@ -88,6 +89,13 @@ def broken(judge: Judge, laid: Laid, *, option: int, row: int = 0) -> tuple[str,
         return f"they need {percent(busy)} of the device", f"compute of {kind.name}", busy, False
     if laid.mixes.sharing == "mig":
         return "no MIG layout of the GPU has a large enough instance for each", f"MIG slices of {kind.name}", 2.0, False
+    return _forbidden(judge, [int(laid.mixes.tenants[row, place]) for place in seats], kind)
+
+
+def _forbidden(judge: Judge, tenants: Sequence[int], kind: DeviceKind) -> tuple[str, str, float, bool]:
+    spans = max(judge.tenants[tenant].devices_on(kind.name) for tenant in tenants)
+    if spans > kind.available:
+        return f"it spans {spans} devices of {kind.available}", f"number of {kind.name}", spans / kind.available, False
     return "one of their constraints forbids it", "isolation, apart or shares", np.inf, False
 
 

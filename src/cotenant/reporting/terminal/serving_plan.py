@@ -98,12 +98,21 @@ def described(device: PlannedDevice) -> str:
     """How it is shared, its use, and the basis."""
     held = f" at {device.clock_mhz:.0f} MHz" if device.clock_mhz else ""
     power = f", {figure(device.power_w)} W" if device.power_w else ""
+    each = " each" if device.devices > 1 else ""
     power += f" (at most {figure(device.power_limit_w)} W)" if device.power_limit_w else ""
     return (
-        f"{device.name}, {device.sharing}{held}: compute {percent(device.busy)}, "
+        f"{device.name}, {shared_by(device)}{held}: compute {percent(device.busy)}, "
         f"bandwidth {percent(device.bandwidth)}, "
-        f"memory {size(device.used_bytes)} of {size(device.memory_bytes)}{power}; {device.basis}"
+        f"memory {size(device.used_bytes)} of {size(device.memory_bytes)}{each}{power}; {device.basis}"
     )
+
+
+def shared_by(device: PlannedDevice) -> str:
+    """The way to share, or over how many GPUs its only tenant is spread."""
+    if device.devices == 1:
+        return device.sharing
+    split = any(tenant.rate_rps for tenant in device.tenants)  # a job is not
+    return f"split over {device.devices} GPUs (tensor parallelism)" if split else f"{device.devices} GPUs"
 
 
 def reasons_of(plan: ServingPlan, *, everything: bool) -> list[str]:
@@ -130,10 +139,21 @@ def reasons_of(plan: ServingPlan, *, everything: bool) -> list[str]:
         said.append(f"measure next: {mix} under {plan.measure.sharing} on {plan.measure.kind}: {plan.measure.would}")
         if plan.measure.command:
             said.append(f"that is: {plan.measure.command}")
+    said += doubts_of(plan)
     said += [f"price of {one}" for one in plan.prices]
     if not everything and len(plan.rejected) > FEW:
         said.append(f"{amount(len(plan.rejected) - FEW, 'more alternative')} with --all")
     return said
+
+
+def doubts_of(plan: ServingPlan) -> list[str]:
+    """Predictions that nothing validates, with the tenants they concern."""
+    found: dict[str, dict[str, None]] = {}
+    for device in plan.devices:
+        for tenant in device.tenants:
+            if tenant.doubt:
+                found.setdefault(tenant.doubt, {})[tenant.tenant] = None
+    return [f"not validated for {together(list(names))}: {doubt}" for doubt, names in found.items()]
 
 
 def moves_table(moves: Sequence[Move]) -> RenderableType:

@@ -1,0 +1,135 @@
+"""Accuracy of `plan --check` on this machine: pairs of small models at 0.8 to 1.2 of the rate they can just keep.
+
+    python benchmarks/plan_check_live.py OUT          measure the models first, then every instance
+    python benchmarks/plan_check_live.py OUT RUN...   with the times of runs of the same models
+
+The border is found by simulating the queues with the measured times; each plan is then checked and measured with
+`cotenant run plan.yaml`. Prints one JSON document. Measure on an otherwise idle machine: about 5 minutes.
+"""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import yaml
+
+import cotenant
+from cotenant.api.plan_check_measured import measured_device
+from cotenant.api.plan_reality import compare_plan
+from cotenant.api.plan_study import write_study
+
+INSTANCES = 10
+MODELS = {
+    "search": {"workload": "bert-base-mini", "seq": 64},
+    "photos": {"workload": "resnet18-mini"},
+    "recs": {"workload": "dlrm-mini"},
+    "tags": {"workload": "distilbert-mini", "seq": 64},
+}
+RATE = 20.0
+SEEDS = range(500, 503)
+SECONDS = 20.0
+LIVE = ["budget=12s", "window=4s"]
+
+
+def measured(out: Path) -> list[Path]:
+    """Runs of every model alone and in pairs, and after pauses."""
+    tenants, study = out / "tenants.yaml", out / "measure.yaml"
+    entries = {name: {**entry, "rate": f"{RATE:g}/s"} for name, entry in MODELS.items()}
+    tenants.write_text(yaml.safe_dump({"tenants": entries}), encoding="utf-8")
+    pairs, spaced = write_study(tenants, "cpu", study)
+    return [
+        Path(cotenant.run(file, overrides=[f"budget={budget}"], out=out / "runs").folder)
+        for file, budget in ((pairs, "75s"), (spaced, "40s"))
+    ]
+
+
+def instance(random: np.random.Generator, runs: list[Path]) -> dict[str, Any]:
+    """Two models at equal shares of their border, with limits of 3 to 8 service times."""
+    names = sorted(random.choice(sorted(MODELS), 2, replace=False).tolist())
+    seats = {
+        name: {"tenant": name, "rate_rps": 1.0, "batch": 1, "software": "eager", "runs": dict(MODELS[name])}
+        for name in names
+    }
+    document = {
+        "plan": 1,
+        "risk": 0.1,
+        "from": [str(run) for run in runs],
+        "devices": [{"name": "cpu", "kind": "cpu", "sharing": "processes", "tenants": seats}],
+    }
+    device = document["devices"][0]
+    predictor = measured_device(document, device, "benchmark")
+    for place, seat in enumerate(seats.values()):
+        service = predictor.solos[place, 1].mean_s
+        limit = float(random.uniform(3, 8)) * service * 1e3
+        ends = {"lower_ms": 0.0, "estimate_ms": limit, "upper_ms": limit}
+        seat |= {"rate_rps": 1 / service, "expected": {"p99": {"limit_ms": limit, **ends}}}
+    factor = border(predictor, list(seats.values())) * float(random.uniform(0.8, 1.2))
+    for seat in seats.values():
+        seat["rate_rps"] *= factor
+    return document
+
+
+def border(predictor: Any, seats: list[dict[str, Any]]) -> float:
+    """The largest load of both at which each keeps 99 % of its requests within the limit."""
+    low, high = 0.02, 1.0
+    for _ in range(7):
+        middle = float(np.sqrt(low * high))
+        asked = [(place, 1, seat["rate_rps"] * middle) for place, seat in enumerate(seats)]
+        kept = [
+            [
+                float((times <= seat["expected"]["p99"]["limit_ms"] / 1e3).mean())
+                for times, seat in zip(found, seats, strict=True)
+            ]
+            for found in (
+                predictor.simulate("processes", asked, [1.0, 1.0], end=1, seed=seed, seconds=SECONDS) for seed in SEEDS
+            )
+        ]
+        low, high = (middle, high) if np.mean(kept, axis=0).min() >= 0.99 else (low, middle)
+    return low
+
+
+def measure(out: Path, runs: list[Path]) -> dict[str, Any]:
+    """The check's answers and what was measured, by tenant."""
+    random = np.random.default_rng(7)
+    rows = []
+    runs = runs or measured(out)
+    for number in range(INSTANCES):
+        document = instance(random, runs)
+        plan = out / f"plan-{number}.yaml"
+        plan.write_text(yaml.safe_dump(document, sort_keys=False), encoding="utf-8")
+        said = {one.tenant: one for one in cotenant.check_plan(plan).tenants}
+        live = cotenant.run(plan, overrides=LIVE, out=out / "runs").folder
+        for one in compare_plan(plan, [live]).rows:
+            checked = said[one.tenant]
+            rows.append(
+                {
+                    "instance": number,
+                    "tenant": one.tenant,
+                    "said": checked.verdict,
+                    "attained_simulated": [round(end, 4) for end in (checked.lo, checked.attained, checked.hi)],
+                    "attained_live": one.attained,
+                    "requests": one.requests,
+                }
+            )
+    judged = {
+        verdict: [row["attained_live"] >= 0.99 for row in rows if row["said"] == verdict]
+        for verdict in ("kept", "missed", "can't tell")
+    }
+    return {
+        "instances": INSTANCES,
+        "tenants": len(rows),
+        "kept": len(judged["kept"]),
+        "kept_truly": sum(judged["kept"]),
+        "missed": len(judged["missed"]),
+        "missed_truly": sum(not one for one in judged["missed"]),
+        "undecided": len(judged["can't tell"]),
+        "rows": rows,
+    }
+
+
+if __name__ == "__main__":
+    folder = Path(sys.argv[1])
+    folder.mkdir(parents=True, exist_ok=True)
+    print(json.dumps(measure(folder, [Path(run) for run in sys.argv[2:]]), indent=2))

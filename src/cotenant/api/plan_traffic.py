@@ -1,0 +1,57 @@
+"""Plan again from served traffic: the rates that came instead of those in the file."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cotenant.errors import CotenantError
+from cotenant.text import amount, figure
+
+if TYPE_CHECKING:
+    from cotenant.planning.tenants_file import TenantsFile
+
+FEWEST = 30
+"""Requests that show a rate."""
+MOST_BURSTY = 5.0
+
+
+def is_served(run: Path) -> bool:
+    """Whether `cotenant serve` recorded this run."""
+    from cotenant.store import baselines
+    from cotenant.store.folder import RunFolder
+    from cotenant.store.traffic import SERVED
+
+    return RunFolder.open(baselines.resolve(str(run))).manifest.get("study_name") == SERVED
+
+
+def with_served_rates(file: "TenantsFile", runs: Sequence[Path]) -> "tuple[TenantsFile, str]":
+    """The tenants at the rates and with the bursts that were served, and a sentence about them.
+
+    Args:
+        file: The tenants.
+        runs: Runs of served traffic; tenants are matched by name.
+
+    Raises:
+        CotenantError: No tenant of the file was served often enough.
+    """
+    from cotenant.store import baselines
+    from cotenant.store.reading import open_runs
+    from cotenant.store.traffic import traffic_of
+    from cotenant.tenancy.load import Load
+
+    with open_runs([baselines.resolve(str(run)) for run in runs]) as opened:
+        found = {name: one for name, one in traffic_of(opened).items() if one.requests >= FEWEST}
+    entries, said = dict(file.tenants), []
+    for tenant in file.planned():
+        if tenant.name not in found or tenant.job:
+            continue
+        came = found[tenant.name]
+        load = Load(kind="gamma", rate_rps=came.rate_rps, cv=min(max(came.cv, 0.1), MOST_BURSTY))
+        entries[tenant.name] = file.tenants[tenant.name].model_copy(update={"rate": None, "load": load})
+        said.append(f"{tenant.name} {figure(came.rate_rps)}/s instead of {figure(tenant.rate_rps)}/s")
+    if not said:
+        raise CotenantError(
+            f"{', '.join(map(str, runs))}: no tenant of the plan had {amount(FEWEST, 'request')} there",
+            hint=f"tenants are matched by name; the plan's are {', '.join(file.tenants)}",
+        )
+    return file.model_copy(update={"tenants": entries}), f"rates as served: {', '.join(said)}"

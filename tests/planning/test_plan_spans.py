@@ -1,0 +1,56 @@
+"""Models that one GPU can't hold are split over several in a plan."""
+
+import pytest
+
+from cotenant.api.plan_predictor import ClosedForm
+from cotenant.api.plan_profiles import Simulation
+from cotenant.api.plan_spans import with_spans
+from cotenant.devices.simulated.device import open_simulated
+from cotenant.planning.mixes.devices import DeviceKind
+from cotenant.planning.tenants_file import PlannedEntry
+
+GPU = "sim:t4"
+LARGE = {"workload": "gpt2-medium", "mode": "prefill", "seq": 64, "rate": "1/s", "dtype": "float16"}
+
+
+def split(*, available=8, short_bytes=1, **entry):
+    """A tenant on GPUs whose memory it exceeds by this much, split where it can be."""
+    entries = {"big": PlannedEntry.model_validate({**LARGE, **entry})}
+    tenants = [one.planned(name) for name, one in entries.items()]
+    predictor = ClosedForm(Simulation(tenants, entries, {GPU: open_simulated(GPU)}, risk=0.1))
+    needed = predictor.simulation.profile(GPU, 0, 1, "", float("nan")).memory_bytes
+    kind = DeviceKind(GPU, "T4", int(needed) - short_bytes, 0.4, "test", available, ("processes", "mps"))
+    (found,) = with_spans(tenants, [kind], predictor)
+    return found, predictor.simulation, needed
+
+
+@pytest.fixture(scope="module")
+def halves():
+    return split()
+
+
+def test_a_model_that_does_not_fit_is_split_over_as_few_gpus_as_hold_it(halves):
+    found, simulation, needed = halves
+    assert found.spans == {GPU: 2}
+    assert simulation.spans_of(GPU, 0) == 2
+    assert simulation.spec(GPU, 0, 1).parallel == 2
+    assert simulation.profile(GPU, 0, 1, "", float("nan")).memory_bytes < needed
+
+
+def test_half_a_model_takes_longer_than_half_the_time(halves):
+    _, simulation, _ = halves
+    half = simulation.profile(GPU, 0, 1, "", float("nan")).device_ms
+    del simulation.spans[GPU, 0]
+    whole = simulation.profile(GPU, 0, 1, "", float("nan")).device_ms
+    simulation.spans[GPU, 0] = 2
+    assert 0.5 < half / whole < 1
+
+
+def test_a_model_that_fits_is_not_split():
+    assert not split(short_bytes=0)[0].spans
+
+
+@pytest.mark.parametrize("constraint", [{"available": 1}, {"isolation": "mig"}, {"workload": "resnet50", "mode": None}])
+def test_what_can_not_be_split_is_left_whole(constraint):
+    wanted = {"seq": None} if "workload" in constraint else {}
+    assert not split(**constraint, **wanted)[0].spans

@@ -1,0 +1,72 @@
+"""Planning again from served traffic takes the rates that came."""
+
+from types import SimpleNamespace
+
+import duckdb
+import numpy as np
+import pytest
+
+from cotenant.api import plan_traffic
+from cotenant.errors import CotenantError
+from cotenant.planning.tenants_file import TenantsFile
+from cotenant.serving.recording import STUDY
+from cotenant.store.traffic import SERVED, Traffic, traffic_of
+
+FILE = TenantsFile.model_validate(
+    {
+        "tenants": {
+            "a": {"workload": "bert-base-mini", "rate": "20/s", "slo": {"p99": "30ms"}},
+            "b": {"workload": "resnet18-mini", "rate": "5/s"},
+        }
+    }
+)
+
+
+def served(rate, count=400, *, load=SERVED):
+    con = duckdb.connect()
+    con.execute("CREATE TABLE trials AS SELECT 'r' AS run, unnest([0, 1]) AS trial, ? AS load", [load])
+    con.execute("CREATE TABLE tenants AS SELECT run, trial, 0 AS tenant, 'a' AS \"of\" FROM trials")
+    con.execute("CREATE TABLE requests (run VARCHAR, trial INT, tenant INT, intended_ns BIGINT)")
+    due = np.cumsum(np.random.default_rng(1).exponential(1e9 / rate, count)).astype(int)
+    for number, one in enumerate(due.tolist()):
+        con.execute("INSERT INTO requests VALUES ('r', ?, 0, ?)", [number * 2 // count, one])
+    return SimpleNamespace(con=con)
+
+
+def test_the_rate_and_bursts_are_those_of_all_recorded_arrivals():
+    found = traffic_of(served(8.0))["a"]
+    assert found.requests == 400
+    assert found.rate_rps == pytest.approx(8.0, rel=0.15)
+    assert found.cv == pytest.approx(1.0, abs=0.2)
+
+
+def test_requests_of_a_study_are_not_traffic():
+    assert traffic_of(served(8.0, load="poisson(8)")) == {}
+    assert SERVED == STUDY
+
+
+@pytest.fixture
+def traffic(monkeypatch):
+    def set_to(found):
+        context = SimpleNamespace(__enter__=lambda self: None, __exit__=lambda *_: None)
+        opened = type("Opened", (), vars(context))
+        monkeypatch.setattr("cotenant.store.baselines.resolve", lambda run: run)
+        monkeypatch.setattr("cotenant.store.reading.open_runs", lambda paths: opened())
+        monkeypatch.setattr("cotenant.store.traffic.traffic_of", lambda runs: found)
+
+    return set_to
+
+
+def test_a_plan_uses_the_served_rate_and_keeps_what_was_not_served(traffic):
+    traffic({"a": Traffic(1000, 31.0, 1.4), "b": Traffic(3, 1.0, 1.0)})
+    file, said = plan_traffic.with_served_rates(FILE, ["run"])
+    a, b = file.planned()
+    assert (a.rate_rps, a.cv, a.objectives) == (31.0, 1.4, FILE.planned()[0].objectives)
+    assert b == FILE.planned()[1]
+    assert said == "rates as served: a 31.0/s instead of 20.0/s"
+
+
+def test_traffic_of_other_tenants_is_an_error(traffic):
+    traffic({"other": Traffic(1000, 31.0, 1.4)})
+    with pytest.raises(CotenantError, match="no tenant of the plan had 30 requests"):
+        plan_traffic.with_served_rates(FILE, ["run"])
