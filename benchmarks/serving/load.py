@@ -5,7 +5,6 @@ import json
 import random
 import statistics
 import time
-from pathlib import Path
 
 SPACED = 15
 PATIENCE_S = 8.0
@@ -73,12 +72,6 @@ def requests(host: str) -> dict[str, bytes]:
     }
 
 
-def steal_s() -> float:
-    """CPU seconds stolen by the hypervisor so far."""
-    fields = Path("/proc/stat").read_text().splitlines()[0].split()
-    return int(fields[8]) / 100
-
-
 async def spaced(host: str, port: int, wire: dict[str, bytes]) -> dict[str, float]:
     """Median time of a request alone, after a gap."""
     times: dict[str, float] = {}
@@ -109,12 +102,18 @@ async def offered(
 
 
 async def sent(
-    where: dict[str, tuple[str, int]], wire: dict[str, bytes], plan: list[tuple[float, str]]
+    where: dict[str, tuple[str, int]],
+    wire: dict[str, bytes],
+    plan: list[tuple[float, str]],
+    begin: float | None = None,
 ) -> dict[str, list[tuple[float, int]]]:
-    """Send every request when it is due. Returns the latency from that time and the status of each, by tenant."""
+    """Send every request when it is due after ``begin`` (of `time.perf_counter`; default: shortly).
+
+    Returns the latency from that time and the status of each, by tenant.
+    """
     idle: dict[tuple[str, int], list[Connection]] = {place: [] for place in where.values()}
     answers: dict[str, list[tuple[float, int]]] = {name: [] for name in wire}
-    begin = time.perf_counter() + 0.2
+    begin = time.perf_counter() + 0.2 if begin is None else begin
 
     async def one(due: float, name: str) -> None:
         await asyncio.sleep(max(0.0, begin + due - time.perf_counter()))

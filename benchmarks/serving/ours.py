@@ -21,13 +21,15 @@ def tenants_file(objectives_ms: dict[str, float], fairness: str) -> str:
 
 
 @contextmanager
-def server(text: str, device: str) -> Iterator[tuple[str, int, int]]:
-    """A running server: its host, port and process."""
+def server(text: str, device: str, *, empty: bool = False) -> Iterator[tuple[str, int, int]]:
+    """A running server: its host, port and process; ``empty``: see `empty_child.py`."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "tenants.yaml"
         file.write_text(text)
+        other = [str(Path(__file__).with_name("empty_server.py")), str(file), "0", device]
+        usual = ["-m", "cotenant.cli.main", "serve", str(file), "--port", "0", "--device", device]
         process = subprocess.Popen(
-            [sys.executable, "-m", "cotenant.cli.main", "serve", str(file), "--port", "0", "--device", device],
+            [sys.executable, *(other if empty else usual)],
             stdout=subprocess.PIPE,
             text=True,
         )

@@ -2,8 +2,9 @@
 
     policy_server.py cotenant-shares|cotenant-equal|edf-chunks|edf TENANTS PORT DEVICE
 
-Writes the server's measured costs to TENANTS.costs.json beside the tenants file, and at its end the times of its
-decisions and the gaps between chunks to TENANTS.seen.json.
+Writes, beside the tenants file, the server's measured costs to TENANTS.costs.json; to TENANTS.chunks.jsonl, for each
+chunk, its begin and end, its tenant and stage (-1: decode steps), and its time relative to the measured cost, negative
+after a gap; and at its end the times of its decisions and the gaps between chunks to TENANTS.seen.json.
 """
 
 import atexit
@@ -16,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from cotenant.cli.main import main
-from cotenant.scheduling import ChunkDone, Event, Instruction, Scheduler, Shed, TenantAdded
+from cotenant.scheduling import ChunkDone, Event, Instruction, Scheduler, Shed, TenantAdded, TenantCosts
 from cotenant.scheduling.baselines import EarliestDeadline
 from cotenant.serving import generation
 from cotenant.serving.processes.written import costs_out
@@ -31,6 +32,8 @@ class WatchedScheduler(Scheduler):
         policy = EarliestDeadline(chunks=NAME == "edf-chunks") if NAME.startswith("edf") else None
         super().__init__(*args, **more, policy=policy)
         self._costs: dict[str, Any] = {}
+        self._base: dict[str, TenantCosts] = {}
+        self._chunks = Path(TENANTS).with_suffix(".chunks.jsonl").open("w", buffering=1)
         self._took_us: list[float] = []
         self._gaps_us: list[float] = []
         self._speeds: list[float] = []
@@ -43,14 +46,15 @@ class WatchedScheduler(Scheduler):
     def handle(self, event: Event) -> list[Instruction]:
         """As the scheduler, recorded."""
         if isinstance(event, TenantAdded):
+            self._base[event.contract.tenant] = event.costs
             self._costs[event.contract.tenant] = costs_out(event.costs)
             Path(TENANTS).with_suffix(".costs.json").write_text(json.dumps(self._costs))
         elif isinstance(event, ChunkDone):
             if self._follows:
                 self._gaps_us.append(1e6 * (event.began - self._ended))
-            self._ended, self._follows = event.ended, event.started is not None
             self._speeds.append(self.speed)
             self._compare(event)
+            self._ended, self._follows = event.ended, event.started is not None
         begin = time.perf_counter_ns()
         out = super().handle(event)
         self._took_us.append((time.perf_counter_ns() - begin) / 1e3)
@@ -62,7 +66,17 @@ class WatchedScheduler(Scheduler):
         if running is not None:
             chunk = running.chunk
             piece = f"{chunk.tenant} {'steps' if chunk.steps else chunk.stage} batch {len(chunk.requests)}"
-            self._ratios[piece].append((event.ended - event.began) / chunk.predicted_s)
+            took_s = event.ended - event.began
+            self._ratios[piece].append(took_s / chunk.predicted_s)
+            base, batch = self._base[chunk.tenant], len(chunk.requests)
+            if chunk.steps and base.step:
+                cost_s = base.step.p50_s * chunk.steps * base.step_curve.at(batch)
+            else:
+                cost_s = base.chunks[chunk.stage].p50_s * base.curve.at(batch)
+            sign = -1 if event.began - self._ended > self.settings.gap_s else 1
+            stage = -1 if chunk.steps else chunk.stage
+            row = [round(event.began, 5), round(event.ended, 5), chunk.tenant, stage, round(sign * took_s / cost_s, 3)]
+            self._chunks.write(json.dumps(row) + "\n")
 
     def _leave(self) -> None:
         seen = {"decision_us": self._took_us, "gap_us": self._gaps_us, "speed": self._speeds}

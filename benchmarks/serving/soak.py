@@ -1,13 +1,16 @@
 """An overloaded server: nothing may grow, and every request gets one answer.
 
-    python benchmarks/serving/soak.py --seconds 3600 [--load 1.2]
+    python benchmarks/serving/soak.py --seconds 3600 [--load 1.2] [--empty]
 
-Exit code 1 if memory, descriptors or threads of the server or its workers grew, or if a request got no answer.
+``--empty``: the encoder and the image model sleep instead of computing, so that the device is overloaded but the
+machine isn't. Exit code 1 if memory, descriptors or threads of the server or its workers grew, or if a request got no
+answer.
 """
 
 import argparse
 import asyncio
 import json
+import os
 import sys
 from collections import Counter
 from pathlib import Path
@@ -20,6 +23,8 @@ SLICE_S = 10.0
 MEMORY_GROWTH = 1.10
 """Allowed growth of resident memory after the first slices, which fill caches and pools."""
 WARM_SLICES = 3
+EMPTY_PARTS = {"bert": 0.48, "conv": 0.48, "gpt": 0.04}
+"""Parts of the load if only the decoder computes."""
 
 
 def use_of(pid: int) -> dict[str, int]:
@@ -53,7 +58,8 @@ async def soak(host: str, port: int, pid: int, options: argparse.Namespace) -> i
     """Run slice by slice; returns the exit code."""
     wire = requests(host)
     costs = await spaced(host, port, wire)
-    rates = {name: options.load / len(costs) / cost for name, cost in costs.items()}
+    parts = EMPTY_PARTS if options.empty else dict.fromkeys(costs, 1 / len(costs))
+    rates = {name: options.load * parts[name] / cost for name, cost in costs.items()}
     watched = processes(host, port, pid)
     first: list[dict[str, int]] = []
     statuses: Counter[int] = Counter()
@@ -77,8 +83,10 @@ if __name__ == "__main__":
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--load", type=float, default=1.2, help="Fraction of the device's time, over all tenants.")
     parser.add_argument("--device", default="cpu:1")
+    parser.add_argument("--empty", action="store_true", help="Models sleep instead of computing.")
     chosen = parser.parse_args()
+    os.environ["EMPTY_S"] = "0.02"
     text = tenants_file({name: value / 30 for name, value in LOOSE_MS.items()}, "shares")
-    with server(text, chosen.device) as (host, port, pid):
+    with server(text, chosen.device, empty=chosen.empty) as (host, port, pid):
         code = asyncio.run(soak(host, port, pid, chosen))
     sys.exit(code)

@@ -54,10 +54,21 @@ class System:
     processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
     file: Path | None = None
     """The tenants file, for our own server."""
+    read: int = 0
+    """Chunks read so far."""
 
     def costs(self) -> dict[str, Any] | None:
         """Costs measured by our server at its start."""
         return self._left(".costs.json")
+
+    def chunks(self) -> list[Any]:
+        """Chunks that our server ran since the last call: see `policy_server.py`."""
+        path = self.file.with_suffix(".chunks.jsonl") if self.file else None
+        if path is None or not path.exists():
+            return []
+        lines = path.read_text().splitlines()
+        new, self.read = lines[self.read :], len(lines)
+        return [json.loads(line) for line in new]
 
     def seen(self) -> dict[str, Any] | None:
         """Records of our server, after its end."""
@@ -95,28 +106,28 @@ class System:
                 os.killpg(process.pid, number)
 
 
-def start(name: str, ground: Ground) -> System:
+def start(name: str, ground: Ground, tenants: tuple[str, ...] = NAMES) -> System:
     """Start a server; it may not be ready yet."""
     if name in COTENANT:
         return _cotenant(name, ground)
-    ports = dict.fromkeys(NAMES, _free_port())
+    ports = dict.fromkeys(tenants, free_port())
     body = json.dumps({"data": NUMBERS} if name in ("litserve", "bentoml") else NUMBERS).encode()
-    paths = {tenant: f"/{tenant}" for tenant in NAMES}
+    paths = {tenant: f"/{tenant}" for tenant in tenants}
     python = str(ground.envs / ("triton-peer" if name == "triton" else name) / "bin" / "python")
-    script, port = str(HERE / "peers" / f"{name}_server.py"), ports["bert"]
+    script, port = str(HERE / "peers" / f"{name}_server.py"), ports[tenants[0]]
     match name:
         case "triton":
-            timeouts = {one: int(1e6 * (ground.objective_s(one) - ground.spaced_s[one])) for one in NAMES}
+            timeouts = {one: int(1e6 * (ground.objective_s(one) - ground.spaced_s[one])) for one in tenants}
             folder = tempfile.mkdtemp(dir=ground.work)
             commands = [[python, script, str(port), folder, json.dumps(timeouts)]]
             numbers = {"name": "numbers", "datatype": "INT64", "shape": [1, len(NUMBERS)], "data": [NUMBERS]}
             body = json.dumps({"inputs": [numbers]}).encode()
-            paths = {tenant: f"/v2/models/{tenant}/infer" for tenant in NAMES}
+            paths = {tenant: f"/v2/models/{tenant}/infer" for tenant in tenants}
         case "mosec":
             commands = [[python, script, "--address", HOST, "--port", str(port)]]
         case "bentoml":
-            ports = {tenant: _free_port() for tenant in NAMES}
-            paths = dict.fromkeys(NAMES, "/predict")
+            ports = {tenant: free_port() for tenant in tenants}
+            paths = dict.fromkeys(tenants, "/predict")
             bento = [python, "-m", "bentoml", "serve", "--host", HOST]
             commands = [
                 [
@@ -127,17 +138,17 @@ def start(name: str, ground: Ground) -> System:
                     "--working-dir",
                     str(HERE / "peers"),
                 ]
-                for one in NAMES
+                for one in tenants
             ]
         case _:
             commands = [[python, script, str(port)]]
     wire = {tenant: post(path, body) for tenant, path in paths.items()}
-    where = {tenant: (HOST, ports[tenant]) for tenant in NAMES}
-    return System(name, where, wire, [_launched(command, name, ground) for command in commands])
+    where = {tenant: (HOST, ports[tenant]) for tenant in tenants}
+    return System(name, where, wire, [launched(command, name, ground) for command in commands])
 
 
 def _cotenant(name: str, ground: Ground) -> System:
-    port = _free_port()
+    port = free_port()
     fairness = "equal" if name == "cotenant-equal" else "shares"
     file = ground.work / f"{name}.yaml"
     models = {one: str(ground.models / one) for one in ("bert", "gpt")}  # the weights of images fix their size
@@ -150,7 +161,7 @@ def _cotenant(name: str, ground: Ground) -> System:
         f"  gpt: {{workload: {models['gpt']}, seq: 64, mode: generate, tokens: 24, slo: {slo['gpt']}, batch: 4}}\n"
     )
     command = [sys.executable, str(HERE / "policy_server.py"), name, str(file), str(port), f"cpu:{ground.core}"]
-    process = _launched(command, name, ground, pinned=False)
+    process = launched(command, name, ground, pinned=False)
     return System(name, dict.fromkeys(NAMES, (HOST, port)), requests(HOST), [process], file)
 
 
@@ -160,7 +171,8 @@ def post(path: str, body: bytes, header: bytes = b"Content-Type: application/jso
     return head + header + b"\r\n" + body
 
 
-def _launched(command: list[str], name: str, ground: Ground, *, pinned: bool = True) -> subprocess.Popen[bytes]:
+def launched(command: list[str], name: str, ground: Ground, *, pinned: bool = True) -> subprocess.Popen[bytes]:
+    """Start a process of a server, with its output in a log; ``pinned``: to the front end's core."""
     log = (ground.work / f"{name}.log").open("ab")
     environment = {key: value for key, value in os.environ.items() if pinned is False or key != "PYTHONPATH"} | {
         "MODELS": str(ground.models),
@@ -180,7 +192,7 @@ def _launched(command: list[str], name: str, ground: Ground, *, pinned: bool = T
 def wait_ready(system: System, within_s: float = 120.0) -> None:
     """Wait until each tenant has answered; otherwise end the benchmark with the log's last lines."""
     end = time.monotonic() + within_s
-    for tenant in NAMES:
+    for tenant in system.wire:
         while (status := _ask(system, tenant)) != 200:
             if time.monotonic() > end or any(process.poll() is not None for process in system.processes):
                 raise RuntimeError(f"{system.name} isn't ready: {tenant} answers {status}")
@@ -197,7 +209,8 @@ def _ask(system: System, tenant: str) -> int | None:
         return None
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """A port that is free now."""
     with closing(socket.socket()) as listener:
         listener.bind((HOST, 0))
         return int(listener.getsockname()[1])

@@ -63,6 +63,7 @@ def speed_probe(models: Path, core: int) -> Iterator[Callable[[], float]]:
 def one_run(system: System, scenario: str, seed: int, spaced_s: dict[str, float], options: Any) -> dict[str, Any]:
     """Offer a scenario to a running server."""
     plan = arrivals(scenario, spaced_s, seconds=options.seconds, seed=seed)
+    system.chunks()  # those of earlier runs
     answers, before, after = asyncio.run(_offer(system, plan, options))
     spent = {name: getattr(after, name) - getattr(before, name) for name in machine.Reading._fields}
     met = {
@@ -88,8 +89,9 @@ def one_run(system: System, scenario: str, seed: int, spaced_s: dict[str, float]
 
 async def _offer(system: System, plan: list[tuple[float, str]], options: Any) -> tuple[Any, Any, Any]:
     """Answers, and readings at the start and end of the load: later answers don't count as use."""
-    load = asyncio.create_task(sent(system.where, system.wire, plan))
-    await asyncio.sleep(0)
+    begin = time.perf_counter() + 0.2
+    load = asyncio.create_task(sent(system.where, system.wire, plan, begin))
+    await asyncio.sleep(begin - time.perf_counter())
     before = machine.read(options.core)
     await asyncio.sleep(options.seconds)
     after = machine.read(options.core)
@@ -127,7 +129,14 @@ def main(options: argparse.Namespace) -> None:
                 system.suspend()
             probe = stack.enter_context(speed_probe(models, options.core))
             for seed in options.seeds:
-                turns = [(system, scenario) for system in standing for scenario in options.scenarios]
+                if time.time() > options.until:
+                    break
+                turns = [
+                    (system, scenario)
+                    for system in standing
+                    for scenario in options.scenarios
+                    if not options.turns or f"{system.name}:{scenario}" in options.turns
+                ]
                 random.Random(seed).shuffle(turns)  # noqa: S311
                 for system, scenario in turns:
                     before = probe()
@@ -137,7 +146,7 @@ def main(options: argparse.Namespace) -> None:
                     system.suspend()
                     row |= {"slice": int(began), "spaced_s": spaced_s, "close_s": costs["close_s"]}
                     row["slowdown"] = [one / costs["close_s"]["bert"] for one in (before, probe())]
-                    row["costs"] = system.costs()
+                    row["costs"], row["chunks"] = system.costs(), system.chunks()
                     out.write(json.dumps(row) + "\n")
                     out.flush()
                     print(_line(row), flush=True)
@@ -167,6 +176,8 @@ if __name__ == "__main__":
     parser.add_argument("--seeds", type=int, nargs="+", default=list(range(1, 11)))
     parser.add_argument("--systems", nargs="+", choices=SYSTEMS, default=list(SYSTEMS))
     parser.add_argument("--scenarios", nargs="+", choices=list(LOADS), default=list(LOADS))
+    parser.add_argument("--turns", nargs="+", help="Only these pairs, as SYSTEM:SCENARIO.")
+    parser.add_argument("--until", type=float, default=float("inf"), help="Begin no seed after this Unix time.")
     parser.add_argument("--seconds", type=float, default=12.0)
     parser.add_argument("--core", type=int, default=1, help="The core that acts as the device.")
     parser.add_argument("--front", type=int, default=0, help="The core of front ends and of the load.")

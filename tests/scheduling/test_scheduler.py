@@ -106,6 +106,24 @@ def test_a_flood_beyond_its_share_gives_way_to_a_tenant_that_keeps_to_it():
     assert worker.answers["l"].met
 
 
+def test_when_not_all_fit_a_tenant_that_exceeded_its_share_loses_a_request_even_if_it_fared_worse():
+    worker = Worker(scheduler(("modest", 0.025, encoder()), ("greedy", 0.026, encoder())))
+    for number in range(9):  # beyond its share, and most of them shed
+        worker.arrive(0.0, f"flood {number}", "greedy")
+    worker.run_until_idle()
+    for number in range(6):
+        worker.arrive(0.1 + 0.02 * number, f"kept {number}", "modest")
+        worker.run_until_idle()
+    now = 0.4  # the greedy one's account covers a request again
+    worker.arrive(now, "first", "modest")
+    worker.arrive(now, "greedy", "greedy")
+    worker.arrive(now, "second", "modest")
+    worker.run_until_idle()
+    assert worker.answers["first"].met
+    assert worker.answers["second"].met
+    assert isinstance(worker.answers["greedy"], Shed)
+
+
 def test_a_soft_contract_is_served_late_in_idle_time():
     worker = Worker(scheduler((Contract("a", 0.015, hard=False), encoder())))
     worker.arrive(0.0, 1, "a")

@@ -3,6 +3,8 @@
 import asyncio
 import os
 import signal
+import socket
+import subprocess
 import time
 
 import pytest
@@ -19,6 +21,7 @@ from cotenant.serving.processes.arena import PAGE, Arena
 from cotenant.serving.processes.frames import Reader, frame
 from cotenant.serving.processes.orders import TenantOrder, WorkerOrder
 from cotenant.serving.processes.parcel import label, unpack
+from cotenant.serving.processes.remote import CHILD
 from cotenant.serving.processes.supervisor import Patience, Supervisor
 from cotenant.workloads.protocol import WorkloadSpec
 
@@ -118,6 +121,18 @@ def test_a_hung_worker_is_killed_and_restarted():
         return await conductor.serve("bert", parcel_of({"input_ids": ids(1, 16)}))
 
     assert serving(scenario, order(bert=BERT), hang_s=0.5, hang_times=1.0).tensors
+
+
+def test_a_worker_ends_when_its_parent_closes_the_connection():
+    ours, theirs = socket.socketpair()
+    arena = Arena.create(PAGE)
+    with ours, theirs:
+        fds = (theirs.fileno(), arena.fd, arena.fd)
+        process = subprocess.Popen([*CHILD, *map(str, fds), str(PAGE)], pass_fds=fds)
+        theirs.close()
+        ours.sendall(frame(["order"])[:6])  # half of a message
+    arena.close()
+    assert process.wait(60) == 0
 
 
 def test_unknown_ids_are_refused_and_the_worker_survives():

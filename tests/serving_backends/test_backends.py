@@ -204,10 +204,13 @@ def test_faults_of_the_backend_are_reported(fault, status):
             scripted(ttft_s=0.001, itl_s=0.001, fault=fault, after=12) as (_, port),
             fronting({"llm": llm(port)}) as client,
         ):
-            return await client.post("/v1/chat/completions", CHAT)
+            answer = await client.post("/v1/chat/completions", CHAT)
+            await client.service.conductors()[-1].drained()
+            return answer, client.service.measures.of("llm")
 
-    answer = run(scenario)
+    answer, figures = run(scenario)
     assert answer.status == status
+    assert (figures.served, dict(figures.why)) == (0, {"failed": 1}), "an error is no service"
     if fault == "break":
         assert "closed the connection in the middle" in answer.events()[-1]
     else:

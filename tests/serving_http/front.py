@@ -5,10 +5,11 @@ import json
 import time
 from contextlib import asynccontextmanager
 
-from cotenant.scheduling import BatchCurve, Contract, Scheduler, TenantAdded, TenantCosts, chunk_cost
+from cotenant.scheduling import BatchCurve, Contract, Scheduler, Settings, TenantAdded, TenantCosts, chunk_cost
 from cotenant.serving.conduct.conductor import Conductor
 from cotenant.serving.conduct.crew import Crew
-from cotenant.serving.http.app import Application, Limits
+from cotenant.serving.http.app import Application
+from cotenant.serving.http.asgi import Limits
 from cotenant.serving.measures import Measures
 from cotenant.serving.models.signature import Signature, TensorSpec
 from cotenant.serving.models.text import ByteCodec
@@ -31,14 +32,16 @@ DECODER = Signature(
     vocabulary=1000,
     longest=128,
     typical=8,
+    cache_bytes=10,
 )
 
 
 @asynccontextmanager
-async def front(*, slow=(), keys=None, admin=None, **limits):
+async def front(*, slow=(), keys=None, admin=None, cache_memory=None, **limits):
     """The application over three tenants; ``slow`` ones take 0.2 s a request."""
     measures = Measures()
-    conductor = Conductor(Scheduler([], now=time.monotonic()), Crew(), observe=measures.add)
+    settings = Settings(cache_bytes=cache_memory)
+    conductor = Conductor(Scheduler([], settings, now=time.monotonic()), Crew(), observe=measures.add)
     worker = SimulatedWorker(conductor)
     service = Service(conductor, "cpu", measures, lambda _: True, admin_key=admin)
     for name, signature in (("bert", ENCODER), ("conv", VISION), ("gpt", DECODER)):

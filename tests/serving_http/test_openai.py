@@ -17,6 +17,20 @@ def ask(path, body, **options):
     return run(scenario, **options)
 
 
+def test_a_request_larger_than_the_memory_for_caches_is_refused_with_both_sizes():
+    async def scenario(client):
+        body = {"model": "gpt", "prompt": "a", "max_tokens": 8}
+        small = await client.post("/v1/completions", body)
+        large = await client.post("/v1/completions", {**body, "max_tokens": 100})
+        return small, large, await client.get("/metrics")
+
+    small, large, metrics = run(scenario, cache_memory=600)
+    assert small.status == 200
+    assert large.status == 400
+    assert "A prompt of 1 and 100 new tokens need 1,010 B of cache; there are 600 B." in large.body.decode()
+    assert 'vllm:kv_cache_usage_perc{model_name="gpt"} 0' in metrics.body.decode()
+
+
 def test_a_chat_gets_a_message_and_its_usage():
     answer = ask("/v1/chat/completions", {**CHAT, "max_tokens": 5}).json()
     assert answer["object"] == "chat.completion"
@@ -81,7 +95,7 @@ WRONG = {
     "unknown model": ({**CHAT, "model": "gpt-5"}, 404, "no model 'gpt-5'"),
     "no model": ({"messages": CHAT["messages"]}, 404, "no model 'None'"),
     "an encoder": ({**CHAT, "model": "bert"}, 400, "doesn't generate text"),
-    "no messages": ({"model": "gpt"}, 400, "`messages` has to be a list"),
+    "no messages": ({"model": "gpt"}, 400, "`messages` must be a list"),
     "odd role": ({**CHAT, "messages": [{"role": "tool", "content": "x"}]}, 400, "role is"),
     "a picture": ({**CHAT, "messages": [{"role": "user", "content": [{"type": "image_url"}]}]}, 400, "content is text"),
     "several answers": ({**CHAT, "n": 2}, 400, "`n` isn't supported"),
@@ -90,7 +104,7 @@ WRONG = {
     "too long": ({**CHAT, "max_tokens": 500}, 400, "at most 128 tokens"),
     "no tokens": ({**CHAT, "max_tokens": 0}, 400, "an integer above 0"),
     "odd seed": ({**CHAT, "seed": "x"}, 400, "`seed` is an integer"),
-    "odd priority": ({**CHAT, "priority": "x"}, 400, "priority has to be an integer"),
+    "odd priority": ({**CHAT, "priority": "x"}, 400, "priority must be an integer"),
 }
 
 

@@ -5,6 +5,7 @@ import asyncio
 from cotenant.api.show import show
 from cotenant.api.sql import sql
 from cotenant.serving import recording
+from cotenant.serving.conduct.conductor import BAD_INPUT, FAILED, Outcome
 from cotenant.serving.recording import Recorder
 from cotenant.serving.tenants_file import TenantsFile
 from tests.serving_http.front import front
@@ -46,6 +47,20 @@ def test_a_run_of_served_traffic_is_read_like_any_other(tmp_path):
     assert rows[1] == ("gpt", 1, 1, 1)
     tenants = {one.tenant for one in show([path]).tenants}
     assert {"bert", "gpt"} <= tenants
+
+
+def test_a_request_that_no_model_can_answer_says_nothing_about_the_service(tmp_path):
+    async def scenario(client, _):
+        measures = client.service.measures
+        served = Outcome("gpt", 1.0, 1.0, 1.0, 1.1, 0.1, 0.1, True, None, 1)
+        for one in (served, served._replace(met=False, why=BAD_INPUT), served._replace(met=False, why=FAILED)):
+            measures.add(one)
+        assert measures.of("gpt").asked == 2
+        assert measures.lately("gpt", 0.0)["attainment"] == 0.5
+
+    path = recorded(tmp_path, scenario)
+    [row] = sql("select count(*), sum(ok::int) from requests", [path]).rows
+    assert tuple(row) == (2, 1)
 
 
 def test_the_oldest_runs_go_when_the_disk_is_full(tmp_path, monkeypatch):

@@ -68,13 +68,13 @@ def test_a_decoder_generates_tokens():
 
 WRONG = {
     "no JSON": (b"{", "isn't valid JSON"),
-    "no object": (b"[]", "has to be a JSON object"),
+    "no object": (b"[]", "must be a JSON object"),
     "NaN": (b'{"inputs": NaN}', "NaN is not JSON"),
-    "no inputs": ({}, "`inputs` has to be a list"),
+    "no inputs": ({}, "`inputs` must be a list"),
     "no name": ({"inputs": [{}]}, "needs a `name`"),
     "unknown input": ({"inputs": [{**IDS, "name": "input_id"}]}, "did you mean input_ids"),
     "unknown type": ({"inputs": [{**IDS, "datatype": "INT7"}]}, "unknown datatype"),
-    "other type": ({"inputs": [{**IDS, "datatype": "INT32"}]}, "has to be INT64, not INT32"),
+    "other type": ({"inputs": [{**IDS, "datatype": "INT32"}]}, "must be INT64, not INT32"),
     "negative shape": ({"inputs": [{**IDS, "shape": [-1, 3]}]}, "list of sizes"),
     "other rank": ({"inputs": [{**IDS, "shape": [3]}]}, r"of shape \[-1, -1\], not \[3\]"),
     "other count": ({"inputs": [{**IDS, "shape": [1, 4]}]}, "has 3 numbers"),
@@ -88,8 +88,8 @@ WRONG = {
     ),
     "announced bytes": ({"inputs": [{**IDS, "parameters": {"binary_data_size": 24}}]}, "needs 24 bytes"),
     "unknown output": ({"inputs": [IDS], "outputs": [{"name": "logits"}]}, "no output 'logits'"),
-    "odd timeout": ({"inputs": [IDS], "parameters": {"timeout": "soon"}}, "timeout has to be a time"),
-    "odd parameters": ({"inputs": [IDS], "parameters": 3}, "`parameters` has to be an object"),
+    "odd timeout": ({"inputs": [IDS], "parameters": {"timeout": "soon"}}, "timeout must be a time"),
+    "odd parameters": ({"inputs": [IDS], "parameters": 3}, "`parameters` must be an object"),
 }
 
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 from mosec import Runtime, Server, Worker
-from tenants import load
+from tenants import NAMES, load
 
 
 class Tenant(Worker):
@@ -38,7 +38,14 @@ class Gpt(Tenant):
     name = "gpt"
 
 
+class Nothing(Tenant):
+    """No model."""
+
+    name = "nothing"
+
+
 if __name__ == "__main__":
     server = Server()
-    server.register_runtime({f"/{worker.name}": [Runtime(worker)] for worker in (Bert, Conv, Gpt)})
+    workers = [worker for worker in (Bert, Conv, Gpt, Nothing) if worker.name in NAMES]
+    server.register_runtime({f"/{worker.name}": [Runtime(worker)] for worker in workers})
     server.run()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from cotenant.api.paths import AnyPath
 
 if TYPE_CHECKING:
+    from cotenant.fleet.serving.serve import OnCluster, Opened
     from cotenant.serving.dry_run import Promise
     from cotenant.serving.server import Listening
     from cotenant.serving.service import Service
@@ -33,26 +34,60 @@ def serve(
     import asyncio
     from dataclasses import replace
 
-    from cotenant.errors import ServingError
     from cotenant.reporting.browser.live import live_page
     from cotenant.serving.server import Listening, serve
     from cotenant.serving.tenants_file import read_tenants
 
     tenants = Path(tenants)
-    try:
-        import httptools  # noqa: F401
-        import uvicorn  # noqa: F401
-        import uvloop
-    except ImportError as error:
-        raise ServingError(
-            f"The server needs the package {error.name}.", hint="Install it: pip install 'cotenant[serve]'"
-        ) from None
+    _require_packages()
+    import uvloop
+
     file = read_tenants(tenants, device)
     where = listening or Listening()
     if where.page is None:
         where = replace(where, page=live_page())
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(serve(file, where, ready=ready, again=lambda: read_tenants(tenants, device)))
+
+
+def serve_on_cluster(
+    tenants: AnyPath,
+    where: "OnCluster",
+    *,
+    listening: "Listening | None" = None,
+    ready: "Callable[[Opened], None]" = lambda opened: print(*opened.urls.values()),  # noqa: T201
+    say: Callable[[str], None] = lambda _: None,
+) -> None:
+    """Serve a plan on the devices of a cluster until SIGTERM or Ctrl-C; then finish accepted requests.
+
+    Args:
+        tenants: A plan; or a tenants file: every device serves all of its tenants.
+        where: The cluster and its devices.
+        listening: Address of the front ends; 127.0.0.1:8700 on every node by default.
+        ready: Called with the addresses once requests are accepted.
+        say: Gets a sentence about each change: lost devices, new owners, missing headroom.
+
+    Raises:
+        CotenantError: The file is wrong, a tenant can't be served, or the cluster lacks a device.
+    """
+    from cotenant.fleet.serving.serve import serve
+    from cotenant.serving.server import Listening
+
+    _require_packages()
+    serve(Path(tenants), where, listening or Listening(), ready=ready, say=say)
+
+
+def _require_packages() -> None:
+    from cotenant.errors import ServingError
+
+    try:
+        import httptools  # noqa: F401
+        import uvicorn  # noqa: F401
+        import uvloop  # noqa: F401
+    except ImportError as error:
+        raise ServingError(
+            f"The server needs the package {error.name}.", hint="Install it: pip install 'cotenant[serve]'"
+        ) from None
 
 
 def promise(tenants: AnyPath, *, device: str | None = None, seconds: float = 30.0, seed: int = 0) -> "Promise":

@@ -1,16 +1,21 @@
 """`cotenant serve`: several models on one device, each with an objective."""
 
+import shlex
+from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from cotenant.cli.exits import Exit
+from cotenant.cli.on_cluster import on_cluster
 from cotenant.cli.output import as_json, console, show, show_json
 
 EPILOG = """\b
 Examples:  cotenant serve tenants.yaml
            cotenant serve tenants.yaml --dry-run
            cotenant serve tenants.yaml --device sim:a100-sxm4-40gb
+           cotenant serve plan.yaml --on ray
            curl localhost:8700/v2/models/bert
 
 \b
@@ -21,6 +26,10 @@ tenants.yaml:  tenants:
 Listens on this machine only, unless every tenant has a key and TLS is configured. On SIGTERM or Ctrl-C it
 finishes accepted requests; a second signal ends it at once.
 """
+
+if TYPE_CHECKING:
+    from cotenant.fleet.serving.serve import OnCluster, Opened
+    from cotenant.serving.server import Listening
 
 
 @click.command("serve", epilog=EPILOG)
@@ -42,6 +51,10 @@ finishes accepted requests; a second signal ends it at once.
 @click.option(
     "--dry-run", is_flag=True, help="Simulate the contracts under the stated loads, and report which are kept."
 )
+@on_cluster
+@click.option("--devices", metavar="LIST", help="With --on: which devices, as for `run`; default: those of the plan.")
+@click.option("--when-full", metavar="COMMAND",
+              help="With --on: run this when a tenant has no headroom left, with the next step as JSON.")  # fmt: skip
 @click.option("--new-key", is_flag=True, help="Print a new API key and its hash, and exit.")
 @as_json
 def command(
@@ -57,22 +70,29 @@ def command(
     record: Path | None,
     record_most: float,
     dry_run: bool,
+    on: str | None,
+    insecure: bool,
+    devices: str | None,
+    when_full: str | None,
     new_key: bool,
     as_json: bool,
 ) -> int | None:
     """Serve the models of TENANTS (YAML) on one device: each keeps its objective or refuses requests early."""
     if new_key:
-        from cotenant.serving.http.keys import new_key as make
-
-        key, hashed = make()
-        if as_json:
-            show_json({"key": key, "hash": hashed})
-        else:
-            click.echo(f"{key}\n{hashed}")
-            console(talk=True).print("The first line is the key, shown once; the second goes into the file.")
+        _show_new_key(as_json=as_json)
         return None
     if tenants is None:
         raise click.UsageError("Name the file of tenants.")
+    if on is not None:
+        only_here = {"--device": device, "--grpc-port": grpc_port, "--record": record, "--dry-run": dry_run or None}
+        _refuse(only_here, "can't be used with --on")
+        from cotenant.fleet.serving.serve import OnCluster
+        from cotenant.serving.server import Listening
+
+        listening = Listening(host, port, tls_cert, tls_key, drain_s)
+        _on_cluster(tenants, OnCluster(on, devices, insecure, shlex.split(when_full or "")), listening, as_json=as_json)
+        return None
+    _refuse({"--devices": devices, "--when-full": when_full}, "needs --on")
     if dry_run:
         from cotenant.api.serve import promise
         from cotenant.reporting.terminal.promise import promise_parts
@@ -117,3 +137,40 @@ def command(
                           grpc_port=grpc_port)  # fmt: skip
     serve(tenants, device=device, listening=listening, ready=ready)
     return None
+
+
+def _on_cluster(tenants: Path, where: "OnCluster", listening: "Listening", *, as_json: bool) -> None:
+    from cotenant.api.serve import serve_on_cluster
+    from cotenant.text import milliseconds
+
+    talk = console(talk=True)
+
+    def ready(opened: "Opened") -> None:
+        if as_json:
+            show_json({"urls": dict(opened.urls), "devices": dict(opened.devices)})
+        else:
+            click.echo("\n".join(opened.urls.values()))
+        for name, device in opened.devices.items():
+            costs = (f"{tenant} {milliseconds(1e3 * cost)} alone" for tenant, cost in device["tenants"].items())
+            talk.print(f"{name}: {', '.join(costs)}", soft_wrap=True)
+
+    serve_on_cluster(
+        tenants, where, listening=listening, ready=ready, say=lambda text: talk.print(text, soft_wrap=True)
+    )
+
+
+def _refuse(given: Mapping[str, object], why: str) -> None:
+    for name, value in given.items():
+        if value is not None:
+            raise click.UsageError(f"{name} {why}.")
+
+
+def _show_new_key(*, as_json: bool) -> None:
+    from cotenant.serving.http.keys import new_key
+
+    key, hashed = new_key()
+    if as_json:
+        show_json({"key": key, "hash": hashed})
+    else:
+        click.echo(f"{key}\n{hashed}")
+        console(talk=True).print("The first line is the key, shown once; the second goes into the file.")

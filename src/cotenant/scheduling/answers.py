@@ -91,6 +91,8 @@ class Answers:
     def _close(self, job: Job, request: Request) -> None:
         del self._open[request.id]
         job.tenant.backlog_s -= request.cost_s
+        if request.holds:
+            job.tenant.held_bytes -= request.cache_bytes
         waits = job in self._waiting
         if waits:
             self._waiting.remove(job)

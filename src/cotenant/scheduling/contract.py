@@ -46,7 +46,7 @@ class Contract:
             raise SchedulingError("A contract needs the name of its tenant.")
         if not 0 < self.objective_s < float("inf"):
             raise SchedulingError(
-                f"Tenant {self.tenant}: the objective has to be a positive time, not {self.objective_s:g} s.",
+                f"Tenant {self.tenant}: the objective must be a positive time, not {self.objective_s:g} s.",
                 hint="State how long a request may take, for example 0.03 for 30 ms.",
             )
         if self.share is not None and not 0 <= self.share <= 1:

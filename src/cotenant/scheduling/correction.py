@@ -108,9 +108,9 @@ class CostEstimate:
         self.speed = speed
         self.chunks = [ChunkEstimate(chunk) for chunk in costs.chunks]
         self.step = ChunkEstimate(costs.step) if costs.step else None
-        self.rest_s: list[float] = []
-        self.rest_variance: list[float] = []
-        self._add_up()
+        self.rest_s = [0.0] * (len(self.chunks) + 1)
+        self.rest_variance = [0.0] * (len(self.chunks) + 1)
+        self._add_up(len(self.chunks) - 1)
 
     def see(self, index: int, steps: int, batch: int, scale: float, took_s: float, *, spaced: bool) -> None:
         """Learn from a chunk that ended."""
@@ -121,7 +121,7 @@ class CostEstimate:
             self._learn(self.step, took_s / (steps * self.costs.step_curve.at(batch)), spaced=spaced)
         else:
             self._learn(self.chunks[index], took_s / (scale * self.costs.curve.at(batch)), spaced=spaced)
-            self._add_up()
+            self._add_up(index)
 
     def _learn(self, chunk: ChunkEstimate, took_s: float, *, spaced: bool) -> None:
         if spaced:
@@ -141,12 +141,10 @@ class CostEstimate:
         step = self.step.p50_s * steps if self.step else 0.0
         return (self.rest_s[0] * scale + step) * self.speed.factor
 
-    def _add_up(self) -> None:
-        rest, variance = 0.0, 0.0
-        rests, variances = [0.0], [0.0]
-        for chunk in reversed(self.chunks):
-            rest += chunk.p50_s
-            variance += chunk.variance
-            rests.append(rest)
-            variances.append(variance)
-        self.rest_s, self.rest_variance = rests[::-1], variances[::-1]
+    def _add_up(self, last: int) -> None:
+        """Update the rest of requests that have this chunk or an earlier one ahead."""
+        rest, variance = self.rest_s[last + 1], self.rest_variance[last + 1]
+        for place in range(last, -1, -1):
+            chunk = self.chunks[place]
+            self.rest_s[place] = rest = rest + chunk.p50_s
+            self.rest_variance[place] = variance = variance + chunk.variance

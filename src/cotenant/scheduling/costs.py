@@ -47,6 +47,8 @@ class BatchCurve:
 
     def at(self, batch: int) -> float:
         """The factor of a batch; beyond the largest one, every full batch and the rest are added up."""
+        if batch <= len(self.factors):
+            return self.factors[batch - 1]
         full, rest = divmod(batch, len(self.factors))
         return full * self.factors[-1] + (self.factors[rest - 1] if rest else 0.0)
 
@@ -64,6 +66,8 @@ class TenantCosts:
     step: ChunkCost | None = None
     step_curve: BatchCurve = BatchCurve()
     steps: int = 0
+    cache_bytes: int = 0
+    """Memory that a typical request holds from its first chunk to its end."""
 
     def __post_init__(self) -> None:
         if not self.chunks:

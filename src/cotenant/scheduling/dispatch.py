@@ -2,6 +2,7 @@
 
 from cotenant.errors import SchedulingError
 from cotenant.scheduling.answers import Answers
+from cotenant.scheduling.caches import Caches
 from cotenant.scheduling.decisions import Decision, DecisionLog
 from cotenant.scheduling.instructions import Chunk, QueueAhead, Start, Why
 from cotenant.scheduling.job import Job
@@ -25,6 +26,7 @@ class Dispatcher:
         slots: list[Slot],
         answers: Answers,
         log: DecisionLog,
+        caches: Caches,
     ) -> None:
         self._settings = settings
         self._policy = policy
@@ -33,6 +35,7 @@ class Dispatcher:
         self._slots = slots
         self._answers = answers
         self._log = log
+        self._caches = caches
         self._versions = 0
 
     def decide(self, now: float) -> None:
@@ -68,6 +71,8 @@ class Dispatcher:
     def _offer(self, slot: Slot, now: float, begin: float) -> Offer | None:
         """The chunk to run next on the slot; the queued one if it is still the best."""
         jobs = self._timely(now, begin)
+        if self._caches.total is not None:
+            jobs = [job for job in jobs if self._caches.fits(job)]
         if len(self._slots) > 1:
             held = {job for other in self._slots if other is not slot for job in other.held()}
             jobs = [job for job in jobs if job not in held]
@@ -128,6 +133,8 @@ class Dispatcher:
         if len(jobs) > 1 and not chunk.steps:
             jobs = offer.jobs = [self._merge(jobs)]
         for job in jobs:
+            if not job.begun:
+                self._caches.hold(job)
             job.begun = True
             if chunk.steps:
                 job.steps -= chunk.steps

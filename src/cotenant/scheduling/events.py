@@ -12,7 +12,8 @@ class Arrived(NamedTuple):
     """A request arrived.
 
     ``deadline``: time at which the client gives up; None: by the contract. ``scale``: cost of its chunks relative to a
-    typical request (a longer prompt, more rows). ``steps``: maximum number of decode steps.
+    typical request (a longer prompt, more rows). ``steps``: maximum number of decode steps. ``cache_bytes``: memory it
+    holds from its first chunk to its end; None: as much as a typical request.
     """
 
     time: float
@@ -22,6 +23,7 @@ class Arrived(NamedTuple):
     scale: float = 1.0
     steps: int | None = None
     priority: int = 0
+    cache_bytes: int | None = None
 
 
 class ChunkDone(NamedTuple):

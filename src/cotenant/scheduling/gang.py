@@ -26,7 +26,7 @@ def demands(jobs: list[Job], size: int) -> list[float]:
 
 
 def _share_steps(jobs: list[Job], members: list[int], costs: list[float]) -> None:
-    """Replace the members' costs by their marginal costs: demand has to be cumulative in order of due times."""
+    """Replace the members' costs by their marginal costs: demand must be cumulative in order of due times."""
     estimate = jobs[members[0]].estimate
     assert estimate.step is not None
     step = estimate.step.p50_s * estimate.speed.factor

@@ -13,11 +13,12 @@ LONGEST_WAY = 0.05
 class Request:
     """One request. ``due`` orders it, never earlier than its contract; ``deadline`` is when its client gives up.
 
-    ``way_s``: delivery time of its answer; it has to be ready that much earlier.
+    ``way_s``: delivery time of its answer; it must be ready that much earlier.
     """
 
     __slots__ = (
-        "arrived", "conforming", "cost_s", "deadline", "device_s", "due", "id", "priority", "scale", "steps", "way_s",
+        "arrived", "cache_bytes", "conforming", "cost_s", "deadline", "device_s", "due", "holds", "id", "priority",
+        "scale", "steps", "way_s",
     )  # fmt: skip
 
     def __init__(self, event: Arrived, contract: Contract, steps: int, way_s: float = 0.0) -> None:
@@ -33,6 +34,8 @@ class Request:
         self.conforming = True
         self.cost_s = 0.0
         self.device_s = 0.0
+        self.cache_bytes = event.cache_bytes or 0
+        self.holds = False
 
 
 class Job:

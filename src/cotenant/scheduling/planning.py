@@ -31,12 +31,13 @@ class Ahead(NamedTuple):
 def keep_feasible(jobs: list[Job], ahead: Ahead) -> tuple[list[Job], list[float]]:
     """Jobs that remain when one is dropped each time another would be late.
 
-    Moore-Hodgson drops the longest; here it is a job of the tenant with the best recent attainment, of its lowest
-    priority, with the most remaining work for its worth.
+    Moore-Hodgson drops the longest; here it is a job of a tenant that recently exceeded its share, of those with the
+    best recent attainment, of its lowest priority, with the most remaining work for its worth.
     """
     begin, slots, gang = ahead
     jobs = list(jobs)
     costs = demands(jobs, gang)
+    ranks: list[tuple[bool, float, int, float]] = []
     while True:
         end = begin
         for place, job in enumerate(jobs):
@@ -45,19 +46,16 @@ def keep_feasible(jobs: list[Job], ahead: Ahead) -> tuple[list[Job], list[float]
                 break
         else:
             return jobs, costs
-        del jobs[_victim(jobs, place)]
+        ranks = ranks or [_rank(one) for one in jobs]
+        victim = max(range(place, -1, -1), key=ranks.__getitem__)  # of equals, the one due last
+        del jobs[victim], ranks[victim]
         costs = demands(jobs, gang)
 
 
-def _victim(jobs: list[Job], late: int) -> int:
-    best, chosen = None, 0
-    for place in range(late + 1):
-        job = jobs[place]
-        tenant = job.tenant
-        rank = (tenant.attained, -job.members[0].priority, job.plan_s / (tenant.spaced_s * len(job.members)))
-        if best is None or rank >= best:  # of equals, the one due last
-            best, chosen = rank, place
-    return chosen
+def _rank(job: Job) -> tuple[bool, float, int, float]:
+    tenant = job.tenant
+    work = job.plan_s / (tenant.spaced_s * len(job.members))
+    return tenant.exceeds, tenant.attained, -job.members[0].priority, work
 
 
 def fill_slack(

@@ -5,6 +5,7 @@ from typing import Any
 
 from cotenant.errors import SchedulingError
 from cotenant.scheduling.answers import Answers
+from cotenant.scheduling.caches import Caches
 from cotenant.scheduling.contract import Contract
 from cotenant.scheduling.costs import TenantCosts
 from cotenant.scheduling.decisions import Decision, DecisionLog
@@ -54,6 +55,7 @@ class Scheduler:
         self._slots = [Slot(index) for index in range(settings.slots)]
         self._waiting = Waiting()
         self._answers = Answers(settings, self._waiting, self._slots, self._log)
+        self._caches = Caches(settings.cache_bytes, self._roster)
         self._dispatcher = Dispatcher(
             settings,
             self._policy,
@@ -62,6 +64,7 @@ class Scheduler:
             slots=self._slots,
             answers=self._answers,
             log=self._log,
+            caches=self._caches,
         )
         self._arrivals = 0
         self._handlers: dict[type, Callable[[Any], None]] = {
@@ -102,6 +105,12 @@ class Scheduler:
         return self._log.records()
 
     @property
+    def cache_use(self) -> float | None:
+        """Used part of the memory for caches; None if it is unlimited."""
+        total = self._caches.total
+        return None if total is None else self._caches.held() / total
+
+    @property
     def unanswered(self) -> int:
         """Number of requests not answered yet."""
         return len(self._answers)
@@ -121,19 +130,24 @@ class Scheduler:
         if tenant.paused_retry_s is not None:
             self._answers.refuse(event, Why.PAUSED, tenant.paused_retry_s)
             return
-        if all(slot.running is None for slot in self._slots):
+        if not any(slot.running for slot in self._slots):
             self._roster.speed.fade(max([slot.last_end for slot in self._slots]), now)
         costs = tenant.estimate.costs
         steps = (event.steps or costs.steps) if costs.step else 0
         request = Request(event, tenant.contract, steps, self.settings.way_s)
         request.cost_s = cost_s = tenant.estimate.request_s(event.scale, steps)
         sheds = self._policy.sheds
-        if sheds and tenant.contract.hard and now + cost_s > request.deadline:
+        if event.cache_bytes is None:
+            request.cache_bytes = costs.cache_bytes
+        too_long = sheds and tenant.contract.hard and now + cost_s > request.deadline
+        if too_long or not self._caches.holds(request):
             self._answers.refuse(event, Why.TOO_LARGE)
             return
         request.conforming = self._policy.conforms(tenant, cost_s, now)
         if request.conforming:
             tenant.offer(cost_s, now)
+        else:
+            tenant.exceed(cost_s, now)
         bounded = request.conforming and self._policy.guarantees
         room_s = self.settings.backlog * tenant.objective_s * self.settings.slots
         if sheds and not bounded and tenant.backlog_s > room_s:

@@ -32,6 +32,8 @@ class Settings:
     backlog: float = 2.0
     """Maximum waiting work of a tenant beyond its share, in objectives of device time."""
     longest_retry_s: float = 60.0
+    cache_bytes: int | None = None
+    """Memory for the caches of decoders, shared like the device's time; None: unlimited."""
     log_every: int = 16
     """Every n-th decision is kept in the decision log; refusals always are."""
     log_length: int = 1024
@@ -44,5 +46,7 @@ class Settings:
         for name in ("burst", "reserve", "margin", "backlog", "gap_s", "way_s"):
             if getattr(self, name) < 0:
                 raise SchedulingError(f"The setting {name} can't be negative.")
+        if self.cache_bytes is not None and self.cache_bytes < 1:
+            raise SchedulingError("The memory for caches has to be positive.")
         if self.memory_s <= 0:
-            raise SchedulingError("The setting memory_s has to be positive.")
+            raise SchedulingError("The setting memory_s must be positive.")

@@ -49,14 +49,16 @@ class SlackStealing:
     def _best_plan(self, jobs: list[Job], begin: float) -> Plan:
         conforming: list[Job] = []
         others: list[Job] = []
-        total, decoders = 0.0, 0
+        total, decoders, largest = 0.0, 0, 1
         for job in jobs:
             (conforming if job.conforming else others).append(job)
             total += _worth(job)
-            decoders += job.steps > 0
+            if job.steps:
+                decoders += 1
+                largest = max(largest, job.estimate.costs.step_curve.largest)
         others.sort(key=_slack_order)
         best: Plan | None = None
-        for gang in range(max(1, min(decoders, self._largest_gang(jobs))), 0, -1):
+        for gang in range(max(1, min(decoders, largest)), 0, -1):
             plan = self._plan(conforming, others, gang, begin)
             if best is None or plan.worth > best.worth + 1e-12:
                 best = plan
@@ -91,9 +93,6 @@ class SlackStealing:
             return due - free
 
         return limit
-
-    def _largest_gang(self, jobs: list[Job]) -> int:
-        return max((job.estimate.costs.step_curve.largest for job in jobs if job.steps), default=1)
 
     def _batch(self, plan: Plan, jobs: list[Job], first: Job, begin: float) -> list[Job]:
         """The largest batch around the first job that keeps the entire plan in time."""

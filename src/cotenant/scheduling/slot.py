@@ -16,7 +16,7 @@ class Offer:
         self.batch = batch
 
     def matches(self, jobs: list[Job], stage: int, steps: int) -> bool:
-        """Whether it is the same work, so that nothing has to be resent."""
+        """Whether it is the same work, so that nothing must be resent."""
         chunk = self.chunk
         return (
             chunk.stage == stage

@@ -6,20 +6,25 @@ from cotenant.scheduling.contract import Contract, ServiceClass
 from cotenant.scheduling.correction import CostEstimate, DeviceSpeed
 from cotenant.scheduling.costs import TenantCosts
 
+HISTORY_S = 10.0
+"""Time constant of a tenant's attainment: long enough to count a slow tenant's requests."""
+
 
 class Tenant:
     """One tenant on one device."""
 
     __slots__ = (
         "_account_at", "_booked_until", "_capacity_s", "_fortune_at", "_memory_s", "_met", "_offered", "account_s",
-        "asked_s", "backlog_s", "contract", "estimate", "name", "objective_s", "paused_retry_s", "rate", "spaced_s",
+        "asked_s", "backlog_s", "beyond_s", "contract", "estimate", "held_bytes", "name", "objective_s",
+        "paused_retry_s", "rate", "spaced_s",
     )  # fmt: skip
 
     def __init__(self, contract: Contract, costs: TenantCosts, speed: DeviceSpeed, now: float) -> None:
         self.backlog_s = 0.0
+        self.held_bytes = 0
         self.paused_retry_s: float | None = None
         self._account_at = self._fortune_at = self._booked_until = now
-        self.asked_s = self._offered = self._met = 0.0
+        self.asked_s = self.beyond_s = self._offered = self._met = 0.0
         self.account_s = math.inf
         self._capacity_s = 0.0
         self.rate = 0.0
@@ -66,9 +71,12 @@ class Tenant:
     def age(self, now: float) -> None:
         """Decay the recent history."""
         if now > self._fortune_at:
-            fade = math.exp((self._fortune_at - now) / self._memory_s)
+            passed = self._fortune_at - now
+            fade = math.exp(passed / self._memory_s)
             self._fortune_at = now
             self.asked_s *= fade
+            self.beyond_s *= fade
+            fade = math.exp(passed / HISTORY_S)
             self._offered *= fade
             self._met *= fade
 
@@ -77,6 +85,11 @@ class Tenant:
         self.age(now)
         self.asked_s += cost_s
         self._offered += 1
+
+    def exceed(self, cost_s: float, now: float) -> None:
+        """Record a request beyond the share."""
+        self.age(now)
+        self.beyond_s += cost_s
 
     def meet(self, now: float) -> None:
         """Record a conforming request served in time."""
@@ -87,6 +100,11 @@ class Tenant:
     def attained(self) -> float:
         """Fraction of recent conforming requests served in time."""
         return self._met / self._offered if self._offered > 1e-9 else 1.0
+
+    @property
+    def exceeds(self) -> bool:
+        """Whether it has recently sent more than its share, by more than a request."""
+        return self.beyond_s > self.spaced_s
 
     @property
     def expected_rate(self) -> float:

@@ -51,6 +51,7 @@ def build_engine(
     from cotenant.serving.chunking.greenlets import Cuts
     from cotenant.serving.engines.decoder import DecoderEngine
     from cotenant.serving.engines.forward import ForwardEngine
+    from cotenant.serving.engines.whole import WholeEngine
 
     cuts = None
     if isinstance(model, nn.Module):
@@ -59,6 +60,8 @@ def build_engine(
     if isinstance(sample, Prompt):
         assert isinstance(model, nn.Module)
         return DecoderEngine(model, cuts)
+    if cuts is None and not batches:
+        return WholeEngine(model)
     return ForwardEngine(model, cuts, batches=batches)
 
 

@@ -99,9 +99,8 @@ async def begin(
     Raises:
         ServingError: A tenant can't be served, or its objective is below the solo time of a request.
     """
-    conductor = Conductor(
-        Scheduler([], Settings(fairness=file.rule(), way_s=WAY_S), now=time.monotonic()), Crew(), observe=measures.add
-    )
+    settings = Settings(fairness=file.rule(), way_s=WAY_S, cache_bytes=file.cache_memory)
+    conductor = Conductor(Scheduler([], settings, now=time.monotonic()), Crew(), observe=measures.add)
     generation = Generation(file, conductor)
     try:
         for lane in lanes_of(file):

@@ -25,8 +25,9 @@ from cotenant.serving.conduct.crew import Crew
 from cotenant.serving.costs import check_floor
 from cotenant.serving.engines.protocol import Call, Prompt
 from cotenant.serving.engines.rows import rows_of
+from cotenant.serving.worker.bench import Ended
 from cotenant.serving.worker.place import find_place
-from cotenant.serving.worker.station import Ended, Station
+from cotenant.serving.worker.station import Station
 
 
 class Scheduler:

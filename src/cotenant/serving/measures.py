@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from cotenant.serving.conduct.conductor import Outcome
+from cotenant.serving.conduct.conductor import NOT_OURS, Outcome
 
 BUCKETS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 RECENT = 4096
@@ -32,8 +32,8 @@ class TenantMeasures:
 
     @property
     def asked(self) -> int:
-        """All requests except those whose client disconnected."""
-        return self.served + sum(count for why, count in self.why.items() if why != "cancelled")
+        """All requests except those whose client disconnected or sent what can't be answered."""
+        return self.served + sum(count for why, count in self.why.items() if why not in NOT_OURS)
 
 
 class Measures:
@@ -75,7 +75,7 @@ class Measures:
 
     def lately(self, tenant: str, since: float) -> dict[str, Any]:
         """Rate, attainment and latency quantiles since a time; quantiles of served requests only."""
-        outcomes = [one for one in self.of(tenant).recent if one.done >= since and one.why != "cancelled"]
+        outcomes = [one for one in self.of(tenant).recent if one.done >= since and one.why not in NOT_OURS]
         times = sorted(one.done - one.arrived for one in outcomes if one.why is None)
         return {
             "requests": len(outcomes),

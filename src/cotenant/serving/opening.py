@@ -181,5 +181,6 @@ def _same_work(before: TenantsFile, after: TenantsFile) -> bool:
     return (
         backends[0] == backends[1]
         and before.fairness == after.fairness
+        and before.cache_memory == after.cache_memory
         and orders(before, before.device) == orders(after, after.device)
     )

@@ -25,9 +25,7 @@ def tenants_of(data: Mapping[str, Any], source: str, device: str | None) -> dict
     Raises:
         StudyError: The plan has no such device, or its tenants can't be served.
     """
-    devices = {str(one.get("name")): one for one in data["devices"] or () if isinstance(one, dict)}
-    if not devices:
-        raise StudyError(f"{source} has no devices", hint="make a plan: cotenant plan tenants.yaml --out plan.yaml")
+    devices = _devices(data, source)
     if device is None and len(devices) > 1:
         raise StudyError(f"{source} has {len(devices)} devices", hint=f"choose one: --device {next(iter(devices))}")
     name = device or next(iter(devices))
@@ -37,6 +35,18 @@ def tenants_of(data: Mapping[str, Any], source: str, device: str | None) -> dict
     if not isinstance(tenants, dict) or not tenants:
         raise StudyError(f"{source} puts no tenant on {name}", hint="choose another device")
     return {"device": name, "tenants": {key: _tenant(key, entry, source) for key, entry in tenants.items()}}
+
+
+def device_names(data: Mapping[str, Any], source: str) -> tuple[str, ...]:
+    """Names of a plan's devices. Raises StudyError."""
+    return tuple(_devices(data, source))
+
+
+def _devices(data: Mapping[str, Any], source: str) -> Mapping[str, Mapping[str, Any]]:
+    devices = {str(one.get("name")): one for one in data["devices"] or () if isinstance(one, dict)}
+    if not devices:
+        raise StudyError(f"{source} has no devices", hint="make a plan: cotenant plan tenants.yaml --out plan.yaml")
+    return devices
 
 
 def _tenant(name: str, entry: Any, source: str) -> dict[str, Any]:

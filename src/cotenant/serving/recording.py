@@ -13,7 +13,7 @@ import numpy as np
 
 from cotenant.errors import RunFolderError
 from cotenant.measure.provenance import now_utc, session
-from cotenant.serving.conduct.conductor import Outcome
+from cotenant.serving.conduct.conductor import NOT_OURS, Outcome
 from cotenant.serving.service import Service
 from cotenant.serving.tenants_file import ServedTenant, TenantsFile
 from cotenant.store.folder import RunFolder
@@ -79,7 +79,7 @@ class Recorder:
             self._finish(self._folder, "the server was stopped")
 
     def _hear(self, outcome: Outcome) -> None:
-        if outcome.why != "cancelled" and len(self._outcomes) < 2 * MOST_ROWS:
+        if outcome.why not in NOT_OURS and len(self._outcomes) < 2 * MOST_ROWS:
             self._outcomes.append(outcome)
             if len(self._outcomes) == MOST_ROWS:
                 self._full.set()

@@ -1,6 +1,7 @@
 """The server: a service behind uvicorn, with draining, limits, and no public address without keys and TLS."""
 
 import asyncio
+import gc
 import ipaddress
 import logging
 import math
@@ -17,7 +18,9 @@ from typing import Any
 
 from cotenant.errors import CotenantError, ServingError
 from cotenant.interruption import ONE_WISH_S
-from cotenant.serving.http.app import Application, Limits
+from cotenant.serving.http.app import Application
+from cotenant.serving.http.asgi import Limits
+from cotenant.serving.http.wire import joining_protocol
 from cotenant.serving.opening import opened
 from cotenant.serving.recording import MOST_BYTES, Recorder
 from cotenant.serving.service import Service
@@ -48,6 +51,8 @@ class Listening:
     limits: Limits | None = None
     grpc_port: int | None = None
     """None: no gRPC."""
+    behind: Callable[[Application, Service], Any] | None = None
+    """Wraps the application of a server that only front ends of a cluster may reach; it checks who connects."""
 
 
 def check_exposure(file: TenantsFile, listening: Listening) -> None:
@@ -58,11 +63,7 @@ def check_exposure(file: TenantsFile, listening: Listening) -> None:
     """
     if (listening.tls_cert is None) != (listening.tls_key is None):
         raise ServingError("TLS needs both a certificate and its key.", hint="Give --tls-cert and --tls-key.")
-    try:
-        local = ipaddress.ip_address(listening.host).is_loopback
-    except ValueError:
-        local = listening.host == "localhost"
-    if local:
+    if is_local(listening.host) or listening.behind is not None:
         return
     missing = [name for name, tenant in file.tenants.items() if tenant.key is None]
     if missing or file.admin_key is None:
@@ -76,6 +77,14 @@ def check_exposure(file: TenantsFile, listening: Listening) -> None:
             f"{listening.host} is a public address, and keys would be sent unencrypted.",
             hint="Give --tls-cert and --tls-key, or listen on 127.0.0.1 behind a proxy.",
         )
+
+
+def is_local(host: str) -> bool:
+    """Whether only this machine can reach an address."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 async def serve(
@@ -99,30 +108,47 @@ async def serve(
     import uvicorn
 
     check_exposure(file, listening)
-    with _listening(listening) as listener:
+    with listener_at(listening) as listener:
         async with opened(file, again=_checked(again, listening)) as service:
             trace(service.measures)
             service.page = None if listening.page is None else listening.page.encode()
-            config = uvicorn.Config(
-                Application(service, listening.limits or Limits()),
-                http="httptools",
-                ws="none",
-                lifespan="off",
-                log_config=None,
-                access_log=False,
-                server_header=False,
-                date_header=False,
-                limit_concurrency=CONNECTIONS,
-                timeout_keep_alive=KEEP_ALIVE_S,
-                ssl_certfile=listening.tls_cert,
-                ssl_keyfile=listening.tls_key,
+            application = Application(service, listening.limits or Limits())
+            config = uvicorn_config(
+                listening.behind(application, service) if listening.behind else application, listening
             )
             server = _server(uvicorn, config, service, listening.drain_s)
-            scheme = "https" if listening.tls_cert else "http"
-            address = listener.getsockname()
             async with _grpc(service, listening), _recorded(service, file, listening), _reloading_on_sighup(service):
-                ready(f"{scheme}://{address[0]}:{address[1]}", service)
+                ready(url_of(listener, listening), service)
+                gc.collect()
+                gc.freeze()  # what exists now stays: keep the collector from walking it while requests wait
                 await server.serve(sockets=[listener])
+
+
+def uvicorn_config(application: Any, listening: Listening) -> Any:
+    """Uvicorn's settings for an application."""
+    import uvicorn
+
+    return uvicorn.Config(
+        application,
+        http=joining_protocol(),
+        ws="none",
+        proxy_headers=False,
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        date_header=False,
+        limit_concurrency=CONNECTIONS,
+        timeout_keep_alive=KEEP_ALIVE_S,
+        ssl_certfile=listening.tls_cert,
+        ssl_keyfile=listening.tls_key,
+    )
+
+
+def url_of(listener: socket.socket, listening: Listening) -> str:
+    """The address that clients use."""
+    host, port = listener.getsockname()[:2]
+    return f"{'https' if listening.tls_cert else 'http'}://{f'[{host}]' if ':' in host else host}:{port}"
 
 
 def _checked(again: Callable[[], TenantsFile] | None, listening: Listening) -> Callable[[], TenantsFile] | None:
@@ -245,7 +271,8 @@ def _server(uvicorn: Any, config: Any, service: Service, drain_s: float) -> Any:
     return Server(config)
 
 
-def _listening(listening: Listening) -> socket.socket:
+def listener_at(listening: Listening) -> socket.socket:
+    """A socket that listens already. Raises ServingError."""
     family = socket.AF_INET6 if ":" in listening.host else socket.AF_INET
     listener = socket.socket(family)
     try:

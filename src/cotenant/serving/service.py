@@ -18,6 +18,7 @@ from cotenant.serving.models.signature import Signature
 from cotenant.serving.models.text import Codec
 from cotenant.serving.processes.parcel import Parcel, Tensor
 from cotenant.serving.tenants_file import TenantsFile
+from cotenant.text import size
 
 GENERATE_MOST = 4096
 """Maximum tokens of one answer."""
@@ -156,12 +157,21 @@ class Service:
         if not 0 < prompt.tokens <= GENERATE_MOST:
             raise BadInput(f"An answer has between 1 and {GENERATE_MOST} tokens, not {prompt.tokens}.")
         served.signature.check_prompt(prompt.ids, prompt.tokens)
+        cache_bytes = (len(prompt.ids) + prompt.tokens) * served.signature.cache_bytes
+        limit = self.conductor_of(name).scheduler.settings.cache_bytes
+        if limit is not None and cache_bytes > limit:
+            raise BadInput(
+                f"A prompt of {len(prompt.ids)} and {prompt.tokens} new tokens need {size(cache_bytes)} of cache; "
+                f"there are {size(limit)}.",
+                hint="Ask for fewer tokens, or raise `cache_memory`.",
+            )
         made: list[int] = await self._serve(
             served,
             prompt,
             wishes,
             scale=len(prompt.ids) / served.signature.typical,
             steps=max(1, prompt.tokens - 1),
+            cache_bytes=cache_bytes,
             sink=sink,
         )
         return made
@@ -199,6 +209,7 @@ class Service:
         *,
         scale: float,
         steps: int | None = None,
+        cache_bytes: int | None = None,
         sink: Callable[[list[int]], bool | None] | None = None,
     ) -> Any:
         if self.draining:
@@ -211,6 +222,7 @@ class Service:
             priority=wishes.priority,
             scale=scale,
             steps=steps,
+            cache_bytes=cache_bytes,
             sink=sink,
         )
 

@@ -12,7 +12,7 @@ from cotenant.serving.engines.protocol import Progress, Prompt
 from cotenant.serving.models.signature import Signature
 from cotenant.serving.processes.parcel import SIZES, Parcel, Tensor
 from cotenant.serving.tenants_file import TenantsFile
-from cotenant.serving.worker.station import Ended
+from cotenant.serving.worker.bench import Ended
 from cotenant.workloads.protocol import WorkloadSpec
 
 CHUNKS = 4
@@ -131,7 +131,7 @@ class SimulatedWorker:
 
 def _known(gpu: Any, spec: WorkloadSpec) -> tuple[TenantCosts, Signature]:
     """Simulated costs, and the model's signature on the meta device."""
-    from cotenant.serving.models.servable import build_servable
+    from cotenant.serving.models.servable import build_servable, with_cache
 
     spec = gpu.spec(spec)
     built = build_servable(spec, device="meta", dtype=gpu.default_dtype)
@@ -142,7 +142,7 @@ def _known(gpu: Any, spec: WorkloadSpec) -> tuple[TenantCosts, Signature]:
         costs = TenantCosts((_cost(prefill),), step=_cost(step), steps=max(1, built.sample.tokens - 1))
     else:
         costs = TenantCosts((_cost(_solo_s(gpu, spec) / CHUNKS),) * CHUNKS)
-    return costs, signature
+    return with_cache(costs, built), signature
 
 
 def _solo_s(gpu: Any, spec: WorkloadSpec) -> float:

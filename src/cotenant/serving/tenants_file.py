@@ -8,16 +8,17 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, PlainValidator, ValidationError, model_validator
 
+from cotenant import opening
 from cotenant.errors import SchedulingError, StudyError
 from cotenant.scheduling import Contract, Fairness, ServiceClass, settle_shares
 from cotenant.serving.backends.entry import BackendEntry
 from cotenant.serving.lanes import lanes_of
-from cotenant.serving.plan_file import is_plan, tenants_of
+from cotenant.serving.plan_file import device_names, is_plan, tenants_of
 from cotenant.study.loads_and_sharings import LoadText
 from cotenant.study.places import Places
 from cotenant.study.shares import is_number
 from cotenant.study.tree import NotYaml, Tree, read
-from cotenant.study.values import Count, DtypeName, Name, Options, Seed, Switch, Text, one_of, read_duration
+from cotenant.study.values import Count, DtypeName, Name, Options, Seed, Switch, Text, one_of, read_bytes, read_duration
 from cotenant.study.words import did_you_mean, expected
 from cotenant.tenancy.nouns import Frozen
 from cotenant.text import amount
@@ -52,7 +53,7 @@ class Objective(Frozen):
     latency_s: float
     per_step_s: float = 0.0
     quantile: float = 0.99
-    """Fraction of requests that has to be in time."""
+    """Fraction of requests that must be in time."""
 
     @model_validator(mode="before")
     @classmethod
@@ -151,6 +152,10 @@ class TenantsFile(Frozen):
         default="shares",
         description="shares: a tenant within its share meets its objective; equal: all attain theirs equally often.",
     )
+    cache_memory: Annotated[int, PlainValidator(read_bytes)] | None = Field(
+        default=None,
+        description="Memory for the caches of decoders, divided by their shares, such as 8GB; default: unlimited.",
+    )
     threads: Count | None = Field(default=None, description="CPU threads per operator; default: one per core.")
     admin_key: Annotated[str, PlainValidator(_key)] | None = Field(
         default=None, description="Hash of the key for load, unload, drain, status and metrics."
@@ -185,23 +190,31 @@ def read_tenants(path: Path, device: str | None = None) -> TenantsFile:
     Raises:
         StudyError: Lists every problem with its line, key and what was expected.
     """
+    tree = _tree(path)
+    if is_plan(tree.data):
+        return _checked(Tree(tenants_of(tree.data, str(path), device), Places(str(path))), path)
+    found = _checked(tree, path)
+    return found if device is None else found.model_copy(update={"device": device})
+
+
+def planned_devices(path: Path) -> tuple[str, ...]:
+    """Names of a plan's devices; none for a tenants file. Raises StudyError."""
+    data = _tree(path).data
+    return device_names(data, str(path)) if is_plan(data) else ()
+
+
+def _tree(path: Path) -> Tree:
+    """The file's mapping. Raises StudyError."""
     try:
-        with path.open("rb") as file:
-            content = file.read(LARGEST_FILE + 1)
-        tree = read(content.decode("utf-8-sig"), str(path))
+        tree = read(opening.read_text(path, most=LARGEST_FILE, encoding="utf-8-sig"), str(path))
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else "it isn't text"
         raise StudyError(f"{path} can't be read: {reason.lower()}", hint=_HINT) from None
     except NotYaml as error:
         raise StudyError(f"{path}:{error.line}: {error}", hint=_HINT) from None
-    if len(content) > LARGEST_FILE:
-        raise StudyError(f"{path} is larger than {LARGEST_FILE // 1024} KiB", hint=_HINT)
     if not isinstance(tree.data, dict):
         raise StudyError(f"{path} has no mapping with the key tenants", hint=_HINT)
-    if is_plan(tree.data):
-        return _checked(Tree(tenants_of(tree.data, str(path), device), Places(str(path))), path)
-    found = _checked(tree, path)
-    return found if device is None else found.model_copy(update={"device": device})
+    return tree
 
 
 def _checked(tree: Tree, path: Path) -> TenantsFile:

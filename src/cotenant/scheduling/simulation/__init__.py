@@ -2,17 +2,18 @@
 
 from cotenant.scheduling.simulation.arrivals import Arrival, poisson
 from cotenant.scheduling.simulation.bound import Bound, clairvoyant_bound
-from cotenant.scheduling.simulation.device import SimulatedDevice, SpeedModes
-from cotenant.scheduling.simulation.outcomes import Outcome, Result
+from cotenant.scheduling.simulation.device import SimulatedDevice, SpeedModes, SpeedTrace
+from cotenant.scheduling.simulation.outcomes import RequestOutcome, Result
 from cotenant.scheduling.simulation.simulator import simulate
 
 __all__ = [
     "Arrival",
     "Bound",
-    "Outcome",
+    "RequestOutcome",
     "Result",
     "SimulatedDevice",
     "SpeedModes",
+    "SpeedTrace",
     "clairvoyant_bound",
     "poisson",
     "simulate",

@@ -2,7 +2,8 @@
 
 import math
 import random
-from collections.abc import Mapping
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from cotenant.scheduling.costs import TenantCosts
@@ -17,11 +18,23 @@ class SpeedModes:
     dwell_s: float = math.inf
 
 
+class SpeedTrace:
+    """A recorded speed: the device is ``factors[i]`` times slower from ``times[i]`` on."""
+
+    def __init__(self, times: Sequence[float], factors: Sequence[float]) -> None:
+        self._times = times
+        self._factors = factors
+
+    def at(self, time: float) -> float:
+        """The factor then; before the first time, the first one."""
+        return self._factors[max(0, bisect_right(self._times, time) - 1)]
+
+
 class SimulatedDevice:
     """Time of each chunk: its true cost by batch, times log-normal noise, times the current speed.
 
     ``costs`` are the true ones; the scheduler's may differ. The first chunk after an idle gap takes its
-    spaced cost.
+    spaced cost. ``modes`` change the speed at random, ``trace`` as recorded.
     """
 
     def __init__(
@@ -30,12 +43,14 @@ class SimulatedDevice:
         *,
         noise: float = 0.1,
         modes: SpeedModes | None = None,
+        trace: SpeedTrace | None = None,
         gap_s: float = 0.001,
         seed: int = 0,
     ) -> None:
         self._costs = costs
         self._noise = noise
         self._modes = modes or SpeedModes()
+        self._trace = trace
         self._gap_s = gap_s
         self._random = random.Random(seed)  # noqa: S311
         self._mode = 0
@@ -57,4 +72,5 @@ class SimulatedDevice:
         one = cost.spaced_s if idle_s > self._gap_s else cost.p50_s
         work = chunk.steps * costs.step_curve.at(batch) if chunk.steps else scale * costs.curve.at(batch)
         noise = math.exp(self._random.gauss(0.0, self._noise)) if self._noise else 1.0
-        return one * work * noise * self._modes.factors[self._mode]
+        speed = self._modes.factors[self._mode] * (self._trace.at(began) if self._trace else 1.0)
+        return one * work * noise * speed

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from cotenant.scheduling.instructions import Why
 
 
-class Outcome(NamedTuple):
+class RequestOutcome(NamedTuple):
     """One request. ``done`` is None if it was shed (``why`` gives the reason) or unfinished."""
 
     tenant: str
@@ -29,7 +29,7 @@ class Result(NamedTuple):
     that arrived after the queued chunk had begun.
     """
 
-    outcomes: tuple[Outcome, ...]
+    outcomes: tuple[RequestOutcome, ...]
     duration_s: float
     busy_s: float
     chunks: int

@@ -9,7 +9,7 @@ from cotenant.scheduling.instructions import Chunk, Done, Dropped, Instruction, 
 from cotenant.scheduling.scheduler import Scheduler
 from cotenant.scheduling.simulation.arrivals import Arrival
 from cotenant.scheduling.simulation.device import SimulatedDevice
-from cotenant.scheduling.simulation.outcomes import Outcome, Result
+from cotenant.scheduling.simulation.outcomes import RequestOutcome, Result
 
 
 class _Running(NamedTuple):
@@ -44,7 +44,7 @@ class _Simulation:
         self._workers = [_Worker() for _ in range(scheduler.settings.slots)]
         self._agenda: list[tuple[float, int, Event | Start | QueueAhead | _End]] = []
         self._count = 0
-        self._outcomes: list[Outcome | None] = [None] * len(arrivals)
+        self._outcomes: list[RequestOutcome | None] = [None] * len(arrivals)
         self._busy_s = self._now = 0.0
         self._chunks = self._replaced = self._late = 0
 
@@ -63,7 +63,7 @@ class _Simulation:
             else:
                 self._carry_out(self._scheduler.handle(item))
         outcomes = [
-            outcome or Outcome(arrival.tenant, arrival.time, None, met=False, why=None, retry_after_s=None)
+            outcome or RequestOutcome(arrival.tenant, arrival.time, None, met=False, why=None, retry_after_s=None)
             for outcome, arrival in zip(self._outcomes, self._arrivals, strict=True)
         ]
         return Result(tuple(outcomes), self._now, self._busy_s, self._chunks, self._replaced, self._late)
@@ -91,10 +91,10 @@ class _Simulation:
         arrived = self._arrivals[number].time
         if isinstance(end, Done):
             done = arrived + end.latency_s
-            self._outcomes[number] = Outcome(end.tenant, arrived, done, end.met, None, None)
+            self._outcomes[number] = RequestOutcome(end.tenant, arrived, done, end.met, None, None)
         else:
             why, retry = (end.why, end.retry_after_s) if isinstance(end, Shed) else (None, None)
-            self._outcomes[number] = Outcome(end.tenant, arrived, None, met=False, why=why, retry_after_s=retry)
+            self._outcomes[number] = RequestOutcome(end.tenant, arrived, None, met=False, why=why, retry_after_s=retry)
 
     def _start(self, chunk: Chunk) -> None:
         worker = self._workers[chunk.slot]

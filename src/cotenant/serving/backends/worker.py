@@ -13,7 +13,7 @@ from cotenant.serving.backends.errand import Errand, Piece
 from cotenant.serving.backends.gate import Gate
 from cotenant.serving.conduct.conductor import Conductor
 from cotenant.serving.engines.protocol import Progress
-from cotenant.serving.worker.station import Ended
+from cotenant.serving.worker.bench import Ended
 from cotenant.workloads.servers.framing import Reply
 
 log = logging.getLogger(__name__)
@@ -76,6 +76,8 @@ class BackendWorker:
                 reply = await self._send(request, errand)
                 progress.results[request] = reply
                 learnt = reply.ok
+                if not reply.ok:
+                    self._conductor.refused_by_backend(request, reply.status)
         except RequestFailed as error:
             progress.failures[request] = self._lost(chunk.tenant, error)
         except Exception as error:  # noqa: BLE001 - it belongs to this request

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Any, NamedTuple
 
-from cotenant.errors import Refused
+from cotenant.errors import BadInput, Refused
 from cotenant.scheduling import (
     Arrived,
     Cancelled,
@@ -31,18 +31,26 @@ from cotenant.scheduling import (
     Tick,
 )
 from cotenant.serving.conduct.crew import Crew, Worker
-from cotenant.serving.worker.station import Ended
+from cotenant.serving.worker.bench import Ended
 
 TRACEPARENT: ContextVar[str | None] = ContextVar("traceparent", default=None)
 """The `traceparent` header of the current request."""
+LATER_S = 2e-3
+"""Delay of a wake-up: at the exact moment a request could still be in time."""
 TokenSink = Callable[[list[int]], bool | None]
 """Receives tokens as they are generated; returns True to stop, with the request counted as served."""
+
+
+TOO_MANY = 429
+FAILED, BAD_INPUT = "failed", "bad input"
+NOT_OURS = ("cancelled", BAD_INPUT)
+"""Requests that say nothing about the service: the client left, or asked for what no model can answer."""
 
 
 class Outcome(NamedTuple):
     """Outcome of a request, for metrics and records; times in seconds of the monotonic clock.
 
-    ``why`` is the reason of a refusal, `failed` or `cancelled`; None if it was served.
+    ``why`` is the reason of a refusal, `failed`, `bad input` or `cancelled`; None if it was served.
     """
 
     tenant: str
@@ -66,7 +74,6 @@ class _Ticket:
         "arrived",
         "began",
         "enough",
-        "failed",
         "first",
         "future",
         "predicted_s",
@@ -75,6 +82,7 @@ class _Ticket:
         "tenant",
         "tokens",
         "trace",
+        "why",
     )
 
     def __init__(self, tenant: str, arrived: float, future: "asyncio.Future[Any]", sink: TokenSink | None) -> None:
@@ -84,12 +92,13 @@ class _Ticket:
         self.sink = sink
         self.began: float | None = None
         self.first: float | None = None
-        self.failed = False
         self.enough = False
         self.predicted_s = 0.0
         self.result: Any = None
         self.tokens = 0
         self.trace = TRACEPARENT.get()
+        self.why: str | None = None
+        """Why it has no result; `bad input` is the client's fault."""
 
 
 class Conductor:
@@ -111,6 +120,7 @@ class Conductor:
         self._tickets: dict[int, _Ticket] = {}
         self._chunks: dict[int, Chunk] = {}
         self._timer: asyncio.TimerHandle | None = None
+        self._timer_due = 0.0
         self._idle: asyncio.Event = asyncio.Event()
         self._idle.set()
         self.device_s = 0.0
@@ -143,6 +153,7 @@ class Conductor:
         priority: int = 0,
         scale: float = 1.0,
         steps: int | None = None,
+        cache_bytes: int | None = None,
         sink: TokenSink | None = None,
     ) -> Any:
         """Serve one request; cancelling the caller cancels the request.
@@ -154,6 +165,7 @@ class Conductor:
             priority: Higher goes first among the tenant's own requests.
             scale: Its cost relative to a typical request.
             steps: Maximum number of decode steps.
+            cache_bytes: Memory that it holds while it runs; None: as much as a typical request.
             sink: Receives tokens as they are generated.
 
         Raises:
@@ -165,7 +177,7 @@ class Conductor:
         self._tickets[number] = _Ticket(tenant, now, future, sink)
         self._idle.clear()
         deadline = None if deadline_s is None else now + deadline_s
-        out = self.scheduler.handle(Arrived(now, number, tenant, deadline, scale, steps, priority))
+        out = self.scheduler.handle(Arrived(now, number, tenant, deadline, scale, steps, priority, cache_bytes))
         if not any(type(one) is Shed and one.request == number for one in out):
             self.crew.take(number, tenant, work)
         self._carry_out(out)
@@ -212,6 +224,12 @@ class Conductor:
             ticket.first = ticket.first or self._clock()
             ticket.tokens += tokens
 
+    def refused_by_backend(self, request: RequestId, status: int) -> None:
+        """A backend answered with an error: the client gets it as it is, but it wasn't served."""
+        ticket = self._tickets.get(request)  # type: ignore[arg-type] # ours are numbers
+        if ticket is not None:
+            ticket.why = BAD_INPUT if 400 <= status < 500 and status != TOO_MANY else FAILED
+
     def worker_lost(self, worker: Worker, tenants: tuple[str, ...], retry_after_s: float) -> None:
         """A worker died or hangs: pause its tenants; its chunk will never end."""
         now = self._clock()
@@ -254,8 +272,8 @@ class Conductor:
         met, device_s = False, 0.0
         match end:
             case Done():
-                met, device_s = end.met and not ticket.failed, end.device_s
-                why = "failed" if ticket.failed else None
+                met, device_s = end.met and ticket.why is None, end.device_s
+                why = ticket.why
                 if not ticket.future.done():
                     ticket.future.set_result(ticket.result)
             case Shed():
@@ -270,7 +288,7 @@ class Conductor:
                         )
                     )
             case Dropped():
-                why = "failed" if ticket.failed else "cancelled"
+                why = ticket.why or "cancelled"
         if self._observe is not None:
             times = (ticket.arrived, ticket.began, ticket.first, self._clock())
             self._observe(
@@ -300,7 +318,7 @@ class Conductor:
         """The model raised: report it to the caller at once."""
         ticket = self._tickets.get(request)
         if ticket is not None:
-            ticket.failed = True
+            ticket.why = BAD_INPUT if isinstance(error, BadInput) else FAILED
             if not ticket.future.done():
                 ticket.future.set_exception(error)
 
@@ -314,16 +332,25 @@ class Conductor:
             ticket.enough = True
 
     def _set_timer(self) -> None:
-        """Wake up when a waiting request can no longer be in time, to refuse it early."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        """Wake up when a waiting request can no longer be in time, to refuse it early.
+
+        A timer that is due earlier stays: moving it at every event would cost more than one that finds nothing.
+        """
         at = self.scheduler.wake_at()
-        if at is not None:
-            # Slightly later: at the exact moment it could still be in time.
-            delay = max(at - self._clock(), 0.0) + 2e-3
-            self._timer = asyncio.get_running_loop().call_later(delay, self._tick)
+        if at is None:
+            return
+        due = max(at, self._clock()) + LATER_S
+        if self._timer is not None:
+            if self._timer_due <= due:
+                return
+            self._timer.cancel()
+        self._timer_due = due
+        self._timer = asyncio.get_running_loop().call_later(due - self._clock(), self._tick)
 
     def _tick(self) -> None:
         self._timer = None
-        self.tell(Tick(self._clock()))
+        at, now = self.scheduler.wake_at(), self._clock()
+        if at is not None and at < now:
+            self.tell(Tick(now))
+        else:
+            self._set_timer()

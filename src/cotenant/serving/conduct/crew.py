@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple, Protocol
 
 from cotenant.scheduling import Chunk, RequestId
-from cotenant.serving.worker.station import Ended
+from cotenant.serving.worker.bench import Ended
 
 
 class Worker(Protocol):

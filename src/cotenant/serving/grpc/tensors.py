@@ -50,7 +50,7 @@ def _tensor(entry: Any, raw: bytes | None) -> Tensor:
     if datatype not in SIZES:
         raise BadInput(f"The input {name} has an unknown datatype; there are {', '.join(SIZES)}.")
     if len(shape) > LARGEST_RANK or not all(0 <= size < 2**31 for size in shape):
-        raise BadInput(f"The shape of the input {name} has to be a list of sizes.")
+        raise BadInput(f"The shape of the input {name} must be a list of sizes.")
     expected = math.prod(shape) * SIZES[datatype]
     data = raw if raw is not None else _packed(name, datatype, math.prod(shape), entry.contents)
     if len(data) != expected:

@@ -35,7 +35,7 @@ def _number(value: Any, name: str) -> float:
     except (TypeError, ValueError):
         number = float("nan")
     if not 0 < number < float("inf"):
-        raise BadInput(f"{name} has to be a time above 0, not {value!r}.")
+        raise BadInput(f"{name} must be a time above 0, not {value!r}.")
     return number
 
 
@@ -43,7 +43,7 @@ def _whole(value: Any, name: str) -> int:
     try:
         number = int(value)
     except (TypeError, ValueError, OverflowError):
-        raise BadInput(f"{name} has to be an integer, not {value!r}.") from None
+        raise BadInput(f"{name} must be an integer, not {value!r}.") from None
     if abs(number) > HIGHEST:
         raise BadInput(f"{name} lies between -{HIGHEST} and {HIGHEST}.")
     return number

@@ -83,6 +83,10 @@ def render(service: Service) -> str:
         (({"model_name": n}, m.tokens) for n, m in decoders.items()))  # fmt: skip
     put("vllm:request_success_total", "counter", "As in vLLM.",
         (({"model_name": n}, m.served) for n, m in decoders.items()))  # fmt: skip
+    used = service.conductor.scheduler.cache_use
+    if used is not None:
+        put("vllm:kv_cache_usage_perc", "gauge", "As in vLLM: 1 is full. All decoders of the device together.",
+            (({"model_name": n}, used) for n in decoders))  # fmt: skip
     lines += _summary("vllm:time_to_first_token_seconds", decoders)
     return "\n".join(lines) + "\n"
 

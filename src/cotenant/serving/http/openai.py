@@ -2,7 +2,6 @@
 
 import asyncio
 import base64
-import json
 import struct
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -11,7 +10,7 @@ from typing import Any
 from cotenant.errors import BadInput, CotenantError
 from cotenant.serving.engines.protocol import Prompt
 from cotenant.serving.http.asked import wishes_of
-from cotenant.serving.http.messages import Reply, Request, in_json
+from cotenant.serving.http.messages import Reply, Request, in_json, to_json
 from cotenant.serving.http.openai_input import Asked, prompts_of, read_asked, texts_of
 from cotenant.serving.http.passing import pass_openai
 from cotenant.serving.http.problems import Status, reply_to
@@ -39,28 +38,23 @@ async def model(service: Service, request: Request, parts: Mapping[str, str]) ->
 async def completions(service: Service, request: Request, parts: Mapping[str, str]) -> Reply:
     """Complete a prompt."""
     del parts
-    body = request.json()
-    if (passed := _passed(service, body)) is not None:
-        return await pass_openai(service, passed, request, body)
-    served, codec = _writer(service, body)
-    asked = read_asked(body, served)
-    prompts = prompts_of(body.get("prompt"), codec)
-    return await _answer(_Completion(service, served, codec, asked, chat=False), request, prompts)
+    return await _generate(service, request, chat=False)
 
 
 async def chat(service: Service, request: Request, parts: Mapping[str, str]) -> Reply:
     """Answer a conversation."""
     del parts
+    return await _generate(service, request, chat=True)
+
+
+async def _generate(service: Service, request: Request, *, chat: bool) -> Reply:
     body = request.json()
     if (passed := _passed(service, body)) is not None:
         return await pass_openai(service, passed, request, body)
     served, codec = _writer(service, body)
     asked = read_asked(body, served)
-    messages = body.get("messages")
-    if not isinstance(messages, list) or not messages:
-        raise BadInput("`messages` has to be a list of messages.")
-    conversation = [{"role": _role(message), "content": _content(message)} for message in messages]
-    return await _answer(_Completion(service, served, codec, asked, chat=True), request, [codec.chat(conversation)])
+    prompts = [codec.chat(_conversation(body))] if chat else prompts_of(body.get("prompt"), codec)
+    return await _answer(_Completion(service, served, codec, asked, chat=chat), request, prompts)
 
 
 async def embeddings(service: Service, request: Request, parts: Mapping[str, str]) -> Reply:
@@ -226,7 +220,7 @@ def _vector(numbers: list[float], form: str) -> Any:
 
 
 def _event(data: Mapping[str, Any]) -> bytes:
-    return b"data: " + json.dumps(data, separators=(",", ":")).encode() + b"\n\n"
+    return b"data: " + to_json(data) + b"\n\n"
 
 
 def _usage(prompt: int, made: int) -> dict[str, int]:
@@ -257,6 +251,13 @@ def _writer(service: Service, body: Mapping[str, Any]) -> tuple[Served, Codec]:
     if served.codec is None:
         raise BadInput(f"{served.name} has no tokenizer.", hint="Put tokenizer.json beside its weights.")
     return served, served.codec
+
+
+def _conversation(body: Mapping[str, Any]) -> list[dict[str, str]]:
+    messages = body.get("messages")
+    if not isinstance(messages, list) or not messages:
+        raise BadInput("`messages` must be a list of messages.")
+    return [{"role": _role(message), "content": _content(message)} for message in messages]
 
 
 def _role(message: Any) -> str:

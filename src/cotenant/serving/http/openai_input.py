@@ -51,7 +51,7 @@ def read_asked(body: Mapping[str, Any], served: Served) -> Asked:
             raise BadInput(f"`{name}` isn't supported by {served.name}.", hint="Leave it out.")
     options = body.get("stream_options") or {}
     if not isinstance(options, dict):
-        raise BadInput("`stream_options` has to be an object.")
+        raise BadInput("`stream_options` must be an object.")
     stop = body.get("stop") or ()
     stop = (stop,) if isinstance(stop, str) else stop
     if not isinstance(stop, list | tuple) or len(stop) > MOST_STOPS or not all(isinstance(o, str) and o for o in stop):

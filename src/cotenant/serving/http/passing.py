@@ -1,20 +1,18 @@
 """Requests to tenants behind a backend: ordered here, executed there, passed through unchanged."""
 
-import asyncio
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from cotenant.errors import BadInput, CotenantError
-from cotenant.serving.backends.errand import Errand, Piece
+from cotenant.errors import BadInput
+from cotenant.serving.backends.errand import Errand
 from cotenant.serving.backends.probing import Passing
 from cotenant.serving.http.asked import wishes_of
 from cotenant.serving.http.messages import JSON, Reply, Request, read_json
-from cotenant.serving.http.problems import reply_to
+from cotenant.serving.http.relay import relay
 from cotenant.serving.http.v2_tensors import HEADER
 from cotenant.serving.service import GENERATE_MOST, Served, Service, Wishes
-from cotenant.workloads.servers.framing import Reply as Answer
 
 _KEPT = (HEADER, "retry-after", "retry-after-ms", "x-request-id")
 """Headers of a backend's answer passed on to the client, besides its content type."""
@@ -49,7 +47,7 @@ async def pass_v2(service: Service, served: Served, request: Request) -> Reply:
     header = read_json(request.body[: int(size)] if size else request.body)
     parameters = header.get("parameters") or {}
     if not isinstance(parameters, dict):
-        raise BadInput("`parameters` has to be an object.")
+        raise BadInput("`parameters` must be an object.")
     wishes = wishes_of(request.headers, timeout_us=parameters.get("timeout"), priority=parameters.get("priority"))
     return await pass_tensors(service, served, request.body, int(size) if size else None, wishes)
 
@@ -74,45 +72,7 @@ def _passing(served: Served, protocol: str) -> Passing:
 async def _pass(
     service: Service, served: Served, sent: Errand, wishes: Wishes, *, letters: int = 1, tokens: int = 1
 ) -> Reply:
-    pieces: asyncio.Queue[Piece | None] = asyncio.Queue()
-    errand = replace(sent, take=pieces.put_nowait)
-    serving = asyncio.ensure_future(service.pass_on(served, errand, wishes, letters=letters, tokens=tokens))
-    serving.add_done_callback(lambda _: pieces.put_nowait(None))
-    try:
-        head = await pieces.get()
-        if head is None:
-            await serving  # refused or failed before the answer started
-        assert isinstance(head, Answer), "a backend answered without headers"
-        kind, kept = _headers(head)
-        if head.ok and kind.startswith("text/event-stream"):
-            return Reply(head.status, kind=kind, headers=kept, pieces=_stream(serving, pieces))
-        answer: Answer = await serving
-        taken = [pieces.get_nowait() for _ in range(pieces.qsize())]
-        text = b"".join(piece for piece in taken if isinstance(piece, bytes))
-        return Reply(head.status, text + answer.body, kind, kept)
-    except BaseException:
-        await _end(serving)
-        raise
-
-
-async def _stream(serving: "asyncio.Future[Any]", pieces: "asyncio.Queue[Piece | None]") -> AsyncIterator[bytes]:
-    try:
-        while (piece := await pieces.get()) is not None:
-            if isinstance(piece, bytes):
-                yield piece
-        await serving
-    except CotenantError as error:  # the status has been sent: the stream ends with the error
-        yield b"data: " + reply_to(error, openai=True).body + b"\n\n"
-    finally:
-        await _end(serving)
-
-
-async def _end(serving: "asyncio.Future[Any]") -> None:
-    if not serving.done():
-        serving.cancel()
-    await asyncio.gather(serving, return_exceptions=True)
-
-
-def _headers(head: Answer) -> tuple[str, dict[str, str]]:
-    given = {name.lower(): value for name, value in head.headers.items()}
-    return given.get("content-type", JSON), {name: given[name] for name in _KEPT if name in given}
+    return await relay(
+        lambda take: service.pass_on(served, replace(sent, take=take), wishes, letters=letters, tokens=tokens),
+        _KEPT.__contains__,
+    )

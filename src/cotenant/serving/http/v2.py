@@ -65,7 +65,7 @@ async def infer(service: Service, request: Request, parts: Mapping[str, str]) ->
     header, parcel = read_inputs(request.headers, request.body)
     parameters = header.get("parameters") or {}
     if not isinstance(parameters, dict):
-        raise BadInput("`parameters` has to be an object.")
+        raise BadInput("`parameters` must be an object.")
     wishes = wishes_of(request.headers, timeout_us=parameters.get("timeout"), priority=parameters.get("priority"))
     binary = _wanted(header, parameters, served)
     answer = await service.infer(served.name, parcel, wishes)
@@ -146,7 +146,7 @@ def _wanted(header: Mapping[str, Any], parameters: Mapping[str, Any], served: Se
     if asked is None:
         return dict.fromkeys(known, all_binary)
     if not isinstance(asked, list):
-        raise BadInput("`outputs` has to be a list.")
+        raise BadInput("`outputs` must be a list.")
     wanted: dict[str, bool] = {}
     for entry in asked:
         name = entry.get("name") if isinstance(entry, dict) else None

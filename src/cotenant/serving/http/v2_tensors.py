@@ -1,13 +1,12 @@
 """Tensors of the Open Inference Protocol: JSON numbers, or raw bytes after a JSON header."""
 
-import json
 import math
 import struct
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from cotenant.errors import BadInput
-from cotenant.serving.http.messages import read_json
+from cotenant.serving.http.messages import read_json, to_json
 from cotenant.serving.processes.parcel import SIZES, Parcel, Tensor
 
 HEADER = "inference-header-content-length"
@@ -39,7 +38,7 @@ def write_inputs(parcel: Parcel, header: Mapping[str, Any]) -> tuple[bytes, int]
         }
         for one in parcel.tensors
     ]
-    text = json.dumps({**header, "inputs": inputs}, separators=(",", ":")).encode()
+    text = to_json({**header, "inputs": inputs})
     return b"".join((text, *(one.data for one in parcel.tensors))), len(text)
 
 
@@ -54,7 +53,7 @@ def _read(headers: Mapping[str, str], body: bytes, which: str) -> tuple[dict[str
         header, rest = read_json(view[: int(size)]), view[int(size) :]
     listed = header.get(which)
     if not isinstance(listed, list) or not listed:
-        raise BadInput(f"`{which}` has to be a list of tensors.")
+        raise BadInput(f"`{which}` must be a list of tensors.")
     tensors, at = [], 0
     for entry in listed:
         tensor, used = _tensor(entry, rest[at:])
@@ -76,7 +75,7 @@ def write_outputs(parcel: Parcel, header: dict[str, Any], binary: Mapping[str, b
         else:
             entry["data"] = numbers_of(one)
         outputs.append(entry)
-    text = json.dumps({**header, "outputs": outputs}, separators=(",", ":"), allow_nan=True).encode()
+    text = to_json({**header, "outputs": outputs})
     return (b"".join((text, *raw)), len(text)) if raw else (text, None)
 
 
@@ -91,7 +90,7 @@ def _tensor(entry: Any, rest: memoryview) -> tuple[Tensor, int]:
         or len(shape) > LARGEST_RANK
         or not all(type(size) is int and 0 <= size < 2**31 for size in shape)
     ):
-        raise BadInput(f"The shape of the input {name} has to be a list of sizes.")
+        raise BadInput(f"The shape of the input {name} must be a list of sizes.")
     expected = math.prod(shape) * SIZES[datatype]
     parameters = entry.get("parameters") or {}
     size = parameters.get("binary_data_size") if isinstance(parameters, dict) else None

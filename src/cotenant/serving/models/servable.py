@@ -2,13 +2,14 @@
 
 from collections.abc import Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from torch import nn
 
 from cotenant.errors import BadInput, ServingError
+from cotenant.scheduling import TenantCosts
 from cotenant.serving.engines.protocol import Call, Prompt
 from cotenant.serving.models.signature import Signature, TensorSpec
 from cotenant.serving.models.tensors import datatype_of
@@ -51,6 +52,7 @@ def build_servable(spec: WorkloadSpec, *, device: str, dtype: str) -> Servable:
             vocabulary=_vocabulary(entry, model),
             longest=entry.max_seq,
             typical=len(ids),
+            cache_bytes=_cache_bytes(model, torch_dtype),
         )
         return Servable(model, Prompt(ids, spec.tokens or DEFAULT_TOKENS), signature, batches=True)
     served = _Served(model, entry, mode, device)
@@ -70,6 +72,14 @@ def build_servable(spec: WorkloadSpec, *, device: str, dtype: str) -> Servable:
         typical=int(sample["input_ids"].shape[1]) if "input_ids" in sample else 1,
     )
     return Servable(served.eval(), call, signature, batches=entry.family != "recommender")
+
+
+def with_cache(costs: TenantCosts, built: Servable) -> TenantCosts:
+    """The costs with the memory that a typical request's cache takes."""
+    if not isinstance(built.sample, Prompt):
+        return costs
+    tokens = len(built.sample.ids) + built.sample.tokens
+    return replace(costs, cache_bytes=tokens * built.signature.cache_bytes)
 
 
 class _Served(nn.Module):
@@ -140,6 +150,14 @@ def _spec(name: str, value: torch.Tensor, entry: ModelEntry) -> TensorSpec:
 def _vocabulary(entry: ModelEntry, model: nn.Module) -> int:
     config: Any = getattr(model, "config", None)
     return int(getattr(config, "vocab_size", None) or entry.config["vocab_size"])
+
+
+def _cache_bytes(model: nn.Module, dtype: torch.dtype) -> int:
+    """Keys and values of one token in all layers."""
+    config: Any = model.config
+    heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
+    width = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+    return int(2 * config.num_hidden_layers * heads * width * dtype.itemsize)
 
 
 def _home(value: torch.Tensor) -> torch.Tensor:

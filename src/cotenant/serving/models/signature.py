@@ -21,13 +21,13 @@ class TensorSpec:
     def check(self, tensor: Tensor) -> None:
         """Reject a tensor of another type or shape. Raises BadInput."""
         if tensor.datatype != self.datatype:
-            raise BadInput(f"The input {self.name} has to be {self.datatype}, not {tensor.datatype}.")
+            raise BadInput(f"The input {self.name} must be {self.datatype}, not {tensor.datatype}.")
         fits = len(tensor.shape) == len(self.shape) and all(
             size > 0 and wanted in (-1, size) for size, wanted in zip(tensor.shape, self.shape, strict=True)
         )
         if not fits:
             raise BadInput(
-                f"The input {self.name} has to be of shape {list(self.shape)}, not {list(tensor.shape)}.",
+                f"The input {self.name} must be of shape {list(self.shape)}, not {list(tensor.shape)}.",
                 hint="-1 stands for any size above 0.",
             )
 
@@ -45,6 +45,8 @@ class Signature:
     embeds: bool = False
     typical: int = 1
     """Tokens of the measured request."""
+    cache_bytes: int = 0
+    """Memory of a decoder's cache per token."""
 
     def check(self, parcel: Parcel) -> None:
         """Reject invalid inputs before anything is queued. Raises BadInput."""

@@ -1,82 +1,131 @@
-"""The worker process: a station behind a socket. Started by `remote`; ends with its parent."""
+"""The worker process: a bench behind a socket. Started by `remote`; ends with its parent."""
 
+import gc
 import os
+import select
 import signal
 import socket
 import sys
 import threading
+import time
 from typing import Any
 
 from cotenant.errors import BadInput
-from cotenant.scheduling import RequestId
+from cotenant.scheduling import Chunk, RequestId
 from cotenant.serving.engines.protocol import Call, Prompt
 from cotenant.serving.processes.arena import INLINE, Arena
 from cotenant.serving.processes.frames import Reader, frame
 from cotenant.serving.processes.orders import TenantOrder, WorkerOrder
 from cotenant.serving.processes.parcel import label, unpack
 from cotenant.serving.processes.written import chunk_in, costs_out
+from cotenant.serving.worker.bench import Bench, Ended
 from cotenant.serving.worker.place import Place, find_place
-from cotenant.serving.worker.station import Ended, Station
+
+PIECE = 1 << 18
 
 
 class Child:
-    """One worker: reads messages in the main thread, runs chunks in the station's."""
+    """One worker. Its only busy thread reads messages between chunks.
+
+    A second thread that read them as they come would hold the interpreter's lock on a core that front ends share, and
+    the device would wait until that thread was scheduled again.
+    """
 
     def __init__(self, connection: socket.socket, inbox: Arena, outbox: Arena) -> None:
         self._connection = connection
         self._inbox = inbox
         self._outbox = outbox
+        self._reader = Reader()
         self._read: list[int] = []
-        self._lock = threading.Lock()
-        self._station: Station | None = None
+        self._next: Chunk | None = None
+        self._running: int | None = None
+        self._queued: Chunk | None = None
 
     def live(self) -> None:
         """Serve until the parent closes the connection."""
-        reader = Reader()
-        while piece := self._connection.recv(1 << 18):
-            for content, data in reader.feed(piece):
+        threading.Thread(target=self._end_with_parent, daemon=True).start()
+        order = self._order()
+        place = find_place(order.device, order.cores, order.threads)
+        self._bench = Bench(place)
+        with place.settled():
+            self._build(order, place)
+            while True:
+                if self._next is None:
+                    self._receive(wait=True)
+                else:
+                    self._carry_out(self._next)
+
+    def _end_with_parent(self) -> None:
+        """End at once when the parent has closed the connection, whatever a model is doing."""
+        hung_up = select.poll()
+        hung_up.register(self._connection, 0)
+        hung_up.poll()
+        os._exit(0)
+
+    def _order(self) -> WorkerOrder:
+        """The first message."""
+        while True:
+            for content, _ in self._reader.feed(self._connection.recv(PIECE)):
+                return WorkerOrder.model_validate(content[1])
+
+    def _receive(self, *, wait: bool) -> None:
+        """Obey the messages that have arrived; ``wait``: at least one piece of one."""
+        flags = 0 if wait else socket.MSG_DONTWAIT
+        size = PIECE
+        while size == PIECE:
+            try:
+                piece = self._connection.recv(PIECE, flags)
+            except BlockingIOError:
+                return
+            if not piece:
+                os._exit(0)
+            for content, data in self._reader.feed(piece):
                 self._obey(content, data)
+            size, flags = len(piece), socket.MSG_DONTWAIT
 
     def _obey(self, content: list[Any], data: bytes) -> None:
         kind, *rest = content
-        station = self._station
-        if kind == "order":
-            self._open(WorkerOrder.model_validate(rest[0]))
-            return
-        assert station is not None, "the first message is the order"
         match kind:
             case "take":
                 request, tenant, labels, at, size = rest
-                station.take(request, tenant, Call(kwargs=self._tensors(labels, at, size, data)))
+                self._bench.take(request, tenant, Call(kwargs=self._tensors(labels, at, size, data)))
             case "prompt":
                 request, tenant, prompt = rest
-                station.take(request, tenant, _prompt(prompt))
+                self._bench.take(request, tenant, _prompt(prompt))
             case "start":
-                station.start(chunk_in(rest[0]))
+                self._next, self._queued = chunk_in(rest[0]), None
+                self._running = self._next.version
             case "queue":
-                station.queue(rest[0], None if rest[1] is None else chunk_in(rest[1]))
+                if rest[0] == self._running:
+                    self._queued = None if rest[1] is None else chunk_in(rest[1])
             case "free":
-                station.free(rest[0])
+                self._bench.free(rest[0])
             case "read":
-                with self._lock:
-                    for at in rest[0]:
-                        self._outbox.release(at)
+                for at in rest[0]:
+                    self._outbox.release(at)
 
-    def _open(self, order: WorkerOrder) -> None:
-        place = find_place(order.device, order.cores, order.threads)
-        self._station = station = Station(place, self._report)
-        station.call(lambda: self._build(order, place, station))
+    def _carry_out(self, chunk: Chunk) -> None:
+        """Run a chunk; the one that was queued meanwhile is next."""
+        began = time.monotonic()
+        progress = self._bench.run(chunk)
+        ended = time.monotonic()
+        self._receive(wait=False)
+        following = self._next = self._queued
+        self._queued = None
+        self._running = following.version if following else None
+        self._report(Ended(chunk.version, began, ended, self._running, progress))
 
-    def _build(self, order: WorkerOrder, place: Place, station: Station) -> None:
-        """In the station's thread, so that the models' memory is where they run."""
+    def _build(self, order: WorkerOrder, place: Place) -> None:
         for tenant in order.tenants:
             try:
-                ready = _admitted(order, tenant, place, station)
+                ready = _admitted(order, tenant, place, self._bench)
             except Exception as error:  # noqa: BLE001 - whatever stops a tenant is said in the parent's words
                 hint = getattr(error, "hint", None)
                 self._send(frame(["failed", tenant.name, getattr(error, "message", None) or _said(error), hint]))
                 continue
             self._send(frame(["admitted", tenant.name, *ready]))
+        gc.collect()
+        gc.freeze()  # models and modules stay: keep the collector from walking them between chunks
         self._send(frame(["ready"]))
 
     def _tensors(self, labels: list[Any], at: int | None, size: int, data: bytes) -> dict[str, Any]:
@@ -85,16 +134,14 @@ class Child:
         if at is None:
             return tensors_of(unpack(labels, data))
         tensors = tensors_of(unpack(labels, self._inbox.view(at, size)))
-        with self._lock:
-            self._read.append(at)
+        self._read.append(at)
         return tensors
 
     def _report(self, end: Ended) -> None:
         """Results first, so that they precede the end of the chunk at the parent."""
         failures = [[request, *_failure(error)] for request, error in end.progress.failures.items()]
         messages = [self._result(request, result) for request, result in end.progress.results.items()]
-        with self._lock:
-            read, self._read = self._read, []
+        read, self._read = self._read, []
         tokens = list(end.progress.tokens.items())
         messages.append(frame(["ended", end.version, end.began, end.ended, end.started, failures, tokens, read]))
         self._send(b"".join(messages))
@@ -107,8 +154,7 @@ class Child:
         parcel = parcel_of(result)
         parts = [one.data for one in parcel.tensors]
         if parcel.size > INLINE:
-            with self._lock:
-                at = self._outbox.put(parts, parcel.size)
+            at = self._outbox.put(parts, parcel.size)
             if at is not None:
                 return frame(["result", request, label(parcel), at, parcel.size])
         return frame(["result", request, label(parcel), None, parcel.size], b"".join(parts))
@@ -120,10 +166,10 @@ class Child:
             os._exit(0)  # the parent is gone: no one waits for an answer
 
 
-def _admitted(order: WorkerOrder, tenant: TenantOrder, place: Place, station: Station) -> tuple[Any, Any]:
+def _admitted(order: WorkerOrder, tenant: TenantOrder, place: Place, bench: Bench) -> tuple[Any, Any]:
     from cotenant.serving.admission import admit
     from cotenant.serving.costs import Effort
-    from cotenant.serving.models.servable import build_servable
+    from cotenant.serving.models.servable import build_servable, with_cache
 
     dtype = "float32" if place.torch_device == "cpu" else "float16"
     built = build_servable(tenant.workload, device=place.torch_device, dtype=dtype)
@@ -136,8 +182,8 @@ def _admitted(order: WorkerOrder, tenant: TenantOrder, place: Place, station: St
         chunk_s=order.chunk_s,
         effort=Effort(budget_s=order.budget_s),
     )
-    station.install(tenant.name, found.engine)
-    return costs_out(found.costs), built.signature.to_json()
+    bench.install(tenant.name, found.engine)
+    return costs_out(with_cache(found.costs, built)), built.signature.to_json()
 
 
 def _prompt(data: dict[str, Any]) -> Prompt:
@@ -162,7 +208,6 @@ def main() -> None:
     connection = socket.socket(fileno=connection_fd)
     connection.setblocking(True)
     Child(connection, Arena(inbox_fd, size), Arena(outbox_fd, size)).live()
-    os._exit(0)
 
 
 if __name__ == "__main__":

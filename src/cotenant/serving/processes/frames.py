@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 _HEAD = struct.Struct("<II")
+_ENCODER = json.JSONEncoder(separators=(",", ":"))  # made once: `json.dumps` with options makes one per call
 LARGEST = 1 << 30
 
 Message = tuple[list[Any], bytes]
@@ -13,7 +14,7 @@ Message = tuple[list[Any], bytes]
 
 def frame(content: list[Any], data: "bytes | bytearray" = b"") -> bytes:
     """One message, ready to be sent."""
-    text = json.dumps(content, separators=(",", ":")).encode()
+    text = _ENCODER.encode(content).encode()
     return b"".join((_HEAD.pack(len(text), len(data)), text, data))
 
 

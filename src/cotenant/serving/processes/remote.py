@@ -20,8 +20,10 @@ from cotenant.serving.processes.frames import Reader, frame
 from cotenant.serving.processes.orders import WorkerOrder
 from cotenant.serving.processes.parcel import Parcel, label, unpack
 from cotenant.serving.processes.written import chunk_out, costs_in
-from cotenant.serving.worker.station import Ended
+from cotenant.serving.worker.bench import Ended
 
+CHILD = (sys.executable, "-P", "-m", "cotenant.serving.processes.child")
+"""Command of a worker process; descriptors follow."""
 ARENA = 256 * 2**20
 """Address space for tensors in each direction; only filled pages use memory."""
 
@@ -73,7 +75,7 @@ class Remote(asyncio.Protocol):
             fds = (theirs.fileno(), self._inbox.fd, self._outbox.fd)
             arguments = [str(fd) for fd in fds] + [str(self._inbox.size)]
             self._process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "cotenant.serving.processes.child", *arguments],
+                [*CHILD, *arguments],
                 pass_fds=fds,
                 stdin=subprocess.DEVNULL,
                 stdout=sys.stderr.fileno() if _has_descriptor(sys.stderr) else subprocess.DEVNULL,

@@ -14,6 +14,7 @@ def costs_out(costs: TenantCosts) -> dict[str, Any]:
         "step": _cost_out(costs.step) if costs.step else None,
         "step_curve": list(costs.step_curve.factors),
         "steps": costs.steps,
+        "cache_bytes": costs.cache_bytes,
     }
 
 
@@ -25,6 +26,7 @@ def costs_in(data: Mapping[str, Any]) -> TenantCosts:
         ChunkCost(*data["step"]) if data["step"] else None,
         BatchCurve(tuple(data["step_curve"])),
         data["steps"],
+        data.get("cache_bytes", 0),
     )
 
 

@@ -1,37 +1,27 @@
-"""A thread that executes chunks in order, with one queued behind the running one."""
+"""A thread of this process that executes chunks in order, with one queued behind the running one."""
 
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
-from typing import Any, NamedTuple, TypeVar
+from typing import TypeVar
 
 from cotenant.scheduling import Chunk, RequestId
-from cotenant.serving.engines.protocol import Call, Engine, Progress, Prompt
+from cotenant.serving.engines.protocol import Call, Engine, Prompt
+from cotenant.serving.worker.bench import Bench, Ended
 from cotenant.serving.worker.place import Place
 
 T = TypeVar("T")
 
 
-class Ended(NamedTuple):
-    """A chunk ended: its results, and the queued chunk that started at once, if any."""
-
-    version: int
-    began: float
-    ended: float
-    started: int | None
-    progress: Progress
-
-
 class Station:
-    """Holds the engines of some tenants. Engines are only used in the station's own thread."""
+    """A bench with a thread of its own. Engines are only used in that thread."""
 
     def __init__(self, place: Place, report: Callable[[Ended], None]) -> None:
         self._place = place
         self._report = report
-        self._engines: dict[str, Engine] = {}
-        self._homes: dict[RequestId, str] = {}
+        self._bench = Bench(place)
         self._wake = threading.Condition()
         self._errands: deque[Callable[[], None]] = deque()
         self._running: int | None = None
@@ -42,13 +32,14 @@ class Station:
         self._thread.start()
 
     def take(self, request: RequestId, tenant: str, work: Call | Prompt) -> None:
-        """Pass the input of a request."""
-        self._later(lambda: self._take(request, tenant, work))
+        """Pass the input of a request. Doesn't wake the thread: only a chunk needs it."""
+        with self._wake:
+            self._errands.append(lambda: self._bench.take(request, tenant, work))
 
     def free(self, requests: Iterable[RequestId]) -> None:
         """Forget requests."""
         freed = tuple(requests)
-        self._later(lambda: self._free(freed))
+        self._later(lambda: self._bench.free(freed))
 
     def start(self, chunk: Chunk) -> None:
         """Run a chunk now: the station is idle."""
@@ -64,11 +55,11 @@ class Station:
 
     def install(self, tenant: str, engine: Engine) -> None:
         """Start serving a tenant."""
-        self._later(lambda: self._engines.__setitem__(tenant, engine))
+        self._later(lambda: self._bench.install(tenant, engine))
 
     def remove(self, tenant: str) -> None:
         """Stop serving a tenant."""
-        self._later(lambda: self._remove(tenant))
+        self._later(lambda: self._bench.remove(tenant))
 
     def call(self, function: Callable[[], T]) -> "Future[T]":
         """Run a function in the station's thread between chunks, to build or measure a model."""
@@ -108,61 +99,20 @@ class Station:
                 self._run_errands()
                 while chunk is not None:
                     chunk = self._carry_out(chunk)
-        for engine in self._engines.values():
-            engine.close()
+        self._bench.close()
 
     def _carry_out(self, chunk: Chunk) -> Chunk | None:
         """Run a chunk; returns the queued one that follows it at once, if any."""
         began = time.monotonic()
-        progress = self._progress(chunk)
+        progress = self._bench.run(chunk)
         ended = time.monotonic()
         with self._wake:
             following, self._queued = self._queued, None
             self._running = following.version if following else None
         self._report(Ended(chunk.version, began, ended, following.version if following else None, progress))
-        for request in (*progress.results, *progress.failures):
-            self._homes.pop(request, None)
         self._run_errands()
         return following
 
-    def _progress(self, chunk: Chunk) -> Progress:
-        engine = self._engines.get(chunk.tenant)
-        held = [request for request in chunk.requests if request in self._homes]
-        if engine is None or not held:
-            return Progress()
-        try:
-            progress = engine.step(held, chunk.steps) if chunk.steps else engine.run(held, chunk.stage)
-            self._place.wait()
-        except Exception as error:  # noqa: BLE001 - the device's own errors come out at the wait
-            for request in held:
-                engine.free(request)
-            return Progress(failures=dict.fromkeys(held, error))
-        return progress
-
     def _run_errands(self) -> None:
-        while True:
-            with self._wake:
-                if not self._errands:
-                    return
-                errand = self._errands.popleft()
-            errand()
-
-    def _take(self, request: RequestId, tenant: str, work: Call | Prompt) -> None:
-        engine = self._engines.get(tenant)
-        if engine is not None:
-            engine.take(request, work)
-            self._homes[request] = tenant
-
-    def _free(self, requests: Iterable[RequestId]) -> None:
-        for request in requests:
-            tenant = self._homes.pop(request, None)
-            engine: Any = self._engines.get(tenant) if tenant else None
-            if engine is not None:
-                engine.free(request)
-
-    def _remove(self, tenant: str) -> None:
-        engine = self._engines.pop(tenant, None)
-        if engine is not None:
-            engine.close()
-        for request in [one for one, home in self._homes.items() if home == tenant]:
-            del self._homes[request]
+        while self._errands:
+            self._errands.popleft()()

@@ -1,0 +1,39 @@
+"""A worker process whose models compute nothing: they sleep for EMPTY_S seconds (environment). Decoders are real."""
+
+import os
+import time
+
+import torch
+from torch import nn
+
+from cotenant.serving.models import servable
+from cotenant.serving.models.signature import Signature, TensorSpec
+from cotenant.serving.processes.child import main
+from cotenant.workloads.protocol import WorkloadSpec
+
+SLEEP_S = float(os.environ.get("EMPTY_S", "0"))
+real = servable.build_servable
+
+
+class Empty(nn.Module):
+    """Ignores its input."""
+
+    def forward(self, **inputs: torch.Tensor) -> dict[str, torch.Tensor]:
+        """Eight zeros per row."""
+        if SLEEP_S:
+            time.sleep(SLEEP_S)
+        return {"made": torch.zeros(len(next(iter(inputs.values()))), 8)}
+
+
+def build(spec: WorkloadSpec, *, device: str, dtype: str) -> servable.Servable:
+    """In place of `build_servable`: the same inputs, another model."""
+    found = real(spec, device=device, dtype=dtype)
+    if found.signature.decodes:
+        return found
+    made = (TensorSpec("made", "FP32", (-1, 8)),)
+    signature = Signature(found.signature.inputs, made, typical=found.signature.typical)
+    return servable.Servable(Empty(), found.sample, signature, batches=False)
+
+
+servable.build_servable = build
+main()

@@ -1,0 +1,13 @@
+"""`cotenant serve` with workers whose models compute nothing: empty_server.py TENANTS PORT DEVICE."""
+
+import sys
+from pathlib import Path
+
+from cotenant.cli.main import main
+from cotenant.serving.processes import remote
+
+if __name__ == "__main__":
+    remote.CHILD = (sys.executable, str(Path(__file__).with_name("empty_child.py")))
+    tenants, port, device = sys.argv[1:]
+    sys.argv = ["cotenant", "serve", tenants, "--port", port, "--device", device]
+    main()

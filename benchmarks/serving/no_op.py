@@ -1,0 +1,114 @@
+"""Overhead of a request over HTTP: a model that does nothing, behind cotenant, Triton and Mosec, round by round.
+
+    python benchmarks/serving/no_op.py --envs ENVS [--rounds 6] [--requests 300]
+
+64 numbers in JSON, one request at a time, then 16 in flight. Front ends and the client share one core, models have the
+other. Prints the median time and the CPU time per request of the server and its workers. See peers/README.md.
+"""
+
+import argparse
+import asyncio
+import os
+import statistics
+import sys
+import tempfile
+import time
+from collections import defaultdict
+from pathlib import Path
+
+import psutil
+from load import Connection
+from systems import HERE, HOST, Ground, System, free_port, launched, post, start, wait_ready
+
+NAME = "nothing"
+IN_FLIGHT = 16
+NUMBERS = list(range(20, 84))
+
+
+def ours(ground: Ground) -> System:
+    """`cotenant serve` with a worker that has no model."""
+    port, file = free_port(), ground.work / "nothing.yaml"
+    file.write_text(f"tenants:\n  {NAME}: {{workload: bert-base-mini, seq: 64, slo: 60s}}\n")
+    command = [sys.executable, str(HERE / "empty_server.py"), str(file), str(port), f"cpu:{ground.core}"]
+    tensor = f'{{"name":"input_ids","datatype":"INT64","shape":[1,64],"data":{NUMBERS}}}'
+    wire = post(f"/v2/models/{NAME}/infer", f'{{"inputs":[{tensor}]}}'.encode())
+    return System("cotenant", {NAME: (HOST, port)}, {NAME: wire}, [launched(command, "cotenant", ground, pinned=False)])
+
+
+def cpu_s(system: System) -> float:
+    """CPU time of a server's processes so far."""
+    top = [psutil.Process(process.pid) for process in system.processes]
+    every = {one.pid: one for parent in top for one in (parent, *parent.children(recursive=True))}
+    return sum(sum(one.cpu_times()[:2]) for one in every.values())
+
+
+async def measure(system: System, requests: int) -> dict[str, float]:
+    """One request at a time, then several."""
+    place, wire = system.where[NAME], system.wire[NAME]
+    connections = [Connection(*place) for _ in range(IN_FLIGHT)]
+    for connection in connections:
+        await connection.send(wire)
+    before, times = cpu_s(system), []
+    for _ in range(requests):
+        began = time.perf_counter()
+        assert await connections[0].send(wire) == 200, system.name
+        times.append(time.perf_counter() - began)
+    between = cpu_s(system)
+
+    async def several(connection: Connection) -> None:
+        for _ in range(requests // 4):
+            await connection.send(wire)
+
+    began = time.perf_counter()
+    await asyncio.gather(*(several(connection) for connection in connections))
+    took, after = time.perf_counter() - began, cpu_s(system)
+    for connection in connections:
+        connection.close()
+    many = IN_FLIGHT * (requests // 4)
+    return {
+        "p50_us": 1e6 * statistics.median(times),
+        "cpu_us": 1e6 * (between - before) / requests,
+        "cpu_us_16": 1e6 * (after - between) / many,
+        "per_s_16": many / took,
+    }
+
+
+def main(options: argparse.Namespace) -> None:
+    """Start all servers, then measure them in turn."""
+    os.sched_setaffinity(0, {options.front})
+    os.environ["TENANTS"] = NAME
+    seen: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    with tempfile.TemporaryDirectory() as work:
+        ground = Ground(options.envs, Path(work), Path(work), options.core, options.front, {NAME: 1.0})
+        standing = [ours(ground), *(start(name, ground, (NAME,)) for name in options.peers)]
+        try:
+            for system in standing:
+                wait_ready(system)
+                system.suspend()
+            for _ in range(options.rounds):
+                for system in standing:
+                    system.resume()
+                    for name, value in asyncio.run(measure(system, options.requests)).items():
+                        seen[system.name][name].append(value)
+                    system.suspend()
+        finally:
+            for system in standing:
+                system.stop()
+    for name, rows in seen.items():
+        middle = {key: statistics.median(values) for key, values in rows.items()}
+        over = statistics.median(a / b for a, b in zip(seen["cotenant"]["p50_us"], rows["p50_us"], strict=True))
+        print(
+            f"{name:<9} p50 {middle['p50_us']:.0f} us, CPU {middle['cpu_us']:.0f} us; 16 in flight: "
+            f"CPU {middle['cpu_us_16']:.0f} us, {middle['per_s_16']:.0f}/s; cotenant's p50 is {over:.2f} of it"
+        )
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--envs", type=Path, required=True, help="Folder with one environment per peer.")
+    parser.add_argument("--peers", nargs="*", default=["triton", "mosec"])
+    parser.add_argument("--rounds", type=int, default=6)
+    parser.add_argument("--requests", type=int, default=300)
+    parser.add_argument("--core", type=int, default=1, help="The core that acts as the device.")
+    parser.add_argument("--front", type=int, default=0, help="The core of front ends and of the client.")
+    main(parser.parse_args())
