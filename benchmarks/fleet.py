@@ -1,10 +1,12 @@
 """Studies on Ray nodes of this machine: speed-up over nodes, cost per trial against a local run, and a large fleet."""
 
 import json
+import os
 import statistics
 import subprocess
 import sys
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -35,13 +37,13 @@ FLEET = "sim:v100-sxm2-16gb*1000"
 QUESTIONS = (("db", "gpus"), ("db", "anomalies"))
 MEASURED = (0, 2, 3)
 """Exit codes of a run that measured everything, whatever it found."""
-ROUNDS = 2
+ROUNDS = int(os.environ.get("ROUNDS", "2"))
 
 
-def measure() -> dict[str, Any]:
-    """All of it, on one cluster of three nodes."""
+def measure(parts: Iterable[str]) -> dict[str, Any]:
+    """The parts named, on one cluster of three nodes."""
     with ray_nodes(len(NODES)) as nodes:
-        return {**_speed_up(nodes), "fleet": _large_fleet(nodes)}
+        return {key: value for part in parts for key, value in PARTS[part](nodes).items()}
 
 
 def _speed_up(nodes: RayNodes) -> dict[str, Any]:
@@ -92,11 +94,12 @@ def _large_fleet(nodes: RayNodes) -> dict[str, Any]:
     seconds = time.monotonic() - begin
     folder = next((nodes.home / "large").glob("*/*/manifest.json")).parent
     db = ["--db", str(nodes.home / "large.db")]
-    asked = {}
+    asked, cpu = {}, {}
     for words in (("db", "add", str(folder)), *QUESTIONS):
-        begin = time.monotonic()
+        begin, used = time.monotonic(), _children_cpu_s()
         _ended(nodes.cotenant(*words, *db, "--json"))
-        asked[" ".join(words[:2])] = time.monotonic() - begin
+        verb = " ".join(words[:2])
+        asked[verb], cpu[verb] = time.monotonic() - begin, _children_cpu_s() - used
     return {
         "devices": 1000,
         "trials": json.loads((folder / "manifest.json").read_text())["trials"],
@@ -104,7 +107,13 @@ def _large_fleet(nodes: RayNodes) -> dict[str, Any]:
         "peak_mib": (peak - before) / 2**20,
         "cluster_mib": before / 2**20,
         "database_s": asked,
+        "database_cpu_s": cpu,
     }
+
+
+def _children_cpu_s() -> float:
+    used = os.times()
+    return used.children_user + used.children_system
 
 
 def _memory(nodes: RayNodes) -> int:
@@ -124,5 +133,8 @@ def _ended(process: subprocess.Popen[str]) -> None:
         sys.exit(f"{process.args} ended with {process.returncode}:\n{out[-1000:]}\n{err[-3000:]}")
 
 
+PARTS = {"speed_up": _speed_up, "large": lambda nodes: {"fleet": _large_fleet(nodes)}}
+
+
 if __name__ == "__main__":
-    print(json.dumps(measure(), indent=2))
+    print(json.dumps(measure(sys.argv[1:] or PARTS), indent=2))

@@ -30,6 +30,7 @@ SETTINGS = {
     "RAY_health_check_timeout_ms": "20000",
     "RAY_health_check_failure_threshold": "3",
     "RAY_memory_monitor_refresh_ms": "0",
+    "RAY_gcs_rpc_server_reconnect_timeout_s": "5",  # by default a driver waits for a lost head for a minute
     "RAY_raylet_start_wait_time_s": str(round(START_S)),
 }
 
@@ -58,11 +59,14 @@ class RayNodes:
         return f"ray://{NODES[0]}:{self.port}"
 
     def start(self, count: int) -> None:
-        """Start the head, then the others. Raises NodesFailed."""
-        head = ["--head", f"--port={self.port}", "--include-dashboard=false", f"--temp-dir={self._sessions}"]
-        self._ray_start(NODES[0], head)
+        """Start those of the first ``count`` nodes that are not up, the head first. Raises NodesFailed."""
+        if NODES[0] not in self.up:
+            self.stop()  # nodes don't outlive their head
+            head = ["--head", f"--port={self.port}", "--include-dashboard=false", f"--temp-dir={self._sessions}"]
+            self._ray_start(NODES[0], head)
         for node in NODES[1:count]:  # not at once: nodes on one machine share a session folder and may pick one port
-            self._ray_start(node, [f"--address={NODES[0]}:{self.port}"])
+            if node not in self.up:
+                self._ray_start(node, [f"--address={NODES[0]}:{self.port}"])
 
     def lose(self, node: str) -> None:
         """Kill a node's raylet; its workers stay behind as orphans for a while, as after a network split."""
@@ -74,12 +78,20 @@ class RayNodes:
             one.send_signal(signal.SIGKILL)
         self.up.remove(node)
 
+    def lose_head(self) -> None:
+        """Kill the head: the process that knows all nodes and actors, and its node."""
+        for one in self.processes():
+            if one.name() == "gcs_server":
+                one.send_signal(signal.SIGKILL)
+        self.lose(NODES[0])
+
     def stop(self) -> None:
         """Kill every process of the cluster; some start others while they are being killed."""
         while left := [one for one in self.processes() if one.status() != psutil.STATUS_ZOMBIE]:
             for one in left:
                 one.kill()
             psutil.wait_procs(left, timeout=5)
+        self.up.clear()
 
     def processes(self) -> list[psutil.Process]:
         """Those that carry this cluster's token, apart from the caller, and their children.

@@ -1,8 +1,11 @@
 """A cluster of three nodes: the answer of one machine, every node asked, and no trial lost or doubled by a dead one."""
 
+import contextlib
 import json
 import signal
 import time
+import urllib.error
+import urllib.request
 from collections import Counter
 
 import pytest
@@ -72,9 +75,12 @@ def study(nodes):
 
 @pytest.fixture(scope="module")
 def first(nodes, study):
-    """A run over all three nodes."""
-    ended(nodes.cotenant("run", study, "--set", "blocks=8", "--on", nodes.address, "--devices", "cpu", "-q"))
-    [manifest] = runs_of(nodes)
+    """A run over all three nodes, in a folder of its own."""
+    nodes.start(3)
+    out = nodes.home / "first"
+    where = ["--on", nodes.address, "--devices", "cpu", "--out", out]
+    ended(nodes.cotenant("run", study, "--set", "blocks=8", *where, "-q"))
+    [manifest] = out.glob("*/*/manifest.json")
     return manifest.parent
 
 
@@ -96,6 +102,7 @@ def test_three_nodes_give_the_answer_of_one_machine(first, study, tmp_path):
 
 
 def test_every_node_is_asked_and_gives_its_runs_to_one_database(nodes, first):
+    nodes.start(3)
     db = nodes.home / "all.db"
     asked = {
         "devices": nodes.cotenant("devices", "--on", nodes.address, "--json"),
@@ -114,6 +121,7 @@ def test_every_node_is_asked_and_gives_its_runs_to_one_database(nodes, first):
 
 def begun(nodes, study, blocks):
     """A run that goes on, some of whose trials are safe."""
+    nodes.start(3)
     before = set(runs_of(nodes))
     driver = nodes.cotenant("run", study, "--set", f"blocks={blocks}", "--on", nodes.address, "--devices", "cpu")
     [manifest] = wait_for(lambda: set(runs_of(nodes)) - before, driver)
@@ -139,8 +147,74 @@ def test_a_dead_node_costs_no_trial(nodes, study):
     assert all(len(members) == 1 for members in members_by_block(run).values())
 
 
-def test_selftest_asks_the_nodes_that_are_left(nodes):
-    """Last, when a node is dead: it isn't asked, and two self-tests take less of the machine than three."""
+def test_selftest_asks_the_nodes_that_are_up(nodes):
+    """After a node died it isn't asked, and two self-tests take less of the machine than three."""
     said = json.loads(ended(nodes.cotenant("selftest", "--on", nodes.address, "--json"))[0])["nodes"]
     assert {one["device"] for one in said} == {f"{node}/cpu" for node in nodes.up}
     assert all(one["checks"] for one in said)
+
+
+PLAN = """
+plan: {}
+devices:
+  - {name: "sim:t4", tenants: {bert: {runs: {workload: bert-base}, expected: {p99: {limit_ms: 60000}}}}}
+  - {name: "sim:l4", tenants: {rerank: {runs: {workload: bert-base}, expected: {p99: {limit_ms: 60000}}}}}
+"""
+IDS = {"name": "input_ids", "datatype": "INT64", "shape": [1, 4], "data": [9, 10, 11, 12]}
+
+
+def asked(url, tenant):
+    """The status of an answer."""
+    body = json.dumps({"inputs": [IDS]}).encode()
+    request = urllib.request.Request(f"{url}/v2/models/{tenant}/infer", body)
+    try:
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            return answer.status
+    except urllib.error.HTTPError as error:
+        return error.code
+
+
+def first_json(stream):
+    """The JSON that a command prints first."""
+    text = ""
+    for line in stream:
+        text += line
+        with contextlib.suppress(ValueError):
+            return json.loads(text)
+    raise AssertionError(text)
+
+
+def test_a_plan_is_served_by_two_nodes_and_by_one_when_the_other_is_lost(nodes):
+    nodes.start(2)
+    plan = nodes.home / "plan.yaml"
+    plan.write_text(PLAN)
+    serving = nodes.cotenant("serve", plan, "--on", nodes.address, "--port", 0, "--json")
+    opened = first_json(serving.stdout)
+    assert set(opened["urls"]) == set(nodes.up)
+    assert [list(one["tenants"]) for one in opened["devices"].values()] == [["bert"], ["rerank"]]
+    url = opened["urls"][NODES[0]]
+    for each in opened["urls"].values():
+        assert asked(each, "bert") == 200
+        assert asked(each, "rerank") == 200, "each front end reaches the devices of all nodes"
+    lost = next(node for node in nodes.up if node != NODES[0])
+    nodes.lose(lost)
+    while asked(url, "rerank") == 200 and f"{lost}/sim:l4 is lost" not in serving.stderr.readline():
+        pass
+    while asked(url, "rerank") != 200:  # until another device has taken its tenants over
+        time.sleep(0.05)
+    assert asked(url, "bert") == 200
+    serving.send_signal(signal.SIGTERM)
+    _, said = ended(serving, codes=(0,))
+    assert "rerank: served by" in said
+    assert NODES[0] in said.partition("rerank: served by")[2]
+
+
+def test_a_run_whose_head_died_is_resumed_on_a_new_cluster(nodes, study):
+    driver, run = begun(nodes, study, 40)
+    nodes.lose_head()
+    _, said = ended(driver, codes=(1,))
+    assert "Traceback" not in said
+    nodes.start(1)
+    _, said = ended(nodes.cotenant("run", "--resume", run))
+    assert numbers(run) == Counter(range(120)), "nothing lost, nothing doubled"
+    assert not standing(RunFolder.open(run)).damaged

@@ -2,7 +2,7 @@
 
 import pytest
 
-from cotenant.analyse.dvfs import Reading, sentence, sweeps
+from cotenant.analyse.dvfs import JobReading, sentence, sweeps
 from cotenant.api.run import run
 from cotenant.api.show import show
 from cotenant.study.files import study_from_text
@@ -10,12 +10,12 @@ from cotenant.study.files import study_from_text
 KNEE = 950.0
 
 
-def reading(clock: float | None, *, limit: float | None = None, core: float = 1.0, job: str = "job") -> Reading:
+def reading(clock: float | None, *, limit: float | None = None, core: float = 1.0, job: str = "job") -> JobReading:
     """A device whose power is linear up to the knee and bends above it; at most 1500 MHz."""
     mhz = clock or 1500.0
     watts = 40 + 0.06 * mhz + 6e-4 * max(0.0, mhz - KNEE) ** 2
     time_ms = 10 * ((1 - core) + core * 1500 / mhz)
-    return Reading("r", job, "d", clock, limit, mhz, watts, time_ms)
+    return JobReading("r", job, "d", clock, limit, mhz, watts, time_ms)
 
 
 CLOCKS = (1500, 1400, 1300, 1200, 1100, 1000, 900, 800, 700, 600)
@@ -43,8 +43,8 @@ def test_work_that_waits_for_memory_is_best_at_the_lowest_clock():
 
 
 def test_a_sweep_of_power_limits_has_no_knee_and_names_the_limit():
-    def at(limit: float, watts: float, ms: float) -> Reading:
-        return Reading("r", "job", "d", None, limit, 1000.0, watts, ms)
+    def at(limit: float, watts: float, ms: float) -> JobReading:
+        return JobReading("r", "job", "d", None, limit, 1000.0, watts, ms)
 
     [sweep] = sweeps([reading(None), at(250, 248, 10.4), at(200, 199, 11.5), at(150, 149, 16.9)])
     assert sweep.control == "power_w"
@@ -58,7 +58,7 @@ def test_two_clocks_do_not_make_a_sweep_nor_does_a_clock_with_a_limit():
 
 
 def test_if_nothing_saves_energy_the_sentence_says_that():
-    flat = [Reading("r", "job", "d", clock, None, clock, 100.0, 1e6 / clock) for clock in (600.0, 800.0, 1000.0)]
+    flat = [JobReading("r", "job", "d", clock, None, clock, 100.0, 1e6 / clock) for clock in (600.0, 800.0, 1000.0)]
     [sweep] = sweeps(flat)
     assert sentence(sweep) == "job: no clock needs less energy per request than 1000 MHz."
 

@@ -1,6 +1,8 @@
 """A connection to a cluster as a driver: authentication, and nodes by name."""
 
 import os
+import signal
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -39,14 +41,15 @@ class Cluster:
 
         return named([one for one in ray.nodes() if one["Alive"]])
 
-    def actor(self, kind: type, node: Node) -> Any:
-        """Start an actor on this node only."""
+    def actor(self, kind: type, node: Node, *, calls: int = 1) -> Any:
+        """Start an actor on this node only; it takes this many calls at once."""
         import ray
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
         place = NodeAffinitySchedulingStrategy(node.id, soft=False)
         # A plain class made remote here, so that Ray sends its name and not its code.
-        return ray.remote(kind).options(num_cpus=0, max_restarts=0, scheduling_strategy=place).remote()
+        options = {"num_cpus": 0, "max_restarts": 0, "max_concurrency": calls, "scheduling_strategy": place}
+        return ray.remote(kind).options(**options).remote()
 
 
 def named(nodes: Sequence[Mapping[str, Any]]) -> tuple[Node, ...]:
@@ -76,8 +79,10 @@ def connected(on: str, *, insecure: bool = False) -> Iterator[Cluster]:
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     ray = _ray()
     require_open_port(address)
+    stop_signals = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
     try:
         ray.init(address=address.gcs, log_to_driver=False, logging_level="error", configure_logging=False)
+        _restore(stop_signals)
     except (ConnectionError, ray.exceptions.RayError, RuntimeError, ValueError) as error:
         raise _unreachable(address, error) from None
     try:
@@ -85,6 +90,13 @@ def connected(on: str, *, insecure: bool = False) -> Iterator[Cluster]:
         yield cluster
     finally:
         ray.shutdown()
+
+
+def _restore(handlers: Mapping[signal.Signals, Any]) -> None:
+    """Take signals back from Ray, whose own handler of SIGTERM prints a stack and aborts."""
+    if threading.current_thread() is threading.main_thread():
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
 
 
 def _ray() -> Any:

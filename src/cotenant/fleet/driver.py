@@ -4,6 +4,7 @@ Only the driver assigns blocks and writes the run folder. An abandoned host is i
 continues behind a dead node can't add a trial twice.
 """
 
+import logging
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -28,7 +29,11 @@ from cotenant.store.reading import open_runs
 from cotenant.study import windows
 from cotenant.tenancy.nouns import Trial
 
+log = logging.getLogger(__name__)
+
 WAIT_S = 0.5
+NOTE_S = 2.0
+"""Seconds between notes in the manifest of what each device does, for `cotenant view`."""
 LOOKING_SHARE = 0.02
 """Largest share of time spent on analysing results so far; the driver's machine may be one that is measured."""
 
@@ -45,6 +50,8 @@ class Driver:
         self._device_s = dict.fromkeys(crew.hosts, 0.0)
         self._delivered: dict[str, list[str]] = {host: [] for host in crew.hosts}
         self._lost: list[str] = []
+        self._at: dict[str, dict[str, Any]] = {}
+        self._noted_at = 0.0
         self._simulated = next(iter(crew.hosts.values())).simulated
         self._begin = time.monotonic()
         self._block_s: list[float] = []
@@ -73,6 +80,7 @@ class Driver:
                     self._hear(dispatch, rule, host, data)
             except Lost as lost:
                 self._lose(dispatch, lost.host)
+            self._note_devices()
             if not dispatch.stopped and (reason := stopping.reason_to_stop(rule, self._standing(dispatch))) is not None:
                 why = reason
                 dispatch.stop()
@@ -109,6 +117,7 @@ class Driver:
             self._crew.start(
                 host, "carry_out", {"trials": order(trials), "rates": dict(self._rates), "delivered": delivered}
             )
+            log.info("block %d: %d trials to %s", block + 1, len(trials), host)
             self._tell(host, f"block {block + 1}")
 
     def _hear(self, dispatch: Dispatch, rule: stopping.Rule, host: str, data: bytes | None) -> None:
@@ -141,6 +150,7 @@ class Driver:
                 names.append(name)
                 continue
             self._folder.adopt(name, files)
+            log.debug("stored trials %s", name)
             self._committed.update(numbers)
             names.append(name)
         return names
@@ -153,8 +163,9 @@ class Driver:
         self._crew.drop(host)
         self._lost.append(host)
         rest = "others carry on" if self._layout.divided else "its finished blocks are on disk"
+        log.warning("%s is lost, %s", host, when)
         self._listener(Noticed(f"{host} is lost, {when}; {rest}"))
-        self._listener(DeviceAt(host, "lost", self._trials[host], lost=True))
+        self._tell(host, "lost", lost=True)
         if not self._crew.hosts:
             raise FleetError(
                 f"every node is gone; {len(self._committed)} trials are on disk",
@@ -207,9 +218,9 @@ class Driver:
     def _elapsed_s(self) -> float:
         return max(self._device_s.values()) if self._simulated else time.monotonic() - self._begin
 
-    def _standing(self, dispatch: Dispatch) -> stopping.Standing:
+    def _standing(self, dispatch: Dispatch) -> stopping.RunProgress:
         mean = sum(self._block_s) / len(self._block_s) if self._block_s else 0.0
-        return stopping.Standing(
+        return stopping.RunProgress(
             blocks=dispatch.finished, elapsed_s=self._elapsed_s(), block_s=mean, widest=self._widest
         )
 
@@ -228,7 +239,7 @@ class Driver:
             for one in now:
                 cell, width = (one.mix, one.sharing, one.load), one.estimate.relative_half_width
                 widths[cell] = max(widths.get(cell, 0.0), float("inf") if width is None else width)
-            if self._visits.note(dispatch.begun, [cell for cell, width in widths.items() if width <= rule.target]):
+            if self._visits.note(dispatch.begun, widths, rule.target):
                 self._folder.update_manifest(precise=self._visits.to_json())
         standing = self._standing(dispatch)
         self._listener(
@@ -258,5 +269,12 @@ class Driver:
             }
         )
 
-    def _tell(self, host: str, doing: str, done: int = 0) -> None:
-        self._listener(DeviceAt(host, doing, self._trials[host] + done))
+    def _tell(self, host: str, doing: str, done: int = 0, *, lost: bool = False) -> None:
+        at = DeviceAt(host, doing, self._trials[host] + done, lost=lost)
+        self._at[host] = {"doing": doing, "trials": at.trials}
+        self._listener(at)
+
+    def _note_devices(self) -> None:
+        if time.monotonic() >= self._noted_at + NOTE_S:
+            self._noted_at = time.monotonic()
+            self._folder.update_manifest(devices_at=self._at)

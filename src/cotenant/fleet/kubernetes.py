@@ -3,14 +3,14 @@
 from typing import Any
 
 from cotenant.fleet.settings import HEALTH, QUIET
-from cotenant.fleet.slurm import Job
+from cotenant.fleet.slurm import SlurmJob
 from cotenant.study.tree import write
 
 TOKEN = "cotenant-ray-token"  # noqa: S105 - the name of a secret
 VOLUME = "cotenant-runs"
 
 
-def manifest(job: Job, *, image: str, study: str) -> str:
+def manifest(job: SlurmJob, *, image: str, study: str) -> str:
     """The documents for `kubectl apply -f -`.
 
     Args:
@@ -45,7 +45,7 @@ def _study(text: str) -> dict[str, Any]:
     }
 
 
-def _job(job: Job, image: str, study: str) -> dict[str, Any]:
+def _job(job: SlurmJob, image: str, study: str) -> dict[str, Any]:
     named = "/study/study.yaml" if "\n" in study else study
     command = f"cotenant run {named} --on ray --devices {job.devices} --out /runs/{job.out.strip('/')} --quiet"
     return {

@@ -108,7 +108,7 @@ def _driven(driver: Driver, crew: Crew, folder: RunFolder, listener: Listener) -
             raise KeyboardInterrupt from None
         raise
     crew.close()
-    folder.update_manifest(state="complete", why=why, trials=len(folder.committed()))
+    folder.update_manifest(state="complete", why=why, trials=len(folder.committed()), devices_at={})
     return why
 
 

@@ -7,7 +7,7 @@ from cotenant.fleet.settings import HEALTH, QUIET
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class SlurmJob:
     """Options of the job."""
 
     study: str
@@ -20,7 +20,7 @@ class Job:
     devices: str = "all"
 
 
-def script(job: Job) -> str:
+def script(job: SlurmJob) -> str:
     """The script for `sbatch`."""
     minutes = max(1, round(job.hours * 60))
     gpus = [f"#SBATCH --gpus-per-node={job.gpus}"] if job.gpus else []

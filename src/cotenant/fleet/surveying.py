@@ -8,6 +8,7 @@ from typing import Any
 from cotenant import __version__
 from cotenant.errors import FleetError
 from cotenant.fleet import wire
+from cotenant.fleet.agent import NodeAgent
 from cotenant.fleet.cluster import PATIENCE_S, TOKEN, Cluster, Node
 from cotenant.fleet.worker import DeviceWorker
 
@@ -42,14 +43,20 @@ class Survey:
     """By node name; each can own a device of its node as well: a process takes seconds to start."""
 
 
-def survey(cluster: Cluster, *, insecure: bool = False) -> Survey:
+def survey(cluster: Cluster, *, insecure: bool = False, kind: type[NodeAgent] = DeviceWorker, calls: int = 1) -> Survey:
     """Query every node.
+
+    Args:
+        cluster: The cluster.
+        insecure: Accept nodes without tokens.
+        kind: What represents a node.
+        calls: How many calls it takes at once.
 
     Raises:
         FleetError: A node lacks the package, has no authentication, or its clock or its cotenant differs from ours.
     """
     nodes = cluster.nodes()
-    agents = {node.name: cluster.actor(DeviceWorker, node) for node in nodes}
+    agents = {node.name: cluster.actor(kind, node, calls=calls) for node in nodes}
     asked = {name: agent.survey.remote() for name, agent in agents.items()}
     facts = {node.name: _answer(asked[node.name], node) for node in nodes}
     behind = {node.name: _behind_s(agents[node.name], node) for node in nodes}

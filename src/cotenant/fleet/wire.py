@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from cotenant import errors
+from cotenant import errors, opening
 from cotenant.errors import CotenantError, FleetError
 
 MOST_BYTES = 1 << 31
@@ -52,7 +52,7 @@ def parcel(folder: Path) -> bytes:
     whole = io.BytesIO()
     with tarfile.open(fileobj=whole, mode="w") as archive:
         for file in sorted(folder.iterdir()):
-            content = file.read_bytes()
+            content = opening.read_bytes(file, most=MOST_BYTES, follow=False)
             entry = tarfile.TarInfo(f"{folder.name}/{file.name}")
             entry.size = len(content)
             archive.addfile(entry, io.BytesIO(content))

@@ -209,7 +209,7 @@ def _places(order: Mapping[str, Any]) -> tuple[Device, Device]:
         device = find_device(f"cuda:{uuid}" if uuid.startswith(("GPU-", "MIG-")) else order["local"])
         return device, device
     whole = find_device(order["local"])
-    if not isinstance(whole, DeviceGroup):
+    if not whole.names:
         whole = DeviceGroup(whole.name, [whole.name], find_device, simulated=True)
     group = whole.only(order["members"])
     return group, group.simulation(order["members"][0])

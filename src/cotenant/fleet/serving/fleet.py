@@ -1,0 +1,292 @@
+"""The servers of a plan on a cluster: start them, renew their leases, and serve elsewhere what a lost one served."""
+
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+from cotenant.errors import CotenantError, DeviceBusy, FleetError
+from cotenant.fleet import wire
+from cotenant.fleet.cluster import PATIENCE_S, Cluster, Node
+from cotenant.fleet.selection import Host
+from cotenant.fleet.serving.keeper import Keeper
+from cotenant.fleet.serving.placing import Placement
+from cotenant.fleet.surveying import CLOCK_S
+from cotenant.serving.tenants_file import TenantsFile
+
+LEASE_S = 2.0
+RENEW_S = 0.4
+LOAD_S = 900.0
+"""Timeout for a device's server to load its models."""
+UNLOCK_S = 5.0
+THREADS = 8
+"""Calls that an actor takes at once: one watches, others renew, change or stop."""
+
+
+@dataclass(slots=True)
+class Server:
+    """A device's server."""
+
+    placement: Placement
+    actor: Any
+    epoch: int
+    url: str = ""
+    costs_s: Mapping[str, float] | None = None
+    basis: str = "measured"
+    leased_until: float = 0.0
+
+
+class Fleet:
+    """All servers and front ends of a plan."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        spare: Sequence[Host],
+        *,
+        secret: str,
+        drain_s: float,
+        owner: str,
+        say: Callable[[str], None],
+    ) -> None:
+        self._cluster, self._secret, self._drain_s, self._owner, self._say = cluster, secret, drain_s, owner, say
+        self.spare = list(spare)
+        self.servers: dict[str, Server] = {}
+        self.fronts: dict[str, Any] = {}
+        """By node."""
+        self.urls: dict[str, str] = {}
+        self._reopen: dict[str, Callable[[], None]] = {}
+        self.epoch = 0
+        self._watched: dict[Any, str] = {}
+        self._lock = threading.Lock()
+        self._ended = threading.Event()
+        self._renewing = threading.Thread(target=self._renew, name="leases", daemon=True)
+
+    def start(self, placements: Sequence[Placement]) -> None:
+        """Start all device servers at once. Raises CotenantError if one can't serve."""
+        self._renewing.start()
+        begun = [self._begin(one) for one in placements]
+        for server, reply in begun:
+            self._finish(server, reply)
+
+    def open_front(self, node: Node, agent: Any, order: Mapping[str, Any]) -> None:
+        """Start the front end of a node. Raises CotenantError."""
+        whole = {**order, "kind": "front", "secret": self._secret}
+        said = _got(agent.start.remote(wire.packed(whole)), PATIENCE_S, node.name)
+        self.fronts[node.name] = agent
+        self.urls[node.name] = str(said["url"])
+        self._reopen[node.name] = lambda: self.open_front(node, agent, {**order, "port": _place(said["url"])[1]})
+        self._watched[agent.watch.remote()] = f"front {node.name}"
+
+    def route(self) -> None:
+        """Tell every front end which server owns which device."""
+        import ray
+
+        owners = {name: [*_place(one.url), one.epoch] for name, one in self.servers.items()}
+        told = [agent.tell.remote(wire.packed({"owners": owners})) for agent in self.fronts.values()]
+        with suppress(ray.exceptions.RayError):
+            ray.wait(told, num_returns=len(told), timeout=2.0)
+
+    def lost(self, wait_s: float) -> list[Placement]:
+        """Servers that were lost, after at most this long; front ends stop sending to them."""
+        import ray
+
+        ended, _ = ray.wait(list(self._watched), num_returns=1, timeout=wait_s)
+        gone = []
+        for one in ended:
+            name = self._watched.pop(one)
+            if name.startswith("front "):
+                self._front_lost(name.removeprefix("front "), one)
+                continue
+            with self._lock:
+                server = self.servers.pop(name)
+            self.epoch += 1
+            gone.append(server.placement)
+            self._fenced = max(self._fenced, server.leased_until + CLOCK_S)
+            with suppress(Exception):
+                ray.kill(server.actor)
+        if gone:
+            self.route()
+        return gone
+
+    def _front_lost(self, node: str, ended: Any) -> None:
+        """Start a front end again on the same port if only its process ended."""
+        import ray
+
+        self.fronts.pop(node, None)
+        with suppress(ray.exceptions.RayError, CotenantError):
+            ray.get(ended)  # raises if the actor is gone too
+            self._reopen[node]()
+            self.route()
+            self._say(f"the front end of {node} ended and was started again")
+            return
+        self._say(f"the front end of {node} is lost: {self.urls.pop(node, '')} is not served any more")
+
+    _fenced = 0.0
+    """Time of day from which no lost server can answer any more."""
+
+    def replace(self, placement: Placement) -> str | None:
+        """Serve what a lost device served: on a free device, or beside the tenants of others. Return where."""
+        alive = {node.id for node in self._cluster.nodes()}
+        for host in [
+            one for one in (placement.host, *self.spare) if one.node.id in alive and _alike(one, placement.host)
+        ]:
+            moved = placement.on(host) if not host.simulated else Placement(host, placement.file, placement.planned)
+            try:
+                self._take_over(moved)
+            except CotenantError as error:
+                self._say(f"{host.name} can't take over: {error.message}")
+                continue
+            if host in self.spare:
+                self.spare.remove(host)
+            self.route()
+            return moved.name
+        return self._beside(placement)
+
+    def _take_over(self, placement: Placement) -> None:
+        """Start a server; the actor of a lost one may hold its lock for a moment. Raises CotenantError."""
+        give_up = time.monotonic() + UNLOCK_S
+        while True:
+            try:
+                self._finish(*self._begin(placement), wait=True)
+            except DeviceBusy:
+                if time.monotonic() > give_up:
+                    raise
+                time.sleep(0.2)
+            else:
+                return
+
+    def _beside(self, placement: Placement) -> str | None:
+        """Add tenants that no other device serves to the device with the fewest of its kind."""
+        served = {tenant for one in self.servers.values() for tenant in one.placement.file.tenants}
+        missing = {name: one for name, one in placement.file.tenants.items() if name not in served}
+        if not missing:
+            return ", ".join(
+                name
+                for name, one in self.servers.items()
+                if set(one.placement.file.tenants) & set(placement.file.tenants)
+            )
+        for server in sorted(self.servers.values(), key=lambda one: len(one.placement.file.tenants)):
+            file = _joined(server.placement.file, missing)
+            if file is None or not _alike(server.placement.host, placement.host):
+                continue
+            try:
+                self.change(server, file)
+            except CotenantError as error:
+                self._say(f"{server.placement.name} can't take over: {error.message}")
+                continue
+            return server.placement.name
+        return None
+
+    def change(self, server: Server, file: TenantsFile) -> Mapping[str, Any]:
+        """Give a device's server new tenants or contracts. Raises CotenantError; then nothing changes."""
+        order = wire.packed({"file": file.model_dump(mode="json")})
+        said = _got(server.actor.tell.remote(order), LOAD_S, server.placement.name)
+        server.placement = Placement(server.placement.host, file, server.placement.planned)
+        return said
+
+    def state(self) -> Mapping[str, Any] | None:
+        """The state as one front end knows it; None if none replies."""
+        for node, agent in self.fronts.items():
+            with suppress(CotenantError):
+                return _got(agent.tell.remote(wire.packed({})), 2.0, node)
+        return None
+
+    def stop(self) -> None:
+        """Finish accepted requests: front ends first, then devices."""
+        import ray
+
+        for actors in (list(self.fronts.values()), [one.actor for one in self.servers.values()]):
+            ended = [actor.stop.remote(wire.packed(self._drain_s)) for actor in actors]
+            with suppress(ray.exceptions.RayError):
+                ray.wait(ended, num_returns=len(ended), timeout=self._drain_s + 10.0)
+        self.kill()
+
+    def kill(self) -> None:
+        """End everything at once."""
+        import ray
+
+        self._ended.set()
+        for actor in (*self.fronts.values(), *(one.actor for one in self.servers.values())):
+            with suppress(Exception):  # it may be gone, and so may the cluster
+                ray.kill(actor)
+
+    def _begin(self, placement: Placement) -> tuple[Server, Any]:
+        actor = self._cluster.actor(Keeper, placement.host.node, calls=THREADS)
+        self.epoch += 1
+        server = Server(placement, actor, self.epoch, leased_until=time.time() + LEASE_S)
+        order = {
+            "kind": "device",
+            "file": placement.file.model_dump(mode="json"),
+            "host": placement.host.node.address,
+            "secret": self._secret,
+            "epoch": server.epoch,
+            "until_utc_s": server.leased_until,
+            "drain_s": self._drain_s,
+            "owner": self._owner,
+        }
+        return server, actor.start.remote(wire.packed(order))
+
+    def _finish(self, server: Server, reply: Any, *, wait: bool = False) -> None:
+        said = _got(reply, LOAD_S, server.placement.name)
+        server.url, server.basis, server.costs_s = str(said["url"]), str(said["basis"]), said["costs_s"]
+        if wait:  # the server that was lost may still answer until its lease ends
+            time.sleep(max(0.0, self._fenced - time.time()))
+        with self._lock:
+            self.servers[server.placement.name] = server
+        self._extend([server])
+        self._watched[server.actor.watch.remote()] = server.placement.name
+
+    def _renew(self) -> None:
+        while not self._ended.wait(RENEW_S):
+            with self._lock:
+                servers = list(self.servers.values())
+            with suppress(Exception):  # a lost actor is noticed by its watch
+                self._extend(servers)
+
+    def _extend(self, servers: Sequence[Server]) -> None:
+        until = time.time() + LEASE_S
+        for one in servers:
+            one.leased_until = until
+            one.actor.renew.remote(wire.packed(until))
+
+
+def _got(reply: Any, within_s: float, where: str) -> Mapping[str, Any]:
+    import ray
+
+    try:
+        said: Mapping[str, Any] = wire.unpacked(ray.get(reply, timeout=within_s))
+    except ray.exceptions.GetTimeoutError:
+        raise FleetError(f"{where} did not reply within {within_s:g} s", hint="check its node: ray status") from None
+    except ray.exceptions.RayTaskError:
+        raise
+    except ray.exceptions.RayError:
+        raise FleetError(f"{where} was lost", hint="check its node: ray status") from None
+    wire.raise_problem(said, where)
+    return said
+
+
+def _joined(file: TenantsFile, more: Mapping[str, Any]) -> TenantsFile | None:
+    """Both together; the added ones without a share of their own where the shares don't fit. None if they can't be."""
+    from pydantic import ValidationError
+
+    data = file.model_dump(mode="json")
+    for keep in (True, False):
+        added = {name: one.model_dump(mode="json") | ({} if keep else {"share": None}) for name, one in more.items()}
+        with suppress(ValidationError):
+            return TenantsFile.model_validate({**data, "tenants": {**data["tenants"], **added}})
+    return None
+
+
+def _alike(one: Host, other: Host) -> bool:
+    return one.simulated == other.simulated and one.device.partition(":")[0] == other.device.partition(":")[0]
+
+
+def _place(url: str) -> tuple[str, int]:
+    parts = urlsplit(url)
+    assert parts.hostname is not None
+    assert parts.port is not None
+    return parts.hostname, parts.port
