@@ -38,10 +38,10 @@ PEER_LIMIT_S = 150.0
 
 
 class Server:
-    """The scripted server and its records."""
+    """A server; the scripted one also has records."""
 
-    def __init__(self, port: int) -> None:
-        self.address = f"http://127.0.0.1:{port}"
+    def __init__(self, port: int, model: str = "scripted") -> None:
+        self.address, self.model = f"http://127.0.0.1:{port}", model
 
     def get(self, path: str) -> Any:
         """A page of it."""
@@ -67,6 +67,9 @@ def scripted() -> Iterator[Server]:
             yield Server(port)
         finally:
             process.kill()
+
+
+Tool = Callable[[Server, float], dict[str, Any]]
 
 
 class CpuWatch:
@@ -184,10 +187,11 @@ def one_window(rate: float, address: str) -> dict[str, Any]:
 def aiperf(program: str, tokenizer: str, server: Server, rate: float) -> dict[str, Any]:
     """NVIDIA's AIPerf; with `HF_HUB_OFFLINE` it takes a tokenizer's folder for a name in the hub."""
     with tempfile.TemporaryDirectory() as folder:
-        command = [program, "profile", "--model", "scripted", "--url", server.address, "--endpoint-type", "chat"]
+        command = [program, "profile", "--model", server.model, "--url", server.address, "--endpoint-type", "chat"]
         command += ["--streaming", "--request-rate", str(rate), "--arrival-pattern", "constant"]
         command += ["--request-count", str(int(rate * SECONDS)), "--tokenizer", tokenizer, "--isl", "64"]
         command += ["--osl", str(TOKENS), "--artifact-dir", folder, "--ui", "none"]
+        command += ["--extra-inputs", "ignore_eos:true"]
         watch = _peer(command, server, rate)
         found = json.loads(next(Path(folder).rglob("profile_export_aiperf.json")).read_text())
     return {
@@ -198,13 +202,14 @@ def aiperf(program: str, tokenizer: str, server: Server, rate: float) -> dict[st
 
 
 def vllm_bench(program: str, tokenizer: str, server: Server, rate: float) -> dict[str, Any]:
-    """`vllm bench serve`."""
+    """`vllm bench serve`, without chat: there it takes the chunk that only names the role for the first token."""
     with tempfile.TemporaryDirectory() as folder:
-        command = [program, "bench", "serve", "--backend", "openai-chat", "--base-url", server.address]
-        command += ["--endpoint", "/v1/chat/completions", "--model", "scripted", "--tokenizer", tokenizer]
+        command = [program, "bench", "serve", "--backend", "openai", "--base-url", server.address]
+        command += ["--endpoint", "/v1/completions", "--model", server.model, "--tokenizer", tokenizer]
         command += ["--dataset-name", "random", "--random-input-len", "64", "--random-output-len", str(TOKENS)]
         command += ["--request-rate", str(rate), "--burstiness", "1e9", "--num-prompts", str(int(rate * SECONDS))]
         command += ["--percentile-metrics", "ttft,tpot,itl", "--metric-percentiles", "50,99", "--disable-tqdm"]
+        command += ["--ignore-eos", "--ready-check-timeout-sec", "0"]
         command += ["--save-result", "--result-dir", folder, "--result-filename", "found.json"]
         watch = _peer(command, server, rate, HF_HUB_OFFLINE="1")
         found = json.loads((Path(folder) / "found.json").read_text())
@@ -227,7 +232,7 @@ def _peer(command: Sequence[str], server: Server, rate: float, **more: str) -> C
     return watch
 
 
-def measured(tool: Callable[[Server, float], dict[str, Any]], rate: float) -> dict[str, Any]:
+def measured(tool: Tool, rate: float) -> dict[str, Any]:
     """One tool at one rate: its report, the server's record, and the difference."""
     with scripted() as server:
         found, true = tool(server, rate), truth(server, rate)
@@ -240,6 +245,16 @@ def measured(tool: Callable[[Server, float], dict[str, Any]], rate: float) -> di
     return {"rate_rps": rate, "reported": found, "noted": true, **errors}
 
 
+def installed() -> dict[str, Tool]:
+    """Ours, and the peers that the environment names."""
+    tools: dict[str, Tool] = {"cotenant": ours}
+    tokenizer = os.environ.get("TOKENIZER", "")
+    for name, variable, tool in (("AIPerf", "AIPERF", aiperf), ("vllm bench serve", "VLLM", vllm_bench)):
+        if program := os.environ.get(variable):
+            tools[name] = partial(tool, program, tokenizer)
+    return tools
+
+
 def main() -> None:
     """Every rate and tool in turn, as JSON on stdout."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -248,11 +263,7 @@ def main() -> None:
     if given.one:
         sys.stdout.write(json.dumps(one_window(float(given.one[0]), given.one[1])))
         return
-    tools: dict[str, Callable[[Server, float], dict[str, Any]]] = {"cotenant": ours}
-    tokenizer = os.environ.get("TOKENIZER", "")
-    for name, variable, tool in (("AIPerf", "AIPERF", aiperf), ("vllm bench serve", "VLLM", vllm_bench)):
-        if program := os.environ.get(variable):
-            tools[name] = partial(tool, program, tokenizer)
+    tools = installed()
     found: dict[str, list[dict[str, Any]]] = {name: [] for name in tools}
     for name, tool in tools.items():
         for rate in RATES:

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from rich.console import Console
 
 from cotenant.analyse.sharing.alone import alone_sentences, three_ways
-from cotenant.analyse.sharing.capacity import Curve, Level, capacity_sentences
+from cotenant.analyse.sharing.capacity import Curve, RateAttainment, capacity_sentences
 from cotenant.analyse.sharing.cells import Cell
 from cotenant.measure.bracketing import bracket_trials
 from cotenant.reporting.terminal.capacity import knee_table
@@ -69,7 +69,7 @@ def test_servers_are_bracketed_and_each_has_the_whole_device_once():
 
 def curve(*, shared, kept, arrivals=""):
     cell = Cell("r", "cpu", False, "{}", arrivals, shared, "chat+infer" if shared else "chat", "pinned")
-    levels = tuple(Level(rate, share, 0.95, None) for rate, share in kept)
+    levels = tuple(RateAttainment(rate, share, 0.95, None) for rate, share in kept)
     return Curve(cell, "chat", "chat", levels)
 
 

@@ -24,7 +24,7 @@ def asked(server, count=1, tokens=None, batch=1, **params):
 
     async def several():
         try:
-            return [await client.request(number, lambda _: None) for number in range(count)]
+            return [await client.request(number, lambda *_: None) for number in range(count)]
         finally:
             await client.close()
 
@@ -67,7 +67,7 @@ def test_a_tokenizer_counts_where_the_server_does_not(scripted, tmp_path):
 
 
 def test_chunks_of_several_tokens_are_counted_by_the_tokenizer():
-    generation = Generation(lambda _: None, count=lambda text: len(text.split()))
+    generation = Generation(lambda *_: None, count=lambda text: len(text.split()))
     generation.feed(b'data: {"choices": [{"delta": {"content": "one two three"}}]}\n\ndata: [DONE]\n\n')
     assert generation.answer().tokens_out == 3
 

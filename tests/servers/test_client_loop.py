@@ -12,7 +12,7 @@ from cotenant.measure.tenants.arena import ANSWER_COLUMNS, Board, opened, shared
 from cotenant.measure.tenants.concurrent import serve_concurrently
 from cotenant.measure.tenants.serving import ERRORS_IN_A_ROW, SeatOrder, Usage
 from cotenant.tenancy.records import MISSING_NS
-from cotenant.workloads.protocol import Answer
+from cotenant.workloads.protocol import SENT, Answer
 
 MS = 1_000_000
 
@@ -39,9 +39,9 @@ class Sleepy:
             await asyncio.sleep(self.seconds / 2)
             if self.fails:
                 raise self.fails
-            mark(0)
+            mark(0, time.monotonic_ns())
             await asyncio.sleep(self.seconds / 2)
-            mark(1)
+            mark(1, time.monotonic_ns())
             return Answer(7, 3)
         finally:
             self.under_way -= 1
@@ -105,9 +105,26 @@ def test_a_closed_load_keeps_that_many_in_flight(n):
 
 def test_the_next_request_of_a_closed_load_is_due_when_one_ends():
     _, _, columns, order = window(Sleepy(), outstanding=2)
-    ended = set(columns["done"].tolist())
-    assert columns["intended"][:2].tolist() == [order.start_ns] * 2
-    assert all(due in ended for due in columns["intended"][2:].tolist())
+    ended, due = np.sort(columns["done"][columns["done"] != MISSING_NS]), columns["intended"]
+    assert due[:2].tolist() == [order.start_ns] * 2
+    assert (due[2:] >= ended[: due.size - 2]).all()
+    assert (due[2:] <= columns["started"][2:]).all()
+
+
+def test_times_are_those_the_client_marks_and_never_run_backwards():
+    class Marking(Sleepy):
+        async def request(self, number, mark):
+            self.sent_ns = time.monotonic_ns()
+            mark(SENT, self.sent_ns)
+            mark(0, self.sent_ns + 5)
+            mark(1, self.sent_ns + 3)  # a time from another source
+            await asyncio.sleep(0.02)
+            return Answer(7, 3)
+
+    client = Marking()
+    _, _, columns, _ = window(client, schedule_ms=[0])
+    marked = [columns[name][0] - client.sent_ns for name in ("started", "first", "begin", "end", "done")]
+    assert marked == [0, 5, 5, 5, 5]
 
 
 def test_an_open_load_sends_what_is_due_whatever_is_in_flight():

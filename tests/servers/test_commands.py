@@ -42,7 +42,7 @@ def built(name, **params):
 
 def steps(client, count):
     async def several():
-        return [await client.request(number, lambda _: None) for number in range(count)]
+        return [await client.request(number, lambda *_: None) for number in range(count)]
 
     begin = time.monotonic()
     asyncio.run(several())

@@ -19,7 +19,7 @@ from tests.support.elsewhere import interpreter
 
 pytestmark = pytest.mark.slow
 
-FASTAPI_APP = Path(__file__).with_name("fastapi_app.py")
+PEERS = Path(__file__).with_name("peers")
 SHORT = {"blocks": 1, "window": "600ms", "lead": "100ms", "alone_stopped": False}
 
 
@@ -77,7 +77,7 @@ def test_our_own_server_is_measured_token_by_token_beside_another(tmp_path):
         tmp_path,
         {"chat": chat, "infer": infer},
         """SELECT tenant, count(*), count(DISTINCT mix), min(tokens_out), max(tokens_out), min(tokens_in),
-        count(*) FILTER (intended_ns <= started_ns AND started_ns < first_ns AND first_ns < done_ns),
+        count(*) FILTER (intended_ns <= started_ns AND started_ns < first_ns AND first_ns <= done_ns),
         min(coalesce(timed, 0)) FROM requests JOIN trials USING (run, trial) LEFT JOIN (
         SELECT run, trial, tenant, seq, count(*) AS timed FROM stages WHERE stage = 'token' GROUP BY ALL)
         USING (run, trial, tenant, seq) WHERE ok AND block >= 0 GROUP BY tenant""",
@@ -103,7 +103,7 @@ def test_transformers_serve_is_measured_beside_a_fastapi_application(tmp_path, m
         },
         "app": {
             "workload": "http:/predict",
-            "server": {"start": f"{model[0]} {FASTAPI_APP} {{port}}"},
+            "server": {"start": f"{model[0]} {PEERS / 'fastapi_app.py'} {{port}}"},
             "params": {"body_file": str(tmp_path / "body.json")},
             "load": "closed(1)",
         },

@@ -185,7 +185,7 @@ def ask(spec: WorkloadSpec) -> Answer:
 
     async def once():
         try:
-            return await client.request(0, lambda _: None)
+            return await client.request(0, lambda *_: None)
         finally:
             await client.close()
 

@@ -1,14 +1,19 @@
 """Servers by name, and models exported for them."""
 
 import json
+import sys
+from pathlib import Path
 
 import pytest
 
 from cotenant.cli.main import main
-from cotenant.errors import StudyError
+from cotenant.errors import StudyError, WorkloadError
 from cotenant.study.files import study_from
+from cotenant.workloads.protocol import WorkloadSpec
 from cotenant.workloads.servers.presets import PRESETS
+from cotenant.workloads.servers.programs import can_import, find_program
 from cotenant.workloads.servers.spec import ServerSpec
+from cotenant.workloads.yours import recognise
 
 
 @pytest.mark.parametrize("name", PRESETS)
@@ -39,6 +44,47 @@ def test_a_wrong_preset_is_refused_in_one_sentence(server, sentence):
     with pytest.raises(StudyError) as refused:
         study_from({"tenants": {"a": {"workload": "openai:", "server": server}}})
     assert sentence in refused.value.problems[0]
+
+
+def test_a_preset_is_looked_for_in_the_environment_of_its_own_program(tmp_path, monkeypatch):
+    environment = tmp_path / "env"
+    (environment / "bin").mkdir(parents=True)
+    program = environment / "bin" / "transformers"
+    program.write_text(f"#!{environment}/bin/python3\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(environment / "bin"))
+    assert not PRESETS["transformers"].installed  # it can't import fastapi
+    (environment / "lib" / "python3.12" / "site-packages" / "fastapi").mkdir(parents=True)
+    assert PRESETS["transformers"].installed
+
+
+def test_programs_beside_the_interpreter_are_found_without_activating_its_environment(monkeypatch):
+    monkeypatch.setenv("PATH", "/nowhere")
+    assert find_program(Path(sys.executable).name) == sys.executable
+    assert can_import(sys.executable, "pytest")
+    assert not can_import(sys.executable, "no_such_module")
+
+
+@pytest.mark.parametrize(
+    "tenant",
+    [
+        {"workload": "openai:"},
+        {"workload": "v2:", "params": {"model": "m"}},
+        {"workload": "http:/predict"},
+    ],
+)
+def test_a_server_whose_program_is_missing_is_refused_before_anything_is_measured(tenant):
+    spec = WorkloadSpec.model_validate(
+        {
+            "name": tenant["workload"],
+            "params": tenant.get("params", {}),
+            "server": {"start": "no-such-server {port}", "env": {"PATH": "/nowhere"}},
+        }
+    )
+    workload = recognise(spec.name)
+    workload.check_unexecuted(spec)  # it may be there where the study will run
+    with pytest.raises(WorkloadError, match="there is no program `no-such-server` to start the server with"):
+        workload.check(spec)
 
 
 def test_the_list_of_servers_marks_those_never_run(capsys):

@@ -8,6 +8,7 @@ import pytest
 from cotenant import run
 from cotenant.errors import TenantFailed
 from cotenant.store.reading import open_runs
+from cotenant.store.reduced import Reduced
 from cotenant.study.files import study_from
 
 pytestmark = pytest.mark.slow
@@ -25,6 +26,13 @@ def rows(tmp_path, query):
     [folder] = [path.parent for path in tmp_path.rglob("manifest.json")]
     with open_runs([folder]) as runs:
         return runs.con.execute(query).fetchall()
+
+
+def spent_in_stages(tmp_path, tenant):
+    """Mean milliseconds of the tenant's requests in each stage, alone."""
+    [folder] = [path.parent for path in tmp_path.rglob("manifest.json")]
+    with open_runs([folder]) as runs:
+        return {one.stage: one.mean_ms for one in Reduced(runs).stages() if one.cell.mix == one.tenant == tenant}
 
 
 def test_the_server_gets_as_many_concurrent_requests_as_the_load_says(tmp_path, scripted):
@@ -65,6 +73,14 @@ def test_two_servers_are_started_measured_together_and_stopped(tmp_path):
     [(tokens,)] = rows(tmp_path, "SELECT count(*) FROM stages WHERE tenant = 'chat' AND stage = 'token'")
     [(begun,)] = rows(tmp_path, "SELECT count(*) FROM requests WHERE tenant = 'chat' AND ok")
     assert tokens == 7 * begun
+    parts = spent_in_stages(tmp_path, "chat")
+    assert parts["token"] > 7 * 1.9  # all of a request's tokens, not one
+    [(mean_ms,)] = rows(
+        tmp_path,
+        """SELECT avg(done_ns - started_ns) / 1e6 FROM requests JOIN trials USING (run, trial)
+        WHERE in_window AND ok AND tenant = 'chat' AND mix = 'chat' AND block >= 0""",
+    )
+    assert sum(parts.values()) == pytest.approx(mean_ms, rel=0.01)
     [slo] = [one["slo"] for one in result.summary.to_json()["tenants"] if one["tenant"] == "chat" and one["solo"]]
     assert [(one["metric"], one["attainment"]["est"]) for one in slo["objectives"]] == [("ttft", 1.0), ("tpot", 0.0)]
     assert slo["goodput_rps"]["est"] == 0.0
@@ -74,7 +90,8 @@ def test_two_servers_are_started_measured_together_and_stopped(tmp_path):
 
 
 def test_a_server_that_dies_midway_costs_only_its_own_trials(tmp_path):
-    mortal = {"workload": "http:/sleep", "server": {"start": f"{SCRIPTED} --sleep 0.01 --fault die --after 60"}}
+    crowd = {"start": f"{SCRIPTED} --sleep 0.01 --fault crowd", "metrics": None}
+    mortal = {"workload": "http:/sleep", "server": crowd}
     steady = {"workload": "http:/sleep", "server": {"start": f"{SCRIPTED} --sleep 0.01"}}
     carry_out(tmp_path, {"mortal": mortal, "steady": steady}, loads=["closed(4)"], blocks=2)
     found = dict(rows(tmp_path, "SELECT mix, list(verdict) FROM trials WHERE block >= 0 GROUP BY mix"))
@@ -91,6 +108,7 @@ def test_a_server_that_dies_midway_costs_only_its_own_trials(tmp_path):
         ({"start": f"{SCRIPTED} --fault nonsense"}, "the server ended with exit code 2; its log ends: "),
         ({"start": SCRIPTED, "ready": "/nowhere", "ready_within_s": 10}, "it answered 404 at /nowhere; its log ends: "),
         ({"start": f"{SCRIPTED} --fault 500"}, "answered 500 Internal Server Error: "),
+        ({"start": f"{SCRIPTED} --sleep 0 --fault die --after 1"}, "the server ended with exit code 3; its log ends: "),
     ],
 )
 def test_a_server_that_cannot_serve_is_reported_before_the_first_trial(tmp_path, server, sentence):

@@ -9,7 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from cotenant.errors import WorkloadError
-from cotenant.workloads.protocol import WorkloadSpec
+from cotenant.workloads.protocol import SENT, WorkloadSpec
 from cotenant.workloads.servers.http11 import Reply, refused
 from cotenant.workloads.yours import recognise
 
@@ -106,13 +106,18 @@ class Asked:
         self.loop = asyncio.new_event_loop()
         self.marks = []
 
+    def mark(self, slot, at_ns) -> None:
+        """Note the order of the marks."""
+        assert 0 < at_ns <= time.monotonic_ns()
+        self.marks.append(slot)
+
     def __call__(self, times: int = 1) -> None:
         """Send that many requests at once; raise the first error."""
         self.marks = []
 
         async def all_of_them():
             client = self.built.client
-            await asyncio.gather(*(client.request(number, self.marks.append) for number in range(times)))
+            await asyncio.gather(*(client.request(number, self.mark) for number in range(times)))
 
         self.loop.run_until_complete(all_of_them())
 
@@ -150,7 +155,7 @@ def test_a_request_is_posted_and_its_answer_read(built, server):
     assert endpoint.built.client.slots == ("send", "wait", "receive")
     assert endpoint.built.client.slots[endpoint.built.client.first_output] == "wait"
     endpoint()
-    assert endpoint.marks == [0, 1, 2]
+    assert endpoint.marks == [SENT, 0, 1, 2]
     _, method, path, sent, headers = server.seen[-1]
     assert sent == b'{"batch": 2, "seq": 8, "dtype": null, "seed": 0}'
     assert (method, path, headers["Content-Type"]) == ("POST", "/predict?fast=1", "application/json")
@@ -218,7 +223,7 @@ def test_the_first_output_is_the_first_of_the_body(built, server):
     endpoint()
 
     async def until_the_first():
-        asked = asyncio.ensure_future(endpoint.built.client.request(0, endpoint.marks.append))
+        asked = asyncio.ensure_future(endpoint.built.client.request(0, endpoint.mark))
         while 1 not in endpoint.marks:
             await asyncio.sleep(0.001)
         before = list(endpoint.marks)
@@ -227,14 +232,14 @@ def test_the_first_output_is_the_first_of_the_body(built, server):
         return before
 
     endpoint.marks = []
-    assert endpoint.loop.run_until_complete(until_the_first()) == [0, 1]
-    assert endpoint.marks == [0, 1, 2]
+    assert endpoint.loop.run_until_complete(until_the_first()) == [SENT, 0, 1]
+    assert endpoint.marks == [SENT, 0, 1, 2]
 
 
 def test_an_empty_answer_is_an_answer(built):
     endpoint = built("/empty")
     endpoint()
-    assert endpoint.marks == [0, 1, 2]
+    assert endpoint.marks == [SENT, 0, 1, 2]
 
 
 @pytest.mark.parametrize(

@@ -60,7 +60,7 @@ def _folder() -> Path:
 
 
 def _key(spec: WorkloadSpec, config: Mapping[str, Any]) -> str:
-    described = spec.model_dump(mode="json", exclude={"software"})  # the same operators, however they are executed
+    described = spec.model_dump(mode="json", exclude={"software", "tf32", "attention"})  # the same operators
     content = json.dumps([described, dict(config), _code()], sort_keys=True, default=list)
     return hashlib.sha256(content.encode()).hexdigest()[:32]
 

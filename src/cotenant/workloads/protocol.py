@@ -16,6 +16,8 @@ Software = Literal["eager", "compile", "graphs", "onnxruntime", "tensorrt", "vll
 SOFTWARE: tuple[Software, ...] = get_args(Software)
 """How a model is executed: operator by operator, by torch.compile, replayed as CUDA graphs, by ONNX Runtime, by a
 TensorRT engine, or by a language model server such as vLLM."""
+Attention = Literal["fused", "unfused"]
+ATTENTION: tuple[Attention, ...] = get_args(Attention)
 Quantised = Literal["fp8", "int8", "int4"]
 QUANTISED: tuple[Quantised, ...] = get_args(Quantised)
 """Weight formats with fewer bits than the arithmetic."""
@@ -34,6 +36,10 @@ class WorkloadSpec(BaseModel):
     """Tokens per item; None for the workload's default."""
     dtype: Dtype | None = None
     """None for the device's default."""
+    tf32: bool = False
+    """Whether products of float32 are rounded to TF32 for tensor cores (torch: float32 matmul precision "high")."""
+    attention: Attention = "fused"
+    """One kernel, or `unfused`: products around a softmax in memory, as before torch 2.0 (`eager` in transformers)."""
     mode: str | None = None
     """For decoders forward / prefill / decode / generate, for encoders embed / classify; None for the first."""
     tokens: int | None = Field(default=None, ge=1)
@@ -93,6 +99,12 @@ class Answer:
     """Reasoning tokens among `tokens_out`."""
 
 
+SENT = -1
+"""In place of a slot: the request was about to be sent."""
+Mark = Callable[[int, int], None]
+"""Takes a slot and a time of the monotonic clock, in ns."""
+
+
 class Client(Protocol):
     """Sends requests to a server, several at once, all from one event loop in the tenant's thread."""
 
@@ -113,8 +125,10 @@ class Client(Protocol):
         """The window is over: use no resources until the next one."""
         ...
 
-    async def request(self, number: int, mark: Callable[[int], None]) -> Answer:
-        """Serve one request; `mark(slot)` is called when that part of it has just ended.
+    async def request(self, number: int, mark: Mark) -> Answer:
+        """Serve one request; `mark(slot, ns)` says when each part of it ended, `mark(SENT, ns)` when it was sent.
+
+        A client that doesn't mark `SENT` sent it when this was called.
 
         Raises:
             RequestFailed: The answer was wrong or never came.

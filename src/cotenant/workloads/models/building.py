@@ -26,10 +26,14 @@ def build_model(entry: ModelEntry, spec: WorkloadSpec, place: Place) -> Built:
             f"{entry.name}: `{'quantised' if spec.quantised else 'parallel'}` is simulated only",
             hint="measure a server that does it, such as vLLM, as a tenant: `workload: openai:http://...`",
         )
+    if spec.tf32:
+        torch.set_float32_matmul_precision("high")
     device = place.torch_device
     dtype_name = spec.dtype or place.default_dtype
     dtype: torch.dtype = getattr(torch, dtype_name)
     model, inputs = stand(entry, spec, device=device, dtype=dtype)
+    if spec.attention == "unfused":
+        _unfuse_attention(entry, model)
     if device.startswith("cuda"):
         inputs = Inputs(tuple({k: v.pin_memory() for k, v in one.items()} for one in inputs.ring), inputs.facts)
     model = executed(model, entry, spec, inputs, device)
@@ -85,6 +89,13 @@ def stages_of(
     if spec.train:
         return training_stages(model, entry, spec, inputs, device=device)
     return inference_stages(model, entry, mode_of(entry, spec), inputs, device=device, tokens=spec.tokens)
+
+
+def _unfuse_attention(entry: ModelEntry, model: nn.Module) -> None:
+    change = getattr(model, "set_attn_implementation", None)
+    if change is None:
+        raise WorkloadError(f"{entry.name}: its attention can't be unfused", hint="leave `attention` out")
+    change("eager")
 
 
 def _facts(model: nn.Module, mode: str) -> dict[str, Any]:

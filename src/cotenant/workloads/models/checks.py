@@ -75,6 +75,8 @@ def _check_mode(entry: ModelEntry, spec: WorkloadSpec) -> None:
 
 
 def _check_software(entry: ModelEntry, spec: WorkloadSpec) -> None:
+    if spec.tf32 and spec.dtype != "float32":
+        raise WorkloadError(f"{entry.name}: `tf32` rounds products of float32", hint="add `dtype: float32`")
     if spec.software == "vllm" and entry.family != "decoder":
         raise WorkloadError(f"{entry.name}: vLLM serves decoders", hint="leave `software` out, or use `compile`")
     if spec.train and spec.software in ("graphs", "onnxruntime", "tensorrt", "vllm"):

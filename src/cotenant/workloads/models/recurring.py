@@ -18,7 +18,7 @@ _MOST = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class OperatorResult:
     """What an operator of one form leaves."""
 
     template: Any
@@ -47,9 +47,9 @@ class Recurring:
     """The outcomes of operators seen so far, by form."""
 
     def __init__(self) -> None:
-        self._outcomes: dict[Hashable, Outcome] = {}
+        self._outcomes: dict[Hashable, OperatorResult] = {}
 
-    def find(self, form: Hashable | None) -> Outcome | None:
+    def find(self, form: Hashable | None) -> OperatorResult | None:
         """The outcome, if an operator of this form was seen."""
         return None if form is None else self._outcomes.get(form)
 
@@ -58,7 +58,7 @@ class Recurring:
         if form is None:
             return
         template = tree_map_only(torch.Tensor, lambda one: _Form(tuple(one.shape), one.stride(), one.dtype), out)
-        outcome = Outcome(template, operator, beside)
+        outcome = OperatorResult(template, operator, beside)
         if _storages(out) != _storages(outcome.fresh()):
             return
         if len(self._outcomes) >= _MOST:

@@ -30,7 +30,7 @@ def load_and_tell(
     try:
         with torch.random.fork_rng(devices=[]):  # a head missing from the weights is drawn from the seed
             torch.manual_seed(seed)
-            model, told = model_class.from_pretrained(
+            model, info = model_class.from_pretrained(
                 source,
                 dtype=dtype,
                 use_safetensors=True,
@@ -43,7 +43,7 @@ def load_and_tell(
         hint = "check the files" if local else "check the network and the id; a directory needs no network"
         raise WorkloadError(f"{entry.name} can't use {where}: {_first_line(error)}", hint=hint) from error
     loaded: nn.Module = model.eval()
-    return loaded, tuple(sorted(told["missing_keys"]))
+    return loaded, tuple(sorted(info["missing_keys"]))
 
 
 def _first_line(error: Exception) -> str:

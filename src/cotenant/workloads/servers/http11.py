@@ -1,14 +1,17 @@
 """HTTP/1.1 from one event loop: keep-alive connections, one request on each at a time, bodies passed on as they arrive.
 
-`framing` parses the answers; the sockets are asyncio's. Nothing is queued: what arrives is passed to
-the request's sink in the same step of the loop that read it.
+`framing` parses the answers; the sockets are asyncio's, or for a client that measures those of `arrivals`. Nothing
+is queued: what arrives is passed to the request's sink in the same step of the loop that read it.
 """
 
 import asyncio
+import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import cast
 
 from cotenant.errors import RequestFailed
+from cotenant.workloads.servers import arrivals
 from cotenant.workloads.servers.address import Address
 from cotenant.workloads.servers.framing import Framing, NotHttp, Reply
 
@@ -16,6 +19,20 @@ LARGEST_ANSWER = 256 << 20
 Sink = Callable[[bytes], None]
 Begun = Callable[[Reply], None]
 Headers = Mapping[str, str]
+
+
+@dataclass(slots=True)
+class Timing:
+    """Times of one request, on the monotonic clock."""
+
+    sent_ns: int = 0
+    """Just before it was written, or before connecting where that was necessary."""
+    arrived_ns: int = 0
+    """When the part of the answer last passed on arrived."""
+
+    def sending(self) -> None:
+        """It is about to be sent, perhaps again."""
+        self.sent_ns = self.sent_ns or time.monotonic_ns()
 
 
 class _Dropped(Exception):
@@ -33,6 +50,7 @@ class _Connection(asyncio.Protocol):
         self._parts: list[bytes] = []
         self._size = 0
         self._heard = False
+        self._timing: Timing | None = None
         self._done: asyncio.Future[Reply] | None = None
         self.answered = 0
         self.open = True
@@ -55,6 +73,9 @@ class _Connection(asyncio.Protocol):
         if self._done is None or self._done.done():
             self.close()  # unsolicited data
             return
+        if self._timing is not None:
+            arrived_ns = getattr(self._transport, "arrived_ns", None)
+            self._timing.arrived_ns = time.monotonic_ns() if arrived_ns is None else arrived_ns
         try:
             self._framing.feed(data)
         except NotHttp as error:
@@ -65,12 +86,17 @@ class _Connection(asyncio.Protocol):
             if self._framing.done:
                 self._finish()
 
-    def send(self, data: bytes, sink: Sink | None, begun: Begun | None, *, to_head: bool) -> "asyncio.Future[Reply]":
+    def send(
+        self, data: bytes, sink: Sink | None, begun: Begun | None, timing: Timing | None, *, to_head: bool
+    ) -> "asyncio.Future[Reply]":
         """Write a request; the future completes with its answer."""
         assert self._transport is not None
         self._sink, self._begun, self._parts, self._size, self._heard = sink, begun, [], 0, False
+        self._timing = timing
         self._framing.begin(to_head=to_head)
         self._done = asyncio.get_running_loop().create_future()
+        if timing is not None:
+            timing.sending()
         self._transport.write(data)
         return self._done
 
@@ -137,11 +163,12 @@ class Connections:
         headers: Headers | None = None,
         sent: Callable[[], None] | None = None,
         begun: Begun | None = None,
+        timing: Timing | None = None,
     ) -> Reply:
         """Send one request and return its answer, over a new connection if none is idle.
 
         A server may close an idle connection just as a request is written to it: only then it is sent again.
-        ``begun`` is called with the head of the answer, before its body goes to the sink.
+        ``begun`` is called with the head of the answer, before its body goes to the sink; ``timing`` is kept current.
         """
         more = dict(headers or {}) | ({} if body is None else {"Content-Length": str(len(body))})
         data = f"{method} {target} HTTP/1.1\r\n".encode("latin-1") + self._head + _lines(more) + b"\r\n" + (body or b"")
@@ -153,8 +180,8 @@ class Connections:
                     if connection is not None and not connection.open:
                         continue
                     kept = connection is not None
-                    connection = connection or await self._connect()
-                    answer = connection.send(data, sink, begun, to_head=method == "HEAD")
+                    connection = connection or await self._connect(timing)
+                    answer = connection.send(data, sink, begun, timing, to_head=method == "HEAD")
                     if sent is not None:
                         sent()
                     try:
@@ -187,9 +214,15 @@ class Connections:
             self._idle.pop().close()
         await asyncio.sleep(0)
 
-    async def _connect(self) -> _Connection:
+    async def _connect(self, timing: Timing | None) -> _Connection:
         loop = asyncio.get_running_loop()
         address = self._address
+        if timing is not None:
+            timing.sending()
+        if timing is not None and arrivals.AVAILABLE and not address.tls:
+            connection = _Connection()
+            await arrivals.connect(address.host, address.port, connection)
+            return connection
         _, connection = await loop.create_connection(
             _Connection, address.host, address.port, ssl=True if address.tls else None
         )

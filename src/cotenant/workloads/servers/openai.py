@@ -19,7 +19,7 @@ from cotenant.workloads.servers.openai_client import (
     root,
 )
 from cotenant.workloads.servers.prompts import Prompts
-from cotenant.workloads.servers.serving import address_in, built, not_asked, stand
+from cotenant.workloads.servers.serving import address_in, built, check_start, not_asked, stand
 from cotenant.workloads.servers.tokenizing import counter
 from cotenant.workloads.yours.stated import Opaque, StatedOptions
 
@@ -36,6 +36,7 @@ class OpenAIServer(Opaque):
     def check(self, spec: WorkloadSpec) -> None:
         """Refuse invalid requests, and a server that is missing, of another kind, or without that model."""
         self.check_unexecuted(spec)
+        check_start(spec)
         address = address_in(spec, OPENAI)
         if address is not None:
             options = read_options(spec, OpenAIOptions)

@@ -2,18 +2,17 @@
 
 import json
 import random
-from collections.abc import Callable
 from typing import Any, Literal
 
 from pydantic import Field
 
 from cotenant.errors import HungUp, RequestFailed, WorkloadError
 from cotenant.workloads.options import Options
-from cotenant.workloads.protocol import Answer, WorkloadSpec
+from cotenant.workloads.protocol import SENT, Answer, Mark, WorkloadSpec
 from cotenant.workloads.servers.address import Address
 from cotenant.workloads.servers.conversations import Conversation, Conversations
 from cotenant.workloads.servers.generation import Generation, whole_answer
-from cotenant.workloads.servers.http11 import refused
+from cotenant.workloads.servers.http11 import Timing, refused
 from cotenant.workloads.servers.prompts import PromptOptions, Prompts
 from cotenant.workloads.servers.serving import HttpClient, ServerOptions, Standing
 from cotenant.workloads.servers.tokenizing import counter
@@ -85,7 +84,7 @@ class OpenAIClient(HttpClient):
         """Take the trace's lengths from here on."""
         self._prompts.begin(first_arrival)
 
-    async def request(self, number: int, mark: Callable[[int], None]) -> Answer:
+    async def request(self, number: int, mark: Mark) -> Answer:
         """One prompt, and its answer token by token."""
         tokens = min(self._prompts.answer_tokens(number) or self.tokens, self.tokens)
         conversation = self._conversations.take() if self._options.turns > 1 else None
@@ -94,28 +93,9 @@ class OpenAIClient(HttpClient):
             asked |= _length_fields(self._options, tokens)
         body = json.dumps(self._fixed | asked | self._options.extra).encode()
         if not self._streams:
-            reply = await self.connections.send("POST", self._path, body)
-            if not reply.ok:
-                raise refused(self.standing.address.name, reply)
-            answer = whole_answer(reply.body)
-            mark(0)
-            return answer
-        last, given_up_after = self.tokens - 1, self._patience()
-
-        def token(chunk: int) -> None:
-            if chunk <= last:
-                mark(chunk)
-            if chunk + 1 == given_up_after:
-                raise HungUp(f"closed the connection after {given_up_after} tokens, as set in the study")
-
-        generation = Generation(token, count=self._count)
-        reply = await self.connections.send(
-            "POST", self._path, body, generation.feed, sent=lambda: self._prompts.prepare(number + 1)
-        )
-        if not reply.ok:
-            raise refused(self.standing.address.name, reply)
+            return await self._whole(body, mark)
+        generation = await self._streamed(number, body, mark)
         answer = generation.answer()
-        mark(self.tokens)
         if self._options.fixed_length and answer.tokens_out is not None and answer.tokens_out != tokens:
             raise RequestFailed(
                 "wrong length",
@@ -126,6 +106,35 @@ class OpenAIClient(HttpClient):
             conversation.answered(generation.text)
             self._conversations.give_back(conversation)
         return answer
+
+    async def _whole(self, body: bytes, mark: Mark) -> Answer:
+        timing = Timing()
+        reply = await self.connections.send("POST", self._path, body, timing=timing)
+        if not reply.ok:
+            raise refused(self.standing.address.name, reply)
+        mark(SENT, timing.sent_ns)
+        mark(0, timing.arrived_ns)
+        return whole_answer(reply.body)
+
+    async def _streamed(self, number: int, body: bytes, mark: Mark) -> Generation:
+        timing, last, given_up_after = Timing(), self.tokens - 1, self._patience()
+
+        def token(chunk: int) -> None:
+            if chunk <= last:
+                mark(chunk, timing.arrived_ns)
+            if chunk + 1 == given_up_after:
+                raise HungUp(f"closed the connection after {given_up_after} tokens, as set in the study")
+
+        def sent() -> None:
+            mark(SENT, timing.sent_ns)
+            self._prompts.prepare(number + 1)
+
+        generation = Generation(token, count=self._count)
+        reply = await self.connections.send("POST", self._path, body, generation.feed, sent=sent, timing=timing)
+        if not reply.ok:
+            raise refused(self.standing.address.name, reply)
+        mark(self.tokens, timing.arrived_ns)
+        return generation
 
     def _asked(self, number: int, conversation: Conversation | None) -> dict[str, Any]:
         match self._options.api:

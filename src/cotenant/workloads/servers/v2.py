@@ -2,19 +2,19 @@
 
 import http.client
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from cotenant.errors import WorkloadError
 from cotenant.workloads.options import read_options, refuse_unused
-from cotenant.workloads.protocol import Answer, Built, Place, WorkloadSpec
+from cotenant.workloads.protocol import SENT, Answer, Built, Mark, Place, WorkloadSpec
 from cotenant.workloads.servers import v2_grpc
 from cotenant.workloads.servers.address import Address
 from cotenant.workloads.servers.asking import ask, ask_json
-from cotenant.workloads.servers.http11 import refused
+from cotenant.workloads.servers.http11 import Timing, refused
 from cotenant.workloads.servers.names import V2, V2_GRPC
-from cotenant.workloads.servers.serving import HttpClient, Standing, address_in, built, not_asked, stand
+from cotenant.workloads.servers.serving import HttpClient, Standing, address_in, built, check_start, not_asked, stand
 from cotenant.workloads.servers.v2_inputs import Input, V2Options, inputs_of
 from cotenant.workloads.yours.stated import Opaque, StatedOptions
 
@@ -33,6 +33,7 @@ class V2Server(Opaque):
     def check(self, spec: WorkloadSpec) -> None:
         """Refuse a server that is missing, of another kind, or without that model."""
         self.check_unexecuted(spec)
+        check_start(spec)
         address = address_in(spec, self._prefix)
         if address is not None:
             options = read_options(spec, V2Options)
@@ -107,10 +108,12 @@ class V2Client(HttpClient):
         super().__init__(standing, options, spec.server.warm if spec.server else 0, headers)
         self._path = f"{_model_path(standing.address, options)}/infer"
 
-    async def request(self, number: int, mark: Callable[[int], None]) -> Answer:  # noqa: ARG002 (all are alike)
+    async def request(self, number: int, mark: Mark) -> Answer:  # noqa: ARG002 (all are alike)
         """One inference."""
-        reply = await self.connections.send("POST", self._path, self.body)
-        mark(0)
+        timing = Timing()
+        reply = await self.connections.send("POST", self._path, self.body, timing=timing)
+        mark(SENT, timing.sent_ns)
+        mark(0, timing.arrived_ns)
         if not reply.ok:
             raise refused(self.standing.address.name, reply)
         return Answer()

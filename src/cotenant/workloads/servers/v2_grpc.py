@@ -1,11 +1,12 @@
 """`v2:grpc://host:port`: the Open Inference Protocol over gRPC."""
 
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from typing import Any
 
 from cotenant.errors import RequestFailed, WorkloadError
-from cotenant.workloads.protocol import Answer, WorkloadSpec
+from cotenant.workloads.protocol import Answer, Mark, WorkloadSpec
 from cotenant.workloads.servers import protobuf
 from cotenant.workloads.servers.address import Address
 from cotenant.workloads.servers.serving import Standing
@@ -68,7 +69,7 @@ class GrpcClient:
     def rest(self) -> None:
         """A no-op: a server without requests is idle by itself."""
 
-    async def request(self, number: int, mark: Callable[[int], None]) -> Answer:  # noqa: ARG002 (all are alike)
+    async def request(self, number: int, mark: Mark) -> Answer:  # noqa: ARG002 (all are alike)
         """One inference."""
         if self._channel is None:  # it belongs to the loop it is created in
             authority = self._standing.address.authority
@@ -78,7 +79,7 @@ class GrpcClient:
             await self._infer(self.body, timeout=self._timeout_s, metadata=self._metadata)
         except self._grpc.aio.AioRpcError as error:
             raise self._failed(error) from None
-        mark(0)
+        mark(0, time.monotonic_ns())
         return Answer()
 
     async def close(self) -> None:

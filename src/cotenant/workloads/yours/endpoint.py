@@ -3,7 +3,7 @@
 import json
 import mimetypes
 import socket
-from collections.abc import Callable
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -13,11 +13,11 @@ from pydantic import Field, field_validator, model_validator
 from cotenant import opening
 from cotenant.errors import WorkloadError
 from cotenant.workloads.options import read_options, refuse_unused
-from cotenant.workloads.protocol import Answer, Built, Place, WorkloadSpec
+from cotenant.workloads.protocol import SENT, Answer, Built, Mark, Place, WorkloadSpec
 from cotenant.workloads.servers.address import read_address
 from cotenant.workloads.servers.asking import unreachable
-from cotenant.workloads.servers.http11 import refused
-from cotenant.workloads.servers.serving import HttpClient, ServerOptions, Standing, built, stand
+from cotenant.workloads.servers.http11 import Timing, refused
+from cotenant.workloads.servers.serving import HttpClient, ServerOptions, Standing, built, check_start, stand
 from cotenant.workloads.yours.stated import Opaque, StatedOptions
 
 PREFIX = "http:"
@@ -64,6 +64,7 @@ class Endpoint(Opaque):
         """Refuse a malformed address, and one where nothing is listening."""
         self.check_unexecuted(spec)
         if spec.server is not None:
+            check_start(spec)
             return
         address = read_address(self.name)
         try:
@@ -126,9 +127,9 @@ class EndpointClient(HttpClient):
         self._numbered = body is not None and NUMBER.encode() in body
         self._sent = 0
 
-    async def request(self, number: int, mark: Callable[[int], None]) -> Answer:  # noqa: ARG002 (counted over windows)
+    async def request(self, number: int, mark: Mark) -> Answer:  # noqa: ARG002 (counted over windows)
         """Send it, wait for the first bytes, receive the rest."""
-        body, heard = self._body, False
+        body, timing, heard = self._body, Timing(), False
         if self._numbered and body is not None:
             body = body.replace(NUMBER.encode(), str(self._sent).encode())
         self._sent += 1
@@ -137,12 +138,16 @@ class EndpointClient(HttpClient):
             nonlocal heard
             if not heard:
                 heard = True
-                mark(1)
+                mark(1, timing.arrived_ns)
 
-        reply = await self.connections.send(self._options.method, self._target, body, hear, sent=lambda: mark(0))
+        def sent() -> None:
+            mark(SENT, timing.sent_ns)
+            mark(0, time.monotonic_ns())
+
+        reply = await self.connections.send(self._options.method, self._target, body, hear, sent=sent, timing=timing)
         if not heard:
-            mark(1)
-        mark(2)
+            mark(1, timing.arrived_ns)
+        mark(2, timing.arrived_ns)
         expected = self._options.expect_status
         if reply.status != expected if expected else not reply.ok:
             raise refused(self.standing.address.name, reply)

@@ -12,13 +12,13 @@ import shlex
 import signal
 import subprocess
 import tempfile
+import time
 from collections import deque
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from cotenant.errors import RequestFailed, WorkloadError
-from cotenant.workloads.protocol import Answer
+from cotenant.workloads.protocol import Answer, Mark
 
 POLL_S = 0.005
 """How often a step file is checked; lines of a log are read as they arrive."""
@@ -103,7 +103,7 @@ class ProgressClient:
         """Suspend it."""
         self._signal(signal.SIGSTOP)
 
-    async def request(self, number: int, mark: Callable[[int], None]) -> Answer:  # noqa: ARG002 - steps are alike
+    async def request(self, number: int, mark: Mark) -> Answer:  # noqa: ARG002 - steps are alike
         """Wait until it has reported once more."""
         if self._waiting is not None and not self._waiting.done():
             raise RequestFailed("one at a time", f"`{self._name}` runs by itself: its load is closed(1)")
@@ -122,7 +122,7 @@ class ProgressClient:
                 hint="check `progress` or `step_file`; `params: {timeout_s: ...}` waits longer",
             ) from None
         self._reported -= 1
-        mark(0)
+        mark(0, time.monotonic_ns())
         return Answer()
 
     async def close(self) -> None:
