@@ -9,6 +9,7 @@ import gc
 import json
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -46,18 +47,23 @@ def growth(trials: int, device: str) -> dict[str, float | int | str]:
         workload = "sgemm" if device.startswith("sim:") else "sleep"
         study.write_text(STUDY.format(workload=workload, trials=trials))
         cotenant.run(study, device=device, out=Path(folder) / "runs", listener=hear)
-    numbers, resident = np.array([one for one in seen if one[0] > trials / 4]).T
+    return {
+        "device": device,
+        "trials": done,
+        "resident_mib": round(seen[-1][1] / 2**20, 1),
+        "bytes_per_trial": round(slope([one for one in seen if one[0] > trials / 4]), 1),
+    }
+
+
+def slope(points: Sequence[tuple[int, int]]) -> float:
+    """Bytes per trial of a robust line through (trials, resident bytes): the median slope between distant points."""
+    numbers, resident = np.array(points).T
     slopes = [
         (resident[j] - resident[i]) / (numbers[j] - numbers[i])
         for i in range(len(numbers))
         for j in range(i + len(numbers) // 2, len(numbers))
     ]
-    return {
-        "device": device,
-        "trials": done,
-        "resident_mib": round(resident[-1] / 2**20, 1),
-        "bytes_per_trial": round(float(np.median(slopes)), 1),
-    }
+    return float(np.median(slopes))
 
 
 if __name__ == "__main__":

@@ -20,9 +20,18 @@ from typing import Any
 
 import numpy as np
 
+from growth import slope
+
 HALF_A_CORE = (
     "import time\nwhile True:\n e = time.monotonic() + 0.01\n while time.monotonic() < e: pass\n time.sleep(0.01)"
 )
+RUNNER = """
+WITH readings AS (SELECT trial, t_ns / 1e9 AS t_s, value FROM samples WHERE sensor = 'runner_cpu_s'),
+windows AS (SELECT max(value) - min(value) AS used_s, max(t_s) - min(t_s) AS s FROM readings GROUP BY trial)
+SELECT (SELECT sum(used_s) / sum(s) FROM windows),
+    (SELECT (max(value) - min(value)) / (max(t_s) - min(t_s)) FROM readings)
+"""
+"""CPU use of runner and sampler: while windows run, and over all, with the writing of records between windows."""
 GROWTH_S = 60
 
 
@@ -34,14 +43,15 @@ def quick() -> dict[str, Any]:
         begin = time.monotonic()
         result = cotenant.run("quick", out=Path(out))
         seconds = time.monotonic() - begin
-        runner = cotenant.sql(
-            "SELECT max(value) - min(value), (max(t_ns) - min(t_ns)) / 1e9 FROM samples WHERE sensor = 'runner_cpu_s'",
-            [result.folder],
-        ).rows[0]
+        runner = cotenant.sql(RUNNER, [result.folder]).rows[0]
+        measured = cotenant.sql("SELECT sum(window_s) FROM trials WHERE block >= 0", [result.folder]).rows[0]
     return _widths(result) | {
         "seconds": seconds,
+        "share_of_time_in_windows": measured[0] / seconds,
         "valid_share": _valid_share(result),
-        "runner_share_of_a_core": runner[0] / runner[1],
+        "exit_code": 0 if result.usable else 2,
+        "runner_share_of_a_core": runner[0],
+        "runner_share_with_writing": runner[1],
         "sentence": next(iter(result.summary.accuracy.values())).sentence(),
     }
 
@@ -74,11 +84,12 @@ def growth() -> dict[str, Any]:
             "budget": f"{GROWTH_S}s",
         }
     )
-    seen: list[int] = []
+    seen: list[tuple[int, int]] = []
 
     def listener(event: Event) -> None:
         if isinstance(event, TrialDone):
-            seen.append(int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize())
+            resident = int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
+            seen.append((len(seen), resident))
 
     with tempfile.TemporaryDirectory() as out:
         result = cotenant.run(study, out=Path(out), listener=listener)
@@ -86,13 +97,13 @@ def growth() -> dict[str, Any]:
         begin = time.monotonic()
         cotenant.show([result.folder])
         show_s = time.monotonic() - begin
-    settled = len(seen) // 3  # before that, the database and the libraries still grow
     return {
         "trials": len(seen),
         "trials_per_second": len(seen) / GROWTH_S,
         "disk_bytes_per_trial": size / len(seen),
         "disk_mb_in_ten_minutes": size / GROWTH_S * 600 / 1e6,
-        "runner_growth_bytes_per_trial": (seen[-1] - seen[settled]) / (len(seen) - settled),
+        # In the first third the database and the libraries still grow.
+        "runner_growth_bytes_per_trial": slope(seen[len(seen) // 3 :: 4]),
         "show_s": show_s,
     }
 

@@ -1,7 +1,7 @@
 """A p99 of a hundred requests is a lottery, and mostly too low.
 
 Requests of one and the same tenant, with a tail as services have it (log-normal). Its true p99 is known. Each line
-draws so many requests 2,000 times and takes their p99 as a script would.
+draws that number of requests 2,000 times and takes their p99 as a script would.
 """
 
 import math

@@ -16,8 +16,14 @@ SECOND = 1_000_000_000
 TIMING = Timing(start_ns=0, window_start_ns=SECOND, window_end_ns=3 * SECOND, deadline_ns=5 * SECOND)
 
 
-def judged(*, own, device, package, package_cores=2, members=("cpu:0",)):
+def judged(*, own, device, package, package_cores=2, members=("cpu:0",), window_s=2.0):
     """The verdict of a trial on one core, given CPU seconds per second of the study, the device and its socket."""
+    found = recorded(own, device, package, package_cores, members, window_s)
+    return found["verdict"], found["reasons"]
+
+
+def recorded(own, device, package, package_cores=2, members=("cpu:0",), window_s=2.0):  # noqa: PLR0917  (as `judged`)
+    """The row of such a trial."""
     rows = [("cpu", "own_cpu_s", own)]
     for member in members:
         rows += [(member, "cpu_busy_s", device), (member, "package_busy_s", package)]
@@ -33,11 +39,10 @@ def judged(*, own, device, package, package_cores=2, members=("cpu:0",)):
     trial = Trial.model_construct(
         number=0, block=0, order=0, mix="", solo=False, settings={}, tenants=(),
         sharing=Sharing(mode="processes"), load="closed(1)",
-        window_s=2.0, lead_s=1.0, seed=1,
+        window_s=window_s, lead_s=1.0, seed=1,
     )  # fmt: skip
     around = Circumstances("r", 0, "cpu", False, len(members), "now", TIMING, samples, (), ())
-    found = assemble(trial, [], around).trial
-    return found["verdict"], found["reasons"]
+    return assemble(trial, [], around).trial
 
 
 def test_a_quiet_socket_is_valid():
@@ -65,6 +70,14 @@ def test_members_of_a_group_on_one_socket_count_it_once():
     assert judged(own=2.0, device=1.0, package=2.0, members=both) == ("valid", [])
     verdict, _ = judged(own=2.0, device=1.0, package=3.0, package_cores=4, members=both)
     assert verdict == "unstable"
+
+
+def test_short_windows_bear_some_other_work_and_record_it():
+    """They are compared within a second, so that it shows in their scatter; a hog is caught all the same."""
+    some = recorded(own=0.75, device=1.0, package=1.0, window_s=0.1)
+    assert (some["verdict"], some["foreign_share"]) == ("valid", pytest.approx(0.25))
+    verdict, [reason] = judged(own=0.5, device=1.0, package=1.0, window_s=0.1)
+    assert (verdict, reason) == ("unstable", "other processes used 50% of the device")
 
 
 STUDY = """

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 
+from cotenant.measure.canary import mean_ns
 from cotenant.measure.tenants.arena import Board, opened, shared_memory_fd
 from cotenant.measure.tenants.serving import ERRORS_IN_A_ROW, SeatOrder, is_out_of_memory, serve, warm_up
 from cotenant.tenancy.records import MISSING_NS
@@ -267,6 +268,10 @@ def test_the_canary_runs_between_requests_and_adds_no_latency():
     assert served.canary_ns > 0
     assert np.all(columns["intended"][1:] >= columns["done"][:-1])
     assert (columns["intended"][1:] > columns["done"][:-1]).any(), "some requests were sent after a canary"
+
+
+def test_interrupted_readings_of_the_canary_do_not_count():
+    assert mean_ns([30_000, 60_000, 45_000, 8_000_000]) == 45_000
 
 
 def test_without_a_canary_nothing_is_timed():

@@ -53,7 +53,7 @@ def test_a_server_that_dies_while_it_loads_modules_is_named(tmp_path, monkeypatc
     monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
     server = starting.ForkServer({}, "0" * 16)
     ours, theirs = socket.socketpair()
-    wanted = starting.Start(True, {}, "0" * 33, ("fatal_import",), theirs, 2, ())
+    wanted = starting.TenantStart(True, {}, "0" * 33, ("fatal_import",), theirs, 2, ())
     with ours, theirs, pytest.raises(TenantFailed, match="loads fatal_import for the tenants ended with exit code 7"):
         server.fork(wanted)
     server.close()
@@ -65,9 +65,9 @@ def test_a_server_that_hangs_while_it_loads_modules_is_named_and_killed(tmp_path
     server = starting.ForkServer({}, "0" * 16)
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        first = server.fork(starting.Start(True, {}, "0" * 33, (), theirs, 2, ()))
+        first = server.fork(starting.TenantStart(True, {}, "0" * 33, (), theirs, 2, ()))
         monkeypatch.setattr(starting, "LOAD_S", 0.2)
-        wanted = starting.Start(True, {}, "0" * 33, ("endless_import",), theirs, 2, ())
+        wanted = starting.TenantStart(True, {}, "0" * 33, ("endless_import",), theirs, 2, ())
         with pytest.raises(TenantFailed, match=r"loads endless_import for the tenants was not ready after 0\.2 s"):
             server.fork(wanted)
         assert first.process.wait() == -signal.SIGKILL

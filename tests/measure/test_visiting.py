@@ -26,10 +26,22 @@ def test_when_all_are_precise_none_is_skipped():
     assert visited(TRIALS, 1, {cell_of(trial) for trial in TRIALS}) == TRIALS
 
 
+def test_cells_half_as_wide_as_the_widest_are_visited_in_every_second_block():
+    visits = Visits()
+    widths = {cell_of(trial): 0.1 for trial in TRIALS if not trial.solo} | dict.fromkeys(PRECISE, 0.04)
+    assert visits.note(4, widths, 0.03, relax=True)
+    assert visits.of(TRIALS, 3) == visits.of(TRIALS, 6) == TRIALS
+    assert labels(visits.of(TRIALS, 5)) == ["b", "b+c", "c"]
+    assert not visits.note(4, dict.fromkeys(widths, 0.1), 0.03, relax=True), "too soon to judge again"
+    assert visits.note(5, dict.fromkeys(widths, 0.1), 0.03, relax=True)
+    assert visits.of(TRIALS, 7) == TRIALS
+
+
 def test_a_resumed_run_skips_the_same_cells():
     visits = Visits()
-    assert visits.note(5, PRECISE)
-    assert not visits.note(6, PRECISE)
+    widths = {cell_of(trial): 0.05 for trial in TRIALS if not trial.solo} | dict.fromkeys(PRECISE, 0.03)
+    assert visits.note(5, widths, 0.03)
+    assert not visits.note(6, widths, 0.03)
     again = Visits(visits.to_json())
     for block in range(12):
         assert again.of(TRIALS, block) == visits.of(TRIALS, block)

@@ -8,7 +8,7 @@ import pytest
 from cotenant.api.run import dry_run
 from cotenant.errors import DoesNotFit
 from cotenant.study.files import load_study, study_from
-from cotenant.study.forecast import SWITCH_S, Forecast, forecast
+from cotenant.study.forecast import START_S, SWITCH_S, Forecast, forecast
 from cotenant.workloads.protocol import Properties, WorkloadSpec
 
 GIB = 2**30
@@ -40,8 +40,15 @@ def test_time_runs_from_the_fewest_blocks_to_the_most():
 
 
 def test_the_budget_ends_a_run_before_the_most_blocks():
-    found = forecast_of(sharing="all", blocks={"min": 3, "max": 10}, budget="21s")
+    found = forecast_of(sharing="all", blocks={"min": 3, "max": 10}, budget=f"{START_S + 21}s")
     assert (found.blocks_max, found.seconds_max) == (5, pytest.approx(20 * TRIAL_S))
+
+
+def test_an_earlier_run_gives_the_pace():
+    keys = {"sharing": "all", "blocks": {"min": 3, "max": 100}, "budget": "60s"}
+    study = study_from({"tenants": {"small": {"workload": "small"}}, **keys})
+    found = forecast_of(**keys).at_pace(2.5, study)
+    assert (found.blocks_max, found.trials_max, found.seconds_max) == (24, 96, 60.0)
 
 
 def test_measuring_capacity_for_percentage_loads_takes_time_too():

@@ -70,7 +70,9 @@ def test_a_tenant_keeps_all_its_settings():
         "workload": "gpt2-mini",
         "batch": 2,
         "seq": 16,
-        "dtype": "bfloat16",
+        "dtype": "float32",
+        "tf32": True,
+        "attention": "unfused",
         "mode": "generate",
         "tokens": 4,
         "software": "compile",
@@ -94,7 +96,7 @@ def test_a_tenant_keeps_all_its_settings():
         **{
             key: entry[key]
             for key in (
-                *("batch", "seq", "dtype", "mode", "tokens", "software", "quantised", "parallel"),
+                *("batch", "seq", "dtype", "tf32", "attention", "mode", "tokens", "software", "quantised", "parallel"),
                 *("train", "layers", "weights"),
             )
         },

@@ -15,7 +15,7 @@ def study(**keys):
     return study_from({"tenants": SPIN, **keys})
 
 
-def test_a_window_fits_eight_requests_of_the_slowest_tenant_and_lasts_at_least_a_tenth_of_a_second():
+def test_a_window_fits_eight_requests_of_the_slowest_tenant_and_is_not_too_short():
     assert chosen(0.001) == SHORT
     assert chosen(0.05).window_s == pytest.approx(0.4)
     assert chosen(0.05).lead_s == pytest.approx(0.1)
@@ -53,8 +53,20 @@ def test_occasionally_one_window_is_long_a_different_one_each_time():
         [trial.mix for trial in plan.block(number).trials if trial.window_s > SHORT.window_s]
         for number in range(3 * LONG_EVERY)
     ]
-    assert [len(found) for found in long] == [0, 0, 0, 1] * 3
+    assert [len(found) for found in long] == [*[0] * (LONG_EVERY - 1), 1] * 3
     assert {mix for found in long for mix in found} == {"a", "b", "a+b"}
+
+
+def test_trials_of_quick_tenants_have_short_windows_beside_those_of_a_slow_one():
+    alone_s = {"a": 0.001, "b": 0.05}
+    plan = plan_for(study(), find_device("cpu")).with_windows(chosen(0.1), alone_s)
+    assert {trial.mix: (trial.window_s, trial.lead_s) for trial in plan.block(0).trials} == {
+        "a": (SHORT.window_s, SHORT.lead_s),
+        "b": (0.4, 0.1),
+        "a+b": (0.8, 0.2),
+    }
+    fixed = plan_for(study(window="700ms"), find_device("cpu")).with_windows(chosen(0.1), alone_s)
+    assert {trial.mix: (trial.window_s, trial.lead_s) for trial in fixed.block(0).trials}["a"] == (0.7, SHORT.lead_s)
 
 
 def test_tenants_that_can_not_keep_up_even_alone_are_reported():

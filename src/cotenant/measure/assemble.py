@@ -47,9 +47,14 @@ class Circumstances:
     stretch: tuple[Samples, Timing] | None = None
     """Samples and timing of all trials carried out together: shares over less than a second are mostly clock ticks."""
 
+    @property
+    def counted(self) -> tuple[Samples, Timing]:
+        """Samples and timing to compute shares of CPU time from."""
+        return self.stretch or (self.samples, self.timing)
+
     def share(self, sensor: str) -> float | None:
         """Growth of a counter of CPU seconds as a share of the cores' time."""
-        samples, timing = self.stretch or (self.samples, self.timing)
+        samples, timing = self.counted
         return share_of_window(samples, sensor, timing, self.cores)
 
 
@@ -59,13 +64,14 @@ def assemble(trial: Trial, outcomes: Sequence[SeatOutcome], around: Circumstance
     stops = [stop for outcome in outcomes if (stop := outcome.stopped_ns) is not None]
     complete_until = min(stops) if stops else None
     counted = [in_window(outcome, timing, complete_until) for outcome in outcomes]
-    facts = [facts_of(outcome, mask) for outcome, mask in zip(outcomes, counted, strict=True)]
+    short, foreign_share = trial.window_s < SHORT_S, _foreign_share(around)
+    facts = [facts_of(outcome, mask, short=short) for outcome, mask in zip(outcomes, counted, strict=True)]
     failed = failures(
         CheckedTrial(
             tenants=tuple(facts),
             sharing_violations=around.sharing_violations,
             control_violations=around.control_violations,
-            foreign_share=_foreign_share(around),
+            foreign_share=foreign_share,
             beside_share=_beside_share(around),
             steal_share=around.share(CPU_STEAL),
             clock_spread=_clock_spread(around),
@@ -73,7 +79,7 @@ def assemble(trial: Trial, outcomes: Sequence[SeatOutcome], around: Circumstance
             devices_lost=around.devices_lost,
             not_ready=around.not_ready,
             foreign_jobs=around.foreign_jobs,
-            short=trial.window_s < SHORT_S,
+            short=short,
             simulated=around.simulated,
         )
     )
@@ -96,6 +102,7 @@ def assemble(trial: Trial, outcomes: Sequence[SeatOutcome], around: Circumstance
             "start_ns": timing.start_ns,
             "window_start_ns": timing.window_start_ns,
             "window_s": trial.window_s,
+            "foreign_share": foreign_share,
             "verdict": verdict(failed),
             "failed_checks": list(dict.fromkeys(failure.check.name for failure in failed)),
             "reasons": [failure.reason for failure in failed],
@@ -144,13 +151,13 @@ def _foreign_share(around: Circumstances) -> float | None:
 
 def _beside_share(around: Circumstances) -> float | None:
     """Share that others used of the sockets the device's cores are on: load there slows the device too."""
-    counts = [float(values[-1]) for _, values in around.samples.by_device(PACKAGE_CORES).values() if values.size]
-    own = growths(around.samples, OWN_CPU, around.timing)
-    busy = growths(around.samples, PACKAGE_BUSY, around.timing)
+    samples, timing = around.counted
+    counts = [float(values[-1]) for _, values in samples.by_device(PACKAGE_CORES).values() if values.size]
+    own, busy = growths(samples, OWN_CPU, timing), growths(samples, PACKAGE_BUSY, timing)
     if not counts or not own or not busy:
         return None
     # Members of a group on the same socket each see all of it: count it once.
-    available_s = max(counts) * (around.timing.window_end_ns - around.timing.window_start_ns) / 1e9
+    available_s = max(counts) * (timing.window_end_ns - timing.window_start_ns) / 1e9
     return min(max((max(busy) - sum(own)) / available_s, 0.0), 1.0)
 
 

@@ -6,12 +6,14 @@ seconds, which no counter of the guest shows. The time of a fixed computation do
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 STEPS = 400
 """Iterations of one reading: some 30 microseconds."""
+INTERRUPTED = 4
+"""A reading this many times as long as the fastest was interrupted: a core's speeds are about a factor of two apart."""
 WINDOW_S = 0.1
 APART = 4
 """Windows compared with each other are about this many windows apart in a block."""
@@ -24,6 +26,15 @@ def reading_ns(now: Callable[[], int] = time.perf_counter_ns) -> int:
     for _ in range(STEPS):
         value = (value * 1_103_515_245 + 12_345) & 0x7FFF_FFFF
     return now() - begin
+
+
+def mean_ns(readings: Sequence[int]) -> int:
+    """Mean of the readings during which nothing else ran on the core.
+
+    The mean, as of the requests: a core that is slow for a part of a window is neither fast nor slow.
+    """
+    undisturbed = [took for took in readings if took <= INTERRUPTED * min(readings)]
+    return sum(undisturbed) // len(undisturbed)
 
 
 def block_noise(seconds: float = 2.0, window_s: float = WINDOW_S) -> float | None:

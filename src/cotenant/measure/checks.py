@@ -7,8 +7,10 @@ from typing import Any, Literal
 
 from cotenant.tenancy.records import Verdict
 
-FOREIGN_SHARE = 0.10
-STEAL_SHARE = 0.05
+FOREIGN_SHARE, FOREIGN_SHARE_SHORT = 0.10, 1 / 3
+STEAL_SHARE, STEAL_SHARE_SHORT = 0.05, 1 / 3
+"""Short windows of a block are compared within about a second: what others take meanwhile, they take from all of them,
+and any effect on the comparison shows as scatter of the blocks. Beyond this, it is another device than the study's."""
 CLOCK_SPREAD = 0.05
 FAILED_SHARE = 0.01
 LAG_FLOOR_NS = 1_000_000
@@ -122,7 +124,10 @@ CHECKS: dict[str, Check] = {
         Check(
             "quiet_machine",
             "unstable",
-            f"processes outside the study used less than {FOREIGN_SHARE:.0%} of the device and of its socket",
+            (
+                f"processes outside the study used less than {FOREIGN_SHARE:.0%} of the device and of its socket; less "
+                f"than a third for windows below {SHORT_S:g} s, whose precision says what they cost"
+            ),
             "stop other work on this machine; `cotenant doctor` lists it",
         ),
         Check(
@@ -140,7 +145,7 @@ CHECKS: dict[str, Check] = {
         Check(
             "no_steal",
             "unstable",
-            f"the hypervisor took less than {STEAL_SHARE:.0%} of the device's time",
+            f"the hypervisor took less than {STEAL_SHARE:.0%} of the device's time; a third for short windows",
             "use a dedicated machine, or more blocks",
         ),
         Check(
@@ -227,16 +232,17 @@ def failures(facts: CheckedTrial) -> tuple[CheckFailure, ...]:
     found += [("device_present", sentence) for sentence in facts.devices_lost]
     found += [("device_free", sentence) for sentence in facts.foreign_jobs]
     found += [("start_temperature", sentence) for sentence in facts.not_ready]
-    if facts.foreign_share is not None and facts.foreign_share >= FOREIGN_SHARE:
+    foreign_limit = FOREIGN_SHARE_SHORT if facts.short else FOREIGN_SHARE
+    if facts.foreign_share is not None and facts.foreign_share >= foreign_limit:
         found.append(("quiet_machine", f"other processes used {facts.foreign_share:.0%} of the device"))
-    elif facts.beside_share is not None and facts.beside_share >= FOREIGN_SHARE:
+    elif facts.beside_share is not None and facts.beside_share >= foreign_limit:
         found.append(
             (
                 "quiet_machine",
                 f"other processes used {facts.beside_share:.0%} of the socket whose cache and memory it shares",
             )
         )
-    if facts.steal_share is not None and facts.steal_share >= STEAL_SHARE:
+    if facts.steal_share is not None and facts.steal_share >= (STEAL_SHARE_SHORT if facts.short else STEAL_SHARE):
         found.append(("no_steal", f"the hypervisor took {facts.steal_share:.0%} of the device's time"))
     spread = None if "clock_stable" in facts.elsewhere else facts.clock_spread
     if spread is not None and spread >= CLOCK_SPREAD:

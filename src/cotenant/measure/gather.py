@@ -106,8 +106,11 @@ def in_window(outcome: SeatOutcome, timing: Timing, complete_until_ns: int | Non
     return due if complete_until_ns is None else due & (requests.done <= complete_until_ns)
 
 
-def facts_of(outcome: SeatOutcome, counted: np.ndarray) -> CheckedTenant:
-    """The facts about this tenant that the checks use."""
+def facts_of(outcome: SeatOutcome, counted: np.ndarray, *, short: bool) -> CheckedTenant:
+    """The facts about this tenant that the checks use.
+
+    A short window is too short to tell whether it was steady; its windows are judged together.
+    """
     requests = outcome.requests
     if requests is None or outcome.result is None:
         return CheckedTenant(outcome.tenant.name, fate=outcome.fate or "did not serve")
@@ -126,7 +129,7 @@ def facts_of(outcome: SeatOutcome, counted: np.ndarray) -> CheckedTenant:
         idle_lag_p99_ns=_idle_lag_p99(outcome, requests, counted) if outcome.tenant.load.open else None,
         median_latency_ns=float(np.median(latency)) if latency.size else None,
         # Latency under an open load varies with the queue, not with the tenant: use service time.
-        warmup=classify((requests.done - requests.started)[served]) if latency.size else None,
+        warmup=classify((requests.done - requests.started)[served]) if latency.size and not short else None,
     )
 
 

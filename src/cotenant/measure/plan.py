@@ -31,6 +31,10 @@ class RunPlan:
     """Why some mixes are not measured under some modes, one sentence each."""
     too_small_for: tuple[str, ...] = ()
     """Tenants left out because they don't fit on the device, one sentence each."""
+    alone_s: Mapping[str, float] = field(default_factory=dict)
+    """Time of a request alone by tenant, once known: each trial gets a window of its own, unless the study sets it."""
+    as_written: Study | None = None
+    """The study before its windows were known."""
     _skipped: frozenset[tuple[str, str]] = frozenset()
 
     @property
@@ -71,12 +75,18 @@ class RunPlan:
         """The same plan with the study's windows now known."""
         return replace(self, study=study)
 
+    def with_windows(self, lengths: windows.Windows, alone_s: Mapping[str, float]) -> "RunPlan":
+        """The same plan with windows for all trials now known, and the times of requests behind them."""
+        study = windows.with_windows(self.study, lengths)
+        return replace(self, study=study, alone_s=alone_s, as_written=self.study)
+
     def block(self, number: int) -> Block:
         """The trials of one block, in order."""
         study = self.study if self.settings is None else self.study.model_copy(update={"settings": self.settings})
         whole = expand(study, number, self.modes, self.members, self.layouts)
         kept = tuple(trial for trial in whole.trials if (trial.mix, str(trial.sharing)) not in self._skipped)
-        return Block(number=number, trials=windows.with_a_long_one(kept, number))
+        own = kept if self.as_written is None else windows.fitted(kept, self.alone_s, self.as_written)
+        return Block(number=number, trials=windows.with_a_long_one(own, number))
 
 
 def plan_for(study: Study, device: Device, modes: Sequence[str] | None = None) -> RunPlan:

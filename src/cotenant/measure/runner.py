@@ -28,7 +28,7 @@ from cotenant.tenancy.records import TrialRecords
 
 STRETCH_S = 1.0
 """Blocks are carried out together until they take this long."""
-LOOKING_SHARE = 0.005
+LOOKING_SHARE = 0.01
 """Largest share of time spent on looking at the results so far."""
 
 
@@ -132,8 +132,8 @@ class Runner:
         """Seconds since this start of the run; simulated time on a simulated device."""
         return self._computed_s if self._simulated else time.monotonic() - self._begin
 
-    def _standing(self, blocks: int, block_times: Sequence[float]) -> stopping.Standing:
-        return stopping.Standing(
+    def _standing(self, blocks: int, block_times: Sequence[float]) -> stopping.RunProgress:
+        return stopping.RunProgress(
             blocks=blocks,
             elapsed_s=self._elapsed_s(),
             block_s=sum(block_times) / len(block_times) if block_times else 0.0,
@@ -148,7 +148,7 @@ class Runner:
         now = self._seen.current()
         self._widest = stopping.widest([one.estimate for one in now])
         if rule.target is not None and blocks >= max(rule.blocks_min, rule.precise_from):
-            self._note_precise(now, blocks, rule.target)
+            self._note_widths(now, blocks, rule)
         standing = self._standing(blocks, block_times)
         left = stopping.seconds_left(rule, standing)
         if left is not None:
@@ -165,12 +165,13 @@ class Runner:
         )
         return time.monotonic() - begin
 
-    def _note_precise(self, now: Sequence[CurrentSlowdown], blocks: int, target: float) -> None:
+    def _note_widths(self, now: Sequence[CurrentSlowdown], blocks: int, rule: stopping.Rule) -> None:
         widths: dict[CellKey, float] = {}
         for one in now:
             cell, width = (one.mix, one.sharing, one.load), one.estimate.relative_half_width
             widths[cell] = max(widths.get(cell, 0.0), float("inf") if width is None else width)
-        if self._visits.note(blocks, [cell for cell, width in widths.items() if width <= target]):
+        assert rule.target is not None
+        if self._visits.note(blocks, widths, rule.target, relax=rule.short):
             self._folder.update_manifest(precise=self._visits.to_json())
 
     def _pause(self, number: int) -> None:
@@ -237,18 +238,16 @@ class Runner:
             alone_s = dict(self._bench.request_times(trials))
             for sentence in impossible(self._study, alone_s):
                 self._listener(Noticed(sentence))
-            known = [trial for trial in trials if all(tenant.of in alone_s for tenant in trial.tenants)]
-            slowest_s = max(
-                (max(alone_s[one.of] for one in trial.tenants) * len(trial.tenants) for trial in known), default=None
-            )
+            needed = [windows.needed_s(trial, alone_s) for trial in trials]
+            slowest_s = max((one for one in needed if one is not None), default=None)
             chosen = windows.LONG if slowest_s is None else windows.chosen(slowest_s)
             lengths = windows.expected(windows.with_windows(self._study, chosen))
             kept = {"window_s": lengths.window_s, "lead_s": lengths.lead_s, "alone_s": alone_s}
             self._folder.update_manifest(windows=kept)
         if kept is not None:
             lengths = windows.Windows(float(kept["window_s"]), float(kept["lead_s"]))
-            self._study = windows.with_windows(self._study, lengths)
-            self._plan = self._plan.with_study(self._study)
+            self._plan = self._plan.with_windows(lengths, kept.get("alone_s", {}))
+            self._study = self._plan.study
 
     def _bracket(self, moment: bracketing.Moment) -> None:
         """Measure servers alone with all others stopped."""

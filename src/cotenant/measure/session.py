@@ -99,13 +99,10 @@ def started(plan: RunPlan, device: str, folder: RunFolder, *, resumed: bool, sim
 
 def _simulation(plan: RunPlan, device: Device) -> dict[str, Any]:
     """How far to trust a simulated run; it has no instrument to measure."""
-    from cotenant.devices.group import DeviceGroup
-    from cotenant.devices.simulated.device import SimulatedGpu
     from cotenant.measure.simulated.model_error import model_error
     from cotenant.tenancy.nouns import ALONE, Sharing
 
-    gpu = device.member(None) if isinstance(device, DeviceGroup) else device
-    assert isinstance(gpu, SimulatedGpu)
+    gpu = device.simulation()
     study = plan.study
     errors: dict[str, list[str]] = {}
     for sharing in (Sharing(mode=ALONE), *study.sharings(plan.modes)):

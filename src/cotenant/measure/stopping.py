@@ -20,6 +20,8 @@ class Rule:
     blocks_max: int
     precise_from: int = 1
     """Minimum blocks before a narrow interval stops the run: it may be narrow by chance."""
+    short: bool = False
+    """Windows are short, so there are many blocks, and cells may be visited as often as they need."""
 
 
 def rule_of(study: Study) -> Rule:
@@ -31,11 +33,12 @@ def rule_of(study: Study) -> Rule:
         blocks_min=study.blocks.min,
         blocks_max=study.blocks.max,
         precise_from=windows.BLOCKS_MIN if short and study.until is not None else 1,
+        short=short,
     )
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class RunProgress:
     """Progress of the run."""
 
     blocks: int
@@ -54,7 +57,7 @@ def widest(estimates: Sequence[Estimate]) -> float | None:
     return max(known) if known and len(known) == len(widths) else None
 
 
-def reason_to_stop(rule: Rule, now: Standing) -> str | None:
+def reason_to_stop(rule: Rule, now: RunProgress) -> str | None:
     """Why no further block should start; None to continue.
 
     Checking after every block and stopping when the interval is narrow enough does not bias the estimate of the
@@ -72,7 +75,7 @@ def reason_to_stop(rule: Rule, now: Standing) -> str | None:
     return None
 
 
-def seconds_left(rule: Rule, now: Standing) -> float | None:
+def seconds_left(rule: Rule, now: RunProgress) -> float | None:
     """Expected time to the end: intervals shrink with the square root of the number of blocks."""
     if now.blocks == 0:
         return None

@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from cotenant.analyse.dvfs import Reading
+from cotenant.analyse.dvfs import JobReading
 from cotenant.store.reading import OpenRuns
 
 FEWEST_SETTINGS = 3
@@ -36,7 +36,7 @@ ORDER BY ALL
 """
 
 
-def clock_readings(runs: OpenRuns) -> tuple[Reading, ...]:
+def clock_readings(runs: OpenRuns) -> tuple[JobReading, ...]:
     """One reading per job, device and trial with clock and power sensors; empty without a sweep."""
     (count,) = runs.con.execute("SELECT count(DISTINCT settings) FROM trials WHERE block >= 0").fetchall()[0]
     if int(count) < FEWEST_SETTINGS:
@@ -45,7 +45,7 @@ def clock_readings(runs: OpenRuns) -> tuple[Reading, ...]:
     for run, job, device, settings, clock, power, time in runs.con.execute(_READINGS).fetchall():
         controls = _controls(settings)
         found.append(
-            Reading(
+            JobReading(
                 run=run,
                 job=job,
                 device=device,

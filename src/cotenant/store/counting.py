@@ -45,6 +45,7 @@ class Counted(TenantInTrial):
     last_done_ns: int | None
     never_done: int | None
     canary_us: float | None
+    foreign_share: float | None
     model_error: str | None
     tokens_out: int | None
     rate_rps: float | None
@@ -103,6 +104,7 @@ def count_trial(records: TrialRecords, run: str) -> list[tuple[Counted, Int64s, 
                     last_done_ns=_extreme(mine.done_ns[mine.done_known], np.max),
                     never_done=int((~mine.done_known).sum()),
                     canary_us=_canary(records, str(tenant["tenant"])),
+                    foreign_share=_number(trial, "foreign_share"),
                     model_error=tenant.get("model_error"),
                     tokens_out=mine.tokens_made(),
                     rate_rps=_number(tenant, "rate_rps"),

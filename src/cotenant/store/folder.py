@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 TRIALS = "trials"
 PARTIAL = "partial"
 DAMAGED = "damaged"
-FRESH_AFTER = 100
+FRESH_AFTER = 16
 """Commits per connection: an in-memory database keeps a little of every statement until closed."""
 
 
@@ -198,11 +198,12 @@ class RunFolder:
         if self._connection is None or self._commits % FRESH_AFTER == 0:
             if self._connection is not None:
                 self._connection.close()
-            self._connection = parquet.memory()
-        with parquet.loaded(self._connection, trials, self.run) as tables:
-            files = [folder / f"{table}.parquet" for table in tables]
-            for table, file in zip(tables, files, strict=True):
-                parquet.write(self._connection, table, file)
+            # One thread: a few thousand rows gain nothing from a second, whose allocator keeps memory of its own.
+            self._connection = parquet.memory(threads=1)
+        with parquet.loaded(self._connection, trials, self.run) as queries:
+            files = [folder / f"{table}.parquet" for table in queries]
+            for query, file in zip(queries.values(), files, strict=True):
+                parquet.write(self._connection, query, file)
         rows = parquet.rows_by_trial(trials)
         files.append(seals.write(folder, run=self.run, name=folder.name, rows=rows))
         # After writing all: the first sync writes most of the others' data too.

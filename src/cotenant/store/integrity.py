@@ -15,7 +15,7 @@ _NAMED = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class RunState:
     """State of a run's trials on disk."""
 
     whole: Mapping[int, seals.Seal | None]
@@ -30,7 +30,7 @@ class Standing:
         return sum(seal is None for seal in self.whole.values())
 
 
-def standing(folder: RunFolder) -> Standing:
+def standing(folder: RunFolder) -> RunState:
     """Compare every committed trial with its seal.
 
     Raises:
@@ -48,10 +48,10 @@ def standing(folder: RunFolder) -> Standing:
             broken |= dict.fromkeys(trials, seals.Broken(".", opening.why(error)))
         else:
             whole |= dict.fromkeys(trials, seal)
-    return Standing(whole, broken, _missing(folder, len(whole) + len(broken)))
+    return RunState(whole, broken, _missing(folder, len(whole) + len(broken)))
 
 
-def usable(folder: RunFolder) -> Standing:
+def usable(folder: RunFolder) -> RunState:
     """The standing of a run about to be read, with a warning for what is left out or can't be checked.
 
     Raises:
@@ -71,7 +71,7 @@ def usable(folder: RunFolder) -> Standing:
     return found
 
 
-def sentences(folder: RunFolder, found: Standing) -> list[str]:
+def sentences(folder: RunFolder, found: RunState) -> list[str]:
     """Sentences about damaged or missing trials; empty for an intact run."""
     said = []
     if found.damaged:
@@ -88,7 +88,7 @@ def sentences(folder: RunFolder, found: Standing) -> list[str]:
     return said
 
 
-def unsealed_sentence(folder: RunFolder, found: Standing) -> str:
+def unsealed_sentence(folder: RunFolder, found: RunState) -> str:
     """That damage can't be detected."""
     which = "It" if len(found.whole) == found.unsealed else f"{found.unsealed} trials"
     return f"{folder.path} was written without seals. {which} can be read, but damage to files can't be detected."

@@ -76,7 +76,7 @@ SELECT run, trial, block, mix, sharing, settings, trials.load, device, coalesce(
     slo_ms, slo_quantile, ttft_slo_ms, ttft_slo_quantile, tpot_slo_ms, tpot_slo_quantile, member,
     starts_with(coalesce(tenants.load, trials.load), 'closed'),
     coalesce(n, 0), coalesce(due, 0), latency_ns, device_ns, device_n, slo_met, ttft_met, tpot_met, all_met,
-    first_started_ns, last_done_ns, never_done, canary_us, model_error, tokens_out,
+    first_started_ns, last_done_ns, never_done, canary_us, foreign_share, model_error, tokens_out,
     rate_rps, ttft_ns, tpot_ns
 FROM tenants JOIN trials USING (run, trial) LEFT JOIN counted USING (run, trial, tenant)
     LEFT JOIN canaries USING (run, trial, tenant)
@@ -207,6 +207,7 @@ def _observation(row: Counted, latency_ns: Int64s | None, token_times: TokenTime
         token_goals=_token_goals(row),
         all_met=None if row.ttft_slo_ms is None and row.tpot_slo_ms is None else row.all_met or 0,
         canary_us=row.canary_us,
+        foreign_share=row.foreign_share,
         member=row.member,
         model_error=ModelError.of(row.model_error),
         latency_ns=latency_ns,

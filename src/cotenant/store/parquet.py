@@ -54,10 +54,11 @@ def text(value: str) -> str:
 
 
 @contextmanager
-def loaded(con: "duckdb.DuckDBPyConnection", trials: Sequence[TrialRecords], run: str) -> Iterator[tuple[str, ...]]:
-    """Expose the tables of some trials to DuckDB under their names, typed; returns the names of those with rows.
+def loaded(con: "duckdb.DuckDBPyConnection", trials: Sequence[TrialRecords], run: str) -> Iterator[Mapping[str, str]]:
+    """Expose the tables of some trials to DuckDB; yields a typed query for each table with rows.
 
-    Bulk columns of a single trial are not copied; all are released at the end.
+    Queries rather than views: a view would be bound twice, which takes as long as writing the table. Bulk columns of a
+    single trial are not copied; all are released at the end.
     """
     constants: dict[str, Any] = {"run": run}
     if len(trials) == 1:
@@ -69,13 +70,11 @@ def loaded(con: "duckdb.DuckDBPyConnection", trials: Sequence[TrialRecords], run
     bulk: dict[str, Columns] = {table: _joined(table, trials) for table in BULK}
     names = [str(tenant["tenant"]) for tenant in trials[0].tenants]
     try:
-        for table, given in rows.items():
-            _load_rows(con, table, given, constants)
+        queries = {table: _load_rows(con, table, given, constants) for table, given in rows.items() if given}
         for table, arrays in bulk.items():
-            _load_columns(con, table, arrays, constants, names)
-        sizes = {table: len(given) for table, given in rows.items()}
-        sizes |= {table: _length(table, arrays) for table, arrays in bulk.items()}
-        yield tuple(table for table in TABLES if sizes[table])
+            if _length(table, arrays):
+                queries[table] = _load_columns(con, table, arrays, constants, names)
+        yield queries
     finally:
         for table in (*rows, *BULK):
             con.unregister(_incoming(table))
@@ -105,19 +104,27 @@ def _joined(table: str, trials: Sequence[TrialRecords]) -> Columns:
                 mine["tenant"] = np.array([str(tenant["tenant"]) for tenant in one.tenants])[owner]
             parts.append(mine | {"trial": np.full(rows, int(one.trial["trial"]), np.int64)})
     names = dict.fromkeys(name for part in parts for name in part)
+    # Columns of numbers stay numbers: DuckDB takes several times as long to read objects.
+    nothing = {name: MISSING_NS if table == "requests" and _may_be_missing(name) else None for name in names}
     return {
-        name: np.concatenate([part.get(name, np.full(part["trial"].size, None)) for part in parts]) for name in names
+        name: np.concatenate([part.get(name, np.full(part["trial"].size, nothing[name])) for part in parts])
+        for name in names
     }
 
 
-def write(con: "duckdb.DuckDBPyConnection", table: str, file: Path) -> None:
-    """Write one loaded table to a Parquet file."""
-    con.execute(f"COPY (FROM temp.{quoted(table)}) TO {text(str(file))} (FORMAT parquet, COMPRESSION zstd)")
+def _may_be_missing(column: str) -> bool:
+    """In `requests`: `MISSING_NS` in this column means NULL."""
+    return column.endswith("_ns") or column.startswith("tokens_")
+
+
+def write(con: "duckdb.DuckDBPyConnection", query: str, file: Path) -> None:
+    """Write the rows of a query to a Parquet file."""
+    con.execute(f"COPY ({query}) TO {text(str(file))} (FORMAT parquet, COMPRESSION zstd)")
 
 
 def _load_rows(
     con: "duckdb.DuckDBPyConnection", table: str, rows: Sequence[Mapping[str, Any]], constants: Mapping[str, Any]
-) -> None:
+) -> str:
     for row in rows:
         _refuse_unknown(table, row)
     # As columns of objects: a statement with a parameter per cell takes ten times as long.
@@ -127,7 +134,7 @@ def _load_rows(
             values[place] = constants.get(name, _plain(row.get(name)))
     con.register(_incoming(table), given)
     columns = ", ".join(f"CAST({quoted(one.name)} AS {one.type}) AS {quoted(one.name)}" for one in TABLES[table])
-    con.execute(f"CREATE OR REPLACE TEMP VIEW {quoted(table)} AS SELECT {columns} FROM {quoted(_incoming(table))}")  # noqa: S608  (our own names)
+    return f"SELECT {columns} FROM {quoted(_incoming(table))}"  # noqa: S608  (our own names)
 
 
 def _load_columns(
@@ -136,17 +143,12 @@ def _load_columns(
     arrays: Columns,
     constants: Mapping[str, Any],
     tenants: Sequence[str],
-) -> None:
+) -> str:
     _refuse_unknown(table, arrays)
     given = {name: _array(name, values) for name, values in arrays.items() if name not in constants}
     columns = ", ".join(_expression(table, column, given, constants, tenants) for column in TABLES[table])
-    if _length(table, arrays):
-        con.register(_incoming(table), given)
-        source = f"FROM {quoted(_incoming(table))}"
-    else:
-        source = "WHERE false"
-        columns = ", ".join(f"CAST(NULL AS {column.type}) AS {quoted(column.name)}" for column in TABLES[table])
-    con.execute(f"CREATE OR REPLACE TEMP VIEW {quoted(table)} AS SELECT {columns} {source}")
+    con.register(_incoming(table), given)
+    return f"SELECT {columns} FROM {quoted(_incoming(table))}"  # noqa: S608  (our own names)
 
 
 def _expression(
@@ -163,7 +165,7 @@ def _expression(
         if codes.size and not 0 <= int(codes.min()) <= int(codes.max()) < len(tenants):
             raise ValueError(f"{table}.tenant holds positions outside the trial's {len(tenants)} tenants")
         value = f"list_extract([{', '.join(text(name) for name in tenants)}], {value} + 1)"
-    elif table == "requests" and (column.name.endswith("_ns") or column.name.startswith("tokens_")):
+    elif table == "requests" and _may_be_missing(column.name):
         value = f"nullif({value}, {MISSING_NS})"
     return f"CAST({value} AS {column.type}) AS {quoted(column.name)}"
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cotenant.analyse.device_use import Series, TrialReadings
+from cotenant.analyse.device_use import SensorSeries, TrialReadings
 from cotenant.analyse.sharing.cells import Cell
 from cotenant.store.portions import TrialKey, of_trials, portions, rows_by_trial
 from cotenant.store.reading import OpenRuns
@@ -87,7 +87,7 @@ def _of_portion(
         if count is None:
             continue
         series = {
-            str(sensor): Series(
+            str(sensor): SensorSeries(
                 (np.asarray(t_ns, np.int64) - trial.window_start_ns) / 1e9, np.asarray(values, np.float64), str(source)
             )
             for _, _, sensor, source, t_ns, values in of_device

@@ -45,6 +45,10 @@ FROM ({stages})
     JOIN numbered USING (run, trial)
 GROUP BY cell, tenant, stage
 """
+_SERVED = """
+SELECT cell, tenant, count(*) FROM ({requests}) JOIN numbered USING (run, trial)
+WHERE in_window AND ok GROUP BY cell, tenant
+"""
 _BEGUN = "SELECT run, trial, began_s, start_ns FROM numbered JOIN trials USING (run, trial)"
 _SPANS = """
 SELECT run, min(t_s) AS first, greatest(max(t_s) - min(t_s), 1e-9) AS span
@@ -111,7 +115,7 @@ class TimelinePoint:
 
 @dataclass(frozen=True, slots=True)
 class StageTime:
-    """Mean time of a stage of one tenant of one cell."""
+    """Mean time that requests of one tenant of one cell spend in a stage, over all its repetitions in a request."""
 
     cell: Cell
     tenant: str
@@ -213,13 +217,17 @@ class Reduced:
                 (cell INTEGER, tenant VARCHAR, "of" VARCHAR, stage VARCHAR, began DOUBLE, took DOUBLE, n BIGINT)
             """
         )
+        self._con.execute("CREATE OR REPLACE TEMP TABLE served (cell INTEGER, tenant VARCHAR, n BIGINT)")
         for portion in portions(keys, (requests[key] + stages[key] for key in keys)):
             parts = {table: of_trials(self._files, table, portion) for table in ("stages", "requests", "tenants")}
             self._con.execute(f"INSERT INTO staged {_STAGES.format(**parts)}")
+            self._con.execute(f"INSERT INTO served {_SERVED.format(**parts)}")
         rows = self._con.execute(
             """
-            SELECT cell, tenant, any_value("of"), stage, sum(began) / sum(n) AS began, sum(took) / sum(n) / 1e6, sum(n)
-            FROM staged GROUP BY cell, tenant, stage ORDER BY cell, tenant, began
+            WITH requests_of AS (SELECT cell, tenant, sum(n) AS requests FROM served GROUP BY cell, tenant)
+            SELECT cell, tenant, any_value("of"), stage, sum(began) / sum(n) AS began,
+                sum(took) / any_value(requests) / 1e6, any_value(requests)
+            FROM staged JOIN requests_of USING (cell, tenant) GROUP BY cell, tenant, stage ORDER BY cell, tenant, began
             """
         ).fetchall()
         return tuple(

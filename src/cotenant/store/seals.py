@@ -89,9 +89,7 @@ def check(folder: Path, run: str, *, required: bool) -> Seal | None:
 
 def _compare(name: str, handle: int, size: int, digest: str) -> None:
     try:
-        found_size, same = _same(
-            opening.descriptor(name, most=opening.TABLE_BYTES, follow=False, folder=handle), digest
-        )
+        found_size, same = _same(*opening.examined(name, most=opening.TABLE_BYTES, follow=False, folder=handle), digest)
     except OSError as error:
         raise Broken(name, opening.why(error)) from None
     if found_size != size:
@@ -102,14 +100,14 @@ def _compare(name: str, handle: int, size: int, digest: str) -> None:
 
 def matches(file: Path, digest: str) -> bool:
     """Whether a file's content has this SHA-256. Raises OSError."""
-    return _same(opening.descriptor(file, most=opening.TABLE_BYTES, follow=False), digest)[1]
+    return _same(*opening.examined(file, most=opening.TABLE_BYTES, follow=False), digest)[1]
 
 
 def digest_of(file: Path) -> str:
     """The SHA-256 of a file's content. Raises OSError."""
-    opened = opening.descriptor(file, most=opening.TABLE_BYTES, follow=False)
+    opened, found = opening.examined(file, most=opening.TABLE_BYTES, follow=False)
     try:
-        return _digest(opened)
+        return _digest(opened, found.st_size)
     finally:
         os.close(opened)
 
@@ -118,12 +116,11 @@ _known: dict[tuple[int, ...], str] = {}
 """Hashes of files found intact; damaged ones are not cached."""
 
 
-def _same(file: int, digest: str) -> tuple[int, bool]:
+def _same(file: int, found: os.stat_result, digest: str) -> tuple[int, bool]:
     """The size of an open file, which this closes, and whether its content has this hash."""
     try:
-        found = os.fstat(file)
         identity = (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
-        same = _known.get(identity) == digest or _digest(file) == digest
+        same = _known.get(identity) == digest or _digest(file, found.st_size) == digest
         if same:
             _known[identity] = digest
         return found.st_size, same
@@ -131,17 +128,19 @@ def _same(file: int, digest: str) -> tuple[int, bool]:
         os.close(file)
 
 
-def _digest(file: int) -> str:
-    """Plain reads: most files are small, and a file object costs more than its hash."""
-    whole = hashlib.sha256()
-    while block := os.read(file, _BLOCK):
+def _digest(file: int, size: int) -> str:
+    """Plain reads, small files in one: a file object or a large buffer costs more than the hash of most files."""
+    block = os.read(file, min(size, _BLOCK) + 1)
+    whole = hashlib.sha256(block)
+    while block and (size := size - len(block)) != 0:
+        block = os.read(file, _BLOCK)
         whole.update(block)
     return whole.hexdigest()
 
 
 def _read(handle: int) -> Seal:
     try:
-        content = json.loads(opening.read_bytes(NAME, most=_SEAL_BYTES, follow=False, folder=handle))
+        content = json.loads(opening.read_bytes(NAME, most=_SEAL_BYTES, follow=False, folder=handle).decode())
         return Seal(
             run=str(content["run"]),
             folder=str(content["folder"]),

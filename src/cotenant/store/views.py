@@ -41,7 +41,7 @@ def find_folders(runs: Sequence[Path]) -> dict[str, RunFolder]:
     return found
 
 
-def files_of(folder: RunFolder, standing: integrity.Standing) -> Mapping[str, Sequence[Path]]:
+def files_of(folder: RunFolder, standing: integrity.RunState) -> Mapping[str, Sequence[Path]]:
     """The files of all intact trials of a run, by table."""
     found: dict[str, list[Path]] = {table: [] for table in TABLES}
     for trial, numbers in folder.chunks().items():

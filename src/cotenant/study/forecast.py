@@ -12,8 +12,11 @@ from cotenant.study.windows import expected
 from cotenant.study.words import shown
 from cotenant.workloads.protocol import Figures, WorkloadSpec
 
-SWITCH_S = 0.015
-"""Time between trials: requests in progress finish, and all tenants start again. Measured on two cores."""
+SWITCH_S = 0.022
+"""Time between trials: requests in progress finish, all tenants start again, and now and then records are written.
+Measured on two cores."""
+START_S = 9.0
+"""Time until the first trial: libraries are loaded, and tenants built and warmed up. Measured with three small ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +95,18 @@ class Forecast:
         """The same for every tenant alone."""
         return replace(self, memory=tuple(mix for mix in self.memory if mix.solo))
 
+    def at_pace(self, block_s: float, study: Study) -> "Forecast":
+        """The same with the time of a block as an earlier run had it, start included."""
+        most = study.blocks.max if study.budget_s is None else min(study.blocks.max, int(study.budget_s / block_s))
+        most = max(most, study.blocks.min)
+        return replace(
+            self,
+            blocks_max=most,
+            trials_max=self.trials_per_block * most,
+            seconds_min=self.blocks_min * block_s,
+            seconds_max=most * block_s,
+        )
+
     def to_json(self) -> dict[str, Any]:
         """Plain data for `--json`."""
         return asdict(self) | {"fits": all(mix.fits for mix in self.memory)}
@@ -131,7 +146,8 @@ def forecast(
     block_s = trials * trial_s
     most = study.blocks.max
     if study.budget_s is not None:
-        within = int(max(study.budget_s - calibrations * trial_s, 0) // block_s)
+        start_s = 0.0 if simulated else START_S
+        within = int(max(study.budget_s - start_s - calibrations * trial_s, 0) // block_s)
         most = max(study.blocks.min, min(most, within))
     peaks = {name: figures(study.tenants[name].spec()).peak_memory_bytes for name in study.measured()}
     solos = tuple(Mix(name, (name,)) for name in peaks)

@@ -12,6 +12,7 @@ from cotenant.study.places import Places
 from cotenant.study.preconditions import Before
 from cotenant.study.spread import ROLES, SPREADS, Role, Spread
 from cotenant.study.values import (
+    AttentionName,
     AutoSeconds,
     AutoSecondsOrZero,
     Controls,
@@ -51,6 +52,10 @@ class TenantEntry(Frozen):
     batch: Count = Field(default=1, description="Items per request.", examples=[8])
     seq: Count | None = Field(default=None, description="Tokens per item; default: the workload's.", examples=[128])
     dtype: DtypeName | None = Field(default=None, description="Number format; default: the device's preferred one.")
+    tf32: Switch = Field(default=False, description="Round products of float32 to TF32 for tensor cores.")
+    attention: AttentionName = Field(
+        default="fused", description="`unfused`: several kernels, as in torch before 2.0.", examples=["unfused"]
+    )
     mode: Text | None = Field(
         default=None,
         description="Decoders: forward, prefill, decode, generate; encoders: embed, classify.",
@@ -119,6 +124,8 @@ class TenantEntry(Frozen):
             batch=self.batch,
             seq=self.seq,
             dtype=self.dtype,
+            tf32=self.tf32,
+            attention=self.attention,
             mode=self.mode,
             tokens=self.tokens,
             software=self.software,

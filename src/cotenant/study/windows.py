@@ -5,6 +5,7 @@ tenant, after a lead in which caches and clocks settle. Long windows remain for 
 queues build up slowly, and settings and preconditions, which affect power and heat.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from cotenant.study.model import Study
@@ -14,14 +15,14 @@ REQUESTS = 8
 """Fewest requests of the slowest tenant in a window."""
 SETTLING_REQUESTS = 2
 """Requests of the slowest tenant in the lead."""
-SHORTEST_S, LONGEST_S = 0.1, 10.0
+SHORTEST_S, LONGEST_S = 0.06, 10.0
 SHORTEST_LEAD_S, LONGEST_LEAD_S = 0.02, 1.0
 BLOCKS_MIN = 12
 """Fewest blocks of short windows: fewer have no robust mean, and every look costs some of its level."""
 
 
-LONG_EVERY = 4
-"""One in this many blocks has a long window."""
+LONG_EVERY = 5
+"""One in this many blocks has a long window. Odd, so that cells visited in every second or fourth block get theirs."""
 LONG_TIMES = 8
 LONG_FROM_S, LONGEST_COMPARED_S = 0.25, 0.9
 """Windows of at least the first length are long enough; the second is the longest to compare with."""
@@ -69,6 +70,35 @@ def chosen(slowest_s: float) -> Windows:
     )
 
 
+def needed_s(trial: Trial, alone_s: Mapping[str, float]) -> float | None:
+    """Longest time of a request of its tenants beside each other, from their times alone; None if one is unknown."""
+    known = [alone_s.get(tenant.of) for tenant in trial.tenants]
+    return None if None in known else max(time for time in known if time is not None) * len(known)
+
+
+def fitted(trials: tuple[Trial, ...], alone_s: Mapping[str, float], study: Study) -> tuple[Trial, ...]:
+    """Trials with lengths of their own where the study leaves them open: a quick tenant needn't wait for a slow one.
+
+    Args:
+        trials: Trials with the lengths of the study, which suit all of them.
+        alone_s: Time of a request by tenant.
+        study: The study as written.
+    """
+    if study.window_s is not None and study.lead_s is not None:
+        return trials
+    lengths = []
+    for trial in trials:
+        slowest_s = needed_s(trial, alone_s)
+        own = Windows(trial.window_s, trial.lead_s) if slowest_s is None else chosen(slowest_s)
+        lengths.append(
+            {
+                "window_s": own.window_s if study.window_s is None else study.window_s,
+                "lead_s": own.lead_s if study.lead_s is None else study.lead_s,
+            }
+        )
+    return tuple(trial.model_copy(update=own) for trial, own in zip(trials, lengths, strict=True))
+
+
 def with_windows(study: Study, windows: Windows) -> Study:
     """The study with these lengths filled in where unspecified."""
     changes = {
@@ -80,11 +110,11 @@ def with_windows(study: Study, windows: Windows) -> Study:
 
 
 def with_a_long_one(trials: tuple[Trial, ...], block: int) -> tuple[Trial, ...]:
-    """Lengthen one window of every fourth block, a different one each time, to detect bias of short windows."""
-    if block % LONG_EVERY != LONG_EVERY - 1 or not trials or trials[0].window_s >= LONG_FROM_S:
+    """Lengthen one window of every fifth block, a different one each time, to detect bias of short windows."""
+    short = sorted(trial.number for trial in trials if trial.window_s < LONG_FROM_S)
+    if block % LONG_EVERY != LONG_EVERY - 1 or not short:
         return trials
-    by_number = sorted(trial.number for trial in trials)
-    chosen = by_number[block // LONG_EVERY % len(by_number)]
+    chosen = short[block // LONG_EVERY % len(short)]
     return tuple(
         trial.model_copy(update={"window_s": min(LONG_TIMES * trial.window_s, LONGEST_COMPARED_S)})
         if trial.number == chosen

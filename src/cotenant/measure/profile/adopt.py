@@ -38,10 +38,10 @@ def adopt(folder: RunFolder, scratch: RunFolder, number: int, kernels: Columns, 
     records = TrialRecords(trial={"trial": number}, tenants=(), requests={}, kernels=kernels, samples=samples)
     con = parquet.memory()
     try:
-        with parquet.loaded(con, [records], folder.run):
-            for table, columns in (("kernels", kernels), ("samples", samples)):
-                if columns:
-                    _append(con, table, source / f"{table}.parquet")
+        with parquet.loaded(con, [records], folder.run) as queries:
+            for table in ("kernels", "samples"):
+                if table in queries:
+                    _append(con, queries[table], source / f"{table}.parquet")
         rows = {table: _rows(con, source / f"{table}.parquet") for table in TABLES}
     finally:
         con.close()
@@ -51,17 +51,13 @@ def adopt(folder: RunFolder, scratch: RunFolder, number: int, kernels: Columns, 
     source.rename(target)
 
 
-def _append(con: Any, table: str, file: Path) -> None:
-    """Append a loaded table to a file."""
-    name = parquet.quoted(table)
+def _append(con: Any, query: str, file: Path) -> None:
+    """Append the rows of a query to a file."""
     if not file.exists():
-        parquet.write(con, table, file)
+        parquet.write(con, query, file)
         return
     part = file.with_name(PART)
-    con.execute(
-        f"COPY (FROM read_parquet({parquet.text(str(file))}) UNION ALL BY NAME FROM temp.{name}) "
-        f"TO {parquet.text(str(part))} (FORMAT parquet, COMPRESSION zstd)"
-    )
+    parquet.write(con, f"FROM read_parquet({parquet.text(str(file))}) UNION ALL BY NAME {query}", part)
     part.replace(file)
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 from cotenant.devices.simulated.controls import Controls
 from cotenant.prediction.gpu import GpuSpec
-from cotenant.prediction.trust import QUANTITIES, Class, error_of, phase_of
+from cotenant.prediction.trust import MEASURED, QUANTITIES, Class, error_of, phase_of
 from cotenant.tenancy.nouns import ALONE, Sharing
 from cotenant.workloads import find
 from cotenant.workloads.protocol import WorkloadSpec
@@ -25,6 +25,8 @@ def model_error(
     kind = _class(gpu, spec, controls, _shared_as(sharing, first=first))
     alone = _class(gpu, spec, controls, ALONE)
     errors = {quantity: error_of(alone if quantity == "time" else kind, quantity) for quantity in QUANTITIES}
+    if any(one.exactly(spec) for one in controls.solo_ms):
+        errors["time"] = MEASURED
     judged = errors["time" if kind == alone else "slowdown"]
     return {
         "class": str(kind),

@@ -16,7 +16,7 @@ from cotenant.measure.tenants.arena import ANSWER_COLUMNS, ArenaPart, Page
 from cotenant.measure.tenants.serving import ERRORS_IN_A_ROW, NAP_NS, SeatOrder, Served, Usage
 from cotenant.tenancy.load import MOST_OUTSTANDING
 from cotenant.tenancy.records import MISSING_NS
-from cotenant.workloads.protocol import Answer, Client, Stage
+from cotenant.workloads.protocol import SENT, Answer, Client, Stage
 
 LOOK_NS = 20_000_000
 """How often to check whether the trial was stopped."""
@@ -53,7 +53,7 @@ def one_at_a_time(client: Client, loop: asyncio.AbstractEventLoop) -> tuple[Stag
     numbers = iter(range(-1, -(1 << 62), -1))  # never a window's requests: its prompts must be new to the server
 
     def request(_: object) -> Answer:
-        return loop.run_until_complete(client.request(next(numbers), lambda _: None))
+        return loop.run_until_complete(client.request(next(numbers), lambda *_: None))
 
     return (Stage("request", request),)
 
@@ -143,36 +143,43 @@ class _Window:
         self._page.recorded[self._order.index] = self._count
 
     async def _see_through(self, row: int) -> None:
-        arena, first_output, now = self._arena, self._client.first_output, time.monotonic_ns
+        arena, client, now = self._arena, self._client, time.monotonic_ns
+        last_ns = 0
 
-        def mark(slot: int) -> None:
-            arena.slot_ends[slot, row] = now()
-            if slot == first_output:
-                arena.first[row] = arena.slot_ends[slot, row]
+        def mark(slot: int, at_ns: int) -> None:
+            nonlocal last_ns
+            last_ns = max(last_ns, at_ns)  # an answer may arrive before we noted that its request was written
+            if slot == SENT:
+                arena.started[row] = at_ns
+                return
+            arena.slot_ends[slot, row] = last_ns
+            if slot == client.first_output:
+                arena.first[row] = last_ns
 
         try:
-            answer = await self._client.request(row, mark)
+            answer = await client.request(row, mark)
         except asyncio.CancelledError:
             return  # it never completed: its row says so
         except Exception as error:  # noqa: BLE001 - whatever goes wrong is recorded, by kind
             done = now()
             self._note_error(row, error)
         else:
-            done = now()
+            ended = int(arena.slot_ends[len(client.slots) - 1, row])
+            done = now() if ended == MISSING_NS else ended
             arena.ok[row] = 1
             self._failed_in_a_row = 0
             for column, value in zip(self._answers, _counted(answer), strict=False):
                 column[row] = MISSING_NS if value is None else value
         arena.done[row] = done
-        self._ended(row, done)
+        self._ended(row)
 
-    def _ended(self, row: int, done: int) -> None:
+    def _ended(self, row: int) -> None:
         task = asyncio.current_task()
         assert task is not None
         del self._under_way[task]
         self._counted_under_way -= int(self._arena.intended[row]) < self._order.window_end_ns
         if self._order.outstanding:
-            self._free.append(done)
+            self._free.append(time.monotonic_ns())  # not the end: the client's turn-around is not the server's
         self._look()
 
     def _note_error(self, row: int, error: Exception) -> None:

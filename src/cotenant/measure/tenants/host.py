@@ -124,7 +124,13 @@ class SeatThread:
             )
         except Exception as error:  # noqa: BLE001 - a user's workload may raise anything
             traceback.print_exc()
-            return SeatReady(pid=os.getpid(), error=_one_line(error), out_of_memory=is_out_of_memory(error))
+            said = self._server_gone() or _one_line(error)
+            return SeatReady(pid=os.getpid(), error=said, out_of_memory=is_out_of_memory(error))
+
+    def _server_gone(self) -> str | None:
+        """How a server that ended during the warm-up ended; its connections only say that they broke."""
+        client = None if self._built is None else self._built.client
+        return None if client is None else client.gone()
 
     def serve(self, order: SequenceOrder, program: SeatProgram) -> tuple[SeatResult, ...]:
         """Serve this seat's windows of a sequence in order."""

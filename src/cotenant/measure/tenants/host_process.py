@@ -16,7 +16,7 @@ from cotenant.measure.tenants.messages import BuildOrder, HostReady, HostResult,
 from cotenant.measure.tenants.out_of_memory import says_out_of_memory
 from cotenant.measure.tenants.processes_beside import tree
 from cotenant.measure.tenants.reaper import end_marked
-from cotenant.measure.tenants.starting import Start, Started
+from cotenant.measure.tenants.starting import Started, TenantStart
 from cotenant.tenancy.nouns import Tenant
 from cotenant.workloads.catalogue import modules_of
 
@@ -40,7 +40,7 @@ class HostProcess:
         board_fd: int,
         warm_s: tuple[float, float],
         mark: str,
-        start: Callable[[Start], Started],
+        start: Callable[[TenantStart], Started],
     ) -> None:
         self.tenants = tuple(tenants)
         self.arena_fds = tuple(shared_memory_fd("cotenant-arena") for _ in tenants)
@@ -54,7 +54,7 @@ class HostProcess:
         self._control, theirs = socket.socketpair()
         with theirs:
             started = start(
-                Start(
+                TenantStart(
                     forked=plan.forked,
                     env=plan.env,
                     mark=self._mark,

@@ -13,7 +13,7 @@ from statistics import median
 from typing import Any
 
 from cotenant.devices.protocol import Seat
-from cotenant.measure.canary import reading_ns
+from cotenant.measure.canary import mean_ns, reading_ns
 from cotenant.measure.pacing import wait_until
 from cotenant.measure.tenants.arena import ArenaPart, Page
 from cotenant.measure.tenants.out_of_memory import is_out_of_memory
@@ -23,10 +23,13 @@ from cotenant.workloads.protocol import Stage
 ERRORS_IN_A_ROW = 20
 """A tenant that fails this often without a single success is broken and stops."""
 WARM_UP_ERRORS_IN_A_ROW = 3
+WARM_REQUESTS = 200
+"""After this many, what was built lazily is there: times that still vary are the machine's own."""
 CLOCK_NOISE_NS = 200
 """Smaller differences in time can't be resolved."""
-CANARY_SPARED = 30
-"""The plain loop is timed at most once in this many times its own duration, which takes about 3 % of the core."""
+CANARY_SPARED, CANARY_LONGEST_NS = 30, 100_000
+"""The plain loop is timed at most once in this many times its own duration, which takes about 3 % of the core. One that
+was interrupted took no longer: without that limit, there would be no further one in the window."""
 NAP_NS = 2_000_000
 """How often to check whether the others have finished."""
 
@@ -93,7 +96,7 @@ class Served:
     """The mix was incomplete after its last request."""
     usage: Usage
     canary_ns: int | None = None
-    """Median time of the plain loop over the window."""
+    """Mean time of the plain loop over the window."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +196,7 @@ def serve(  # noqa: C901, PLR0912, PLR0915, PLR0917 - one loop: splitting it wou
         if current >= canary_due:
             took = reading_ns()
             free = now()  # the next request is sent after it: it adds to no latency
-            canary_due = free + CANARY_SPARED * took
+            canary_due = free + CANARY_SPARED * min(took, CANARY_LONGEST_NS)
             if in_window and not finished:
                 canaries.append(took)
         if failed_in_a_row and (out_of_memory or failed_in_a_row >= ERRORS_IN_A_ROW):
@@ -205,12 +208,12 @@ def serve(  # noqa: C901, PLR0912, PLR0915, PLR0917 - one loop: splitting it wou
     gave_up = failed_in_a_row >= ERRORS_IN_A_ROW
     stopped_early = overflowed or gave_up or out_of_memory or bool(page.stop[0])
     used = after.since(before)
-    canary_ns = int(median(canaries)) if canaries else None
+    canary_ns = mean_ns(canaries) if canaries else None
     return Served(count, errors, first_error, out_of_memory, overflowed, gave_up, stopped_early, used, canary_ns)
 
 
 def warm_up(stages: Sequence[Stage], seat: Seat, *, at_least_s: float, at_most_s: float) -> "Warmth":
-    """Serve until the times have settled.
+    """Serve until the times have settled, or there were enough requests.
 
     Only a first guess, to size memory and to complete lazy initialisation; whether a trial was steady
     is judged on its own records. An occasional failed request is left to the trial, which records it; several
@@ -242,7 +245,8 @@ def warm_up(stages: Sequence[Stage], seat: Seat, *, at_least_s: float, at_most_s
             third = len(times) // 3
             middle, last = median(times[-2 * third : -third]), median(times[-third:])
             settled = abs(middle - last) < max(0.05 * last, CLOCK_NOISE_NS)
-        if settled or spent >= at_most_s:
+        enough_served = spent >= at_least_s and len(times) >= WARM_REQUESTS
+        if settled or enough_served or spent >= at_most_s:
             last_third = times[-max(len(times) // 3, 1) :]
             undisturbed = sorted(last_third)[len(last_third) // 5]
             return Warmth(len(times), sum(last_third) / len(last_third) / 1e9, undisturbed / 1e9, settled)

@@ -52,7 +52,7 @@ class Process(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Start:
+class TenantStart:
     """A tenant process to start."""
 
     forked: bool
@@ -81,7 +81,7 @@ class Starter:
         self._mark = mark
         self._servers: dict[frozenset[tuple[str, str]], ForkServer] = {}
 
-    def start(self, wanted: Start) -> Started:
+    def start(self, wanted: TenantStart) -> Started:
         """Start one.
 
         Raises:
@@ -126,7 +126,7 @@ class ForkServer:
         """True if it can take orders."""
         return self._process.poll() is None
 
-    def fork(self, wanted: Start) -> Started:
+    def fork(self, wanted: TenantStart) -> Started:
         """A fork with these descriptors."""
         fds = [wanted.log_fd, wanted.control.fileno(), *wanted.fds]
         try:
@@ -204,7 +204,7 @@ class Forked:
                 os.kill(self.pid, signal.SIGKILL)
 
 
-def _execute(wanted: Start) -> Started:
+def _execute(wanted: TenantStart) -> Started:
     process = subprocess.Popen(
         [sys.executable, "-m", "cotenant.measure.tenants.host", str(wanted.control.fileno())],
         stdin=subprocess.DEVNULL,
