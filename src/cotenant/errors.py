@@ -9,7 +9,7 @@ CotenantError
 │   └── DeviceBusy      another run holds the device
 ├── DoesNotFit          a mix needs more memory than the device has
 ├── RunFolderError      a run folder is foreign, corrupt, newer, or can't be written
-├── PredictionError     something has to be measured before it can be predicted
+├── PredictionError     something must be measured before it can be predicted
 ├── QueryError          a query over the records is wrong
 ├── DataError           validation data is absent, unknown or damaged
 ├── FleetError          a cluster can't be reached or used, or its nodes are incompatible
@@ -88,7 +88,7 @@ class RunFolderError(CotenantError):
 
 
 class PredictionError(CotenantError):
-    """Something has to be measured before it can be predicted; the hint is the command that measures it."""
+    """Something must be measured before it can be predicted; the hint is the command that measures it."""
 
 
 class QueryError(CotenantError):

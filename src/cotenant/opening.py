@@ -37,12 +37,20 @@ def descriptor(path: Path | str, *, most: int, follow: bool = True, folder: int 
     Raises:
         OSError: It can't be opened, or it is not such a file.
     """
+    return examined(path, most=most, follow=follow, folder=folder)[0]
+
+
+def examined(
+    path: Path | str, *, most: int, follow: bool = True, folder: int | None = None
+) -> tuple[int, os.stat_result]:
+    """The same, with what was found out about the open file. Raises OSError."""
     opened = os.open(path, _FLAGS if follow else _FLAGS | os.O_NOFOLLOW, dir_fd=folder)
-    refused = _refused(os.fstat(opened), most, str(path))
+    found = os.fstat(opened)
+    refused = _refused(found, most, path)
     if refused is not None:
         os.close(opened)
         raise refused
-    return opened
+    return opened, found
 
 
 def open_file(path: Path | str, *, most: int, follow: bool = True, folder: int | None = None) -> io.BufferedReader:
@@ -52,10 +60,17 @@ def open_file(path: Path | str, *, most: int, follow: bool = True, folder: int |
 
 def read_bytes(path: Path | str, *, most: int = TEXT_BYTES, follow: bool = True, folder: int | None = None) -> bytes:
     """The content of a regular file; a file that grows meanwhile is cut at the limit. Raises OSError."""
-    with open_file(path, most=most, follow=follow, folder=folder) as file:
-        content = file.read(most + 1)
+    opened, found = examined(path, most=most, follow=follow, folder=folder)
+    try:
+        # As large as the file, not as the limit: a buffer of the limit's size costs more than most files.
+        content = block = os.read(opened, found.st_size + 1)
+        while block and len(content) != found.st_size and len(content) <= most:
+            block = os.read(opened, most + 1 - len(content))
+            content += block
+    finally:
+        os.close(opened)
     if len(content) > most:
-        raise _too_large(most, str(path))
+        raise _too_large(most, path)
     return content
 
 
@@ -64,19 +79,14 @@ def read_text(path: Path | str, *, most: int = TEXT_BYTES, follow: bool = True, 
     return read_bytes(path, most=most, follow=follow).decode(encoding)
 
 
-def require_regular(path: Path | str, *, most: int = TABLE_BYTES, follow: bool = True) -> None:
-    """Check a file that a library opens by name. Raises OSError."""
-    open_file(path, most=most, follow=follow).close()
-
-
-def _refused(found: os.stat_result, most: int, path: str) -> OSError | None:
+def _refused(found: os.stat_result, most: int, path: Path | str) -> OSError | None:
     if not stat.S_ISREG(found.st_mode):
-        return OSError(errno.EINVAL, _KINDS.get(stat.S_IFMT(found.st_mode), "it is not a regular file"), path)
+        return OSError(errno.EINVAL, _KINDS.get(stat.S_IFMT(found.st_mode), "it is not a regular file"), str(path))
     return _too_large(most, path) if found.st_size > most else None
 
 
-def _too_large(most: int, path: str) -> OSError:
-    return OSError(errno.EFBIG, f"it is larger than {_size(most)}", path)
+def _too_large(most: int, path: Path | str) -> OSError:
+    return OSError(errno.EFBIG, f"it is larger than {_size(most)}", str(path))
 
 
 def why(error: OSError) -> str:

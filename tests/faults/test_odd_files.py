@@ -55,6 +55,29 @@ def one_sentence(capsys):
 
 
 @pytest.mark.timeout(30)
+@pytest.mark.usefixtures("run")
+@pytest.mark.parametrize("make", ODD, ids=lambda make: make.__name__)
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("serve", "odd.yaml", "--dry-run"),
+        ("plan", "odd.yaml"),
+        ("plan", "good.yaml", "--devices", "odd.yaml"),
+        ("compare", "odd.yaml", "run"),
+        ("run", "odd.yaml", "--dry-run"),
+        ("calibrate", "odd.yaml", "--device", "sim:t4"),
+    ],
+    ids=" ".join,
+)
+def test_a_users_file_that_is_something_else(tmp_path, monkeypatch, capsys, words, make):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "good.yaml").write_text("tenants: {chat: {workload: gpt2, rate: 5/s, slo: {p99: 300ms}}}")
+    make(tmp_path / "odd.yaml")
+    assert main([*words]) == 1
+    assert "odd.yaml" in one_sentence(capsys)
+
+
+@pytest.mark.timeout(30)
 @pytest.mark.parametrize("make", ODD, ids=lambda make: make.__name__)
 def test_a_manifest_that_is_something_else(run, capsys, make):
     (run.path / "manifest.json").unlink()

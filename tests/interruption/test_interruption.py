@@ -56,7 +56,7 @@ def test_a_request_that_a_library_swallowed_is_obeyed_at_the_next_opportunity():
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129), (signal.SIGINT, 130)])
 def test_other_signals_have_their_own_exit_code(monkeypatch, capsys, number, code):
-    monkeypatch.setattr(command_line, "_invoke", lambda *_: os.kill(os.getpid(), number))
+    monkeypatch.setattr(command_line.cli, "invoke", lambda *_: os.kill(os.getpid(), number))
     assert command_line.main([]) == code
     assert capsys.readouterr().err == "interrupted: nothing was left unfinished.\n"
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
@@ -115,6 +115,6 @@ def test_an_error_that_a_library_made_of_ctrl_c_is_reported_as_an_interruption(m
         except KeyboardInterrupt:
             raise RuntimeError("Query interrupted") from None
 
-    monkeypatch.setattr(command_line, "_invoke", interrupted_query)
+    monkeypatch.setattr(command_line.cli, "invoke", interrupted_query)
     assert command_line.main([]) == 130
     assert capsys.readouterr().err == "interrupted: nothing was left unfinished.\n"
