@@ -1,9 +1,11 @@
 """Intervals of simulated numbers include the simulation's error."""
 
+from dataclasses import replace
+
 import pytest
 
 from cotenant.analyse.estimates.estimate import Estimate
-from cotenant.analyse.sharing.model_error import of_metric, time_range, widened
+from cotenant.analyse.sharing.model_error import of_metric, of_work, time_range, widened
 from cotenant.prediction.trust import Class, classes, error_of
 from cotenant.tenancy.records import ModelError
 
@@ -29,8 +31,15 @@ def test_a_time_beside_others_has_both_errors_and_a_time_alone_only_its_own():
 
 
 def test_total_work_falls_where_slowdowns_may_rise():
-    assert of_metric("stp", [ERROR, ERROR]) == pytest.approx((0.5, 2.0))
+    assert of_metric("harmonic_speedup", [ERROR, ERROR]) == pytest.approx((0.5, 2.0))
     assert of_metric("fairness", [ERROR]) == pytest.approx((0.5, 2.0))
+
+
+def test_errors_of_work_add_up_within_a_class_and_are_independent_between_classes():
+    other = replace(ERROR, kind="other")
+    same, different = of_work([0.5, 0.5], [ERROR, ERROR]), of_work([0.5, 0.5], [ERROR, other])
+    assert same == pytest.approx((0.5, 2.0))
+    assert different == pytest.approx((1 - 0.5 / 2**0.5, 1 + 1 / 2**0.5))
 
 
 def test_an_unvalidated_class_is_as_wide_as_the_widest():

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from cotenant.analyse.estimates.estimate import Estimate
-from cotenant.analyse.sharing.slowdown import current_slowdowns
+from cotenant.analyse.sharing.slowdown import RunningSlowdowns
 from cotenant.analyse.sharing.summarise import summarise
 from cotenant.tenancy.records import TokenGoal
 
@@ -20,6 +20,12 @@ def only(rows, **wanted):
     found = [row for row in rows if all(row[key] == value for key, value in wanted.items())]
     assert len(found) == 1
     return found[0]
+
+
+def slowdowns_so_far(observations):
+    running = RunningSlowdowns()
+    running.add(observations)
+    return running.current()
 
 
 def test_the_documented_shape(synthetic_run):
@@ -54,7 +60,7 @@ def test_a_drift_of_five_per_cent_neither_is_an_effect_nor_hides_one(synthetic_r
     covered = []
     for seed in range(150):
         run = pair(synthetic_run(seed=seed, drift=0.05, requests=50, blocks=5), factor)
-        covered += [row.estimate.lo <= factor <= row.estimate.hi for row in current_slowdowns(run.observations)]
+        covered += [row.estimate.lo <= factor <= row.estimate.hi for row in slowdowns_so_far(run.observations)]
     assert 0.92 <= np.mean(covered) <= 0.98
 
 
@@ -81,7 +87,7 @@ def test_solo_trials_of_other_blocks_settings_loads_or_runs_are_ignored(syntheti
         assert "solo" in row["slowdown"]["reason"]
         assert row["throughput_rps"]["est"] is not None
     moved = [replace(row, block=row.block + 100) for row in solo]
-    assert current_slowdowns([*shared, *moved]) == []
+    assert slowdowns_so_far([*shared, *moved]) == []
 
 
 def test_blocks_where_one_side_is_invalid_are_left_out(synthetic_run):
@@ -216,7 +222,7 @@ def test_means_are_enough_for_current_slowdowns(synthetic_run):
     run = synthetic_run(blocks=1)
     run.trials("a", "alone", {"a": 10}, raw=False).trials("b", "alone", {"b": 10}, raw=False)
     run.trials("a+b", "threads", {"a": 20, "b": 10}, raw=False)
-    first, second = current_slowdowns(run.observations)
+    first, second = slowdowns_so_far(run.observations)
     mix, sharing, load, tenant, estimate = first
     assert (mix, sharing, load, tenant) == ("a+b", "threads", "closed(1)", "a")
     assert isinstance(estimate, Estimate)

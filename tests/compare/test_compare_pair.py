@@ -1,9 +1,11 @@
 """What `compare` claims about two runs: no false regressions, real ones found and named, the clock distinguished."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from cotenant.analyse.comparison.pair import compare_pair
+from cotenant.analyse.comparison.pair import compare_pair, quality
 from cotenant.analyse.comparison.sentences import comparison_sentences, row_reason
 
 pytestmark = pytest.mark.slow
@@ -167,3 +169,12 @@ def test_everything_is_plain_data(synthetic):
     assert json.loads(json.dumps(found, allow_nan=False)) == found
     assert found["regression"] is True
     assert np.isclose(found["rows"][0]["ratio"]["est"], 1, atol=0.05)
+
+
+def test_runs_beside_other_work_are_not_compared_even_if_their_blocks_are_valid(synthetic):
+    alone = synthetic(run="alone", tenants=2).evidence()
+    beside = [replace(item, seen=replace(item.seen, foreign_share=0.25)) for item in alone]
+    assert quality(alone).mostly_valid
+    found = quality(beside)
+    assert not found.mostly_valid
+    assert found.failed_checks == ("quiet_machine",)

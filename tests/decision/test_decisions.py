@@ -61,6 +61,20 @@ def test_without_objectives_work_decides_and_the_payer_is_named():
     assert "b pays most, 1." in headline(answer)[0]
 
 
+def test_where_rates_are_given_sharing_is_described_by_how_long_requests_take():
+    run = Truth(rate=5).solos(a=(10, 30), b=(10, 30))
+    run.trials("mps", {"a": (11, 30), "b": (11, 30)}).trials("threads", {"a": (14, 30), "b": (14, 30)})
+    (said,), best = headline(run.answer()), run.answer().main.best
+    assert "requests take 1.1" in said
+    assert "as long as alone" in said
+    assert "work" not in said
+    assert best.gauge == best.delay
+    console = Console(file=StringIO(), width=80)
+    console.print(*answer_parts(run.answer()))
+    assert "work" not in console.file.getvalue()
+    assert option_sentence(run.answer().main.options[1]).startswith("threads makes requests take 1.4")
+
+
 def test_less_work_than_taking_turns_is_not_shared():
     run = Truth().solos(a=free(10), b=free(10)).trials("threads", {"a": free(25), "b": free(25)})
     assert run.answer().main.because == "does less work"
@@ -86,6 +100,13 @@ def test_a_starved_tenant_speaks_against_sharing():
 def test_untrusted_trials_decide_nothing():
     run = Truth().solos(a=free(10), b=free(10)).trials("mps", {"a": free(12), "b": free(12)}, "unstable")
     assert run.answer().main.because == "no trial passed"
+
+
+def test_of_ways_without_a_valid_trial_the_one_that_looks_best_is_to_be_measured_again():
+    run = Truth().solos(a=free(10), b=free(10))
+    run.trials("pinned", {"a": free(90), "b": free(22)}, "unstable")
+    run.trials("processes", {"a": free(12), "b": free(12)}, "unstable")
+    assert headline(run.answer())[0] == "Can't tell yet about a + b: no trial of processes passed every check."
 
 
 def test_ways_that_overlap_are_named_as_rivals():
@@ -191,6 +212,17 @@ def test_the_simulations_error_leaves_an_objective_open_also_where_too_few_reque
     assert objective_of(simulated(9.0)).answer == "kept"
     assert objective_of(simulated(11.0)).answer == "open"
     assert objective_of(simulated(11.0, 5.0, 29.0)).answer == "kept", "the interval holds the error already"
+
+
+def test_an_objective_within_the_simulations_error_is_not_decided_by_more_simulated_requests():
+    tenant = simulated(11.0)
+    tenant.slo.needs_n, tenant.slo.answer = 4000, "undecided"
+    assert objective_of(tenant).more_s is None
+    tenant.cell.simulated = False
+    assert objective_of(tenant).more_s == (4000 - 400) / 40
+    run = Truth().solos(a=(10, 60), b=(10, 60))
+    run.trials("mps", {"a": (49.5, 60), "b": (15, 60)}, simulated=True, error=WIDE)
+    assert what_would_tell(run.answer().main).startswith("give measured solo times (cotenant calibrate)")
 
 
 def test_an_open_objective_that_its_estimate_keeps_says_how_near_it_is():

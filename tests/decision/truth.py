@@ -16,9 +16,10 @@ SHAPE = 50
 class Truth:
     """Trials whose true times are known. ``times`` of a tenant with an objective: {"a": (10, 15)}: 10 ms, within 15."""
 
-    def __init__(self, seed=0, blocks=12, requests=300, noise=0.01):
+    def __init__(self, seed=0, blocks=12, requests=300, noise=0.01, rate=None):
         self.rng = np.random.default_rng(seed)
         self.blocks, self.requests, self.noise = blocks, requests, noise
+        self.rate = rate
         self.seen = []
 
     def trials(self, sharing, times, verdict="valid", *, simulated=False, error=None):
@@ -30,7 +31,9 @@ class Truth:
                 self.seen.append(
                     TenantObservation(
                         run="r", trial=len(self.seen), block=block, mix=mix, sharing=sharing, settings="{}",
-                        load="closed(1)", device="cpu", simulated=simulated, model_error=error, solo=len(times) == 1,
+                        rate_rps=self.rate,
+                        load="closed(1)" if self.rate is None else f"poisson({self.rate})",
+                        device="cpu", simulated=simulated, model_error=error, solo=len(times) == 1,
                         tenant=name, of=name.partition("#")[0], verdict=verdict, failed_checks=(), n=self.requests,
                         unfinished=0, throughput_rps=1e9 / latency.mean(), mean_latency_ns=float(latency.mean()),
                         window_s=1.0, slo_ms=limit_ms, slo_quantile=None if limit_ms is None else QUANTILE,
@@ -46,8 +49,16 @@ class Truth:
         return self
 
     def answer(self):
-        rows = sorted(self.seen, key=lambda one: (one.solo, one.mix, one.sharing, one.tenant, one.block))
+        return decide(self.summary())
+
+    def summary(self):
+        rows = sorted(self.seen, key=lambda one: (one.load, one.solo, one.mix, one.sharing, one.tenant, one.block))
         trials = {}
         for one in rows:
-            trials.setdefault((one.mix, one.sharing, one.block), len(trials))
-        return decide(summarise(replace(one, trial=trials[one.mix, one.sharing, one.block]) for one in rows))
+            trials.setdefault((one.load, one.mix, one.sharing, one.block), len(trials))
+        return summarise(replace(one, trial=trials[one.load, one.mix, one.sharing, one.block]) for one in rows)
+
+    def and_at(self, other):
+        """The same run with the trials of another one, at another rate."""
+        self.seen += other.seen
+        return self

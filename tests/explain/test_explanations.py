@@ -10,6 +10,7 @@ from scenes_of_tenants import COMPUTE, MEMORY, PEAKS, Beside, Scene, Tenant
 from cotenant.analyse.explanation.explain import explain_run
 from cotenant.analyse.explanation.sentences import explanation_sentences
 from cotenant.analyse.sharing.peaks import Peaks
+from cotenant.tenancy.records import ModelError
 
 
 def explained(scene, peaks=PEAKS):
@@ -153,6 +154,26 @@ def test_a_tenant_whose_working_set_is_evicted_lacks_the_cache():
     assert fights["cache"] == "cache"
     assert (found.mixes[0].aggressor, found.mixes[0].victim) == ("triad", "cache")
     assert "triad is the aggressor and cache the victim: its slowdown is 1.37x" in text(found)
+
+
+def simulated(scene, slowdown):
+    """The same evidence as if a model with this error had computed it."""
+    error = ModelError("kind", True, "", time=(0.9, 1.1), slowdown=slowdown, tail=(0.9, 1.1))
+    scene.evidence = [replace(one, seen=replace(one.seen, simulated=True, model_error=error)) for one in scene.evidence]
+    return scene
+
+
+def test_simulated_slowdowns_and_their_ratio_carry_the_simulations_error():
+    def scene():
+        both = Scene(Tenant("a", **COMPUTE), Tenant("b", **COMPUTE), noise=1e-5).alone()
+        return both.mix({"a": Beside(cpu=1.5), "b": Beside(cpu=1.2)})
+
+    (story,) = explained(simulated(scene(), (0.95, 1.05))).mixes
+    assert (story.aggressor, story.victim) == ("b", "a")
+    assert story.imbalance.lo == pytest.approx(1.25 * 0.95**1.41, rel=0.01)
+    unsure = explained(simulated(scene(), (0.8, 1.3)))
+    assert unsure.mixes[0].aggressor is None
+    assert "takes 1.50x [1.20, 1.95] its time alone: more CPU time 1.50x (" in text(unsure)
 
 
 def test_even_pairs_have_no_aggressor():

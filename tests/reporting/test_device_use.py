@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from cotenant.analyse import device_use
-from cotenant.analyse.device_use import Series, TrialReadings
+from cotenant.analyse.device_use import SensorSeries, TrialReadings
 from cotenant.analyse.energy.power_sensor import PowerSensor
 from cotenant.analyse.sharing.cells import Cell
 from cotenant.reporting.terminal.device_use import cells, shown_columns, sources_sentence
@@ -14,7 +14,7 @@ SENSOR = PowerSensor("instant", update_s=0.1, window_s=0.025)
 
 
 def series(values, source="NVML", begin=-0.5, end=2.5):
-    return Series(np.linspace(begin, end, len(values)), np.asarray(values, float), source)
+    return SensorSeries(np.linspace(begin, end, len(values)), np.asarray(values, float), source)
 
 
 def trial(window_s=2.0, served=100, **found):
@@ -27,7 +27,7 @@ def use(*trials, sensor=SENSOR):
 
 def test_a_gauge_is_its_mean_over_the_window_only():
     t = np.array([-1.0, 0.5, 1.5, 3.0])
-    found = use(trial(power_w=Series(t, np.array([900.0, 100.0, 200.0, 900.0]), "NVML power, instant")))
+    found = use(trial(power_w=SensorSeries(t, np.array([900.0, 100.0, 200.0, 900.0]), "NVML power, instant")))
     assert found.power_w.value == 150
     assert found.power_w.source == "NVML power, instant"
 
@@ -63,7 +63,7 @@ def test_throttling_is_counted_where_there_are_counters():
 
 
 def test_throttling_is_sampled_without_counters_and_labelled():
-    reasons = Series(np.array([0.1, 0.6, 1.1, 1.6]), np.array([0x4, 0x1, 0x0, 0x40], float), "NVML event reasons")
+    reasons = SensorSeries(np.array([0.1, 0.6, 1.1, 1.6]), np.array([0x4, 0x1, 0x0, 0x40], float), "NVML event reasons")
     found = use(trial(event_reasons=reasons))
     assert found.throttled_share.value == 0.5
     assert found.throttled_share.source == "NVML event reasons, sampled"

@@ -11,6 +11,7 @@ from cotenant.analyse.estimates.estimate import Estimate
 from cotenant.measure.events import (
     BlockDone,
     CurrentEstimate,
+    DeviceAt,
     Preparing,
     RunEnded,
     RunStarted,
@@ -18,7 +19,7 @@ from cotenant.measure.events import (
     TrialStarted,
 )
 from cotenant.reporting.terminal.progress import picture, watch
-from cotenant.reporting.terminal.standing import Standing, after, fraction
+from cotenant.reporting.terminal.standing import ProgressState, after, fraction
 
 SLOWDOWN = CurrentEstimate("a + b", "pinned", "closed(1)", "a", Estimate(1.62, 1.58, 1.67, 4, "bootstrap"))
 STORY = (
@@ -51,8 +52,20 @@ def test_without_a_terminal_there_is_a_plain_line_per_block():
     ]
 
 
+def test_the_live_display_has_a_row_for_each_device_of_a_cluster():
+    standing = ProgressState()
+    for event in (STORY[0], DeviceAt("a/cuda:0", "block 3: a + b", 7), DeviceAt("b/cuda:0", "lost", 4, lost=True)):
+        standing = after(standing, event)
+    file = io.StringIO()
+    Console(file=file, width=80, color_system=None).print(picture(standing))
+    rows = [line.split() for line in file.getvalue().splitlines()]
+    assert ["a/cuda:0", "7", "block", "3:", "a", "+", "b"] in rows
+    assert ["b/cuda:0", "4", "lost"] in rows
+    assert standing.done_trials == 11
+
+
 def test_the_live_display_shows_progress_trial_and_precision():
-    standing = Standing()
+    standing = ProgressState()
     for event in STORY[:-1]:
         standing = after(standing, event)
     file = io.StringIO()
@@ -66,7 +79,7 @@ def test_the_live_display_shows_progress_trial_and_precision():
 
 
 def test_a_simulated_run_says_so():
-    standing = after(Standing(), RunStarted(Path("r"), "s", "sim:a", True, 1, 1, 1, None, None, False, 0))
+    standing = after(ProgressState(), RunStarted(Path("r"), "s", "sim:a", True, 1, 1, 1, None, None, False, 0))
     file = io.StringIO()
     Console(file=file, width=80, color_system=None).print(picture(standing))
     assert "SIMULATED" in file.getvalue()
@@ -115,7 +128,7 @@ def test_the_trial_that_is_being_measured_is_the_one_on_the_screen():
 
 @pytest.mark.parametrize(("left_s", "share"), [(32.0, 0.2), (None, 2 / 12)])
 def test_progress_is_based_on_time_else_on_trials(left_s, share):
-    standing = Standing()
+    standing = ProgressState()
     for event in (*STORY[:6], BlockDone(0, (), None, 8.0, left_s)):
         standing = after(standing, event)
     assert fraction(standing) == pytest.approx(share)

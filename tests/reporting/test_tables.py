@@ -12,7 +12,7 @@ from cotenant.devices.protocol import Finding
 from cotenant.reporting.terminal.checkup import checkup
 from cotenant.reporting.terminal.heading import heading
 from cotenant.reporting.terminal.listing import listing
-from cotenant.reporting.terminal.row_by_row import Answer
+from cotenant.reporting.terminal.row_by_row import QueryAnswer
 from cotenant.reporting.terminal.tables import sentence_list, summary_tables
 from cotenant.tenancy.records import TenantObservation
 
@@ -106,8 +106,8 @@ def test_hostile_names_come_out_literally():
 def test_an_answer_with_too_many_columns_is_printed_row_by_row():
     names = [f"column_{number}" for number in range(9)]
     rows = [list(range(9)), [HOSTILE, *range(10, 18)]]
-    assert page(Answer(names, rows), width=200).splitlines()[0].split() == names
-    lines = [line.strip().split(maxsplit=1) for line in page(Answer(names, rows), width=60).splitlines()]
+    assert page(QueryAnswer(names, rows), width=200).splitlines()[0].split() == names
+    lines = [line.strip().split(maxsplit=1) for line in page(QueryAnswer(names, rows), width=60).splitlines()]
     assert lines[:3] == [["row", "1"], ["column_0", "0"], ["column_1", "1"]]
     assert lines[10:13] == [["row", "2"], ["column_0", SHOWN], ["column_1", "10"]]
 

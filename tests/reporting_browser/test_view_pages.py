@@ -195,7 +195,7 @@ def test_progress_of_a_run_shows_blocks_trials_and_verdicts(serve, tmp_path):
     before = json.loads(site.ask(f"{address}/progress.json").text)
     assert before == {
         "state": "running", "running": True, "why": "", "trials": 0, "verdicts": {}, "block": 0, "blocks_min": 3,
-        "blocks_max": 12, "last_trial_utc": None,
+        "blocks_max": 12, "last_trial_utc": None, "devices": [],
     }  # fmt: skip
     for block in range(2):
         add_block(folder, block)
@@ -206,6 +206,18 @@ def test_progress_of_a_run_shows_blocks_trials_and_verdicts(serve, tmp_path):
     assert "Block 2 of at least 3 and at most 12" in page
     assert "The report so far" in page
     assert "<html" not in site.ask(f"{address}/standing").text
+
+
+def test_progress_on_a_cluster_shows_what_each_device_does(serve, tmp_path):
+    at = {"a/cuda:0": {"doing": "block 3: bert+<vgg>", "trials": 7}, "b/cuda:0": {"doing": "lost", "trials": 4}, "c": 1}
+    write_run(tmp_path / "going", blocks=1, state="running", why="", devices_at=at)
+    site = serve(tmp_path)
+    address = f"/run/{site.key('going')}"
+    found = json.loads(site.ask(f"{address}/progress.json").text)["devices"]
+    assert [one["device"] for one in found] == ["a/cuda:0", "b/cuda:0"]
+    page = site.ask(f"{address}/progress").text
+    assert "block 3: bert+&lt;vgg&gt;" in page
+    assert '<td class="number">7</td>' in page
 
 
 def test_a_run_whose_process_is_gone_is_called_cut_short_and_can_be_resumed(serve, tmp_path, monkeypatch):

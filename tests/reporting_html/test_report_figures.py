@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from report_runs import SHARED, write_run
 
-from cotenant.analyse.findings.knee import Level, knee
+from cotenant.analyse.findings.knee import RateLatency, knee
 from cotenant.analyse.sharing.curves import curve_points
 from cotenant.analyse.sharing.peaks import peaks_of
 from cotenant.reporting.figures.every import figures
@@ -144,7 +144,7 @@ def test_what_is_missing_is_named(tmp_path):
     ],
 )
 def test_the_knee_is_the_last_level_before_the_median_doubles(levels, at):
-    found = knee([Level(*level) for level in levels])
+    found = knee([RateLatency(*level) for level in levels])
     assert (found and found.rate_rps) == at
 
 

@@ -111,6 +111,16 @@ def test_stages_and_timelines_are_drawn_alike_in_any_portions(tmp_path, monkeypa
     assert [(one.block, one.median_ms, one.slowest_ms) for one in points] == [(0, 1, 1), (1, 2, 2), (2, 3, 3)]
 
 
+def test_a_stage_counts_with_all_its_repetitions_in_a_request(tmp_path):
+    records, columns = served(0, 40), ("tenant", "seq", "stage", "start_ns", "duration_ns")
+    tokens = {name: np.concatenate([records.stages[name], records.stages[name][:40]]) for name in columns}
+    run = RunFolder.create(tmp_path / "run", {})
+    run.commit(replace(records, stages=tokens))
+    with open_runs([run.path]) as runs:
+        stages = reduced.Reduced(runs).stages()
+    assert [(one.stage, one.mean_ms, one.n) for one in stages] == [("load", 0.25, 40), ("work", 1.5, 40)]
+
+
 def test_the_memory_for_stages_does_not_grow_with_the_run(tmp_path, monkeypatch):
     import duckdb
 

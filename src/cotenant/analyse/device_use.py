@@ -24,7 +24,7 @@ MOST_DEVICES = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Series:
+class SensorSeries:
     """One sensor over one trial, in seconds since the window opened."""
 
     t_s: Floats
@@ -43,11 +43,11 @@ class TrialReadings:
     window_s: float
     served: int
     """Requests in the window, of all tenants on the device."""
-    series: Mapping[str, Series]
+    series: Mapping[str, SensorSeries]
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class MixReading:
     """One quantity of one mix: the mean over its trials."""
 
     value: float
@@ -63,15 +63,15 @@ class DeviceUse:
 
     cell: Cell
     device: str
-    power_w: Reading | None
-    sm_clock_mhz: Reading | None
-    temperature_c: Reading | None
-    throttled_share: Reading | None
-    sm_active: Reading | None
-    tensor_active: Reading | None
-    dram_active: Reading | None
-    memory_used_bytes: Reading | None
-    energy_per_request_j: Reading | None
+    power_w: MixReading | None
+    sm_clock_mhz: MixReading | None
+    temperature_c: MixReading | None
+    throttled_share: MixReading | None
+    sm_active: MixReading | None
+    tensor_active: MixReading | None
+    dram_active: MixReading | None
+    memory_used_bytes: MixReading | None
+    energy_per_request_j: MixReading | None
     no_energy: str | None
     """Why energy per request is missing."""
 
@@ -127,12 +127,12 @@ def _over(cell: Cell, device: str, trials: Sequence[DeviceUse]) -> DeviceUse:
     )
 
 
-def _mean(found: Sequence[Reading | None]) -> Reading | None:
+def _mean(found: Sequence[MixReading | None]) -> MixReading | None:
     there = [reading for reading in found if reading is not None]
     if not there:
         return None
     off = [reading.uncertainty for reading in there if reading.uncertainty is not None]
-    return Reading(
+    return MixReading(
         value=float(np.mean([reading.value for reading in there])),
         trials=len(there),
         source=", ".join(dict.fromkeys(reading.source for reading in there)),
@@ -140,36 +140,36 @@ def _mean(found: Sequence[Reading | None]) -> Reading | None:
     )
 
 
-def _gauge(trial: TrialReadings, name: str) -> Reading | None:
+def _gauge(trial: TrialReadings, name: str) -> MixReading | None:
     series = trial.series.get(name)
     inside = None if series is None else _inside(series, trial.window_s)
     if series is None or inside is None:
         return None
-    return Reading(float(np.mean(inside)), 1, series.source)
+    return MixReading(float(np.mean(inside)), 1, series.source)
 
 
-def _inside(series: Series, window_s: float) -> Any:
+def _inside(series: SensorSeries, window_s: float) -> Any:
     """Readings in the window, or the last one before it if the window is shorter than the sensor's period."""
     inside = series.values[(series.t_s >= 0) & (series.t_s <= window_s)]
     return inside if inside.size else (series.values[-1:] if series.values.size else None)
 
 
-def _throttled(trial: TrialReadings) -> Reading | None:
+def _throttled(trial: TrialReadings) -> MixReading | None:
     """Share of the window in which the clock was held down: from counters, else from sampled reasons."""
     counters = [series for name, series in trial.series.items() if name.startswith(THROTTLED) and series.t_s.size >= 2]
     if counters:
         # Reasons overlap: the longest is a lower bound and their sum an upper bound. Report the longest.
         grown = [float(np.interp(trial.window_s, s.t_s, s.values) - np.interp(0, s.t_s, s.values)) for s in counters]
-        return Reading(min(max(0.0, *grown, 0.0) / trial.window_s, 1.0), 1, counters[0].source)
+        return MixReading(min(max(0.0, *grown, 0.0) / trial.window_s, 1.0), 1, counters[0].source)
     reasons = trial.series.get("event_reasons")
     inside = None if reasons is None else _inside(reasons, trial.window_s)
     if reasons is None or inside is None:
         return None
     slowed = (inside.astype(np.int64) & REASONS_THAT_SLOW) != 0
-    return Reading(float(np.mean(slowed)), 1, f"{reasons.source}, sampled")
+    return MixReading(float(np.mean(slowed)), 1, f"{reasons.source}, sampled")
 
 
-def _energy(trial: TrialReadings, sensor: PowerSensor | None) -> tuple[Reading | None, str | None]:
+def _energy(trial: TrialReadings, sensor: PowerSensor | None) -> tuple[MixReading | None, str | None]:
     """Joules per request, or the reason why they are missing."""
     if sensor is None:
         return None, "the power sensor's properties are unknown"
@@ -186,7 +186,7 @@ def _energy(trial: TrialReadings, sensor: PowerSensor | None) -> tuple[Reading |
         return None, "neither energy nor power was read"
     if found.joules is None:
         return None, found.refused
-    return Reading(found.joules / trial.served, 1, source, found.uncertainty_j / trial.served), None
+    return MixReading(found.joules / trial.served, 1, source, found.uncertainty_j / trial.served), None
 
 
 def _power_sensor(manifest: Mapping[str, Any]) -> PowerSensor | None:

@@ -23,7 +23,7 @@ WORTH_SAYING = 0.01
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class JobReading:
     """One job alone on one device in one trial."""
 
     run: str
@@ -101,10 +101,10 @@ class Sweep:
         }
 
 
-def sweeps(readings: Iterable[Reading]) -> tuple[Sweep, ...]:
+def sweeps(readings: Iterable[JobReading]) -> tuple[Sweep, ...]:
     """Every job and control with at least three measured values and no other control set."""
-    found: dict[tuple[str, str, Control], list[Reading]] = {}
-    free: dict[tuple[str, str], list[Reading]] = {}
+    found: dict[tuple[str, str, Control], list[JobReading]] = {}
+    free: dict[tuple[str, str], list[JobReading]] = {}
     for one in readings:
         if one.clock_set_mhz is None and one.limit_set_w is None:
             free.setdefault((one.run, one.job), []).append(one)
@@ -150,13 +150,13 @@ def _named(control: Control, value: float | None) -> str:
     return f"{value:.0f} MHz" if control == "clock_mhz" else f"a limit of {value:.0f} W"
 
 
-def _value(one: Reading, control: Control) -> float | None:
+def _value(one: JobReading, control: Control) -> float | None:
     return one.clock_set_mhz if control == "clock_mhz" else one.limit_set_w
 
 
-def _sweep(key: tuple[str, str, Control], mine: Sequence[Reading], free: Sequence[Reading]) -> Sweep:
+def _sweep(key: tuple[str, str, Control], mine: Sequence[JobReading], free: Sequence[JobReading]) -> Sweep:
     run, job, control = key
-    by_value: dict[float, list[Reading]] = {}
+    by_value: dict[float, list[JobReading]] = {}
     for one in mine:
         value = _value(one, control)
         assert value is not None
@@ -180,7 +180,7 @@ def _sweep(key: tuple[str, str, Control], mine: Sequence[Reading], free: Sequenc
     )
 
 
-def _step(value: float | None, readings: Sequence[Reading]) -> Step:
+def _step(value: float | None, readings: Sequence[JobReading]) -> Step:
     clock, power, time, energy = (
         float(np.mean([getattr(one, name) for one in readings]))
         for name in ("clock_mhz", "power_w", "time_ms", "energy_j")

@@ -52,7 +52,7 @@ class Subject:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class ComparisonOutcome:
     """A verdict and the numbers behind it."""
 
     verdict: Verdict
@@ -88,10 +88,10 @@ class Outcome:
         }
 
 
-def refused(because: Because, detail: str) -> Outcome:
+def refused(because: Because, detail: str) -> ComparisonOutcome:
     """No verdict, with the reason."""
     nothing = Missing(detail)
-    return Outcome("ambiguous", because, nothing, nothing, nothing, nothing)
+    return ComparisonOutcome("ambiguous", because, nothing, nothing, nothing, nothing)
 
 
 def subject(before: Series, now: Series) -> Subject:
@@ -118,7 +118,7 @@ def together(subjects: Sequence[Subject]) -> Subject:
     )
 
 
-def withheld(outcome: Outcome) -> Outcome:
+def withheld(outcome: ComparisonOutcome) -> ComparisonOutcome:
     """Numbers without a verdict: the trials behind them are not valid."""
     return replace(outcome, verdict="ambiguous", because="not valid")
 
@@ -131,7 +131,7 @@ def outcomes(
     *,
     common_moved: bool,
     between: float = 0.0,
-) -> list[Outcome]:
+) -> list[ComparisonOutcome]:
     """Judge one family of subjects.
 
     Args:
@@ -171,9 +171,9 @@ def _outcome(
     margin: float,
     *,
     common_moved: bool,
-) -> Outcome:
+) -> ComparisonOutcome:
     cycles, clock = one.cycles.change(), one.clock.change()
-    return Outcome(
+    return ComparisonOutcome(
         verdict=judged.verdict,
         because=_because(one, own, judged, (cycles, clock), margin=margin, common_moved=common_moved),
         total=total.ratio if total else Missing("too few blocks"),

@@ -11,7 +11,7 @@ from cotenant.analyse.comparison.changes import LEVEL, MARGIN
 from cotenant.analyse.comparison.common import Common, alone_by_tenant, common_part
 from cotenant.analyse.comparison.outcomes import (
     Because,
-    Outcome,
+    ComparisonOutcome,
     Pair,
     Subject,
     outcomes,
@@ -25,7 +25,9 @@ from cotenant.analyse.comparison.token_changes import TokenChange, token_changes
 from cotenant.analyse.document import document
 from cotenant.analyse.estimates.intervals import mean_interval
 from cotenant.analyse.estimates.missing import Missing, Number
+from cotenant.analyse.sharing.accuracy import CROWDED
 from cotenant.analyse.sharing.evidence import TenantEvidence
+from cotenant.tenancy.records import TenantObservation
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +36,7 @@ class RowChange:
 
     row: Row
     of: str
-    outcome: Outcome
+    outcome: ComparisonOutcome
     before_ms: Number
     now_ms: Number
     detail: str = ""
@@ -59,7 +61,7 @@ class TenantChange:
 
     of: str
     rows: int
-    outcome: Outcome
+    outcome: ComparisonOutcome
 
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
@@ -72,7 +74,7 @@ class CommonChange:
 
     tenants: int
     alike: int
-    outcome: Outcome
+    outcome: ComparisonOutcome
 
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
@@ -215,14 +217,23 @@ def _without_verdicts(found: Comparison) -> Comparison:
 
 
 def quality(evidence: Iterable[TenantEvidence]) -> Quality:
-    """Assess the trials of one run."""
+    """Assess the trials of one run.
+
+    Other work on the machine hardly disturbs comparisons within a block, but those between runs.
+    """
     trials = {item.seen.trial: item.seen for item in evidence}.values()
-    checks = Counter(check for seen in trials for check in seen.failed_checks)
+    failed = [_failed_between_runs(seen) for seen in trials]
+    checks = Counter(check for one in failed for check in one)
     return Quality(
         trials=len(trials),
-        doubtful=sum(seen.verdict != "valid" for seen in trials),
+        doubtful=sum(seen.verdict != "valid" or bool(one) for seen, one in zip(trials, failed, strict=True)),
         failed_checks=tuple(name for name, _ in checks.most_common()),
     )
+
+
+def _failed_between_runs(seen: TenantObservation) -> set[str]:
+    crowded = seen.foreign_share is not None and seen.foreign_share >= CROWDED
+    return {*seen.failed_checks, *(["quiet_machine"] if crowded else [])}
 
 
 def _refusal(old: Series, new: Series, margin: float) -> tuple[Because, str] | None:
@@ -281,7 +292,9 @@ def _sum(first: Blocks, second: Blocks) -> Blocks:
     return {block: log + second[block] for block, log in first.items() if block in second}
 
 
-def _row(row: Row, old: Series, new: Series, judged: Outcome | None, why: tuple[Because, str] | None) -> RowChange:
+def _row(
+    row: Row, old: Series, new: Series, judged: ComparisonOutcome | None, why: tuple[Because, str] | None
+) -> RowChange:
     before, now = (
         mean_interval([math.exp(log) / 1e6 for log in series.time.values()])
         if series.time

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from cotenant.analyse.comparison.outcomes import Outcome
+from cotenant.analyse.comparison.outcomes import ComparisonOutcome
 from cotenant.analyse.comparison.pair import CommonChange, Comparison, RowChange, TenantChange
 from cotenant.analyse.comparison.series import Row
 from cotenant.analyse.estimates.estimate import Estimate
@@ -107,8 +107,8 @@ def _no_common(found: Comparison) -> Iterable[str]:
     alone = {row.of for row in found.rows if row.row.solo}
     if len(alone) < 3:
         yield (
-            "With fewer than three tenants measured alone, a change of the machine can't be told from one of the "
-            "tenants: what all rows share is still in them."
+            "With fewer than three tenants measured alone, a change of the machine can't be distinguished from "
+            "one of the tenants: what all rows share is still in them."
         )
     else:
         yield "The tenants alone did not move together, so nothing common was taken out."
@@ -225,18 +225,18 @@ def _unmatched(when: str, rows: Sequence[Row]) -> Iterable[str]:
         yield f"Measured only {when}: {row_name(rows[0])}{more}."
 
 
-def _hidden_by_clock(outcome: Outcome) -> str:
+def _hidden_by_clock(outcome: ComparisonOutcome) -> str:
     cycles = outcome.cycles
     if isinstance(cycles, Estimate) and cycles.lo is not None and cycles.lo > 1.03 and (outcome.clock.est or 1) > 1.01:
         return f"; but the clock was faster: in cycles it is {_with_ends(cycles)}"
     return ""
 
 
-def _clock(outcome: Outcome) -> str:
+def _clock(outcome: ComparisonOutcome) -> str:
     return f"clock {_with_ends(outcome.clock)}, in cycles {_with_ends(outcome.cycles)}"
 
 
-def _missing(outcome: Outcome) -> str:
+def _missing(outcome: ComparisonOutcome) -> str:
     if outcome.blocks_missing is None:
         return "it lies so near the margin that more blocks won't decide"
     more = outcome.blocks_missing

@@ -2,7 +2,7 @@
 
 from cotenant.analyse.decision.answer import Answer, decide
 from cotenant.analyse.decision.choice import Choice
-from cotenant.analyse.decision.objective import Objective
-from cotenant.analyse.decision.option import Option, Standing
+from cotenant.analyse.decision.objective import MeasuredObjective
+from cotenant.analyse.decision.option import Option, TenantInOption
 
-__all__ = ["Answer", "Choice", "Objective", "Option", "Standing", "decide"]
+__all__ = ["Answer", "Choice", "MeasuredObjective", "Option", "TenantInOption", "decide"]

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from cotenant.analyse.decision.choice import Choice, choose
 from cotenant.analyse.decision.objective import objective_of
-from cotenant.analyse.decision.option import Option, Standing
+from cotenant.analyse.decision.option import Option, TenantInOption
 from cotenant.analyse.sharing.cells import Cell, settings_said
 from cotenant.analyse.sharing.summary import Summary, TenantSummary
 from cotenant.tenancy.records import APART
@@ -15,7 +15,7 @@ from cotenant.tenancy.records import APART
 class Answer:
     """The recommendations drawn from a summary."""
 
-    missed_alone: tuple[Standing, ...]
+    missed_alone: tuple[TenantInOption, ...]
     """Tenants that miss their objective with the device to themselves."""
     choices: tuple[Choice, ...]
     """One per mix and condition: most tenants first, then those that may share, then most work."""
@@ -51,24 +51,25 @@ def decide(summary: Summary) -> Answer:
     return Answer(tuple(_missed(tuple(alone.values()))), tuple(choices))
 
 
-def _standing(tenant: TenantSummary, alone: Mapping[tuple[Cell, str], TenantSummary]) -> Standing:
+def _standing(tenant: TenantSummary, alone: Mapping[tuple[Cell, str], TenantSummary]) -> TenantInOption:
     solo = alone.get((_conditions(tenant.cell), tenant.of))
-    return Standing(
+    return TenantInOption(
         tenant=tenant.tenant,
         of=tenant.of,
         slowdown=tenant.slowdown,
         alone=None if solo is None else objective_of(solo),
         shared=objective_of(tenant),
+        rate_given=tenant.rate_rps is not None,
     )
 
 
-def _missed(solos: Sequence[TenantSummary]) -> Iterable[Standing]:
+def _missed(solos: Sequence[TenantSummary]) -> Iterable[TenantInOption]:
     varying = [name for name in ("device", "load", "settings") if len({getattr(one.cell, name) for one in solos}) > 1]
     for solo in solos:
         objective = objective_of(solo)
         if objective is not None and objective.answer == "missed":
             under = ", ".join(_said(solo.cell, name) for name in varying)
-            yield Standing(solo.tenant, solo.of, solo.slowdown, objective, None, under)
+            yield TenantInOption(solo.tenant, solo.of, solo.slowdown, objective, None, under)
 
 
 def _said(cell: Cell, name: str) -> str:

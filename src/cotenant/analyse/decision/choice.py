@@ -61,7 +61,7 @@ def choose(options: Sequence[Option]) -> Choice:
     """Choose between the ways to share one mix. Never recommends one that misses an objective."""
     trusted = [one for one in options if one.trusted]
     if not trusted:
-        return _choice(options, "open", "no trial passed")
+        return _choice(_among(options, options).options, "open", "no trial passed")
     chosen = _among(options, trusted)
     return replace(chosen, options=(*chosen.options, *(one for one in options if not one.trusted)))
 

@@ -14,7 +14,7 @@ _NAMES = {quantile: name for name, quantile in QUANTILES.items()}
 
 
 @dataclass(frozen=True, slots=True)
-class Objective:
+class MeasuredObjective:
     """A latency objective and the measurements against it."""
 
     quantile: float
@@ -38,22 +38,23 @@ class Objective:
         return None if self.seen is None or self.seen.est is None else 1 - self.seen.est / self.limit_ms
 
 
-def objective_of(tenant: TenantSummary) -> Objective | None:
+def objective_of(tenant: TenantSummary) -> MeasuredObjective | None:
     """The tenant's objective in its cell; None if it has none."""
     if tenant.slo is None or tenant.slo_ms is None:
         return None
     name = _NAMES.get(tenant.slo.quantile)
     seen = None if name is None else _seen(tenant, tenant.slo.metric, name)
     answer = _KEPT[tenant.slo.answer]
-    if tenant.cell.simulated and seen is not None and _within_error(tenant, seen, tenant.slo_ms):
-        answer = "open"  # counting simulated requests says nothing about the error of the simulation
-    return Objective(
+    by_error = tenant.cell.simulated and seen is not None and _within_error(tenant, seen, tenant.slo_ms)
+    if by_error:
+        answer = "open"  # more simulated requests say nothing about the error of the simulation
+    return MeasuredObjective(
         quantile=tenant.slo.quantile,
         limit_ms=tenant.slo_ms,
         seen=seen,
         share_in_time=tenant.slo.share.est,
         answer=answer,
-        more_s=_more_seconds(tenant) if answer == "open" else None,
+        more_s=_more_seconds(tenant) if answer == "open" and not by_error else None,
         metric=tenant.slo.metric,
     )
 

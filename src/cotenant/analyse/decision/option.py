@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from cotenant.analyse.decision.objective import Kept, Objective
+from cotenant.analyse.decision.objective import Kept, MeasuredObjective
 from cotenant.analyse.estimates.missing import Number
 from cotenant.analyse.sharing.cells import Cell
 from cotenant.analyse.sharing.summary import MixSummary
@@ -11,7 +11,10 @@ from cotenant.analyse.sharing.summary import MixSummary
 FAIRNESS_FLOOR = 0.5
 """Without objectives, a way to share is recommended only if no tenant makes less than half the progress of another."""
 TOO_GOOD = 0.10
-"""If the work exceeds that of all tenants alone by more than this, the solo trials were disturbed."""
+"""If the work exceeds that of all tenants alone by more than this, the solo trials are no measure.
+
+Something else disturbed them, or cores that a neighbour keeps awake slept between the requests of a tenant alone.
+"""
 
 VISIBLE = 0.005
 """A gain that two decimals would show as 1.00 is ignored, however narrow its interval."""
@@ -20,16 +23,18 @@ Gain = Literal["more", "less", "same", "open", "unknown"]
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class TenantInOption:
     """One tenant within an option."""
 
     tenant: str
     of: str
     slowdown: Number
-    alone: Objective | None
-    shared: Objective | None
+    alone: MeasuredObjective | None
+    shared: MeasuredObjective | None
     under: str = ""
     """Load and settings, if the tenant was measured under several."""
+    rate_given: bool = False
+    """Its requests arrive at a rate of their own: it does the same work however long they take."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +42,7 @@ class Option:
     """One cell with neighbours."""
 
     mix: MixSummary
-    standings: tuple[Standing, ...]
+    standings: tuple[TenantInOption, ...]
 
     @property
     def cell(self) -> Cell:
@@ -48,6 +53,21 @@ class Option:
     def work(self) -> Number:
         """Work done, where taking turns is 1 (STP)."""
         return self.mix.metrics["stp"]
+
+    @property
+    def delay(self) -> Number:
+        """Mean time of requests beside each other, where alone is 1 (ANTT)."""
+        return self.mix.metrics["antt"]
+
+    @property
+    def rates_given(self) -> bool:
+        """The work is given by the rates of arrival; sharing changes only how long requests take."""
+        return bool(self.standings) and all(one.rate_given for one in self.standings)
+
+    @property
+    def gauge(self) -> Number:
+        """The figure that stands for the option: the delay if rates are given, else the work."""
+        return self.delay if self.rates_given else self.work
 
     @property
     def trusted(self) -> bool:
@@ -62,7 +82,7 @@ class Option:
         return most is None or most >= FAIRNESS_FLOOR
 
     @property
-    def objectives(self) -> tuple[Objective, ...]:
+    def objectives(self) -> tuple[MeasuredObjective, ...]:
         """Objectives of the tenants that have one."""
         return tuple(one.shared for one in self.standings if one.shared is not None)
 

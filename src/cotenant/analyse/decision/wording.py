@@ -5,8 +5,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 from cotenant.analyse.decision.answer import Answer
 from cotenant.analyse.decision.choice import Because, Choice
-from cotenant.analyse.decision.objective import Objective
-from cotenant.analyse.decision.option import Option, Standing
+from cotenant.analyse.decision.objective import MeasuredObjective
+from cotenant.analyse.decision.option import Option, TenantInOption
 from cotenant.text import amount, duration, figure, listed, milliseconds, percent, ratio, times, together
 
 WORTH_SAYING = 1.02
@@ -49,7 +49,7 @@ def _over_all(answer: Answer) -> list[str]:
     worst = [one for one in answer.choices if one.best.work.est is not None and one not in known] or known[1:]
     if worst:
         least = min(worst, key=_gain_of_each)
-        said.append(f"{_mix(least)} gains least: the best way, {_how(least)}, does {_work(least)}.")
+        said.append(f"{_mix(least)} gains least: the best way, {_how(least)}, {_effect(least.best)}.")
     return said
 
 
@@ -65,29 +65,30 @@ def verdict(choice: Choice) -> str:
 
 _VERDICTS: Mapping[Because, Callable[[Choice], str]] = {
     "keeps every objective": lambda it: (
-        f"Share {_mix(it)} by {_how(it)}: every objective is kept{_tightest(it.best)}, {_work(it)}{_rivals(it)}."
+        f"Share {_mix(it)} by {_how(it)}: every objective is kept{_tightest(it.best)}, {_cost(it.best)}{_rivals(it)}."
     ),
     "does more work": lambda it: (
-        f"Share {_mix(it)} by {_how(it)}: {_work(it)}{_pays_most(it.best)}{_rivals(it)}{_loser(it)}."
+        f"Share {_mix(it)} by {_how(it)}: {_cost(it.best)}{_pays_most(it.best)}{_rivals(it)}{_loser(it)}."
     ),
     "missed alone": lambda it: (
         f"Don't put {_mix(it)} on this device: {_names(_missing_alone(it.best))} can't keep up even alone."
     ),
     "missed shared": lambda it: f"Don't share {_mix(it)}: {_broken(it.best)} under {_how(it)}, {_ways(it)}.",
-    "does less work": lambda it: f"Don't share {_mix(it)}: even the best way, {_how(it)}, does {_work(it)}.",
+    "does less work": lambda it: f"Don't share {_mix(it)}: even the best way, {_how(it)}, {_effect(it.best)}.",
     "gains nothing": lambda it: (
-        f"Sharing {_mix(it)} gains nothing: the best way, {_how(it)}, does {_work(it)}. Take turns."
+        f"Sharing {_mix(it)} gains nothing: the best way, {_how(it)}, {_effect(it.best)}. Take turns."
     ),
     "starves a tenant": lambda it: (
-        f"Don't share {_mix(it)}: {_how(it)} does {_work(it)} but starves {_slowest(it.best).tenant}."
+        f"Don't share {_mix(it)}: {_how(it)} {_effect(it.best)} but starves {_slowest(it.best).tenant}."
     ),
     "too few requests": lambda it: f"Can't tell yet whether {_mix(it)} may share: {_undecided(it.best)}.",
     "too few blocks": lambda it: (
-        f"Can't tell yet whether sharing {_mix(it)} pays: the best way, {_how(it)}, does {_work(it)}."
+        f"Can't tell yet whether sharing {_mix(it)} pays: the best way, {_how(it)}, {_effect(it.best)}."
     ),
     "no trial passed": lambda it: f"Can't tell yet about {_mix(it)}: no trial of {_how(it)} passed every check.",
     "disturbed": lambda it: (
-        f"Can't tell about {_mix(it)}: it did more than all its tenants alone, so the solos were disturbed."
+        f"Can't tell about {_mix(it)}: it did more than all its tenants alone, so these were measured too slow: "
+        "disturbed, or on cores that sleep between requests."
     ),
 }
 
@@ -100,12 +101,15 @@ def _how(choice: Choice) -> str:
     return choice.best.cell.sharing
 
 
-def _work(choice: Choice) -> str:
-    return _work_of(choice.best)
+def _effect(option: Option) -> str:
+    """`does 1.4x the work of taking turns`, or how long requests take if their rates are given."""
+    return f"{'makes' if option.rates_given else 'does'} {_cost(option)}"
 
 
-def _work_of(option: Option) -> str:
+def _cost(option: Option) -> str:
     basis = ", simulated" if option.cell.simulated else ""
+    if option.rates_given:
+        return f"requests take {times(option.delay)} as long as alone{basis}"
     return f"{times(option.work)} the work of taking turns{basis}"
 
 
@@ -115,7 +119,7 @@ def option_sentence(option: Option) -> str:
         return f"No trial of {option.cell.sharing} passed every check."
     kept = objectives(option)
     cost = kept or f"slowdowns: {slowdowns(option)}"
-    return f"{option.cell.sharing} does {_work_of(option)}; {cost}."
+    return f"{option.cell.sharing} {_effect(option)}; {cost}."
 
 
 def what_would_tell(choice: Choice) -> str:
@@ -125,7 +129,8 @@ def what_would_tell(choice: Choice) -> str:
             wanted = [one.more_s for one in choice.best.objectives if one.answer == "open"]
             known = [seconds for seconds in wanted if seconds is not None]
             if not known:
-                return "the objective lies inside the interval: measure on the real device, or change the objective"
+                sharper = "give measured solo times (cotenant calibrate), or measure on the real device"
+                return sharper if choice.best.cell.simulated else "change the objective, which lies inside the interval"
             return f"measure {mix_name(choice.best.standings)} for {duration(max(known))} longer"
         case "too few blocks" if choice.best.cell.simulated:
             return "measure it on the real device, or give measured solo times: cotenant calibrate"
@@ -136,14 +141,14 @@ def what_would_tell(choice: Choice) -> str:
     return "run again on a quiet machine"
 
 
-def mix_name(standings: Sequence[Standing]) -> str:
+def mix_name(standings: Sequence[TenantInOption]) -> str:
     """`bert + gpt`, `distilgpt2 x10`."""
     return together(one.of for one in standings)
 
 
 def slowdowns(option: Option) -> str:
     """`bert 1.4x, gpt 1.9x`; copies together: `distilgpt2 x10: 3.1x each`."""
-    groups: dict[str, list[Standing]] = {}
+    groups: dict[str, list[TenantInOption]] = {}
     for one in option.standings:
         groups.setdefault(one.of, []).append(one)
     return ", ".join(_group(name, group) for name, group in groups.items())
@@ -162,7 +167,7 @@ def objectives(option: Option) -> str:
     return f"{_names([tenant for tenant, answer in answers if answer == 'open'])} open"
 
 
-def _group(name: str, group: Sequence[Standing]) -> str:
+def _group(name: str, group: Sequence[TenantInOption]) -> str:
     known = [one.slowdown.est for one in group if one.slowdown.est is not None]
     if not known:
         return f"{name} ?"
@@ -173,7 +178,7 @@ def _group(name: str, group: Sequence[Standing]) -> str:
 
 def missed_alone(answer: Answer) -> list[str]:
     """Tenants that miss their objective alone, with the conditions if it is only under some."""
-    by_tenant: dict[str, list[Standing]] = {}
+    by_tenant: dict[str, list[TenantInOption]] = {}
     for one in answer.missed_alone:
         by_tenant.setdefault(one.tenant, []).append(one)
     lines = []
@@ -187,7 +192,7 @@ def missed_alone(answer: Answer) -> list[str]:
     return [*lines, f"So do {amount(more_tenants, 'other tenant')}."] if more_tenants > 0 else lines
 
 
-def _against(objective: Objective) -> str:
+def _against(objective: MeasuredObjective) -> str:
     if objective.seen is None or objective.seen.est is None:
         return (
             f"{percent(objective.share_in_time)} of requests within {milliseconds(objective.limit_ms)}, "
@@ -223,7 +228,7 @@ def _undecided(option: Option) -> str:
     return f"{said[0]}{others} under {option.cell.sharing}{'; by the estimates alone all are kept' if likely else ''}"
 
 
-def _close(objective: Objective) -> str:
+def _close(objective: MeasuredObjective) -> str:
     """How close an open objective is to its limit."""
     seen, limit = objective.seen, milliseconds(objective.limit_ms)
     if seen is None or seen.est is None or objective.share_in_time < objective.quantile:
@@ -254,7 +259,7 @@ def _pays_most(option: Option) -> str:
     return f"; {slowest.tenant} pays most, {ratio(slowest.slowdown.est)}x slower"
 
 
-def _slowest(option: Option) -> Standing:
+def _slowest(option: Option) -> TenantInOption:
     return max(option.standings, key=lambda one: one.slowdown.est or 0.0)
 
 

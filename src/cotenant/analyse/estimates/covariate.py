@@ -12,6 +12,8 @@ from collections.abc import Mapping
 import numpy as np
 
 FEWEST_BLOCKS = 12
+LEAST_KNOWN = 0.8
+"""Smallest share of blocks with a canary. The others keep their ratio: on average there is nothing to correct."""
 LEAST_CORRELATION = 0.3
 """With a weaker correlation the correction costs more than it gains."""
 LARGEST_DIFFERENCE = 0.02
@@ -26,7 +28,7 @@ def adjusted(log_ratios: Mapping[int, float], canaries: Mapping[int, float]) -> 
     """Log ratios by block, less the part explained by the canary's; unchanged where the canary can't be used."""
     given = dict(log_ratios)
     blocks = [block for block in given if block in canaries]
-    if len(blocks) < FEWEST_BLOCKS or len(blocks) < len(given):
+    if len(blocks) < max(FEWEST_BLOCKS, LEAST_KNOWN * len(given)):
         return given
     x = np.array([canaries[block] for block in blocks])
     y = np.array([given[block] for block in blocks])
@@ -37,7 +39,7 @@ def adjusted(log_ratios: Mapping[int, float], canaries: Mapping[int, float]) -> 
     if correlation < LEAST_CORRELATION:
         return given
     slope = min(correlation * float(y.std(ddof=1)) / spread, STEEPEST)
-    return {block: value - slope * canaries[block] for block, value in given.items()}
+    return {block: value - slope * canaries.get(block, 0.0) for block, value in given.items()}
 
 
 def usable(canaries: "np.ndarray[tuple[int], np.dtype[np.float64]]") -> bool:

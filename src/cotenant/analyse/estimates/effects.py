@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from cotenant.analyse.estimates.estimate import Estimate
-from cotenant.analyse.estimates.intervals import Numbers, ratio_interval, student_t
+from cotenant.analyse.estimates.intervals import Numbers, student_t
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,15 +22,6 @@ class RatioEffect:
     """Log ratio over the spread of its replicates, corrected for few replicates (Hedges' g); None without spread."""
     p_value: float
     """Two-sided p-value against a ratio of 1."""
-
-
-def paired_effect(log_ratios: Numbers) -> RatioEffect:
-    """The effect within blocks. Assumes blocks are independent and the mean of their log ratios roughly normal."""
-    data = np.asarray(log_ratios, dtype=np.float64)
-    if data.size < 2:
-        raise ValueError("an effect needs at least two blocks")
-    spread = float(data.std(ddof=1))
-    return _effect(ratio_interval(data), float(data.mean()), spread, spread / math.sqrt(data.size), data.size - 1)
 
 
 def independent_effect(values: Numbers, baseline: Numbers, level: float = 0.95) -> RatioEffect:

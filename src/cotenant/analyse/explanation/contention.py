@@ -14,6 +14,7 @@ from cotenant.analyse.estimates.missing import Missing, Number
 from cotenant.analyse.explanation.binding import Binding
 from cotenant.analyse.explanation.split import CLOCK, CORES, DEVICE, HOST, MEMORY, QUEUE, Split
 from cotenant.analyse.sharing.cells import Cell
+from cotenant.analyse.sharing.model_error import inverse, widened
 from cotenant.analyse.sharing.peaks import Peaks
 from cotenant.analyse.sharing.summary import MixSummary, Summary
 
@@ -59,6 +60,8 @@ class MixStory:
     missed: tuple[str, ...]
     """Tenants that miss their objective here."""
     worth: Literal["yes", "no", "open"]
+    delay: Number | None = None
+    """Mean time of requests, where alone is 1; None unless every tenant's rate is given."""
 
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
@@ -75,6 +78,7 @@ class MixStory:
             "stp": self.stp,
             "missed": list(self.missed),
             "worth": self.worth,
+            "delay": self.delay,
         }
 
 
@@ -85,6 +89,8 @@ class Pair:
     first: str
     second: str
     logs: tuple[float, ...]
+    error: tuple[float, float] | None = None
+    """Error of a simulated ratio."""
 
 
 def stories(
@@ -154,6 +160,7 @@ def _story(
         stp=stp,
         missed=missed,
         worth=_worth(stp, set(objectives.values())),
+        delay=option.delay if option is not None and option.rates_given else None,
     )
 
 
@@ -171,14 +178,19 @@ def _worth(stp: Number, objectives: Collection[Kept]) -> Literal["yes", "no", "o
 def _sides(pair: Pair | None) -> tuple[str | None, str | None, Number]:
     """The tenant that slows the other visibly more than it is slowed; None unless shown."""
     if pair is None or not pair.logs:
-        return None, None, Missing("only two different tenants can be told apart")
-    ratio = ratio_interval(pair.logs)
+        return None, None, Missing("only two different tenants can be compared")
+    ratio = _ratio(pair.logs, pair.error)
     if ratio.lo is not None and ratio.lo > 1 + VISIBLE:
         return pair.second, pair.first, ratio
-    turned = ratio_interval([-log for log in pair.logs])
+    turned = _ratio([-log for log in pair.logs], None if pair.error is None else inverse(pair.error))
     if turned.lo is not None and turned.lo > 1 + VISIBLE:
         return pair.first, pair.second, turned
     return None, None, ratio
+
+
+def _ratio(logs: Sequence[float], error: tuple[float, float] | None) -> Number:
+    ratio = ratio_interval(logs)
+    return ratio if error is None else widened(ratio, error)
 
 
 def _fight(split: Split, own: Binding | None, others: Sequence[Binding], bandwidth: float | None) -> Fight:

@@ -17,6 +17,7 @@ from cotenant.analyse.insight.pattern import Pattern, patterns
 from cotenant.analyse.insight.properties import sufferers
 from cotenant.analyse.sharing.cells import Cell
 from cotenant.analyse.sharing.evidence import TenantEvidence
+from cotenant.analyse.sharing.model_error import of_ratio
 from cotenant.analyse.sharing.peaks import Peaks
 from cotenant.analyse.sharing.slowdown import Solos, log_slowdowns
 from cotenant.analyse.sharing.summarise import summarise
@@ -108,7 +109,10 @@ def _pairs(seen: Sequence[TenantObservation]) -> Mapping[Cell, Pair]:
     for cell, members in cells.items():
         if len(members) == 2 and len({group[0].of for group in members.values()}) == 2:
             (first, a), (second, b) = ((name, log_slowdowns(group, solos)) for name, group in sorted(members.items()))
-            found[cell] = Pair(first, second, tuple(a[block] - b[block] for block in a if block in b))
+            logs = tuple(a[block] - b[block] for block in a if block in b)
+            mine, theirs = (members[name][0].model_error for name in (first, second))
+            error = None if mine is None or theirs is None else of_ratio(mine, theirs)
+            found[cell] = Pair(first, second, logs, error)
     return found
 
 

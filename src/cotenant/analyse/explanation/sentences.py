@@ -25,6 +25,7 @@ WORDS = {
 }
 SAME = 0.01
 """Parts that change time by less are not mentioned."""
+OVER_MIXES = "Intervals of correlations and of groups are over the simulated mixes, without the simulation's own error."
 UNEVEN = 1.05
 """Smallest difference in slowdown of a pair for its aggressor to be named on one screen."""
 
@@ -41,6 +42,7 @@ def explanation_sentences(found: Explanation) -> list[str]:
         lines += _mix(story, by_cell.get(story.cell, []))
     lines += [line for one in found.patterns for line in pattern_sentences(one)]
     lines += contrast_sentences(found.contrasts, list(dict.fromkeys(one.sharing for one in found.contrasts)))
+    lines += _over_mixes(found)
     lines += _roles(found.mixes)
     lines += _worth(found.mixes)
     lines += found.more
@@ -67,12 +69,17 @@ def main_sentences(found: Explanation) -> list[str]:
         *_worth_in_short(found.mixes),
         *_patterns(found.patterns, best),
         *contrast_sentences(found.contrasts, _commonest(best)),
+        *_over_mixes(found),
         *(causes[0] if causes else ()),
         *_roles([story for story in best if (story.imbalance.est or 1.0) >= UNEVEN]),
         *found.more,
         *(line for lines in causes[1:] for line in lines),
         *([f"In {spared} other mixes, shared the best way, no tenant is shown to be slowed down."] if spared else []),
     ]
+
+
+def _over_mixes(found: Explanation) -> list[str]:
+    return [OVER_MIXES] if found.simulated and (found.patterns or found.contrasts) else []
 
 
 def _commonest(best: Sequence[MixStory]) -> list[str]:
@@ -94,7 +101,7 @@ def _worth_in_short(mixes: Sequence[MixStory]) -> Iterator[str]:
         yield from _worth(mixes)
         return
     yield (
-        f"Of {len(mixes)} mixes and ways to share, {count['yes']} are worth it (clearly more work than taking turns, "
+        f"Of {len(mixes)} mixes and ways to share, {count['yes']} are worth it (clearly better than taking turns, "
         f"every objective kept), {count['no']} are not, and {count['open']} are open."
     )
 
@@ -164,7 +171,8 @@ def _parts(split: Split) -> str:
         if isinstance(part, Estimate) and abs(part.est - 1) >= SAME:
             share = contribution(split, name)
             much = f", {share:.0%} of it" if share is not None and 0 < share <= 1 else ""
-            said.append(f"{name} {_with_ends(part)}{much} ({MEANING[name]})")
+            factor = f"{part.est:.2f}x" if split.cell.simulated else _with_ends(part)  # only the total has an error
+            said.append(f"{name} {factor}{much} ({MEANING[name]})")
     if isinstance(split.residual, Estimate) and abs(split.residual.est - 1) >= SAME:
         said.append(f"unexplained {_with_ends(split.residual)}")
     return "; ".join(said) or "no part of it stands out"
@@ -196,6 +204,9 @@ def _worth(mixes: Sequence[MixStory]) -> Iterator[str]:
     for story in mixes:
         if not isinstance(story.stp, Estimate):
             continue
+        if story.delay is not None:
+            yield _worth_at_rates(story, story.delay)
+            continue
         done = f"STP {_with_ends(story.stp)}"
         if story.missed:
             yield f"{mix_name(story)} is not worth it: {' and '.join(story.missed)} miss the objective ({done})."
@@ -209,6 +220,15 @@ def _worth(mixes: Sequence[MixStory]) -> Iterator[str]:
             yield f"{mix_name(story)} shows no gain: {done} against 1 for taking turns."
         else:
             yield f"{mix_name(story)} may or may not be worth it: {done} includes 1, which is taking turns."
+
+
+def _worth_at_rates(story: MixStory, delay: Number) -> str:
+    """Rates of arrival give the work, so sharing is judged by how long requests take."""
+    done = f"requests take {_with_ends(delay)} their time alone"
+    if story.missed:
+        return f"{mix_name(story)} is not worth it: {' and '.join(story.missed)} miss the objective ({done})."
+    words = {"yes": "is worth it", "no": "is not worth it", "open": "may or may not be worth it"}
+    return f"{mix_name(story)} {words[story.worth]}: {done}."
 
 
 def _with_ends(number: Number) -> str:

@@ -15,6 +15,7 @@ from cotenant.analyse.estimates.intervals import ratio_interval
 from cotenant.analyse.estimates.missing import Missing, Number
 from cotenant.analyse.sharing.cells import Cell, usable
 from cotenant.analyse.sharing.evidence import TenantEvidence
+from cotenant.analyse.sharing.model_error import widened
 
 QUEUE, CORES, CLOCK, MEMORY, DEVICE, HOST, WORK = (
     "queueing", "fewer cores", "clock", "memory and cache", "device", "host", "more CPU time",
@@ -50,8 +51,9 @@ class Split:
 
     @property
     def slowed(self) -> bool:
-        """Shown to be noticeably slower than alone."""
-        return self.total.lo is not None and self.total.lo > 1 and (self.total.est or 1) >= 1.03
+        """Noticeably slower than alone: shown by the blocks, or simulated to be."""
+        shown = self.cell.simulated or (self.total.lo is not None and self.total.lo > 1)
+        return shown and (self.total.est or 1) >= 1.03
 
     @property
     def greatest(self) -> str | None:
@@ -102,6 +104,7 @@ def _split(cell: Cell, tenant: str, of: str, alone: Sequence[TenantEvidence], gr
     clock = _ratios(alone, group, lambda item: item.clock_mhz)
     unsplit = _unsplit(alone, group, device)
     on_cpu = cell.device.startswith("cpu")
+    error = group[0].seen.model_error
     logs: dict[str, Logs] = {}
     if service:
         logs[QUEUE] = _minus(latency, service)
@@ -123,7 +126,7 @@ def _split(cell: Cell, tenant: str, of: str, alone: Sequence[TenantEvidence], gr
         cell=cell,
         tenant=tenant,
         of=of,
-        total=_factor(latency),
+        total=_factor(latency) if error is None else widened(_factor(latency), error.slowdown, least=1.0),
         parts={name: _factor(part) for name, part in logs.items() if part},
         residual=_factor(residual),
         unsplit=unsplit,

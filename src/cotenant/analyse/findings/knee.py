@@ -8,21 +8,21 @@ from cotenant.analyse.decision import Answer, Choice
 from cotenant.analyse.decision.wording import mix_name
 from cotenant.analyse.sharing.arriving import arrivals_and_rate
 from cotenant.analyse.sharing.summary import Summary
-from cotenant.text import figure, percent
+from cotenant.text import percent
 
 DOUBLED = 2.0
 FEWEST_LEVELS = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Level:
+class RateLatency:
     """Latency at one rate."""
 
     rate_rps: float
     median_ms: float
 
 
-def knee(levels: Sequence[Level]) -> Level | None:
+def knee(levels: Sequence[RateLatency]) -> RateLatency | None:
     """The last level before the median first exceeds twice that of the lightest load.
 
     None if it never does, or if there are too few levels to see a bend.
@@ -61,7 +61,7 @@ def _about(mix: str, swept: dict[str, list[tuple[float, Choice]]], summary: Summ
     shares = "%" in some.load
     unit = " of what each can do alone" if shares else " requests/s each"
     basis = "Simulated: " if some.simulated else ""
-    form = percent if shares else figure
+    form = percent if shares else "{:,g}".format
 
     def at(found: dict[str, float | None], nothing: Callable[[str], str]) -> str:
         texts = {kind: nothing(kind) if rate is None else form(rate) for kind, rate in found.items()}
@@ -73,20 +73,29 @@ def _about(mix: str, swept: dict[str, list[tuple[float, Choice]]], summary: Summ
     def untouched(kind: str) -> str:
         return f"beyond {form(swept[kind][-1][0])}"
 
-    if any(choice.best.objectives for levels in swept.values() for _, choice in levels):
-        kept = {kind: _kept_up_to(levels) for kind, levels in swept.items()}
-        if any(rate is not None for rate in kept.values()):
-            yield f"{basis}{mix} together keep every objective up to {at(kept, lambda _: 'no load for certain')}."
-        elif any(choice.verdict == "open" for levels in swept.values() for _, choice in levels):
-            yield f"{basis}whether {mix} together keep every objective can't be told at any load that was tried."
-        else:
-            yield f"{basis}{mix} together don't keep every objective at any load tried."
     knees = {kind: _knee_of(levels, summary) for kind, levels in swept.items()}
     if any(rate is not None for rate in knees.values()):
-        yield f"The knee, beyond which a median more than doubles: {at(knees, untouched)}."
+        bend = f"the knee, beyond which a median more than doubles: {at(knees, untouched)}."
     else:
         most = max(rate for levels in swept.values() for rate, _ in levels)
-        yield f"No median doubles up to {form(most)}{unit}, the heaviest load tried."
+        bend = f"no median doubles up to {form(most)}{unit}, the heaviest load tried."
+    if not any(choice.best.objectives for levels in swept.values() for _, choice in levels):
+        yield _opened(basis, bend)
+        return
+    kept = {kind: _kept_up_to(levels) for kind, levels in swept.items()}
+    if any(rate is not None for rate in kept.values()):
+        yield f"{basis}{mix} together keep every objective up to {at(kept, lambda _: 'no load for certain')}."
+        yield _opened("", bend)
+    elif any(choice.verdict == "open" for levels in swept.values() for _, choice in levels):
+        yield _opened(basis, bend)  # what is known comes before what isn't
+        yield f"Whether {mix} together keep every objective is unclear at every load tried."
+    else:
+        yield f"{basis}{mix} together don't keep every objective at any load tried."
+        yield _opened("", bend)
+
+
+def _opened(basis: str, sentence: str) -> str:
+    return f"{basis}{sentence}" if basis else sentence[0].upper() + sentence[1:]
 
 
 def _kept_up_to(levels: Sequence[tuple[float, Choice]]) -> float | None:
@@ -106,10 +115,10 @@ def _knee_of(levels: Sequence[tuple[float, Choice]], summary: Summary) -> float 
     cells = {
         option.cell: rate for rate, choice in levels for option in choice.options if option.cell.sharing == sharing
     }
-    medians: dict[str, list[Level]] = {}
+    medians: dict[str, list[RateLatency]] = {}
     for tenant in summary.tenants:
         median = tenant.latency_ms["p50"].est
         if tenant.cell in cells and median is not None:
-            medians.setdefault(tenant.tenant, []).append(Level(cells[tenant.cell], median))
+            medians.setdefault(tenant.tenant, []).append(RateLatency(cells[tenant.cell], median))
     found = [turn.rate_rps for many in medians.values() if (turn := knee(many)) is not None]
     return min(found, default=None)

@@ -21,6 +21,8 @@ FEWEST_REQUESTS = 10
 """Fewest requests of a tenant in all windows of a cell."""
 WORTH_NAMING = 0.02
 """Smaller variation of the machine's speed is not what makes intervals wide."""
+CROWDED = 0.10
+"""Other processes that use less of the device than this are not worth naming."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +40,13 @@ class Accuracy:
     """Variation of a tenant's solo time between blocks, as a share; None with too few blocks."""
     block_s: float
     """Measured seconds per block."""
+    foreign_share: float | None = None
+    """Typical share of the device used by other processes; None where unknown."""
+
+    @property
+    def crowded(self) -> bool:
+        """Other processes used so much of the device that the slowdowns hold beside them only."""
+        return self.foreign_share is not None and self.foreign_share >= CROWDED
 
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
@@ -48,6 +57,7 @@ class Accuracy:
             "disturbed_blocks": self.disturbed,
             "speed_variation": self.speed_variation,
             "block_s": self.block_s,
+            "foreign_share": self.foreign_share,
         }
 
     def sentence(self) -> str:
@@ -59,7 +69,11 @@ class Accuracy:
             said += f", because this machine's speed varies by {_percent(self.speed_variation)} from block to block"
         if self.disturbed:
             said += f"; {self.disturbed} of {self.blocks} blocks were disturbed and count less"
-        return said + "."
+        said += "."
+        if self.crowded and self.foreign_share is not None:
+            share = _percent(self.foreign_share)
+            said += f" Other processes used {share} of the device meanwhile: without them slowdowns may differ."
+        return said
 
 
 def accuracy_of(
@@ -67,6 +81,7 @@ def accuracy_of(
     logs_by_block: Sequence[Mapping[int, float]],
     alone_by_block: Sequence[Mapping[int, float]],
     block_s: float,
+    foreign_shares: Sequence[float | None] = (),
 ) -> Accuracy | None:
     """Accuracy of one run; None if no slowdown has an interval.
 
@@ -75,6 +90,7 @@ def accuracy_of(
         logs_by_block: Logarithms of every tenant's slowdowns, by block.
         alone_by_block: Logarithms of every tenant's times alone, by block.
         block_s: Measured seconds per block.
+        foreign_shares: Share of the device used by other processes during each trial.
     """
     known = [width for width in widths if width is not None]
     if not known:
@@ -86,6 +102,7 @@ def accuracy_of(
         disturbed=disturbed_blocks(logs_by_block),
         speed_variation=speed_variation(alone_by_block),
         block_s=block_s,
+        foreign_share=median(shares) if (shares := [one for one in foreign_shares if one is not None]) else None,
     )
 
 

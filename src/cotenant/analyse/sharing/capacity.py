@@ -13,7 +13,7 @@ FEWEST_LEVELS = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Level:
+class RateAttainment:
     """One rate and the attainment of the objectives there."""
 
     rate_rps: float
@@ -38,10 +38,10 @@ class Curve:
     """Its load is the kind of arrivals; empty where each tenant has its own."""
     tenant: str
     of: str
-    levels: tuple[Level, ...]
+    levels: tuple[RateAttainment, ...]
 
     @property
-    def knee(self) -> Level | None:
+    def knee(self) -> RateAttainment | None:
         """The highest rate with every lower measured one kept too; None if not even the lowest was kept."""
         found = None
         for level in self.levels:
@@ -51,7 +51,7 @@ class Curve:
         return found
 
     @property
-    def broken(self) -> Level | None:
+    def broken(self) -> RateAttainment | None:
         """The first rate that was not kept; None if all were."""
         return next((level for level in self.levels if not level.kept), None)
 
@@ -81,7 +81,7 @@ class Curve:
 
 def capacity_curves(summary: Summary) -> tuple[Curve, ...]:
     """Every tenant with an objective that was measured at three or more rates, for each kind of arrivals."""
-    groups: dict[tuple[Cell, str, str], list[Level]] = {}
+    groups: dict[tuple[Cell, str, str], list[RateAttainment]] = {}
     for one in summary.tenants:
         level = _level(one)
         if level is not None:
@@ -108,12 +108,12 @@ def beside_alone(curves: Sequence[Curve]) -> list[tuple[Curve, Curve | None]]:
     ]
 
 
-def _level(one: TenantSummary) -> Level | None:
+def _level(one: TenantSummary) -> RateAttainment | None:
     if one.rate_rps is None or not one.objectives:
         return None
     worst = min((found for _, found in one.objectives), key=lambda found: found.share.est - found.quantile)
     goodput = None if one.goodput_rps is None else one.goodput_rps.est
-    return Level(one.rate_rps, worst.share.est, worst.quantile, goodput)
+    return RateAttainment(one.rate_rps, worst.share.est, worst.quantile, goodput)
 
 
 def _sentence(curve: Curve, alone: Curve | None, *, several: bool) -> str:

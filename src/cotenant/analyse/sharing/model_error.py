@@ -1,6 +1,7 @@
 """Intervals of simulated numbers: the noise of the arrivals, widened by the simulation's error on real GPUs."""
 
 import math
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -11,7 +12,7 @@ from cotenant.tenancy.records import ModelError
 
 Ends = tuple[float, float]
 WIDENED = "and the simulation's error"
-_INVERSE = ("stp", "harmonic_speedup")
+_INVERSE = ("harmonic_speedup",)
 """Metrics that fall as tenants slow down."""
 _EVENNESS = ("fairness", "jain")
 """Metrics of equality between tenants, at most 1."""
@@ -50,6 +51,27 @@ def widened_quantile(quantile: QuantileEstimate, ends: Ends) -> QuantileEstimate
     low = None if quantile.lo is None else quantile.lo * min(ends[0], 1.0)
     high = None if quantile.hi is None else quantile.hi * max(ends[1], 1.0)
     return replace(quantile, lo=low, hi=high, method=f"{quantile.method} {WIDENED}")
+
+
+def of_ratio(first: ModelError, second: ModelError) -> Ends:
+    """Error of one tenant's slowdown over another's: a bias they share cancels, the rest is independent."""
+    (low, high), (least, most) = ((math.log(end) for end in one.slowdown) for one in (first, second))
+    centre, half = (low + high - least - most) / 2, math.hypot(high - low, most - least) / 2
+    return math.exp(centre - half), math.exp(centre + half)
+
+
+def of_work(progress: Sequence[float], errors: Sequence[ModelError]) -> Ends:
+    """Error of the work of a mix, the sum of its tenants' progress.
+
+    Errors of one class have the same cause and add up; those of different classes are combined as independent.
+    """
+    less: dict[str, float] = defaultdict(float)
+    more: dict[str, float] = defaultdict(float)
+    for share, error in zip(progress, errors, strict=True):
+        less[error.kind] += share * (1 - 1 / max(error.slowdown[1], 1.0))
+        more[error.kind] += share * (1 / min(error.slowdown[0], 1.0) - 1)
+    work = sum(progress)
+    return 1 - math.hypot(*less.values()) / work, 1 + math.hypot(*more.values()) / work
 
 
 def of_metric(name: str, errors: Sequence[ModelError]) -> Ends:

@@ -6,6 +6,7 @@ rate; under an open one it includes queueing, as users experience it.
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from sys import intern
 from typing import NamedTuple
 
 from cotenant.analyse.estimates.covariate import adjusted
@@ -32,7 +33,7 @@ def canary_us(seen: TenantObservation) -> float | None:
     return seen.canary_us
 
 
-class Place(NamedTuple):
+class SoloKey(NamedTuple):
     """What a shared observation and its solo partner have in common."""
 
     run: str
@@ -49,7 +50,7 @@ class Solos:
 
     def __init__(self, clock: Clock = end_to_end_ns) -> None:
         self._clock = clock
-        self._logs: dict[Place, list[float]] = {}
+        self._logs: dict[SoloKey, list[float]] = {}
 
     def __bool__(self) -> bool:
         """There is one."""
@@ -61,7 +62,7 @@ class Solos:
         if seen.solo and time is not None:
             self._logs.setdefault(_place(seen), []).append(time)
 
-    def log_time(self, place: Place) -> float | None:
+    def log_time(self, place: SoloKey) -> float | None:
         """Natural logarithm of the time alone; None without a usable trial."""
         alone = self._logs.get(place)
         return None if alone is None else sum(alone) / len(alone)
@@ -73,8 +74,10 @@ class Solos:
         return None if alone is None or time is None else time - alone
 
 
-def _place(seen: TenantObservation) -> Place:
-    return Place(seen.run, seen.device, seen.settings, seen.load, seen.block, seen.of, seen.member)
+def _place(seen: TenantObservation) -> SoloKey:
+    # Equal text of thousands of trials, each made anew, is kept once.
+    settings, load, of = intern(seen.settings), intern(seen.load), intern(seen.of)
+    return SoloKey(seen.run, seen.device, settings, load, seen.block, of, seen.member)
 
 
 def _log_time(seen: TenantObservation, clock: Clock) -> float | None:
@@ -131,7 +134,7 @@ class RunningSlowdowns:
 
     def __init__(self) -> None:
         self._solos, self._calm = Solos(), Solos(canary_us)
-        self._shared: dict[tuple[Cell, str], list[tuple[Place, float, float | None]]] = {}
+        self._shared: dict[tuple[Cell, str], list[tuple[SoloKey, float, float | None]]] = {}
 
     def add(self, observations: Iterable[TenantObservation]) -> None:
         """Remember what counts."""
@@ -177,10 +180,3 @@ class RunningSlowdowns:
             CurrentSlowdown(cell.mix, cell.sharing, cell.load, tenant, interval(logs))
             for cell, tenant, logs in self.by_block()
         ]
-
-
-def current_slowdowns(observations: Iterable[TenantObservation]) -> list[CurrentSlowdown]:
-    """Slowdowns of all tenants that have one so far, in order of their cells; needs only means, not raw latencies."""
-    running = RunningSlowdowns()
-    running.add(observations)
-    return running.current()

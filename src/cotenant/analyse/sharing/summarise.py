@@ -12,7 +12,7 @@ from cotenant.analyse.estimates.estimate import Estimate
 from cotenant.analyse.estimates.missing import Missing, Number
 from cotenant.analyse.sharing.accuracy import FEWEST_REQUESTS, Accuracy, accuracy_of, unsteady
 from cotenant.analyse.sharing.cells import Cell, counts
-from cotenant.analyse.sharing.model_error import of_metric, widened
+from cotenant.analyse.sharing.model_error import of_metric, of_work, widened
 from cotenant.analyse.sharing.sharing_metrics import METRICS, over_blocks
 from cotenant.analyse.sharing.short_windows import short_windows_agree
 from cotenant.analyse.sharing.slowdown import Solos, log_slowdowns, log_times, timed
@@ -85,6 +85,7 @@ def _accuracy(
             [log_slowdowns(groups[key], solos) for key in shared],
             [log_times(groups[key]) for key in alone],
             seconds,
+            [seen.foreign_share for key in (*shared, *alone) for seen in groups[key]],
         )
         if accuracy is not None:
             found[run] = accuracy
@@ -153,8 +154,14 @@ def _metrics(
     # No tenant is faster in company than alone, so tenants do at most what they would do on a device each.
     most = {"fairness": 1.0, "jain": 1.0, "stp": float(len(errors))}
     least = {"antt": 1.0}
+    of_each = np.mean(progress, axis=0).tolist()
     return {
-        name: widened(number, of_metric(name, errors), least=least.get(name, 0.0), most=most.get(name, inf))
+        name: widened(
+            number,
+            of_work(of_each, errors) if name == "stp" else of_metric(name, errors),
+            least=least.get(name, 0.0),
+            most=most.get(name, inf),
+        )
         for name, number in found.items()
     }
 

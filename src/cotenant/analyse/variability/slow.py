@@ -6,7 +6,7 @@ a data sheet.
 """
 
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal
 
 import numpy as np
 
@@ -15,7 +15,6 @@ from cotenant.analyse.variability.readings import Readings
 from cotenant.analyse.variability.variation import upper_fence
 
 Cause = Literal["silicon", "heat or power brake", "clock locked", "not the clock", "unknown"]
-CAUSES: tuple[Cause, ...] = get_args(Cause)
 MEANINGS: dict[Cause, str] = {
     "silicon": "it is at the power cap like the others and reaches a lower clock there: this die needs more power",
     "heat or power brake": "it stays below the power cap and yet runs slower: heat or the supply holds it back",

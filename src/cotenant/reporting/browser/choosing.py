@@ -12,7 +12,7 @@ PER_PAGE = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class RunFilter:
     """The reader's filter; empty means any."""
 
     q: str = ""
@@ -60,7 +60,7 @@ class Chosen:
     total: int
 
 
-def choose(runs: Sequence[Listed], choice: Choice) -> Chosen:
+def choose(runs: Sequence[Listed], choice: RunFilter) -> Chosen:
     """The matching runs, in order."""
     wanted = [listed for listed in runs if choice.wants(listed.entry)]
     pages = max(1, -(-len(wanted) // PER_PAGE))

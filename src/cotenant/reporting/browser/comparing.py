@@ -16,7 +16,7 @@ Compare = Callable[[Sequence[Path]], Comparison | History | SideBySide]
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class ComparisonLine:
     """One tenant of one cell, or one step of a history."""
 
     name: str
@@ -36,7 +36,7 @@ class Compared:
     regression: bool
     headline: str
     sentences: tuple[str, ...]
-    lines: tuple[Line, ...]
+    lines: tuple[ComparisonLine, ...]
     history: bool
 
 
@@ -52,11 +52,11 @@ def compared(found: Comparison | History | SideBySide) -> Compared:
     return Compared(found.regression, sentences[0], tuple(sentences[1:]), lines, isinstance(found, History))
 
 
-def _rows(found: Comparison) -> tuple[Line, ...]:
+def _rows(found: Comparison) -> tuple[ComparisonLine, ...]:
     order = {"slower": 0, "faster": 1, "ambiguous": 2, "same": 3}
     rows = sorted(found.rows, key=lambda row: order[row.outcome.verdict])
     return tuple(
-        Line(
+        ComparisonLine(
             row_name(row.row),
             "",
             _ms(row.before_ms),
@@ -69,9 +69,9 @@ def _rows(found: Comparison) -> tuple[Line, ...]:
     )
 
 
-def _steps(found: History) -> tuple[Line, ...]:
+def _steps(found: History) -> tuple[ComparisonLine, ...]:
     return tuple(
-        Line(
+        ComparisonLine(
             row_name(step.row) if step.row else "all tenants alone",
             f"{step.started_utc[:16].replace('T', ' ')}, {step.run}",
             "",

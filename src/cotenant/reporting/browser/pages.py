@@ -6,7 +6,7 @@ from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 from cotenant import __version__
-from cotenant.reporting.browser.choosing import Choice, Chosen
+from cotenant.reporting.browser.choosing import Chosen, RunFilter
 from cotenant.reporting.browser.comparing import Compared
 from cotenant.reporting.browser.entry import STATES, Entry
 from cotenant.reporting.browser.index import Listed
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 
-def list_page(root: str, chosen: Chosen, choice: Choice, runs: Sequence[Listed], checked: frozenset[str]) -> str:
+def list_page(root: str, chosen: Chosen, choice: RunFilter, runs: Sequence[Listed], checked: frozenset[str]) -> str:
     """All runs, with filters."""
     entries = [listed.entry for listed in runs]
     return _render(
@@ -32,7 +32,7 @@ def list_page(root: str, chosen: Chosen, choice: Choice, runs: Sequence[Listed],
     )
 
 
-def rows_part(chosen: Chosen, choice: Choice, checked: frozenset[str]) -> str:
+def rows_part(chosen: Chosen, choice: RunFilter, checked: frozenset[str]) -> str:
     """Only the list's table, to replace an older one."""
     return _render("rows.html.j2", chosen=chosen, choice=choice, checked=checked)
 

@@ -6,12 +6,20 @@ Watching shares the machine with the run, so nothing here computes an estimate.
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from cotenant.errors import RunFolderError, StudyError
 from cotenant.reporting.browser.entry import STATES
 from cotenant.reporting.browser.index import Listed
 from cotenant.store.folder import RunFolder, resume_command
+
+
+class AtDevice(NamedTuple):
+    """What one of several devices does."""
+
+    device: str
+    trials: int
+    doing: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +38,8 @@ class Progress:
     why: str
     resume: str
     """Command that resumes it; empty if there is none."""
+    devices: tuple["AtDevice", ...] = ()
+    """Devices of a cluster that measure at the same time."""
 
     @property
     def running(self) -> bool:
@@ -48,13 +58,15 @@ class Progress:
             "blocks_min": self.blocks_min,
             "blocks_max": self.blocks_max,
             "last_trial_utc": self.last_utc or None,
+            "devices": [one._asdict() for one in self.devices],
         }
 
 
 def progress_of(listed: Listed) -> Progress:
     """Progress of a run."""
     entry, tally = listed.entry, listed.tally
-    least, most = _blocks_of(listed)
+    manifest = _manifest_of(listed)
+    least, most = _blocks_of(manifest)
     return Progress(
         state=entry.state,
         meaning=STATES[entry.state],
@@ -66,14 +78,28 @@ def progress_of(listed: Listed) -> Progress:
         last_utc=tally.last_utc if tally else "",
         why=entry.why,
         resume=resume_command(entry.path) if entry.state in {"interrupted", "failed", "cut short"} else "",
+        devices=_devices_of(manifest) if entry.state == "running" else (),
     )
 
 
-def _blocks_of(listed: Listed) -> tuple[int, int] | tuple[None, None]:
+def _manifest_of(listed: Listed) -> Mapping[str, Any]:
     try:
-        study = RunFolder.open(listed.entry.path).manifest.get("study")
+        return RunFolder.open(listed.entry.path).manifest
     except RunFolderError:
-        return None, None
+        return {}
+
+
+def _devices_of(manifest: Mapping[str, Any]) -> tuple[AtDevice, ...]:
+    noted = manifest.get("devices_at")
+    return tuple(
+        AtDevice(str(name), int(one["trials"]), str(one["doing"]))
+        for name, one in (noted.items() if isinstance(noted, dict) else ())
+        if isinstance(one, dict) and isinstance(one.get("trials"), int) and "doing" in one
+    )
+
+
+def _blocks_of(manifest: Mapping[str, Any]) -> tuple[int, int] | tuple[None, None]:
+    study = manifest.get("study")
     return _blocks_in(study) if isinstance(study, str) else (None, None)
 
 

@@ -14,7 +14,7 @@ from urllib.parse import unquote, urlsplit
 
 from cotenant import __version__
 from cotenant.reporting.browser.pages import message_page
-from cotenant.reporting.browser.site import Answer, Site
+from cotenant.reporting.browser.site import Response, Site
 
 ADDRESS = "127.0.0.1"
 NAMES = frozenset({"127.0.0.1", "localhost"})
@@ -127,7 +127,7 @@ class Handler(BaseHTTPRequestHandler):
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - its signature
         """No log: a watched page would fill the terminal."""
 
-    def _answer(self) -> Answer:
+    def _answer(self) -> Response:
         if "Content-Length" in self.headers or "Transfer-Encoding" in self.headers:
             self.close_connection = True  # the body is never read, so close the connection
         if self.command not in READING:
@@ -164,7 +164,7 @@ class Handler(BaseHTTPRequestHandler):
         site = self.headers.get("Sec-Fetch-Site", "none")
         return site not in {"same-origin", "none"} and self.headers.get("Sec-Fetch-Mode") != "navigate"
 
-    def _reply(self, answer: Answer) -> None:
+    def _reply(self, answer: Response) -> None:
         body = answer.body.encode("utf-8", "backslashreplace")
         self.send_response(answer.status)
         headers = {
@@ -188,5 +188,5 @@ class Handler(BaseHTTPRequestHandler):
             self.wfile.write(body)
 
 
-def _sentence(status: HTTPStatus, sentence: str) -> Answer:
-    return Answer(message_page(status.phrase, sentence), status=status)
+def _sentence(status: HTTPStatus, sentence: str) -> Response:
+    return Response(message_page(status.phrase, sentence), status=status)

@@ -11,7 +11,7 @@ from urllib.parse import parse_qs
 
 from cotenant.errors import CotenantError
 from cotenant.reporting.browser import pages
-from cotenant.reporting.browser.choosing import Choice, choose
+from cotenant.reporting.browser.choosing import RunFilter, choose
 from cotenant.reporting.browser.comparing import Compare, compared
 from cotenant.reporting.browser.entry import Entry
 from cotenant.reporting.browser.index import Index, Listed
@@ -30,7 +30,7 @@ Asked = Mapping[str, Sequence[str]]
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class Response:
     """A response."""
 
     body: str
@@ -49,24 +49,24 @@ class Site:
     def __init__(self, index: Index, compare: Compare) -> None:
         self._index, self._compare, self._reports = index, compare, Reports()
         self._idle, self._at_work, self._closed = threading.Condition(), 0, False
-        self._fixed: Mapping[str, Callable[[Asked], Answer]] = {
+        self._fixed: Mapping[str, Callable[[Asked], Response]] = {
             "/": self._list,
             "/rows": self._rows,
             "/runs.json": self._runs_json,
             "/compare": self._comparison,
             "/report": self._side_by_side,
-            "/style.css": lambda _: Answer(pages.style(), "text/css"),
-            "/script.js": lambda _: Answer(pages.script(), "text/javascript"),
-            "/favicon.ico": lambda _: Answer(pages.icon(), "image/svg+xml"),
+            "/style.css": lambda _: Response(pages.style(), "text/css"),
+            "/script.js": lambda _: Response(pages.script(), "text/javascript"),
+            "/favicon.ico": lambda _: Response(pages.icon(), "image/svg+xml"),
         }
-        self._of_a_run: Mapping[str, Callable[[Listed], Answer]] = {
+        self._of_a_run: Mapping[str, Callable[[Listed], Response]] = {
             "": self._report,
             "progress": self._progress,
             "progress.json": lambda run: _json(progress_of(run).to_json()),
-            "standing": lambda run: Answer(pages.progress_part(run.entry, progress_of(run))),
+            "standing": lambda run: Response(pages.progress_part(run.entry, progress_of(run))),
         }
 
-    def answer(self, path: str, query: str) -> Answer:
+    def answer(self, path: str, query: str) -> Response:
         """Answer a read request; problems with a run become a page."""
         with self._idle:
             if self._closed:
@@ -85,7 +85,7 @@ class Site:
             self._closed = True
             self._idle.wait_for(lambda: self._at_work == 0)
 
-    def _answered(self, path: str, query: str) -> Answer:
+    def _answered(self, path: str, query: str) -> Response:
         try:
             return self._find(path)(_asked(query))
         except NoSuchPage as problem:
@@ -93,7 +93,7 @@ class Site:
         except CotenantError as problem:
             return _message(HTTPStatus.UNPROCESSABLE_ENTITY, "Not readable", problem.message, problem.hint or "")
 
-    def _find(self, path: str) -> Callable[[Asked], Answer]:
+    def _find(self, path: str) -> Callable[[Asked], Response]:
         if path in self._fixed:
             return self._fixed[path]
         match path.split("/"):
@@ -108,41 +108,41 @@ class Site:
             raise NoSuchPage("There is no such run in this folder; it may have been moved or removed.")
         return listed
 
-    def _list(self, asked: Asked) -> Answer:
-        runs, choice = self._index.all(), Choice.of(asked)
+    def _list(self, asked: Asked) -> Response:
+        runs, choice = self._index.all(), RunFilter.of(asked)
         chosen = choose(runs, choice)
-        return Answer(pages.list_page(str(self._index.root), chosen, choice, runs, frozenset(asked.get("run", ()))))
+        return Response(pages.list_page(str(self._index.root), chosen, choice, runs, frozenset(asked.get("run", ()))))
 
-    def _rows(self, asked: Asked) -> Answer:
-        choice = Choice.of(asked)
-        return Answer(pages.rows_part(choose(self._index.all(), choice), choice, frozenset(asked.get("run", ()))))
+    def _rows(self, asked: Asked) -> Response:
+        choice = RunFilter.of(asked)
+        return Response(pages.rows_part(choose(self._index.all(), choice), choice, frozenset(asked.get("run", ()))))
 
-    def _runs_json(self, asked: Asked) -> Answer:
-        chosen = choose(self._index.all(), Choice.of(asked))
+    def _runs_json(self, asked: Asked) -> Response:
+        chosen = choose(self._index.all(), RunFilter.of(asked))
         return _json({"total": chosen.total, "found": chosen.found, "runs": [_plain(one) for one in chosen.runs]})
 
-    def _report(self, run: Listed) -> Answer:
+    def _report(self, run: Listed) -> Response:
         return self._made_report([run.entry])
 
-    def _progress(self, run: Listed) -> Answer:
-        return Answer(pages.progress_page(run.entry, progress_of(run)))
+    def _progress(self, run: Listed) -> Response:
+        return Response(pages.progress_page(run.entry, progress_of(run)))
 
-    def _side_by_side(self, asked: Asked) -> Answer:
+    def _side_by_side(self, asked: Asked) -> Response:
         return self._made_report(self._several(asked))
 
-    def _made_report(self, runs: Sequence[Entry]) -> Answer:
+    def _made_report(self, runs: Sequence[Entry]) -> Response:
         report = self._reports.report(runs)
-        return Answer(report, policy=policy_of(report))
+        return Response(report, policy=policy_of(report))
 
-    def _comparison(self, asked: Asked) -> Answer:
+    def _comparison(self, asked: Asked) -> Response:
         runs = self._several(asked)
         if len(runs) < 2:
             raise NoSuchPage("Choose two runs or more in the list, then compare.")
         try:
             found = compared(self._compare([run.path for run in runs]))
         except CotenantError as problem:
-            return Answer(pages.compare_page(runs, None, problem.message, problem.hint or ""))
-        return Answer(pages.compare_page(runs, found, "", ""))
+            return Response(pages.compare_page(runs, None, problem.message, problem.hint or ""))
+        return Response(pages.compare_page(runs, found, "", ""))
 
     def _several(self, asked: Asked) -> list[Entry]:
         """The selected runs, oldest first: before, now."""
@@ -159,12 +159,12 @@ def _asked(query: str) -> Asked:
         raise NoSuchPage("This address names too many runs.") from None
 
 
-def _message(status: HTTPStatus, title: str, sentence: str, hint: str = "") -> Answer:
-    return Answer(pages.message_page(title, sentence, hint), status=status)
+def _message(status: HTTPStatus, title: str, sentence: str, hint: str = "") -> Response:
+    return Response(pages.message_page(title, sentence, hint), status=status)
 
 
-def _json(data: Any) -> Answer:
-    return Answer(json.dumps(data, allow_nan=False), "application/json")
+def _json(data: Any) -> Response:
+    return Response(json.dumps(data, allow_nan=False), "application/json")
 
 
 def _plain(listed: Listed) -> dict[str, Any]:

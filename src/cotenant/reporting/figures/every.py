@@ -14,6 +14,7 @@ from cotenant.reporting.figures.roofline import roofline_figure
 from cotenant.reporting.figures.sensors import sensors_figure
 from cotenant.reporting.figures.slowdown import slowdown_figure
 from cotenant.reporting.figures.stages import stages_figure
+from cotenant.reporting.figures.sweeps import sweep_figure
 from cotenant.reporting.figures.variability import fleet_figures
 from cotenant.reporting.figures.work import fairness_figure, stp_figure, throughput_figure
 
@@ -45,10 +46,11 @@ def figures(material: Material) -> dict[str, Drawn]:
     few = len(material.summary.tenants) <= MOST_LINES_TOGETHER
     groups = [conditions] if few else [[condition] for condition in conditions]
     found |= {kind: _drawable([draw(material, group) for group in groups]) for kind, draw in together.items()}
+    found["sweeps"] = [sweep_figure(material)]
     found["load"] = [load_figure(material)]
     found["roofline"] = _drawable([roofline_figure(material, run) for run in material.runs])
     found["sensors"] = _drawable([sensors_figure(material, run) for run in material.runs])
-    order = ("slowdown", "latency", "throughput", "stp", "fairness", "load", "stages", "roofline", "sensors")
+    order = ("sweeps", "slowdown", "latency", "throughput", "stp", "fairness", "load", "stages", "roofline", "sensors")
     fleet = every_fleet_figure(material.fleet) if material.fleet is not None else []
     return {kind: found[kind] for kind in order} | ({"variability": fleet} if fleet else {})
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from cotenant.analyse.findings.knee import Level, knee
+from cotenant.analyse.findings.knee import RateLatency, knee
 from cotenant.analyse.sharing.cells import Cell
 from cotenant.reporting.figures.figure import Absent, Figure, Row, Understanding
 from cotenant.reporting.figures.material import Material
@@ -75,7 +75,7 @@ def load_figure(material: Material) -> Figure | Absent:
 
 
 def _knee_row(rows: Sequence[dict[str, object]]) -> dict[str, object] | None:
-    found = knee([Level(float(str(row["rate_rps"])), float(str(row["p50_ms"]))) for row in rows])
+    found = knee([RateLatency(float(str(row["rate_rps"])), float(str(row["p50_ms"]))) for row in rows])
     return next((row for row in rows if found is not None and row["rate_rps"] == found.rate_rps), None)
 
 

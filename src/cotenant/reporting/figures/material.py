@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from cotenant.analyse.decision import Answer
 from cotenant.analyse.device_use import DeviceUse
+from cotenant.analyse.dvfs import Sweep
 from cotenant.analyse.findings.devices import SideBySide
 from cotenant.analyse.sharing.cells import Cell
 from cotenant.analyse.sharing.curves import Curve, CurveCollector
@@ -57,6 +58,8 @@ class Material:
     stages: tuple[StageTime, ...]
     samples: tuple[SamplePoint, ...]
     device_use: tuple[DeviceUse, ...]
+    sweeps: tuple[Sweep, ...] = ()
+    """Jobs over clocks or power limits."""
     beside: SideBySide | None = None
     """One study on several devices; None if there is only one."""
     fleet: "FleetMaterial | None" = None
@@ -121,6 +124,7 @@ def gather(paths: Sequence[Path]) -> Material:
         stages=tuple(one for one in stages if one.cell not in hidden),
         samples=samples,
         device_use=tuple(one for one in result.device_use if one.cell not in hidden),
+        sweeps=tuple(result.sweeps),
         beside=result.side_by_side,
         fleet=_fleet(paths) if members > 1 else None,
     )

@@ -31,7 +31,7 @@ class Square:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class HeatMapLine:
     """One tenant in one mix, under every sharing."""
 
     tenant: str
@@ -47,7 +47,7 @@ class HeatMap:
 
     title: str
     sharings: tuple[str, ...]
-    lines: tuple[Line, ...]
+    lines: tuple[HeatMapLine, ...]
 
 
 def heat_maps(material: Material) -> list[HeatMap]:
@@ -82,7 +82,7 @@ def _heat_map(material: Material, run: str, condition: Condition) -> HeatMap:
         )
         first = number == 0 or places[number - 1][0] != of
         where = mix if tenant == of else f"{mix} ({tenant})"
-        lines.append(Line(of, spans[of] if first else 0, where, squares))
+        lines.append(HeatMapLine(of, spans[of] if first else 0, where, squares))
     words = [
         f"run {material.names.run(run)}" if material.names.several_runs else "",
         material.names.condition(condition),

@@ -1,7 +1,7 @@
 """The matrix of mixes and ways to share: one button per option of the decision."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from cotenant.analyse.decision import Answer, Choice, Option
@@ -26,6 +26,8 @@ FULL_AT = 4.0
 """This many times the work of taking turns, or its inverse, has the strongest colour."""
 STRONGEST = 0.55
 """Opacity of the strongest colour; text stays readable on white and on black."""
+FOUR_TIMES_THE_WORK = "a quarter of the work of taking turns, the same, four times it"
+FOUR_TIMES_AS_LONG = "four times as long as alone, the same, a quarter of it"
 RINGS: Mapping[Kept, str] = {"kept": "✓", "missed": "✕", "open": "?"}
 
 
@@ -38,8 +40,9 @@ class Square:
     shares: str
     """The best shares of the device under this mode; empty without shares."""
     work: str
+    """Or the time of requests, if their rates are given."""
     note: str
-    """The most relevant fact besides the work: objectives, else the slowdowns."""
+    """The most relevant fact besides it: objectives, else the slowdowns."""
     label: str
     """Text for screen readers."""
     strength: float
@@ -53,7 +56,7 @@ class Square:
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class ShareLayout:
     """One choice of shares under a mode."""
 
     shares: str
@@ -64,7 +67,7 @@ class Layout:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class MatrixLine:
     """One mix under one condition."""
 
     mix: str
@@ -83,12 +86,16 @@ class Matrix:
 
     ways: tuple[tuple[str, str], ...]
     """Each way to share and its colour."""
-    lines: tuple[Line, ...]
+    shows: str
+    """Meaning of the figures in its squares."""
+    scale: str
+    """Meaning of the colours, from one end to the other."""
+    lines: tuple[MatrixLine, ...]
     chosen: str
     """The initially selected square: the recommendation."""
     sentences: Mapping[str, str]
     """The decision's sentence about each square."""
-    layouts: Mapping[str, tuple[Layout, ...]]
+    layouts: Mapping[str, tuple[ShareLayout, ...]]
     """The shares tried for a square, best first, if there were several."""
 
 
@@ -97,8 +104,11 @@ def matrix_of(material: Material, answer: Answer, key_of: Mapping[Cell, str]) ->
     shown = {mode_of(one.cell.sharing) for choice in answer.choices for one in choice.options}
     ways = tuple(way for way in material.ways.names if way in shown)
     first = answer.best_shared or answer.main
+    rates_given = {choice.best.rates_given for choice in answer.choices}
     return Matrix(
         ways=tuple((way, material.ways.colour(way)) for way in ways),
+        shows=_shows(rates_given),
+        scale=FOUR_TIMES_AS_LONG if rates_given == {True} else FOUR_TIMES_THE_WORK,
         lines=tuple(_line(material, choice, ways, key_of) for choice in answer.choices),
         chosen="" if first is None else key_of[first.best.cell],
         sentences={
@@ -115,11 +125,18 @@ def matrix_of(material: Material, answer: Answer, key_of: Mapping[Cell, str]) ->
     )
 
 
-def _line(material: Material, choice: Choice, ways: tuple[str, ...], key_of: Mapping[Cell, str]) -> Line:
+def _shows(rates_given: Collection[bool]) -> str:
+    work, delay = "Work done relative to taking turns", "mean time of requests relative to alone"
+    if len(rates_given) > 1:
+        return f"{work} (where rates are given: {delay})"
+    return delay.capitalize() if True in rates_given else work
+
+
+def _line(material: Material, choice: Choice, ways: tuple[str, ...], key_of: Mapping[Cell, str]) -> MatrixLine:
     cell = choice.best.cell
     options = _best_of_modes(choice)
     name = mix_name(choice.best.standings)
-    return Line(
+    return MatrixLine(
         mix=name,
         called="" if _says_the_same(cell.mix, choice.best, name) else cell.mix,
         condition=material.names.condition(Condition.of(cell)),
@@ -141,11 +158,11 @@ def _best_of_modes(choice: Choice) -> dict[str, Option]:
     return found
 
 
-def _layouts(choice: Choice, best: Option) -> tuple[Layout, ...]:
+def _layouts(choice: Choice, best: Option) -> tuple[ShareLayout, ...]:
     mode = mode_of(best.cell.sharing)
     same = [one for one in choice.options if mode_of(one.cell.sharing) == mode]
     return tuple(
-        Layout(
+        ShareLayout(
             shares=literal(one.cell.sharing.partition("[")[2].removesuffix("]")) or "none given",
             work=with_interval(one.work, ratio),
             note=_note(one),
@@ -161,11 +178,12 @@ def _says_the_same(mix: str, option: Option, name: str) -> bool:
 
 
 def _square(choice: Choice, option: Option, name: str, key: str) -> Square:
-    doublings = math.log2(option.work.est) if option.work.est else 0.0
+    doublings = (math.log2(option.gauge.est) if option.gauge.est else 0.0) * (-1 if option.rates_given else 1)
     kept = option.kept if option.trusted else None
-    work = NOTHING if option.work.est is None else f"{without_interval(option.work, ratio)}×"  # noqa: RUF001
+    work = NOTHING if option.gauge.est is None else f"{without_interval(option.gauge, ratio)}×"  # noqa: RUF001
     best = option is choice.best and choice.verdict == "share"
-    label = f"{name}, {option.cell.sharing}: work {work}, {objectives(option) or slowdowns(option)}"
+    gauge = "time" if option.rates_given else "work"
+    label = f"{name}, {option.cell.sharing}: {gauge} {work}, {objectives(option) or slowdowns(option)}"
     return Square(
         key=key,
         way=mode_of(option.cell.sharing),

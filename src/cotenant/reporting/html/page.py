@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from cotenant import __version__
-from cotenant.analyse.decision import Choice, Objective
+from cotenant.analyse.decision import Choice, MeasuredObjective
 from cotenant.analyse.decision.objective import objective_of
 from cotenant.analyse.decision.wording import objectives
 from cotenant.analyse.sharing.cells import Cell
@@ -47,6 +47,7 @@ MOST_LINES = 60
 """In the latency section: about a dozen in each of five panels."""
 
 SECTIONS: Mapping[str, tuple[str, tuple[str, ...]]] = {
+    "sweeps": ("Clocks and power limits", ("sweeps",)),
     "latency": ("Latency", ("latency",)),
     "work": ("Work and fairness", ("stp", "fairness")),
     "throughput": ("Throughput", ("throughput",)),
@@ -117,7 +118,7 @@ def page(material: Material, drawn: Mapping[str, Drawn], *, links: str = "") -> 
 
 
 def _crowded(figures: Drawn) -> bool:
-    """More lines than can be told apart: the detail of each cell shows them few at a time."""
+    """Too many lines to tell apart: the detail of each cell shows them few at a time."""
     return any(
         len({(row.get("place"), row.get("tenant")) for row in one.rows}) > MOST_LINES
         for one in figures
@@ -147,7 +148,7 @@ def _beside(material: Material) -> dict[str, Any] | None:
             "verdict": choice.verdict,
             "words": WORDS[choice.verdict],
             "way": choice.best.cell.sharing,
-            "work": without_interval(choice.best.work, ratio),
+            "work": "" if choice.best.gauge.est is None else f"{without_interval(choice.best.gauge, ratio)}×",  # noqa: RUF001
             "objectives": objectives(choice.best),
         }
 
@@ -206,7 +207,7 @@ def _slowdowns(drawn: Drawn) -> list[Row]:
 
 def _mixes(material: Material, matrix: Matrix) -> list[dict[str, Any]]:
     """The tables of every mix, hidden until it is selected."""
-    alone: dict[tuple[str, Condition], dict[str, Objective]] = {}
+    alone: dict[tuple[str, Condition], dict[str, MeasuredObjective]] = {}
     for one in material.summary.tenants:
         if one.cell.solo and (objective := objective_of(one)) is not None:
             alone.setdefault((one.cell.run, Condition.of(one.cell)), {})[one.of] = objective

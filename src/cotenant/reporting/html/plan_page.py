@@ -3,7 +3,15 @@
 from cotenant import __version__
 from cotenant.planning.mixes.plan import PlannedDevice, SeatedTenant, ServingPlan
 from cotenant.reporting.html.assets import environment, markup, policy, resource
-from cotenant.reporting.terminal.serving_plan import answer_of, no_room_for, reasons_of, seat_table, seated, share_of
+from cotenant.reporting.terminal.serving_plan import (
+    answer_of,
+    no_room_for,
+    reasons_of,
+    seat_table,
+    seated,
+    share_of,
+    shared_by,
+)
 from cotenant.text import figure, percent, size
 
 WORDS = ("tenant", "software", "share", "objective")
@@ -45,6 +53,7 @@ def page(plan: ServingPlan, *, source: str) -> str:
 def _title(device: PlannedDevice) -> str:
     held = f" at {device.clock_mhz:.0f} MHz" if device.clock_mhz else ""
     shared = "for one tenant" if len(device.tenants) == 1 else f"shared by {device.sharing}"
+    shared = shared if device.devices == 1 else shared_by(device)
     return f"{device.title}{held}, {shared}; {device.basis}"
 
 

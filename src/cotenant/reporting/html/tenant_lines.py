@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from cotenant.analyse.decision import Objective
+from cotenant.analyse.decision import MeasuredObjective
 from cotenant.analyse.decision.objective import Kept, objective_of
 from cotenant.analyse.estimates.quantiles import QuantileEstimate
 from cotenant.analyse.sharing.cells import Cell
@@ -69,7 +69,9 @@ class TenantLine:
         return "" if self.limit is None else f"{self.limit.answer}: {self.limit.asked}, {self.limit.seen}"
 
 
-def tenant_lines(tenants: Sequence[TenantSummary], alone: Mapping[str, Objective] | None = None) -> list[TenantLine]:
+def tenant_lines(
+    tenants: Sequence[TenantSummary], alone: Mapping[str, MeasuredObjective] | None = None
+) -> list[TenantLine]:
     """Rows of a table. ``alone``: each tenant's objective when alone on the device."""
     return [
         TenantLine(
@@ -85,7 +87,7 @@ def tenant_lines(tenants: Sequence[TenantSummary], alone: Mapping[str, Objective
     ]
 
 
-def _limit(here: Objective | None, alone: Objective | None) -> Limit | None:
+def _limit(here: MeasuredObjective | None, alone: MeasuredObjective | None) -> Limit | None:
     if here is None:
         return None
     headroom = here.headroom
@@ -100,7 +102,7 @@ def _limit(here: Objective | None, alone: Objective | None) -> Limit | None:
     )
 
 
-def _seen(objective: Objective) -> str:
+def _seen(objective: MeasuredObjective) -> str:
     if objective.seen is not None and objective.seen.est is not None:
         return f"{with_interval(objective.seen, figure)} ms"
     return f"{percent(objective.share_in_time)} in time"

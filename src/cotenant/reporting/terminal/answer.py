@@ -66,6 +66,8 @@ def _table(choices: Sequence[Choice]) -> Table:
     columns = ["mix", "best way", "work", "slowdowns", "objectives", "verdict"]
     if not any(choice.best.objectives for choice in choices):
         columns.remove("objectives")
+    if all(choice.best.rates_given for choice in choices):
+        columns.remove("work")  # it is given by the rates
     several = _varying(choices)
     if several and len({_short_name(choice.best) for choice in choices}) == 1:
         columns.remove("mix")
@@ -78,7 +80,7 @@ def _table(choices: Sequence[Choice]) -> Table:
             **{name: _condition(best, name) for name in several},
             "mix": _short_name(best),
             "best way": sharing_said(best.cell.sharing),
-            "work": f"{without_interval(best.work, ratio)}x",
+            "work": f"{without_interval(best.gauge, ratio)}x{' time' if best.rates_given else ''}",
             "slowdowns": slowdowns(best) if len({one.of for one in best.standings}) <= MOST_SLOWDOWNS else _worst(best),
             "objectives": _objectives(best),
             "verdict": WORDS[choice.verdict],

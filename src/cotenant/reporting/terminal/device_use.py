@@ -6,7 +6,7 @@ from typing import Any
 from rich.console import RenderableType
 from rich.text import Text
 
-from cotenant.analyse.device_use import DeviceUse, Reading
+from cotenant.analyse.device_use import DeviceUse, MixReading
 from cotenant.reporting.terminal.grouped import Fitting, Grouped, Section
 from cotenant.reporting.terminal.literal import literal
 from cotenant.text import NOTHING, figure, percent
@@ -67,7 +67,7 @@ def cells(use: DeviceUse, columns: Sequence[tuple[str, str, Any]]) -> list[str]:
     """A row's values as text, marking inaccurate ones."""
     written = []
     for _, name, form in columns:
-        reading: Reading | None = getattr(use, name)
+        reading: MixReading | None = getattr(use, name)
         if reading is None:
             written.append(NOTHING)
         else:

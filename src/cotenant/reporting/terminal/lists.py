@@ -26,19 +26,23 @@ def study_list(studies: "Sequence[StudyInfo]") -> Table:
     return listing(("study", "tenants", "mixes", "what it asks"), rows)
 
 
-def server_list(servers: "Sequence[Preset]") -> Table:
-    """Name, availability, driver, and how its share of memory is set."""
+def server_list(servers: "Sequence[Preset]") -> Group:
+    """Name, availability, version measured and workload; then how the memory of each is set."""
     rows = [
         (
             one.name,
             "installed" if one.installed else "not installed",
             "never run" if one.tried is None else one.tried,
             one.workload,
-            one.memory,
         )
         for one in servers
     ]
-    return listing(("preset", "here", "measured", "workload", "its share of memory"), rows)
+    memory = Table.grid(padding=(0, 2))
+    memory.add_column(no_wrap=True)
+    for one in servers:
+        memory.add_row(Text(literal(one.name)), Text(literal(one.memory)))
+    title = Text("\nHow each is given its share of memory", "bold")
+    return Group(listing(("preset", "here", "measured", "workload"), rows), title, memory)
 
 
 def device_list(devices: "Sequence[DeviceInfo]") -> Group:

@@ -21,7 +21,9 @@ def prediction_parts(
     mixes = sorted(prediction.mixes, key=lambda one: one.worst)
     if len({one.mix for one in mixes}) == 1:
         parts += [
-            part for mix in mixes for part in (Text(f"under {mix.sharing}{_memory(mix)}{_power(mix)}"), _tenants(mix))
+            part
+            for mix in mixes
+            for part in (Text(f"under {mix.sharing}{_memory(mix)}{_power(mix)}{_common_basis(mix)}"), _tenants(mix))
         ]
     elif mixes:
         shown = mixes if everything else mixes[:MOST_ROWS]
@@ -69,7 +71,8 @@ def _tenants(mix: MixForecast) -> RenderableType:
     tails = any(tenant.tail is not None for tenant in mix.tenants)
     powered = any(tenant.energy_j is not None for tenant in mix.tenants)
     late, energy = ["p50 ms", "p99 ms", "in time"] if tails else [], ["J/req"] if powered else []
-    columns = ["tenant", "slowdown", "req/s", "ms", *late, *energy, "basis"]
+    own_basis = not _common_basis(mix)
+    columns = ["tenant", "slowdown", "req/s", "ms", *late, *energy, *(["basis"] if own_basis else [])]
     rows = [
         (
             tenant.tenant,
@@ -78,11 +81,17 @@ def _tenants(mix: MixForecast) -> RenderableType:
             figure(tenant.latency_ms.est),
             *(_tail(tenant) if tails else ()),
             *((NOTHING if tenant.energy_j is None else figure(tenant.energy_j.est),) if powered else ()),
-            tenant.basis,
+            *((tenant.basis,) if own_basis else ()),
         )
         for tenant in mix.tenants
     ]
     return listing(tuple(columns), rows)
+
+
+def _common_basis(mix: MixForecast) -> str:
+    """The basis, if it is that of all tenants: a column for it would leave too little room for the others."""
+    bases = {tenant.basis for tenant in mix.tenants}
+    return f" ({bases.pop()})" if len(bases) == 1 else ""
 
 
 def _memory(mix: MixForecast) -> str:

@@ -26,7 +26,7 @@ from cotenant.measure.events import (
 )
 from cotenant.reporting.terminal.literal import literal
 from cotenant.reporting.terminal.standing import (
-    Standing,
+    ProgressState,
     after,
     devices,
     ending,
@@ -58,7 +58,7 @@ def watch(console: Console, clock: Callable[[], float] = time.monotonic) -> Iter
 
 
 def _drawing(live: Live, clock: Callable[[], float]) -> Listener:
-    standing = Standing()
+    standing = ProgressState()
     drawn: dict[type[Event], float] = {}
 
     def listen(event: Event) -> None:
@@ -77,7 +77,7 @@ def _drawing(live: Live, clock: Callable[[], float]) -> Listener:
 
 
 def _lines(console: Console, clock: Callable[[], float]) -> Listener:
-    standing = Standing()
+    standing = ProgressState()
     said = float("-inf")
 
     def say(text: str) -> None:
@@ -106,7 +106,7 @@ def _lines(console: Console, clock: Callable[[], float]) -> Listener:
     return listen
 
 
-def picture(standing: Standing) -> Group:
+def picture(standing: ProgressState) -> Group:
     """The live display: progress, current trial, precision, estimates so far."""
     top = Table.grid(padding=(0, 1), expand=True)
     top.add_column(no_wrap=True)

@@ -11,7 +11,7 @@ from cotenant.reporting.terminal.listing import GAP, cell, listing
 from cotenant.reporting.terminal.literal import literal
 
 
-class Answer:
+class QueryAnswer:
     """A table if its column names fit on a line, else row by row."""
 
     def __init__(self, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:

@@ -7,7 +7,7 @@ from cotenant.reporting.terminal.listing import listing
 from cotenant.reporting.terminal.literal import literal
 from cotenant.reporting.terminal.tables import sentence_list
 from cotenant.store.imports.problems import sentence
-from cotenant.store.imports.search_json import Cell, SearchJson
+from cotenant.store.imports.search_json import ModelTimes, SearchJson
 from cotenant.text import NOTHING, figure, percent
 
 
@@ -27,7 +27,7 @@ def search_results_parts(found: SearchJson) -> tuple[RenderableType, ...]:
     )
 
 
-def _whose(cell: Cell, *, first: bool) -> tuple[str, str, str, str]:
+def _whose(cell: ModelTimes, *, first: bool) -> tuple[str, str, str, str]:
     if not first:
         return "", "", "", ""
     whole = NOTHING if cell.end_to_end_s is None else figure(cell.end_to_end_s)

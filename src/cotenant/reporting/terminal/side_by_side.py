@@ -41,6 +41,6 @@ def _cell(choice: Choice | None) -> Text:
         return Text(NOTHING, "dim")
     said = objectives(choice.best)
     kept = f", {said}" if said and said != "all kept" else ""
-    done = without_interval(choice.best.work, ratio)
-    work = f"{sharing_said(choice.best.cell.sharing)} {done}{'' if choice.best.work.est is None else 'x'}"
-    return Text(literal(f"{MARKS[choice.verdict]} {work}{kept}"), STYLES[choice.verdict])
+    done = without_interval(choice.best.gauge, ratio)
+    figure = f"{sharing_said(choice.best.cell.sharing)} {done}{'' if choice.best.gauge.est is None else 'x'}"
+    return Text(literal(f"{MARKS[choice.verdict]} {figure}{kept}"), STYLES[choice.verdict])

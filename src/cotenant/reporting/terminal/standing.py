@@ -22,7 +22,7 @@ WIDEST_SHOWN = 2.0
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class ProgressState:
     """Everything a progress display shows."""
 
     run: RunStarted | None = None
@@ -38,7 +38,7 @@ class Standing:
     """Devices measured at the same time, by name."""
 
 
-def after(standing: Standing, event: Event) -> Standing:  # noqa: PLR0911 - one return per case
+def after(standing: ProgressState, event: Event) -> ProgressState:  # noqa: PLR0911 - one return per case
     """The state after the event."""
     match event:
         case RunStarted():
@@ -66,7 +66,7 @@ def after(standing: Standing, event: Event) -> Standing:  # noqa: PLR0911 - one 
             return replace(standing, ended=event.why)
 
 
-def fraction(standing: Standing) -> float | None:
+def fraction(standing: ProgressState) -> float | None:
     """Fraction done, 0 to 1; None if unknown. Based on time rather than trials, since a run may stop early."""
     block = standing.last_block
     if block is not None and block.left_s is not None and block.elapsed_s + block.left_s > 0:
@@ -76,7 +76,7 @@ def fraction(standing: Standing) -> float | None:
     return min(1.0, standing.done_trials / (standing.run.trials_per_block * standing.run.blocks_min))
 
 
-def headline(standing: Standing) -> str:
+def headline(standing: ProgressState) -> str:
     """The study, device and progress: `quick on cpu, trial 5 of at least 24`."""
     run = standing.run
     if run is None:
@@ -89,7 +89,7 @@ def headline(standing: Standing) -> str:
     return literal(f"{label}{run.study} on {run.device}, trial {number}{span}")
 
 
-def precision(standing: Standing) -> str:
+def precision(standing: ProgressState) -> str:
     """The widest interval against the target, and the time left."""
     block, run = standing.last_block, standing.run
     if block is None or run is None:
@@ -104,7 +104,7 @@ def precision(standing: Standing) -> str:
     return ", ".join(parts)
 
 
-def estimates(standing: Standing, most: int = 2) -> tuple[str, ...]:
+def estimates(standing: ProgressState, most: int = 2) -> tuple[str, ...]:
     """The largest slowdowns so far."""
     if standing.last_block is None:
         return ()
@@ -114,14 +114,14 @@ def estimates(standing: Standing, most: int = 2) -> tuple[str, ...]:
     )
 
 
-def devices(standing: Standing, most: int = 12) -> tuple[tuple[str, str, str], ...]:
+def devices(standing: ProgressState, most: int = 12) -> tuple[tuple[str, str, str], ...]:
     """One row per busy device: name, trials, activity; limited to the first few."""
     rows = [(literal(name), str(at.trials), literal(at.doing)) for name, at in sorted(standing.devices.items())]
     more = len(rows) - most
     return (*rows[:most], (f"and {more} more", "", "")) if more > 0 else tuple(rows)
 
 
-def trouble(standing: Standing) -> str:
+def trouble(standing: ProgressState) -> str:
     """The number of trials not valid, and the latest reason."""
     if not standing.not_valid:
         return ""
@@ -129,7 +129,7 @@ def trouble(standing: Standing) -> str:
     return literal(f"{standing.not_valid} {trials} not valid; the latest: {standing.trouble}")
 
 
-def ending(standing: Standing) -> str:
+def ending(standing: ProgressState) -> str:
     """The last line: the number of trials, and why it stopped."""
     block = standing.last_block
     time = f" in {duration(block.elapsed_s)}" if block is not None else ""
