@@ -15,11 +15,15 @@ def measure() -> dict[str, Any]:
     """Milliseconds, and the ratios to an empty Python program."""
     from synthetic_run import make
 
-    command = ("-m", "cotenant.cli.main")
+    command = (str(Path(sys.executable).with_name("cotenant")),)
     with tempfile.TemporaryDirectory() as folder:
         run = Path(folder) / "run"
         make(run, 6, 50, seed=0)
-        kinds = {"python": ("-c", "pass"), "help": (*command, "--help"), "show": (*command, "show", str(run))}
+        kinds = {
+            "python": (sys.executable, "-c", "pass"),
+            "help": (*command, "--help"),
+            "show": (*command, "show", str(run)),
+        }
         taken: dict[str, list[float]] = {kind: [] for kind in kinds}
         for _ in range(ROUNDS):
             for kind, arguments in kinds.items():
@@ -35,7 +39,7 @@ def measure() -> dict[str, Any]:
 
 def _ms(*arguments: str) -> float:
     begin = time.perf_counter()
-    subprocess.run([sys.executable, *arguments], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run(arguments, check=True, stdout=subprocess.DEVNULL)
     return (time.perf_counter() - begin) * 1e3
 
 

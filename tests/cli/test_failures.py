@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from cotenant.cli import main as entry
 from cotenant.cli.failures import Interrupted, explain
 from cotenant.cli.main import VERBS, cli, main
 from cotenant.errors import DeviceBusy, StudyError
@@ -19,7 +18,7 @@ def failing(monkeypatch, problem: BaseException):
     def command(*_):
         raise problem
 
-    monkeypatch.setattr(entry, "_invoke", command)
+    monkeypatch.setattr(cli, "invoke", command)
 
 
 def test_an_error_is_a_sentence_and_a_hint_after_a_blank_line(monkeypatch, capsys):

@@ -35,6 +35,19 @@ def test_the_list_of_verbs_imports_none_of_them():
     assert done.stdout.splitlines()[-1] == "[]"
 
 
+def test_help_needs_neither_a_second_process_nor_other_modules_of_ours():
+    code = (
+        "import os, sys; from cotenant.cli.main import entry, main; os.fork = None; main(['--help']); "
+        "print(*sorted(name for name in sys.modules if name.startswith('cotenant')), flush=True); "
+        "sys.argv[1:] = ['--help']; sys.exit(entry())"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    help_, loaded, again = done.stdout.partition("cotenant cotenant.cli cotenant.cli.main cotenant.cli.surroundings\n")
+    assert "Start here:" in help_
+    assert loaded
+    assert again == help_
+
+
 def test_showing_a_run_loads_nothing_that_measures(tmp_path):
     from cotenant.store.folder import RunFolder
 

@@ -37,7 +37,7 @@ def fleet_job(
     from cotenant.study.files import load_study
 
     load_study(study, ())  # fail now rather than after hours in a queue
-    job = slurm.Job(study, nodes, gpus, hours, out, devices)
+    job = slurm.SlurmJob(study, nodes, gpus, hours, out, devices)
     if kind == "slurm":
         return slurm.script(job)
     if image is None:

@@ -9,7 +9,7 @@ from cotenant.api.paths import AnyPath
 from cotenant.errors import PredictionError
 
 if TYPE_CHECKING:
-    from cotenant.api.prediction_inputs import Place
+    from cotenant.api.prediction_inputs import TargetDevice
     from cotenant.prediction.interference.gathered import Gathered
     from cotenant.store.folder import RunFolder
 
@@ -26,7 +26,7 @@ class Learnt:
     notes: tuple[str, ...] = ()
 
 
-def learnt(runs: Sequence[str | Path], place: "Place", *, db: AnyPath | None = None) -> Learnt:
+def learnt(runs: Sequence[str | Path], place: "TargetDevice", *, db: AnyPath | None = None) -> Learnt:
     """Read the runs.
 
     Args:
@@ -75,7 +75,7 @@ def kind_of(description: Mapping[str, Any]) -> str:
     return f"{model}, {cores_of({'device_description': description})} cores" if cores else model
 
 
-def _of_database(place: "Place", db: AnyPath | None) -> "tuple[list[RunFolder], list[str]]":
+def _of_database(place: "TargetDevice", db: AnyPath | None) -> "tuple[list[RunFolder], list[str]]":
     """Runs of the database on this kind of device whose folders still exist."""
     from cotenant.api.db import home_of
     from cotenant.store.database import index
@@ -97,7 +97,7 @@ def _of_database(place: "Place", db: AnyPath | None) -> "tuple[list[RunFolder], 
     return folders, said
 
 
-def _require_same(folder: "RunFolder", place: "Place") -> None:
+def _require_same(folder: "RunFolder", place: "TargetDevice") -> None:
     from cotenant.analyse.sharing.peaks import described
 
     if not same_kind(folder, place):
@@ -109,7 +109,7 @@ def _require_same(folder: "RunFolder", place: "Place") -> None:
         )
 
 
-def same_kind(folder: "RunFolder", place: "Place") -> bool:
+def same_kind(folder: "RunFolder", place: "TargetDevice") -> bool:
     """True if a run was measured (or simulated, like the device) on this kind of device."""
     from cotenant.analyse.sharing.peaks import described
 

@@ -11,7 +11,7 @@ from cotenant.errors import DeviceError, RunFolderError, StudyError
 from cotenant.measure.events import Listener, silent
 from cotenant.study.feasibility import impossible
 from cotenant.study.model import Study
-from cotenant.study.windows import with_windows
+from cotenant.study.windows import expected, with_windows
 
 if TYPE_CHECKING:
     from cotenant.analyse.sharing.result import Result
@@ -130,6 +130,8 @@ def dry_run(
     require_fit(forecast, place)
     if known is None:
         return _computed(forecast, plan.study, place) if place.simulated else _from_noise(forecast)
+    if known.blocks and known.windows == expected(plan.study) and not place.simulated:
+        forecast = forecast.at_pace(known.seconds / known.blocks, plan.study)
     scale = forecast.seconds_max / known.seconds if known.seconds else None
     return replace(
         forecast,
@@ -159,13 +161,11 @@ def _computed(forecast: "Forecast", study: Study, place: "Device") -> "Forecast"
 
 def _alone_s(study: Study, place: "Device") -> Mapping[str, float]:
     """Seconds of a request alone on a simulated GPU; unknown for other devices until they have run it."""
-    from cotenant.devices.simulated.device import SimulatedGpu
-
-    if not isinstance(place, SimulatedGpu):
+    if not place.simulated or place.names:
         return {}
     from cotenant.measure.simulated.alone import request_times
 
-    return request_times(place, study)
+    return request_times(place.simulation(), study)
 
 
 def _from_noise(forecast: "Forecast") -> "Forecast":
@@ -175,7 +175,7 @@ def _from_noise(forecast: "Forecast") -> "Forecast":
     if noise is None or not forecast.device.startswith("cpu"):
         return forecast
     widest = expected_half_width(noise, forecast.blocks_max)
-    return replace(forecast, widest=widest, widest_from="if tenants vary as a plain loop did just now")
+    return replace(forecast, widest=widest, widest_from="at best, from how much a plain loop varied just now")
 
 
 def _calibrated(study: str | Path | Study, overrides: Sequence[str], source: Path) -> Study:

@@ -1,7 +1,8 @@
 """Run the work in a child process, so that a library that ends its process can't end a command without a message.
 
 A database that fails inside a destructor, an interpreter without memory and the kernel's out-of-memory killer all end
-a process immediately. The parent loads nothing, sleeps, forwards signals, and reports what happened.
+a process immediately. The parent, which has only parsed the command line, sleeps, forwards signals, and reports what
+happened.
 """
 
 import os

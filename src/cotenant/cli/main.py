@@ -1,19 +1,17 @@
 """The entry point: find the verb, call it, turn any failure into a sentence and an exit code.
 
 Start-up time matters: a verb's file is imported on demand, and it imports what it calls inside its function, so that
-`--help` loads only click.
+`--help` loads only click and starts no second process.
 """
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import import_module
 
 import click
 
-from cotenant import __version__, interruption
-from cotenant.cli.exits import Exit
-from cotenant.cli.notices import spoken
+from cotenant import __version__
 from cotenant.cli.surroundings import refusal
 
 VERBS = {
@@ -111,8 +109,13 @@ def cli(ctx: click.Context, verbose: int, debug: bool) -> None:
         click.echo(ctx.get_help())
 
 
-def main(arguments: Sequence[str] | None = None, command: click.Command = cli, name: str = "cotenant") -> int:
-    """Run one command line and return its exit code."""
+def main(
+    arguments: Sequence[str] | None = None,
+    command: click.Command = cli,
+    name: str = "cotenant",
+    guard: Callable[[Callable[[], int]], int] = lambda work: work(),
+) -> int:
+    """Run one command line and return its exit code; `guard` is called with the part that does the work."""
     if refused := refusal():
         from cotenant.cli.failures import tell
 
@@ -121,19 +124,39 @@ def main(arguments: Sequence[str] | None = None, command: click.Command = cli, n
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")  # a terminal that can't encode a name still gets the rest
+    words = sys.argv[1:] if arguments is None else list(arguments)
+
+    def parse_and_work() -> int:
+        with command.make_context(name, words, terminal_width=_width()) as ctx:
+            return guard(lambda: _work(ctx))
+
+    return _ended(parse_and_work)
+
+
+def _work(ctx: click.Context) -> int:
+    """Carry out what was parsed, with our handling of signals and warnings."""
+    from cotenant import interruption
+    from cotenant.cli.exits import Exit
+    from cotenant.cli.notices import spoken
+
     with interruption.heard(), spoken(debug=bool(os.environ.get("COTENANT_DEBUG"))) as notices:
-        code = _ended(command, name, sys.argv[1:] if arguments is None else arguments)
+        code = _ended(lambda: ctx.command.invoke(ctx))
     return Exit.NOT_READY if notices.damage and code == Exit.OK else code
 
 
-def _ended(command: click.Command, name: str, arguments: Sequence[str]) -> int:
+def _ended(step: Callable[[], object]) -> int:
+    """The exit code of a step. Not `command.main`, which ends the process itself when a pipe breaks."""
     try:
-        code = _invoke(command, name, arguments)
+        try:
+            code = step()
+        except click.exceptions.Exit as end:  # --help and --version
+            code = end.exit_code
         sys.stdout.flush()
     except BrokenPipeError:  # the reader (head, less) has gone
         _discard_output()
-        return Exit.OK
+        return 0
     except (Exception, KeyboardInterrupt) as problem:  # noqa: BLE001 - the edge: nothing passes it as a traceback
+        from cotenant import interruption
         from cotenant.cli.failures import explain, tell
 
         stopped = interruption.came() and not isinstance(problem, KeyboardInterrupt)
@@ -144,22 +167,12 @@ def _ended(command: click.Command, name: str, arguments: Sequence[str]) -> int:
         except OSError:
             _discard_output()
         return failure.code
-    return code
+    return code if isinstance(code, int) else 0
 
 
 def _discard_output() -> None:
     """Drop what can't be written: Python would complain again, with an exit code of its own, when it closes stdout."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-def _invoke(command: click.Command, name: str, arguments: Sequence[str]) -> int:
-    """Not `command.main`, which ends the process itself when a pipe breaks."""
-    try:
-        with command.make_context(name, list(arguments), terminal_width=_width()) as ctx:
-            code = command.invoke(ctx)
-    except click.exceptions.Exit as end:  # --help and --version
-        return end.exit_code
-    return code if isinstance(code, int) else Exit.OK
 
 
 def _width() -> int:
@@ -178,10 +191,23 @@ def _readable(columns: int) -> int:
 
 
 def entry() -> int:
-    """The program `cotenant`: one command line in a supervised process."""
-    from cotenant.cli.guarded import guarded
+    """The program `cotenant`: the command line is parsed here, and carried out in a supervised process."""
+    worked_here = False
 
-    return guarded(main)
+    def supervised(work: Callable[[], int]) -> int:
+        from cotenant.cli.guarded import guarded
+
+        def noted() -> int:
+            nonlocal worked_here
+            worked_here = True
+            return work()
+
+        return guarded(noted)
+
+    code = main(guard=supervised)
+    if not worked_here:
+        os._exit(code)  # only click was loaded, and output is flushed: tearing the interpreter down would take longer
+    return code
 
 
 if __name__ == "__main__":

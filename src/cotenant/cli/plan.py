@@ -53,7 +53,8 @@ check can't tell.
 @click.option("--risk", type=click.FloatRange(0, 0.5, min_open=True, max_open=True), default=0.1, show_default=True,
               help="For tenants: how often a kept objective may turn out missed.")  # fmt: skip
 @click.option("--from", "runs", metavar="RUN", multiple=True, type=click.Path(path_type=Path),
-              help="For tenants: a run whose measurements correct the predictions; repeatable.")  # fmt: skip
+              help="For tenants: a run whose measurements correct the predictions, or served traffic, whose rates "
+              "replace the file's; repeatable.")  # fmt: skip
 @click.option("--was", metavar="PLAN", type=click.Path(path_type=Path),
               help="For tenants: also show the moves that lead from this plan to the new one.")  # fmt: skip
 @click.option(
@@ -175,8 +176,10 @@ def _tenants(
 def _study(file: Path, devices: str, out: Path) -> None:
     from cotenant.api.plan_study import write_study
 
-    write_study(file, devices, out)
-    console(talk=True).print(f"wrote {out}; then: cotenant run {out}, and plan again with --from RUN")
+    files = [str(one) for one in write_study(file, devices, out)]
+    commands = ", ".join(f"cotenant run {one}" for one in files)
+    runs = " ".join(["--from RUN"] * len(files))
+    console(talk=True).print(f"wrote {' and '.join(files)}; then: {commands}, and plan again with {runs}")
 
 
 def _check(path: Path, *, as_json: bool) -> int:

@@ -1,6 +1,7 @@
 """`cotenant predict`: mixes that were not measured."""
 
 from pathlib import Path
+from typing import cast
 
 import click
 
@@ -10,6 +11,7 @@ EPILOG = """\b
 Examples:  cotenant run study.yaml --set 'mixes=[solo]'
            cotenant predict study.yaml --from RUN                 every mix, from solos alone
            cotenant predict study.yaml --from RUN --next 5        and what to measure next
+           cotenant predict study.yaml --from RUN --next 5 --next-for pairing
            cotenant predict study.yaml --from RUN --from OTHER    from several runs
            cotenant predict study.yaml --from db                  from all runs on this kind of device
            cotenant predict study.yaml --mix bert+resnet --device sim:a100-sxm4-40gb
@@ -25,6 +27,8 @@ Every number has a 90 % interval and its basis: measured, the number of measured
 @click.option("--mix", metavar="A+B", help="Only this mix of the study's tenants.")
 @click.option("--next", "next_mixes", metavar="N", type=click.IntRange(min=0), default=0,
               help="Also suggest N mixes worth measuring.")  # fmt: skip
+@click.option("--next-for", type=click.Choice(["all", "pairing"]), default="all", show_default=True,
+              help="For --next: mixes that tell most about all, or that decide which tenants to pair.")  # fmt: skip
 @click.option("--db", metavar="DIR", type=click.Path(path_type=Path), help="The database's folder, for `--from db`.")
 @click.option("--all", "everything", is_flag=True, help="Show every mix.")
 @as_json
@@ -35,15 +39,18 @@ def command(
     runs: tuple[str, ...],
     mix: str | None,
     next_mixes: int,
+    next_for: str,
     db: Path | None,
     everything: bool,
     as_json: bool,
 ) -> None:
     """Predict how the mixes of a STUDY (a file or a built-in study) would interfere, from runs."""
-    from cotenant.api.predict import predict
+    from cotenant.api.predict import NextFor, predict
     from cotenant.reporting.terminal.prediction import prediction_parts
 
-    found = predict(study, device=device, runs=runs, mix=mix, next_mixes=next_mixes, db=db)
+    found = predict(
+        study, device=device, runs=runs, mix=mix, next_mixes=next_mixes, next_for=cast("NextFor", next_for), db=db
+    )
     if as_json:
         show_json(found)
     else:

@@ -5,10 +5,6 @@ from collections.abc import Mapping
 
 import click
 
-_BYTES = {
-    "": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12,
-    "kib": 2**10, "mib": 2**20, "gib": 2**30, "tib": 2**40,
-}  # fmt: skip
 _WATTS = {"": 1, "w": 1, "kw": 10**3, "mw": 10**6}
 _PERCENT = {"%": 1}
 _FORM = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z%]*)")
@@ -16,7 +12,12 @@ _FORM = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z%]*)")
 
 def memory(text: str) -> int:
     """Bytes from `4GB` or `512MiB`; a click type."""
-    return int(_quantity(text, _BYTES, "size of memory", "4GB or 512MiB"))
+    from cotenant.study.values import read_bytes
+
+    try:
+        return read_bytes(text)
+    except ValueError:
+        raise click.BadParameter(f"{text!r} is not a size of memory; write e.g. 4GB or 512MiB") from None
 
 
 def power(text: str) -> float:

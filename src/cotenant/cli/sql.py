@@ -29,11 +29,11 @@ The tables are trials, tenants, requests, stages, samples and kernels, all read-
 def command(*, query: str, runs: tuple[Path, ...], timeout: float, as_json: bool) -> None:
     """Run QUERY over the records of one or several run folders."""
     from cotenant.api.sql import sql
-    from cotenant.reporting.terminal.row_by_row import Answer
+    from cotenant.reporting.terminal.row_by_row import QueryAnswer
 
     with bounded(memory_bytes=MEMORY_BYTES, seconds=timeout + GRACE_S):
         table = sql(query, runs, limit_s=timeout)
     if as_json:
         show_json([dict(zip(table.columns, row, strict=True)) for row in table.rows])
     else:
-        show(Answer(table.columns, table.rows))
+        show(QueryAnswer(table.columns, table.rows))

@@ -1,4 +1,4 @@
-"""The raw input as features: the baseline a model has to beat."""
+"""The raw input as features: the baseline a model must beat."""
 
 from collections.abc import Sequence
 

@@ -13,7 +13,7 @@ from cotenant.ranking.shelf import Shelf
 from cotenant.ranking.tree import Node
 
 
-def _nobody(_: Node, __: int) -> None:
+def _ignore(_: Node, __: int) -> None:
     """Ignore progress."""
 
 
@@ -25,7 +25,7 @@ class Extraction:
     shelf: Shelf
     done: Callable[[Node, Features], None]
     """Called with each leaf and its features as soon as they are computed."""
-    passed: Callable[[Node, int], None] = _nobody
+    passed: Callable[[Node, int], None] = _ignore
     """Called with each node and the number of items that have just passed it."""
 
     def run(self, root: Node, batches: Sequence[npt.NDArray[np.int64]]) -> None:

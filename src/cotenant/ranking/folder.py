@@ -162,7 +162,7 @@ class SearchFolder:
         except OSError as error:
             full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
             what = "not enough space for features" if full else (error.strerror or str(error)).lower()
-            step = "make room" if full else "mend that"
+            step = "make room" if full else "fix that"
             raise RunFolderError(
                 f"{self.path} can't be written: {what}",
                 hint=f"all features so far are safe; {step}, then {resume_command(self.path)}",

@@ -1,5 +1,6 @@
 """A complete search: rounds of extraction and scoring, then the ranking and its baselines."""
 
+import logging
 import resource
 import time
 from collections.abc import Sequence
@@ -24,6 +25,8 @@ from cotenant.ranking.ranking import Scored, ranks, tied
 from cotenant.ranking.settings import SearchSettings
 from cotenant.ranking.tree import Node, Path, grow, steps_with_sharing, steps_without_sharing
 from cotenant.text import amount
+
+log = logging.getLogger(__name__)
 
 RAW = "raw-input"
 TOLD_EVERY_S = 0.3
@@ -135,6 +138,7 @@ class _Session:
             kept = set(over[number - 1]["kept"])
             best = over[number - 1]["kept"][0]
             self._leader = best
+            log.info("round %d of %d: kept %d of %d candidates", number, len(plan), len(kept), len(alive))
             self._listener(
                 RoundEnded(
                     number, len(plan), over[number - 1]["items"], len(alive), len(kept), best,
@@ -149,6 +153,7 @@ class _Session:
         for number, one in enumerate(alive):
             self._tell(f"scoring {self._name(one)} ({number + 1} of {len(alive)})")
             scores[self._name(one)] = self._judge.score(self._ready.paths[one].leaf, step.items).score
+            log.debug("%s scores %.4g on %d items", self._name(one), scores[self._name(one)], step.items)
             self._allowance.done_s += self._ready.score_s(step.items)
         order = sorted(scores, key=lambda name: -scores[name])
         return {"items": step.items, "scores": scores, "kept": order[: step.keep]}
