@@ -8,29 +8,48 @@ DATA   ?= ../shared/data
 PIP     = $(BIN)/pip install --quiet --constraint constraints.txt
 LOCKED  = $(BIN)/pip install --quiet --require-hashes --no-deps --only-binary :all:
 TORCH   = $(PIP) torch $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX))
+# A minute at 120 % load, beside the slow tests: its models sleep, so it takes little of the machine.
+SOAK    = (cd benchmarks/serving && ../../$(BIN)/python soak.py --seconds 60 --empty)
 SKIPS   = $(if $(CI),--allowed-skips tests/allowed_skips.txt)
+# A worker that a hanging test ended isn't replaced: pytest-xdist can wait for ever for one that took another's place.
+SPREAD  = --dist loadfile --max-worker-restart 0
 CLIENTS := .venv-clients
 SPOKEN  = $(if $(CI),COTENANT_CLIENTS=$(CURDIR)/$(CLIENTS)/bin/python)
 # Lines that the fast tests reach: tracing would double the time of the slow ones.
 COVER   = $(if $(CI),--cov=cotenant --cov-report=)
 FLOOR   = 88
 
-.PHONY: demo test check bench soak validate docs docs-serve reference wheel storm aa lock figures clean
+# Environments, the browser and the checks don't wait for each other.
+MAKEFLAGS += --jobs=4
+# Tests start hundreds of processes, each of which would compile the package again, so it is compiled once. None of them
+# writes bytecode: one that runs under a limit of file sizes would leave a truncated file for all others to load.
+export PYTHONDONTWRITEBYTECODE := 1
+
+.PHONY: demo test check style types layers browser bench soak validate docs docs-serve reference wheel storm aa lock \
+  figures clean
 
 demo: $(READY)            ## measure how an encoder, a scan and a generator can share this machine
 	@# 2 means "measured, but not precise enough to decide", which the text says; the demo has not failed.
 	$(BIN)/cotenant run quick --report || [ $$? -eq 2 ]
 
-test: check $(if $(CI),$(CLIENTS)/.ready) ## the checks, then the tests; with CI=true the slow ones too
-	$(SPOKEN) $(BIN)/pytest -n 2 --dist loadfile -m "not quiet and not slow" $(SKIPS) $(COVER)
+test: check $(if $(CI),$(CLIENTS)/.ready browser) ## the checks, then the tests; with CI=true the slow ones too
+	$(BIN)/python -m compileall -q src
+	$(SPOKEN) $(BIN)/pytest -n 2 $(SPREAD) -m "not quiet and not slow" $(SKIPS) $(COVER)
 	$(if $(CI),$(BIN)/coverage report --fail-under=$(FLOOR) --format=total)
-	$(if $(CI),$(SPOKEN) $(BIN)/pytest -n 3 --dist loadfile --no-loadscope-reorder -m "slow and not quiet" $(SKIPS))
+	$(if $(CI),$(SOAK) & soak=$$!; $(SPOKEN) $(BIN)/pytest -n 3 $(SPREAD) --no-loadscope-reorder \
+	  -m "slow and not quiet" $(SKIPS); code=$$?; wait $$soak && exit $$code)
 	$(BIN)/pytest -m quiet $(SKIPS)
 
-check: $(TESTED)          ## style, types, layers
+check: style types layers ## style, types, layers
+
+style: $(TESTED)
 	$(BIN)/ruff check src tests benchmarks validation docs
 	$(BIN)/ruff format --check src tests benchmarks validation docs
+
+types: $(TESTED)
 	$(BIN)/mypy
+
+layers: $(TESTED)
 	$(BIN)/lint-imports
 
 soak: $(TESTED)           ## a server at 120 % load for an hour: nothing may grow (SECONDS=60 for a short one)
@@ -79,6 +98,9 @@ $(CLIENTS)/.ready: tests/serving_server/clients/requirements.txt
 	$(PYTHON) -m venv $(CLIENTS)
 	$(CLIENTS)/bin/pip install --quiet --requirement $<
 	@touch $@
+
+browser:                  # what the tests of pages open; installing it takes Debian and root
+	command -v chromium >/dev/null || { apt-get update -qq && apt-get install -y -qq chromium >/dev/null; }
 
 lock: $(TESTED)           ## write locked/ from constraints.txt: the hashes of all that make installs, apart from torch
 	$(BIN)/python tools/lock.py

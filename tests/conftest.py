@@ -35,7 +35,7 @@ sys.path.insert(0, str(Path(__file__).parent / "nvml_mock"))
 
 from mock_nvml import mock_nvml, nvml_library  # fixtures of every folder, found by the line before
 
-from tests.support import skips
+from tests.support import marked, skips
 
 # A deadline measures the machine and not the code; and a failure has to come back when the test is run again.
 settings.register_profile("cotenant", deadline=None, derandomize=True)
@@ -67,8 +67,18 @@ def pytest_configure(config):
         config.pluginmanager.register(skips.SkipGate(skips.read(allowed)))
 
 
+def pytest_ignore_collect(collection_path, config):
+    """Don't import files without a test of the kind asked for."""
+    mark = marked.only(config.option.markexpr)
+    if mark and collection_path.name.startswith("test_") and mark not in marked.marks(collection_path):
+        return True
+    return None
+
+
 def pytest_collection_modifyitems(items):
     """Put long files first: one that starts last would keep the other workers waiting."""
+    if hidden := marked.hidden(items):
+        raise pytest.UsageError(f"tests/support/marked.py can't see this in the text of the file: {hidden[0]}")
     items.sort(key=lambda item: item.get_closest_marker("long") is None)
 
 
