@@ -41,8 +41,8 @@ def overhead(found: dict[str, Any]) -> Iterable[str]:
 def servers(found: dict[str, Any]) -> Iterable[str]:
     """The client of servers against a scripted one, beside peers."""
     yield (
-        f"Answers of {found['tokens']} tokens from a scripted server that notes when it received each request and sent "
-        f"each token, {found['seconds']:.0f} s at each constant rate. Errors: the tool's report minus the server's "
+        f"Answers of {found['tokens']} tokens from a scripted server that notes when each request arrived and each "
+        f"token was sent, {found['seconds']:.0f} s at each constant rate. Errors: the tool's report minus the server's "
         "record, at the same quantile; schedule: how far requests arrived from the grid, p99; CPU: per request, of all "
         "the tool's processes, between the first request and the last."
     )
@@ -61,6 +61,26 @@ def servers(found: dict[str, Any]) -> Iterable[str]:
                 f"{itl['p50']:.2f} / {itl['p99']:.2f} | {row['noted']['schedule_error_ms']['p99']:.2f} | "
                 f"{'?' if cpu is None else f'{cpu * 1e3:.2f}'} |"
             )
+
+
+def servers_live(live: dict[str, Any]) -> Iterable[str]:
+    """The client of servers beside peers, on a server that computes."""
+    yield (
+        f"On a real server ({live['program']}), {live['rounds']} rounds in turns at {live['rate_rps']:.0f} requests/s; "
+        "each tool's median minus cotenant's, with its 95 % interval:"
+    )
+    yield ""
+    yield "| tool | TTFT p50, ms | difference, ms | ITL p50, ms | difference, ms |"
+    yield "|---|---|---|---|---|"
+    for tool, medians in live["medians_ms"].items():
+        off = live["difference_ms"].get(tool)
+        shown = {name: _difference(off[name]) if off else "" for name in medians}
+        ttft, itl = medians["ttft_ms"], medians["itl_ms"]
+        yield f"| {tool} | {ttft:.2f} | {shown['ttft_ms']} | {itl:.2f} | {shown['itl_ms']} |"
+
+
+def _difference(found: dict[str, float]) -> str:
+    return f"{found['mean']:+.2f} [{found['low']:+.2f}, {found['high']:+.2f}]"
 
 
 def time_to_answer(found: dict[str, Any]) -> Iterable[str]:
@@ -90,7 +110,9 @@ def sharp(found: dict[str, Any]) -> Iterable[str]:
     yield ""
     grown, replay = found["growth"], found["replay"]
     yield (
-        f"Runner and sampler take {found['quick']['runner_share_of_a_core']:.1%} of a core. Ten minutes of windows of "
+        f"Of the demo's time {found['quick']['share_of_time_in_windows']:.0%} are windows. Runner and sampler take "
+        f"{found['quick']['runner_share_of_a_core']:.1%} of a core during windows, and "
+        f"{found['quick']['runner_share_with_writing']:.1%} with what they do between them. Ten minutes of windows of "
         f"100 ms are {grown['disk_mb_in_ten_minutes']:.0f} MB on disk; the runner grows by "
         f"{grown['runner_growth_bytes_per_trial']:,.0f} bytes per trial. On simulated blocks of a machine whose speed "
         f"varies by 1 % per second slowdowns are known to ±{replay['half_width']:.1%} after a minute."
@@ -283,11 +305,15 @@ def planning(found: dict[str, Any]) -> Iterable[str]:
     yield f"The plan for 1,000 tenants costs {row['below_greedy']:.1%} less than best-fit decreasing."
 
 
+def _rounds(count: int) -> str:
+    return "one round" if count == 1 else f"medians of {count} rounds in turns"
+
+
 def fleet(found: dict[str, Any]) -> Iterable[str]:
     """Studies on Ray."""
     yield (
         f"Three Ray nodes on this machine, one study of {found['trials']} trials of `sleep` tenants, from the first "
-        f"trial's start to the last one's end; medians of {found['rounds']} rounds in turns."
+        f"trial's start to the last one's end; {_rounds(found['rounds'])}."
     )
     yield ""
     yield "| nodes | seconds | speed-up | of linear |"
@@ -302,7 +328,10 @@ def fleet(found: dict[str, Any]) -> Iterable[str]:
         "for a window and lead of 500 ms."
     )
     large = found["fleet"]
-    asked = ", ".join(f"`{verb}` {seconds:.1f} s" for verb, seconds in large["database_s"].items())
+    asked = ", ".join(
+        f"`{verb}` {seconds:.1f} s ({large['database_cpu_s'][verb]:.1f} CPU s)"
+        for verb, seconds in large["database_s"].items()
+    )
     yield ""
     yield (
         f"{large['devices']:,} simulated GPUs with {large['trials']:,} trials in one run: {large['seconds']:.0f} s, "
@@ -311,16 +340,35 @@ def fleet(found: dict[str, Any]) -> Iterable[str]:
     )
 
 
+def serve_nodes(found: dict[str, Any]) -> Iterable[str]:
+    """Plans on Ray."""
+    p50 = found["p50_ms"]
+    yield (
+        f"The processes of a node, {found['requests']} requests of `bert-base-mini`, one at a time, in turns: p50 "
+        f"{p50['front end']:.2f} ms through a front end and {p50['direct']:.2f} ms direct to the device's server, so a "
+        f"front end adds {found['added_ms']:.2f} ms."
+    )
+    yield ""
+    yield (
+        f"Of a plan on three Ray nodes of this machine a node was killed: its tenant was last refused "
+        f"{found['lost_s']:.1f} s later, and served by a free device after that. The loss was noticed after "
+        f"{found['noticed_s']:.1f} s, and loading the model took {found['load_s']:.1f} s. "
+        f"{found['refused']} requests were refused meanwhile, {found['answered']} answered."
+    )
+
+
 SECTIONS: tuple[tuple[str, str, Callable[[dict[str, Any]], Iterable[str]]], ...] = (
     ("Start-up", "start_up", start_up),
     ("The instrument", "instrument", instrument),
     ("The client of servers", "servers", servers),
+    ("The client of servers on a real one", "servers_live", servers_live),
     ("What timing adds to a request", "overhead", overhead),
     ("Reading the sensors of GPUs", "nvidia_sampling", nvidia_sampling),
     ("Analysis", "analysis", analysis),
     ("Reporting", "report", report),
     ("The database of many GPUs", "variability_analysis", variability_analysis),
     ("Studies on several nodes", "fleet", fleet),
+    ("Plans on several nodes", "serve_nodes", serve_nodes),
     ("Placing jobs", "placement", placement),
     ("Planning for tenants", "planning", planning),
     ("Viewing many runs", "view", view),
@@ -362,10 +410,13 @@ def main(only: list[str]) -> None:
             continue
         print(f"{title} ...", flush=True)
         try:
-            sections[title] = list(describe(_measured(module)))
+            found = _measured(module)
         except subprocess.CalledProcessError:
             failed.append(module)  # the others are still useful
             continue
+        if not found:
+            continue  # it needs what is not here; the section stays as it is
+        sections[title] = list(describe(found))
         lines = [line for name, body in sections.items() if body for line in ("", f"## {name}", "", *body)]
         PAGE.write_text("\n".join([*head, *lines]) + "\n", encoding="utf-8")
     print(f"wrote {PAGE}")
