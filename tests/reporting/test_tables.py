@@ -79,6 +79,18 @@ def test_a_wide_page_has_all_intervals():
     assert wide.count("[") > narrow.count("[")
 
 
+def test_a_page_of_80_columns_has_the_intervals_of_median_and_slowdown():
+    names = ("bert-base-mini", "gpt2-medium-mini", "resnet50-mini")
+    lines = page(*summary_tables(study(*names))).splitlines()
+    [alone, shared] = [line for line in lines if line.split()[:1] == ["bert-base-mini"]]
+    assert (alone.count("["), shared.count("[")) == (1, 2)
+
+
+def test_a_study_without_mixes_has_no_column_of_slowdowns():
+    lines = page(*summary_tables(summarise([observed(block, "bert") for block in range(4)]))).splitlines()
+    assert "slowdown" not in lines[1]
+
+
 def test_names_longer_than_the_page_are_folded_and_not_cut():
     name = "a" * 100
     shown = page(*summary_tables(study(name, "b")))

@@ -1,8 +1,10 @@
 """Where the time goes, by model and stage."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
+from cotenant.analyse.estimates.missing import Number
 from cotenant.text import percent
 
 WORTH_NAMING = 0.05
@@ -29,22 +31,39 @@ class ModelStages:
 
     model: str
     variants: int
-    total_ms: float
-    """Mean time of a request."""
+    est: float
+    """Mean time of a request, ms."""
+    lo: float | None
+    hi: float | None
     shares: tuple[tuple[str, float], ...]
     """Share of the time by stage, largest first."""
 
 
-def by_model(times: Sequence[StageShare]) -> list[ModelStages]:
-    """Longest first."""
+def by_model(
+    times: Sequence[StageShare], requests_ms: Mapping[str, Number] = MappingProxyType({})
+) -> list[ModelStages]:
+    """Longest first.
+
+    Args:
+        times: Mean times of all stages of all tenants.
+        requests_ms: Mean time of a request by tenant, for the intervals.
+    """
     found = []
     for model in dict.fromkeys(one.model for one in times):
         mine = [one for one in times if one.model == model]
         total = sum(one.mean_ms for one in mine)
-        variants = len({one.of for one in mine})
+        variants = list(dict.fromkeys(one.of for one in mine))
         if total > 0:
-            found.append(ModelStages(model, variants, total / variants, _shares(mine, total)))
-    return sorted(found, key=lambda one: -one.total_ms)
+            lo, hi = _ends([requests_ms[of] for of in variants if of in requests_ms])
+            found.append(ModelStages(model, len(variants), total / len(variants), lo, hi, _shares(mine, total)))
+    return sorted(found, key=lambda one: -one.est)
+
+
+def _ends(variants: Sequence[Number]) -> tuple[float | None, float | None]:
+    """Ends of the mean over variants, whose errors may well have the same sign."""
+    lows, highs = [one.lo for one in variants if one.lo is not None], [one.hi for one in variants if one.hi is not None]
+    complete = len(lows) == len(highs) == len(variants) > 0
+    return (sum(lows) / len(lows), sum(highs) / len(highs)) if complete else (None, None)
 
 
 def stage_findings(times: Sequence[StageShare]) -> list[str]:

@@ -9,10 +9,11 @@ from cotenant.analyse.findings.members import Apart, short
 from cotenant.analyse.findings.stages import ModelStages
 from cotenant.analyse.sharing.cells import settings_said
 from cotenant.reporting.terminal.listing import listing
-from cotenant.text import NOTHING, figure, percent
+from cotenant.text import NOTHING, figure, percent, with_interval
 
 MOST_ROWS = 10
 MOST_STAGES = 3
+LEAST_STAGE = 0.01
 
 
 def sweep_table(sweeps: Sequence[Sweep]) -> Table:
@@ -36,8 +37,8 @@ def stage_table(models: Sequence[ModelStages]) -> Table:
     rows = [
         (
             one.model,
-            f"{figure(one.total_ms)} ms",
-            ", ".join(f"{stage} {percent(share)}" for stage, share in one.shares[:MOST_STAGES]),
+            f"{figure(one.est) if one.lo is None else with_interval(one)} ms",
+            ", ".join(f"{stage} {percent(share)}" for stage, share in one.shares[:MOST_STAGES] if share >= LEAST_STAGE),
         )
         for one in models[:MOST_ROWS]
     ]

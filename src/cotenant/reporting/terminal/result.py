@@ -59,7 +59,7 @@ def _tables(result: Result) -> tuple[Table, ...]:
     knees = capacity_curves(result.summary)
     if knees and len({curve.cell.load for curve in knees}) == 1:
         return (knee_table(knees),)
-    models = by_model(result.stages)
+    models = by_model(result.stages, {tenant.of: tenant.mean_latency_ms for tenant in result.tenants})
     return (stage_table(models),) if models else ()
 
 

@@ -58,24 +58,31 @@ def _heading(cell: Cell) -> str:
 
 
 def tenants_table(tenants: Sequence[TenantSummary]) -> Fitting:
-    """One line per tenant under a heading per mix and sharing; with all intervals if the page is wide enough."""
-    columns = ("tenant", "requests/s", "p50 ms", "p99 ms", "slowdown")
+    """One line per tenant under a heading per mix and sharing; with as many intervals as the page has room for."""
+    shared = any(not tenant.cell.solo for tenant in tenants)
+    columns = ("tenant", "requests/s", "p50 ms", "p99 ms", *(("slowdown",) if shared else ()))
 
-    def table(form: Callable[[Interval], str]) -> Grouped:
+    def table(rest: Callable[[Interval], str], median: Callable[[Interval], str]) -> Grouped:
         sections: dict[str, list[tuple[Text, ...]]] = {}
         for tenant in tenants:
             cell = tenant.cell
             row = (
                 Text(literal(tenant.tenant)),
-                Text(form(tenant.throughput_rps)),
-                _quantile_text(tenant.latency_ms["p50"], form),
-                _quantile_text(tenant.latency_ms["p99"], form),
-                Text("" if cell.solo else _slowdown(tenant), "bold"),
+                Text(rest(tenant.throughput_rps)),
+                _quantile_text(tenant.latency_ms["p50"], median),
+                _quantile_text(tenant.latency_ms["p99"], rest),
+                *((Text("" if cell.solo else _slowdown(tenant), "bold"),) if shared else ()),
             )
             sections.setdefault(_heading(cell), []).append(row)
         return Grouped(columns, [Section(Text(literal(name), "cyan"), tuple(rows)) for name, rows in sections.items()])
 
-    return Fitting((table(with_interval), table(without_interval)))
+    return Fitting(
+        (
+            table(with_interval, with_interval),
+            table(without_interval, with_interval),
+            table(without_interval, without_interval),
+        )
+    )
 
 
 def tokens_table(tenants: Sequence[TenantSummary]) -> Fitting:

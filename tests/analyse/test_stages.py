@@ -1,0 +1,50 @@
+"""Where the time of solo requests goes, by model."""
+
+import io
+
+import pytest
+from rich.console import Console
+
+from cotenant.analyse.estimates.estimate import Estimate
+from cotenant.analyse.estimates.missing import Missing
+from cotenant.analyse.findings.stages import StageShare, by_model
+from cotenant.reporting.terminal.findings import stage_table
+
+TIMES = [
+    StageShare("bert", "compute", 8.0),
+    StageShare("bert", "to_host", 2.0),
+    StageShare("bert", "to_device", 0.01),
+    StageShare("resnet.small", "compute", 3.0),
+    StageShare("resnet.large", "compute", 5.0),
+]
+
+
+def about(est: float, lo: float, hi: float) -> Estimate:
+    return Estimate(est, lo, hi, 12, "blocks and the simulation's error")
+
+
+def test_variants_of_a_model_are_one_row_with_the_mean_of_their_intervals():
+    requests = {"resnet.small": about(3, 2, 6), "resnet.large": about(5, 4, 8)}
+    bert, resnet = by_model(TIMES, requests)
+    assert (resnet.variants, resnet.est, resnet.lo, resnet.hi) == (
+        2,
+        pytest.approx(4),
+        pytest.approx(3),
+        pytest.approx(7),
+    )
+    assert (bert.lo, bert.hi) == (None, None)
+
+
+def test_an_end_that_one_variant_lacks_is_not_made_up():
+    requests = {"resnet.small": about(3, 2, 6), "resnet.large": Missing("served nothing")}
+    _, resnet = by_model(TIMES, requests)
+    assert (resnet.lo, resnet.hi) == (None, None)
+
+
+def test_the_table_shows_the_interval_and_leaves_stages_out_that_take_nearly_nothing():
+    shown = Console(file=(file := io.StringIO()), width=80, color_system=None)
+    shown.print(stage_table(by_model(TIMES, {"bert": about(10.0, 7.5, 14.0)})))
+    row = next(line for line in file.getvalue().splitlines() if line.strip().startswith("bert"))
+    assert "10.0 [7.50, 14.0] ms" in row
+    assert "compute 80 %, to_host 20 %" in row
+    assert "to_device" not in row
