@@ -208,7 +208,10 @@ class Reduced:
 
     def stages(self) -> tuple[StageTime, ...]:
         """Mean time of every stage, in the order of execution."""
-        requests, stages = (rows_by_trial(self._con, table) for table in ("requests", "stages"))
+        stages = rows_by_trial(self._con, "stages")
+        if not stages:
+            return ()
+        requests = rows_by_trial(self._con, "requests")
         usable = ((trial.cell.run, trial.trial) for trial in self.trials if trial.verdict != "invalid")
         keys = [key for key in usable if key in requests and key in stages]
         self._con.execute(

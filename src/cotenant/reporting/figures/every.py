@@ -4,7 +4,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from cotenant.reporting.figures.clocks import clock_figures, timeline_figures
 from cotenant.reporting.figures.figure import Absent, Figure
 from cotenant.reporting.figures.latency import latency_figure
 from cotenant.reporting.figures.load_curves import load_figure
@@ -15,7 +14,6 @@ from cotenant.reporting.figures.sensors import sensors_figure
 from cotenant.reporting.figures.slowdown import slowdown_figure
 from cotenant.reporting.figures.stages import stages_figure
 from cotenant.reporting.figures.sweeps import sweep_figure
-from cotenant.reporting.figures.variability import fleet_figures
 from cotenant.reporting.figures.work import fairness_figure, stp_figure, throughput_figure
 
 if TYPE_CHECKING:
@@ -57,6 +55,9 @@ def figures(material: Material) -> dict[str, Drawn]:
 
 def every_fleet_figure(fleet: "FleetMaterial") -> list[Figure | Absent]:
     """Figures about the members of a group, by kind; missing ones are left out, since others say more."""
+    from cotenant.reporting.figures.clocks import clock_figures, timeline_figures  # most runs have a single device
+    from cotenant.reporting.figures.variability import fleet_figures
+
     drawn = [one for many in fleet_figures(fleet).values() for one in many if isinstance(one, Figure)]
     return [*drawn, *clock_figures(fleet.curves), *timeline_figures(fleet.timelines)]
 

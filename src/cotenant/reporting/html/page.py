@@ -12,7 +12,6 @@ from cotenant.analyse.decision.wording import objectives
 from cotenant.analyse.sharing.cells import Cell
 from cotenant.analyse.sharing.result import mostly_valid
 from cotenant.analyse.sharing.summary import TenantSummary
-from cotenant.analyse.variability.sentences import anomalies, headline, stuck_sentence
 from cotenant.measure.checks import CHECKS
 from cotenant.reporting.figures.every import Drawn
 from cotenant.reporting.figures.figure import Figure, Row
@@ -130,6 +129,8 @@ def _members(material: Material, drawn: Mapping[str, Drawn]) -> list[tuple[str, 
     """Differences between the members of a group, for runs with several."""
     if material.fleet is None:
         return []
+    from cotenant.analyse.variability.sentences import anomalies, headline, stuck_sentence  # needs a lot, rarely used
+
     sentences = [line for one in material.fleet.works for line in (*headline(one.found), *anomalies(one.found))]
     sentences += [stuck_sentence(one.gpu, one.stuck) for one in material.fleet.stuck]
     return [("variability", "Variability between devices", drawn.get("variability", ()), sentences)]
