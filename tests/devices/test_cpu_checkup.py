@@ -1,14 +1,16 @@
 """The doctor's findings on machines made of files: each state, each with a fix."""
 
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from cotenant.devices import find_device
+from cotenant.devices.cpu import tiles
 from cotenant.devices.cpu.checkup import limits, load, software
-from cotenant.devices.cpu.device import CpuDevice
+from cotenant.devices.cpu.device import CpuDevice, open_cpu
 from cotenant.devices.cpu.machine import cache_bytes
 from cotenant.devices.protocol import Roofline
 from cotenant.errors import DeviceError
@@ -51,6 +53,26 @@ def test_governor(machine, files, state):
 def test_boost(machine, text, state):
     tree = machine.write({"/sys/devices/system/cpu/intel_pstate/no_turbo": text})
     assert limits.boost(tree, (0,)).state == state
+
+
+@pytest.mark.parametrize(
+    ("level", "flags", "limit"),
+    [(28, "avx512_bf16 amx_tile", "AVX512_CORE_FP16"), (32, "avx512_bf16 amx_tile", None), (13, "avx2", None)],
+)
+def test_tiles_that_a_virtual_machine_lists_without_their_size_are_not_used(machine, monkeypatch, level, flags, limit):
+    """oneDNN believes the flag and configures tiles of size zero."""
+    monkeypatch.setenv(tiles.LIMIT, "to be removed")
+    monkeypatch.delenv(tiles.LIMIT)
+    tree = machine.write({"/proc/cpuinfo": f"processor: 0\nflags: {flags}\ncpuid level: {level}\n"})
+    open_cpu("cpu", None, tree)
+    assert os.environ.get(tiles.LIMIT) == limit
+    assert (limits.tile_instructions(tree, (0,)) is None) == (limit is None)
+
+
+def test_a_limit_on_instructions_that_the_user_set_stays(machine, monkeypatch):
+    monkeypatch.setenv(tiles.LIMIT, "AVX2")
+    open_cpu("cpu", None, machine.write({"/proc/cpuinfo": "flags: amx_tile\ncpuid level: 28\n"}))
+    assert os.environ[tiles.LIMIT] == "AVX2"
 
 
 def test_a_quota_below_the_devices_cores_is_a_warning(machine):

@@ -13,7 +13,19 @@ from typing import Any
 log = logging.getLogger(__name__)
 
 PACKAGES = ("cotenant", "torch", "transformers", "numpy", "scipy", "duckdb", "pydantic", "psutil")
-ENVIRONMENT = ("OMP_", "MKL_", "KMP_", "GOMP_", "CUDA_", "NVIDIA_", "TORCH_", "PYTORCH_", "MALLOC_", "LD_PRELOAD")
+ENVIRONMENT = (
+    "OMP_",
+    "MKL_",
+    "KMP_",
+    "GOMP_",
+    "CUDA_",
+    "NVIDIA_",
+    "TORCH_",
+    "PYTORCH_",
+    "MALLOC_",
+    "LD_PRELOAD",
+    "ONEDNN_",
+)
 """Variables that affect speed; others stay private."""
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
-from cotenant.devices.cpu import cgroup, controls, machine
+from cotenant.devices.cpu import cgroup, controls, machine, tiles
 from cotenant.devices.cpu.checkup import checkup
 from cotenant.devices.cpu.cores import Cores, allowed_cores, format_cores, parse_cores, physical_cores, usable_cores
 from cotenant.devices.cpu.roofline import remembered, roofline
@@ -125,6 +125,7 @@ def open_cpu(name: str, part: str | None, tree: FileTree | None = None) -> CpuDe
         DeviceError: The cores are malformed, or this process may not use them.
     """
     tree = tree or FileTree()
+    tiles.avoid(tree)
     if part is None:
         return CpuDevice(name, usable_cores(tree), tree)
     try:

@@ -13,6 +13,7 @@ _CHECKS: tuple[Callable[[FileTree, Cores], Finding | None], ...] = (
     limits.hyper_threads,
     limits.quota,
     limits.virtual_machine,
+    limits.tile_instructions,
     limits.governor,
     limits.boost,
     limits.huge_pages,

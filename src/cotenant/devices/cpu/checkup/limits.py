@@ -1,6 +1,6 @@
 """The machine and its limits: cores, quota, clocks, memory, permissions, peak rates."""
 
-from cotenant.devices.cpu import cgroup, machine
+from cotenant.devices.cpu import cgroup, machine, tiles
 from cotenant.devices.cpu.cores import Cores, allowed_cores, format_cores, physical_cores
 from cotenant.devices.cpu.roofline import roofline
 from cotenant.devices.cpu.sensors.hardware import find_packages
@@ -50,6 +50,14 @@ def virtual_machine(tree: FileTree, _: Cores) -> Finding:
         text = "this is a virtual machine: neighbours, clocks and heat are hidden, and cores may be shared with others"
         return Finding("virtual machine", "note", text)
     return Finding("virtual machine", "ok", "none: this is a physical machine")
+
+
+def tile_instructions(tree: FileTree, _: Cores) -> Finding | None:
+    """Check for AMX that can't be used."""
+    if not tiles.unusable(tree):
+        return None
+    text = "AMX is listed but not described by this virtual machine; not used, to keep torch from crashing"
+    return Finding("AMX", "note", text)
 
 
 def governor(tree: FileTree, cores: Cores) -> Finding:
