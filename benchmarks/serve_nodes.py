@@ -62,7 +62,7 @@ def added() -> dict[str, Any]:
         ("hosting", device), ("fronting", front),
     )]  # fmt: skip
     direct, through = (urlsplit(json.loads(child.stdout.readline())["url"]).netloc for child in children)
-    _order(children[1], {"owners": {"d": [host, int(direct.rpartition(":")[2]), 1]}})
+    _order(children[1], {"owners": {"d": [host, int(direct.rpartition(":")[2]), 1]}, "tenants": ["a"]})
     clients = {"direct": http.client.HTTPConnection(direct), "front end": http.client.HTTPConnection(through)}
     headers = {"direct": {SECRET: secret, EPOCH: "1"}, "front end": {}}
     times: dict[str, list[float]] = {name: [] for name in clients}

@@ -166,6 +166,12 @@ class Device:
 
 async def ask(app, path, body=None, headers=()):
     """Status and body of an answer of an ASGI application."""
+    status, _, said = await answer(app, path, body, headers)
+    return status, said
+
+
+async def answer(app, path, body=None, headers=()):
+    """The same with its headers."""
     sent = []
     asked = [{"type": "http.request", "body": json.dumps(body).encode() if body is not None else b""}]
 
@@ -178,12 +184,16 @@ async def ask(app, path, body=None, headers=()):
     scope = {"type": "http", "method": "GET" if body is None else "POST", "path": path,
              "headers": [(b"host", b"localhost"), *headers]}  # fmt: skip
     await app(scope, receive, send)
-    return sent[0]["status"], b"".join(one.get("body", b"") for one in sent[1:])
+    return sent[0]["status"], dict(sent[0]["headers"]), b"".join(one.get("body", b"") for one in sent[1:])
 
 
 async def until(true):
     while not true():
         await asyncio.sleep(0.01)
+
+
+def owners(devices, epoch=1):
+    return {f"d{n}": ("127.0.0.1", device.port, epoch) for n, device in enumerate(devices)}
 
 
 INFER = {"inputs": [{"name": "input_ids", "datatype": "INT64", "shape": [1, 3], "data": [9, 10, 11]}]}
@@ -198,8 +208,8 @@ def fleet():
             async with service_app() as one, service_app() as two:
                 devices = [await Device(app.application, app.service).start() for app in (one, two)]
                 front = Front("secret", admin_key=None, locked=False, own=[])
-                front.route({f"d{n}": ("127.0.0.1", device.port, 1) for n, device in enumerate(devices)})
-                await until(lambda: all(owner.said for owner in front.owners.values()))
+                front.route(owners(devices), ["bert", "gpt"])
+                await front.heard(60)
                 try:
                     await body(front, devices, (one, two))
                 finally:
@@ -239,6 +249,26 @@ def test_a_front_end_passes_on_requests_and_uses_another_device_when_one_is_lost
     fleet(body)
 
 
+def test_a_tenant_that_waits_for_another_device_is_refused_for_a_moment(fleet):
+    async def body(front, devices, apps):
+        async def refused(why):
+            status, headers, said = await answer(front, "/v2/models/bert/infer", INFER)
+            assert (status, headers[b"retry-after"]) == (503, b"1")
+            assert why in said.decode()
+
+        for device in devices:
+            device.ownership._until_utc_s = 0.0
+        await refused("No device serves bert")
+        front.route({}, ["bert"])  # both are lost
+        await refused("No device serves bert")
+        assert (await ask(front, "/readyz"))[0] == 503
+        assert (await ask(front, "/v2/models/gpt/infer", INFER))[0] == 404, "it was taken out of the plan"
+        front.draining = True
+        await refused("stopping")
+
+    fleet(body)
+
+
 def test_a_devices_server_refuses_strangers_and_old_epochs(fleet):
     async def body(front, devices, apps):
         del front, devices
@@ -255,7 +285,7 @@ def test_a_devices_server_refuses_strangers_and_old_epochs(fleet):
 def test_a_new_epoch_replaces_a_devices_connection(fleet):
     async def body(front, devices, apps):
         del apps
-        front.route({"d0": ("127.0.0.1", devices[0].port, 1), "d1": ("127.0.0.1", devices[1].port, 9)})
+        front.route({**owners(devices[:1]), "d1": ("127.0.0.1", devices[1].port, 9)}, ["bert"])
         await asyncio.sleep(0.3)
         assert front.owners["d0"].said
         assert not front.owners["d1"].said, "the device serves epoch 1"

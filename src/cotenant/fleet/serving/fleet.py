@@ -60,6 +60,8 @@ class Fleet:
         self.urls: dict[str, str] = {}
         self._reopen: dict[str, Callable[[], None]] = {}
         self.epoch = 0
+        self._homeless: set[str] = set()
+        """Tenants of lost servers that no other serves yet."""
         self._watched: dict[Any, str] = {}
         self._lock = threading.Lock()
         self._ended = threading.Event()
@@ -82,11 +84,16 @@ class Fleet:
         self._watched[agent.watch.remote()] = f"front {node.name}"
 
     def route(self) -> None:
-        """Tell every front end which server owns which device."""
+        """Tell every front end which server owns which device, and which tenants there are."""
         import ray
 
+        served = {tenant for one in self.servers.values() for tenant in one.placement.file.tenants}
+        self._homeless -= served
+        tenants = sorted(served | self._homeless)
         owners = {name: [*_place(one.url), one.epoch] for name, one in self.servers.items()}
-        told = [agent.tell.remote(wire.packed({"owners": owners})) for agent in self.fronts.values()]
+        told = [
+            agent.tell.remote(wire.packed({"owners": owners, "tenants": tenants})) for agent in self.fronts.values()
+        ]
         with suppress(ray.exceptions.RayError):
             ray.wait(told, num_returns=len(told), timeout=2.0)
 
@@ -105,6 +112,7 @@ class Fleet:
                 server = self.servers.pop(name)
             self.epoch += 1
             gone.append(server.placement)
+            self._homeless |= set(server.placement.file.tenants)
             self._fenced = max(self._fenced, server.leased_until + CLOCK_S)
             with suppress(Exception):
                 ray.kill(server.actor)
@@ -186,6 +194,7 @@ class Fleet:
         order = wire.packed({"file": file.model_dump(mode="json")})
         said = _got(server.actor.tell.remote(order), LOAD_S, server.placement.name)
         server.placement = Placement(server.placement.host, file, server.placement.planned)
+        self.route()
         return said
 
     def state(self) -> Mapping[str, Any] | None:

@@ -57,6 +57,8 @@ class Owner:
     said: Mapping[str, Any] = field(default_factory=dict)
     """Its last report."""
     listening: "asyncio.Task[None] | None" = None
+    heard: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set by its first report."""
 
 
 class Front(Asgi):
@@ -68,12 +70,19 @@ class Front(Asgi):
         super().__init__(limits)
         self._secret, self._admin_key, self._locked, self._own = secret, admin_key, locked, tuple(own)
         self.owners: dict[str, Owner] = {}
+        self._promised: frozenset[str] = frozenset()
         self._connections: dict[tuple[str, int], Connections] = {}
         self.in_flight = 0
         self.draining = False
 
-    def route(self, owners: Mapping[str, tuple[str, int, int]]) -> None:
-        """New owners: device -> host, port, epoch. Those that stay keep their reports."""
+    def route(self, owners: Mapping[str, tuple[str, int, int]], tenants: Iterable[str]) -> None:
+        """Follow a new table.
+
+        Args:
+            owners: Host, port and epoch by device. Those that stay keep their reports.
+            tenants: All tenants of the plan, also those that wait for another device.
+        """
+        self._promised = frozenset(tenants)
         for name in [name for name, one in self.owners.items() if owners.get(name, ())[2:] != (one.epoch,)]:
             self._drop(name)
         for name, (host, port, epoch) in owners.items():
@@ -81,6 +90,13 @@ class Front(Asgi):
                 one = Owner(Address(f"{host}:{port}", host, port), epoch)
                 self.owners[name] = one
                 one.listening = asyncio.get_running_loop().create_task(self._listen(one))
+
+    async def heard(self, within_s: float) -> None:
+        """Wait until every device has reported, but not longer than this."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(within_s):
+                for one in list(self.owners.values()):
+                    await one.heard.wait()
 
     async def close(self) -> None:
         """Drop all connections."""
@@ -125,10 +141,10 @@ class Front(Asgi):
 
     async def _pass(self, request: Request) -> Reply:
         if self.draining:
-            raise Status(503, "This server is stopping.")
+            return _unavailable("This server is stopping.")
         found = _MODEL.fullmatch(request.path)
         tenant = unquote(found.group(1)) if found else str(read_json(request.body).get("model"))
-        if not any(tenant in one.load.tenants for one in self.owners.values()):
+        if tenant not in self._tenants():
             raise Status(404, f"There is no model {tenant[:100]!r}.", hint="GET /v1/models lists them.")
         self.in_flight += 1
         try:
@@ -148,9 +164,7 @@ class Front(Asgi):
             loads = {name: one.load for name, one in self.owners.items()}
             name = choose(loads, tenant, now, within_s=left, without=tried)
             if name is None:
-                return refusal or in_json(
-                    {"error": f"No device serves {tenant} at the moment."}, 503, {"retry-after": str(RETRY_AFTER_S)}
-                )
+                return refusal or _unavailable(f"No device serves {tenant} at the moment.")
             tried.append(name)
             owner = self.owners[name]
             try:
@@ -158,12 +172,13 @@ class Front(Asgi):
             except RequestFailed as error:
                 # Its answer had not begun, so that no client gets two: another device may answer.
                 owner.load.lost()
-                refusal = in_json({"error": f"{error.message}."}, 503, {"retry-after": str(RETRY_AFTER_S)})
+                refusal = _unavailable(f"{error.message}.")
+                continue
+            if FENCED in reply.headers:
+                owner.load.lost()
                 continue
             if reply.status not in _ELSEWHERE:
                 return reply
-            if FENCED in reply.headers:
-                owner.load.lost()
             refusal = refusal or reply
 
     async def _ask(self, owner: Owner, request: Request, tenant: str) -> Reply:
@@ -208,6 +223,7 @@ class Front(Asgi):
                 owner.said = json.loads(lines[-1])
                 loads = {name: TenantLoad.from_json(one) for name, one in owner.said["tenants"].items()}
                 owner.load.report(loads, time.monotonic())
+                owner.heard.set()
                 silent.reschedule(loop.time() + SILENT_S)
 
         headers = {SECRET: self._secret, EPOCH: str(owner.epoch)}
@@ -215,7 +231,7 @@ class Front(Asgi):
             await Connections(owner.address, ENDLESS_S, {}).send("GET", LOADS, None, take, headers=headers)
 
     def _tenants(self) -> list[str]:
-        return sorted({tenant for one in self.owners.values() for tenant in one.load.tenants})
+        return sorted(self._promised.union(*(one.load.tenants for one in self.owners.values())))
 
     def _serving(self, tenant: str) -> bool:
         now = time.monotonic()
@@ -250,6 +266,10 @@ def _within_s(request: Request) -> float | None:
         return float(request.headers[_DEADLINE]) / 1e3
     except (KeyError, ValueError):
         return None
+
+
+def _unavailable(why: str) -> Reply:
+    return in_json({"error": why}, 503, {"retry-after": str(RETRY_AFTER_S)})
 
 
 def _kept(name: str) -> bool:

@@ -12,6 +12,8 @@ from cotenant.fleet.serving.front import Front
 from cotenant.serving.server import Listening, listener_at, url_of, uvicorn_config
 
 DRAIN_POLL_S = 0.02
+HEARD_S = 1.0
+"""How long a new table waits for the first reports of its devices."""
 
 
 def main() -> None:
@@ -38,7 +40,9 @@ async def _serve(order: dict[str, Any]) -> None:
 
         async def obey(said: dict[str, Any]) -> dict[str, Any] | None:
             if "owners" in said:
-                front.route({name: (one[0], int(one[1]), int(one[2])) for name, one in said["owners"].items()})
+                owners = {name: (one[0], int(one[1]), int(one[2])) for name, one in said["owners"].items()}
+                front.route(owners, said["tenants"])
+                await front.heard(HEARD_S)
                 return {"owners": len(front.owners)}
             if "stop" in said:
                 front.draining = True
