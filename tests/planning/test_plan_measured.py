@@ -185,6 +185,8 @@ def test_an_infeasible_budget_names_the_smallest_feasible_one():
 
     with pytest.raises(CotenantError, match=r"400 W is too low: .* takes up to 600 W \(at 1200 MHz\)"):
         within_budget(make, [kind((1400, 400), (1200, 300), (1000, 100))], 400)
+    with pytest.raises(CotenantError, match=r"takes up to 800 W \(at 1400 MHz\)"):
+        within_budget(planned, [kind((1400, 400))], 100)
     with pytest.raises(CotenantError, match="the power draw of g is unknown"):
         within_budget(make, [kind()], 400)
 

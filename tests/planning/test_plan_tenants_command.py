@@ -8,7 +8,10 @@ import yaml
 
 from cotenant.cli.main import main
 from cotenant.errors import StudyError
+from cotenant.planning.mixes.plan import Kept, PlannedDevice, SeatedTenant
 from cotenant.planning.tenants_file import is_tenants_file, read_tenants
+from cotenant.reporting.terminal.listing import GAP
+from cotenant.reporting.terminal.serving_plan import run_by, seat_table
 
 DEVICES = "sim:a100-sxm4-80gb*2"
 SMALL = """
@@ -45,6 +48,43 @@ def test_every_problem_of_a_file_is_named_with_its_line(tmp_path):
     assert 'there is no tenant "nobody"' in text
     assert "tenants.c: expected one of rate, load and job" in text
     assert 'tenants.d.isolaton: unknown key; did you mean "isolation"?' in text
+
+
+def test_contradictions_and_prices_are_named_with_the_other_problems(tmp_path):
+    path = written(
+        tmp_path,
+        """tenants:
+  a: {workload: bert-base, rate: 20, near: [b]}
+  b: {workload: bert-base, rate: 5/s, batch: 0..16, apart: [a]}
+prices: {t4: -1, l4: free}
+""",
+    )
+    with pytest.raises(StudyError) as refused:
+        read_tenants(path)
+    text = "\n".join(refused.value.problems)
+    assert "tenants.a.rate: expected a rate with its unit" in text
+    assert "tenants.b: must be near a and apart from a" in text
+    assert "tenants.b.batch: expected a batch such as 4, a list such as [1, 4, 8] or a range such as 1..16" in text
+    assert 'not "0..16"' in text
+    assert "prices.t4: expected dollars per hour such as 1.80, not -1" in text
+    assert 'prices.l4: expected dollars per hour such as 1.80, not "free"' in text
+
+
+@pytest.mark.parametrize("devices", [[], ["--devices", "sim:t4"]])
+def test_a_plan_in_the_place_of_tenants_is_recognised(tmp_path, capsys, devices):
+    path = written(tmp_path, "plan: 1\ndevices: []\n", "plan.yaml")
+    assert main(["plan", str(path), *devices]) == 1
+    said = capsys.readouterr().err
+    assert "is a plan, not a file of tenants" in said
+    assert f"cotenant plan --check {path}" in said
+
+
+def test_what_is_not_a_plan_is_refused_before_planning(tmp_path, capsys):
+    path = written(tmp_path, "tenants:\n  a: {workload: bert-base, rate: 5/s}\n")
+    assert main(["plan", str(path), "--devices", "sim:t4", "--was", str(path)]) == 1
+    said = capsys.readouterr().err
+    assert "is not a plan" in said
+    assert "describing" not in said
 
 
 def test_contradictory_constraints_are_named_before_planning(tmp_path):
@@ -115,6 +155,16 @@ def test_an_unknown_price_names_the_key_that_sets_it(tmp_path, capsys):
     said = " ".join(capsys.readouterr().err.split())
     assert "the price of sim:v100-sxm2-16gb is unknown" in said
     assert "prices: {v100-sxm2-16gb: 1.20}" in said
+    assert main(["plan", str(path), "--devices", "sim:k80, sim:l4"]) == 1
+    assert "the prices of sim:k80 and sim:l4 are unknown" in " ".join(capsys.readouterr().err.split())
+
+
+def test_the_price_of_a_misspelt_device_is_refused(tmp_path, capsys):
+    path = written(tmp_path, SMALL + "prices: {a100-sxm4-80g: 1.2}\n")
+    assert main(["plan", str(path), "--devices", DEVICES]) == 1
+    said = " ".join(capsys.readouterr().err.split())
+    assert "there is a price for 'a100-sxm4-80g', which is not a device" in said
+    assert "did you mean a100-sxm4-80gb" in said
 
 
 def test_what_is_not_a_plan_is_refused(tmp_path, capsys):
@@ -135,3 +185,16 @@ def test_a_device_that_would_suffice_is_named(tmp_path, capsys):
     said = " ".join(capsys.readouterr().err.split())
     assert "big can't meet its objectives even alone on sim:t4: p99 of big" in said
     assert re.search(r"hint: sim:\S+ could: add it to --devices", said)
+
+
+def test_the_table_of_a_plan_fits_eighty_columns_and_software_is_named_once():
+    kept = (Kept("tpot p95", 60.0, 23.9, 28.8, 37.8),)
+    tenants = tuple(
+        SeatedTenant(name, 0, 1, 300.0, 16, "onnxruntime", None, 0, 1, (1.0, 1.1, 1.2), kept, holds_to=1.15)
+        for name in ("complete", "rerank")
+    )
+    device = PlannedDevice("g#0", "g", "g", "mps", tenants, 1, 1.0, 1, 0.1, 0.1, 50, "simulated")
+    columns, rows = seat_table(device, software=False)
+    assert "software" not in columns
+    assert run_by(device) == "; complete + rerank in onnxruntime"
+    assert sum(max(len(row[place]) for row in [columns, *rows]) + GAP for place in range(len(columns))) - GAP <= 80

@@ -1,5 +1,6 @@
 """Parse `--devices` of a plan: kinds of devices with their number, price, memory and ways to share."""
 
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -9,7 +10,8 @@ from typing import TYPE_CHECKING
 from cotenant.errors import DeviceError
 from cotenant.planning.mixes.devices import Clock, DeviceKind
 from cotenant.planning.mixes.mig import Mig
-from cotenant.planning.mixes.prices import Price, price_of
+from cotenant.planning.mixes.prices import Price, price_of, unknown_prices
+from cotenant.text import did_you_mean
 
 if TYPE_CHECKING:
     from cotenant.api.prediction_inputs import TargetDevice
@@ -19,6 +21,7 @@ WAYS = ("processes", "mps", "mig")
 """Ways to share a GPU that plans use where available."""
 CLOCK_PERCENTS = (100, 90, 80, 70, 60, 50)
 CPU_WAYS = ("processes", "threads", "pinned")
+_UNKNOWN = Price(math.nan, "unknown", "")
 _OWN = Price(0.0, "your own machine, no price given", "")
 _MORE_OF_IT = re.compile(r"^\d+(-\d+)?$")
 
@@ -80,11 +83,28 @@ def devices_of(devices: str, prices: Mapping[str, float], *, priced: bool, clock
             gpus[kind.name] = gpu
     if not kinds:
         raise DeviceError("no device was given", hint="write e.g. --devices sim:a100-sxm4-80gb*4")
+    if unpriced := [kind.name for kind in kinds.values() if math.isnan(kind.price_per_h)]:
+        raise unknown_prices(unpriced)
+    _check_names(prices, kinds)
     if clocked:
         kinds = {
             name: replace(kind, clocks=_clocks(gpus[name])) if name in gpus else kind for name, kind in kinds.items()
         }
     return Devices(tuple(kinds.values()), gpus, places)
+
+
+def _check_names(prices: Mapping[str, float], kinds: Mapping[str, DeviceKind]) -> None:
+    """Refuse prices of devices that don't exist: a misspelt name would leave the list price in force."""
+    from cotenant.devices.simulated.catalogue.find import gpu_names
+
+    given = {name for kind in kinds.values() for name in (kind.name, *kind.members)}
+    known = {*gpu_names(), *given}
+    for name in prices:
+        if name.removeprefix("sim:") not in known and name not in known:
+            raise DeviceError(
+                f"there is a price for {name!r}, which is not a device",
+                hint=did_you_mean(name, sorted(known), most=3, cutoff=0.4) or "remove it, or write e.g. t4: 0.50",
+            )
 
 
 def _clocks(gpu: "SimulatedGpu") -> tuple[Clock, ...]:
@@ -111,7 +131,7 @@ def _named(devices: str) -> list[tuple[str, int]]:
 
 
 def _price(kind: str, prices: Mapping[str, float], *, priced: bool) -> Price:
-    return price_of(kind, dict(prices)) if priced else Price(0.0, "not asked for", "")
+    return (price_of(kind, dict(prices)) or _UNKNOWN) if priced else Price(0.0, "not asked for", "")
 
 
 def _gpu_kind(gpu: "SimulatedGpu", count: int, price: Price) -> DeviceKind:
@@ -151,7 +171,7 @@ def _cpu_kind(name: str, prices: Mapping[str, float]) -> "tuple[DeviceKind, Targ
     from cotenant.api.prediction_inputs import place_at
 
     place = place_at(name)
-    price = price_of(name, dict(prices)) if name in prices else _OWN
+    price = price_of(name, dict(prices)) or _OWN
     free = place.device.least_free_bytes()
     kind = DeviceKind(
         name=name,

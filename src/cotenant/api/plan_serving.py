@@ -92,8 +92,8 @@ def plan_tenants(
     try:
         found = make(there.kinds) if power_budget_w is None else within_budget(make, there.kinds, power_budget_w)
     except Impossible as error:
-        could = _could(error.tenants, file, {kind.name for kind in there.kinds}, risk) if there.gpus else None
-        raise CotenantError(error.message, hint=could or error.hint) from None
+        hint = _could(error.tenants, file, {kind.name for kind in there.kinds}, risk) if there.gpus else error.hint
+        raise CotenantError(error.message, hint=hint) from None
     if found.measure is not None:
         found = replace(found, measure=replace(found.measure, command=_command(found.measure, tenants, devices)))
     models = {name: _model(entry) for name, entry in file.tenants.items()}
@@ -109,8 +109,8 @@ def _command(measurement: "Measurement", tenants: Path, devices: str) -> str:
     return f"{study} --set 'mixes=[solo, {{groups: {{next: [{names}]}}}}]' --set 'sharing=[{way}]'"
 
 
-def _could(names: Sequence[str], file: "TenantsFile", tried: set[str], risk: float) -> str | None:
-    """The cheapest device of the price table that could serve these tenants; None if there is none."""
+def _could(names: Sequence[str], file: "TenantsFile", tried: set[str], risk: float) -> str:
+    """The cheapest device of the price table that could serve these tenants."""
     from cotenant.api.plan_devices import devices_of
     from cotenant.api.plan_predictor import ClosedForm
     from cotenant.api.plan_profiles import Simulation
@@ -130,7 +130,7 @@ def _could(names: Sequence[str], file: "TenantsFile", tried: set[str], risk: flo
             if not hopeless(wanted, there.kinds, rough, range(len(wanted))):
                 several = " (split over several)" if split else ""
                 return f"sim:{kind}{several} could: add it to --devices; or relax the objective"
-    return None
+    return "no other GPU with a list price could either: relax the objective, or choose a smaller model or software"
 
 
 def export_plan(planned: Planned, target: str, folder: AnyPath) -> tuple[Path, ...]:

@@ -140,7 +140,7 @@ def command(
 def _holds_tenants(file: Path, devices: str | None) -> bool:
     from cotenant.planning.tenants_file import is_tenants_file
 
-    return devices is not None or is_tenants_file(file)
+    return is_tenants_file(file) or devices is not None
 
 
 def _tenants(
@@ -148,10 +148,13 @@ def _tenants(
     *, power_budget_w: float | None, runs: tuple[Path, ...], was: Path | None, out: Path | None, html: Path | None,
     folder: Path | None, target: str, everything: bool, as_json: bool,
 ) -> int:  # fmt: skip
+    from cotenant.api.plan_check import read_plan
     from cotenant.api.plan_serving import export_plan, moves_from, plan_tenants, write_plan, write_plan_page
     from cotenant.reporting.terminal.serving_plan import moves_table, serving_plan_parts
 
     talk = console(talk=True)
+    if was is not None:
+        read_plan(was)  # refused now rather than after planning
     planned = plan_tenants(
         file, devices, minimise=minimise, seconds=seconds, risk=risk, runs=runs, power_budget_w=power_budget_w,
         progress=talk.print,

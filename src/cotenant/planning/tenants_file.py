@@ -9,7 +9,7 @@ from pydantic import Field, PlainValidator, ValidationError, model_validator
 
 from cotenant import opening
 from cotenant.errors import StudyError
-from cotenant.planning.mixes.tenants import METRICS, BatchJob, Objective, ServingTenant, contradictions
+from cotenant.planning.mixes.tenants import METRICS, BatchJob, Isolation, Objective, ServingTenant, contradictions
 from cotenant.study.loads_and_sharings import LoadText
 from cotenant.study.model import TenantEntry
 from cotenant.study.sentences import problems_of
@@ -45,11 +45,11 @@ def _rate(value: Any) -> float:
 
 def _batches(value: Any) -> tuple[int, ...]:
     match = _RANGE.match(value.strip()) if isinstance(value, str) else None
+    batches = value if isinstance(value, list) else [value]
     if match:
         low, high = int(match.group(1)), int(match.group(2))
         doubled = [low * 2**power for power in range(20) if low * 2**power < high]
-        value = [*doubled, high] if 1 <= low <= high else None
-    batches = value if isinstance(value, list) else [value]
+        batches = [*doubled, high] if 1 <= low <= high else []
     if not batches or any(isinstance(one, bool) or not isinstance(one, int) or one < 1 for one in batches):
         raise expected("a batch such as 4, a list such as [1, 4, 8] or a range such as 1..16", value)
     return tuple(sorted(set(batches)))
@@ -68,6 +68,12 @@ def _objectives(value: Any) -> tuple[Objective, ...]:
             raise expected(f"a time with its unit such as 30ms for {key}", limit)
         found.append(Objective(metric, float(match.group(2)) / 100, read_duration(limit) * 1e3))
     return tuple(found)
+
+
+def _price(value: Any) -> float:
+    if not is_number(value) or not 0 <= value < float("inf"):
+        raise expected("dollars per hour such as 1.80", value)
+    return float(value)
 
 
 def _names(value: Any) -> frozenset[str]:
@@ -175,7 +181,7 @@ class TenantsFile(Frozen):
         description="Tenants by name.",
         examples=[{"chat": {"workload": "llama-3.2-3b", "rate": "5/s", "slo": {"p99": "300ms"}}}],
     )
-    prices: Mapping[str, float] = Field(
+    prices: Mapping[str, Annotated[float, PlainValidator(_price)]] = Field(
         default_factory=dict, description="Dollars per hour by kind of device.", examples=[{"a100-sxm4-80gb": 1.8}]
     )
 
@@ -191,29 +197,58 @@ def read_tenants(path: Path) -> TenantsFile:
         StudyError: The file is invalid; lists every problem.
     """
     tree = _tree(path)
+    _refuse_plans(path, tree.data)
     problems = list(tree.problems)
     try:
         found = TenantsFile.model_validate(tree.data)
     except ValidationError as error:
+        found = None
         problems += problems_of(error, TenantsFile)
-        problems += _unknown(tree.data)
-    else:
-        problems += _unknown(tree.data)
-        problems += [(("tenants", name), sentence) for name, sentence in contradictions(found.planned())]
-        if not problems:
-            return found
+    problems += _unknown(tree.data)
+    problems += [(("tenants", name), sentence) for name, sentence in contradictions(_placed(tree.data))]
+    if found is not None and not problems:
+        return found
     problems.sort(key=lambda problem: tree.places.line(problem[0]))
     lines = tuple(dict.fromkeys(tree.places.describe(place, sentence) for place, sentence in problems))
     raise StudyError(f"{path} has {amount(len(lines), 'problem')}", problems=lines, hint="fix the lines named")
 
 
+def _placed(data: Any) -> list[ServingTenant]:
+    """The tenants as far as their constraints on places can be read, whatever is wrong with the rest of the file."""
+    tenants = data.get("tenants") if isinstance(data, Mapping) else None
+    found = []
+    for name, entry in tenants.items() if isinstance(tenants, Mapping) else ():
+        given = entry if isinstance(entry, Mapping) else {}
+        try:
+            near, apart = (_names(given.get(key, [])) for key in ("near", "apart"))
+        except ValueError:
+            continue  # reported where it is written
+        isolation: Isolation = "mig" if given.get("isolation") == "mig" else "any"
+        found.append(ServingTenant(str(name), 0.0, isolation=isolation, near=near, apart=apart))
+    return found
+
+
 def is_tenants_file(path: Path) -> bool:
-    """Whether the file holds tenants rather than a list of jobs."""
+    """Whether the file holds tenants rather than a list of jobs.
+
+    Raises:
+        StudyError: It is a plan.
+    """
     try:
         data = _tree(path).data
     except StudyError:
         return False
+    _refuse_plans(path, data)
     return isinstance(data, dict) and "tenants" in data
+
+
+def _refuse_plans(path: Path, data: Any) -> None:
+    if isinstance(data, dict) and "plan" in data and "devices" in data:
+        raise StudyError(
+            f"{path} is a plan, not a file of tenants",
+            hint=f"simulate it: cotenant plan --check {path}; measure it: cotenant run {path}; to plan again or export "
+            "it, name the tenants file that it was made from",
+        )
 
 
 def _tree(path: Path) -> Tree:

@@ -43,7 +43,8 @@ def within_budget(
         draws = sum((device.power_limit_w or 0.0) * device.devices for device in found.devices)
         if draws <= budget_w and not found.left_out:
             return found
-        least = min(least or (draws, 0.0), (draws, held[0].clocks[0].mhz))
+        now = (draws, held[0].clocks[0].mhz)
+        least = now if least is None else min(least, now)
     assert least is not None
     raise CotenantError(
         f"{figure(budget_w)} W is too low: meeting every objective takes up to {figure(least[0])} W "

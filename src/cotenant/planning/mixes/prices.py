@@ -3,9 +3,11 @@
 One GPU, on demand, without its share of storage and traffic. Providers differ by a factor of three for the same GPU.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cotenant.errors import CotenantError
+from cotenant.text import listed
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,19 +39,21 @@ PRICES: dict[str, Price] = {
 }
 
 
-def price_of(kind: str, own: dict[str, float]) -> Price:
-    """Price of a kind of device: the user's, else the table's.
-
-    Raises:
-        CotenantError: No price is known.
-    """
+def price_of(kind: str, own: dict[str, float]) -> Price | None:
+    """Price of a kind of device: the user's, else the table's; None if neither knows it."""
     short = kind.removeprefix("sim:")
     for name in (kind, short):
         if name in own:
             return Price(own[name], "your price", "given")
-    if short in PRICES:
-        return PRICES[short]
-    raise CotenantError(
-        f"the price of {kind} is unknown",
-        hint=f"add its price per hour to the tenants file: `prices: {{{short}: 1.20}}`, or minimise energy or latency",
+    return PRICES.get(short)
+
+
+def unknown_prices(kinds: Sequence[str]) -> CotenantError:
+    """The refusal of kinds without a price."""
+    wanted = ", ".join(f"{kind.removeprefix('sim:')}: 1.20" for kind in kinds)
+    several = len(kinds) > 1
+    return CotenantError(
+        f"the {'prices' if several else 'price'} of {listed(kinds)} {'are' if several else 'is'} unknown",
+        hint=f"add {'their prices' if several else 'its price'} per hour to the tenants file: "
+        f"`prices: {{{wanted}}}`, or minimise energy or latency",
     )

@@ -22,7 +22,7 @@ def serving_plan_parts(plan: ServingPlan, *, everything: bool) -> tuple[Renderab
     parts: list[RenderableType] = [Text(literal(answer_of(plan)), "bold")]
     shown = plan.devices if everything else plan.devices[:FEW]
     for device in shown:
-        parts += [Text(literal(described(device))), listing(*seat_table(device))]
+        parts += [Text(literal(described(device) + run_by(device))), listing(*seat_table(device, software=False))]
     if len(shown) < len(plan.devices):
         parts.append(Text(f"and {amount(len(plan.devices) - len(shown), 'more device')} with --all"))
     said = reasons_of(plan, everything=everything)
@@ -51,7 +51,16 @@ def answer_of(plan: ServingPlan) -> str:
     return f"{what}{cost}: {keeps} at the upper end of what is predicted (risk {percent(plan.risk)}).{label}"
 
 
-def seat_table(device: PlannedDevice) -> tuple[list[str], list[list[str]]]:
+def run_by(device: PlannedDevice) -> str:
+    """`; embed + rerank in onnxruntime`: the tenants of each software but `eager`. A column would exceed 80."""
+    tenants: dict[str, dict[str, None]] = {}
+    for tenant in device.tenants:
+        if tenant.software != "eager":
+            tenants.setdefault(tenant.software, {})[tenant.tenant] = None
+    return "".join(f"; {together(list(names))} in {software}" for software, names in tenants.items())
+
+
+def seat_table(device: PlannedDevice, *, software: bool = True) -> tuple[list[str], list[list[str]]]:
     """Columns that have a value, and one row per tenant and objective; copies with the same figures share theirs."""
     columns = ("tenant", "batch", "software", "share", "objective", "predicted ms", "limit", "left", "holds to")
     copies: dict[tuple[str, tuple[tuple[str, ...], ...]], list[SeatedTenant]] = {}
@@ -62,7 +71,11 @@ def seat_table(device: PlannedDevice) -> tuple[list[str], list[list[str]]]:
         for (_, lines), group in copies.items()
         for number, line in enumerate(lines)
     ]
-    used = [place for place in range(len(columns)) if any(row[place] for row in rows)]
+    used = [
+        place
+        for place, column in enumerate(columns)
+        if any(row[place] for row in rows) and (software or column != "software")
+    ]
     return [columns[place] for place in used], [[row[place] for place in used] for row in rows]
 
 
@@ -136,7 +149,8 @@ def reasons_of(plan: ServingPlan, *, everything: bool) -> list[str]:
     )
     if plan.measure is not None:
         mix = together(plan.measure.tenants)
-        said.append(f"measure next: {mix} under {plan.measure.sharing} on {plan.measure.kind}: {plan.measure.would}")
+        way = "alone" if plan.measure.sharing == "alone" else f"under {plan.measure.sharing}"
+        said.append(f"measure next: {mix} {way} on {plan.measure.kind}: {plan.measure.would}")
         if plan.measure.command:
             said.append(f"that is: {plan.measure.command}")
     said += doubts_of(plan)
