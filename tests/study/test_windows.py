@@ -2,6 +2,8 @@
 
 import pytest
 
+from cotenant.api.run import dry_run, run
+from cotenant.api.sql import sql
 from cotenant.devices import find_device
 from cotenant.measure.plan import plan_for
 from cotenant.study.feasibility import impossible
@@ -67,6 +69,43 @@ def test_trials_of_quick_tenants_have_short_windows_beside_those_of_a_slow_one()
     }
     fixed = plan_for(study(window="700ms"), find_device("cpu")).with_windows(chosen(0.1), alone_s)
     assert {trial.mix: (trial.window_s, trial.lead_s) for trial in fixed.block(0).trials}["a"] == (0.7, SHORT.lead_s)
+
+
+def test_a_window_that_is_judged_by_itself_holds_the_ten_requests_it_is_judged_by():
+    assert chosen(0.12).window_s == pytest.approx(8 * 0.12)
+    assert chosen(0.2).window_s == pytest.approx(12 * 0.2)
+    assert chosen(0.001, LONG) == LONG
+
+
+def test_a_window_waits_for_the_arrivals_of_a_rare_load():
+    tenants = {
+        "rare": {"workload": "spin", "load": "poisson(0.5)"},
+        "often": {"workload": "spin", "load": "poisson(50%)"},
+    }
+    plan = plan_for(study_from({"tenants": tenants}), find_device("cpu")).with_windows(
+        LONG, {"rare": 0.01, "often": 0.3}
+    )
+    assert {trial.mix: trial.window_s for trial in plan.block(0).trials} == {
+        "rare": 12 / 0.5,
+        "often": pytest.approx(12 * 0.3 / 0.5),
+        "rare+often": 12 / 0.5,
+    }
+
+
+def test_a_slow_model_on_a_simulated_device_gets_a_window_of_its_own(tmp_path):
+    tenants = {
+        "slow": {"workload": "distilgpt2", "mode": "generate", "seq": 16, "tokens": 64},
+        "quick": {"workload": "resnet18", "batch": 1},
+    }
+    asked = study_from({"device": "sim:t4", "tenants": tenants, "mixes": ["solo"], "blocks": {"min": 2, "max": 2}})
+    result = run(asked, out=tmp_path)
+    [manifest] = result.manifests
+    assert manifest["windows"]["alone_s"]["slow"] > 0.3, "too slow for a window of two seconds"
+    assert {mix.verdict for mix in result.mixes} == {"valid"}
+    lengths = dict(sql("SELECT mix, window_s FROM trials", result.folder).rows)
+    assert lengths["quick"] == LONG.window_s
+    assert lengths["slow"] == pytest.approx(12 * manifest["windows"]["alone_s"]["slow"], rel=0.01)
+    assert dry_run(asked, out=tmp_path).seconds_min > 2 * (lengths["slow"] + lengths["quick"])
 
 
 def test_tenants_that_can_not_keep_up_even_alone_are_reported():

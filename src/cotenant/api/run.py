@@ -11,7 +11,7 @@ from cotenant.errors import DeviceError, RunFolderError, StudyError
 from cotenant.measure.events import Listener, silent
 from cotenant.study.feasibility import impossible
 from cotenant.study.model import Study
-from cotenant.study.windows import expected, with_windows
+from cotenant.study.windows import expected
 
 if TYPE_CHECKING:
     from cotenant.analyse.sharing.result import Result
@@ -124,12 +124,16 @@ def dry_run(
     plan, place = _unchecked(study, device, devices, overrides)
     unknown = check_workloads(plan.study, execute=False, simulated=place.simulated)
     known = earlier(out, plan.study, place.name)
+    alone_s = known.alone_s if known is not None and known.alone_s else _alone_s(plan.study, place)
     if known is not None and known.windows is not None:
-        plan = plan.with_study(with_windows(plan.study, known.windows))
-    forecast = replace(forecast_for(plan, place), unchecked=unknown)
+        plan = plan.with_windows(known.windows, alone_s)
+    elif place.simulated:
+        plan = plan.with_windows(expected(plan.study), alone_s)
+    problems = tuple(impossible(plan.study, alone_s))
+    forecast = replace(forecast_for(plan, place), unchecked=unknown, problems=problems)
     require_fit(forecast, place)
     if known is None:
-        return _computed(forecast, plan.study, place) if place.simulated else _from_noise(forecast)
+        return forecast if place.simulated else _from_noise(forecast)
     if known.blocks and known.windows == expected(plan.study) and not place.simulated:
         forecast = forecast.at_pace(known.seconds / known.blocks, plan.study)
     scale = forecast.seconds_max / known.seconds if known.seconds else None
@@ -138,7 +142,6 @@ def dry_run(
         widest=known.widest_after(forecast.blocks_max),
         widest_from=f"from run {known.run}",
         wall_s=known.wall_s * scale if place.simulated and scale is not None else None,
-        problems=tuple(impossible(plan.study, known.alone_s or _alone_s(plan.study, place))),
     )
 
 
@@ -155,17 +158,13 @@ def _about(
     return load_with_tenants(study, tenants, overrides), ()
 
 
-def _computed(forecast: "Forecast", study: Study, place: "Device") -> "Forecast":
-    return replace(forecast, problems=tuple(impossible(study, _alone_s(study, place))))
-
-
 def _alone_s(study: Study, place: "Device") -> Mapping[str, float]:
     """Seconds of a request alone on a simulated GPU; unknown for other devices until they have run it."""
     if not place.simulated or place.names:
         return {}
     from cotenant.measure.simulated.alone import request_times
 
-    return request_times(place.simulation(), study)
+    return request_times(place.simulation(), {name: study.tenants[name].spec() for name in study.measured()})
 
 
 def _from_noise(forecast: "Forecast") -> "Forecast":

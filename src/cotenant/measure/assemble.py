@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from cotenant.analyse.energy.sensor_faults import faults
-from cotenant.measure.checks import SHORT_S, CheckedTrial, failures, verdict
+from cotenant.measure.checks import CheckedTrial, failures, verdict
 from cotenant.measure.gather import SeatOutcome, Timing, facts_of, in_window, request_table, stage_table, tenant_row
 from cotenant.measure.sampler import Samples
 from cotenant.measure.tenants.own_use import OWN_CPU, growths, share_of_window
-from cotenant.tenancy.nouns import Trial
+from cotenant.tenancy.nouns import JUDGED_ALONE_S, Trial
 from cotenant.tenancy.records import CANARY, Columns, TrialRecords
 
 CPU_BUSY = "cpu_busy_s"
@@ -64,7 +64,7 @@ def assemble(trial: Trial, outcomes: Sequence[SeatOutcome], around: Circumstance
     stops = [stop for outcome in outcomes if (stop := outcome.stopped_ns) is not None]
     complete_until = min(stops) if stops else None
     counted = [in_window(outcome, timing, complete_until) for outcome in outcomes]
-    short, foreign_share = trial.window_s < SHORT_S, _foreign_share(around)
+    short, foreign_share = trial.window_s < JUDGED_ALONE_S, _foreign_share(around)
     facts = [facts_of(outcome, mask, short=short) for outcome, mask in zip(outcomes, counted, strict=True)]
     failed = failures(
         CheckedTrial(

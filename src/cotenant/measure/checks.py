@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from cotenant.tenancy.nouns import JUDGED_ALONE_S
 from cotenant.tenancy.records import Verdict
 
 FOREIGN_SHARE, FOREIGN_SHARE_SHORT = 0.10, 1 / 3
@@ -16,8 +17,6 @@ FAILED_SHARE = 0.01
 LAG_FLOOR_NS = 1_000_000
 LAG_SHARE = 0.10
 REQUESTS_MIN = 10
-SHORT_S = 1.0
-"""Shorter windows are judged together by cell: each is too short to tell whether it was steady."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +95,7 @@ CHECKS: dict[str, Check] = {
             "unstable",
             (
                 f"each tenant had at least {REQUESTS_MIN} requests in the window; "
-                f"windows below {SHORT_S:g} s are judged together"
+                f"windows below {JUDGED_ALONE_S:g} s are judged together"
             ),
             "lengthen the window: --set window=10s",
         ),
@@ -117,7 +116,7 @@ CHECKS: dict[str, Check] = {
             "unstable",
             (
                 "latency was steady over the window (see `warmup` in the tenants table); for windows below "
-                f"{SHORT_S:g} s, slowdowns were steady over the run"
+                f"{JUDGED_ALONE_S:g} s, slowdowns were steady over the run"
             ),
             "lengthen the lead: --set lead=2s",
         ),
@@ -126,7 +125,7 @@ CHECKS: dict[str, Check] = {
             "unstable",
             (
                 f"processes outside the study used less than {FOREIGN_SHARE:.0%} of the device and of its socket; less "
-                f"than a third for windows below {SHORT_S:g} s, whose precision says what they cost"
+                f"than a third for windows below {JUDGED_ALONE_S:g} s, whose precision says what they cost"
             ),
             "stop other work on this machine; `cotenant doctor` lists it",
         ),
@@ -151,7 +150,7 @@ CHECKS: dict[str, Check] = {
         Check(
             "clock_stable",
             "unstable",
-            f"the clock varied by less than {CLOCK_SPREAD:.0%} over a window of at least {SHORT_S:g} s",
+            f"the clock varied by less than {CLOCK_SPREAD:.0%} over a window of at least {JUDGED_ALONE_S:g} s",
             "fix the clock (governor or locked clocks), or compare within blocks only",
         ),
         Check(

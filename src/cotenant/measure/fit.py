@@ -8,6 +8,7 @@ from cotenant.study.forecast import Forecast, forecast
 
 def forecast_for(plan: RunPlan, device: Device) -> Forecast:
     """Trials, time and memory of a plan on its device."""
+    block = plan.block(0).trials
     return forecast(
         plan.study,
         modes=plan.modes,
@@ -16,7 +17,8 @@ def forecast_for(plan: RunPlan, device: Device) -> Forecast:
         base_bytes_per_tenant=device.tenant_bytes,
         device=device.name,
         members=plan.members,
-        in_a_block=plan.trials_per_block,
+        in_a_block=len(block),
+        block_s=sum(trial.window_s + trial.lead_s for trial in block),
         left_out=(*plan.too_small_for, *plan.left_out),
         simulated=device.simulated,
     )

@@ -12,7 +12,6 @@ from cotenant.devices.group import MemberProbe
 from cotenant.devices.protocol import Arrangement, Device, Probe, SeatReport
 from cotenant.errors import CotenantError, DeviceError, SharingUnavailable, TenantFailed
 from cotenant.measure.assemble import Circumstances, assemble
-from cotenant.measure.checks import SHORT_S
 from cotenant.measure.gather import SeatOutcome, Timing
 from cotenant.measure.preconditions import Preconditions
 from cotenant.measure.provenance import now_utc
@@ -27,7 +26,7 @@ from cotenant.measure.tenants.pool import TenantPool
 from cotenant.measure.tenants.seat_run import Place, open_seats
 from cotenant.measure.tenants.sequence import Window, begun, serve_sequence
 from cotenant.study.preconditions import Before
-from cotenant.tenancy.nouns import Tenant, Trial
+from cotenant.tenancy.nouns import JUDGED_ALONE_S, Tenant, Trial
 from cotenant.tenancy.records import TrialRecords
 from cotenant.workloads.protocol import Properties
 
@@ -238,7 +237,7 @@ class LiveBench:
         # On a GPU the time of a request hardly depends on the host's core; long windows are few; and
         # calibration measures the instrument without it.
         blocks = [trial for trial, _, _ in placed if trial.block >= 0]
-        canary = self._device.kind == "cpu" and any(trial.window_s < SHORT_S for trial in blocks)
+        canary = self._device.kind == "cpu" and any(trial.window_s < JUDGED_ALONE_S for trial in blocks)
         laid_out = [(trial, _times(trial, places), places) for trial, _, places in placed]
         with open_seats(laid_out, rates, canary=canary) as sequence:
             windows = [Window(trial, times, seats) for (trial, times, _), seats in zip(laid_out, sequence, strict=True)]

@@ -35,6 +35,8 @@ class RunPlan:
     """Time of a request alone by tenant, once known: each trial gets a window of its own, unless the study sets it."""
     as_written: Study | None = None
     """The study before its windows were known."""
+    shortest: windows.Windows = windows.SHORT
+    """The least lengths of a trial where the study leaves them open."""
     _skipped: frozenset[tuple[str, str]] = frozenset()
 
     @property
@@ -77,15 +79,15 @@ class RunPlan:
 
     def with_windows(self, lengths: windows.Windows, alone_s: Mapping[str, float]) -> "RunPlan":
         """The same plan with windows for all trials now known, and the times of requests behind them."""
-        study = windows.with_windows(self.study, lengths)
-        return replace(self, study=study, alone_s=alone_s, as_written=self.study)
+        return replace(self, study=windows.with_windows(self.study, lengths), alone_s=alone_s)
 
     def block(self, number: int) -> Block:
         """The trials of one block, in order."""
         study = self.study if self.settings is None else self.study.model_copy(update={"settings": self.settings})
         whole = expand(study, number, self.modes, self.members, self.layouts)
         kept = tuple(trial for trial in whole.trials if (trial.mix, str(trial.sharing)) not in self._skipped)
-        own = kept if self.as_written is None else windows.fitted(kept, self.alone_s, self.as_written)
+        written = self.study if self.as_written is None else self.as_written
+        own = windows.fitted(kept, self.alone_s, written, self.shortest)
         return Block(number=number, trials=windows.with_a_long_one(own, number))
 
 
@@ -97,7 +99,8 @@ def plan_for(study: Study, device: Device, modes: Sequence[str] | None = None) -
         StudyError: It can't be spread over the device as written.
         DeviceError: The device lacks a control or value, or this user may not set it.
     """
-    study = windows.settled(study, switched=not device.simulated and not device.names)
+    as_written, switched = study, not device.simulated and not device.names
+    study = windows.settled(study, switched=switched)
     study = _shares_settled(study, device, new=modes is None)
     if modes is None:
         modes = [mode.mode for mode in device.sharings() if mode.available]
@@ -111,7 +114,14 @@ def plan_for(study: Study, device: Device, modes: Sequence[str] | None = None) -
     for one in settings:
         if one:
             device.apply(one)  # not entered: it refuses bad settings at once, and sets nothing
-    whole = RunPlan(study, tuple(modes), device.names, settings)
+    whole = RunPlan(
+        study,
+        tuple(modes),
+        device.names,
+        settings,
+        as_written=as_written,
+        shortest=windows.shortest(as_written, switched=switched),
+    )
     whole = replace(whole, layouts=_layouts(whole, device) if study.shares == "searched" else {})
     skipped: dict[tuple[str, str], str] = {}
     for trial in whole.block(0).trials:

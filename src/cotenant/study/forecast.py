@@ -122,6 +122,7 @@ def forecast(
     device: str | None = None,
     members: Sequence[str] = (),
     in_a_block: int | None = None,
+    block_s: float | None = None,
     left_out: Sequence[str] = (),
     simulated: bool = False,
 ) -> Forecast:
@@ -136,14 +137,16 @@ def forecast(
         device: Overrides the study's device.
         members: Names of a group's members.
         in_a_block: Trials per block, if the device can't do everything in the study.
+        block_s: Leads and windows of a block, if its trials have lengths of their own.
         left_out: Why some of them are left out, one sentence each.
         simulated: A model computes the trials.
     """
     trials = trials_per_block(study, modes, members) if in_a_block is None else in_a_block
     calibrations = len(needs_capacity(study))
     lengths = expected(study)
-    trial_s = lengths.window_s + lengths.lead_s + (0.0 if simulated else SWITCH_S)
-    block_s = trials * trial_s
+    switch_s = 0.0 if simulated else SWITCH_S
+    trial_s = lengths.window_s + lengths.lead_s + switch_s
+    block_s = trials * trial_s if block_s is None else block_s + trials * switch_s
     most = study.blocks.max
     if study.budget_s is not None:
         start_s = 0.0 if simulated else START_S

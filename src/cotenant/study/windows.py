@@ -2,20 +2,23 @@
 
 Drift cancels inside a block, so many short blocks beat few long ones. A window must contain several requests of every
 tenant, after a lead in which caches and clocks settle. Long windows remain for what needs time: open loads, whose
-queues build up slowly, and settings and preconditions, which affect power and heat.
+queues build up slowly, and settings and preconditions, which affect power and heat. On simulated devices windows are
+long too: they cost little there.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from cotenant.study.model import Study
-from cotenant.tenancy.nouns import Trial
+from cotenant.tenancy.nouns import JUDGED_ALONE_S, Tenant, Trial
 
 REQUESTS = 8
 """Fewest requests of the slowest tenant in a window."""
+REQUESTS_JUDGED = 12
+"""The same for a window that is judged by itself: it needs ten, and starts anywhere between two."""
 SETTLING_REQUESTS = 2
 """Requests of the slowest tenant in the lead."""
-SHORTEST_S, LONGEST_S = 0.06, 10.0
+SHORTEST_S, LONGEST_S = 0.06, 60.0
 SHORTEST_LEAD_S, LONGEST_LEAD_S = 0.02, 1.0
 BLOCKS_MIN = 12
 """Fewest blocks of short windows: fewer have no robust mean, and every look costs some of its level."""
@@ -53,7 +56,12 @@ def settled(study: Study, *, switched: bool) -> Study:
         study: What to measure.
         switched: Its tenants stay up and switch quickly between trials, so the window may be short.
     """
-    return study if switched and not wants_long(study) else with_windows(study, LONG)
+    return with_windows(study, LONG) if shortest(study, switched=switched) == LONG else study
+
+
+def shortest(study: Study, *, switched: bool) -> Windows:
+    """The least lengths of a trial; see `settled`."""
+    return SHORT if switched and not wants_long(study) else LONG
 
 
 def expected(study: Study) -> Windows:
@@ -62,34 +70,46 @@ def expected(study: Study) -> Windows:
     return Windows(window_s, SHORT.lead_s if study.lead_s is None else study.lead_s)
 
 
-def chosen(slowest_s: float) -> Windows:
-    """Lengths for tenants whose slowest request takes this long beside all its neighbours."""
+def chosen(slowest_s: float, shortest: Windows = SHORT) -> Windows:
+    """Lengths for tenants of which the slowest completes a request this often beside all its neighbours."""
+    requests = REQUESTS if max(REQUESTS * slowest_s, shortest.window_s) < JUDGED_ALONE_S else REQUESTS_JUDGED
     return Windows(
-        round(min(max(REQUESTS * slowest_s, SHORTEST_S), LONGEST_S), 3),
-        round(min(max(SETTLING_REQUESTS * slowest_s, SHORTEST_LEAD_S), LONGEST_LEAD_S), 3),
+        round(min(max(requests * slowest_s, shortest.window_s), LONGEST_S), 3),
+        round(min(max(SETTLING_REQUESTS * slowest_s, shortest.lead_s), LONGEST_LEAD_S), 3),
     )
 
 
 def needed_s(trial: Trial, alone_s: Mapping[str, float]) -> float | None:
-    """Longest time of a request of its tenants beside each other, from their times alone; None if one is unknown."""
-    known = [alone_s.get(tenant.of) for tenant in trial.tenants]
-    return None if None in known else max(time for time in known if time is not None) * len(known)
+    """Longest time between two requests of a tenant beside the others, from times alone; None if one is unknown."""
+    if any(tenant.of not in alone_s for tenant in trial.tenants):
+        return None
+    return max(_between_s(tenant, alone_s[tenant.of], len(trial.tenants)) for tenant in trial.tenants)
 
 
-def fitted(trials: tuple[Trial, ...], alone_s: Mapping[str, float], study: Study) -> tuple[Trial, ...]:
+def _between_s(tenant: Tenant, alone_s: float, tenants: int) -> float:
+    """At worst the tenants take turns; an open load may leave pauses as well."""
+    load = tenant.load
+    rate = load.rate_rps if load.rate_share is None else load.rate_share / alone_s
+    return max(alone_s * tenants, 1 / rate if rate else 0.0)
+
+
+def fitted(
+    trials: tuple[Trial, ...], alone_s: Mapping[str, float], study: Study, shortest: Windows = SHORT
+) -> tuple[Trial, ...]:
     """Trials with lengths of their own where the study leaves them open: a quick tenant needn't wait for a slow one.
 
     Args:
         trials: Trials with the lengths of the study, which suit all of them.
         alone_s: Time of a request by tenant.
         study: The study as written.
+        shortest: The least lengths.
     """
     if study.window_s is not None and study.lead_s is not None:
         return trials
     lengths = []
     for trial in trials:
         slowest_s = needed_s(trial, alone_s)
-        own = Windows(trial.window_s, trial.lead_s) if slowest_s is None else chosen(slowest_s)
+        own = Windows(trial.window_s, trial.lead_s) if slowest_s is None else chosen(slowest_s, shortest)
         lengths.append(
             {
                 "window_s": own.window_s if study.window_s is None else study.window_s,

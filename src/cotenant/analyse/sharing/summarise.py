@@ -18,10 +18,8 @@ from cotenant.analyse.sharing.short_windows import short_windows_agree
 from cotenant.analyse.sharing.slowdown import Solos, log_slowdowns, log_times, timed
 from cotenant.analyse.sharing.summary import MixSummary, Summary, TenantSummary
 from cotenant.analyse.sharing.tenant_summary import BY_DEFINITION, NO_SOLO, NO_TRIAL, Baselines, Times, tenant_summary
+from cotenant.tenancy.nouns import JUDGED_ALONE_S
 from cotenant.tenancy.records import ModelError, TenantObservation, Verdict
-
-JUDGED_ALONE_S = 1.0
-"""Trials with a window of at least this length are judged on their own steadiness."""
 
 Key = tuple[Cell, str]
 """A cell, and the name of a tenant in it."""

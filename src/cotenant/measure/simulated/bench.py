@@ -7,6 +7,7 @@ from cotenant.devices.simulated.device import SimulatedGpu
 from cotenant.measure.assemble import Circumstances, assemble
 from cotenant.measure.provenance import now_utc
 from cotenant.measure.sampler import Samples
+from cotenant.measure.simulated.alone import request_times
 from cotenant.measure.simulated.modelled import Modelled
 from cotenant.measure.simulated.samples import samples_of, settled_clock_mhz
 from cotenant.measure.simulated.setup import TrialSetup, play, seat_outcome, set_up, shortages, unserved
@@ -28,6 +29,10 @@ class SimulatedBench(Modelled):
         """Describe every workload once, and note what follows what."""
         super().prepare(trials)
         self._coming = list(trials)
+
+    def request_times(self, trials: Sequence[Trial]) -> Mapping[str, float]:
+        """Seconds of a request alone by tenant, in closed form."""
+        return request_times(self._device, {one.of: one.workload for trial in trials for one in trial.tenants})
 
     def pause(self, seconds: float) -> None:
         """A no-op: nothing changes with time."""
