@@ -30,6 +30,14 @@ def test_pieces_make_no_difference(answer, cuts):
     assert (head.status, framing.keep) == ((404, False) if answer is BY_LENGTH else (200, True))
 
 
+def test_chunks_that_arrive_together_are_passed_on_together():
+    body = []
+    framing = Framing(lambda _: None, body.append)
+    framing.feed(CHUNKED[:47])
+    framing.feed(CHUNKED[47:])
+    assert body == [b"hello world"]
+
+
 def test_a_body_without_a_length_ends_with_the_connection():
     framing, _, body = taken_apart([b"HTTP/1.0 200 OK\r\n\r\nabc", b"def"])
     assert not framing.done

@@ -99,7 +99,7 @@ def test_a_prompt_prepared_before_it_is_due_is_the_same_and_only_handed_over(mon
     early.begin(0)
     for number, text in enumerate(expected):
         with monkeypatch.context() as patch:
-            patch.setattr("cotenant.workloads.servers.prompts._random", None)
+            patch.setattr("cotenant.workloads.servers.prompts._words", None)
             assert early.next(number) == text
         early.prepare(number + 1)
     early.begin(0)

@@ -1,7 +1,6 @@
 """Wakes an event loop at a point in time through a kernel timer, since the loop's own resolution is a millisecond."""
 
 import asyncio
-import contextlib
 import ctypes
 import os
 import sys
@@ -20,6 +19,9 @@ class Alarm:
 
     def __init__(self, loop: asyncio.AbstractEventLoop, ring: Callable[[], None]) -> None:
         self._loop, self._ring = loop, ring
+        self._set_ns = 0
+        """The time it is set to; 0 once it has rung."""
+        self._spec = _Spec()
         self._later: asyncio.TimerHandle | None = None
         self._libc = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
         self._fd = self._libc.timerfd_create(_CLOCK_MONOTONIC, _NONBLOCK_CLOEXEC) if self._libc else -1
@@ -28,13 +30,17 @@ class Alarm:
 
     def at(self, ns: int) -> None:
         """Set the alarm, replacing the previous one; a past time rings at once."""
+        ns = max(ns, 1)
+        if ns == self._set_ns:
+            return
+        self._set_ns = ns
         if self._fd >= 0 and self._libc is not None:
-            spec = _Spec(value=(ctypes.c_long * 2)(*divmod(max(ns, 1), 1_000_000_000)))
-            self._libc.timerfd_settime(self._fd, _ABSOLUTE, ctypes.byref(spec), None)
+            self._spec.value[:] = divmod(ns, 1_000_000_000)
+            self._libc.timerfd_settime(self._fd, _ABSOLUTE, ctypes.byref(self._spec), None)
             return
         if self._later is not None:
             self._later.cancel()
-        self._later = self._loop.call_at(ns / 1e9, self._ring)
+        self._later = self._loop.call_at(ns / 1e9, self._rang)
 
     def close(self) -> None:
         """Cancel it."""
@@ -46,6 +52,10 @@ class Alarm:
             self._fd = -1
 
     def _rang(self) -> None:
-        with contextlib.suppress(BlockingIOError):
-            os.read(self._fd, 8)
-            self._ring()
+        if self._fd >= 0:
+            try:
+                os.read(self._fd, 8)
+            except BlockingIOError:
+                return  # set anew since the loop saw it
+        self._set_ns = 0
+        self._ring()

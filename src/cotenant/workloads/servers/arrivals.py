@@ -16,7 +16,8 @@ AVAILABLE = sys.platform == "linux" and sys.maxsize > 1 << 32
 _SO_TIMESTAMPNS = 35
 _STAMP = struct.Struct("@qq")
 _ROOM = socket.CMSG_SPACE(_STAMP.size) if AVAILABLE else 0
-_PIECE = 256 << 10
+_PIECE = 64 << 10
+"""Most bytes read at once. Python reserves as many for each read, which is slow above the allocator's threshold."""
 
 
 class ArrivalTransport(asyncio.Transport):
@@ -109,13 +110,13 @@ class ArrivalTransport(asyncio.Transport):
 
 def _arrival(stamps: list[tuple[int, int, bytes]]) -> int:
     """The kernel's stamps are wall-clock times: what has passed since is taken off the monotonic time."""
-    now = time.monotonic_ns()
-    since = 0
+    now, wall = time.monotonic_ns(), time.time_ns()
     for _, kind, stamp in stamps:
         if kind == _SO_TIMESTAMPNS and len(stamp) == _STAMP.size:
             seconds, ns = _STAMP.unpack(stamp)
-            since = time.time_ns() - (seconds * 1_000_000_000 + ns)
-    return now - since if 0 <= since < 10_000_000_000 else now  # the wall clock may have been set meanwhile
+            since: int = wall - seconds * 1_000_000_000 - ns
+            return now - since if 0 <= since < 10_000_000_000 else now  # the wall clock may have been set meanwhile
+    return now
 
 
 async def connect(host: str, port: int, protocol: asyncio.Protocol) -> ArrivalTransport:

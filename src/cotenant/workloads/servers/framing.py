@@ -61,7 +61,7 @@ class Framing:
                 case "chunk":
                     data = self._in_chunk(data)
                 case "size":
-                    data = self._chunk_size(data)
+                    data = self._chunks(data)
                 case "trailer":
                     data = self._trailer(data)
                 case "rest":
@@ -75,6 +75,11 @@ class Framing:
         if self._state == "rest":
             self.done = True
         return self.done
+
+    @property
+    def in_chunks(self) -> bool:
+        """True in the middle of a body that comes in chunks."""
+        return self._state in ("size", "chunk")
 
     def _wait(self, data: bytes) -> bytes:
         """Keep incomplete data for the next piece."""
@@ -130,19 +135,27 @@ class Framing:
         self._body(piece)
         return rest
 
-    def _chunk_size(self, data: bytes) -> bytes:
-        end = data.find(b"\r\n")
-        if end < 0:
-            return self._wait(data)
-        text = data[:end].partition(b";")[0].strip()
-        try:
-            size = int(text, 16)
-        except ValueError:
-            raise NotHttp(f"a chunk has the size {text[:20]!r}") from None
-        if size < 0:
-            raise NotHttp(f"a chunk has the size {text[:20]!r}")
-        self._left, self._state = (size + 2, "chunk") if size else (0, "trailer")
-        return data[end + 2 :]
+    def _chunks(self, data: bytes) -> bytes:
+        """Pass on the complete chunks as one piece, since they arrived together, and begin an incomplete one."""
+        bodies, at = [], 0
+        while at < len(data) and self._state == "size":
+            end = data.find(b"\r\n", at)
+            if end < 0:
+                break
+            size = _size(data[at:end])
+            begin, after = end + 2, end + 2 + size
+            if not size:
+                self._state, at = "trailer", begin
+            elif len(data) < after + 2:
+                self._left, self._state, at = size + 2, "chunk", begin
+            elif data[after : after + 2] != b"\r\n":
+                raise NotHttp("a chunk is longer than it says")
+            else:
+                bodies.append(data[begin:after])
+                at = after + 2
+        if bodies:
+            self._body(bodies[0] if len(bodies) == 1 else b"".join(bodies))
+        return data[at:] if self._state != "size" else self._wait(data[at:])
 
     def _in_chunk(self, data: bytes) -> bytes:
         """Pass on the available part of a chunk, without the line end after it."""
@@ -167,3 +180,14 @@ class Framing:
             return self._wait(data)
         self.done = end == 0
         return data[end + 2 :]
+
+
+def _size(line: bytes) -> int:
+    """The length of a chunk, in hexadecimal, before any extensions."""
+    try:
+        size = int(line.partition(b";")[0] if b";" in line else line, 16)
+    except ValueError:
+        size = -1
+    if size < 0:
+        raise NotHttp(f"a chunk has the size {line[:20]!r}")
+    return size

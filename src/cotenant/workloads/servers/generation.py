@@ -9,7 +9,6 @@ from cotenant.workloads.protocol import Answer
 from cotenant.workloads.servers.events import Events
 
 _END = b"[DONE]"
-_REASONING = ("reasoning_content", "reasoning")
 Count = Callable[[str], int]
 """Number of tokens in a text."""
 
@@ -66,34 +65,27 @@ class Generation:
         if isinstance(usage, dict):
             self._usage = usage
         for choice in chunk.get("choices") or ():
-            if carries_text(choice):
+            if self._carries_text(choice):
                 self._token(self.chunks)
                 self.chunks += 1
-                self._keep(choice)
             if choice.get("finish_reason"):
                 self._ended = True  # some servers send this and omit `[DONE]`
 
-    def _keep(self, choice: dict[str, Any]) -> None:
+    def _carries_text(self, choice: Any) -> bool:
+        """Keep its part of the answer or reasoning; False if it only has a role or an end."""
+        if not isinstance(choice, dict):
+            raise RequestFailed("bad stream", "a chunk of the stream has choices that are not objects")
         delta = choice.get("delta")
         if not isinstance(delta, dict):
-            self._said.append(str(choice["text"]))
-            return
-        for key in _REASONING:
-            if delta.get(key):
-                self._reasoned.append(str(delta[key]))
-                break
-        if delta.get("content"):
-            self._said.append(str(delta["content"]))
-
-
-def carries_text(choice: Any) -> bool:
-    """True for a choice with part of the answer or reasoning in it, not only a role or an end."""
-    if not isinstance(choice, dict):
-        raise RequestFailed("bad stream", "a chunk of the stream has choices that are not objects")
-    delta = choice.get("delta")
-    if isinstance(delta, dict):
-        return any(delta.get(key) for key in ("content", *_REASONING, "tool_calls"))
-    return bool(choice.get("text"))
+            text, thought, calls = choice.get("text"), None, None
+        else:
+            text, calls = delta.get("content"), delta.get("tool_calls")
+            thought = delta.get("reasoning_content") or delta.get("reasoning")  # vLLM has had both names
+        if thought:
+            self._reasoned.append(str(thought))
+        if text:
+            self._said.append(str(text))
+        return bool(text or thought or calls)
 
 
 def answer_of(usage: dict[str, Any], counted_here: int | None, reasoning_here: int | None = None) -> Answer:

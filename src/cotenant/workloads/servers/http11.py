@@ -1,7 +1,9 @@
 """HTTP/1.1 from one event loop: keep-alive connections, one request on each at a time, bodies passed on as they arrive.
 
-`framing` parses the answers; the sockets are asyncio's, or for a client that measures those of `arrivals`. Nothing
-is queued: what arrives is passed to the request's sink in the same step of the loop that read it.
+`framing` parses the answers; the sockets are asyncio's, or for a client that measures those of `arrivals`. What
+arrives is passed to the request's sink in the same step of the loop that read it, unless the request is patient: then
+events of a stream are kept with their times and parsed several at once, since a process that slept takes several times
+as long for each.
 """
 
 import asyncio
@@ -16,6 +18,10 @@ from cotenant.workloads.servers.address import Address
 from cotenant.workloads.servers.framing import Framing, NotHttp, Reply
 
 LARGEST_ANSWER = 256 << 20
+_MOST_KEPT = 16
+"""Pieces parsed at once: more would delay requests that become due meanwhile."""
+_EVENT_END = b"\n\n\r\n"
+"""The end of an event in a chunk of its own. An answer in chunks always ends with two line ends instead."""
 Sink = Callable[[bytes], None]
 Begun = Callable[[Reply], None]
 Headers = Mapping[str, str]
@@ -51,6 +57,9 @@ class _Connection(asyncio.Protocol):
         self._size = 0
         self._heard = False
         self._timing: Timing | None = None
+        self._patient = False
+        self._kept: list[tuple[int, bytes]] = []
+        """Pieces not yet parsed, with their times of arrival."""
         self._done: asyncio.Future[Reply] | None = None
         self.answered = 0
         self.open = True
@@ -73,11 +82,20 @@ class _Connection(asyncio.Protocol):
         if self._done is None or self._done.done():
             self.close()  # unsolicited data
             return
-        if self._timing is not None:
-            arrived_ns = getattr(self._transport, "arrived_ns", None)
-            self._timing.arrived_ns = time.monotonic_ns() if arrived_ns is None else arrived_ns
+        arrived_ns: int | None = getattr(self._transport, "arrived_ns", None)
+        self._kept.append((time.monotonic_ns() if arrived_ns is None else arrived_ns, data))
+        patient = self._patient and len(self._kept) < _MOST_KEPT and self._framing.in_chunks
+        if not (patient and data.endswith(_EVENT_END)):
+            self.parse()
+
+    def parse(self) -> None:
+        """Pass on what has been kept, as if it arrived now."""
+        kept, self._kept = self._kept, []
         try:
-            self._framing.feed(data)
+            for arrived_ns, data in kept:
+                if self._timing is not None:
+                    self._timing.arrived_ns = arrived_ns
+                self._framing.feed(data)
         except NotHttp as error:
             self._fail(RequestFailed("not http", f"the server does not answer in HTTP: {error}"))
         except Exception as error:  # noqa: BLE001 - a sink's error is its request's, not the loop's
@@ -87,12 +105,19 @@ class _Connection(asyncio.Protocol):
                 self._finish()
 
     def send(
-        self, data: bytes, sink: Sink | None, begun: Begun | None, timing: Timing | None, *, to_head: bool
+        self,
+        data: bytes,
+        sink: Sink | None,
+        begun: Begun | None,
+        timing: Timing | None,
+        *,
+        to_head: bool,
+        patient: bool,
     ) -> "asyncio.Future[Reply]":
         """Write a request; the future completes with its answer."""
         assert self._transport is not None
         self._sink, self._begun, self._parts, self._size, self._heard = sink, begun, [], 0, False
-        self._timing = timing
+        self._timing, self._patient, self._kept = timing, patient, []
         self._framing.begin(to_head=to_head)
         self._done = asyncio.get_running_loop().create_future()
         if timing is not None:
@@ -130,6 +155,9 @@ class _Connection(asyncio.Protocol):
 
     def _end_of_input(self, exc: Exception | None) -> None:
         """Some answers end with the connection; any other is incomplete."""
+        self.parse()
+        if self._done is None or self._done.done():
+            return
         if not self._heard:
             self._fail(_Dropped(_said(exc) if exc else "it closed the connection"))
         elif self._framing.end():
@@ -164,11 +192,13 @@ class Connections:
         sent: Callable[[], None] | None = None,
         begun: Begun | None = None,
         timing: Timing | None = None,
+        patient: bool = False,
     ) -> Reply:
         """Send one request and return its answer, over a new connection if none is idle.
 
         A server may close an idle connection just as a request is written to it: only then it is sent again.
         ``begun`` is called with the head of the answer, before its body goes to the sink; ``timing`` is kept current.
+        A ``patient`` sink may get parts of the body later than they arrive, with the right ``timing``.
         """
         more = dict(headers or {}) | ({} if body is None else {"Content-Length": str(len(body))})
         data = f"{method} {target} HTTP/1.1\r\n".encode("latin-1") + self._head + _lines(more) + b"\r\n" + (body or b"")
@@ -181,7 +211,8 @@ class Connections:
                         continue
                     kept = connection is not None
                     connection = connection or await self._connect(timing)
-                    answer = connection.send(data, sink, begun, timing, to_head=method == "HEAD")
+                    to_head = method == "HEAD"
+                    answer = connection.send(data, sink, begun, timing, to_head=to_head, patient=patient)
                     if sent is not None:
                         sent()
                     try:

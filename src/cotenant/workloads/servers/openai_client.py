@@ -130,7 +130,15 @@ class OpenAIClient(HttpClient):
             self._prompts.prepare(number + 1)
 
         generation = Generation(token, count=self._count)
-        reply = await self.connections.send("POST", self._path, body, generation.feed, sent=sent, timing=timing)
+        reply = await self.connections.send(
+            "POST",
+            self._path,
+            body,
+            generation.feed,
+            sent=sent,
+            timing=timing,
+            patient=given_up_after is None,
+        )
         if not reply.ok:
             raise refused(self.standing.address.name, reply)
         mark(self.tokens, timing.arrived_ns)
