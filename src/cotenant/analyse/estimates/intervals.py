@@ -16,6 +16,7 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
+from cotenant.analyse.estimates.autocorrelation import lag_correlation
 from cotenant.analyse.estimates.estimate import Estimate
 from cotenant.analyse.estimates.robust import huber
 
@@ -50,23 +51,26 @@ def mean_interval(values: Numbers, level: float = 0.95) -> Estimate:
     return Estimate(mean, float(lo), float(hi), n, "bootstrap")
 
 
-def block_interval(values: Numbers, level: float = 0.95) -> Estimate:
+def block_interval(values: Numbers, level: float = 0.95, alike: float | None = None) -> Estimate:
     """Mean over blocks, given in order, with its interval.
 
     Few blocks: `mean_interval`. From `BOOTSTRAP_FROM` on: Huber's mean, with Student's t on its influences (bounded, so
-    outliers and skew have little effect) or, if neighbours are correlated, a moving-block bootstrap of them.
+    outliers and skew have little effect), for as many blocks as the correlation of neighbours leaves. If blocks further
+    apart are correlated, a moving-block bootstrap too.
+
+    ``alike``: the correlation of neighbours that all series of the run have in common (`common_correlation`).
     """
     data = _finite(values)
     if data.size < BOOTSTRAP_FROM:
         return mean_interval(data, level)
     robust = huber(data)
     n, influence = data.size, robust.influence
-    alike = _lag_correlation(influence)
+    alike = lag_correlation(influence, alike)
     effective = n * (1 - alike) / (1 + alike)
     half = student_t(max(effective - 1, 2), level) * float(influence.std(ddof=1)) / math.sqrt(effective)
     narrow = Estimate(robust.location, robust.location - half, robust.location + half, n, "Student t, Huber's mean")
     length = _stretch_length(influence)
-    if length == 1 and alike == 0:
+    if length == 1:
         return narrow
     # Stretches capture correlation of any shape, but too little of it when there are few.
     found = correlated_mean_interval(influence, level, length)
@@ -74,13 +78,13 @@ def block_interval(values: Numbers, level: float = 0.95) -> Estimate:
     return Estimate(robust.location, lo, hi, n, f"{found.method}, Huber's mean")
 
 
-def ratio_interval(log_ratios: Numbers, level: float = 0.95) -> Estimate:
+def ratio_interval(log_ratios: Numbers, level: float = 0.95, alike: float | None = None) -> Estimate:
     """Geometric mean of ratios, with its interval, from the natural logarithms of the ratios in order of their blocks.
 
     Assumes each ratio was taken within one block, so that influences common to its trials (drift, room temperature)
-    cancel.
+    cancel. ``alike``: as for `block_interval`.
     """
-    logs = block_interval(log_ratios, level)
+    logs = block_interval(log_ratios, level, alike)
     lo, hi = (None if end is None else math.exp(end) for end in (logs.lo, logs.hi))
     return Estimate(math.exp(logs.est), lo, hi, logs.n, f"{logs.method} on log ratios")
 
@@ -138,18 +142,6 @@ def student_t(df: float, level: float = 0.95) -> float:
 def _outer(ends: tuple[float | None, float | None], pick: Callable[[list[float]], float]) -> float | None:
     known = [end for end in ends if end is not None]
     return pick(known) if known else None
-
-
-def _lag_correlation(data: Floats) -> float:
-    """Correlation of neighbours, corrected for the bias of short series; 0 unless beyond its own standard error."""
-    n = data.size
-    centred = data - data.mean()
-    variance = float(centred @ centred)
-    if variance == 0:
-        return 0.0
-    raw = float(centred[1:] @ centred[:-1]) / variance
-    corrected = raw + (1 + 3 * raw) / n
-    return min(corrected, 0.9) if raw > 1 / math.sqrt(n) else 0.0
 
 
 def _finite(values: Numbers) -> Floats:

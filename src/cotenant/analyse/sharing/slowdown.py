@@ -7,8 +7,11 @@ rate; under an open one it includes queueing, as users experience it.
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from sys import intern
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
+import numpy as np
+
+from cotenant.analyse.estimates.autocorrelation import common_correlation
 from cotenant.analyse.estimates.covariate import adjusted
 from cotenant.analyse.estimates.estimate import Estimate
 from cotenant.analyse.estimates.intervals import ratio_interval
@@ -119,6 +122,13 @@ def log_times(observations: Sequence[TenantObservation]) -> dict[int, float]:
     return _by_block((seen.block, time) for seen, time in timed(observations))
 
 
+class Interval(Protocol):
+    """`ratio_interval`, or one like it."""
+
+    def __call__(self, log_ratios: Sequence[float], *, alike: float | None) -> Estimate:
+        """An estimate from log ratios in order, and the correlation of neighbours that all series have in common."""
+
+
 class CurrentSlowdown(NamedTuple):
     """State of one tenant beside its neighbours so far."""
 
@@ -174,9 +184,11 @@ class RunningSlowdowns:
             if logs:
                 yield cell, tenant, list(adjusted(logs, canaries).values())
 
-    def current(self, interval: Callable[[Sequence[float]], Estimate] = ratio_interval) -> list[CurrentSlowdown]:
+    def current(self, interval: Interval = ratio_interval) -> list[CurrentSlowdown]:
         """Slowdowns of all tenants that have one so far, in order of their cells."""
+        found = list(self.by_block())
+        alike = common_correlation(np.array(logs) for _, _, logs in found)
         return [
-            CurrentSlowdown(cell.mix, cell.sharing, cell.load, tenant, interval(logs))
-            for cell, tenant, logs in self.by_block()
+            CurrentSlowdown(cell.mix, cell.sharing, cell.load, tenant, interval(logs, alike=alike))
+            for cell, tenant, logs in found
         ]

@@ -81,9 +81,15 @@ def _in_ms(quantile: QuantileEstimate) -> QuantileEstimate:
 
 
 def tenant_summary(
-    cell: Cell, tenant: str, group: Sequence[TenantObservation], times: Times, baselines: Baselines
+    cell: Cell,
+    tenant: str,
+    group: Sequence[TenantObservation],
+    times: Times,
+    baselines: Baselines,
+    *,
+    alike: float | None,
 ) -> TenantSummary:
-    """Summarise its observations in all blocks."""
+    """Summarise its observations in all blocks; ``alike``: the correlation of the run's neighbouring blocks."""
     used = [seen for seen in group if usable(seen)]
     requests, unfinished = sum(seen.n for seen in used), sum(seen.unfinished for seen in used)
     seconds = sum(seen.window_s for seen in used)
@@ -108,13 +114,13 @@ def tenant_summary(
         latency_ms=times.latency,
         needs_seconds=needs,
         mean_latency_ms=_mean(used, lambda seen: seen.mean_latency_ns / NS_PER_MS if seen.n else None),
-        slowdown=_slowdown(cell, group, baselines.time, baselines.calm),
+        slowdown=_slowdown(cell, group, alike, baselines.time, baselines.calm),
         device_ms=_mean(
             used,
             lambda seen: None if seen.mean_device_ns is None else seen.mean_device_ns / NS_PER_MS,
             "no device time",
         ),
-        device_slowdown=_slowdown(cell, group, baselines.device),
+        device_slowdown=_slowdown(cell, group, alike, baselines.device),
         slo=slo,
         slo_ms=limit_ms,
         objectives=objectives,
@@ -171,13 +177,15 @@ def _mean(
     return positive_interval(by_block(values)) if values else Missing(absent)
 
 
-def _slowdown(cell: Cell, group: Sequence[TenantObservation], solos: Solos, calm: Solos | None = None) -> Number:
+def _slowdown(
+    cell: Cell, group: Sequence[TenantObservation], alike: float | None, solos: Solos, calm: Solos | None = None
+) -> Number:
     logs = log_slowdowns(group, solos, calm)
     if not logs:
         return Missing(NO_SOLO if any(usable(seen) for seen in group) else NO_TRIAL)
     if cell.solo:
         return Estimate(1.0, 1.0, 1.0, len(logs), BY_DEFINITION)
-    return ratio_interval(list(logs.values()))
+    return ratio_interval(list(logs.values()), alike=alike)
 
 
 def _objectives(

@@ -1,0 +1,57 @@
+"""Correlation of neighbouring blocks: what all slowdowns of a run have in common, and what one has of its own."""
+
+import numpy as np
+import pytest
+
+from cotenant.analyse.estimates.autocorrelation import common_correlation, lag_correlation
+from cotenant.analyse.estimates.intervals import block_interval
+
+
+def correlated(rng, n, rho):
+    series = [rng.normal()]
+    for _ in range(n - 1):
+        series.append(rho * series[-1] + np.sqrt(1 - rho**2) * rng.normal())
+    return np.array(series)
+
+
+@pytest.mark.parametrize("rho", [0.0, 0.2, 0.5])
+def test_a_dozen_series_tell_their_common_correlation(rho):
+    rng = np.random.default_rng(1)
+    found = [common_correlation([correlated(rng, 70, rho) for _ in range(12)]) for _ in range(20)]
+    assert np.mean(found) == pytest.approx(rho, abs=0.04)
+    assert np.std(found) < 0.06
+
+
+def test_a_series_counts_by_its_length_and_not_by_its_spread():
+    rng = np.random.default_rng(2)
+    calm, wild = correlated(rng, 200, 0.6), rng.normal(size=200)
+    assert common_correlation([calm, wild]) == pytest.approx(common_correlation([calm, 100 * wild]))
+
+
+def test_short_series_tell_nothing():
+    assert common_correlation([np.arange(11.0)]) is None
+    assert common_correlation([]) is None
+
+
+def test_chance_in_one_series_does_not_count_and_a_clear_excess_does():
+    rng = np.random.default_rng(3)
+    white = [rng.normal(size=70) for _ in range(200)]
+    assert np.mean([lag_correlation(one) > 0 for one in white]) > 0.1
+    assert np.mean([lag_correlation(one, 0.0) > 0 for one in white]) < 0.05
+    assert lag_correlation(correlated(rng, 70, 0.7), 0.0) > 0.4
+
+
+@pytest.mark.parametrize("rho", [0.0, 0.15, 0.4])
+def test_intervals_hold_and_the_widest_of_a_dozen_is_narrower(rho):
+    rng = np.random.default_rng(4)
+    held, widest, widest_alone = [], [], []
+    for _ in range(40):
+        series = [correlated(rng, 70, rho) for _ in range(12)]
+        alike = common_correlation(series)
+        found = [block_interval(one, alike=alike) for one in series]
+        alone = [block_interval(one) for one in series]
+        held += [one.lo <= 0 <= one.hi for one in found]
+        widest.append(max(one.hi - one.lo for one in found))
+        widest_alone.append(max(one.hi - one.lo for one in alone))
+    assert np.mean(held) >= 0.93
+    assert np.mean(widest) < np.mean(widest_alone)
