@@ -14,7 +14,7 @@ def request(name="llama-3.2-1b-mini", **options):
 
 
 def host_ns(one, architecture="ampere"):
-    return one.execution.launch_ns(one.kernels, architecture).sum()
+    return one.launch_ns(architecture).sum()
 
 
 def test_every_software_name_of_a_study_has_an_execution():
@@ -28,6 +28,14 @@ def test_a_server_of_language_models_launches_less_and_copies_no_cache():
     assert "cat" not in served.kernels.names
 
 
+def test_a_server_of_language_models_launches_prompts_and_replays_the_steps_after_them():
+    served = request(mode="generate", seq=16, tokens=4, software="vllm")
+    launches = served.launch_ns("ampere") / served.kernels.launches
+    prompt, steps = launches[: served.first_output + 1], launches[served.first_output + 1 :]
+    assert prompt.min() > 10 * steps.max()
+    assert host_ns(request(mode="prefill", software="vllm")) > 10 * host_ns(request(mode="decode", software="vllm"))
+
+
 def test_graphs_run_the_same_kernels_with_less_host_time():
     eager, graphs = request(), request(software="graphs")
     assert len(eager.kernels) == len(graphs.kernels)
@@ -37,8 +45,8 @@ def test_graphs_run_the_same_kernels_with_less_host_time():
 def test_old_hosts_take_longer_and_backward_launches_less():
     step = request("resnet18-mini", batch=2, train=True)
     assert host_ns(step, "volta") > 2 * host_ns(step, "ampere")
-    forward = step.execution.launch_ns(step.kernels, "ampere")[step.slot == 1].mean()
-    assert step.execution.launch_ns(step.kernels, "ampere")[step.slot == 2].mean() < forward
+    forward = step.launch_ns("ampere")[step.slot == 1].mean()
+    assert step.launch_ns("ampere")[step.slot == 2].mean() < forward
 
 
 def test_new_hosts_take_less():

@@ -170,7 +170,7 @@ class SimulatedGpu(SingleDevice):
         """Host time to launch each of a request's kernels."""
         if controls.host_us is not None:
             return np.asarray(request.kernels.launches * (controls.host_us * 1e3))
-        return request.execution.launch_ns(request.kernels, self.gpu.architecture)
+        return request.launch_ns(self.gpu.architecture)
 
     def calibrated(self, request: RequestKernels, controls: Controls) -> tuple[RequestKernels, SoloFit]:
         """The request calibrated by the measured solo times, and what they imply about host and device.

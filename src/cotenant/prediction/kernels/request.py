@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from cotenant.prediction.gpu import Architecture
 from cotenant.prediction.kernels.columns import TRANSFER, Floats, Ints, Kernels, joined
 from cotenant.prediction.kernels.software import Execution
 from cotenant.prediction.kernels.training_step import OPTIMISER, backward_begins
@@ -36,6 +37,14 @@ class RequestKernels:
     def waited_ns(self) -> float:
         """Time per request in which the device waits for host work."""
         return float(np.sum(self.waiting_ns))
+
+    def launch_ns(self, architecture: Architecture) -> Floats:
+        """Host time to launch each kernel, with a host of this GPU's generation."""
+        begun = (
+            self.spec.mode == "decode" if self.first_output < 0 else np.arange(len(self.kernels)) > self.first_output
+        )
+        generates = np.broadcast_to(np.asarray(begun), len(self.kernels))
+        return self.execution.launch_ns(self.kernels, architecture, generates)
 
     def with_host(self, trace: Trace) -> Trace:
         """The trace with host work added: before launches, or in the device's queue where both wait."""

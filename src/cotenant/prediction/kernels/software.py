@@ -5,7 +5,8 @@ Fitted (docs/validation.md has the errors):
 - eager: launches of convolutional networks on ParvaGPU's plateaus at small batches (ResNet-50, VGG-16, DenseNet-121,
   MobileNetV2), of transformers on three host-bound language models beside an A100 (batch 8, 128 tokens);
 - onnxruntime, tensorrt, compile: BERT and ResNet-50 on V100s (NVIDIA/DeepLearningExamples);
-- vllm: Llama-7B on a full A100, batches of 1 and 64 (MuxServe);
+- vllm: Llama-7B on a full A100, batches of 1 and 64 (MuxServe), where launches take less time than the kernels. While
+  generating, graphs are replayed, vLLM's default since 2024; this matters for models split over several GPUs only;
 - graphs: an estimate.
 """
 
@@ -15,7 +16,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from cotenant.prediction.gpu import Architecture
-from cotenant.prediction.kernels.columns import KINDS, Floats, Kernels
+from cotenant.prediction.kernels.columns import KINDS, Bools, Floats, Kernels
 from cotenant.prediction.kernels.fusion import Fusion, Tf32, kernels_of
 from cotenant.prediction.kernels.training_step import backward_begins
 from cotenant.workloads.protocol import Attention, Operator, Software
@@ -39,6 +40,8 @@ class Execution:
     """Host time per launch, overlapping with the device."""
     by_kind_us: Mapping[str, float] = field(default_factory=dict)
     """The same for kinds of kernels that differ: a layer's module and views cost more than an addition."""
+    replay_us: float | None = None
+    """The same per kernel while generating, if it then replays a captured graph; None if it doesn't."""
     backward: float = 1.0
     """Cost of a launch in the backward pass relative to the forward pass: no Python in between."""
     old_host: float = 1.0
@@ -63,9 +66,17 @@ class Execution:
         """The kernels of these operators."""
         return kernels_of(operators, fusion=self.fusion, tf32=self.tf32, attention=self.attention)
 
-    def launch_ns(self, kernels: Kernels, architecture: Architecture) -> Floats:
-        """Host time of each kernel's launches, with a host of this GPU's generation."""
+    def launch_ns(self, kernels: Kernels, architecture: Architecture, generates: Bools) -> Floats:
+        """Host time of each kernel's launches, with a host of this GPU's generation.
+
+        Args:
+            kernels: The kernels.
+            architecture: The GPU's.
+            generates: Kernels of steps that generate one output per sequence.
+        """
         by_kind = np.array([self.by_kind_us.get(kind, self.launch_us) for kind in KINDS])[kernels.kind]
+        if self.replay_us is not None:
+            by_kind = np.where(generates, self.replay_us, by_kind)
         names = [kernels.names[name] for name in kernels.name]
         passes = np.where(np.arange(len(kernels)) >= backward_begins(names), self.backward, 1.0)
         host = self.old_host if architecture in _OLD_HOSTS else _NEW_HOST if architecture in _NEW_HOSTS else 1.0
@@ -82,5 +93,5 @@ EXECUTIONS: Mapping[Software, Execution] = {
         "eager", attention="unfused", tf32="all", launch_us=3.0, gap_us=1.0, before_us=300.0, half_slower=1.35
     ),
     "tensorrt": Execution("engine", tf32="all", launch_us=2.0, gap_us=1.0, before_us=400.0, half_slower=1.2),
-    "vllm": Execution("served", launch_us=22.0, before_us=1600.0, item_us=15.0),
+    "vllm": Execution("served", launch_us=22.0, replay_us=1.0, before_us=1600.0, item_us=15.0),
 }

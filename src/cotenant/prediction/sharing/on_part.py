@@ -51,8 +51,7 @@ def on_part(
         costs,
         domain_sms=part.domain_sms,
         bytes_per_ns=gpu.bandwidth_gb_s * part.dram_share,
-        launch_ns=(request.execution.launch_ns(request.kernels, gpu.architecture) if launch_ns is None else launch_ns)
-        * fit.host,
+        launch_ns=(request.launch_ns(gpu.architecture) if launch_ns is None else launch_ns) * fit.host,
         slot=request.slot,
         before_us=(request.execution.before_us + request.execution.item_us * request.spec.batch) * fit.host
         + fit.item_ns * request.spec.batch / 1e3,
