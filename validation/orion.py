@@ -7,8 +7,9 @@ import numpy as np
 
 from cotenant.devices.simulated.catalogue import find_gpu
 from cotenant.devices.simulated.request import kernels_for
-from cotenant.prediction.kernels.columns import TRANSFER, Floats, Kernels
+from cotenant.prediction.kernels.columns import KINDS, TRANSFER, Floats, Kernels
 from cotenant.prediction.kernels.cost import Costs, plain_roofline_ns, solo_costs
+from cotenant.prediction.kernels.efficiency import FITTED
 from cotenant.prediction.kernels.software import Execution
 from cotenant.workloads.protocol import WorkloadSpec
 from validation.leaving_out import LeftOutRows
@@ -18,12 +19,14 @@ from validation.result import Result, Row
 
 _FOLDER = "sharing/v100_kernels_orion"
 _SMS = 80
+_PACKED = [KINDS.index(kind) for kind in ("elementwise", "activation", "reduction", "copy", "depthwise")]
+"""Kernels of small thread blocks, several of which share an SM."""
 _SOURCE = "eth-easl/orion, MIT; V100"
 _SPLIT = "that convolutions aren't split was decided with the convolutional models in view; only BERT is held out."
 _NOTES = (
     "BERT's profile doesn't say how many tokens; 384 is assumed, and large by its 24 layers.",
     "EfficientNet isn't B0, and nothing says which it is; RetinaNet and Transformer aren't in the catalogue.",
-    "MobileNetV2 is described by a definition that pads in kernels of its own.",
+    "A profile's SMs are those that a kernel's thread blocks need where as many as possible share one.",
 )
 
 
@@ -37,7 +40,9 @@ class _Profile:
 _PROFILES = (
     _Profile("resnet50_4_fwd_new", WorkloadSpec(name="resnet50", batch=4, dtype="float32"), held_out=False),
     _Profile("resnet101_4_fwd_new", WorkloadSpec(name="resnet101", batch=4, dtype="float32"), held_out=False),
-    _Profile("mobilenetv2_4_fwd_new", WorkloadSpec(name="mobilenet-v2", batch=4, dtype="float32"), held_out=False),
+    _Profile(
+        "mobilenetv2_4_fwd_new", WorkloadSpec(name="torchvision:mobilenet_v2", batch=4, dtype="float32"), held_out=False
+    ),
     _Profile("bert_2_fwd_new", WorkloadSpec(name="bert-large", batch=2, seq=384, dtype="float32")),
 )
 
@@ -65,7 +70,7 @@ def validate(data: Path) -> tuple[Result, ...]:
             Row(
                 case,
                 float(measured_ns[measured_sms < _SMS].sum() / measured_ns.sum()),
-                float(costs.duration_ns[costs.sms < _SMS].sum() / costs.total_ns),
+                float(costs.duration_ns[_needed_sms(kernels, costs) < _SMS].sum() / costs.total_ns),
                 {"every kernel fills the GPU": 0.0},
                 held_out=profile.held_out,
             )
@@ -128,3 +133,12 @@ def _simulated(profile: _Profile) -> tuple[Kernels, Costs]:
     kernels = kernels_for(profile.spec, Execution("eager", attention="unfused"))
     kernels = kernels.take(np.flatnonzero(kernels.kind != TRANSFER))
     return kernels, solo_costs(kernels, find_gpu("v100-sxm2-16gb"))
+
+
+def _needed_sms(kernels: Kernels, costs: Costs) -> Floats:
+    """SMs that each kernel needs if its thread blocks are packed, as the profiles count them.
+
+    Costs have the SMs it is spread over: a pointwise kernel of 80 blocks uses 80 SMs, but fits on 10.
+    """
+    spread = np.isin(kernels.kind, _PACKED)
+    return np.where(spread, kernels.blocks / FITTED.small_blocks, costs.sms)
