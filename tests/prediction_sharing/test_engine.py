@@ -187,3 +187,36 @@ def test_streams_of_one_host_end_while_kernels_wait_for_thread_blocks():
     trace = plain_trace(kernels=20, device_ns=2e5, occupancy=0.9, host_ns=4e4)
     outcome = simulate([Player(trace, shared_host=True) for _ in range(3)], window_end_ns=5e6)
     assert all(one.done.size > 3 for one in outcome.requests)
+
+
+def test_instances_that_share_nothing_are_simulated_one_by_one_with_the_same_outcome(monkeypatch):
+    players = [
+        Player(plain_trace(kernels=7, device_ns=1e6, occupancy=0.5, host_ns=0.6e6), sm_domain=0, dram_domain=0),
+        Player(plain_trace(kernels=5, device_ns=2e6, host_ns=3e6), sm_domain=1, dram_domain=1, sm_part=0.4),
+    ]
+    alone_at_a_time = []
+    engine = simulating._simulate
+
+    def watched(players, **options):
+        alone_at_a_time.append(len(players))
+        return engine(players, **options)
+
+    monkeypatch.setattr(simulating, "_simulate", watched)
+    options = {"window_end_ns": 1e8, "host_spread": 0.1, "seed": 3, "period_ns": 1e7}
+    apart = simulate(players, **options)
+    assert alone_at_a_time == [1, 1]
+    monkeypatch.setattr(simulating, "_apart", lambda players: False)
+    joined = simulate(players, **options)
+    for one, other in zip(apart.requests, joined.requests, strict=True):
+        inside = other.intended < 1e8
+        assert one.done == pytest.approx(other.done[inside], abs=1)
+    assert apart.activity[:9, 1:] == pytest.approx(joined.activity[:9, 1:], abs=1e-6)
+    assert apart.activity[:9, 0] == pytest.approx(joined.activity[:9, 0], abs=0.1)
+
+
+@pytest.mark.parametrize("shared", [{"sm_domain": 0}, {"dram_domain": 0}, {"shared_host": True}])
+def test_tenants_that_share_anything_are_simulated_together(shared):
+    trace = plain_trace(kernels=5, device_ns=1e6, host_ns=1e6)
+    one = {"sm_domain": 0, "dram_domain": 0}
+    players = [Player(trace, **one), Player(trace, **({"sm_domain": 1, "dram_domain": 1} | shared))]
+    assert not simulating._apart(players)

@@ -81,7 +81,8 @@ def advance(  # noqa: C901, PLR0912, PLR0915, PLR0917 - one compiled loop: calls
         arrival_spans: First and last + 1 of each tenant.
         domains: Per tenant: SM domain, DRAM domain, 1 if it shares one host thread with others, priority.
         options: Time slice (0: kernels run side by side), cost of a switch with and without interruption, relative
-            spread of host times, seed, share of a block that a new kernel waits for, the same with priority.
+            spread of host times, seed, share of a block that a new kernel waits for, the same with priority, index of
+            the first tenant among all of the trial.
         limits: End of the window, deadline, length of a period of activity.
         ints: State.
         floats: State.
@@ -95,7 +96,7 @@ def advance(  # noqa: C901, PLR0912, PLR0915, PLR0917 - one compiled loop: calls
     """
     tenants = spans.shape[0]
     slice_ns, preempt_ns, yield_ns, spread, seed = options[0], options[1], options[2], options[3], int(options[4])
-    waits, waits_first = options[5], options[6]
+    waits, waits_first, first_index = options[5], options[6], int(options[7])
     window_end, deadline, period = limits[0], limits[1], limits[2]
     room = out_ints.shape[0]
     rate, occupancy, dram, tensor = np.zeros(tenants), np.zeros(tenants), np.zeros(tenants), np.zeros(tenants)
@@ -342,7 +343,7 @@ def advance(  # noqa: C901, PLR0912, PLR0915, PLR0917 - one compiled loop: calls
                 # A request begins
                 number = ints[tenant, NUMBER]
                 # Uniform with the given spread: host times vary by request and never stay in step.
-                stretch = 1.0 + spread * 3.4641016 * (uniform(seed, tenant, number) - 0.5)
+                stretch = 1.0 + spread * 3.4641016 * (uniform(seed, first_index + tenant, number) - 0.5)
                 floats[tenant, STRETCH] = stretch
                 floats[tenant, STARTED_NS] = now
                 floats[tenant, FIRST_NS] = -1.0

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -25,6 +26,8 @@ come, first served; reduced by its share of DRAM bandwidth. Fitted on pairs of R
 different batches on a V100 (Gavel)."""
 _SHORTEST_BLOCK_NS = 100.0
 _MOST_ROUNDS = 1e4
+_ANY = 0
+"""Column of activity: share of the time in which any kernel runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +102,53 @@ def simulate(
         record: If False, requests are counted and discarded (for benchmarking the engine).
     """
     deadline = 3 * window_end_ns if deadline_ns is None else deadline_ns
+    run = partial(
+        _simulate, window_end_ns=window_end_ns, deadline_ns=deadline, slicing=slicing, host_spread=host_spread,
+        seed=seed, period_ns=period_ns, record=record,
+    )  # fmt: skip
+    if slicing is None and _apart(players):
+        # Events of one never concern another, and an event costs the time of a look at every tenant.
+        return _together([run([player], first=index) for index, player in enumerate(players)])
+    return run(players)
+
+
+def _apart(players: Sequence[Player]) -> bool:
+    """Whether no player shares SMs, memory or a host thread with another: MIG instances."""
+    alone = not any(player.shared_host for player in players)
+    sms, dram = ({getattr(player, name) for player in players} for name in ("sm_domain", "dram_domain"))
+    return alone and len(players) > 1 and len(sms) == len(dram) == len(players)
+
+
+def _together(outcomes: Sequence[Outcome]) -> Outcome:
+    """One outcome of players that were simulated apart."""
+    activity = np.zeros((max(len(one.activity) for one in outcomes), len(engine.ACTIVITIES)))
+    idle = np.ones(len(activity))
+    for one in outcomes:
+        activity[: len(one.activity)] += one.activity
+        idle[: len(one.activity)] *= 1 - one.activity[:, _ANY]
+    activity[:, _ANY] = 1 - idle
+    return Outcome(
+        requests=tuple(requests for one in outcomes for requests in one.requests),
+        activity=activity,
+        period_ns=outcomes[0].period_ns,
+        completions=sum(one.completions for one in outcomes),
+        end_ns=max(one.end_ns for one in outcomes),
+        finished=all(one.finished for one in outcomes),
+    )
+
+
+def _simulate(
+    players: Sequence[Player],
+    *,
+    window_end_ns: float,
+    deadline_ns: float,
+    slicing: Slicing | None,
+    host_spread: float,
+    seed: int,
+    period_ns: float,
+    record: bool,
+    first: int = 0,
+) -> Outcome:
     tables = _tables(players)
     tenants = len(players)
     longest = max(player.outstanding for player in players)
@@ -112,11 +162,11 @@ def simulate(
     ring = np.zeros((tenants, max(longest, 1)))
     slots = max(int(player.trace.slot[-1]) for player in players) + 3
     slot_ends = np.zeros((tenants, slots))
-    activity = np.zeros((int(deadline / period_ns) + 1, len(engine.ACTIVITIES)))
+    activity = np.zeros((int(deadline_ns / period_ns) + 1, len(engine.ACTIVITIES)))
     slices = slicing or Slicing(0.0, 0.0, 0.0)
     turns = (slices.slice_ns, slices.interrupt_ns, slices.yield_ns)
-    options = np.array([*turns, host_spread, float(seed % 2**52), WAITS, WAITS_FIRST])
-    limits = np.array([window_end_ns, deadline, period_ns])
+    options = np.array([*turns, host_spread, float(seed % 2**52), WAITS, WAITS_FIRST, float(first)])
+    limits = np.array([window_end_ns, deadline_ns, period_ns])
     out_ints = np.zeros((BUFFER_ROWS + tenants, 2), np.int64)
     out_floats = np.zeros((BUFFER_ROWS + tenants, 5 + slots))
     parts: list[tuple[Ints, Floats]] = []
