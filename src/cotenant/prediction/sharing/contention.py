@@ -19,7 +19,7 @@ import numpy as np
 from cotenant.prediction.kernels.columns import Floats, Ints
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@numba.njit(cache=True, nogil=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def fill_rates(  # noqa: PLR0917 - compiled code takes its arguments by position
     count: int,
     order: Ints,
@@ -72,7 +72,7 @@ def fill_rates(  # noqa: PLR0917 - compiled code takes its arguments by position
             _share_dram(count, order, dram, dram_domain, first, rate)
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@numba.njit(cache=True, nogil=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def _share_sms(  # noqa: C901, PLR0917 - as above, in one loop
     begin: int, end: int, order: Ints, occupancy: Floats, weight: Floats, sm_domain: Ints, left: Floats, rate: Floats
 ) -> None:
@@ -108,7 +108,7 @@ def _share_sms(  # noqa: C901, PLR0917 - as above, in one loop
         left[domain] = max(room, 0.0)
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@numba.njit(cache=True, nogil=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def _share_dram(  # noqa: PLR0917 - as above
     count: int, order: Ints, dram: Floats, dram_domain: Ints, domain: int, rate: Floats
 ) -> None:
@@ -165,7 +165,7 @@ def rates(
     return result
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@numba.njit(cache=True, nogil=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def drain_ns(  # noqa: PLR0917 - compiled code takes its arguments by position
     tenant: int,
     wanted: float,

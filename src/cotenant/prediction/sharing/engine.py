@@ -35,7 +35,7 @@ NEXT_NS, LEFT_NS, INTENDED_NS, STARTED_NS, HOST_NS, DEVICE_NS, FIRST_NS, STRETCH
 NOW_NS, SLICE_END_NS, SWITCH_END_NS, COMPLETIONS, ACTIVE = range(5)
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@numba.njit(cache=True, nogil=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def uniform(seed: int, tenant: int, number: int) -> Any:
     """Deterministic number from 0 to 1 for these three values (splitmix64)."""
     z = np.uint64(seed) + np.uint64(tenant) * np.uint64(0xD1342543DE82EF95)
@@ -46,7 +46,7 @@ def uniform(seed: int, tenant: int, number: int) -> Any:
     return float(z >> np.uint64(11)) / 9007199254740992.0
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@numba.njit(cache=True, nogil=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def advance(  # noqa: C901, PLR0912, PLR0915, PLR0917 - one compiled loop: calls between events would cost its speed
     kernels: Floats,
     slots: Ints,
