@@ -6,7 +6,7 @@ import pytest
 
 from cotenant.analyse.estimates.estimate import Estimate
 from cotenant.analyse.sharing.model_error import of_metric, of_work, time_range, widened
-from cotenant.prediction.trust import Class, classes, error_of
+from cotenant.prediction.trust import Class, classes, error_of, nearest
 from cotenant.tenancy.records import ModelError
 
 ERROR = ModelError("kind", True, "", time=(0.8, 1.25), slowdown=(0.5, 2.0), tail=(0.4, 2.5))
@@ -42,14 +42,41 @@ def test_errors_of_work_add_up_within_a_class_and_are_independent_between_classe
     assert different == pytest.approx((1 - 0.5 / 2**0.5, 1 + 1 / 2**0.5))
 
 
-def test_an_unvalidated_class_is_as_wide_as_the_widest():
-    found = error_of(Class("kepler", "eager", "vision", "mps", calibrated=False), "slowdown")
+def test_a_time_beside_others_has_its_own_error_where_such_times_were_compared():
+    direct = replace(ERROR, shared=(0.9, 1.1), shared_tail=(0.95, 1.05))
+    assert time_range(direct, solo=False) == (0.9, 1.1)
+    assert time_range(direct, solo=False, tail=True) == (0.95, 1.05)
+    assert time_range(direct, solo=True) == ERROR.time
+
+
+def test_a_bias_of_the_time_alone_widens_one_end_only():
+    biased = replace(ERROR, time=(1.1, 1.2), slowdown=(0.9, 1.0))
+    assert time_range(biased, solo=False) == pytest.approx((0.9, 1.2))
+
+
+def test_records_without_errors_of_times_beside_others_can_still_be_read():
+    text = '{"class": "c", "validated": true, "error": "", "time": [1, 2], "slowdown": [1, 2], "tail": [1, 2]}'
+    assert ModelError.of(text).shared is None
+
+
+KEPLER = Class("kepler", "eager", "vision", "mps", calibrated=False)
+
+
+def test_an_unvalidated_class_is_as_wide_as_the_widest_of_those_like_it():
+    found = error_of(KEPLER, "slowdown")
+    like = nearest(KEPLER, "slowdown")
     assert not found.validated
-    assert found.sentence == "not validated"
-    known = [error for (_, quantity), error in classes().items() if quantity == "slowdown"]
-    assert known
-    assert found.low == min(error.low for error in known)
-    assert found.high == max(error.high for error in known)
+    assert found.sentence == f"not validated; widest range of {len(like)} like classes"
+    assert {kind.sharing for kind in like} == {"mps"}
+    assert found.low == min(1.0, *(error.low for error in like.values()))
+    assert found.high == max(1.0, *(error.high for error in like.values()))
+
+
+def test_a_tail_that_was_not_validated_is_wider_than_the_mean():
+    mean, tail = error_of(KEPLER, "slowdown"), error_of(KEPLER, "tail")
+    assert not tail.validated
+    assert tail.low < mean.low
+    assert tail.high > mean.high
 
 
 def test_every_shipped_class_has_rows_behind_it():

@@ -53,6 +53,42 @@ def test_a_single_group_has_no_law():
     assert "none: a single group" in markdown([judged], [])
 
 
+def alone(phase, group, measured, *, software="eager", family="ampere"):
+    kind = Class(family, software, phase, "alone", calibrated=False)
+    return UserRow("demo", group, group, kind, "time", measured, 1.0, features=(1.0, 1.0))
+
+
+def of_phase(found, phase):
+    return next(one for one in found if one.kind.phase == phase)
+
+
+VISION = [alone("vision", f"v{n}", 0.9 + 0.2 * n / 19) for n in range(20)]
+ENCODERS = [alone("encoder", "bert", 4.0) for _ in range(9)] + [alone("encoder", "roberta", 1.0)]
+
+
+def test_a_class_of_few_models_has_the_range_of_all_models_of_its_software():
+    encoder = of_phase(judge([*ENCODERS, *VISION]), "encoder")
+    assert encoder.error.groups == 2
+    assert encoder.error.like == 20
+    assert encoder.error.high == pytest.approx(1.1), "one model in 22 counts as one, however many rows it has"
+    assert encoder.coverage == pytest.approx(0.1), "which the page shows"
+    assert "x0.90 to x1.10 (20)" in markdown([encoder], ENCODERS)
+
+
+def test_a_class_of_many_rows_stands_for_itself():
+    encoder = of_phase(judge([*ENCODERS * 3, *VISION]), "encoder")
+    assert encoder.error.like == 0
+    assert encoder.error.high >= 4.0
+
+
+@pytest.mark.parametrize("change", [{"software": "vllm"}, {"phase": "training"}, {"family": "volta"}])
+def test_other_software_other_gpus_and_training_lend_nothing_to_inference(change):
+    others = [alone(**{"phase": "vision", "group": f"v{n}", "measured": 1.0} | change) for n in range(20)]
+    encoder = of_phase(judge([*ENCODERS, *others]), "encoder")
+    assert encoder.error.like == 0
+    assert encoder.error.high >= 4.0
+
+
 def test_a_study_is_carried_out_as_a_run_would():
     found = ask({
         "device": "sim:a100-sxm4-40gb",
@@ -70,5 +106,5 @@ def test_turns_of_a_large_model_are_within_a_tenth_of_the_measurement():
     from validation.users.sharing import nos
 
     turns = [row for row in nos(DATA) if row.kind.sharing == "processes" and not row.kind.calibrated]
-    assert len(turns) == 3
+    assert [row.quantity for row in turns] == ["slowdown", "time"] * 3
     assert all(row.simulated == pytest.approx(row.measured, rel=0.1) for row in turns)

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 
+from cotenant.tenancy.nouns import ALONE
 from validation.users.classes import Judged
 from validation.users.decisions import Decision, lines
 from validation.users.row import UserRow
@@ -16,11 +17,17 @@ public measurement. Written by `make validate DATA=DIR`; nothing in the tables i
 A *class* is the GPU's family, the tenant's software and phase, the way the GPU is shared, and whether measured solo
 times were given (`solo_ms`, see `cotenant calibrate`). A simulated number is printed with the interval of its class,
 which contained nine in ten measured values. Without a comparison, numbers are marked "not validated" and carry the
-widest range of all classes.
+widest range of the classes most like it (the same way to share, then phase, software, family); tails, the range of the
+mean widened by as much as tails are wider where both were compared.
 
 - *error*: mean of |simulated / measured - 1|; *held out*: over rows of models, mixes or GPUs that no constant was
   fitted with.
-- *interval*: wide enough to cover the rows of left-out groups when built from the others.
+- *interval*: wide enough to cover the rows of left-out groups when built from the others. With fewer than 30 rows from
+  fewer than nine groups, a class can't tell how far off the next model is: its interval holds for nine in ten groups of
+  that class and of the like ones (other phases of the same software under the same way to share; their number in
+  brackets), each group counting the same. Then a group of the class itself may lie outside: see *covered*.
+- *times beside others*: errors of a time alone and of a slowdown partly cancel, so these are judged themselves too. A
+  class with at least five groups uses that interval; another one, those of the time alone and the slowdown together.
 - *covered*: share of rows within the interval made of all **other** groups (models, mixes, GPUs); the group with
   the lowest coverage is named. A class of one group is covered by its own interval, which says little.
 - *simple law*: the closest of a constant, a line in the number of copies or parts, and launches plus roofline. Its
@@ -72,13 +79,15 @@ sensors, kernels) are compared in [validation-parts.md](validation-parts.md).
 def markdown(judged: Sequence[Judged], rows: Sequence[UserRow], decided: Sequence[Decision] = ()) -> str:
     """The page."""
     parts = [HEAD, *targets(judged, rows), ""]
-    for title, quantity in (
-        ("Times alone", "time"),
-        ("Slowdown by sharing", "slowdown"),
-        ("Tails (p90, p95, p99) by sharing", "tail"),
+    for title, quantity, alone in (
+        ("Times alone", "time", True),
+        ("Slowdown by sharing", "slowdown", False),
+        ("Tails (p90, p95, p99) by sharing, relative to alone", "tail", False),
+        ("Times beside others", "time", False),
+        ("Tails (p90, p95, p99) beside others", "tail_time", False),
     ):
         parts += [f"## {title}", "", _HEADS, _RULE]
-        parts += [_line(one) for one in judged if one.quantity == quantity]
+        parts += [_line(one) for one in judged if one.quantity == quantity and (one.kind.sharing == ALONE) == alone]
         parts.append("")
     parts += lines(decided) if decided else []
     parts += ["## By data set", "", "| data set | rows | error, % | held out, % |", "|---|---:|---:|---:|"]
@@ -95,7 +104,7 @@ def _line(one: Judged) -> str:
     law = one.law if math.isnan(one.law_error) else f"{one.law_error * 100:.1f} ({one.law})"
     return (
         f"| {one.kind} | {one.error.n} | {one.error.mean_error * 100:.1f} | {_percent(one.held_out_error)} "
-        f"| x{one.error.low:.2f} to x{one.error.high:.2f} "
+        f"| x{one.error.low:.2f} to x{one.error.high:.2f}{f' ({one.error.like})' if one.error.like else ''} "
         f"| {one.coverage * 100:.0f} ({worst}: {share * 100:.0f}) "
         f"| {f'**{law}**' if one.law_is_better else law} | {one.error.data_set} |"
     )
@@ -106,10 +115,13 @@ def _percent(share: float) -> str:
 
 
 def _by_data_set(rows: Sequence[UserRow]) -> list[str]:
-    names = sorted({(row.data_set, row.quantity, row.kind.calibrated) for row in rows})
+    def kind(row: UserRow) -> tuple[str, str, bool]:
+        beside = " beside others" if row.quantity in ("time", "tail_time") and row.kind.sharing != ALONE else ""
+        return row.data_set, row.quantity.replace("_", " ") + beside, row.kind.calibrated
+
     lines = []
-    for name, quantity, calibrated in names:
-        mine = [r for r in rows if (r.data_set, r.quantity, r.kind.calibrated) == (name, quantity, calibrated)]
+    for name, quantity, calibrated in sorted({kind(row) for row in rows}):
+        mine = [row for row in rows if kind(row) == (name, quantity, calibrated)]
         every = [abs(row.simulated / row.measured - 1) for row in mine]
         held = [abs(row.simulated / row.measured - 1) for row in mine if not row.fitted]
         given = ", solos given" if calibrated else ""

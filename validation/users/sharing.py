@@ -5,6 +5,7 @@ A data set with solo times is simulated twice: without any measurements, and wit
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from cotenant.prediction.trust import Class, Phase
 from validation.product import Answers, Served, ask, ask_on_share, window_s
 from validation.reading import count, number, positive, read_json, read_table
 from validation.users.row import UserRow
-from validation.users.solo import features
+from validation.users.solo import alone_ms, features
 
 _LLMS = "sharing/a100_timeslicing_llms.csv"
 _PARVA = "sharing/a100_mig_mps_parvagpu.csv"
@@ -47,6 +48,30 @@ _WAYS = {"processes": ("processes", 0), "mps": ("mps", 0), "mps, bert with high 
 _TAIL = ("p90", "p95", "p99")
 
 
+@dataclass(frozen=True, slots=True)
+class _Beside:
+    """A mean time beside others and alone, milliseconds, measured and simulated: rows of both are the same case's."""
+
+    data_set: str
+    case: str
+    group: str
+    kind: Class
+    measured_ms: float
+    simulated_ms: float
+    fitted: bool
+    features: tuple[float, ...] = ()
+
+    def rows(self, *, measured_alone_ms: float, simulated_alone_ms: float) -> Iterator[UserRow]:
+        """The slowdown, and the time itself."""
+        yield UserRow(
+            self.data_set, self.case, self.group, self.kind, "slowdown", self.measured_ms / measured_alone_ms,
+            self.simulated_ms / simulated_alone_ms, self.fitted, self.features,
+        )  # fmt: skip
+        yield UserRow(
+            self.data_set, self.case, self.group, self.kind, "time", self.measured_ms, self.simulated_ms, self.fitted
+        )
+
+
 def llms(data: Path) -> Iterator[UserRow]:
     """Mixes of five language models, forward passes, in turns; and their solos."""
     lines = read_table(data, _LLMS, ("mix", "tenants", "tenant", "solo_ms", "slowdown"))
@@ -75,11 +100,12 @@ def llms(data: Path) -> Iterator[UserRow]:
             for name in names:
                 kind = Class("ampere", "eager", _phase(name), "processes", calibrated=calibrated)
                 seen.setdefault(name, found.solo[name].mean_ms)
-                yield UserRow(
-                    "timeslicing_llms", f"{name} in {mix}", mix, kind, "slowdown", measured[name],
-                    _mean_ms(found, name) / found.solo[name].mean_ms,
-                    fitted=mix in ("10_distilgpt2", "all_models"), features=(float(len(members[mix])),),
+                beside = _Beside(
+                    "timeslicing_llms", f"{name} in {mix}", mix, kind, measured[name] * solos[name],
+                    _mean_ms(found, name), fitted=mix in ("10_distilgpt2", "all_models"),
+                    features=(float(len(members[mix])),),
                 )  # fmt: skip
+                yield from beside.rows(measured_alone_ms=solos[name], simulated_alone_ms=found.solo[name].mean_ms)
     for name, time in seen.items():
         kind = Class("ampere", "eager", _phase(name), "alone", calibrated=False)
         tenant = {"workload": name, "batch": 8, "seq": 128, "dtype": "float16"}
@@ -110,18 +136,17 @@ def parvagpu(data: Path) -> Iterator[UserRow]:
                 study |= {"mixes": [{"copies": {"tenant": [copies]}}], "sharing": ["mps"]}
                 found = ask(study)
                 kind = Class("ampere", "eager", phase, "mps", calibrated=calibrated)
-                yield UserRow(
-                    "parvagpu", f"{case}, {copies} processes", model, kind, "slowdown", time / alone,
-                    _mean_ms(found, "tenant") / found.solo["tenant"].mean_ms, fitted, (float(copies),),
+                beside = _Beside(
+                    "parvagpu", f"{case}, {copies} processes", model, kind, time, _mean_ms(found, "tenant"), fitted,
+                    (float(copies),),
                 )  # fmt: skip
+                yield from beside.rows(measured_alone_ms=alone, simulated_alone_ms=found.solo["tenant"].mean_ms)
             elif gpcs != _WHOLE:
                 on_slice = ask_on_share(study, _SLICES[gpcs], "mig").mean_ms
                 whole = ask(study).solo["tenant"].mean_ms
                 kind = Class("ampere", "eager", phase, "mig", calibrated=calibrated)
-                yield UserRow(
-                    "parvagpu", f"{case}, {gpcs}g", model, kind, "slowdown", time / alone, on_slice / whole, fitted,
-                    (_WHOLE / gpcs,),
-                )  # fmt: skip
+                beside = _Beside("parvagpu", f"{case}, {gpcs}g", model, kind, time, on_slice, fitted, (_WHOLE / gpcs,))
+                yield from beside.rows(measured_alone_ms=alone, simulated_alone_ms=whole)
             elif not calibrated:
                 kind = Class("ampere", "eager", phase, "alone", calibrated=False)
                 yield UserRow(
@@ -136,26 +161,28 @@ def nos(data: Path) -> Iterator[UserRow]:
     for line in read_table(data, _NOS, ("mechanism", "n_pods", "avg_inference_s")):
         pods = count(line["n_pods"], _NOS, "n_pods")
         times[line["mechanism"]][pods] = positive(line["avg_inference_s"], _NOS, "avg_inference_s") * 1e3
+    tenant = {"workload": "yolos-small", "dtype": "float32"}
+    yield _alone("nos", "YOLOS-small", "a100-pcie-80gb", tenant, times["MPS"][1])
     for calibrated in (False, True):
         for way, mode in (("time-slicing", "processes"), ("MPS", "mps")):
+            alone = times[way][1]
             for pods, time in times[way].items():
                 if pods == 1:
                     continue
-                alone = times[way][1]
                 found = ask({
                     "device": "sim:a100-pcie-80gb",
-                    "tenants": {"tenant": {"workload": "yolos-small", "dtype": "float32"}},
+                    "tenants": {"tenant": tenant},
                     "mixes": [{"copies": {"tenant": [pods]}}],
                     "sharing": [mode],
                     "window": "5s",
                     "settings": [{"solo_ms": {"yolos-small": alone}} if calibrated else {}],
                 })  # fmt: skip
                 kind = Class("ampere", "eager", "vision", mode, calibrated=calibrated)
-                yield UserRow(
-                    "nos", f"YOLOS-small, {pods} pods", "yolos-small", kind, "slowdown", time / alone,
-                    _mean_ms(found, "tenant") / found.solo["tenant"].mean_ms,
+                beside = _Beside(
+                    "nos", f"YOLOS-small, {pods} pods", "yolos-small", kind, time, _mean_ms(found, "tenant"),
                     fitted=way == "time-slicing" and pods == 3, features=(float(pods),),
                 )  # fmt: skip
+                yield from beside.rows(measured_alone_ms=alone, simulated_alone_ms=found.solo["tenant"].mean_ms)
 
 
 def gavel(data: Path) -> Iterator[UserRow]:
@@ -185,33 +212,34 @@ def gavel(data: Path) -> Iterator[UserRow]:
             shared = found.shared.get(("pair", "mps"), {})
             for mine, name, value in (("a", first, pair[0]), ("b", second, pair[1])):
                 if mine in shared and shared[mine].latency_ns.size:
-                    yield UserRow(
+                    beside = _Beside(
                         "gavel", f"{name} beside {second if mine == 'a' else first}", f"{first} {second}", kind,
-                        "slowdown", jobs[name]["null"] / value,
-                        shared[mine].mean_ms / found.solo[mine].mean_ms,
+                        1e3 / value, shared[mine].mean_ms,
                         fitted=first.startswith(_FITTED_PAIRS) and second.startswith(_FITTED_PAIRS), features=(2.0,),
                     )  # fmt: skip
+                    yield from beside.rows(measured_alone_ms=solos[name], simulated_alone_ms=found.solo[mine].mean_ms)
 
 
 def tails(data: Path) -> Iterator[UserRow]:
     """Service times of BERT, open loop at half load, beside trainings."""
     columns = ("training_job", "sharing", "bert_mean_ms_alone", "bert_mean_ms")
     quantiles = [f"bert_{name}_ms{alone}" for name in _TAIL for alone in ("_alone", "")]
-    for line in read_table(data, TAILS_FILE, (*columns, *quantiles, "training_speed_vs_alone")):
+    lines = read_table(data, TAILS_FILE, (*columns, *quantiles, "training_speed_vs_alone"))
+    bert = {"workload": "bert-large", "seq": 128, "dtype": "float16", "software": "onnxruntime"}
+    given_ms = positive(lines[0]["bert_mean_ms_alone"], TAILS_FILE, columns[2])
+    yield _alone("tails", "BERT", "a100-sxm4-40gb", bert, given_ms, fitted=True)
+    for line in lines:
         job, way = line["training_job"], line["sharing"]
         if job not in TRAINED:
             continue
         mode, priority = _WAYS[way]
         for calibrated in (False, True):
-            alone_ms = positive(line["bert_mean_ms_alone"], TAILS_FILE, columns[2])
-            given = [{"workload": "bert-large", "ms": alone_ms, "software": "onnxruntime"}]
+            solo_ms = positive(line["bert_mean_ms_alone"], TAILS_FILE, columns[2])
+            given = [{"workload": "bert-large", "ms": solo_ms, "software": "onnxruntime"}]
             found = ask({
                 "device": "sim:a100-sxm4-40gb",
                 "tenants": {
-                    "bert": {
-                        "workload": "bert-large", "seq": 128, "dtype": "float16", "software": "onnxruntime",
-                        "load": "poisson(50%)", "priority": priority,
-                    },
+                    "bert": {**bert, "load": "poisson(50%)", "priority": priority},
                     "training": {**TRAINED[job], "train": True, "dtype": "float16", "load": "closed(1)"},
                 },
                 "mixes": [{"groups": {"mix": ["bert", "training"]}}],
@@ -224,23 +252,39 @@ def tails(data: Path) -> Iterator[UserRow]:
             kind = Class("ampere", "onnxruntime", "encoder", sharing, calibrated=calibrated)
             trained = Class("ampere", "eager", "training", sharing, calibrated=calibrated)
             fitted = job in _FITTED_TAILS
-            mean = positive(line["bert_mean_ms"], TAILS_FILE, columns[3]) / alone_ms
-            yield UserRow(
-                "tails", f"BERT beside {job}, {way}, mean", job, kind, "slowdown", mean,
-                float(shared["bert"].service_ns.mean() / alone.service_ns.mean()), fitted,
+            mean_ms = positive(line["bert_mean_ms"], TAILS_FILE, columns[3])
+            beside = _Beside(
+                "tails", f"BERT beside {job}, {way}, mean", job, kind, mean_ms,
+                float(shared["bert"].service_ns.mean()) / 1e6, fitted,
             )  # fmt: skip
+            yield from beside.rows(measured_alone_ms=solo_ms, simulated_alone_ms=float(alone.service_ns.mean()) / 1e6)
             for name in _TAIL:
                 share = int(name[1:]) / 100
-                measured = float(line[f"bert_{name}_ms"]) / float(line[f"bert_{name}_ms_alone"])
+                measured = positive(line[f"bert_{name}_ms"], TAILS_FILE, f"bert_{name}_ms")
+                case, simulated = f"BERT beside {job}, {way}, {name}", shared["bert"].service_ms(share)
                 yield UserRow(
-                    "tails", f"BERT beside {job}, {way}, {name}", job, kind, "tail", measured,
-                    shared["bert"].service_ms(share) / alone.service_ms(share), fitted,
+                    "tails", case, job, kind, "tail", measured / float(line[f"bert_{name}_ms_alone"]),
+                    simulated / alone.service_ms(share), fitted,
                 )  # fmt: skip
+                yield UserRow("tails", case, job, kind, "tail_time", measured, simulated, fitted)
             yield UserRow(
                 "tails", f"{job} beside BERT, {way}", job, trained, "slowdown",
                 1 / positive(line["training_speed_vs_alone"], TAILS_FILE, "training_speed_vs_alone"),
                 shared["training"].mean_ms / found.solo["training"].mean_ms, fitted,
             )  # fmt: skip
+
+
+def _alone(
+    data_set: str, case: str, gpu: str, tenant: Mapping[str, Any], time: float, *, fitted: bool = False
+) -> UserRow:
+    """A tenant's time alone in a data set about sharing."""
+    software, group = str(tenant.get("software", "eager")), str(tenant["workload"])
+    phase: Phase = "encoder" if "bert" in group else "vision"
+    kind = Class("ampere", software, phase, "alone", calibrated=False)
+    simulated = alone_ms(gpu, tenant, time)
+    return UserRow(
+        data_set, f"{case} alone", group, kind, "time", time, simulated, fitted, features=features(gpu, tenant)
+    )
 
 
 def _phase(name: str) -> Phase:

@@ -7,22 +7,22 @@ simulated devices against public measurements (docs/validation.md); none of it i
 
 import json
 import math
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
 from functools import cache
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Literal
 
 from cotenant.prediction.gpu import Architecture
-from cotenant.text import percent
+from cotenant.text import amount, percent
 from cotenant.workloads.protocol import WorkloadSpec
 
 Phase = Literal["prefill", "decode", "encoder", "vision", "training", "kernel", "other"]
-Quantity = Literal["time", "slowdown", "tail"]
-"""Solo time; mean time relative to solo; a quantile from p90 up relative to solo."""
-QUANTITIES: tuple[Quantity, ...] = get_args(Quantity)
+Quantity = Literal["time", "slowdown", "tail", "tail_time"]
+"""Mean time, alone or beside others; the same relative to alone; a quantile from p90 up relative to alone; the quantile
+itself. Errors of a time alone and of a slowdown may cancel, so times beside others are judged directly too."""
 FEWEST = 5
-"""Minimum rows for a statement about a class."""
+"""Minimum rows for a statement about a class that stands for itself, and groups for one about times beside others."""
 UNKNOWN = 0.2, 5.0
 """Range where nothing at all was validated."""
 FILE = Path(__file__).with_name("validated.json")
@@ -55,10 +55,19 @@ class ModelError:
     mean_error: float
     """Mean of |simulated / measured - 1|."""
     n: int
-    """Rows behind it; 0 if nothing comparable was validated and the range is the widest known."""
+    """Rows behind it; 0 if the class was not validated."""
     data_set: str
     law: str = ""
     """A simple law that is closer, fitted without the group it is judged by; empty if none."""
+    groups: int = 0
+    """Models, mixes or GPUs behind it."""
+    like: int = 0
+    """Groups of like classes whose rows the range also rests on, or classes that lend theirs if it has no rows."""
+
+    @property
+    def enough(self) -> bool:
+        """Whether its rows suffice, with those of like classes, for a statement."""
+        return self.n >= FEWEST or (self.n > 0 and self.like > 0)
 
     @property
     def validated(self) -> bool:
@@ -69,9 +78,10 @@ class ModelError:
     def sentence(self) -> str:
         """`6.9 % off on average over 46 rows (timeslicing_llms)`, or that nothing is known."""
         if not self.validated:
-            return "not validated"
+            return f"not validated; widest range of {amount(self.like, 'like class', 'like classes')}"
         nearer = f"; nearer: {self.law}" if self.law else ""
-        return f"{percent(self.mean_error)} off on average over {self.n} rows ({self.data_set}){nearer}"
+        lent = f"; range of {self.groups + self.like} models of like classes" if self.like else ""
+        return f"{percent(self.mean_error)} off on average over {self.n} rows ({self.data_set}){nearer}{lent}"
 
 
 MEASURED = ModelError(1.0, 1.0, 0.0, 1, "its measured time")
@@ -93,17 +103,47 @@ def phase_of(family: str, spec: WorkloadSpec) -> Phase:
     return known.get(family, "other")
 
 
+@cache
 def error_of(kind: Class, quantity: Quantity) -> ModelError:
-    """The error of this class; if not validated, the widest range for that quantity."""
+    """The error of this class; if not validated, the widest range of the classes most like it.
+
+    A tail that wasn't validated is wider than the mean by as much as tails are where both were.
+    """
+    own = _known().get((kind, quantity))
+    if own is not None and own.enough:
+        return own
+    if quantity == "tail":
+        mean, factor = error_of(kind, "slowdown"), _tails_are_wider(kind)
+        return replace(_widest([mean]), low=min(mean.low, 1.0) ** factor, high=max(mean.high, 1.0) ** factor)
+    return _widest(list(nearest(kind, quantity).values()))
+
+
+def directly(kind: Class, quantity: Quantity) -> ModelError | None:
+    """The error of times beside others where enough groups were compared; None: from that alone and the slowdown's."""
+    own = _known().get((kind, quantity))
+    return own if own is not None and own.groups >= FEWEST else None
+
+
+def _widest(errors: Sequence[ModelError]) -> ModelError:
+    low = min((one.low for one in errors), default=UNKNOWN[0])
+    high = max((one.high for one in errors), default=UNKNOWN[1])
+    return ModelError(min(low, 1.0), max(high, 1.0), float("nan"), 0, "", like=len(errors))
+
+
+def _tails_are_wider(kind: Class) -> float:
+    """By how much the range of a tail is wider than that of the mean, under the same way to share if known."""
+
+    def width(error: ModelError) -> float:
+        return math.log(error.high / error.low)
+
     known = _known()
-    if (kind, quantity) in known and known[kind, quantity].n >= FEWEST:
-        return known[kind, quantity]
-    if quantity == "tail" and (kind, "slowdown") in known:
-        quantity = "slowdown"
-    same = [error for (_, one), error in known.items() if one == quantity]
-    low = min((one.low for one in same), default=UNKNOWN[0])
-    high = max((one.high for one in same), default=UNKNOWN[1])
-    return ModelError(low, high, float("nan"), 0, "")
+    wider = {
+        one: width(tail) / width(known[one, "slowdown"])
+        for (one, quantity), tail in known.items()
+        if quantity == "tail" and (one, "slowdown") in known
+    }
+    same_way = [factor for one, factor in wider.items() if one.sharing == kind.sharing]
+    return max(1.0, *(same_way or wider.values()), 1.0)
 
 
 def range_near(kind: Class, quantity: Quantity) -> tuple[float, float]:
@@ -133,7 +173,7 @@ def nearest(kind: Class, quantity: Quantity) -> Mapping[Class, ModelError]:
         same = one.phase == kind.phase, one.sharing == kind.sharing, one.software == kind.software
         return same_way, *same, one.family == kind.family, one.calibrated == kind.calibrated
 
-    known = {one: error for (one, of), error in _known().items() if of == quantity and error.n >= FEWEST}
+    known = {one: error for (one, of), error in _known().items() if of == quantity and error.enough}
     if not known or kind in known:
         return {kind: known[kind]} if known else {}
     closest = max(map(likeness, known))
@@ -153,6 +193,7 @@ def classes() -> Mapping[tuple[Class, Quantity], ModelError]:
 def reread() -> None:
     """Read the file anew: validation has just written it."""
     _known.cache_clear()
+    error_of.cache_clear()
 
 
 def as_json(errors: Mapping[tuple[Class, Quantity], ModelError]) -> str:
@@ -171,6 +212,7 @@ def _known() -> Mapping[tuple[Class, Quantity], ModelError]:
         return found
     for row in json.loads(FILE.read_text(encoding="utf-8")):
         kind = Class(row["family"], row["software"], row["phase"], row["sharing"], row["calibrated"])
-        error = ModelError(row["low"], row["high"], row["mean_error"], row["n"], row["data_set"], row["law"])
-        found[kind, row["quantity"]] = error
+        found[kind, row["quantity"]] = ModelError(
+            **{one.name: row[one.name] for one in fields(ModelError) if one.name in row}
+        )
     return found

@@ -256,6 +256,9 @@ class ModelError:
     time: tuple[float, float]
     slowdown: tuple[float, float]
     tail: tuple[float, float]
+    shared: tuple[float, float] | None = None
+    """Of a mean time beside others where it was compared itself; None: from the time alone and the slowdown."""
+    shared_tail: tuple[float, float] | None = None
 
     @classmethod
     def of(cls, text: str | None) -> "ModelError | None":
@@ -263,7 +266,8 @@ class ModelError:
         if not text:
             return None
         found = json.loads(text)
-        ends = {name: (float(found[name][0]), float(found[name][1])) for name in ("time", "slowdown", "tail")}
+        names = ("time", "slowdown", "tail", "shared", "shared_tail")
+        ends = {name: (float(found[name][0]), float(found[name][1])) for name in names if name in found}
         return cls(str(found["class"]), bool(found["validated"]), str(found["error"]), **ends)
 
 

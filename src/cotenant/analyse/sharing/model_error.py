@@ -19,12 +19,17 @@ _EVENNESS = ("fairness", "jain")
 
 
 def time_range(error: ModelError, *, solo: bool, tail: bool = False) -> Ends:
-    """Error of a time: alone its own; shared also that of the slowdown, combined as independent."""
+    """Error of a time: alone its own; beside others that of such times, or of both the time alone and the slowdown.
+
+    These two are combined as independent.
+    """
     if solo:
         return error.time
+    if (beside := error.shared_tail if tail else error.shared) is not None:
+        return beside
     shared = error.tail if tail else error.slowdown
-    low = -math.hypot(math.log(error.time[0]), math.log(shared[0]))
-    high = math.hypot(math.log(error.time[1]), math.log(shared[1]))
+    low = -math.hypot(*(math.log(min(one[0], 1.0)) for one in (error.time, shared)))
+    high = math.hypot(*(math.log(max(one[1], 1.0)) for one in (error.time, shared)))
     return math.exp(low), math.exp(high)
 
 

@@ -1,13 +1,16 @@
 """The simulation's error for one tenant of one trial: recorded with it, so that every reader shows it."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from cotenant.devices.simulated.controls import Controls
 from cotenant.prediction.gpu import GpuSpec
-from cotenant.prediction.trust import MEASURED, QUANTITIES, Class, error_of, phase_of
+from cotenant.prediction.trust import MEASURED, Class, Quantity, directly, error_of, phase_of
 from cotenant.tenancy.nouns import ALONE, Sharing
 from cotenant.workloads import find
 from cotenant.workloads.protocol import WorkloadSpec
+
+_BESIDE: Mapping[str, Quantity] = {"shared": "time", "shared_tail": "tail_time"}
 
 
 def model_error(
@@ -24,15 +27,18 @@ def model_error(
     """
     kind = _class(gpu, spec, controls, _shared_as(sharing, first=first))
     alone = _class(gpu, spec, controls, ALONE)
-    errors = {quantity: error_of(alone if quantity == "time" else kind, quantity) for quantity in QUANTITIES}
-    if any(one.exactly(spec) for one in controls.solo_ms):
+    errors = {"time": error_of(alone, "time"), "slowdown": error_of(kind, "slowdown"), "tail": error_of(kind, "tail")}
+    exactly = any(one.exactly(spec) for one in controls.solo_ms)
+    if exactly:
         errors["time"] = MEASURED
+    beside = {name: directly(kind, quantity) for name, quantity in _BESIDE.items() if kind != alone}
+    known = {name: error for name, error in beside.items() if error is not None and exactly == kind.calibrated}
     judged = errors["time" if kind == alone else "slowdown"]
     return {
         "class": str(kind),
         "validated": judged.validated,
         "error": judged.sentence,
-        **{quantity: [error.low, error.high] for quantity, error in errors.items()},
+        **{name: [error.low, error.high] for name, error in (errors | known).items()},
     }
 
 
