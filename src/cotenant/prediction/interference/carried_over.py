@@ -2,8 +2,8 @@
 
 The prior's errors are alike within a family, so what was learnt on some families may be wrong for another. Families of
 the evidence are left out, one at a time and two at a time; the share of the correction that would have predicted their
-mixes best applies to families that were never measured. Where all tenants of a mix are new, the share is reduced by one
-standard error: without clear evidence for the correction, the prior stands.
+mixes best, less one standard error, applies to families that were never measured: without clear evidence for the
+correction, the prior stands.
 """
 
 from dataclasses import dataclass
@@ -54,7 +54,7 @@ def shares(correction: Correction) -> Shares:
         first, second = ((families == one_of) & there for one_of in pair[:, None])
         between = first.any(axis=1) & second.any(axis=1) & (first | second | ~there).all(axis=1)
         two.append(_products(correction, (first | second).any(axis=1), between))
-    return Shares(_share(np.array(one), cautious=False), _share(np.array(two), cautious=True), seen)
+    return Shares(_share(np.array(one)), _share(np.array(two)), seen)
 
 
 def _measured_pairs(families: Ints, there: Bools) -> Ints:
@@ -78,8 +78,8 @@ def _products(correction: Correction, left_out: Bools, judged: Bools) -> tuple[f
     return float(residual @ learnt), float(learnt @ learnt)
 
 
-def _share(products: Floats, *, cautious: bool) -> float:
-    """The least-squares share, less a jackknife's standard error if ``cautious``."""
+def _share(products: Floats) -> float:
+    """The least-squares share, less a jackknife's standard error."""
     products = products.reshape(-1, 2)
     products = products[products[:, 1] > 0]
     if len(products) < 2:
@@ -87,5 +87,5 @@ def _share(products: Floats, *, cautious: bool) -> float:
     total = products.sum(axis=0)
     without = total - products
     each = without[:, 0] / np.maximum(without[:, 1], _LEAST * total[1])
-    error = float(np.sqrt((len(each) - 1) * each.var())) if cautious else 0.0
+    error = float(np.sqrt((len(each) - 1) * each.var()))
     return float(np.clip(total[0] / total[1] - error, 0.0, 1.0))
