@@ -141,10 +141,13 @@ def test_a_refusal_states_the_retry_time():
 def test_the_clients_timeout_is_the_deadline_and_cancels_its_request():
     async def scenario(service, call):
         fields = {"model_name": "bert", "inputs": [ids()], "raw_input_contents": [IDS]}
-        with pytest.raises(grpc.aio.AioRpcError) as caught:
-            await call("ModelInfer", timeout=0.05, **fields)
-        await asyncio.wait_for(service.conductor.drained(), 20)
-        return caught.value.code(), dict(service.measures.of("bert").why)
+        for _ in range(200):
+            with pytest.raises(grpc.aio.AioRpcError) as caught:
+                await call("ModelInfer", timeout=0.05, **fields)
+            await asyncio.wait_for(service.conductor.drained(), 20)
+            if why := dict(service.measures.of("bert").why):
+                return caught.value.code(), why
+        pytest.fail("on a busy machine a call may expire before it arrives, but not every time")
 
     code, why = run(scenario, slow=("bert",))
     assert code is grpc.StatusCode.DEADLINE_EXCEEDED
