@@ -6,12 +6,13 @@ import signal
 import socket
 import subprocess
 import time
+from types import SimpleNamespace
 
 import pytest
 import torch
 
 from cotenant.errors import BadInput, Refused, ServingError
-from cotenant.scheduling import Contract, Scheduler
+from cotenant.scheduling import Chunk, Contract, Scheduler
 from cotenant.serving.conduct.conductor import Conductor
 from cotenant.serving.conduct.crew import Crew
 from cotenant.serving.engines.protocol import Prompt
@@ -21,7 +22,7 @@ from cotenant.serving.processes.arena import PAGE, Arena
 from cotenant.serving.processes.frames import Reader, frame
 from cotenant.serving.processes.orders import TenantOrder, WorkerOrder
 from cotenant.serving.processes.parcel import label, unpack
-from cotenant.serving.processes.remote import CHILD
+from cotenant.serving.processes.remote import CHILD, Remote
 from cotenant.serving.processes.supervisor import Patience, Supervisor
 from cotenant.workloads.protocol import WorkloadSpec
 
@@ -163,6 +164,21 @@ def test_an_arena_reuses_released_space_and_reports_when_full():
     assert arena.put([b"c" * (2 * PAGE)], 2 * PAGE) == places[1]
     assert bytes(arena.view(places[1], 3)) == b"ccc"
     arena.close()
+
+
+def test_an_input_and_its_first_chunk_are_one_message_and_a_later_input_its_own():
+    async def scenario():
+        sent = []
+        remote = Remote(order(), ended=sent.append, lost=sent.append)
+        remote.connection_made(SimpleNamespace(is_closing=lambda: False, write=sent.append))
+        inputs = parcel_of({"input_ids": ids(1, 16)})
+        remote.take(1, "bert", inputs)
+        remote.start(Chunk(1, 0, "bert", (1,), 0, 0, 1e-3))
+        remote.take(2, "bert", inputs)
+        await asyncio.sleep(0)
+        return [[content[0] for content, _ in Reader().feed(piece)] for piece in sent]
+
+    assert asyncio.run(scenario()) == [["take", "start"], ["take"]]
 
 
 def test_messages_are_reassembled_from_any_pieces():

@@ -13,7 +13,7 @@ def trace(measures: Measures) -> bool:
     """Trace every outcome; False if the package isn't installed.
 
     Spans go where OpenTelemetry is configured to send them, by its environment variables (`OTEL_...`) or the embedding
-    program. Without a provider, spans are dropped at almost no cost.
+    program. Without a provider, none are made.
     """
     try:
         from opentelemetry import trace as api
@@ -35,6 +35,8 @@ class Spans:
 
     def add(self, outcome: Outcome) -> None:
         """Add one answered request."""
+        if isinstance(self._api.get_tracer_provider(), self._api.ProxyTracerProvider):
+            return  # not configured (yet)
         tracer = self._api.get_tracer(NAME)
         parent = self._propagator.extract({"traceparent": outcome.trace}) if outcome.trace else None
         span = tracer.start_span(

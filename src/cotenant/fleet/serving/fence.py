@@ -13,9 +13,10 @@ from typing import Any
 
 from cotenant.fleet.serving.loads import REPORT_S
 from cotenant.serving.http.app import Application
-from cotenant.serving.http.asgi import Answer, Asgi, Receive, Send
+from cotenant.serving.http.asgi import Answer, Asgi, Send
 from cotenant.serving.http.messages import Reply, Request
 from cotenant.serving.http.problems import Status
+from cotenant.serving.http.visits import Receive
 from cotenant.serving.service import Service
 
 SECRET, EPOCH, FENCED = "x-cotenant-fleet", "x-cotenant-epoch", "x-cotenant-fenced"

@@ -1,6 +1,6 @@
 """The application of a `Service`: its keys, routes and handlers."""
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 
 from cotenant.serving.conduct.conductor import TRACEPARENT
 from cotenant.serving.http.access import check_admin, check_stranger, check_tenant, locked
@@ -9,7 +9,7 @@ from cotenant.serving.http.foreign import refuse_foreign_pages
 from cotenant.serving.http.keys import presented
 from cotenant.serving.http.messages import Reply, Request, read_json
 from cotenant.serving.http.problems import Status
-from cotenant.serving.http.routes import Route, find_route
+from cotenant.serving.http.routes import find_route
 from cotenant.serving.service import Service
 
 
@@ -26,13 +26,20 @@ class Application(Asgi):
             if known:
                 raise Status(405, f"{path} takes {' or '.join(sorted(set(known)))}.")
             raise Status(404, f"There is nothing at {path[:200]}.")
-        self._admit_early(route, headers)
+        service, key = self._service, presented(headers)
+        if not locked(service):
+            refuse_foreign_pages(headers)
+        elif route.access != "open":
+            check_stranger(service, key)
         found, named = route, parts
 
-        async def answer(request: Request) -> Reply:
-            self._admit(found, named, request)
-            TRACEPARENT.set(request.headers.get("traceparent"))
-            return await found.handler(self._service, request, named)
+        def answer(request: Request) -> Awaitable[Reply]:
+            if found.access == "admin":
+                check_admin(service, key)
+            elif found.access == "tenant" and locked(service):
+                self._check_tenant(key, named, request)
+            TRACEPARENT.set(headers.get("traceparent"))
+            return found.handler(service, request, named)
 
         return answer
 
@@ -40,22 +47,9 @@ class Application(Asgi):
         basis = self._service.basis
         return [] if basis == "measured" else [(b"x-cotenant-basis", basis.encode())]
 
-    def _admit_early(self, route: Route, headers: Mapping[str, str]) -> None:
-        """Check keys before reading a body."""
-        if not locked(self._service):
-            refuse_foreign_pages(headers)
-        if route.access != "open":
-            check_stranger(self._service, presented(headers))
-
-    def _admit(self, route: Route, parts: dict[str, str], request: Request) -> None:
+    def _check_tenant(self, key: str | None, parts: Mapping[str, str], request: Request) -> None:
         """A tenant's key is valid for its model; the admin's for all."""
-        service, key = self._service, presented(request.headers)
-        if route.access == "admin":
-            check_admin(service, key)
-            return
-        if route.access == "open":
-            return
         name = parts.get("model")
         if name is None and request.method == "POST":
             name = str(read_json(request.body).get("model"))
-        check_tenant(service, key, name)
+        check_tenant(self._service, key, name)

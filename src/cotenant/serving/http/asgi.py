@@ -9,16 +9,12 @@ from typing import Any
 
 from cotenant.serving.http.messages import Reply, Request
 from cotenant.serving.http.problems import Status, reply_to, status_of
+from cotenant.serving.http.visits import Receive, Visits
 
 log = logging.getLogger(__name__)
 
-Receive = Callable[[], Awaitable[dict[str, Any]]]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 Answer = Callable[[Request], Awaitable[Reply]]
-
-
-WATCH_AFTER_S = 0.02
-"""How long a request runs before its client is watched."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +35,7 @@ class Asgi(ABC):
 
     def __init__(self, limits: Limits | None = None) -> None:
         self._limits = limits or Limits()
+        self._visits = Visits()
 
     @abstractmethod
     def _find(self, method: str, path: str, headers: Mapping[str, str]) -> Answer:
@@ -54,40 +51,68 @@ class Asgi(ABC):
             if scope["type"] == "lifespan":
                 await _lifespan(receive, send)
             return
-        openai = scope["path"].startswith("/v1/")
+        method, path = scope["method"], scope["path"]
+        visit = self._visits.begin(receive, self._limits.body_s)
         try:
-            request, answer = await self._read(scope, receive)
-            reply = await _unless_gone(answer(request), receive)
+            headers = self._head(scope)
+            answer = self._find(method, path, headers)
+            body = await self._body(headers, receive)
+            visit.patience_s = None
+            reply = await answer(Request(method, path, headers, body))
         except _GoneError:
             return
+        except asyncio.CancelledError:
+            if not visit.forgive():
+                raise
+            if visit.gone:
+                return
+            late = Status(408, f"The body didn't arrive within {self._limits.body_s:g} s.")
+            reply = reply_to(late, openai=_is_openai(path))
         except Exception as error:  # outermost handler: every failure becomes an answer
             if status_of(error) == 500:
-                log.exception("%s %s failed", scope["method"], scope["path"][:200])
-            reply = reply_to(error, openai=openai)
-        await self._reply(reply, send, receive, body=scope["method"] != "HEAD")
+                log.exception("%s %s failed", method, path[:200])
+            reply = reply_to(error, openai=_is_openai(path))
+        finally:
+            self._visits.end(visit)
+        await self._reply(reply, send, receive, body=method != "HEAD")
 
-    async def _read(self, scope: dict[str, Any], receive: Receive) -> tuple[Request, Answer]:
-        limits = self._limits
-        pairs = scope["headers"]
-        if sum(len(name) + len(value) for name, value in pairs) > limits.headers:
+    def _head(self, scope: dict[str, Any]) -> dict[str, str]:
+        """The headers, if they and the path are of acceptable length."""
+        limits, size = self._limits, 0
+        headers: dict[str, str] = {}
+        for name, value in scope["headers"]:
+            size += len(name) + len(value)
+            headers[name.decode("latin-1").lower()] = value.decode("latin-1")
+        if size > limits.headers:
             raise Status(431, "The headers are too long.")
         if len(scope["path"]) > limits.path:
             raise Status(414, "The path is too long.")
-        headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in pairs}
-        answer = self._find(scope["method"], scope["path"], headers)
+        return headers
+
+    async def _body(self, headers: Mapping[str, str], receive: Receive) -> bytes:
+        most = self._limits.body
         length = headers.get("content-length", "0")
-        if not length.isdecimal() or int(length) > limits.body:
-            raise Status(413, f"A body has at most {limits.body} bytes.")
-        try:
-            async with asyncio.timeout(limits.body_s):
-                body = await _body(receive, limits.body)
-        except TimeoutError:
-            raise Status(408, f"The body didn't arrive within {limits.body_s:g} s.") from None
-        return Request(scope["method"], scope["path"], headers, body), answer
+        if not length.isdecimal() or int(length) > most:
+            raise Status(413, f"A body has at most {most} bytes.")
+        pieces: list[bytes] = []
+        size = 0
+        while True:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                raise _GoneError
+            piece = message.get("body", b"")
+            size += len(piece)
+            if size > most:
+                raise Status(413, f"A body has at most {most} bytes.")
+            if piece:
+                pieces.append(piece)
+            if not message.get("more_body", False):
+                return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     async def _reply(self, reply: Reply, send: Send, receive: Receive, *, body: bool) -> None:
         headers = [(b"content-type", reply.kind.encode())]
-        headers += [(name.encode(), value.encode()) for name, value in reply.headers.items()]
+        if reply.headers:
+            headers += [(name.encode(), value.encode()) for name, value in reply.headers.items()]
         headers += self._marks()
         if reply.pieces is None:
             headers.append((b"content-length", str(len(reply.body)).encode()))
@@ -96,10 +121,15 @@ class Asgi(ABC):
             return
         headers.append((b"cache-control", b"no-store"))
         await send({"type": "http.response.start", "status": reply.status, "headers": headers})
+        await send({"type": "http.response.body", "body": b"", "more_body": True})  # the head doesn't wait for a piece
+        visit = self._visits.begin(receive)
         try:
-            await _unless_gone(self._pieces(reply, send), receive)
-        except _GoneError:
-            return
+            await self._pieces(reply, send)
+        except asyncio.CancelledError:
+            if not visit.forgive():
+                raise
+        finally:
+            self._visits.end(visit)
 
     async def _pieces(self, reply: Reply, send: Send) -> None:
         assert reply.pieces is not None
@@ -117,74 +147,8 @@ class _GoneError(Exception):
     """The client closed the connection."""
 
 
-async def _unless_gone(work: Awaitable[Any], receive: Receive) -> Any:
-    """The result, or `_GoneError` once the client has disconnected, which cancels the work."""
-    watch = _Watch(receive)
-    try:
-        return await work
-    except asyncio.CancelledError:
-        if watch.gone:
-            watch.forgive()
-            raise _GoneError from None
-        raise
-    finally:
-        watch.end()
-
-
-class _Watch:
-    """Cancels the current task when its client disconnects.
-
-    It begins after a moment: most requests have been answered by then, and a task for each would cost more than them.
-    """
-
-    def __init__(self, receive: Receive) -> None:
-        self.gone = False
-        self._receive = receive
-        self._task = asyncio.current_task()
-        self._leaving: asyncio.Task[None] | None = None
-        self._timer = asyncio.get_running_loop().call_later(WATCH_AFTER_S, self._begin)
-
-    def forgive(self) -> None:
-        """Undo the cancellation: the task goes on without the client."""
-        if self._task is not None:
-            self._task.uncancel()
-
-    def end(self) -> None:
-        """Stop watching."""
-        self._timer.cancel()
-        if self._leaving is not None:
-            self._leaving.cancel()
-
-    def _begin(self) -> None:
-        self._leaving = asyncio.get_running_loop().create_task(_left(self._receive))
-        self._leaving.add_done_callback(self._left)
-
-    def _left(self, leaving: "asyncio.Task[None]") -> None:
-        if not leaving.cancelled() and self._task is not None:
-            self.gone = True
-            self._task.cancel()
-
-
-async def _left(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
-
-
-async def _body(receive: Receive, most: int) -> bytes:
-    pieces: list[bytes] = []
-    size = 0
-    while True:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise _GoneError
-        piece = message.get("body", b"")
-        size += len(piece)
-        if size > most:
-            raise Status(413, f"A body has at most {most} bytes.")
-        if piece:
-            pieces.append(piece)
-        if not message.get("more_body", False):
-            return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+def _is_openai(path: str) -> bool:
+    return path.startswith("/v1/")
 
 
 async def _lifespan(receive: Receive, send: Send) -> None:

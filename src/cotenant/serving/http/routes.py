@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Awaitable, Callable, Mapping
+from functools import lru_cache
 from typing import Literal, NamedTuple
 from urllib.parse import unquote
 
@@ -72,7 +73,8 @@ ROUTES = (
 )
 
 
-def find_route(method: str, path: str) -> tuple[Route | None, dict[str, str], tuple[str, ...]]:
+@lru_cache(maxsize=1024)
+def find_route(method: str, path: str) -> tuple[Route | None, Mapping[str, str], tuple[str, ...]]:
     """The route, its path parameters, and the methods the path supports."""
     known: list[str] = []
     for route in ROUTES:

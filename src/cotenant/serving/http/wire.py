@@ -1,35 +1,41 @@
 """Uvicorn's HTTP protocol, with the head and the body of an answer sent together."""
 
-import asyncio
 from typing import Any
 
 
 class Joined:
-    """A transport that sends what is written in one turn of the event loop at once.
+    """A transport that holds the head of an answer back until something follows it.
 
     Uvicorn writes the head of an answer before its body: the client would be woken for each.
     """
 
-    def __init__(self, transport: Any) -> None:
+    def __init__(self, transport: Any, protocol: Any) -> None:
         self._transport = transport
-        self._loop = asyncio.get_running_loop()
-        self._pieces: list[bytes] = []
+        self._protocol = protocol
+        self._answer: Any = None
+        self._head: bytes | None = None
 
     def write(self, data: bytes) -> None:
-        """Send at the end of this turn."""
-        if not self._pieces:
-            self._loop.call_soon(self._flush)
-        self._pieces.append(data)
+        """Send, unless it is the first piece of an answer."""
+        if self._head is not None:
+            head, self._head = self._head, None
+            self._transport.writelines((head, data))
+            return
+        answer = self._protocol.cycle
+        if answer is not self._answer and answer is not None and answer.response_started:
+            self._answer, self._head = answer, data
+        else:
+            self._transport.write(data)
+
+    def flush(self) -> None:
+        """Send what was held back."""
+        if self._head is not None:
+            self.write(b"")
 
     def close(self) -> None:
         """Send what is left, then close."""
-        self._flush()
+        self.flush()
         self._transport.close()
-
-    def _flush(self) -> None:
-        pieces, self._pieces = self._pieces, []
-        if pieces and not self._transport.is_closing():
-            self._transport.writelines(pieces)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._transport, name)
@@ -41,6 +47,10 @@ def joining_protocol() -> Any:
 
     class JoiningProtocol(HttpToolsProtocol):
         def connection_made(self, transport: Any) -> None:
-            super().connection_made(Joined(transport))  # type: ignore[arg-type]
+            super().connection_made(Joined(transport, self))  # type: ignore[arg-type]
+
+        def on_response_complete(self) -> None:
+            self.transport.flush()  # type: ignore[attr-defined] # an answer without a body
+            super().on_response_complete()
 
     return JoiningProtocol

@@ -36,6 +36,7 @@ class Child:
         self._inbox = inbox
         self._outbox = outbox
         self._reader = Reader()
+        self._piece = memoryview(bytearray(PIECE))
         self._read: list[int] = []
         self._next: Chunk | None = None
         self._running: int | None = None
@@ -74,14 +75,14 @@ class Child:
         size = PIECE
         while size == PIECE:
             try:
-                piece = self._connection.recv(PIECE, flags)
+                size = self._connection.recv_into(self._piece, PIECE, flags)
             except BlockingIOError:
                 return
-            if not piece:
+            if not size:
                 os._exit(0)
-            for content, data in self._reader.feed(piece):
+            for content, data in self._reader.feed(self._piece[:size]):
                 self._obey(content, data)
-            size, flags = len(piece), socket.MSG_DONTWAIT
+            flags = socket.MSG_DONTWAIT
 
     def _obey(self, content: list[Any], data: bytes) -> None:
         kind, *rest = content

@@ -54,6 +54,7 @@ class Remote(asyncio.Protocol):
         self._reader = Reader()
         self._results: dict[RequestId, Any] = {}
         self._chunks: dict[int, float] = {}
+        self._unsent: list[bytes] = []
         self._transport: asyncio.Transport | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self._ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -92,16 +93,21 @@ class Remote(asyncio.Protocol):
             ) from None
 
     def take(self, request: RequestId, tenant: str, work: "Call | Prompt | Parcel") -> None:
-        """Pass a request: tensors through shared memory if there is room, prompts in the message."""
+        """Pass a request: tensors through shared memory if there is room, prompts in the message.
+
+        It is sent with the next chunk or at the end of this turn of the event loop: one message wakes the worker once.
+        """
+        if not self._unsent:
+            asyncio.get_running_loop().call_soon(self._flush)
         if isinstance(work, Prompt):
-            self._send(["prompt", request, tenant, asdict(work)])
+            self._unsent.append(frame(["prompt", request, tenant, asdict(work)]))
             return
         assert isinstance(work, Parcel)
         parts = [one.data for one in work.tensors]
         size = work.size
         at = self._inbox.put(parts, size) if size > INLINE else None
         data = b"" if at is not None else b"".join(parts)
-        self._send(["take", request, tenant, label(work), at, size], data)
+        self._unsent.append(frame(["take", request, tenant, label(work), at, size], data))
 
     def free(self, requests: Iterable[RequestId]) -> None:
         """Forget requests."""
@@ -193,9 +199,14 @@ class Remote(asyncio.Protocol):
     def _expect(self, chunk: Chunk) -> None:
         self._chunks[chunk.version] = chunk.predicted_s
 
-    def _send(self, content: list[Any], data: bytes = b"") -> None:
-        if self._transport is not None and not self._transport.is_closing():
-            self._transport.write(frame(content, data))
+    def _send(self, content: list[Any]) -> None:
+        self._unsent.append(frame(content))
+        self._flush()
+
+    def _flush(self) -> None:
+        unsent, self._unsent = self._unsent, []
+        if unsent and self._transport is not None and not self._transport.is_closing():
+            self._transport.write(b"".join(unsent))
 
     def _names(self) -> str:
         return ", ".join(tenant.name for tenant in self.order.tenants)
