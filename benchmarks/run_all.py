@@ -125,6 +125,20 @@ def sharp(found: dict[str, Any]) -> Iterable[str]:
     )
 
 
+def minis(found: dict[str, Any]) -> Iterable[str]:
+    """Short against long windows."""
+    every = found["all"]
+    ratios = {model: row["long_over_short"] for model, row in found["models"].items()}
+    low, high = min(ratios, key=lambda model: ratios[model]), max(ratios, key=lambda model: ratios[model])
+    yield (
+        f"All {len(ratios)} small models of the catalogue, each alone: requests in long windows take "
+        f"{every['long_over_short']:.3f} [{every['lo']:.3f}, {every['hi']:.3f}] times as long as in short ones "
+        f"(95 %, {every['blocks']} blocks of four short windows and a long one, {found['seconds']:.0f} s). Of single "
+        f"models, with few blocks each, {low} has the lowest ratio, {ratios[low]:.2f}, and {high} the highest, "
+        f"{ratios[high]:.2f}; {len(found['intervals_without_one'])} of {len(ratios)} intervals don't contain 1."
+    )
+
+
 def nvidia_sampling(found: dict[str, Any]) -> Iterable[str]:
     """All sensors of four GPUs."""
     yield (
@@ -385,6 +399,7 @@ SECTIONS: tuple[tuple[str, str, Callable[[dict[str, Any]], Iterable[str]]], ...]
     ("Scoring candidates of a search", "search_scoring", search_scoring),
     ("Time to answer", "time_to_answer", time_to_answer),
     ("Sharp answers in a minute", "sharp", sharp),
+    ("Short against long windows", "minis", minis),
 )
 
 
