@@ -1,10 +1,14 @@
 """Which requests count: due in the window, and completed while every tenant was active."""
 
+from dataclasses import replace
+
 import numpy as np
+import pytest
 
 from cotenant.measure.assemble import Circumstances, assemble
 from cotenant.measure.gather import RequestColumns, SeatOutcome, Timing, queued, with_unserved
 from cotenant.measure.sampler import Samples
+from cotenant.measure.tenants.arena import ANSWER_COLUMNS
 from cotenant.measure.tenants.messages import SeatReady, SeatResult
 from cotenant.tenancy.load import Load
 from cotenant.tenancy.nouns import Sharing, Tenant, Trial
@@ -53,7 +57,7 @@ def outcome(name, columns, *, fate=None, stopped_early=False, load="closed(1)"):
     return SeatOutcome(tenant, None, UNKNOWN, ready, None if fate else result, fate, columns)
 
 
-def records(*outcomes):
+def records(*outcomes, timing=TIMING):
     trial = Trial(
         number=1,
         block=0,
@@ -62,11 +66,11 @@ def records(*outcomes):
         tenants=tuple(o.tenant for o in outcomes),
         sharing=Sharing(mode="processes"),
         load="closed(1)",
-        window_s=0.1,
+        window_s=(timing.window_end_ns - timing.window_start_ns) / 1e9,
         lead_s=0.1,
         seed=1,
     )
-    around = Circumstances("r", 0, "cpu", False, 2, "now", TIMING, Samples({}, ()), (), ())
+    around = Circumstances("r", 0, "cpu", False, 2, "now", timing, Samples({}, ()), (), ())
     return assemble(trial, outcomes, around)
 
 
@@ -137,3 +141,42 @@ def test_each_stage_starts_where_the_previous_one_ended():
         for q, s, b, d in zip(*(made.stages[c] for c in ("seq", "stage", "start_ns", "duration_ns")), strict=True)
     }
     assert stages == {(0, "in"): (100, 10), (1, "in"): (120, 10), (0, "out"): (110, 10), (1, "out"): (130, 20)}
+
+
+def beside_bursts(load):
+    """The tenants of two seconds in which one is twice as slow while the other, every 400 ms, is busy for 200."""
+    quick, at = [], 100
+    while at < 2100:
+        took = 4 if at % 400 < 200 else 2
+        quick.append((at, at + took))
+        at += took
+    slow = [(begin, begin + 200) for begin in range(400, 2100, 400)]
+    return outcome("quick", requests(*quick)), outcome("slow", requests(*slow), load=load)
+
+
+def unsteady(*outcomes):
+    made = records(*outcomes, timing=Timing(0, 100 * MS, 2100 * MS, 9000 * MS))
+    return [reason for reason in made.trial["reasons"] if "steady" in reason]
+
+
+@pytest.mark.parametrize("load", ["poisson(2)", "closed(1)"])
+def test_a_tenant_that_is_slower_whenever_its_neighbour_works_is_steady(load):
+    quick, slow = beside_bursts(load)
+    assert unsteady(quick, slow) == []
+    assert unsteady(quick) == ["the latency of quick was not steady: no steady state"]
+
+
+def test_a_drift_shows_beside_a_neighbour_with_many_requests():
+    drifting = outcome("a", requests(*((at, at + (4 if at < 1300 else 8)) for at in range(100, 2100, 8))))
+    neighbour = outcome("b", requests(*((at, at + 2) for at in range(100, 2100, 2))), load="poisson(500)")
+    assert unsteady(drifting, neighbour) == ["the latency of a was not steady: slowdown"]
+
+
+def test_answers_of_a_server_that_works_on_several_requests_depend_on_each_other():
+    busy = [(at, at + (60 if at % 400 < 200 else 20)) for at in range(100, 2100, 20)]
+    model = outcome("a", requests(*busy), load="poisson(50)")
+    server = replace(
+        model, requests=replace(model.requests, answers=dict.fromkeys(ANSWER_COLUMNS, np.ones(100, np.int64)))
+    )
+    assert unsteady(server) == []
+    assert len(unsteady(model)) == 1

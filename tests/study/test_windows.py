@@ -1,5 +1,6 @@
 """Automatic window lengths."""
 
+import numpy as np
 import pytest
 
 from cotenant.api.run import dry_run, run
@@ -8,7 +9,7 @@ from cotenant.devices import find_device
 from cotenant.measure.plan import plan_for
 from cotenant.study.feasibility import impossible
 from cotenant.study.files import study_from
-from cotenant.study.windows import LONG, LONG_EVERY, SHORT, chosen, expected, with_windows
+from cotenant.study.windows import LONG, LONG_EVERY, SHORT, arrivals_for, chosen, expected, with_windows
 
 SPIN = {"a": {"workload": "spin"}, "b": {"workload": "spin"}}
 
@@ -77,18 +78,32 @@ def test_a_window_that_is_judged_by_itself_holds_the_ten_requests_it_is_judged_b
     assert chosen(0.001, LONG) == LONG
 
 
+@pytest.mark.parametrize("cv", [0.5, 1.0, 2.0])
+def test_ten_requests_of_a_random_load_nearly_always_come(cv):
+    expected = arrivals_for(10, cv)
+    gaps = np.random.default_rng(0).gamma(1 / cv**2, cv**2, (20_000, 200))
+    begun = gaps.cumsum(axis=1) - gaps[:, :1] * np.random.default_rng(1).random((20_000, 1))
+    assert ((begun < expected).sum(axis=1) < 10).mean() < 0.02
+    assert arrivals_for(10, 0) == pytest.approx(10)
+
+
 def test_a_window_waits_for_the_arrivals_of_a_rare_load():
     tenants = {
         "rare": {"workload": "spin", "load": "poisson(0.5)"},
         "often": {"workload": "spin", "load": "poisson(50%)"},
+        "bursty": {"workload": "spin", "load": "gamma(5, 3)"},
+        "busy": {"workload": "spin", "load": "poisson(50)"},
     }
-    plan = plan_for(study_from({"tenants": tenants}), find_device("cpu")).with_windows(
-        LONG, {"rare": 0.01, "often": 0.3}
-    )
+    study = study_from({"tenants": tenants, "mixes": ["solo", {"groups": {"both": ["rare", "often"]}}]})
+    alone_s = {"rare": 0.01, "often": 0.3, "bursty": 0.01, "busy": 0.01}
+    plan = plan_for(study, find_device("cpu")).with_windows(LONG, alone_s)
+    poisson = arrivals_for(10, 1)
     assert {trial.mix: trial.window_s for trial in plan.block(0).trials} == {
-        "rare": 12 / 0.5,
-        "often": pytest.approx(12 * 0.3 / 0.5),
-        "rare+often": 12 / 0.5,
+        "rare": pytest.approx(poisson / 0.5, abs=0.001),
+        "often": pytest.approx(poisson * 0.3 / 0.5, abs=0.001),
+        "bursty": pytest.approx(arrivals_for(10, 3) / 5, abs=0.001),
+        "busy": LONG.window_s,
+        "both": pytest.approx(poisson / 0.5, abs=0.001),
     }
 
 

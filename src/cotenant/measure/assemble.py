@@ -9,7 +9,16 @@ import numpy as np
 
 from cotenant.analyse.energy.sensor_faults import faults
 from cotenant.measure.checks import CheckedTrial, failures, verdict
-from cotenant.measure.gather import SeatOutcome, Timing, facts_of, in_window, request_table, stage_table, tenant_row
+from cotenant.measure.gather import (
+    SeatOutcome,
+    Timing,
+    facts_of,
+    in_window,
+    points_to_judge,
+    request_table,
+    stage_table,
+    tenant_row,
+)
 from cotenant.measure.sampler import Samples
 from cotenant.measure.tenants.own_use import OWN_CPU, growths, share_of_window
 from cotenant.tenancy.nouns import JUDGED_ALONE_S, Trial
@@ -65,7 +74,10 @@ def assemble(trial: Trial, outcomes: Sequence[SeatOutcome], around: Circumstance
     complete_until = min(stops) if stops else None
     counted = [in_window(outcome, timing, complete_until) for outcome in outcomes]
     short, foreign_share = trial.window_s < JUDGED_ALONE_S, _foreign_share(around)
-    facts = [facts_of(outcome, mask, short=short) for outcome, mask in zip(outcomes, counted, strict=True)]
+    facts = [
+        facts_of(outcome, mask, points=points, short=short)
+        for outcome, mask, points in zip(outcomes, counted, points_to_judge(outcomes, counted), strict=True)
+    ]
     failed = failures(
         CheckedTrial(
             tenants=tuple(facts),

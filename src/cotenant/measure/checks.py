@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from cotenant.tenancy.nouns import JUDGED_ALONE_S
+from cotenant.tenancy.nouns import JUDGED_ALONE_S, REQUESTS_MIN
 from cotenant.tenancy.records import Verdict
 
 FOREIGN_SHARE, FOREIGN_SHARE_SHORT = 0.10, 1 / 3
@@ -16,7 +16,6 @@ CLOCK_SPREAD = 0.05
 FAILED_SHARE = 0.01
 LAG_FLOOR_NS = 1_000_000
 LAG_SHARE = 0.10
-REQUESTS_MIN = 10
 
 
 @dataclass(frozen=True, slots=True)

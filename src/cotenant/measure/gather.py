@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from cotenant.analyse.estimates.warmup import classify
+from cotenant.analyse.estimates.warmup import MOST_POINTS, classify
 from cotenant.errors import HUNG_UP
 from cotenant.measure.checks import CheckedTenant
 from cotenant.measure.tenants.messages import SeatReady, SeatResult
@@ -17,6 +17,8 @@ from cotenant.workloads.protocol import Properties
 
 TOKENS = ("tokens_in", "tokens_out", "tokens_reasoning")
 """Columns of the records that count tokens."""
+ARRIVALS_PER_POINT, CYCLES_PER_POINT = 8, 2
+"""Requests of an open and of a closed load over which their ups and downs average out."""
 MODEL_ERROR = "model_error"
 """A simulated tenant's model error."""
 
@@ -106,8 +108,30 @@ def in_window(outcome: SeatOutcome, timing: Timing, complete_until_ns: int | Non
     return due if complete_until_ns is None else due & (requests.done <= complete_until_ns)
 
 
-def facts_of(outcome: SeatOutcome, counted: np.ndarray, *, short: bool) -> CheckedTenant:
-    """The facts about this tenant that the checks use.
+def points_to_judge(outcomes: Sequence[SeatOutcome], counted: Sequence[np.ndarray]) -> list[int]:
+    """In how many points each tenant's steadiness is judged, at most.
+
+    A tenant is quick while its neighbours have nothing to do and slow while they have much: that is what is measured,
+    not a drift. A point therefore spans several requests of each neighbour, and of the tenant itself if its server
+    works on several at once.
+    """
+    most = [
+        int(mask.sum()) // (ARRIVALS_PER_POINT if outcome.tenant.load.open else CYCLES_PER_POINT)
+        for outcome, mask in zip(outcomes, counted, strict=True)
+    ]
+    return [
+        min([MOST_POINTS, *(other for place, other in enumerate(most) if place != own or _overlap(outcome))])
+        for own, outcome in enumerate(outcomes)
+    ]
+
+
+def _overlap(outcome: SeatOutcome) -> bool:
+    """Its requests depend on each other: those of a server under an open load."""
+    return outcome.tenant.load.open and outcome.requests is not None and bool(outcome.requests.answers)
+
+
+def facts_of(outcome: SeatOutcome, counted: np.ndarray, *, points: int, short: bool) -> CheckedTenant:
+    """The facts about this tenant that the checks use; its steadiness is judged in at most so many points.
 
     A short window is too short to tell whether it was steady; its windows are judged together.
     """
@@ -129,7 +153,7 @@ def facts_of(outcome: SeatOutcome, counted: np.ndarray, *, short: bool) -> Check
         idle_lag_p99_ns=_idle_lag_p99(outcome, requests, counted) if outcome.tenant.load.open else None,
         median_latency_ns=float(np.median(latency)) if latency.size else None,
         # Latency under an open load varies with the queue, not with the tenant: use service time.
-        warmup=classify((requests.done - requests.started)[served]) if latency.size and not short else None,
+        warmup=classify((requests.done - requests.started)[served], points) if latency.size and not short else None,
     )
 
 

@@ -6,16 +6,19 @@ queues build up slowly, and settings and preconditions, which affect power and h
 long too: they cost little there.
 """
 
+import math
+import statistics
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from cotenant.study.model import Study
-from cotenant.tenancy.nouns import JUDGED_ALONE_S, Tenant, Trial
+from cotenant.tenancy.nouns import JUDGED_ALONE_S, REQUESTS_MIN, Tenant, Trial
 
 REQUESTS = 8
 """Fewest requests of the slowest tenant in a window."""
 REQUESTS_JUDGED = 12
 """The same for a window that is judged by itself: it needs ten, and starts anywhere between two."""
+RARELY = statistics.NormalDist().inv_cdf(0.99)
 SETTLING_REQUESTS = 2
 """Requests of the slowest tenant in the lead."""
 SHORTEST_S, LONGEST_S = 0.06, 60.0
@@ -87,10 +90,17 @@ def needed_s(trial: Trial, alone_s: Mapping[str, float]) -> float | None:
 
 
 def _between_s(tenant: Tenant, alone_s: float, tenants: int) -> float:
-    """At worst the tenants take turns; an open load may leave pauses as well."""
+    """At worst the tenants take turns; an open load may leave pauses as well, and come in fewer requests than usual."""
     load = tenant.load
     rate = load.rate_rps if load.rate_share is None else load.rate_share / alone_s
-    return max(alone_s * tenants, 1 / rate if rate else 0.0)
+    pause_s = max(arrivals_for(REQUESTS_MIN, load.cv) / REQUESTS_JUDGED, 1.0) / rate if rate else 0.0
+    return max(alone_s * tenants, pause_s)
+
+
+def arrivals_for(requests: int, cv: float) -> float:
+    """How many requests must arrive on average so that this many come in 99 of 100 windows."""
+    spread = RARELY * cv
+    return ((spread + math.sqrt(spread**2 + 4 * requests)) / 2) ** 2
 
 
 def fitted(

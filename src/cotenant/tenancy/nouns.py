@@ -82,6 +82,8 @@ class Tenant(Frozen):
 
 JUDGED_ALONE_S = 1.0
 """Windows of at least this length are judged one by one; shorter ones of the same cell together."""
+REQUESTS_MIN = 10
+"""Fewest requests of each tenant in a window that is judged by itself."""
 
 
 class Trial(Frozen):

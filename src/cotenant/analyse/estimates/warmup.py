@@ -39,23 +39,28 @@ class Steadiness:
     note: str | None = None
 
 
-def classify(series: Numbers) -> WarmUp:
+def classify(series: Numbers, most_points: int = MOST_POINTS) -> WarmUp:
     """The class alone; see `steadiness`."""
-    return steadiness(series).kind
+    return steadiness(series, most_points).kind
 
 
-def steadiness(series: Numbers) -> Steadiness:
+def steadiness(series: Numbers, most_points: int = MOST_POINTS) -> Steadiness:
     """Classify a series of times (higher is slower) in the order in which they were measured.
 
-    Long series are first averaged into `MOST_POINTS`, which also makes their points nearly normal, as the model
-    assumes; single outliers are pulled towards their neighbours. Correlation longer than a point looks like change,
-    and so is slow drift once it exceeds the tolerance.
+    Long series are first averaged into points, which also makes them nearly normal, as the model assumes; single
+    outliers are pulled towards their neighbours. Correlation longer than a point looks like change, and so is slow
+    drift once it exceeds the tolerance.
+
+    Args:
+        series: The times.
+        most_points: How many points it has at most. Where neighbours come and go, a point must be long enough for
+            them to average out.
     """
     raw = np.asarray(series, dtype=np.float64)
-    if raw.size < FEWEST_POINTS:
+    if min(raw.size, most_points) < FEWEST_POINTS:
         level = (float(raw.mean()),) if raw.size else ()
-        return Steadiness("flat", (), level, f"only {raw.size} requests: too few to see a change")
-    points = _winsorised(averaged(_without_extremes(raw), MOST_POINTS))
+        return Steadiness("flat", (), level, f"only {min(raw.size, most_points)} points: too few to see a change")
+    points = _winsorised(averaged(_without_extremes(raw), most_points))
     bounds = _merged(points, [0, *_change_points(points), points.size])
     levels = [float(points[a:b].mean()) for a, b in pairwise(bounds)]
     ends = [round(bound * raw.size / points.size) for bound in bounds]
