@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import threading
 import time
 from types import SimpleNamespace
 
@@ -10,12 +11,12 @@ import pytest
 from cotenant.errors import FleetError, ServingError, StudyError
 from cotenant.fleet.cluster import Node
 from cotenant.fleet.serving.fence import EPOCH, LOADS, SECRET, Fence, Ownership
-from cotenant.fleet.serving.fleet import _joined
+from cotenant.fleet.serving.fleet import Fleet, _joined
 from cotenant.fleet.serving.front import Front
 from cotenant.fleet.serving.headroom import FOR_S, Headroom, next_step
 from cotenant.fleet.serving.loads import SILENT_S, DeviceLoad, TenantLoad, choose
 from cotenant.fleet.serving.placing import place
-from cotenant.fleet.serving.serve import _apply, _offer
+from cotenant.fleet.serving.serve import OnCluster, _apply, _keep, _offer
 from cotenant.fleet.surveying import Surveyed
 from cotenant.serving.http.keys import new_key
 from cotenant.serving.tenants_file import read_tenants
@@ -134,6 +135,46 @@ def test_tenants_of_a_lost_device_join_others_without_a_share_where_shares_dont_
     joined = _joined(one, {"twin": one.tenants["bert"]})
     assert joined.tenants["twin"].share is None
     assert joined.tenants["bert"].share == 0.6
+
+
+class LosingTwo(Fleet):
+    """Loses its two devices at once; each is replaced only while the other is."""
+
+    def __init__(self, placements, spare, said):
+        nodes = {one.node.id: one.node for one in spare}
+        cluster = SimpleNamespace(nodes=lambda: tuple(nodes.values()))
+        super().__init__(cluster, spare, secret="", drain_s=0.0, owner="", say=said.append)
+        self._to_lose = list(placements)
+        self._both = threading.Barrier(2, timeout=30)
+        self.taken = {}
+
+    def lost(self, wait_s):
+        if len(self.taken) == 2 and not [one for one in threading.enumerate() if one.name.startswith("move ")]:
+            raise KeyboardInterrupt
+        gone, self._to_lose = self._to_lose, []
+        return gone
+
+    def _take_over(self, placement):
+        self._both.wait()
+        self.taken[placement.name] = list(placement.file.tenants)
+
+    def route(self):
+        pass
+
+
+def test_devices_of_a_lost_node_are_replaced_at_the_same_time(tmp_path):
+    file, said = tmp_path / "plan.yaml", []
+    file.write_text(PLAN)
+    placed, _ = place(file, None, [node("a", "cpu"), node("b", "cpu")])
+    _, spare = place(file, None, [node("a", "cpu"), node("b", "cpu"), node("c", "cpu"), node("d", "cpu")])
+    fleet = LosingTwo(placed, spare, said)
+    with pytest.raises(KeyboardInterrupt):
+        _keep(fleet, file, OnCluster("ray"), said.append)
+    assert sorted(fleet.taken) == ["c/cpu", "d/cpu"], "each takes a free device of its own"
+    assert sorted(fleet.taken.values()) == [["bert"], ["conv"]]
+    assert fleet.spare == []
+    assert said[:2] == ["a/cpu is lost", "b/cpu is lost"]
+    assert sorted(line.partition(": served by")[0] for line in said[2:]) == ["bert", "conv"]
 
 
 class Device:

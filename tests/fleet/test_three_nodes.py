@@ -4,9 +4,8 @@ import contextlib
 import json
 import signal
 import time
-import urllib.error
-import urllib.request
 from collections import Counter
+from types import SimpleNamespace
 
 import pytest
 
@@ -15,6 +14,7 @@ from benchmarks.ray_nodes import NODES
 from cotenant.store.folder import RunFolder
 from cotenant.store.integrity import standing
 from cotenant.store.reading import open_runs
+from tests.fleet.clients import Client
 
 pytestmark = [pytest.mark.slow, pytest.mark.long, pytest.mark.timeout(600)]
 
@@ -120,8 +120,7 @@ def test_every_node_is_asked_and_gives_its_runs_to_one_database(nodes, first):
 
 
 def begun(nodes, study, blocks):
-    """A run that goes on, some of whose trials are safe."""
-    nodes.start(3)
+    """A run on the nodes that are up, some of whose trials are safe."""
     before = set(runs_of(nodes))
     driver = nodes.cotenant("run", study, "--set", f"blocks={blocks}", "--on", nodes.address, "--devices", "cpu")
     [manifest] = wait_for(lambda: set(runs_of(nodes)) - before, driver)
@@ -130,6 +129,7 @@ def begun(nodes, study, blocks):
 
 
 def test_a_second_driver_learns_who_is_measuring(nodes, study):
+    nodes.start(1)
     driver, run = begun(nodes, study, 1500)
     _, said = ended(nodes.cotenant("run", study, "--on", nodes.address, "--devices", "cpu", "-q"), codes=(1,))
     assert "is being measured by process" in said
@@ -139,6 +139,7 @@ def test_a_second_driver_learns_who_is_measuring(nodes, study):
 
 
 def test_a_dead_node_costs_no_trial(nodes, study):
+    nodes.start(3)
     driver, run = begun(nodes, study, 40)
     nodes.lose(NODES[2])
     _, said = ended(driver)
@@ -148,7 +149,8 @@ def test_a_dead_node_costs_no_trial(nodes, study):
 
 
 def test_selftest_asks_the_nodes_that_are_up(nodes):
-    """After a node died it isn't asked, and two self-tests take less of the machine than three."""
+    """In this order two: one died before."""
+    nodes.start(1)
     said = json.loads(ended(nodes.cotenant("selftest", "--on", nodes.address, "--json"))[0])["nodes"]
     assert {one["device"] for one in said} == {f"{node}/cpu" for node in nodes.up}
     assert all(one["checks"] for one in said)
@@ -160,18 +162,6 @@ devices:
   - {name: "sim:t4", tenants: {bert: {runs: {workload: bert-base}, expected: {p99: {limit_ms: 60000}}}}}
   - {name: "sim:l4", tenants: {rerank: {runs: {workload: bert-base}, expected: {p99: {limit_ms: 60000}}}}}
 """
-IDS = {"name": "input_ids", "datatype": "INT64", "shape": [1, 4], "data": [9, 10, 11, 12]}
-
-
-def asked(url, tenant):
-    """The status of an answer."""
-    body = json.dumps({"inputs": [IDS]}).encode()
-    request = urllib.request.Request(f"{url}/v2/models/{tenant}/infer", body)
-    try:
-        with urllib.request.urlopen(request, timeout=60) as answer:
-            return answer.status
-    except urllib.error.HTTPError as error:
-        return error.code
 
 
 def first_json(stream):
@@ -184,32 +174,64 @@ def first_json(stream):
     raise AssertionError(text)
 
 
-def test_a_plan_is_served_by_two_nodes_and_by_one_when_the_other_is_lost(nodes):
+@pytest.fixture(scope="module")
+def lost_while_serving(nodes):
+    """Clients of a plan on two devices, after the node of one was killed and its tenant moved to another."""
     nodes.start(2)
     plan = nodes.home / "plan.yaml"
     plan.write_text(PLAN)
     serving = nodes.cotenant("serve", plan, "--on", nodes.address, "--port", 0, "--json")
     opened = first_json(serving.stdout)
-    assert set(opened["urls"]) == set(nodes.up)
-    assert [list(one["tenants"]) for one in opened["devices"].values()] == [["bert"], ["rerank"]]
-    url = opened["urls"][NODES[0]]
-    for each in opened["urls"].values():
-        assert asked(each, "bert") == 200
-        assert asked(each, "rerank") == 200, "each front end reaches the devices of all nodes"
-    lost = next(node for node in nodes.up if node != NODES[0])
+    assert set(opened["urls"]) == set(nodes.up), "a front end on each node"
+    place = {tenant: device for device, one in opened["devices"].items() for tenant in one["tenants"]}
+    moving = next(tenant for tenant, device in place.items() if not device.startswith(NODES[0]))
+    lost = place[moving].partition("/")[0]
+    before = [Client(url, tenant).start() for url in opened["urls"].values() for tenant in place]
+    wait_for(lambda: all(len(one.answers) >= 5 for one in before), serving)
     nodes.lose(lost)
-    while asked(url, "rerank") == 200 and f"{lost}/sim:l4 is lost" not in serving.stderr.readline():
-        pass
-    while asked(url, "rerank") != 200:  # until another device has taken its tenants over
-        time.sleep(0.05)
-    assert asked(url, "bert") == 200
+    said = ""
+    while f"{moving}: served by" not in said:
+        said += serving.stderr.readline()
+    after = Client(opened["urls"][NODES[0]], moving).start()
+    wait_for(lambda: len(after.answers) >= 5, serving)
+    for one in (*before, after):
+        one.stop()
     serving.send_signal(signal.SIGTERM)
-    _, said = ended(serving, codes=(0,))
-    assert "rerank: served by" in said
-    assert NODES[0] in said.partition("rerank: served by")[2]
+    ended(serving, codes=(0,))
+    return SimpleNamespace(moving=moving, lost=lost, place=place, said=said, before=before, after=after, opened=opened)
+
+
+def test_a_plan_is_served_by_two_nodes_and_by_one_when_the_other_is_lost(lost_while_serving):
+    seen = lost_while_serving
+    assert list(seen.place) == ["bert", "rerank"]
+    assert all([one.status for one in client.answers[:5]] == [200] * 5 for client in seen.before), (
+        "each front end reaches the devices of all nodes"
+    )
+    assert f"{seen.place[seen.moving]} is lost" in seen.said
+    assert NODES[0] in seen.said.partition(f"{seen.moving}: served by")[2]
+    assert {one.status for one in seen.after.answers} == {200}
+    [stayed] = [one for one in seen.before if one.tenant != seen.moving and one.url == seen.after.url]
+    assert {one.status for one in stayed.answers} == {200}, "the tenant of the other device noticed nothing"
+
+
+def test_no_request_is_answered_twice_when_a_node_is_lost(lost_while_serving):
+    seen = lost_while_serving
+    clients = [*seen.before, seen.after]
+    answers = [one for client in clients for one in client.answers]
+    assert max(Counter(one.id for one in answers).values()) == 1
+    assert [one for one in answers if one.status == 200 and one.echoed != one.id] == [], (
+        "an answer belongs to its request"
+    )
+    assert not any(client.left_over for client in clients), "no answer came without a request"
+    refused = [one for one in answers if one.status not in (200, None)]
+    assert refused, "between the loss and the move"
+    assert {(one.tenant, one.status, one.retry_after) for one in refused} == {(seen.moving, 503, "1")}
+    unanswered = [one for client in clients if client.url == seen.after.url for one in client.answers if not one.status]
+    assert not unanswered, "a front end whose node is up answers everything"
 
 
 def test_a_run_whose_head_died_is_resumed_on_a_new_cluster(nodes, study):
+    nodes.start(1)
     driver, run = begun(nodes, study, 40)
     nodes.lose_head()
     _, said = ended(driver, codes=(1,))

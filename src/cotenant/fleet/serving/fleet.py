@@ -1,5 +1,6 @@
 """The servers of a plan on a cluster: start them, renew their leases, and serve elsewhere what a lost one served."""
 
+import itertools
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -21,6 +22,8 @@ LEASE_S = 2.0
 RENEW_S = 0.4
 LOAD_S = 900.0
 """Timeout for a device's server to load its models."""
+ROUTE_S = 3.0
+"""How long to wait until front ends have heard from the devices of a new table."""
 UNLOCK_S = 5.0
 THREADS = 8
 """Calls that an actor takes at once: one watches, others renew, change or stop."""
@@ -59,11 +62,11 @@ class Fleet:
         """By node."""
         self.urls: dict[str, str] = {}
         self._reopen: dict[str, Callable[[], None]] = {}
-        self.epoch = 0
+        self._epochs = itertools.count(1)
         self._homeless: set[str] = set()
         """Tenants of lost servers that no other serves yet."""
         self._watched: dict[Any, str] = {}
-        self._lock = threading.Lock()
+        self._lock, self._joining = threading.Lock(), threading.Lock()
         self._ended = threading.Event()
         self._renewing = threading.Thread(target=self._renew, name="leases", daemon=True)
 
@@ -95,13 +98,18 @@ class Fleet:
             agent.tell.remote(wire.packed({"owners": owners, "tenants": tenants})) for agent in self.fronts.values()
         ]
         with suppress(ray.exceptions.RayError):
-            ray.wait(told, num_returns=len(told), timeout=2.0)
+            ray.wait(told, num_returns=len(told), timeout=ROUTE_S)
 
     def lost(self, wait_s: float) -> list[Placement]:
         """Servers that were lost, after at most this long; front ends stop sending to them."""
         import ray
 
+        if not self._watched:  # all are being moved
+            time.sleep(wait_s)
+            return []
         ended, _ = ray.wait(list(self._watched), num_returns=1, timeout=wait_s)
+        if ended:  # a node takes all of its processes with it
+            ended, _ = ray.wait(list(self._watched), num_returns=len(self._watched), timeout=0)
         gone = []
         for one in ended:
             name = self._watched.pop(one)
@@ -110,7 +118,6 @@ class Fleet:
                 continue
             with self._lock:
                 server = self.servers.pop(name)
-            self.epoch += 1
             gone.append(server.placement)
             self._homeless |= set(server.placement.file.tenants)
             self._fenced = max(self._fenced, server.leased_until + CLOCK_S)
@@ -137,22 +144,36 @@ class Fleet:
     """Time of day from which no lost server can answer any more."""
 
     def replace(self, placement: Placement) -> str | None:
-        """Serve what a lost device served: on a free device, or beside the tenants of others. Return where."""
-        alive = {node.id for node in self._cluster.nodes()}
-        for host in [
-            one for one in (placement.host, *self.spare) if one.node.id in alive and _alike(one, placement.host)
-        ]:
+        """Serve what a lost device served: on a free device, or beside the tenants of others. Return where.
+
+        Several may be replaced at once.
+        """
+        tried: list[Host] = []
+        while (host := self._next_host(placement, tried)) is not None:
+            tried.append(host)
             moved = placement.on(host) if not host.simulated else Placement(host, placement.file, placement.planned)
             try:
                 self._take_over(moved)
             except CotenantError as error:
                 self._say(f"{host.name} can't take over: {error.message}")
+                if host is not placement.host:
+                    self.spare.append(host)
                 continue
-            if host in self.spare:
-                self.spare.remove(host)
             self.route()
             return moved.name
-        return self._beside(placement)
+        with self._joining:
+            return self._beside(placement)
+
+    def _next_host(self, placement: Placement, tried: Sequence[Host]) -> Host | None:
+        """Its own device, then free ones, which are taken."""
+        alive = {node.id for node in self._cluster.nodes()}
+        with self._lock:
+            for one in (placement.host, *self.spare):
+                if one not in tried and one.node.id in alive and _alike(one, placement.host):
+                    if one in self.spare:
+                        self.spare.remove(one)
+                    return one
+        return None
 
     def _take_over(self, placement: Placement) -> None:
         """Start a server; the actor of a lost one may hold its lock for a moment. Raises CotenantError."""
@@ -225,8 +246,7 @@ class Fleet:
 
     def _begin(self, placement: Placement) -> tuple[Server, Any]:
         actor = self._cluster.actor(Keeper, placement.host.node, calls=THREADS)
-        self.epoch += 1
-        server = Server(placement, actor, self.epoch, leased_until=time.time() + LEASE_S)
+        server = Server(placement, actor, next(self._epochs), leased_until=time.time() + LEASE_S)
         order = {
             "kind": "device",
             "file": placement.file.model_dump(mode="json"),

@@ -58,7 +58,7 @@ class Owner:
     """Its last report."""
     listening: "asyncio.Task[None] | None" = None
     heard: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set by its first report."""
+    """Set by its first report since the last table."""
 
 
 class Front(Asgi):
@@ -83,6 +83,8 @@ class Front(Asgi):
             tenants: All tenants of the plan, also those that wait for another device.
         """
         self._promised = frozenset(tenants)
+        for one in self.owners.values():
+            one.heard.clear()  # what it serves may have changed
         for name in [name for name, one in self.owners.items() if owners.get(name, ())[2:] != (one.epoch,)]:
             self._drop(name)
         for name, (host, port, epoch) in owners.items():
@@ -92,7 +94,7 @@ class Front(Asgi):
                 one.listening = asyncio.get_running_loop().create_task(self._listen(one))
 
     async def heard(self, within_s: float) -> None:
-        """Wait until every device has reported, but not longer than this."""
+        """Wait until every device has reported since the last table, but not longer than this."""
         with suppress(TimeoutError):
             async with asyncio.timeout(within_s):
                 for one in list(self.owners.values()):

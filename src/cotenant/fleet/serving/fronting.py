@@ -12,8 +12,8 @@ from cotenant.fleet.serving.front import Front
 from cotenant.serving.server import Listening, listener_at, url_of, uvicorn_config
 
 DRAIN_POLL_S = 0.02
-HEARD_S = 1.0
-"""How long a new table waits for the first reports of its devices."""
+HEARD_S = 2.0
+"""How long a new table waits for reports of its devices."""
 
 
 def main() -> None:

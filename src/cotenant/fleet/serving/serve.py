@@ -5,6 +5,7 @@ import os
 import secrets
 import socket
 import subprocess
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -105,16 +106,14 @@ def _keep(fleet: Fleet, path: Path, where: OnCluster, say: Callable[[str], None]
     """Replace what is lost, apply changes of the file, offer the next step, until interrupted."""
     headroom, look_at = Headroom(), 0.0
     changed = path.stat().st_mtime_ns
+    moves: list[Move] = []
     while True:
         interruption.obey()
+        moves = [one for one in moves if one.goes_on()]
         for placement in fleet.lost(WAIT_S):
             say(f"{placement.name} is lost")
-            begin = time.monotonic()
-            there = fleet.replace(placement)
-            tenants = ", ".join(placement.file.tenants)
-            took = f"after {time.monotonic() - begin:.1f} s"
-            say(f"{tenants}: served by {there} {took}" if there else f"{tenants}: no device left; start a node")
-        if not fleet.servers:
+            moves.append(Move(fleet, placement, say))
+        if not fleet.servers and not moves:
             raise FleetError("every device is gone", hint="start nodes again, then this command")
         if time.monotonic() < look_at:
             continue
@@ -126,6 +125,34 @@ def _keep(fleet: Fleet, path: Path, where: OnCluster, say: Callable[[str], None]
         if state is not None:
             for tenant in headroom.short(state, time.monotonic()):
                 _offer(next_step(tenant, state, [host.name for host in fleet.spare]), where.when_full, say)
+
+
+class Move(threading.Thread):
+    """Serves the tenants of a lost device elsewhere, beside other moves: a lost node may have had many devices."""
+
+    def __init__(self, fleet: Fleet, placement: Placement, say: Callable[[str], None]) -> None:
+        super().__init__(name=f"move {placement.name}", daemon=True)
+        self._fleet, self._placement, self._say = fleet, placement, say
+        self._failure: Exception | None = None
+        self.start()
+
+    def run(self) -> None:
+        """Move, and say where to."""
+        begin = time.monotonic()
+        try:
+            there = self._fleet.replace(self._placement)
+        except Exception as error:  # noqa: BLE001 - raised where the move is awaited
+            self._failure = error
+            return
+        tenants = ", ".join(self._placement.file.tenants)
+        took = f"after {time.monotonic() - begin:.1f} s"
+        self._say(f"{tenants}: served by {there} {took}" if there else f"{tenants}: no device left; start a node")
+
+    def goes_on(self) -> bool:
+        """Whether it hasn't ended. Raises what it failed with."""
+        if self._failure is not None:
+            raise self._failure
+        return self.is_alive()
 
 
 def _changed(path: Path, before: int) -> int:
