@@ -1,6 +1,9 @@
 import re
 from dataclasses import replace
 
+import pytest
+
+from cotenant.analyse.findings.members import Apart, member_findings
 from cotenant.analyse.sharing.sentences import closing_sentences
 from cotenant.analyse.sharing.summarise import summarise
 
@@ -96,3 +99,23 @@ def test_simulated_numbers_are_labelled(synthetic_run):
 
 def test_an_empty_summary_has_no_sentences():
     assert closing_sentences(summarise([])) == []
+
+
+@pytest.mark.parametrize(
+    ("surely", "sentence"),
+    [
+        ((True, True), "2 supposedly identical devices differ by 10 % under gemm and by 1 % under bert."),
+        (
+            (False, True),
+            "2 supposedly identical devices differ by 10 % under gemm, which may be chance, and by 1 % under bert.",
+        ),
+        ((False,), "2 supposedly identical devices differ by 10 % under gemm, which may be chance."),
+    ],
+)
+def test_a_difference_between_devices_that_may_be_chance_says_so(surely, sentence):
+    works = [("gemm", 11.0), ("bert", 10.1)]
+    apart = [
+        Apart(work, "", False, {"cuda:0": 10.0, "cuda:1": slow}, sure)
+        for (work, slow), sure in zip(works, surely, strict=False)
+    ]
+    assert member_findings(apart)[0] == sentence

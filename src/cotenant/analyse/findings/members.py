@@ -81,10 +81,10 @@ def member_findings(found: Sequence[Apart]) -> list[str]:
     most, least = free[0], free[-1]
     said = (
         f"{'Simulated: ' if most.simulated else ''}{len(most.times_ms)} supposedly identical devices differ by "
-        f"{percent(most.spread)} under {most.work}{'' if most.surely else ', which may be chance,'}"
+        f"{percent(most.spread)} under {most.work}{'' if most.surely else ', which may be chance'}"
     )
     if least is not most:
-        said += f" and by {percent(least.spread)} under {least.work}"
+        said += f"{'' if most.surely else ','} and by {percent(least.spread)} under {least.work}"
     slow = [one.slowest for one in free]
     worst = max(dict.fromkeys(slow), key=slow.count)
     often = "all work" if slow.count(worst) == len(slow) else f"{slow.count(worst)} of {len(slow)} kinds of work"
