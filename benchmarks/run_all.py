@@ -363,10 +363,12 @@ def fleet(found: dict[str, Any]) -> Iterable[str]:
 def serve_nodes(found: dict[str, Any]) -> Iterable[str]:
     """Plans on Ray."""
     p50 = found["p50_ms"]
+    added = [f"{each:.2f}" for each in found["added_ms"]]
     yield (
-        f"The processes of a node, {found['requests']} requests of `bert-base-mini`, one at a time, in turns: p50 "
-        f"{p50['front end']:.2f} ms through a front end and {p50['direct']:.2f} ms direct to the device's server, so a "
-        f"front end adds {found['added_ms']:.2f} ms."
+        f"{found['devices']} simulated devices, one actor on each of three Ray nodes of this machine, each asked "
+        f"without pause, {found['requests_per_s']:.0f} requests/s in all; {found['requests']:,} requests each way, in "
+        f"turns: p50 {p50['front end']:.2f} ms through one front end and {p50['direct']:.2f} ms direct to the devices' "
+        f"servers. The front end adds {', '.join(added[:-1])} and {added[-1]} ms to the p50 of the devices."
     )
     yield ""
     yield (

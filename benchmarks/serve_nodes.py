@@ -1,23 +1,30 @@
-"""A plan served on Ray nodes of this machine: what a front end adds to a request, and the wait after a lost node.
+"""Plans served on Ray nodes of this machine: what a front end adds to requests, and the wait after a lost node.
 
-What it adds is measured on the processes that a node runs, without Ray: requests to a device's server and through a
-front end take turns, one at a time.
+What it adds is measured on three simulated devices, one actor on each node, all asked at once: their clients ask the
+devices' servers and a front end in turns. Simulated devices sleep, so that three of them have two cores to themselves.
 """
 
 import http.client
 import json
+import secrets
 import statistics
 import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from cotenant.fleet.serving.fence import EPOCH, SECRET
-from cotenant.serving.tenants_file import TenantsFile
 from ray_nodes import NODES, RayNodes, ray_nodes
 
+THREE = """
+plan: {}
+devices:
+  - {name: "sim:t4", tenants: {a: {runs: {workload: bert-base}, expected: {p99: {limit_ms: 20000}}}}}
+  - {name: "sim:l4", tenants: {b: {runs: {workload: bert-base}, expected: {p99: {limit_ms: 20000}}}}}
+  - {name: "sim:rtx-a5000", tenants: {c: {runs: {workload: bert-base}, expected: {p99: {limit_ms: 20000}}}}}
+"""
 MODEL = "{workload: bert-base-mini, seq: 16}"
 PLAN = f"""
 plan: {{}}
@@ -29,7 +36,7 @@ devices:
 BODY = json.dumps(
     {"inputs": [{"name": "input_ids", "datatype": "INT64", "shape": [1, 4], "data": [9, 10, 11, 12]}]}
 ).encode()
-REQUESTS, TURN = 600, 20
+TURNS, TURN, WARM = 30, 20, 2
 PAUSE_S = 0.05
 
 
@@ -41,57 +48,92 @@ def measure() -> dict[str, Any]:
 
 def measure_on(nodes: RayNodes) -> dict[str, Any]:
     """Both, on a cluster that loses a node by it."""
-    times = added()
     plan = nodes.home / "plan.yaml"
+    plan.write_text(THREE)
+    command = [sys.executable, __file__, nodes.address, str(plan)]
+    times = subprocess.run(command, env=nodes.env, stdout=subprocess.PIPE, check=True)
     plan.write_text(PLAN)
     served = nodes.cotenant("serve", plan, "--on", nodes.address, "--port", 0, "--json")
     said = _lines(served)
     lost = _lost(nodes, _first_json(served)["urls"][NODES[0]], said)
     served.terminate()
     served.wait(60)
-    return {**times, **lost}
+    return {**json.loads(times.stdout), **lost}
 
 
-def added() -> dict[str, Any]:
-    """One device's server as the cluster starts it, asked by a client that has its secret, and through a front end."""
-    file = TenantsFile.model_validate({"tenants": {"a": {"workload": "bert-base-mini", "seq": 16, "slo": "20s"}}})
-    secret, host = "known here", "127.0.0.1"
-    device = {"file": file.model_dump(mode="json"), "epoch": 1, "until_utc_s": time.time() + 3600, "drain_s": 1}
+def added(on: str, plan: Path) -> dict[str, Any]:
+    """What the front end of the first node adds to requests of three devices, as a driver that has their secret."""
+    from cotenant.fleet.cluster import connected
+    from cotenant.fleet.serving.fence import EPOCH, SECRET
+    from cotenant.fleet.serving.fleet import THREADS, Fleet
+    from cotenant.fleet.serving.keeper import Keeper
+    from cotenant.fleet.serving.placing import place
+    from cotenant.fleet.surveying import survey
+
+    secret = secrets.token_hex(16)
     front = {"port": 0, "tls_cert": None, "tls_key": None, "admin_key": None, "locked": False}
-    children = [_child(kind, {**order, "host": host, "secret": secret}) for kind, order in (
-        ("hosting", device), ("fronting", front),
-    )]  # fmt: skip
-    direct, through = (urlsplit(json.loads(child.stdout.readline())["url"]).netloc for child in children)
-    _order(children[1], {"owners": {"d": [host, int(direct.rpartition(":")[2]), 1]}, "tenants": ["a"]})
-    clients = {"direct": http.client.HTTPConnection(direct), "front end": http.client.HTTPConnection(through)}
-    headers = {"direct": {SECRET: secret, EPOCH: "1"}, "front end": {}}
-    times: dict[str, list[float]] = {name: [] for name in clients}
-    while _ask(clients["front end"], "a")[1] != 200:
-        time.sleep(0.1)
-    for turn in range(REQUESTS // TURN + 2):
-        for name, client in clients.items():
-            found = [_ask(client, "a", headers[name]) for _ in range(TURN)]
-            assert all(status == 200 for _, status in found), found
-            if turn >= 2:  # warm
-                times[name] += [seconds for seconds, _ in found]
-    for child in children:
-        child.kill()
-        child.wait()
-    p50 = {name: 1e3 * statistics.median(each) for name, each in times.items()}
-    return {"requests": REQUESTS, "p50_ms": p50, "added_ms": p50["front end"] - p50["direct"]}
+    with connected(on) as cluster:
+        found = survey(cluster, kind=Keeper, calls=THREADS)
+        placements, spare = place(plan, None, found.nodes)
+        fleet = Fleet(cluster, spare, secret=secret, drain_s=1.0, owner="a benchmark", say=sys.stderr.write)
+        try:
+            fleet.start(placements)
+            first = found.nodes[0].node
+            fleet.open_front(first, found.agents[first.name], {**front, "host": first.address})
+            fleet.route()
+            clients = [
+                Client(
+                    next(iter(one.placement.file.tenants)),
+                    {"direct": one.url, "front end": fleet.urls[first.name]},
+                    {"direct": {SECRET: secret, EPOCH: str(one.epoch)}, "front end": {}},
+                )
+                for one in fleet.servers.values()
+            ]
+            begin = time.monotonic()
+            for client in clients:
+                client.start()
+            for client in clients:
+                client.join()
+            rate = sum(client.asked for client in clients) / (time.monotonic() - begin)
+        finally:
+            fleet.kill()
+    p50 = {way: 1e3 * statistics.median([s for one in clients for s in one.times[way]]) for way in clients[0].times}
+    return {
+        "devices": len(clients),
+        "requests": sum(len(client.times["direct"]) for client in clients),
+        "requests_per_s": rate,
+        "p50_ms": p50,
+        "added_ms": [1e3 * client.added_s() for client in clients],
+    }
 
 
-def _child(kind: str, order: dict[str, Any]) -> Any:
-    """A process of a node, as its actor starts it."""
-    pipe = subprocess.PIPE
-    child = subprocess.Popen([sys.executable, "-m", f"cotenant.fleet.serving.{kind}"], stdin=pipe, stdout=pipe)
-    _order(child, order)
-    return child
+class Client(threading.Thread):
+    """Asks for one tenant, without pause, in turns that all clients begin together."""
 
+    together = threading.Barrier(len(NODES))
 
-def _order(child: Any, order: dict[str, Any]) -> None:
-    child.stdin.write(json.dumps(order).encode() + b"\n")
-    child.stdin.flush()
+    def __init__(self, tenant: str, urls: dict[str, str], headers: dict[str, dict[str, str]]) -> None:
+        super().__init__()
+        self._tenant, self._headers = tenant, headers
+        self._connections = {way: http.client.HTTPConnection(urlsplit(url).netloc) for way, url in urls.items()}
+        self.times: dict[str, list[float]] = {way: [] for way in urls}
+        self.asked = 0
+
+    def added_s(self) -> float:
+        """Median through the front end, minus that of the device's server."""
+        return statistics.median(self.times["front end"]) - statistics.median(self.times["direct"])
+
+    def run(self) -> None:
+        """Ask."""
+        for turn in range(WARM + TURNS):
+            for way, connection in self._connections.items():
+                self.together.wait(60)
+                for _ in range(TURN):
+                    seconds, status = _ask(connection, self._tenant, self._headers[way])
+                    assert status == 200, (self._tenant, way, status)
+                    self.asked += 1
+                    if turn >= WARM:
+                        self.times[way].append(seconds)
 
 
 def _ask(client: http.client.HTTPConnection, tenant: str, headers: dict[str, str] | None = None) -> tuple[float, int]:
@@ -156,4 +198,4 @@ def _first_json(process: subprocess.Popen[str]) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    print(json.dumps(measure(), indent=2))
+    print(json.dumps(added(sys.argv[1], Path(sys.argv[2])) if sys.argv[1:] else measure(), indent=2))
