@@ -30,6 +30,8 @@ MODELS = {
 RATE = 20.0
 SEEDS = range(500, 503)
 SECONDS = 20.0
+PAIRS, SPACED = "75s", "40s"
+"""Time to measure the models alone and in pairs, and after pauses."""
 LIVE = ["budget=12s", "window=4s"]
 
 
@@ -41,7 +43,7 @@ def measured(out: Path) -> list[Path]:
     pairs, spaced = write_study(tenants, "cpu", study)
     return [
         Path(cotenant.run(file, overrides=[f"budget={budget}"], out=out / "runs").folder)
-        for file, budget in ((pairs, "75s"), (spaced, "40s"))
+        for file, budget in ((pairs, PAIRS), (spaced, SPACED))
     ]
 
 

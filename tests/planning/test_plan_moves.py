@@ -49,3 +49,15 @@ def test_a_new_share_is_a_restart():
     new = {"devices": [device("g0", "mps", a=seat(share=50), b=seat(share=40))]}
     (move,) = moves(old, new)
     assert (move.tenant, move.change, move.new) == ("a", "restarts", "g0 (mps 50)")
+
+
+def test_replicas_are_interchangeable_and_the_first_of_several_replaces_the_only_one():
+    one = {"devices": [device("g0", "mps", a={**seat(rate=20.0), "tenant": "a"})]}
+    two = {
+        "devices": [
+            device("g0", "mps", **{"a-0": {**seat(), "tenant": "a"}}),
+            device("g1", "alone", **{"a-1": {**seat(), "tenant": "a"}}),
+        ]
+    }
+    assert [(move.tenant, move.change) for move in moves(one, two)] == [("a-0", "adjusts"), ("a-1", "starts")]
+    assert [(move.tenant, move.change) for move in moves(two, one)] == [("a", "adjusts"), ("a-1", "stops")]

@@ -63,7 +63,7 @@ def test_a_plan_uses_the_served_rate_and_keeps_what_was_not_served(traffic):
     a, b = file.planned()
     assert (a.rate_rps, a.cv, a.objectives) == (31.0, 1.4, FILE.planned()[0].objectives)
     assert b == FILE.planned()[1]
-    assert said == "rates as served: a 31.0/s instead of 20.0/s"
+    assert said == "rates as served: a 31.0/s (cv 1.4) instead of 20.0/s"
 
 
 def test_traffic_of_other_tenants_is_an_error(traffic):

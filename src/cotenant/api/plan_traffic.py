@@ -8,11 +8,15 @@ from cotenant.errors import CotenantError
 from cotenant.text import amount, figure
 
 if TYPE_CHECKING:
+    from cotenant.planning.mixes.tenants import ServingTenant
     from cotenant.planning.tenants_file import TenantsFile
+    from cotenant.tenancy.load import Load
 
 FEWEST = 30
 """Requests that show a rate."""
 MOST_BURSTY = 5.0
+BURSTS_SHOWN = 0.3
+"""Difference from Poisson's variation of gaps (cv 1) that is worth a word: it may cost as much as a higher rate."""
 
 
 def is_served(run: Path) -> bool:
@@ -48,10 +52,16 @@ def with_served_rates(file: "TenantsFile", runs: Sequence[Path]) -> "tuple[Tenan
         came = found[tenant.name]
         load = Load(kind="gamma", rate_rps=came.rate_rps, cv=min(max(came.cv, 0.1), MOST_BURSTY))
         entries[tenant.name] = file.tenants[tenant.name].model_copy(update={"rate": None, "load": load})
-        said.append(f"{tenant.name} {figure(came.rate_rps)}/s instead of {figure(tenant.rate_rps)}/s")
+        said.append(f"{tenant.name} {_shown(load)} instead of {_shown(tenant)}")
     if not said:
         raise CotenantError(
             f"{', '.join(map(str, runs))}: no tenant of the plan had {amount(FEWEST, 'request')} there",
             hint=f"tenants are matched by name; the plan's are {', '.join(file.tenants)}",
         )
     return file.model_copy(update={"tenants": entries}), f"rates as served: {', '.join(said)}"
+
+
+def _shown(load: "Load | ServingTenant") -> str:
+    """`20.0/s`, with its burstiness if that isn't close to Poisson's."""
+    bursts = f" (cv {load.cv:.1f})" if abs(load.cv - 1) >= BURSTS_SHOWN else ""
+    return f"{figure(load.rate_rps or 0.0)}/s{bursts}"

@@ -1,6 +1,6 @@
 """Moves from one plan to another, cheapest first."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +18,7 @@ class Move:
     """Bytes to load; 0 if nothing is loaded."""
 
 
+_Seat = Mapping[str, Any]
 _EFFORT = {"adjusts": 0, "stops": 1, "restarts": 2, "starts": 3, "moves": 4}
 
 
@@ -25,13 +26,33 @@ def moves(old: Mapping[str, Any], new: Mapping[str, Any]) -> tuple[Move, ...]:
     """Moves that lead from one plan document to another.
 
     Devices of one kind are interchangeable: each device of the new plan is matched to the old one that already has
-    most of its tenants.
+    most of its tenants. So are the replicas of a tenant.
     """
     before = _seats(old, {})
     after = _seats(new, _matched(old, new))
-    found = [_move(name, before.get(name), after.get(name)) for name in dict.fromkeys([*before, *after])]
-    steps = [move for move in found if move is not None]
+    tenants = dict.fromkeys(seat["of"] for seat in [*before, *after])
+    pairs = [pair for tenant in tenants for pair in _paired(before, after, tenant)]
+    steps = [move for move in (_move(_name(*pair), *pair) for pair in pairs) if move is not None]
     return tuple(sorted(steps, key=lambda move: (_EFFORT[move.change], move.loads_bytes, move.tenant)))
+
+
+def _paired(before: Sequence[_Seat], after: Sequence[_Seat], tenant: str) -> list[tuple[_Seat | None, _Seat | None]]:
+    """Old and new seats of a tenant's replicas, those with most in common first; None for what starts or stops."""
+    olds = [seat for seat in before if seat["of"] == tenant]
+    news = [seat for seat in after if seat["of"] == tenant]
+    pairs: list[tuple[_Seat | None, _Seat | None]] = []
+    for keys in (("device", "sharing", "share", "name"), ("device", "sharing", "share"), ("device",), ()):
+        for new in list(news):
+            same = (old for old in olds if all(old.get(key) == new.get(key) for key in keys))
+            if (old := next(same, None)) is not None:
+                pairs.append((old, new))
+                olds.remove(old)
+                news.remove(new)
+    return [*pairs, *((None, new) for new in news), *((old, None) for old in olds)]
+
+
+def _name(old: _Seat | None, new: _Seat | None) -> str:
+    return str((new or old or {})["name"])
 
 
 def _move(name: str, old: Mapping[str, Any] | None, new: Mapping[str, Any] | None) -> Move | None:
@@ -56,12 +77,18 @@ def _place(seat: Mapping[str, Any]) -> str:
     return f"{seat['device']} ({seat['sharing']}{share})"
 
 
-def _seats(document: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, dict[str, Any]]:
-    return {
-        name: {**seat, "device": names.get(device["name"], device["name"]), "sharing": device["sharing"]}
+def _seats(document: Mapping[str, Any], names: Mapping[str, str]) -> list[_Seat]:
+    return [
+        {
+            **seat,
+            "name": name,
+            "of": seat.get("tenant", name),
+            "device": names.get(device["name"], device["name"]),
+            "sharing": device["sharing"],
+        }
         for device in document["devices"]
         for name, seat in device["tenants"].items()
-    }
+    ]
 
 
 def _matched(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, str]:
