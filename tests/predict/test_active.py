@@ -48,6 +48,17 @@ def test_it_measures_everything_if_necessary(study, tmp_path):
     assert all(mix.tenants[0].basis.startswith("simulated") for mix in found.prediction.mixes)
 
 
+def test_a_mix_is_measured_in_no_more_blocks_than_its_width_takes(study, tmp_path):
+    study.write_text(STUDY.replace("blocks: 2", "blocks: 4"), encoding="utf-8")
+
+    def bases(width):
+        found = cotenant.run_active(study, width=width, out=tmp_path / f"{width}")
+        return {one.basis for mix in found.prediction.mixes for one in mix.tenants if "simulated" in one.basis}
+
+    assert bases(0.5) == {"simulated, 2 blocks"}
+    assert bases(0.0001) == {"simulated, 4 blocks"}  # the study's blocks, however imprecise the answer is
+
+
 def test_a_way_to_share_that_is_known_is_not_measured_again(study, tmp_path, monkeypatch):
     study.write_text(STUDY.replace("[mps]", "[mps, processes]"), encoding="utf-8")
     known = active._is_known

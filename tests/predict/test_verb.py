@@ -1,6 +1,7 @@
 """`cotenant predict` on a simulated GPU with and without runs, and questions it can't answer."""
 
 import json
+import re
 
 import pytest
 from click.testing import CliRunner
@@ -80,8 +81,19 @@ def test_it_prints_json_and_a_table(study, some_pairs):
     printed = CliRunner().invoke(command, [str(study), "--from", str(some_pairs), "--json"])
     assert json.loads(printed.output)["mixes"][0]["tenants"][0]["basis"]
     shown = CliRunner().invoke(command, [str(study), "--from", str(some_pairs), "--next", "1"])
-    assert shown.output.startswith("8 mixes on sim:a100-sxm4-40gb, 2 of them measured")
+    assert shown.output.startswith("8 mixes on sim:a100-sxm4-40gb, 2 of them simulated")
     assert "Worth measuring next" in shown.output
+
+
+def test_every_number_of_the_answer_has_an_interval(study):
+    of_all, of_one = (
+        " ".join(CliRunner().invoke(command, [str(study), *options]).output.split())
+        for options in ((), ("--mix", "bert+gpt"))
+    )
+    assert "none of them simulated: in each, the slowest tenant takes 1.00 [0.97, 1.34] times as long" in of_all
+    assert "No mix was measured under `processes` and `mps`: intervals are the prior's validated error." in of_all
+    assert re.search(r"the slowest takes \d\.\d+ \[[\d., ]+\] times as long as alone under mps", of_one)
+    assert re.search(r"bert \d\.\d+ \[[\d., ]+\] \d+ \[[\d., ]+\] \d\.\d+ \[[\d., ]+\]", of_one)
 
 
 @pytest.mark.parametrize(

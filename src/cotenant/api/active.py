@@ -2,13 +2,15 @@
 
 import math
 import time
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cotenant.api.paths import AnyPath
 from cotenant.measure.events import Listener, silent
+from cotenant.text import amount
 
 if TYPE_CHECKING:
     from cotenant.prediction.interference.forecast import MixForecast, Prediction
@@ -16,11 +18,15 @@ if TYPE_CHECKING:
 
 WIDTH = 0.15
 """Relative half-width at which a slowdown counts as known."""
-FIRST_SHARE, LATER_SHARE = 2 / 3, 1 / 2
+FIRST_SHARE, LATER_SHARE = 2 / 3, 1 / 3
 """Share of the mixes that seem to be needed to measure before choosing again: the first round has to tell how far the
-deviations are right, and every round measures its tenants alone once more."""
+deviations are right, and every round measures its tenants alone once more. Later ones take fewer: as the intervals are
+calibrated on more mixes, fewer turn out to be needed."""
+BLOCKS_PER_ROUND = 2
+"""Of a study with a fixed number of blocks: a mix gets more in the next round if these don't agree."""
+MEASURED_SHARE = 1 / 2
+"""Of any other study: a mix is measured to this share of the width, because others are predicted from it."""
 FEWEST_PER_ROUND = 2
-MEASURED = ("measured", "simulated,")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +65,11 @@ def run_active(
     """Measure a study in rounds until every mix is known, measured or predicted.
 
     Each round measures mixes that say most about those still unknown, under the ways to share that are not known yet:
-    most of those that should suffice, because every round measures its tenants alone once more. The first one measures
-    all tenants alone and each in a mix at least; where predictions need solos, as on a CPU, each beside the next one of
-    the study.
+    many at once, because every round measures its tenants alone once more. The first one measures all tenants alone and
+    each in a mix at least; where predictions need solos, as on a CPU, each beside the next one of the study.
+
+    A measured mix gets no more blocks than the width takes: two of the study's fixed number per round, or as many as it
+    takes to half the width instead of the study's `until`.
 
     Args:
         study: A built-in study's name, a YAML file, or a study.
@@ -88,22 +96,26 @@ def run_active(
     groups = {mix.members for mix in study.mix_list()}
     deadline = None if study.budget_s is None else time.monotonic() + study.budget_s
     chosen = _first(study, device, width, groups)
+    most = 1 if study.until is not None else math.ceil(study.blocks.max / BLOCKS_PER_ROUND)
     folders: list[Path] = []
-    tried: set[tuple[tuple[str, ...], str]] = set()
+    tried: Counter[tuple[tuple[str, ...], str]] = Counter()
     ways: tuple[str, ...] = ()
     while True:
         left_s = None if deadline is None else max(deadline - time.monotonic(), 1.0)
-        folders.append(run(_round(study, chosen, ways, left_s), device=device, out=out, listener=listener).folder)
+        folders.append(
+            run(_round(study, chosen, ways, width, left_s), device=device, out=out, listener=listener).folder
+        )
         found = predict(study, device=device, runs=folders, next_mixes=4 * len(groups), width=width)
-        tried |= {(mix, way) for mix in chosen for way in ways or {one.sharing for one in found.mixes}}
+        tried.update((mix, way) for mix in chosen for way in ways or {one.sharing for one in found.mixes})
         unknown = [one for one in found.mixes if not _is_known(one, width)]
-        left = [one for one in unknown if (one.mix, one.sharing) not in tried]
+        left = [one for one in unknown if tried[one.mix, one.sharing] < most]
         why = _reason(unknown, left, deadline, width)
         if why is not None:
             return ActiveResult(tuple(folders), found, len({mix for mix, _ in tried}), len(groups), why)
         ways = tuple(dict.fromkeys(one.sharing for one in left))
-        chosen = _suggested(found, ways, tried)
-        chosen = chosen[: math.ceil(LATER_SHARE * len(chosen))]
+        wanted = _suggested(found, ways, tried)
+        again = [one.mix for one in left if tried[one.mix, one.sharing]]
+        chosen = list(dict.fromkeys([*again, *wanted[: math.ceil(LATER_SHARE * len(wanted))]]))
         least = max(FEWEST_PER_ROUND, FEWEST - min(sum(way == one for _, one in tried) for way in ways))
         if len(chosen) < least:
             # The intervals are wider than the deviations promise, or there is too little evidence for intervals.
@@ -122,7 +134,7 @@ def _first(study: "Study", device: str | None, width: float, groups: set[tuple[s
         found = predict(study, device=device, next_mixes=4 * len(groups), width=width)
     except CotenantError:  # nothing can be predicted before the solos are measured
         return ring
-    wanted = _suggested(found, tuple(dict.fromkeys(one.sharing for one in found.mixes)), set())
+    wanted = _suggested(found, tuple(dict.fromkeys(one.sharing for one in found.mixes)), ())
     wanted = wanted[: math.ceil(FIRST_SHARE * len(wanted))]
     if len(wanted) <= len(ring):
         return ring
@@ -131,7 +143,7 @@ def _first(study: "Study", device: str | None, width: float, groups: set[tuple[s
 
 
 def _suggested(
-    found: "Prediction", ways: tuple[str, ...], tried: set[tuple[tuple[str, ...], str]]
+    found: "Prediction", ways: tuple[str, ...], tried: Collection[tuple[tuple[str, ...], str]]
 ) -> list[tuple[str, ...]]:
     """Mixes suggested for the way to share that needs most: a round measures its mixes under all ways."""
     by_way = [[one.mix for one in found.next if one.sharing == way and (one.mix, way) not in tried] for way in ways]
@@ -145,22 +157,29 @@ def _ring(tenants: tuple[str, ...], groups: set[tuple[str, ...]]) -> list[tuple[
     return list(dict.fromkeys(there)) or sorted(groups)[:FEWEST_PER_ROUND]
 
 
-def _round(study: "Study", chosen: Sequence[tuple[str, ...]], ways: tuple[str, ...], left_s: float | None) -> "Study":
+def _round(
+    study: "Study", chosen: Sequence[tuple[str, ...]], ways: tuple[str, ...], width: float, left_s: float | None
+) -> "Study":
     """These mixes under these ways to share; without ways, under all, and every tenant alone: the first round."""
     from cotenant.study.mixes import MixLists
+    from cotenant.study.model import Blocks, Until
     from cotenant.tenancy.nouns import Sharing
 
-    under = tuple(Sharing(mode=way) for way in ways)
     lists = MixLists(groups={f"m{number}": group for number, group in enumerate(chosen, 1)})
-    changes: dict[str, Any] = {"mixes": (lists,), "sharing": under} if ways else {"mixes": ("solo", lists)}
-    return study.model_copy(update={**changes, "budget_s": left_s}).placed(study.places)
+    changes: dict[str, Any] = {"mixes": (lists,) if ways else ("solo", lists), "budget_s": left_s}
+    if study.until is None:
+        blocks = min(BLOCKS_PER_ROUND, study.blocks.max)
+        changes["blocks"] = Blocks(min=blocks, max=blocks)
+    else:
+        changes["until"] = Until(interval=MEASURED_SHARE * width)
+    if ways:
+        changes["sharing"] = tuple(Sharing(mode=way) for way in ways)
+    return study.model_copy(update=changes).placed(study.places)
 
 
 def _is_known(mix: "MixForecast", width: float) -> bool:
     for one in mix.tenants:
         ends = one.slowdown.lo, one.slowdown.hi
-        if one.basis.startswith(MEASURED):
-            continue
         if ends[0] is None or ends[1] is None or (ends[1] - ends[0]) / 2 > width * one.slowdown.est:
             return False
     return True
@@ -172,7 +191,10 @@ def _reason(
     if not unknown:
         return f"every mix is known to ±{100 * width:g} %, measured or predicted"
     if not left:
-        return "every mix was measured"
+        return (
+            f"{amount(len(unknown), 'mix is', 'mixes are')} known less precisely than ±{100 * width:g} %, although "
+            f"measured in as many blocks as the study allows"
+        )
     if deadline is not None and time.monotonic() >= deadline:
         return f"the time budget is used; {len(unknown)} mixes are known less precisely than ±{100 * width:g} %"
     return None

@@ -6,6 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from cotenant.errors import PredictionError
+from cotenant.text import listed
 
 if TYPE_CHECKING:
     from cotenant.api.prediction_evidence import Learnt
@@ -89,7 +90,7 @@ def asked_of(study: "Study", place: TargetDevice, learnt: "Learnt", *, study_nam
         missing = [name for name, solo in matched.items() if solo is None]
         if missing:
             raise PredictionError(
-                f"{_listed(missing)} {'has' if len(missing) == 1 else 'have'} not been measured alone on {place.kind}",
+                f"{listed(missing)} {'has' if len(missing) == 1 else 'have'} not been measured alone on {place.kind}",
                 hint=f"cotenant run {study_name} --set 'mixes=[solo]', then cotenant predict {study_name} --from RUN",
             )
         return Asked(
@@ -264,7 +265,3 @@ def _engine(traces: "Mapping[str, Trace]") -> "Engine":
         return [max(together / own, 1.0) for together, own in zip(times(group, sharing), alone, strict=True)]
 
     return engine
-
-
-def _listed(names: Sequence[str]) -> str:
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

@@ -1,7 +1,7 @@
 """Forecast any mix from what is known about its tenants and measured mixes."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -29,7 +29,7 @@ from cotenant.prediction.kernels.columns import Floats
 from cotenant.tenancy.arrivals import arrivals_ns
 from cotenant.tenancy.load import Load
 from cotenant.tenancy.nouns import Slo
-from cotenant.text import amount, percent, ratio
+from cotenant.text import amount, listed, percent, ratio
 
 Engine = Callable[[tuple[str, ...], str], Sequence[float]]
 """Slowdowns of a mix under a way to share, by the event engine."""
@@ -296,24 +296,13 @@ def _worth_measuring(
 
 
 def _notes(asked: Asked, trust: Sequence[Trust], left_aside: Sequence[str]) -> tuple[str, ...]:
-    notes = list(asked.notes)
+    notes = [*asked.notes, *_too_few(asked, trust)]
     for one in trust:
         if one.no_better and one.typical is not None:
             notes.append(
                 f"Under `{one.sharing}` these are no better than the typical slowdown of {ratio(one.typical)}."
             )
-        if one.measured < FEWEST:
-            known = not math.isnan(asked.prior_half)
-            interval = (
-                "intervals are the prior's validated error, except in groups whose pairs were all measured"
-                if known
-                else "no intervals, as the prior is not validated on such a device"
-            )
-            notes.append(
-                f"Under `{one.sharing}` {amount(one.measured, 'mix', 'mixes')} of the {FEWEST} that intervals need "
-                f"{'was' if one.measured == 1 else 'were'} measured; {interval}."
-            )
-        elif one.error is not None and one.constant is not None:
+        if one.measured >= FEWEST and one.error is not None and one.constant is not None:
             notes.append(
                 f"Under `{one.sharing}`, on mixes left out one at a time: {percent(one.error)} off on average, "
                 f"the typical slowdown alone {percent(one.constant)}."
@@ -325,3 +314,16 @@ def _notes(asked: Asked, trust: Sequence[Trust], left_aside: Sequence[str]) -> t
     if asked.loads:
         notes.append("Latencies under open loads are simulated with predicted, constant service times: not validated.")
     return tuple(notes)
+
+
+def _too_few(asked: Asked, trust: Sequence[Trust]) -> Iterator[str]:
+    """What intervals are where too few mixes were measured; ways to share with as many in one sentence."""
+    validated = not math.isnan(asked.prior_half)
+    interval = "intervals are the prior's validated error" if validated else "there are no intervals"
+    for measured in sorted({one.measured for one in trust if one.measured < FEWEST}):
+        ways = listed([f"`{one.sharing}`" for one in trust if one.measured == measured])
+        if measured == 0:
+            yield f"No mix was measured under {ways}: {interval}."
+        else:
+            pairs = ", except in groups whose pairs were all measured" if validated else ""
+            yield f"Below {FEWEST} measured mixes ({measured} under {ways}), {interval}{pairs}."

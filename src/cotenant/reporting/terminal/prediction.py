@@ -44,22 +44,34 @@ def _answer(prediction: Prediction) -> str:
     mixes = prediction.mixes
     if not mixes:
         return f"nothing can be predicted on {prediction.device}"
-    measured = sum(one.tenants[0].basis.startswith(("measured", "simulated,")) for one in mixes)
     gentlest, worst = min(mixes, key=lambda one: one.worst), max(mixes, key=lambda one: one.worst)
-    counted = f"{amount(len(mixes), 'mix', 'mixes')} on {prediction.device}, {measured} of them measured"
     if len({one.mix for one in mixes}) == 1:
+        others = f", {_worst(worst)} under {worst.sharing}" if len(mixes) > 1 else ""
         return (
-            f"{worst.label}: beside each other the slowest takes {ratio(gentlest.worst)} times as long as alone under "
-            f"{gentlest.sharing}" + (f", {ratio(worst.worst)} under {worst.sharing}" if len(mixes) > 1 else "")
+            f"{worst.label}: beside each other the slowest takes {_worst(gentlest)} times as long as alone under "
+            f"{gentlest.sharing}{others}"
         )
+    known = sum(one.tenants[0].basis.startswith(("measured", "simulated,")) for one in mixes)
+    how = "simulated" if prediction.device.startswith("sim:") else "measured"
+    counted = f"{amount(len(mixes), 'mix', 'mixes')} on {prediction.device}, {known or 'none'} of them {how}"
+    if ratio(gentlest.worst) == ratio(worst.worst):
+        return f"{counted}: in each, the slowest tenant takes {_worst(worst)} times as long as alone"
     return (
-        f"{counted}: the best is {gentlest.label} under {gentlest.sharing} ({ratio(gentlest.worst)} at most), "
-        f"the worst {worst.label} under {worst.sharing} ({ratio(worst.worst)})"
+        f"{counted}: the best is {gentlest.label} under {gentlest.sharing} ({_worst(gentlest)} at most), "
+        f"the worst {worst.label} under {worst.sharing} ({_worst(worst)})"
     )
 
 
+def _slowest(mix: MixForecast) -> TenantForecast:
+    return max(mix.tenants, key=lambda one: one.slowdown.est)
+
+
+def _worst(mix: MixForecast) -> str:
+    return with_interval(_slowest(mix).slowdown, ratio)
+
+
 def _row(mix: MixForecast) -> tuple[str, ...]:
-    worst = max(mix.tenants, key=lambda one: one.slowdown.est)
+    worst = _slowest(mix)
     return mix.label, mix.sharing, worst.tenant, with_interval(worst.slowdown, ratio), _short(worst.basis)
 
 
@@ -70,16 +82,14 @@ def _short(basis: str) -> str:
 def _tenants(mix: MixForecast) -> RenderableType:
     tails = any(tenant.tail is not None for tenant in mix.tenants)
     powered = any(tenant.energy_j is not None for tenant in mix.tenants)
-    late, energy = ["p50 ms", "p99 ms", "in time"] if tails else [], ["J/req"] if powered else []
+    columns = ["tenant", "slowdown", *(["p50 ms", "p99 ms", "in time"] if tails else ["req/s", "ms"])]
     own_basis = not _common_basis(mix)
-    columns = ["tenant", "slowdown", "req/s", "ms", *late, *energy, *(["basis"] if own_basis else [])]
+    columns += ["J/req"] * powered + ["basis"] * own_basis
     rows = [
         (
             tenant.tenant,
             with_interval(tenant.slowdown, ratio),
-            figure(tenant.throughput_rps.est),
-            figure(tenant.latency_ms.est),
-            *(_tail(tenant) if tails else ()),
+            *(_tail(tenant) if tails else (with_interval(tenant.throughput_rps), with_interval(tenant.latency_ms))),
             *((NOTHING if tenant.energy_j is None else figure(tenant.energy_j.est),) if powered else ()),
             *((tenant.basis,) if own_basis else ()),
         )
@@ -106,8 +116,8 @@ def _tail(tenant: TenantForecast) -> tuple[str, str, str]:
     tail = tenant.tail
     if tail is None:
         return NOTHING, NOTHING, NOTHING
-    within = NOTHING if tail.attainment is None else percent(tail.attainment.est)
-    return figure(tail.p50_ms.est), with_interval(tail.p99_ms), within
+    within = NOTHING if tail.attainment is None else with_interval(tail.attainment, percent)
+    return with_interval(tail.p50_ms), with_interval(tail.p99_ms), within
 
 
 def _next(one: NextMix) -> str:
