@@ -7,8 +7,8 @@ from cotenant.api.run import dry_run, run
 from cotenant.api.sql import sql
 from cotenant.devices import find_device
 from cotenant.measure.plan import plan_for
-from cotenant.study.feasibility import impossible
-from cotenant.study.files import study_from
+from cotenant.study.feasibility import demanding, impossible
+from cotenant.study.files import load_study, study_from
 from cotenant.study.windows import LONG, LONG_EVERY, SHORT, arrivals_for, chosen, expected, with_windows
 
 SPIN = {"a": {"workload": "spin"}, "b": {"workload": "spin"}}
@@ -135,6 +135,7 @@ def test_tenants_that_can_not_keep_up_even_alone_are_reported():
             "mixes": ["solo"],
         }
     )
+    assert demanding(asked) == ("fast", "slow", "late", "unknown")
     found = list(impossible(asked, {"fast": 0.01, "slow": 0.03, "late": 0.0072}))
     assert found == [
         (
@@ -143,3 +144,7 @@ def test_tenants_that_can_not_keep_up_even_alone_are_reported():
         ),
         "late can't meet its objective even alone: the limit is 5 ms, and a request takes 7.2 ms.",
     ]
+
+
+def test_a_study_without_rates_and_limits_needs_no_times_of_its_tenants():
+    assert demanding(load_study("search-bottlenecks")) == ()

@@ -9,7 +9,7 @@ from cotenant.api.paths import AnyPath
 from cotenant.api.several_devices import each_of, run_on_each
 from cotenant.errors import DeviceError, RunFolderError, StudyError
 from cotenant.measure.events import Listener, silent
-from cotenant.study.feasibility import impossible
+from cotenant.study.feasibility import demanding, impossible
 from cotenant.study.model import Study
 from cotenant.study.windows import expected
 
@@ -124,7 +124,7 @@ def dry_run(
     plan, place = _unchecked(study, device, devices, overrides)
     unknown = check_workloads(plan.study, execute=False, simulated=place.simulated)
     known = earlier(out, plan.study, place.name)
-    alone_s = known.alone_s if known is not None and known.alone_s else _alone_s(plan.study, place)
+    alone_s = known.alone_s if known is not None and known.alone_s else _alone_s(plan, place)
     if known is not None and known.windows is not None:
         plan = plan.with_windows(known.windows, alone_s)
     elif place.simulated:
@@ -158,13 +158,19 @@ def _about(
     return load_with_tenants(study, tenants, overrides), ()
 
 
-def _alone_s(study: Study, place: "Device") -> Mapping[str, float]:
-    """Seconds of a request alone on a simulated GPU; unknown for other devices until they have run it."""
+def _alone_s(plan: "RunPlan", place: "Device") -> Mapping[str, float]:
+    """Seconds of a request alone on a simulated GPU, as far as windows, rates or limits depend on it.
+
+    Unknown for other devices until they have run it.
+    """
     if not place.simulated or place.names:
         return {}
     from cotenant.measure.simulated.alone import request_times
 
-    return request_times(place.simulation(), {name: study.tenants[name].spec() for name in study.measured()})
+    study, written = plan.study, plan.as_written or plan.study
+    timed = written.window_s is not None and written.lead_s is not None
+    names = demanding(study) if timed else study.measured()
+    return request_times(place.simulation(), {name: study.tenants[name].spec() for name in names})
 
 
 def _from_noise(forecast: "Forecast") -> "Forecast":

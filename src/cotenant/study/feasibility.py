@@ -1,9 +1,29 @@
 """Infeasible tenants, found before the first trial from the time of each tenant's request alone. Pure."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from cotenant.study.model import Study
+from cotenant.tenancy.load import Load
 from cotenant.workloads.servers.names import is_server
+
+
+def demanding(study: Study) -> tuple[str, ...]:
+    """Tenants with a rate or a latency limit: for the others `impossible` needs no time of a request."""
+    return tuple(name for name in study.measured() if _loads(study, name) or _limit_s(study, name) is not None)
+
+
+def _loads(study: Study, name: str) -> Sequence[tuple[Load, float]]:
+    """Loads with a rate, which a tenant may not keep up with, and their requests per second."""
+    entry = study.tenants[name]
+    if is_server(entry.workload):
+        return ()
+    loads = study.loads if entry.load is None else (entry.load,)
+    return [(load, load.rate_rps) for load in loads if load.rate_rps is not None]
+
+
+def _limit_s(study: Study, name: str) -> float | None:
+    slo = study.tenants[name].slo
+    return None if slo is None else slo.latency_s
 
 
 def impossible(study: Study, alone_s: Mapping[str, float]) -> Iterator[str]:
@@ -16,18 +36,17 @@ def impossible(study: Study, alone_s: Mapping[str, float]) -> Iterator[str]:
     for name in study.measured():
         if name not in alone_s:
             continue
-        entry, request_s = study.tenants[name], alone_s[name]
-        loads = study.loads if entry.load is None else (entry.load,)
-        for load in () if is_server(entry.workload) else loads:
-            busy = (load.rate_rps or 0.0) * request_s if load.open else (load.rate_share or 0.0)
+        request_s, limit_s = alone_s[name], _limit_s(study, name)
+        for load, rate_rps in _loads(study, name):
+            busy = rate_rps * request_s
             if busy > 1:
                 yield (
                     f"{name} can't keep up with {load} even alone: at {_time(request_s)} a request it would be "
                     f"busy for {busy:.2g} s of every second."
                 )
-        if entry.slo is not None and entry.slo.latency_s is not None and entry.slo.latency_s < request_s:
+        if limit_s is not None and limit_s < request_s:
             yield (
-                f"{name} can't meet its objective even alone: the limit is {_time(entry.slo.latency_s)}, and a "
+                f"{name} can't meet its objective even alone: the limit is {_time(limit_s)}, and a "
                 f"request takes {_time(request_s)}."
             )
 
