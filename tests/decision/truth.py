@@ -16,10 +16,10 @@ SHAPE = 50
 class Truth:
     """Trials whose true times are known. ``times`` of a tenant with an objective: {"a": (10, 15)}: 10 ms, within 15."""
 
-    def __init__(self, seed=0, blocks=12, requests=300, noise=0.01, rate=None):
+    def __init__(self, seed=0, blocks=12, requests=300, noise=0.01, *, rate=None, arrivals="poisson"):
         self.rng = np.random.default_rng(seed)
         self.blocks, self.requests, self.noise = blocks, requests, noise
-        self.rate = rate
+        self.rate, self.arrivals = rate, arrivals
         self.seen = []
 
     def trials(self, sharing, times, verdict="valid", *, simulated=False, error=None):
@@ -32,7 +32,7 @@ class Truth:
                     TenantObservation(
                         run="r", trial=len(self.seen), block=block, mix=mix, sharing=sharing, settings="{}",
                         rate_rps=self.rate,
-                        load="closed(1)" if self.rate is None else f"poisson({self.rate})",
+                        load="closed(1)" if self.rate is None else f"{self.arrivals}({self.rate})",
                         device="cpu", simulated=simulated, model_error=error, solo=len(times) == 1,
                         tenant=name, of=name.partition("#")[0], verdict=verdict, failed_checks=(), n=self.requests,
                         unfinished=0, throughput_rps=1e9 / latency.mean(), mean_latency_ns=float(latency.mean()),

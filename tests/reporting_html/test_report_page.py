@@ -58,6 +58,13 @@ def test_the_page_is_one_file_of_a_megabyte_or_two(text):
     assert len(text.encode()) < 2_000_000
 
 
+def test_without_mixes_the_main_table_is_in_the_answer_and_stages_come_before_latencies(tmp_path):
+    text = page_of(write_run(tmp_path / "run", sharings=()))
+    answer, _, rest = text.partition('<section id="stages">')
+    assert '<td data-label="where the time goes">' in answer
+    assert '<section id="latency">' in rest
+
+
 def test_nothing_is_loaded_from_anywhere(text):
     seen = parsed(text)
     assert not {"link", "iframe", "object", "embed", "base", "img", "form"} & set(seen.tags)

@@ -1,18 +1,16 @@
 """Sentences about servers alone (three ways), and the rate up to which objectives are met."""
 
-from io import StringIO
 from types import SimpleNamespace
-
-from rich.console import Console
 
 from cotenant.analyse.sharing.alone import alone_sentences, three_ways
 from cotenant.analyse.sharing.capacity import Curve, RateAttainment, capacity_sentences
 from cotenant.analyse.sharing.cells import Cell
 from cotenant.measure.bracketing import bracket_trials
-from cotenant.reporting.terminal.capacity import knee_table
+from cotenant.reporting.main_table import knees_of
 from cotenant.study.files import study_from
 from cotenant.study.windows import Windows
 from cotenant.tenancy.records import STOPPED_BLOCK, WHOLE_BLOCK
+from cotenant.text import NOTHING
 
 SERVER = {"start": "serve {port}", "memory": "--small", "whole_memory": "--all"}
 
@@ -107,10 +105,7 @@ def test_rates_of_other_arrivals_make_another_curve():
 def test_on_one_screen_each_knee_is_a_line():
     alone = curve(shared=False, kept=[(5, 1.0), (20, 0.96), (40, 0.5)])
     beside = curve(shared=True, kept=[(5, 1.0), (10, 0.97), (20, 0.8)])
-    console = Console(width=80, record=True, file=StringIO())
-    console.print(knee_table([alone, beside]))
-    lines = [" ".join(line.split()) for line in console.export_text().splitlines()]
-    assert lines[2:] == [
-        "chat alone 20.0/s 40.0/s (50 % in time) \N{EN DASH}",
-        "chat chat+infer 10.0/s 20.0/s (80 % in time) 50 %",
-    ]
+    assert knees_of([alone, beside]).rows == (
+        ("chat", "alone", "20.0/s", "40.0/s (50 % in time)", NOTHING),
+        ("chat", "chat+infer", "10.0/s", "20.0/s (80 % in time)", "50 %"),
+    )

@@ -81,7 +81,7 @@ _VERDICTS: Mapping[Because, Callable[[Choice], str]] = {
     "starves a tenant": lambda it: (
         f"Don't share {_mix(it)}: {_how(it)} {_effect(it.best)} but starves {_slowest(it.best).tenant}."
     ),
-    "too few requests": lambda it: f"Can't tell yet whether {_mix(it)} may share: {_undecided(it.best)}.",
+    "too few requests": lambda it: f"Can't tell yet whether {_mix(it)} may share{_undecided(it.best)}.",
     "too few blocks": lambda it: (
         f"Can't tell yet whether sharing {_mix(it)} pays: the best way, {_how(it)}, {_effect(it.best)}."
     ),
@@ -164,7 +164,7 @@ def objectives(option: Option) -> str:
     missed = [tenant for tenant, answer in answers if answer == "missed"]
     if missed:
         return f"{_names(missed)} missed"
-    return f"{_names([tenant for tenant, answer in answers if answer == 'open'])} open"
+    return f"{_names([tenant for tenant, answer in answers if answer == 'open'])} undecided"
 
 
 def _group(name: str, group: Sequence[TenantInOption]) -> str:
@@ -217,27 +217,31 @@ def _broken(option: Option) -> str:
 
 
 def _undecided(option: Option) -> str:
+    """Whether the estimates keep every objective, and the first that is too close to call."""
     said = [
-        f"{one.tenant} {_close(one.shared)}"
+        _close(one.tenant, one.shared)
         for one in option.standings
         if one.shared is not None and one.shared.answer == "open"
     ]
     more = len(said) - 1
-    others = f", and {amount(more, 'other')} {'is' if more == 1 else 'are'} open" if more else ""
-    likely = all(one.share_in_time >= one.quantile for one in option.objectives)
-    return f"{said[0]}{others} under {option.cell.sharing}{'; by the estimates alone all are kept' if likely else ''}"
+    others = f"; {amount(more, 'other')} {'is' if more == 1 else 'are'} undecided too" if more else ""
+    how = option.cell.sharing
+    if any(one.share_in_time < one.quantile for one in option.objectives):
+        return f": under {how} {said[0]}{others}"
+    doubt = "the simulation may be off by too much" if option.cell.simulated else "the intervals are too wide"
+    return f". Under {how} every estimate keeps its objective, but {doubt} to be sure: {said[0]}{others}"
 
 
-def _close(objective: MeasuredObjective) -> str:
+def _close(tenant: str, objective: MeasuredObjective) -> str:
     """How close an open objective is to its limit."""
     seen, limit = objective.seen, milliseconds(objective.limit_ms)
     if seen is None or seen.est is None or objective.share_in_time < objective.quantile:
         in_time = percent(objective.share_in_time)
-        return f"has {in_time} of requests in time and needs {percent(objective.quantile)}"
-    error = "before the simulation's error"
+        return f"{tenant} has {in_time} of requests in time and needs {percent(objective.quantile)}"
+    interval = ""
     if seen.lo is not None and seen.hi is not None:
-        error = f"95 % interval {figure(seen.lo)} to {figure(seen.hi)}"
-    return f"has a {objective.name} of {milliseconds(seen.est)} ({error}), and its limit is {limit}"
+        interval = f" (95 % interval {figure(seen.lo)} to {figure(seen.hi)})"
+    return f"{tenant}'s {objective.name} is {milliseconds(seen.est)}{interval}, its limit {limit}"
 
 
 def _tightest(option: Option) -> str:

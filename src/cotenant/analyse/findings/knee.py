@@ -1,6 +1,6 @@
 """How much load tenants can take: the rate up to which objectives are kept, and where queueing starts to dominate."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -63,28 +63,31 @@ def _about(mix: str, swept: dict[str, list[tuple[float, Choice]]], summary: Summ
     basis = "Simulated: " if some.simulated else ""
     form = percent if shares else "{:,g}".format
 
-    def at(found: dict[str, float | None], nothing: Callable[[str], str]) -> str:
-        texts = {kind: nothing(kind) if rate is None else form(rate) for kind, rate in found.items()}
+    def at(found: Mapping[str, float | None]) -> str:
+        texts = {kind: untouched(kind) if rate is None else form(rate) for kind, rate in found.items()}
         if len(set(texts.values())) == 1:
-            however = ", however requests arrive" if len(texts) > 1 else ""
-            return f"{next(iter(texts.values()))}{unit}{however}"
+            however = ", however requests arrive" if len(texts) == len(swept) > 1 else ""
+            under = f" under {' and '.join(texts)}" if len(texts) < len(swept) else ""
+            return f"{next(iter(texts.values()))}{unit}{under}{however}"
         return f"{', '.join(f'{text} ({kind})' for kind, text in texts.items())}{unit}"
 
     def untouched(kind: str) -> str:
-        return f"beyond {form(swept[kind][-1][0])}"
+        return f"above {form(swept[kind][-1][0])}"
 
     knees = {kind: _knee_of(levels, summary) for kind, levels in swept.items()}
     if any(rate is not None for rate in knees.values()):
-        bend = f"the knee, beyond which a median more than doubles: {at(knees, untouched)}."
+        bend = f"the knee, beyond which a median latency more than doubles: {at(knees)}."
     else:
         most = max(rate for levels in swept.values() for rate, _ in levels)
-        bend = f"no median doubles up to {form(most)}{unit}, the heaviest load tried."
+        bend = f"no median latency doubles up to {form(most)}{unit}, the heaviest load tried."
     if not any(choice.best.objectives for levels in swept.values() for _, choice in levels):
         yield _opened(basis, bend)
         return
     kept = {kind: _kept_up_to(levels) for kind, levels in swept.items()}
-    if any(rate is not None for rate in kept.values()):
-        yield f"{basis}{mix} together keep every objective up to {at(kept, lambda _: 'no load for certain')}."
+    if known := {kind: rate for kind, rate in kept.items() if rate is not None}:
+        unsure = [kind for kind in kept if kind not in known]
+        but = f"; under {' or '.join(unsure)} no load tried is certain" if unsure else ""
+        yield f"{basis}{mix} together keep every objective up to {at(known)}{but}."
         yield _opened("", bend)
     elif any(choice.verdict == "open" for levels in swept.values() for _, choice in levels):
         yield _opened(basis, bend)  # what is known comes before what isn't

@@ -9,6 +9,8 @@ from cotenant.tenancy.records import TenantObservation
 from cotenant.text import figure, percent
 
 NS_PER_MS = 1e6
+ALIKE = 0.005
+"""Differences below this don't matter to anyone who places work."""
 FEWEST_BLOCKS = 3
 """Fewest blocks: with fewer, a difference between members may be chance."""
 
@@ -79,8 +81,11 @@ def member_findings(found: Sequence[Apart]) -> list[str]:
         return []
     free = [one for one in found if not one.settings] or list(found)
     most, least = free[0], free[-1]
+    basis = "Simulated: " if most.simulated else ""
+    if most.spread < ALIKE:
+        return [f"{basis}{len(most.times_ms)} devices are alike: at most {percent(most.spread)} apart ({most.work})."]
     said = (
-        f"{'Simulated: ' if most.simulated else ''}{len(most.times_ms)} supposedly identical devices differ by "
+        f"{basis}{len(most.times_ms)} supposedly identical devices differ by "
         f"{percent(most.spread)} under {most.work}{'' if most.surely else ', which may be chance'}"
     )
     if least is not most:

@@ -7,7 +7,7 @@ _RATE = re.compile(r"\d+(?:\.\d+)?%?")
 
 
 def arrivals_and_rate(label: str) -> tuple[str, float] | None:
-    """`("gamma, cv 3", 0.15)` from `gamma(15%, 3)`; None for closed loads, and where each tenant has its own.
+    """`("gamma with cv 3", 0.15)` from `gamma(15%, 3)`; None for closed loads, and where each tenant has its own.
 
     Labels are parsed so that records can be read without the study that made them.
     """
@@ -17,4 +17,4 @@ def arrivals_and_rate(label: str) -> tuple[str, float] | None:
     if kind not in _OPEN or not _RATE.fullmatch(rate):
         return None
     value = float(rate.removesuffix("%")) / (100 if rate.endswith("%") else 1)
-    return (f"gamma, cv {parts[1]}" if kind == "gamma" and len(parts) > 1 else kind), value
+    return (f"gamma with cv {parts[1]}" if kind == "gamma" and len(parts) > 1 else kind), value

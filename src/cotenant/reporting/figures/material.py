@@ -15,6 +15,7 @@ from cotenant.analyse.sharing.peaks import Peaks, peaks_of
 from cotenant.analyse.sharing.summary import Summary
 from cotenant.reporting.figures.names import Names, letters
 from cotenant.reporting.figures.ways import Ways
+from cotenant.reporting.main_table import MainTable, main_table
 from cotenant.store.reading import open_runs
 from cotenant.store.reduced import Reduced, SamplePoint, StageTime, TenantFacts, TimelinePoint, TrialFacts
 from cotenant.store.results import result_of
@@ -50,6 +51,8 @@ class Material:
     """The decision."""
     opening: tuple[str, ...]
     """The first sentences."""
+    table: MainTable | None
+    """The main result, if it isn't the decision."""
     sentences: tuple[str, ...]
     curves: tuple[Curve, ...]
     tenants: Mapping[tuple[Cell, str], TenantFacts]
@@ -116,6 +119,7 @@ def gather(paths: Sequence[Path]) -> Material:
         summary=summary,
         answer=result.answer,
         opening=tuple(result.opening),
+        table=main_table(result),
         sentences=result.sentences,
         curves=tuple(curve for curve in collector.curves if curve.cell not in hidden),
         tenants=tenants,

@@ -8,7 +8,7 @@ from typing import Any
 from cotenant import __version__
 from cotenant.analyse.decision import Choice, MeasuredObjective
 from cotenant.analyse.decision.objective import objective_of
-from cotenant.analyse.decision.wording import objectives
+from cotenant.analyse.decision.wording import headline, objectives
 from cotenant.analyse.sharing.cells import Cell
 from cotenant.analyse.sharing.result import mostly_valid
 from cotenant.analyse.sharing.summary import TenantSummary
@@ -72,12 +72,14 @@ def page(material: Material, drawn: Mapping[str, Drawn], *, links: str = "") -> 
     matrix = matrix_of(material, material.answer, keys(material))
     data = _data(material, [one for one in shown if isinstance(one, Figure)], drawn, matrix.chosen)
     sections = [
+        *_members(material, drawn),
         *(
             (anchor, title, [one for kind in kinds for one in drawn[kind]], ())
             for anchor, (title, kinds) in SECTIONS.items()
         ),
-        *_members(material, drawn),
     ]
+    if not matrix.lines:  # without mixes, stages say more than latencies
+        sections.sort(key=lambda section: section[0] not in {"sweeps", "stages", "variability"})
     return template.render(
         title=_title(material),
         links=markup(links),
@@ -88,7 +90,7 @@ def page(material: Material, drawn: Mapping[str, Drawn], *, links: str = "") -> 
         data=markup(embedded_json(data)),
         material=material,
         headline=material.opening if material.trials else [],
-        main=material.answer.main,
+        verdict_said=_verdict_said(material),
         matrix=matrix,
         beside=_beside(material),
         verdicts=_verdicts(material),
@@ -116,6 +118,12 @@ def page(material: Material, drawn: Mapping[str, Drawn], *, links: str = "") -> 
     )
 
 
+def _verdict_said(material: Material) -> str:
+    """The verdict of the first sentence; empty if that is a finding and not a decision."""
+    main = material.answer.main
+    return main.verdict if main is not None and list(material.opening) == headline(material.answer) else ""
+
+
 def _crowded(figures: Drawn) -> bool:
     """Too many lines to tell apart: the detail of each cell shows them few at a time."""
     return any(
@@ -129,9 +137,10 @@ def _members(material: Material, drawn: Mapping[str, Drawn]) -> list[tuple[str, 
     """Differences between the members of a group, for runs with several."""
     if material.fleet is None:
         return []
-    from cotenant.analyse.variability.sentences import anomalies, headline, stuck_sentence  # needs a lot, rarely used
+    from cotenant.analyse.variability.sentences import anomalies, stuck_sentence  # needs a lot, rarely used
+    from cotenant.analyse.variability.sentences import headline as spread
 
-    sentences = [line for one in material.fleet.works for line in (*headline(one.found), *anomalies(one.found))]
+    sentences = [line for one in material.fleet.works for line in (*spread(one.found), *anomalies(one.found))]
     sentences += [stuck_sentence(one.gpu, one.stuck) for one in material.fleet.stuck]
     return [("variability", "Variability between devices", drawn.get("variability", ()), sentences)]
 

@@ -9,7 +9,6 @@ from rich.table import Table
 from rich.text import Text
 
 from cotenant.analyse.decision import Answer, Choice, Option
-from cotenant.analyse.decision.objective import Kept
 from cotenant.analyse.decision.wording import headline, mix_name, objectives, slowdowns, what_would_tell
 from cotenant.analyse.sharing.cells import settings_said, sharing_said
 from cotenant.reporting.terminal.literal import literal
@@ -22,11 +21,9 @@ NARROWEST = 80
 """Minimum width of a terminal."""
 MOST_OPEN = 2
 MOST_NAMED = 2
-LONGEST_OBJECTIVES = 14
+LONGEST_OBJECTIVES = 16
 SHORTEST = 16
 """Characters that a name keeps where a line is too long."""
-MOST_SLOWDOWNS = 1
-"""With more kinds of tenants than this, only the most affected is named, so that a mix fits one line."""
 STYLES = {"share": "bold green", "apart": "red", "open": "yellow"}
 WORDS = {"share": "share", "apart": "keep apart", "open": "can't tell yet"}
 
@@ -63,16 +60,8 @@ def answer_parts(answer: Answer, said: Sequence[str] = (), *tables: Table) -> tu
 
 def _table(choices: Sequence[Choice]) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
-    columns = ["mix", "best way", "work", "slowdowns", "objectives", "verdict"]
-    if not any(choice.best.objectives for choice in choices):
-        columns.remove("objectives")
-    if all(choice.best.rates_given for choice in choices):
-        columns.remove("work")  # it is given by the rates
     several = _varying(choices)
-    if several and len({_short_name(choice.best) for choice in choices}) == 1:
-        columns.remove("mix")
-    if several:
-        columns.remove("slowdowns")  # 80 characters fit the conditions or these
+    columns = _columns(choices, several)
     rows = []
     for choice in choices:
         best = choice.best
@@ -80,15 +69,20 @@ def _table(choices: Sequence[Choice]) -> Table:
             **{name: _condition(best, name) for name in several},
             "mix": _short_name(best),
             "best way": sharing_said(best.cell.sharing),
-            "work": f"{without_interval(best.gauge, ratio)}x{' time' if best.rates_given else ''}",
-            "slowdowns": slowdowns(best) if len({one.of for one in best.standings}) <= MOST_SLOWDOWNS else _worst(best),
+            "work": f"{without_interval(best.gauge, ratio)}x",
+            "work or time": f"{without_interval(best.gauge, ratio)}x {'time' if best.rates_given else 'work'}",
+            "worst slowdown": _worst(best),
             "objectives": _objectives(best),
             "verdict": WORDS[choice.verdict],
         }
         rows.append({name: literal(said[name]) for name in [*several, *columns]})
     widths = {name: max(len(name), *(len(row[name]) for row in rows)) for name in rows[0]}
     excess = sum(widths.values()) + 2 * len(widths) - NARROWEST
-    for name in ("slowdowns", "mix", *several):  # a mix has one line: long names are cut here, and whole with --all
+    for name in (
+        "worst slowdown",
+        "mix",
+        *several,
+    ):  # a mix has one line: long names are cut here, and whole with --all
         if name in widths and excess > 0:
             cut = min(excess, max(0, widths[name] - SHORTEST))
             widths[name], excess = widths[name] - cut, excess - cut
@@ -98,6 +92,21 @@ def _table(choices: Sequence[Choice]) -> Table:
         styled = {"verdict": STYLES[choice.verdict]}
         table.add_row(*(Text(text, styled.get(name, "")) for name, text in row.items()))
     return table
+
+
+def _columns(choices: Sequence[Choice], several: Sequence[str]) -> list[str]:
+    """Those that say something, as far as 80 characters reach; `several` are conditions with columns of their own."""
+    given = {choice.best.rates_given for choice in choices}
+    wanted = {
+        "mix": not several or len({_short_name(choice.best) for choice in choices}) > 1,
+        "best way": True,
+        "work": given == {False},  # otherwise it is given by the rates
+        "work or time": len(given) > 1,
+        "worst slowdown": not several,
+        "objectives": any(choice.best.objectives for choice in choices),
+        "verdict": True,
+    }
+    return [name for name, shown in wanted.items() if shown]
 
 
 def _condition(option: Option, name: str) -> str:
@@ -113,13 +122,18 @@ def _short_name(option: Option) -> str:
 def _objectives(option: Option) -> str:
     """By name if short, else counted."""
     said, answers = objectives(option), Counter(one.answer for one in option.objectives)
-    word: Kept = "missed" if answers["missed"] else "open"
-    return said if len(said) <= LONGEST_OBJECTIVES else f"{answers[word]} of {answers.total()} {word}"
+    if len(said) <= LONGEST_OBJECTIVES:
+        return said
+    missed = answers["missed"]
+    return f"{missed or answers['open']} of {answers.total()} {'missed' if missed else 'undecided'}"
 
 
 def _worst(option: Option) -> str:
+    """The tenant that is slowed down most; all of them if they are copies."""
+    if len({one.of for one in option.standings}) == 1:
+        return slowdowns(option)
     known = [(one.slowdown.est, one.tenant) for one in option.standings if one.slowdown.est is not None]
-    return f"{max(known)[1]} {ratio(max(known)[0])}x most" if known else NOTHING
+    return f"{max(known)[1]} {ratio(max(known)[0])}x" if known else NOTHING
 
 
 def _varying(choices: Sequence[Choice]) -> list[str]:

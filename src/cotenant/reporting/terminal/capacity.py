@@ -3,35 +3,12 @@
 from collections.abc import Sequence
 
 from rich.console import RenderableType
-from rich.table import Table
 from rich.text import Text
 
-from cotenant.analyse.sharing.capacity import Curve, beside_alone
+from cotenant.analyse.sharing.capacity import Curve
 from cotenant.reporting.terminal.grouped import Grouped, Section
-from cotenant.reporting.terminal.listing import listing
 from cotenant.reporting.terminal.literal import literal
-from cotenant.text import NOTHING, figure, percent
-
-MOST_ROWS = 10
-
-
-def knee_table(curves: Sequence[Curve]) -> Table:
-    """The knee of each tenant, alone and in each mix."""
-    rows = []
-    several = len({curve.cell.sharing for curve in curves if not curve.cell.solo}) > 1
-    for curve, alone in beside_alone(curves)[:MOST_ROWS]:
-        knee, broken = curve.knee, curve.broken
-        before = None if alone is None else alone.knee
-        rows.append(
-            (
-                curve.tenant,
-                "alone" if curve.cell.solo else curve.cell.mix + (f", {curve.cell.sharing}" if several else ""),
-                NOTHING if knee is None else f"{figure(knee.rate_rps)}/s",
-                NOTHING if broken is None else f"{figure(broken.rate_rps)}/s ({percent(broken.attainment)} in time)",
-                NOTHING if knee is None or before is None else percent(knee.rate_rps / before.rate_rps),
-            )
-        )
-    return listing(("tenant", "where", "kept up to", "missed at", "of alone"), rows)
+from cotenant.text import NOTHING, figure
 
 
 def capacity_table(curves: Sequence[Curve]) -> tuple[RenderableType, ...]:

@@ -3,18 +3,17 @@
 from collections import Counter
 
 from rich.console import RenderableType
-from rich.table import Table
 from rich.text import Text
 
-from cotenant.analyse.findings.stages import by_model
 from cotenant.analyse.sharing.capacity import capacity_curves
 from cotenant.analyse.sharing.result import Result
+from cotenant.reporting.main_table import main_table
 from cotenant.reporting.terminal.answer import answer_parts
-from cotenant.reporting.terminal.capacity import capacity_table, knee_table
+from cotenant.reporting.terminal.capacity import capacity_table
 from cotenant.reporting.terminal.device_use import device_tables
 from cotenant.reporting.terminal.dvfs import dvfs_parts
-from cotenant.reporting.terminal.findings import apart_table, stage_table, sweep_table
 from cotenant.reporting.terminal.heading import heading
+from cotenant.reporting.terminal.listing import listing
 from cotenant.reporting.terminal.literal import literal
 from cotenant.reporting.terminal.side_by_side import side_by_side_parts
 from cotenant.reporting.terminal.tables import sentence_list, summary_tables
@@ -27,7 +26,7 @@ def answer_screen(result: Result) -> tuple[RenderableType, ...]:
     measured = [one for one in result.manifests if not one.get("simulated")]
     # The precision of a simulated run is that of its samples; the model's error is in the intervals.
     good_to = [one.sentence() for one in result.summary.accuracy.values()] if measured else []
-    return (*parts, Text(literal(" ".join([*result.notes, *good_to, _where(result), *_failed(result)])), "dim"))
+    return (*parts, Text(literal(" ".join([*result.notes, *good_to, _where(result)])), "dim"))
 
 
 def result_parts(result: Result) -> tuple[RenderableType, ...]:
@@ -47,20 +46,9 @@ def _answer(result: Result, *, everything: bool = False) -> tuple[RenderableType
     beside = result.side_by_side
     if beside is not None:
         return side_by_side_parts(beside, everything=everything)
-    return answer_parts(result.answer, result.opening, *_tables(result))
-
-
-def _tables(result: Result) -> tuple[Table, ...]:
-    """The study's main result in one table, unless it is a decision."""
-    if result.members:
-        return (apart_table(result.members),)
-    if result.sweeps:
-        return (sweep_table(result.sweeps),)
-    knees = capacity_curves(result.summary)
-    if knees and len({curve.cell.load for curve in knees}) == 1:
-        return (knee_table(knees),)
-    models = by_model(result.stages, {tenant.of: tenant.mean_latency_ms for tenant in result.tenants})
-    return (stage_table(models),) if models else ()
+    table = main_table(result)
+    tables = () if table is None else (listing(table.columns, table.rows),)
+    return answer_parts(result.answer, result.opening, *tables)
 
 
 def _where(result: Result) -> str:
@@ -69,16 +57,17 @@ def _where(result: Result) -> str:
     trials = sum(sum(mix.trials_by_verdict.values()) for mix in result.mixes)
     simulated = any(manifest.get("simulated") for manifest in result.manifests)
     computed = " SIMULATED: a model computed this; nothing was measured." if simulated else ""
-    return f"{valid:,} of {trials:,} trials valid on {', '.join(devices)}.{computed} Everything: --all."
+    where = f"{valid:,} of {trials:,} trials valid on {', '.join(devices)}."
+    return f"{where}{_failed(result)}{computed} Everything: --all."
 
 
-def _failed(result: Result) -> list[str]:
+def _failed(result: Result) -> str:
     """The most frequently failed check, and why."""
     failed: Counter[str] = Counter()
     for mix in result.mixes:
         failed.update(mix.failed_checks)
     if not failed:
-        return []
+        return ""
     name, trials = failed.most_common(1)[0]
-    why = f": {result.reasons[name]}" if name in result.reasons else "."
-    return [f"{name} failed in {amount(trials, 'trial')}{why}"]
+    why = f", last because {reason}" if (reason := result.reasons.get(name)) else ""
+    return f" {name} failed in {amount(trials, 'trial')}{why}."

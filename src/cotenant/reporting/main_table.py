@@ -1,0 +1,106 @@
+"""The main result of a study that isn't a decision: one line per kind of work, job, tenant or model.
+
+Terminal and pages show the same table below the opening sentences.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from cotenant.analyse.dvfs import Sweep
+from cotenant.analyse.findings.members import Apart, short
+from cotenant.analyse.findings.stages import ModelStages, by_model
+from cotenant.analyse.sharing.capacity import Curve, beside_alone, capacity_curves
+from cotenant.analyse.sharing.cells import settings_said
+from cotenant.analyse.sharing.result import Result
+from cotenant.text import NOTHING, figure, percent, with_interval
+
+MOST_ROWS = 10
+MOST_STAGES = 3
+LEAST_STAGE = 0.01
+
+
+@dataclass(frozen=True, slots=True)
+class MainTable:
+    """Cells are text with units."""
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+def main_table(result: Result) -> MainTable | None:
+    """None where the decision about mixes is the main result."""
+    if result.members:
+        return members_apart(result.members)
+    if result.sweeps:
+        return best_settings(result.sweeps)
+    knees = capacity_curves(result.summary)
+    if knees and len({curve.cell.load for curve in knees}) == 1:
+        return knees_of(knees)
+    models = by_model(result.stages, {tenant.of: tenant.mean_latency_ms for tenant in result.tenants})
+    return stages_of(models) if models else None
+
+
+def members_apart(found: Sequence[Apart]) -> MainTable:
+    """Spread between the members for each kind of work."""
+    rows = tuple(
+        (
+            f"{one.work}{', ' + settings_said(one.settings) if one.settings else ''}",
+            percent(one.spread),
+            f"{figure(min(one.times_ms.values()))} to {figure(max(one.times_ms.values()))} ms",
+            short(one.slowest),
+        )
+        for one in found[:MOST_ROWS]
+    )
+    return MainTable(("work", "apart", "a request", "slowest"), rows)
+
+
+def best_settings(sweeps: Sequence[Sweep]) -> MainTable:
+    """The best clock and the best power limit for each job: energy of a request, and both changes."""
+    rows = tuple(
+        (
+            one.job,
+            NOTHING if (value := one.best.value) is None else f"{value:,.0f} {_unit(one)}",
+            f"{figure(one.best.energy_j)} J",
+            f"-{percent(max(0.0, one.energy_saved))}",
+            f"+{percent(max(0.0, one.time_lost))}",
+            f"{figure(one.best.power_w)} W",
+        )
+        for one in sweeps[:MOST_ROWS]
+    )
+    return MainTable(("job", "least energy at", "a request", "energy", "time", "power"), rows)
+
+
+def _unit(sweep: Sweep) -> str:
+    return "MHz" if sweep.control == "clock_mhz" else "W"
+
+
+def knees_of(curves: Sequence[Curve]) -> MainTable:
+    """The knee of each tenant, alone and in each mix."""
+    rows = []
+    several = len({curve.cell.sharing for curve in curves if not curve.cell.solo}) > 1
+    for curve, alone in beside_alone(curves)[:MOST_ROWS]:
+        knee, broken = curve.knee, curve.broken
+        before = None if alone is None else alone.knee
+        rows.append(
+            (
+                curve.tenant,
+                "alone" if curve.cell.solo else curve.cell.mix + (f", {curve.cell.sharing}" if several else ""),
+                NOTHING if knee is None else f"{figure(knee.rate_rps)}/s",
+                NOTHING if broken is None else f"{figure(broken.rate_rps)}/s ({percent(broken.attainment)} in time)",
+                NOTHING if knee is None or before is None else percent(knee.rate_rps / before.rate_rps),
+            )
+        )
+    return MainTable(("tenant", "where", "kept up to", "missed at", "of alone"), tuple(rows))
+
+
+def stages_of(models: Sequence[ModelStages]) -> MainTable:
+    """Time and largest stages of each model."""
+    rows = tuple(
+        (
+            one.model,
+            f"{figure(one.est) if one.lo is None else with_interval(one)} ms",
+            ", ".join(f"{stage} {percent(share)}" for stage, share in one.shares[:MOST_STAGES] if share >= LEAST_STAGE),
+        )
+        for one in models[:MOST_ROWS]
+    )
+    return MainTable(("model", "a request", "where the time goes"), rows)
