@@ -93,6 +93,8 @@ def why(error: OSError) -> str:
     """Why a file can't be opened, read or written, as the end of a sentence."""
     if error.errno == errno.ELOOP:
         return "it is a link, which could lead out of the folder"
+    if error.errno == errno.EEXIST:
+        return f"{error.filename} is a file, not a folder"
     return (error.strerror or str(error)).lower()
 
 

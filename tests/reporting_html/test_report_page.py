@@ -277,7 +277,7 @@ def test_foreign_folders_and_unwritable_paths_are_sentences(tmp_path, capsys):
     run = write_run(tmp_path / "run", blocks=1)
     (tmp_path / "file").write_text("")
     assert main(["report", str(run), "--out", str(tmp_path / "file/report.html")]) == 1
-    assert "can't be written" in capsys.readouterr().err
+    assert f"report.html can't be written: {tmp_path / 'file'} is a file, not a folder." in capsys.readouterr().err
 
 
 def test_figures_as_files(tmp_path):

@@ -113,7 +113,10 @@ class TestCreating:
     def test_a_file_in_the_way_is_refused(self, tmp_path):
         (tmp_path / "run").write_text("")
         message, _ = refused(lambda: RunFolder.create(tmp_path / "run", {}))
-        assert message == f"The run folder {tmp_path / 'run'} can't be created: file exists."
+        assert (
+            message
+            == f"The run folder {tmp_path / 'run'} can't be created: {tmp_path / 'run'} is a file, not a folder."
+        )
 
 
 class TestFoldersThatCanNotBeRead:

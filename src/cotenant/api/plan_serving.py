@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from cotenant import opening
 from cotenant.api.paths import AnyPath, Runs, run_paths
 from cotenant.errors import CotenantError
 from cotenant.text import amount
@@ -158,7 +159,9 @@ def export_plan(planned: Planned, target: str, folder: AnyPath) -> tuple[Path, .
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8")
         except OSError as error:
-            raise CotenantError(f"{path} can't be written: {error.strerror}", hint="choose another folder") from None
+            raise CotenantError(
+                f"{path} can't be written: {opening.why(error)}", hint="choose another folder"
+            ) from None
         if name.endswith(".sh"):
             path.chmod(0o755)
         written.append(path)
@@ -177,7 +180,7 @@ def write_plan_page(planned: Planned, path: AnyPath) -> None:
     try:
         path.write_text(page(planned.plan, source=planned.source), encoding="utf-8")
     except OSError as error:
-        raise CotenantError(f"{path} can't be written: {error.strerror}", hint="choose another file") from None
+        raise CotenantError(f"{path} can't be written: {opening.why(error)}", hint="choose another file") from None
 
 
 def moves_from(planned: Planned, old: AnyPath) -> "tuple[Move, ...]":
@@ -209,7 +212,7 @@ def write_plan(planned: Planned, path: AnyPath) -> None:
     try:
         path.write_text(head + write(to_document(planned.plan, runs, planned.runs)), encoding="utf-8")
     except OSError as error:
-        raise CotenantError(f"{path} can't be written: {error.strerror}", hint="choose another file") from None
+        raise CotenantError(f"{path} can't be written: {opening.why(error)}", hint="choose another file") from None
 
 
 def _model(entry: "PlannedEntry") -> "Model":

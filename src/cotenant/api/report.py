@@ -58,6 +58,7 @@ def write_whole(path: Path, text: str) -> None:
     """Replace atomically: a reader of the old file never sees half of the new one."""
     from contextlib import suppress
 
+    from cotenant import opening
     from cotenant.errors import RunFolderError
     from cotenant.store.folder import require_no_record
 
@@ -71,6 +72,6 @@ def write_whole(path: Path, text: str) -> None:
         with suppress(OSError):
             draft.unlink(missing_ok=True)
         raise RunFolderError(
-            f"{path} can't be written: {(error.strerror or str(error)).lower()}.",
-            hint="Choose another file: --out FILE",
+            f"{path} can't be written: {opening.why(error)}.",
+            hint="Choose another file.",
         ) from None

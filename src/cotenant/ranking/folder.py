@@ -43,7 +43,7 @@ class SearchFolder:
             folder.note()
         except OSError as error:
             raise RunFolderError(
-                f"the folder {path} can't be written: {(error.strerror or str(error)).lower()}",
+                f"the folder {path} can't be written: {opening.why(error)}",
                 hint="choose another one with --out",
             ) from None
         return folder
@@ -161,7 +161,7 @@ class SearchFolder:
             yield
         except OSError as error:
             full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-            what = "not enough space for features" if full else (error.strerror or str(error)).lower()
+            what = "not enough space for features" if full else opening.why(error)
             step = "make room" if full else "fix that"
             raise RunFolderError(
                 f"{self.path} can't be written: {what}",

@@ -40,7 +40,7 @@ def save(run: Path, name: str, home: Path = HOME) -> Path:
         draft.replace(file)
     except OSError as error:
         raise RunFolderError(
-            f"The baseline {name} can't be written to {home}: {(error.strerror or str(error)).lower()}.",
+            f"The baseline {name} can't be written to {home}: {opening.why(error)}.",
             hint="Change to a writable folder.",
         ) from None
     return file

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 from cotenant.errors import RunFolderError
 from cotenant.interruption import held
-from cotenant.opening import system_words
+from cotenant.opening import system_words, why
 from cotenant.store import manifest as manifests
 from cotenant.store import naming, parquet, seals
 from cotenant.store.chunks import chunk_name, trials_in
@@ -100,7 +100,7 @@ class RunFolder:
             return {}
         except OSError as error:
             raise RunFolderError(
-                f"{home} can't be read: {(error.strerror or str(error)).lower()}.",
+                f"{home} can't be read: {why(error)}.",
                 hint="Check who owns the folder and its permissions.",
             ) from None
         found = sorted((numbers, name) for name in names if (numbers := trials_in(name)))

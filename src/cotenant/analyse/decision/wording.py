@@ -138,7 +138,7 @@ def what_would_tell(choice: Choice) -> str:
             return "run more blocks: raise `budget`, or narrow the study to this mix"
         case "no trial passed":
             return "fix the failed checks, then run again"
-    return "run again on a quiet machine"
+    return "run again on a quiet machine; if it stays, cores sleep while a tenant is alone, and sharing pays"
 
 
 def mix_name(standings: Sequence[TenantInOption]) -> str:

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from pathlib import Path
 
+from cotenant import opening
 from cotenant.errors import CotenantError
 from cotenant.reporting.figures.figure import Figure
 
@@ -37,7 +38,7 @@ def export_figures(figures: Iterable[Figure], folder: Path) -> list[Path]:
             written += [svg, png]
     except OSError as error:
         raise CotenantError(
-            f"figures can't be written to {folder}: {(error.strerror or str(error)).lower()}.",
+            f"figures can't be written to {folder}: {opening.why(error)}.",
             hint="choose another folder: --figures DIR",
         ) from None
     return written
