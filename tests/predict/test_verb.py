@@ -83,6 +83,24 @@ def test_it_prints_json_and_a_table(study, some_pairs):
     shown = CliRunner().invoke(command, [str(study), "--from", str(some_pairs), "--next", "1"])
     assert shown.output.startswith("8 mixes on sim:a100-sxm4-40gb, 2 of them simulated")
     assert "Worth measuring next" in shown.output
+    assert f"cotenant run {study} --set 'mixes=[solo, {{groups: {{" in shown.output.replace("\n", "")
+
+
+def test_a_plans_tenants_are_predicted_in_pairs_at_their_rates(tmp_path):
+    file = tmp_path / "tenants.yaml"
+    file.write_text(
+        "tenants:\n"
+        "  embed: {workload: bert-base-mini, rate: 80/s, batch: 2..16, slo: {p99: 30ms}}\n"
+        "  detect: {workload: resnet50-mini, load: 'gamma(30, 1.5)', slo: {p99: 60ms}}\n",
+        encoding="utf-8",
+    )
+    found = cotenant.predict(file, device="sim:a100-sxm4-40gb")
+    assert {mix.mix for mix in found.mixes} == {("embed", "detect")}
+    assert {"mps", "processes"} <= {mix.sharing for mix in found.mixes}
+    assert all(one.tail is not None and one.tail.attainment.est > 0.9 for one in found.mixes[0].tenants)
+    with pytest.raises(CotenantError, match="holds the tenants of a plan") as caught:
+        cotenant.predict(file, device="sim:a100-sxm4-40gb", next_mixes=3)
+    assert "--study measure.yaml" in caught.value.hint
 
 
 def test_every_number_of_the_answer_has_an_interval(study):
@@ -101,7 +119,8 @@ def test_every_number_of_the_answer_has_an_interval(study):
     [
         ({"mix": "bert+gtp"}, "no tenant 'gtp'", "gpt"),
         ({"mix": "bert"}, "mixes of 2 to 8", "--mix"),
-        ({"device": "cpu"}, "not been measured alone", "--set 'mixes=[solo]'"),
+        ({"mix": "bert+"}, "'bert+' has a name missing", "--mix a+b"),
+        ({"device": "cpu"}, "not been measured alone", "--device cpu --set 'mixes=[solo]'"),
     ],
 )
 def test_an_unanswerable_question_gets_one_sentence_and_a_command(study, options, says, hints):

@@ -79,9 +79,9 @@ def trace_of_case(anatomy: Anatomy, case: Case) -> Trace:
     return anatomy.trace(case.batch, unit_ns=UNIT_NS, sm_share=SM_SHARE[case.gpcs], dram_share=DRAM_SHARE[case.gpcs])
 
 
-def is_solo_of(case: Case, model: str) -> bool:
-    """One process of this model."""
-    return case.model == model and case.processes == 1
+def is_given(case: Case, model: str) -> bool:
+    """One or two processes of this model: groups are predicted from these."""
+    return case.model == model and case.processes <= 2
 
 
 def _solo(case: Case) -> Case:

@@ -19,7 +19,7 @@ from validation.interference.parvagpu_data import (
     SOURCE,
     Case,
     Throughputs,
-    is_solo_of,
+    is_given,
     measured_time,
     read_cases,
     trace_of_case,
@@ -37,7 +37,7 @@ def parvagpu_result(data: Path) -> Result:
         case for case in measured if case.processes == 1 and _with(case, 2) in measured and _with(case, 2) not in copied
     )
     anatomies = {
-        model: fit_anatomy([measured_time(case, measured[case]) for case in measured if is_solo_of(case, model)])
+        model: fit_anatomy([measured_time(case, measured[case]) for case in measured if is_given(case, model)])
         for model in {case.model for case in cases}
     }
     profiles = profiles_of(
@@ -81,9 +81,9 @@ def parvagpu_result(data: Path) -> Result:
         what="3 to 5 processes of one model under MPS, pairs and solos given",
         source=SOURCE,
         split=f"Constants of the prior were fitted on {', '.join(sorted(FITTED))}; the other models are held out. "
-        "Variances of the correction are those that ship, fitted on a P100. The half-width of what pairs don't show is "
-        "the widest that these models ask for, each left out in turn; the last measure judges each model by the "
-        "half-width that the others ask for.",
+        "Times of one and two processes separate host and device. Variances of the correction are those that ship, "
+        "fitted on a P100. The half-width of what pairs don't show is the widest that these models ask for, each left "
+        "out in turn; the last measure judges each model by the half-width that the others ask for.",
         quantity="slowdown",
         unit="",
         rows=tuple(rows),

@@ -32,7 +32,8 @@ def predict(
     """Slowdown, throughput, latency and memory of every mix of a study, each with an interval and its basis.
 
     Args:
-        study: A built-in study's name, a YAML file, or a study: tenants, mixes, ways to share, loads.
+        study: A built-in study's name, a YAML file, or a study: tenants, mixes, ways to share, loads. Of a plan's
+            tenants file, all pairs under all ways to share, at the tenants' rates and smallest batches.
         device: Overrides the study's device.
         runs: Run folders or saved names to learn from; `db`: all runs of the database on this kind of device.
         mix: Only this mix: names of tenants joined by `+`; it needn't be one of the study's.
@@ -49,11 +50,11 @@ def predict(
     """
     from cotenant.api.prediction_evidence import learnt
     from cotenant.api.prediction_inputs import asked_of, place_of
+    from cotenant.api.prediction_study import study_to_predict
     from cotenant.prediction.interference.forecasting import forecast
-    from cotenant.study.files import load_study
     from cotenant.study.model import Study
 
-    wanted = study if isinstance(study, Study) else load_study(study)
+    wanted = study_to_predict(study, to_measure=next_mixes > 0)
     groups = _groups(wanted, mix)
     place = place_of(wanted, device)
     named = wanted.name if isinstance(study, Study) else str(study)
@@ -94,6 +95,8 @@ def _groups(study: "Study", mix: str | None) -> tuple[tuple[str, ...], ...]:
         groups = tuple(one.members for one in study.mix_list())
     else:
         names = tuple(name.strip() for name in mix.split("+"))
+        if not all(names):
+            raise StudyError(f"the mix {mix!r} has a name missing", hint="join tenants by one +: --mix a+b")
         for name in names:
             if name not in study.tenants:
                 raise StudyError(

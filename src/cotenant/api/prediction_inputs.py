@@ -89,9 +89,10 @@ def asked_of(study: "Study", place: TargetDevice, learnt: "Learnt", *, study_nam
     if place.cores:
         missing = [name for name, solo in matched.items() if solo is None]
         if missing:
+            named = study_name if place.name == study.device else f"{study_name} --device {place.name}"
             raise PredictionError(
                 f"{listed(missing)} {'has' if len(missing) == 1 else 'have'} not been measured alone on {place.kind}",
-                hint=f"cotenant run {study_name} --set 'mixes=[solo]', then cotenant predict {study_name} --from RUN",
+                hint=f"cotenant run {named} --set 'mixes=[solo]', then cotenant predict {named} --from RUN",
             )
         return Asked(
             **common,

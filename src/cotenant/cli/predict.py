@@ -44,7 +44,10 @@ def command(
     everything: bool,
     as_json: bool,
 ) -> None:
-    """Predict how the mixes of a STUDY (a file or a built-in study) would interfere, from runs."""
+    """Predict how the mixes of a STUDY (a file or a built-in study) would interfere, from runs.
+
+    Of a plan's tenants file: all pairs, under all ways to share, at the tenants' rates.
+    """
     from cotenant.api.predict import NextFor, predict
     from cotenant.reporting.terminal.prediction import prediction_parts
 
@@ -54,4 +57,5 @@ def command(
     if as_json:
         show_json(found)
     else:
-        show(*prediction_parts(found, everything=everything or mix is not None))
+        named = study if device is None else f"{study} --device {device}"
+        show(*prediction_parts(found, everything=everything or mix is not None, study=named))

@@ -159,7 +159,7 @@ def _known(known: "ActiveResult", *, everything: bool, as_json: bool) -> int:
     else:
         show(
             f"{known.measured} of {known.mixes} mixes were measured: {known.why}.",
-            *prediction_parts(known.prediction, everything=everything, next_mixes=False),
+            *prediction_parts(known.prediction, everything=everything),
         )
     return Exit.OK
 

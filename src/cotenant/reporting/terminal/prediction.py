@@ -1,5 +1,7 @@
 """Predictions for a terminal: the answer in a sentence, then mixes from best to worst."""
 
+from collections.abc import Sequence
+
 from rich.console import RenderableType
 from rich.text import Text
 
@@ -14,9 +16,15 @@ MOST_ROWS = 14
 
 
 def prediction_parts(
-    prediction: Prediction, *, everything: bool = False, next_mixes: bool = True
+    prediction: Prediction, *, everything: bool = False, study: str | None = None
 ) -> tuple[RenderableType, ...]:
-    """Answer, table, suggested measurements and notes; a single mix by tenant."""
+    """Answer, table, suggested measurements and notes; a single mix by tenant.
+
+    Args:
+        prediction: The result.
+        everything: Show every mix.
+        study: The study and its device as on a command line, to suggest measurements; None: suggest none.
+    """
     parts: list[RenderableType] = [Text(literal(_answer(prediction)), "bold")]
     mixes = sorted(prediction.mixes, key=lambda one: one.worst)
     if len({one.mix for one in mixes}) == 1:
@@ -32,9 +40,10 @@ def prediction_parts(
             parts.append(
                 Text(f"{amount(len(mixes) - len(shown), 'more mix', 'more mixes')}: --all; one: --mix A+B", "dim")
             )
-    if prediction.next and next_mixes:
+    if prediction.next and study is not None:
         parts.append(Text("Worth measuring next:"))
         parts.append(sentence_list([_next(one) for one in prediction.next]))
+        parts.append(Text(literal(_command(study, prediction.next))))
     if prediction.notes:
         parts.append(sentence_list(list(prediction.notes)))
     return tuple(parts)
@@ -122,3 +131,11 @@ def _tail(tenant: TenantForecast) -> tuple[str, str, str]:
 
 def _next(one: NextMix) -> str:
     return f"{' + '.join(one.mix)} under {one.sharing}: removes {percent(one.buys)} of the uncertainty"
+
+
+def _command(study: str, mixes: Sequence[NextMix]) -> str:
+    """Measures them all, in one run."""
+    groups = dict.fromkeys(one.mix for one in mixes)
+    listed = ", ".join(f"{'-'.join(group)}: [{', '.join(group)}]" for group in groups)
+    ways = ", ".join(dict.fromkeys(one.sharing for one in mixes))
+    return f"cotenant run {study} --set 'mixes=[solo, {{groups: {{{listed}}}}}]' --set 'sharing=[{ways}]'"
