@@ -5,8 +5,10 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 TESTED := $(VENV)/.tested
 DATA   ?= ../shared/data
-PIP     = $(BIN)/pip install --quiet --constraint constraints.txt
-LOCKED  = $(BIN)/pip install --quiet --require-hashes --no-deps --only-binary :all:
+PIP     = $(BIN)/pip install --quiet --no-compile --constraint constraints.txt
+LOCKED  = $(BIN)/pip install --quiet --no-compile --require-hashes --no-deps --only-binary :all:
+# Packages are compiled by all cores afterwards; some contain files for other Pythons, which can't be.
+COMPILE = $(BIN)/python -m compileall -qq -j 0 $(VENV)/lib || true
 TORCH   = $(PIP) torch $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX))
 # A minute at 120 % load, beside the slow tests: its models sleep, so it takes little of the machine.
 SOAK    = (cd benchmarks/serving && ../../$(BIN)/python soak.py --seconds 60 --empty)
@@ -19,25 +21,38 @@ SPOKEN  = $(if $(CI),COTENANT_CLIENTS=$(CURDIR)/$(CLIENTS)/bin/python)
 COVER   = $(if $(CI),--cov=cotenant --cov-report=)
 FLOOR   = 88
 
-# Environments, the browser and the checks don't wait for each other.
+# Environments, the browser, types and the fast tests don't wait for each other.
 MAKEFLAGS += --jobs=4
 # Tests start hundreds of processes, each of which would compile the package again, so it is compiled once. None of them
 # writes bytecode: one that runs under a limit of file sizes would leave a truncated file for all others to load.
 export PYTHONDONTWRITEBYTECODE := 1
 
-.PHONY: demo test check style types layers browser bench soak validate docs docs-serve reference wheel storm aa lock \
-  figures clean
+.PHONY: demo test compiled fast slow quiet check style types layers browser bench soak validate docs docs-serve \
+  reference wheel storm aa lock figures clean
 
 demo: $(READY)            ## measure how an encoder, a scan and a generator can share this machine
 	@# 2 means "measured, but not precise enough to decide", which the text says; the demo has not failed.
 	$(BIN)/cotenant run quick --report || [ $$? -eq 2 ]
 
-test: check $(if $(CI),$(CLIENTS)/.ready browser) ## the checks, then the tests; with CI=true the slow ones too
+test: quiet               ## the checks and the tests; with CI=true the slow ones too
+
+# The simulator's loops become machine code at their first use, which takes each process that starts before it is
+# kept seconds, and many more while lines are traced.
+compiled: $(TESTED)
 	$(BIN)/python -m compileall -q src
-	$(SPOKEN) $(BIN)/pytest -n 2 $(SPREAD) -m "not quiet and not slow" $(SKIPS) $(COVER)
+	@$(BIN)/cotenant run quick --device sim:t4 --set blocks=1 -q --out $(VENV)/compiled >/dev/null 2>&1 || true
+
+# Half of their time tests wait for processes, so two cores keep more workers than two busy.
+fast: style compiled $(if $(CI),$(CLIENTS)/.ready browser)
+	$(SPOKEN) $(BIN)/pytest -n 3 $(SPREAD) -m "not quiet and not slow" $(SKIPS) $(COVER)
 	$(if $(CI),$(BIN)/coverage report --fail-under=$(FLOOR) --format=total)
-	$(if $(CI),$(SOAK) & soak=$$!; $(SPOKEN) $(BIN)/pytest -n 3 $(SPREAD) --no-loadscope-reorder \
-	  -m "slow and not quiet" $(SKIPS); code=$$?; wait $$soak && exit $$code)
+
+slow: fast
+	$(SOAK) & soak=$$!; $(SPOKEN) $(BIN)/pytest -n 4 $(SPREAD) --no-loadscope-reorder \
+	  -m "slow and not quiet" $(SKIPS); code=$$?; wait $$soak && exit $$code
+
+# Nothing else may run beside them.
+quiet: check $(if $(CI),slow,fast)
 	$(BIN)/pytest -m quiet $(SKIPS)
 
 check: style types layers ## style, types, layers
@@ -86,11 +101,13 @@ $(READY): pyproject.toml constraints.txt locked/core.txt
 	$(LOCKED) --requirement locked/core.txt
 	$(TORCH)
 	$(PIP) --editable .
+	$(COMPILE)
 	@touch $@
 
 $(TESTED): $(READY) locked/dev.txt
 	$(LOCKED) --requirement locked/dev.txt
 	$(PIP) --editable ".[dev]"
+	$(COMPILE)
 	@touch $@
 
 # Clients of other projects, which the server is tested with; their packages don't agree with ours.
