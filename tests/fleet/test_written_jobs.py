@@ -20,7 +20,9 @@ def test_the_slurm_script_is_a_shell_script_that_starts_every_node(tmp_path):
     assert "RAY_AUTH_MODE=token" in script
     assert "umask 077" in script
     assert "--disable-usage-stats" in script
+    assert "await_nodes 10" in script, "no node is left out because it started late"
     assert "cotenant run --resume" in script, "sent again, the job goes on"
+    assert "latest=$(ls -d runs/variability/*/manifest.json" in script, "with a run of this study"
 
 
 def test_words_of_the_user_stay_words():

@@ -34,10 +34,11 @@ def fleet_job(
     """
     from cotenant.errors import FleetError
     from cotenant.fleet import kubernetes, slurm
+    from cotenant.store.naming import slug
     from cotenant.study.files import load_study
 
-    load_study(study, ())  # fail now rather than after hours in a queue
-    job = slurm.SlurmJob(study, nodes, gpus, hours, out, devices)
+    name = load_study(study, ()).name  # fails now rather than after hours in a queue
+    job = slurm.SlurmJob(study, slug(name), nodes, gpus, hours, out, devices)
     if kind == "slurm":
         return slurm.script(job)
     if image is None:

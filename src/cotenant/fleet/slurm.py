@@ -11,6 +11,8 @@ class SlurmJob:
     """Options of the job."""
 
     study: str
+    folder: str
+    """Of the study's runs, below ``out``."""
     nodes: int
     gpus: int
     """Per node; 0: CPUs are measured."""
@@ -18,6 +20,23 @@ class SlurmJob:
     out: str
     """A folder visible to all nodes."""
     devices: str = "all"
+
+
+AWAIT = (
+    "# A run uses the nodes that it finds, so it waits for all of them, but not longer than five minutes.",
+    "await_nodes() {",
+    '  srun --nodes=1 --ntasks=1 --overlap -w "$head" timeout 300 python3 - "$address:$port" "$1" <<\'PYTHON\'',
+    "import sys, time, ray",
+    "while not ray.is_initialized():",
+    "    try:",
+    "        ray.init(address=sys.argv[1], log_to_driver=False)",
+    "    except ConnectionError:",
+    "        time.sleep(1)",
+    'while sum(node["Alive"] for node in ray.nodes()) < int(sys.argv[2]):',
+    "    time.sleep(1)",
+    "PYTHON",
+    "}",
+)
 
 
 def script(job: SlurmJob) -> str:
@@ -43,7 +62,7 @@ def script(job: SlurmJob) -> str:
             "export RAY_AUTH_MODE=token",
             "# A token for this job only, readable by its owner only, where every node sees it.",
             f"mkdir -p {shlex.quote(job.out)}",
-            f"export RAY_AUTH_TOKEN_PATH={shlex.quote(job.out)}/.token-$SLURM_JOB_ID",
+            f"export RAY_AUTH_TOKEN_PATH=$(realpath {shlex.quote(job.out)})/.token-$SLURM_JOB_ID",
             r'(umask 077; od -An -N32 -tx1 /dev/urandom | tr -d " \n" > "$RAY_AUTH_TOKEN_PATH")',
             "trap 'rm -f \"$RAY_AUTH_TOKEN_PATH\"' EXIT",
             "",
@@ -51,17 +70,18 @@ def script(job: SlurmJob) -> str:
             'address=$(srun --nodes=1 --ntasks=1 -w "$head" hostname --ip-address | tr " " "\\n" | head -n 1)',
             "port=$((20000 + SLURM_JOB_ID % 20000))",
             "common=(--disable-usage-stats --block)",
+            *AWAIT,
             'srun --nodes=1 --ntasks=1 --overlap -w "$head" ray start --head --node-ip-address="$address" \\',
             '  --port="$port" --include-dashboard=false "${common[@]}" &',
-            "sleep 20",
+            "await_nodes 1",
             f"if [ {job.nodes} -gt 1 ]; then",
             f'  srun --nodes={job.nodes - 1} --ntasks={job.nodes - 1} --overlap --exclude="$head" \\',
             '    ray start --address="$address:$port" "${common[@]}" &',
-            "  sleep 20",
+            f"  await_nodes {job.nodes}",
             "fi",
             "",
             "# Records go to the run's folder as they come; sbatch this again to continue after a time limit.",
-            f"latest=$(ls -d {shlex.quote(job.out)}/*/*/manifest.json 2>/dev/null | tail -n 1 || true)",
+            f"latest=$(ls -d {shlex.quote(f'{job.out}/{job.folder}')}/*/manifest.json 2>/dev/null | tail -n 1 || true)",
             'if [ -n "$latest" ] && grep -q \'"state": "\\(running\\|interrupted\\)"\' "$latest"; then',
             '  srun --nodes=1 --ntasks=1 --overlap -w "$head" \\',
             '    cotenant run --resume "$(dirname "$latest")" --on "ray://$address:$port"',
