@@ -106,9 +106,9 @@ def test_a_flood_beyond_its_share_gives_way_to_a_tenant_that_keeps_to_it():
     assert worker.answers["l"].met
 
 
-def test_when_not_all_fit_a_tenant_that_exceeded_its_share_loses_a_request_even_if_it_fared_worse():
+def test_when_not_all_fit_a_tenant_that_sent_twice_its_share_loses_a_request_even_if_it_fared_worse():
     worker = Worker(scheduler(("modest", 0.025, encoder()), ("greedy", 0.026, encoder())))
-    for number in range(9):  # beyond its share, and most of them shed
+    for number in range(12):  # five within its share, seven beyond it, and most of them shed
         worker.arrive(0.0, f"flood {number}", "greedy")
     worker.run_until_idle()
     for number in range(6):
@@ -122,6 +122,25 @@ def test_when_not_all_fit_a_tenant_that_exceeded_its_share_loses_a_request_even_
     assert worker.answers["first"].met
     assert worker.answers["second"].met
     assert isinstance(worker.answers["greedy"], Shed)
+
+
+def test_when_not_all_fit_a_tenant_a_little_beyond_its_share_loses_none_if_it_fared_worse():
+    worker = Worker(scheduler(("modest", 0.025, encoder()), ("eager", 0.026, encoder())))
+    for number in range(6):
+        worker.arrive(0.1 * number, f"kept {number}", "modest")
+        worker.arrive(0.1 * number, f"sent {number}", "eager")
+        worker.run_until_idle()
+    for number in range(8):  # three beyond its share, and most of them shed
+        worker.arrive(0.6, f"more {number}", "eager")
+    worker.run_until_idle()
+    now = 0.9
+    worker.arrive(now, "first", "modest")
+    worker.arrive(now, "eager", "eager")
+    worker.arrive(now, "second", "modest")
+    worker.run_until_idle()
+    assert worker.answers["eager"].met
+    assert worker.answers["first"].met
+    assert isinstance(worker.answers["second"], Shed)
 
 
 def test_a_soft_contract_is_served_late_in_idle_time():

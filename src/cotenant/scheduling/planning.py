@@ -31,7 +31,7 @@ class Ahead(NamedTuple):
 def keep_feasible(jobs: list[Job], ahead: Ahead) -> tuple[list[Job], list[float]]:
     """Jobs that remain when one is dropped each time another would be late.
 
-    Moore-Hodgson drops the longest; here it is a job of a tenant that recently exceeded its share, of those with the
+    Moore-Hodgson drops the longest; here it is a job of a tenant that recently sent twice its share, of those with the
     best recent attainment, of its lowest priority, with the most remaining work for its worth.
     """
     begin, slots, gang = ahead
@@ -55,7 +55,7 @@ def keep_feasible(jobs: list[Job], ahead: Ahead) -> tuple[list[Job], list[float]
 def _rank(job: Job) -> tuple[bool, float, int, float]:
     tenant = job.tenant
     work = job.plan_s / (tenant.spaced_s * len(job.members))
-    return tenant.exceeds, tenant.attained, -job.members[0].priority, work
+    return tenant.floods, tenant.attained, -job.members[0].priority, work
 
 
 def fill_slack(

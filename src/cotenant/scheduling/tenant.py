@@ -102,9 +102,9 @@ class Tenant:
         return self._met / self._offered if self._offered > 1e-9 else 1.0
 
     @property
-    def exceeds(self) -> bool:
-        """Whether it has recently sent more than its share, by more than a request."""
-        return self.beyond_s > self.spaced_s
+    def floods(self) -> bool:
+        """Whether it has recently sent more than twice its share, by more than a request."""
+        return self.beyond_s > max(self.asked_s, self.spaced_s)
 
     @property
     def expected_rate(self) -> float:
