@@ -1,9 +1,10 @@
 """Time to recover from a killed worker: until its tenant is refused with 503, until it is served again, and the others.
 
-    python benchmarks/serving/faults.py [--kills 5] [--device cpu:1]
+    python benchmarks/serving/faults.py [--kills 5] [--rest 60] [--device cpu:1]
 
 Two tenants in processes of their own get a request every 10 ms. One worker is killed with SIGKILL. "Load" is the time
-in which a new process imports the worker and builds the model, measured separately.
+in which a new process imports the worker and builds the model, measured separately. ``--rest``: seconds before each
+kill; a spare process is ready about half a minute after a start.
 """
 
 import argparse
@@ -111,10 +112,13 @@ async def kill_once(where: tuple[str, int]) -> dict[str, float]:
     }
 
 
-async def main(where: tuple[str, int], kills: int) -> None:
+async def main(where: tuple[str, int], kills: int, rest_s: float) -> None:
     """Several kills, then the medians and the worst."""
     alone_s = statistics.median(load_s() for _ in range(3))
-    rows = [await kill_once(where) for _ in range(kills)]
+    rows = []
+    for _ in range(kills):
+        await asyncio.sleep(rest_s)
+        rows.append(await kill_once(where))
     for name in rows[0]:
         values = [row[name] for row in rows]
         print(f"{name}: median {statistics.median(values):.3g}, worst {max(values):.3g}")
@@ -124,7 +128,8 @@ async def main(where: tuple[str, int], kills: int) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--kills", type=int, default=5)
+    parser.add_argument("--rest", type=float, default=60.0)
     parser.add_argument("--device", default="cpu:1")
     chosen = parser.parse_args()
     with server(TENANTS, chosen.device) as (host, port, _):
-        asyncio.run(main((host, port), chosen.kills))
+        asyncio.run(main((host, port), chosen.kills, chosen.rest))

@@ -13,6 +13,7 @@ import statistics
 import sys
 import time
 from collections import Counter, defaultdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from cotenant.cli.main import main
 from cotenant.scheduling import ChunkDone, Event, Instruction, Scheduler, Shed, TenantAdded, TenantCosts
 from cotenant.scheduling.baselines import EarliestDeadline
 from cotenant.serving import generation
+from cotenant.serving.processes import supervisor
 from cotenant.serving.processes.written import costs_out
 
 NAME, TENANTS, PORT, DEVICE = sys.argv[1:]
@@ -93,5 +95,6 @@ class WatchedScheduler(Scheduler):
 
 if __name__ == "__main__":
     generation.Scheduler = WatchedScheduler  # type: ignore[misc]
+    supervisor.Patience = partial(supervisor.Patience, spare_s=1e6)  # type: ignore[misc,assignment] # nothing beside
     sys.argv = ["cotenant", "serve", TENANTS, "--port", PORT, "--device", DEVICE]
     main()

@@ -6,6 +6,7 @@ import signal
 import socket
 import subprocess
 import time
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -99,6 +100,38 @@ def test_a_killed_worker_is_restarted_without_affecting_others():
     assert (len(other), len(back.tensors), restarts) == (3, 1, 1)
 
 
+def test_a_prepared_spare_takes_the_place_of_a_killed_worker():
+    async def scenario(conductor, supervisor):
+        while not (supervisor._spare and supervisor._spare.alive):
+            await asyncio.sleep(0.01)
+        spare = supervisor._spare.pid
+        supervisor.posts[0].worker.kill()
+        while supervisor.ready("bert"):
+            await asyncio.sleep(0.01)
+        while not supervisor.ready("bert"):
+            await asyncio.sleep(0.01)
+        served = await conductor.serve("bert", parcel_of({"input_ids": ids(1, 16)}))
+        return spare, supervisor.posts[0].worker.pid, served
+
+    spare, now, served = serving(scenario, order(bert=BERT), spare_s=0.1)
+    assert now == spare
+    assert served.tensors
+
+
+def test_two_threads_of_a_worker_hold_a_pipe_that_no_other_thread_does():
+    async def scenario(conductor, supervisor):
+        del conductor
+        threads = Path(f"/proc/{supervisor.posts[0].worker.pid}/task")
+        return [{str(one.readlink()) for one in (thread / "fd").iterdir()} for thread in threads.iterdir()]
+
+    tables = serving(scenario, order(bert=BERT))
+    apart = [table for table in tables if len(table) == 2]
+    assert len(apart) == 2
+    for sentinel in apart:
+        (pipe,) = [one for one in sentinel if one.startswith("pipe:")]
+        assert [pipe in table for table in tables].count(True) == 1
+
+
 def test_requests_in_flight_fail_when_their_worker_dies():
     async def scenario(conductor, supervisor):
         calls = [asyncio.ensure_future(conductor.serve("gpt", Prompt((9,), tokens=400), steps=399)) for _ in range(4)]
@@ -128,9 +161,11 @@ def test_a_worker_ends_when_its_parent_closes_the_connection():
     ours, theirs = socket.socketpair()
     arena = Arena.create(PAGE)
     with ours, theirs:
-        fds = (theirs.fileno(), arena.fd, arena.fd)
-        process = subprocess.Popen([*CHILD, *map(str, fds), str(PAGE)], pass_fds=fds)
+        fds, (read, held) = (theirs.fileno(), arena.fd, arena.fd), os.pipe()
+        process = subprocess.Popen([*CHILD, *map(str, fds), str(PAGE), str(held)], pass_fds=(*fds, held))
         theirs.close()
+        os.close(held)
+        os.close(read)
         ours.sendall(frame(["order"])[:6])  # half of a message
     arena.close()
     assert process.wait(60) == 0
@@ -169,7 +204,7 @@ def test_an_arena_reuses_released_space_and_reports_when_full():
 def test_an_input_and_its_first_chunk_are_one_message_and_a_later_input_its_own():
     async def scenario():
         sent = []
-        remote = Remote(order(), ended=sent.append, lost=sent.append)
+        remote = Remote(ended=sent.append)
         remote.connection_made(SimpleNamespace(is_closing=lambda: False, write=sent.append))
         inputs = parcel_of({"input_ids": ids(1, 16)})
         remote.take(1, "bert", inputs)

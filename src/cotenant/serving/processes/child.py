@@ -2,12 +2,11 @@
 
 import gc
 import os
-import select
 import signal
 import socket
 import sys
-import threading
 import time
+from contextlib import suppress
 from typing import Any
 
 from cotenant.errors import BadInput
@@ -17,9 +16,11 @@ from cotenant.serving.processes.arena import INLINE, Arena
 from cotenant.serving.processes.frames import Reader, frame
 from cotenant.serving.processes.orders import TenantOrder, WorkerOrder
 from cotenant.serving.processes.parcel import label, unpack
+from cotenant.serving.processes.sentinels import post_sentinels
 from cotenant.serving.processes.written import chunk_in, costs_out
 from cotenant.serving.worker.bench import Bench, Ended
 from cotenant.serving.worker.place import Place, find_place
+from cotenant.workloads.protocol import WorkloadSpec
 
 PIECE = 1 << 18
 
@@ -31,10 +32,11 @@ class Child:
     the device would wait until that thread was scheduled again.
     """
 
-    def __init__(self, connection: socket.socket, inbox: Arena, outbox: Arena) -> None:
+    def __init__(self, connection: socket.socket, inbox: Arena, outbox: Arena, held: tuple[int, ...]) -> None:
         self._connection = connection
         self._inbox = inbox
         self._outbox = outbox
+        self._held = held
         self._reader = Reader()
         self._piece = memoryview(bytearray(PIECE))
         self._read: list[int] = []
@@ -44,7 +46,7 @@ class Child:
 
     def live(self) -> None:
         """Serve until the parent closes the connection."""
-        threading.Thread(target=self._end_with_parent, daemon=True).start()
+        post_sentinels(self._connection.fileno(), self._held)
         order = self._order()
         place = find_place(order.device, order.cores, order.threads)
         self._bench = Bench(place)
@@ -56,18 +58,13 @@ class Child:
                 else:
                     self._carry_out(self._next)
 
-    def _end_with_parent(self) -> None:
-        """End at once when the parent has closed the connection, whatever a model is doing."""
-        hung_up = select.poll()
-        hung_up.register(self._connection, 0)
-        hung_up.poll()
-        os._exit(0)
-
     def _order(self) -> WorkerOrder:
-        """The first message."""
+        """The order, after any preparations."""
         while True:
             for content, _ in self._reader.feed(self._connection.recv(PIECE)):
-                return WorkerOrder.model_validate(content[1])
+                if content[0] == "order":
+                    return WorkerOrder.model_validate(content[1])
+                _prepare(content[1])
 
     def _receive(self, *, wait: bool) -> None:
         """Obey the messages that have arrived; ``wait``: at least one piece of one."""
@@ -187,6 +184,16 @@ def _admitted(order: WorkerOrder, tenant: TenantOrder, place: Place, bench: Benc
     return costs_out(with_cache(found.costs, built)), built.signature.to_json()
 
 
+def _prepare(workloads: list[Any]) -> None:
+    """Import everything that these workloads need, by building them without weights."""
+    from cotenant.serving import admission  # noqa: F401
+    from cotenant.serving.models.servable import build_servable
+
+    for workload in workloads:
+        with suppress(Exception):  # whatever is wrong with it is said when it is ordered
+            build_servable(WorkloadSpec.model_validate(workload), device="meta", dtype="float32")
+
+
 def _prompt(data: dict[str, Any]) -> Prompt:
     return Prompt(**{**data, "ids": tuple(data["ids"]), "stop": tuple(data["stop"])})
 
@@ -202,13 +209,13 @@ def _said(error: BaseException) -> str:
 
 
 def main() -> None:
-    """Process entry point: descriptors of the socket and the two arenas, and the arenas' size."""
-    connection_fd, inbox_fd, outbox_fd, size = (int(argument) for argument in sys.argv[1:5])
+    """Process entry point: descriptors of the socket and the two arenas, the arenas' size, and the sentinels' pipes."""
+    connection_fd, inbox_fd, outbox_fd, size, *held = (int(argument) for argument in sys.argv[1:])
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # ctrl-C reaches the entire group; the parent decides
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     connection = socket.socket(fileno=connection_fd)
     connection.setblocking(True)
-    Child(connection, Arena(inbox_fd, size), Arena(outbox_fd, size)).live()
+    Child(connection, Arena(inbox_fd, size), Arena(outbox_fd, size), tuple(held)).live()
 
 
 if __name__ == "__main__":

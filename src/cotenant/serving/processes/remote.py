@@ -19,8 +19,10 @@ from cotenant.serving.processes.arena import INLINE, Arena
 from cotenant.serving.processes.frames import Reader, frame
 from cotenant.serving.processes.orders import WorkerOrder
 from cotenant.serving.processes.parcel import Parcel, label, unpack
+from cotenant.serving.processes.sentinels import SENTINELS
 from cotenant.serving.processes.written import chunk_out, costs_in
 from cotenant.serving.worker.bench import Ended
+from cotenant.workloads.protocol import WorkloadSpec
 
 CHILD = (sys.executable, "-P", "-m", "cotenant.serving.processes.child")
 """Command of a worker process; descriptors follow."""
@@ -37,19 +39,19 @@ class Remote(asyncio.Protocol):
 
     def __init__(
         self,
-        order: WorkerOrder,
         *,
         ended: Callable[[Ended], None],
-        lost: Callable[["Remote"], None],
+        lost: Callable[["Remote"], None] | None = None,
         arena: int = ARENA,
     ) -> None:
-        self.order = order
+        self.order: WorkerOrder | None = None
+        self.lost = lost
+        """Called when the process has died, once its tenants were ready."""
         self.admitted: dict[str, tuple[TenantCosts, Signature]] = {}
         self.failed: dict[str, ServingError] = {}
         self.running_since: float | None = None
         self.expected_s = 0.0
         self._ended = ended
-        self._lost = lost
         self._inbox, self._outbox = Arena.create(arena), Arena.create(arena)
         self._reader = Reader()
         self._results: dict[RequestId, Any] = {}
@@ -58,31 +60,54 @@ class Remote(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self._ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._closing = False
+        self._sentinels: list[int] = []
+        self._closing = self._dead = False
+
+    @property
+    def alive(self) -> bool:
+        """Whether the process runs and can be given work."""
+        return self._transport is not None and not self._dead
 
     @property
     def pid(self) -> int | None:
         """The process."""
         return self._process.pid if self._process else None
 
-    async def launch(self, *, within_s: float) -> None:
-        """Start the process and wait until its tenants are ready.
+    async def spawn(self) -> None:
+        """Start the process."""
+        loop = asyncio.get_running_loop()
+        ours, theirs = socket.socketpair()
+        pipes = [os.pipe() for _ in range(SENTINELS)]
+        held = [write for _, write in pipes]
+        with theirs:
+            fds = (theirs.fileno(), self._inbox.fd, self._outbox.fd)
+            arguments = [*fds, self._inbox.size, *held]
+            self._process = subprocess.Popen(
+                [*CHILD, *(str(one) for one in arguments)],
+                pass_fds=(*fds, *held),
+                stdin=subprocess.DEVNULL,
+                stdout=sys.stderr.fileno() if _has_descriptor(sys.stderr) else subprocess.DEVNULL,
+            )
+        for read, write in pipes:
+            os.close(write)
+            self._sentinels.append(read)
+            loop.add_reader(read, self._died)
+        await loop.create_connection(lambda: self, sock=ours)
+
+    def prepare(self, workloads: Iterable[WorkloadSpec]) -> None:
+        """Let the process import what these workloads need, before it has an order."""
+        self._send(["prepare", [one.model_dump(mode="json") for one in workloads]])
+
+    async def launch(self, order: WorkerOrder, *, within_s: float) -> None:
+        """Give the process its order, starting it if need be, and wait until its tenants are ready.
 
         Raises:
             ServingError: It died, or it took too long.
         """
-        ours, theirs = socket.socketpair()
-        with theirs:
-            fds = (theirs.fileno(), self._inbox.fd, self._outbox.fd)
-            arguments = [str(fd) for fd in fds] + [str(self._inbox.size)]
-            self._process = subprocess.Popen(
-                [*CHILD, *arguments],
-                pass_fds=fds,
-                stdin=subprocess.DEVNULL,
-                stdout=sys.stderr.fileno() if _has_descriptor(sys.stderr) else subprocess.DEVNULL,
-            )
-        await asyncio.get_running_loop().create_connection(lambda: self, sock=ours)
-        self._send(["order", self.order.model_dump(mode="json")])
+        self.order = order
+        if self._process is None:
+            await self.spawn()
+        self._send(["order", order.model_dump(mode="json")])
         try:
             await asyncio.wait_for(asyncio.shield(self._ready), within_s)
         except TimeoutError:
@@ -136,6 +161,7 @@ class Remote(asyncio.Protocol):
         if self._transport is not None:
             self._transport.close()
         self.kill()
+        self._forget_sentinels()
         if self._process is not None:
             await asyncio.to_thread(self._process.wait)
         self._inbox.close()
@@ -148,15 +174,31 @@ class Remote(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """The process has ended."""
         del exc
+        self._died()
+
+    def _died(self) -> None:
+        """A sentinel or the connection is gone, whichever was noticed first."""
+        if self._dead:
+            return
+        self._dead = True
+        self._forget_sentinels()
         self.running_since = None
         if not self._ready.done():
             self._ready.set_exception(ServingError(f"The worker of {self._names()} died while it started."))
             self._ready.exception()  # mark as retrieved: there may be no waiter
-        elif not self._closing:
-            self._lost(self)
+        elif not self._closing and self.lost is not None:
+            self.lost(self)
+
+    def _forget_sentinels(self) -> None:
+        for read in self._sentinels:
+            asyncio.get_running_loop().remove_reader(read)
+            os.close(read)
+        self._sentinels.clear()
 
     def data_received(self, data: bytes) -> None:
-        """Data arrived from the process."""
+        """Data arrived from the process; what a dead one had still sent is of no use."""
+        if self._dead:
+            return
         for content, payload in self._reader.feed(data):
             kind, *rest = content
             match kind:
@@ -209,7 +251,7 @@ class Remote(asyncio.Protocol):
             self._transport.write(b"".join(unsent))
 
     def _names(self) -> str:
-        return ", ".join(tenant.name for tenant in self.order.tenants)
+        return ", ".join(tenant.name for tenant in self.order.tenants) if self.order else "no tenant"
 
 
 def _has_descriptor(stream: Any) -> bool:

@@ -32,6 +32,8 @@ class Patience:
     again_most_s: float = 30.0
     remeasure_s: float = 0.1
     """Time for remeasuring costs after a restart."""
+    spare_s: float = 20.0
+    """How long after a start a spare process is prepared for the next one."""
 
 
 class Post:
@@ -66,6 +68,8 @@ class Supervisor:
         self._measured = dict(measured or {})
         """Costs measured earlier, when the device was less busy."""
         self._contracts: dict[str, Contract] = {}
+        self._spare: Remote | None = None
+        """A process without a model that has imported everything the tenants need."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._closing = False
 
@@ -82,6 +86,7 @@ class Supervisor:
             self.posts.append(post)
             await self._man(post, first=True)
         self._watch(self._look_out())
+        self._watch(self._keep_a_spare())
 
     def agree(self, contracts: Iterable[Contract]) -> None:
         """New contracts for the same tenants, used at the next restart of a worker."""
@@ -107,15 +112,18 @@ class Supervisor:
         for post in self.posts:
             if post.worker is not None:
                 await post.worker.close()
+        if self._spare is not None:
+            await self._spare.close()
 
     async def _man(self, post: Post, *, first: bool) -> None:
         patience = self._patience
         again = not first or all(tenant in self._measured for tenant in post.tenants)
         order = post.order.model_copy(update={"budget_s": patience.remeasure_s}) if again else post.order
         began = time.monotonic()
-        worker = Remote(order, ended=self._conductor.chunk_ended, lost=lambda gone: self._lost(post, gone))
+        worker = self._take_spare() or Remote(ended=self._conductor.chunk_ended)
+        worker.lost = lambda gone: self._lost(post, gone)
         try:
-            await worker.launch(within_s=patience.start_s)
+            await worker.launch(order, within_s=patience.start_s)
             self._check(worker, floor=first)
         except BaseException:
             await worker.close()
@@ -161,6 +169,24 @@ class Supervisor:
                 log.warning("the worker of %s did not start: %s", ", ".join(post.tenants), error)
             else:
                 return
+
+    def _take_spare(self) -> Remote | None:
+        if self._spare is None or not self._spare.alive:
+            return None
+        spare, self._spare = self._spare, None
+        return spare
+
+    async def _keep_a_spare(self) -> None:
+        """Importing torch and a model's library takes seconds; a restart shouldn't wait for that."""
+        while True:
+            await asyncio.sleep(self._patience.spare_s)
+            if self._spare is not None and not self._spare.alive:
+                gone, self._spare = self._spare, None
+                await gone.close()
+            if self._spare is None:
+                self._spare = spare = Remote(ended=self._conductor.chunk_ended)
+                await spare.spawn()
+                spare.prepare(tenant.workload for post in self.posts for tenant in post.order.tenants)
 
     async def _look_out(self) -> None:
         """Kill workers whose chunk never ends; the restart then happens as usual."""
