@@ -7,6 +7,7 @@ from cotenant.devices import find_device
 from cotenant.devices.cpu.device import CpuDevice
 from cotenant.devices.protocol import Roofline
 from cotenant.errors import DeviceError
+from cotenant.measure.runner import Runner
 from cotenant.store.folder import RunFolder
 from cotenant.study.files import study_from
 from cotenant.tenancy.records import MANIFEST
@@ -78,3 +79,17 @@ def _spec():
     from cotenant.workloads.protocol import WorkloadSpec
 
     return WorkloadSpec(name="bert-base-mini")
+
+
+def test_the_manifest_of_a_failed_run_says_why_until_it_is_resumed(tmp_path, monkeypatch):
+    def lost(_):
+        raise DeviceError("the GPU fell off the bus")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Runner, "run", lost)
+        with pytest.raises(DeviceError):
+            manifest_of("sim:t4", tmp_path, "sgemm-mini")
+    [folder] = tmp_path.glob("*/*")
+    assert RunFolder.open(folder).manifest["why"] == "the GPU fell off the bus"
+    run(resume=folder)
+    assert RunFolder.open(folder).manifest["why"] == "all blocks done"

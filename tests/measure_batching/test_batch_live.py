@@ -32,6 +32,8 @@ def test_the_size_of_a_batch_is_measured_like_any_study_and_leads_to_advice(tmp_
     sizes = [one.batch for one in answer.impacts]
     assert sizes == sorted(sizes)
     assert len(sizes) > 3
+    items = answer.impacts[0].items_per_s
+    assert items.lo < 0.95 * items.est < 1.05 * items.est < items.hi, "a simulated interval contains the model's error"
     assert answer.impacts[-1].items_per_s.est > answer.impacts[0].items_per_s.est
     assert answer.impacts[-1].latency_ms > answer.impacts[0].latency_ms
     assert sum(answer.impacts[0].stages_ms.values()) == pytest.approx(answer.impacts[0].latency_ms, rel=0.05)

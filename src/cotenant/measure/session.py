@@ -8,7 +8,7 @@ from typing import Any
 
 from cotenant import interruption
 from cotenant.devices.protocol import Device
-from cotenant.errors import DeviceError, RunFolderError
+from cotenant.errors import CotenantError, DeviceError, RunFolderError
 from cotenant.measure import provenance
 from cotenant.measure.bench import bench_for
 from cotenant.measure.calibration import FIRST_NUMBER
@@ -38,7 +38,7 @@ def carry_out(
         folder.resume()
         set_damaged_aside(folder)
         sessions = [*folder.manifest.get("sessions", []), provenance.session()]
-        folder.update_manifest(sessions=sessions, state="running")
+        folder.update_manifest(sessions=sessions, state="running", why=None)
         listener(started(plan, device.name, folder, resumed=resumed, simulated=device.simulated))
         bench = bench_for(device, run=folder.run, before=plan.study.before)
         try:
@@ -57,7 +57,8 @@ def carry_out(
                     listener(RunEnded(folder=path, why="interrupted"))
                 raise KeyboardInterrupt from None
             with suppress(RunFolderError):  # a full disk is the likely cause: the error itself matters more
-                folder.update_manifest(state="failed")
+                why = problem.message if isinstance(problem, CotenantError) else "an unexpected error"
+                folder.update_manifest(state="failed", why=why)
             raise
         bench.close()
         folder.update_manifest(state="complete", why=why, trials=len(folder.committed()))

@@ -40,8 +40,11 @@ def inverse(ends: Ends) -> Ends:
 
 def widened(number: Number, ends: Ends, *, least: float = 0.0, most: float = math.inf) -> Number:
     """Widen a number's interval by the simulation's error, within the possible range."""
-    if not isinstance(number, Estimate):
-        return number
+    return widened_estimate(number, ends, least=least, most=most) if isinstance(number, Estimate) else number
+
+
+def widened_estimate(number: Estimate, ends: Ends, *, least: float = 0.0, most: float = math.inf) -> Estimate:
+    """The same for a number that is known to exist."""
     lo, hi = (number.est if end is None else end for end in (number.lo, number.hi))
     low, high = lo * min(ends[0], 1.0), hi * max(ends[1], 1.0)
     return replace(

@@ -1,12 +1,13 @@
 """Speed by batch size, from an ordinary study of the same workload at several sizes."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from statistics import mean
 from typing import Any
 
 from cotenant.analyse.batching import Impact
-from cotenant.analyse.estimates.estimate import Estimate
 from cotenant.analyse.estimates.intervals import positive_interval
+from cotenant.analyse.sharing.model_error import inverse, widened_estimate
 from cotenant.devices.protocol import Device
 from cotenant.measure.events import Listener
 from cotenant.measure.plan import plan_for
@@ -16,6 +17,7 @@ from cotenant.store.query import sql
 from cotenant.store.reading import open_runs
 from cotenant.study.files import study_from
 from cotenant.study.model import Study
+from cotenant.tenancy.records import TenantObservation
 from cotenant.workloads.protocol import WorkloadSpec
 
 BLOCKS = 4
@@ -66,22 +68,23 @@ def measure_impact(
 
 
 def read_impact(folder: Path, sizes: Sequence[int]) -> tuple[Impact, ...]:
-    """Read the impacts from such a run; sizes that served nothing are omitted."""
+    """Read the impacts from such a run; sizes that served nothing are omitted.
+
+    Intervals of a simulated run contain the simulation's error.
+    """
     stages: dict[int, dict[str, float]] = {}
     for batch, stage, mean_ms in sql(_STAGES, [folder]).rows:
         stages.setdefault(int(batch), {})[str(stage)] = float(mean_ms)
-    found: dict[int, list[tuple[float, float]]] = {}
+    found: dict[int, list[TenantObservation]] = {}
     with open_runs([folder]) as runs:
         for seen in observations(runs, raw=False):
             if seen.block >= 0 and seen.n and seen.verdict != "invalid":
-                size = int(seen.of.removeprefix("batch-"))
-                found.setdefault(size, []).append((seen.throughput_rps * size, seen.mean_latency_ns / 1e6))
-    return tuple(
-        Impact(size, _items(found[size]), sum(ms for _, ms in found[size]) / len(found[size]), stages.get(size, {}))
-        for size in sizes
-        if size in found
-    )
+                found.setdefault(int(seen.of.removeprefix("batch-")), []).append(seen)
+    return tuple(_impact(size, found[size], stages.get(size, {})) for size in sizes if size in found)
 
 
-def _items(trials: Sequence[tuple[float, float]]) -> Estimate:
-    return positive_interval([items for items, _ in trials])
+def _impact(size: int, trials: Sequence[TenantObservation], stages_ms: Mapping[str, float]) -> Impact:
+    items, error = positive_interval([seen.throughput_rps * size for seen in trials]), trials[0].model_error
+    if error is not None:
+        items = widened_estimate(items, inverse(error.time))
+    return Impact(size, items, mean(seen.mean_latency_ns for seen in trials) / 1e6, stages_ms)

@@ -20,6 +20,7 @@ from cotenant.measure.tenants.messages import SeatReady
 from cotenant.measure.tenants.reaper import Reaper
 from cotenant.measure.tenants.starting import Starter
 from cotenant.tenancy.nouns import Tenant
+from cotenant.text import listed
 
 log = logging.getLogger(__name__)
 
@@ -221,7 +222,8 @@ class TenantPool:
         host = entry.host
         sentences = []
         if not host.alive:
-            names = " and ".join(tenant.name for tenant in host.tenants)
+            names = listed([tenant.name for tenant in host.tenants])
+            names = names if len(host.tenants) == 1 else f"the process of {names}"
             sentences = [f"{names} {host.fate}" for _ in host.tenants]
         elif host.ready is not None and any(seat.error for seat in host.ready.seats):
             sentences = [

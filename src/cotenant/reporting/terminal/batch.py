@@ -83,8 +83,10 @@ def _advice(answer: BatchAnswer) -> str:
     basis = ", simulated" if answer.simulated else ""
     if answer.advice is None:
         return f"{answer.workload}: at most {answer.safe:,} items at once are safe{basis}."
-    chosen = "no batch" if answer.advice.batch is None else f"a batch of {answer.advice.batch:,}"
-    return f"{answer.workload}: take {chosen}{basis}: {answer.advice.reason}."
+    reason = answer.advice.reason
+    if answer.advice.batch is None:
+        return f"{answer.workload}: {reason}{basis}."
+    return f"{answer.workload}: take a batch of {answer.advice.batch:,}{basis}. {reason[0].upper()}{reason[1:]}."
 
 
 def batch_note() -> Text:
