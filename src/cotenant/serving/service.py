@@ -201,7 +201,7 @@ class Service:
             scale=served.passing.scale(letters, tokens),
         )
 
-    async def _serve(
+    def _serve(
         self,
         served: Served,
         work: Any,
@@ -211,11 +211,11 @@ class Service:
         steps: int | None = None,
         cache_bytes: int | None = None,
         sink: Callable[[list[int]], bool | None] | None = None,
-    ) -> Any:
+    ) -> Awaitable[Any]:
         if self.draining:
             raise Refused(served.name, "draining", retry_after_s=1.0, predicted_wait_s=0.0)
         deadline_s = wishes.deadline_s if served.passing else wishes.within(served.contract, steps or 0)
-        return await self.conductor_of(served.name).serve(
+        return self.conductor_of(served.name).serve(
             served.name,
             work,
             deadline_s=deadline_s,
@@ -256,7 +256,7 @@ class Service:
 
 def _scale(signature: Signature, parcel: Parcel) -> float:
     """Cost of a request relative to the measured one, by its rows and tokens."""
-    ids = next((one for one in parcel.tensors if one.name == "input_ids"), None)
-    if ids is not None:
-        return ids.rows * ids.shape[1] / signature.typical
+    for one in parcel.tensors:
+        if one.name == "input_ids":
+            return one.rows * one.shape[1] / signature.typical
     return float(max((one.rows for one in parcel.tensors if one.name != "categories"), default=1))

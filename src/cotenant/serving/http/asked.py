@@ -19,14 +19,20 @@ def wishes_of(
     headers: Mapping[str, str], *, timeout_us: Any = None, priority: Any = None, vllm_priority: Any = None
 ) -> Wishes:
     """Deadline and priority of a request. Raises BadInput."""
-    deadline_s = next((_number(headers[name], name) / 1e3 for name in _DEADLINES_MS if name in headers), None)
-    per_step_s = next((_number(headers[name], name) / 1e3 for name in _PER_STEP_MS if name in headers), None)
+    deadline_s, per_step_s = _first_s(headers, _DEADLINES_MS), _first_s(headers, _PER_STEP_MS)
     if timeout_us:
         deadline_s = _number(timeout_us, "timeout") / 1e6
     wanted = _whole(headers.get("x-cotenant-priority", priority if priority is not None else 0), "priority")
     if vllm_priority is not None:
         wanted = -_whole(vllm_priority, "priority")
     return Wishes(deadline_s, per_step_s, wanted)
+
+
+def _first_s(headers: Mapping[str, str], names: tuple[str, ...]) -> float | None:
+    for name in names:
+        if name in headers:
+            return _number(headers[name], name) / 1e3
+    return None
 
 
 def _number(value: Any, name: str) -> float:

@@ -50,26 +50,34 @@ class Signature:
 
     def check(self, parcel: Parcel) -> None:
         """Reject invalid inputs before anything is queued. Raises BadInput."""
-        known = {spec.name: spec for spec in self.inputs}
-        names = [tensor.name for tensor in parcel.tensors]
-        for tensor in parcel.tensors:
-            if tensor.name not in known:
-                raise BadInput(
-                    f"There is no input {tensor.name!r}; there are {', '.join(known)}.",
-                    hint=did_you_mean(tensor.name, known),
-                )
-            if names.count(tensor.name) > 1:
-                raise BadInput(f"The input {tensor.name} was sent twice.")
-            known[tensor.name].check(tensor)
-        for spec in self.inputs:
-            if spec.name not in names and not spec.optional:
-                raise BadInput(f"The input {spec.name} is missing.")
         by_name = {tensor.name: tensor for tensor in parcel.tensors}
+        missing, known = None, 0
+        for spec in self.inputs:
+            tensor = by_name.get(spec.name)
+            if tensor is not None:
+                spec.check(tensor)
+                known += 1
+            elif not spec.optional:
+                missing = missing or spec.name
+        if known < len(parcel.tensors):
+            raise self._superfluous(parcel)
+        if missing is not None:
+            raise BadInput(f"The input {missing} is missing.")
         ids, mask = by_name.get("input_ids"), by_name.get("attention_mask")
         if ids is not None and self.longest is not None and ids.shape[1] > self.longest:
             raise BadInput(f"The model takes at most {self.longest} tokens, not {ids.shape[1]}.")
         if ids is not None and mask is not None and ids.shape != mask.shape:
             raise BadInput(f"attention_mask is {list(mask.shape)}, but input_ids is {list(ids.shape)}.")
+
+    def _superfluous(self, parcel: Parcel) -> BadInput:
+        """The error of a tensor that is unknown or comes twice."""
+        names = [spec.name for spec in self.inputs]
+        for tensor in parcel.tensors:
+            if tensor.name not in names:
+                there = f"There is no input {tensor.name!r}; there are {', '.join(names)}."
+                return BadInput(there, hint=did_you_mean(tensor.name, names))
+        sent = [tensor.name for tensor in parcel.tensors]
+        return BadInput(f"The input {max(sent, key=sent.count)} was sent twice.")
 
     def check_prompt(self, ids: tuple[int, ...], tokens: int) -> None:
         """Reject a prompt the decoder can't read. Raises BadInput."""
