@@ -179,3 +179,12 @@ def test_over_many_kinds_of_work_three_findings_come_first(fleet):
     assert cost.startswith("A job on ")
     assert "waits for the slowest" in cost
     assert opening([calm])[1] == "No GPU is slow here."
+    assert opening([calm, calm])[1] == "No GPU is slow under any of 2 kinds of work."
+
+
+def test_gpus_that_are_alike_open_without_a_cost(fleet):
+    readings = fleet()
+    alike = analyse_variability(replace(readings, time_ms=readings.time_ms**0.01), "sgemm")
+    apart, slow = opening([alike, alike])
+    assert apart.endswith("under none of 2 kinds of work by 1 % or more.")
+    assert slow.startswith("No GPU is slow under any")

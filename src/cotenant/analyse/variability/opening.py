@@ -25,7 +25,7 @@ def _apart(works: Sequence[Variability]) -> list[str]:
     said = f"{basis}{devices} differ most under {most.work}: times vary by {percent(spread)}"
     if len(known) == 1:
         return [f"{said}."]
-    notable = sum(value >= NOTABLE for value, _ in known)
+    notable = sum(value >= NOTABLE for value, _ in known) or "none"
     return [f"{said}; under {notable} of {amount(len(known), 'kind')} of work by {percent(NOTABLE)} or more."]
 
 
@@ -33,7 +33,8 @@ def _slow(works: Sequence[Variability]) -> list[str]:
     found = [(slow, one) for one in works for slow in one.slow]
     if not found:
         judged = sum(not one.undecided for one in works)
-        tested = f"under {judged} of {amount(len(works), 'kind')} of work" if len(works) > 1 else "here"
+        of = "any of" if judged == len(works) else f"{judged} of"
+        tested = f"under {of} {amount(len(works), 'kind')} of work" if len(works) > 1 else "here"
         return [f"No {works[0].noun} is slow {tested}."] if judged else []
     names = [slow.gpu for slow, _ in found]
     worst = max(set(names), key=lambda name: (names.count(name), max(s.ratio for s, _ in found if s.gpu == name)))
@@ -49,5 +50,7 @@ def _cost(works: Sequence[Variability]) -> list[str]:
         return []
     largest = max(size for _, size, _ in known)
     most, size, one = max((row for row in known if row[1] == largest), key=lambda row: row[0])
+    if most < 1 + NOTABLE:
+        return []
     job = f"A job on {amount(size, one.noun)} that waits for the slowest"
     return [f"{job} takes up to {ratio(most)}x the time of the median {one.noun} ({one.work})."]
