@@ -158,7 +158,7 @@ class LosingTwo(Fleet):
         self._both.wait()
         self.taken[placement.name] = list(placement.file.tenants)
 
-    def route(self):
+    def route(self, *, wait=True):
         pass
 
 

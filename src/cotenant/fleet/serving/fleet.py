@@ -86,7 +86,7 @@ class Fleet:
         self._reopen[node.name] = lambda: self.open_front(node, agent, {**order, "port": _place(said["url"])[1]})
         self._watched[agent.watch.remote()] = f"front {node.name}"
 
-    def route(self) -> None:
+    def route(self, *, wait: bool = True) -> None:
         """Tell every front end which server owns which device, and which tenants there are."""
         import ray
 
@@ -97,8 +97,9 @@ class Fleet:
         told = [
             agent.tell.remote(wire.packed({"owners": owners, "tenants": tenants})) for agent in self.fronts.values()
         ]
-        with suppress(ray.exceptions.RayError):
-            ray.wait(told, num_returns=len(told), timeout=ROUTE_S)
+        if wait:
+            with suppress(ray.exceptions.RayError):
+                ray.wait(told, num_returns=len(told), timeout=ROUTE_S)
 
     def lost(self, wait_s: float) -> list[Placement]:
         """Servers that were lost, after at most this long; front ends stop sending to them."""
@@ -124,7 +125,7 @@ class Fleet:
             with suppress(Exception):
                 ray.kill(server.actor)
         if gone:
-            self.route()
+            self.route(wait=False)  # others may be lost too, and their tenants wait
         return gone
 
     def _front_lost(self, node: str, ended: Any) -> None:
