@@ -20,9 +20,9 @@ the SMs don't shorten, outside of the GPU; the published script does no such wor
 vocabulary, which would take as long, doesn't fit the memory of its smallest slices. A study doesn't state this, so that
 simulated copies without measured solos fill the GPU where measured ones don't; solos over several batches show it
 (`cotenant calibrate`). And its images are copied from memory that isn't pinned: 0.09 ms each on every slice, 6.5 GB/s
-instead of the simulated 25. With that speed, times alone of its models are 7 instead of 10 % off and MIG slices 11.6
-instead of 12.6 %, but copies under MPS with solos given 8.8 instead of 6.2 %: copies and kernels of several processes
-overlap less than simulated. It is left at 25 until that is understood."""
+instead of the simulated 25. With that speed, times alone of its image models are 6 instead of 11 % off and MIG slices
+11.6 instead of 12.6 %, but copies under MPS with solos given 8.8 instead of 6.2 %: copies and kernels of several
+processes overlap less than simulated. It is left at 25 until that is understood."""
 _HEAD = ["## Targets", "", "| what | rows | error, % | at most, % | |", "|---|---:|---:|---:|---|"]
 
 
