@@ -75,6 +75,7 @@ if TYPE_CHECKING:
     from cotenant.api.plan_serving import write_plan_page as write_plan_page
     from cotenant.api.plan_study import write_study as write_study
     from cotenant.api.predict import predict as predict
+    from cotenant.api.predict import write_prediction_page as write_prediction_page
     from cotenant.api.profile import Profile as Profile
     from cotenant.api.profile import profile as profile
     from cotenant.api.report import Written as Written
@@ -164,7 +165,7 @@ _HOMES = {
     "api.plan_reality": "PlanAndReality compare_plan",
     "api.plan_study": "write_study",
     "api.plan_serving": "Planned export_plan moves_from plan_tenants write_plan write_plan_page",
-    "api.predict": "predict",
+    "api.predict": "predict write_prediction_page",
     "api.profile": "Profile profile",
     "api.report": "Written report",
     "api.run": "dry_run run",

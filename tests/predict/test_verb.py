@@ -86,6 +86,25 @@ def test_it_prints_json_and_a_table(study, some_pairs):
     assert f"cotenant run {study} --set 'mixes=[solo, {{groups: {{" in shown.output.replace("\n", "")
 
 
+def test_a_page_shows_measured_mixes_solid_and_predicted_ones_hatched(study, some_pairs, tmp_path):
+    page = tmp_path / "page.html"
+    done = CliRunner().invoke(command, [str(study), "--from", str(some_pairs), "--page", str(page)])
+    assert done.exit_code == 0, done.output
+    cells = re.findall(
+        r'<span class="cell ([^"]+)".*?title="([^"]+)"><b>[^<]+</b><small>([^<]+)</small>', page.read_text()
+    )
+    assert len(cells) == 2 * (3 * 2 + 3)  # three pairs and a group, under two ways to share
+    assert all(("hatched" in look) == (basis != "simulated, 2 blocks") for look, basis, _ in cells)
+    assert sum("hatched" not in look for look, *_ in cells) == 4
+    assert all(" to " in interval for *_, interval in cells)
+    assert "those of their blocks, without the simulation" in page.read_text()
+
+
+def test_a_page_that_cannot_be_written_is_one_sentence(study, tmp_path):
+    with pytest.raises(CotenantError, match="can't be written"):
+        cotenant.write_prediction_page(cotenant.predict(study), tmp_path / "nowhere" / "page.html")
+
+
 def test_a_plans_tenants_are_predicted_in_pairs_at_their_rates(tmp_path):
     file = tmp_path / "tenants.yaml"
     file.write_text(

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from cotenant import opening
 from cotenant.api.paths import AnyPath
-from cotenant.errors import StudyError
+from cotenant.errors import CotenantError, StudyError
 
 if TYPE_CHECKING:
     from cotenant.prediction.interference.forecast import NextMix, Prediction
@@ -65,6 +66,26 @@ def predict(
     known = [sharing for sharing in sharings if sharing in asked.priors]
     chosen = [one for sharing in known for one in _for_pairing(asked, groups, sharing, next_mixes)]
     return replace(forecast(asked, groups, tuple(sharings)), next=tuple(chosen[:next_mixes]))
+
+
+def write_prediction_page(prediction: "Prediction", path: AnyPath, *, source: str = "a study") -> None:
+    """Write a prediction as an HTML page that needs no network: measured mixes solid, predicted ones hatched.
+
+    Args:
+        prediction: The result of `predict`, or that of `run_active`.
+        path: The file.
+        source: The study's name, for the title.
+
+    Raises:
+        CotenantError: The file can't be written.
+    """
+    from cotenant.reporting.html.prediction_page import page
+
+    path = Path(path)
+    try:
+        path.write_text(page(prediction, source=source), encoding="utf-8")
+    except OSError as error:
+        raise CotenantError(f"{path} can't be written: {opening.why(error)}", hint="choose another file") from None
 
 
 def _for_pairing(asked: "Asked", groups: Sequence[tuple[str, ...]], sharing: str, count: int) -> "list[NextMix]":

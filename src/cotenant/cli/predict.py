@@ -5,7 +5,7 @@ from typing import cast
 
 import click
 
-from cotenant.cli.output import as_json, show, show_json
+from cotenant.cli.output import as_json, console, show, show_json
 
 EPILOG = """\b
 Examples:  cotenant run study.yaml --set 'mixes=[solo]'
@@ -30,6 +30,8 @@ Every number has a 90 % interval and its basis: measured, the number of measured
 @click.option("--next-for", type=click.Choice(["all", "pairing"]), default="all", show_default=True,
               help="For --next: mixes that tell most about all, or that decide which tenants to pair.")  # fmt: skip
 @click.option("--db", metavar="DIR", type=click.Path(path_type=Path), help="The database's folder, for `--from db`.")
+@click.option("--page", metavar="FILE", type=click.Path(path_type=Path),
+              help="Also write a page with a heat map: measured solid, predicted hatched.")  # fmt: skip
 @click.option("--all", "everything", is_flag=True, help="Show every mix.")
 @as_json
 def command(
@@ -41,6 +43,7 @@ def command(
     next_mixes: int,
     next_for: str,
     db: Path | None,
+    page: Path | None,
     everything: bool,
     as_json: bool,
 ) -> None:
@@ -48,12 +51,15 @@ def command(
 
     Of a plan's tenants file: all pairs, under all ways to share, at the tenants' rates.
     """
-    from cotenant.api.predict import NextFor, predict
+    from cotenant.api.predict import NextFor, predict, write_prediction_page
     from cotenant.reporting.terminal.prediction import prediction_parts
 
     found = predict(
         study, device=device, runs=runs, mix=mix, next_mixes=next_mixes, next_for=cast("NextFor", next_for), db=db
     )
+    if page is not None:
+        write_prediction_page(found, page, source=study)
+        console(talk=True).print(f"wrote {page}")
     if as_json:
         show_json(found)
     else:

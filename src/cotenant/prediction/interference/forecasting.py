@@ -309,6 +309,8 @@ def _notes(asked: Asked, trust: Sequence[Trust], left_aside: Sequence[str]) -> t
             )
     if left_aside:
         notes.append(f"Not predicted: {', '.join(left_aside)}; measure or simulate them: cotenant run STUDY.")
+    if asked.simulated and asked.mixes:
+        notes.append("Intervals of simulated mixes are those of their blocks, without the simulation's own error.")
     if asked.power is not None:
         notes.append("Power and energy are simulated, for a warm GPU at its boost clock: not validated for mixes.")
     if asked.loads:

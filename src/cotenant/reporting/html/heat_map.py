@@ -92,7 +92,6 @@ def _heat_map(material: Material, run: str, condition: Condition) -> HeatMap:
 
 def _square(tenant: TenantSummary, key: str, verdict: str) -> Square:
     number = tenant.slowdown
-    doublings = 0.0 if not number.est else math.log2(number.est)
     ends = "" if number.lo is None or number.hi is None else f"{ratio(number.lo)} to {ratio(number.hi)}"
     said = f"{tenant.tenant} in {tenant.cell.mix}, {tenant.cell.sharing}: slowdown "
     return Square(
@@ -100,7 +99,13 @@ def _square(tenant: TenantSummary, key: str, verdict: str) -> Square:
         estimate=slowdown(tenant, short=True),
         interval=ends,
         label=said + ("unknown" if number.est is None else f"{ratio(number.est)}{f', {ends}' if ends else ''}"),
-        warmth=round(min(STRONGEST, abs(doublings) / math.log2(DARKEST_AT) * STRONGEST), 3),
-        faster=doublings < 0,
+        warmth=warmth(number.est),
+        faster=number.est is not None and number.est < 1,
         verdict="" if verdict == "valid" else verdict,
     )
+
+
+def warmth(slowdown: float | None) -> float:
+    """Opacity of the colour of a slowdown."""
+    doublings = math.log2(slowdown) if slowdown else 0.0
+    return round(min(STRONGEST, abs(doublings) / math.log2(DARKEST_AT) * STRONGEST), 3)

@@ -25,7 +25,7 @@ def prediction_parts(
         everything: Show every mix.
         study: The study and its device as on a command line, to suggest measurements; None: suggest none.
     """
-    parts: list[RenderableType] = [Text(literal(_answer(prediction)), "bold")]
+    parts: list[RenderableType] = [Text(literal(answer(prediction)), "bold")]
     mixes = sorted(prediction.mixes, key=lambda one: one.worst)
     if len({one.mix for one in mixes}) == 1:
         parts += [
@@ -49,7 +49,8 @@ def prediction_parts(
     return tuple(parts)
 
 
-def _answer(prediction: Prediction) -> str:
+def answer(prediction: Prediction) -> str:
+    """The first sentence: how many mixes are known how, and the best and the worst of them."""
     mixes = prediction.mixes
     if not mixes:
         return f"nothing can be predicted on {prediction.device}"
