@@ -13,7 +13,7 @@ import statistics
 import sys
 import time
 from collections import Counter, defaultdict
-from functools import partial
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,13 @@ from cotenant.serving.processes import supervisor
 from cotenant.serving.processes.written import costs_out
 
 NAME, TENANTS, PORT, DEVICE = sys.argv[1:]
+
+
+@dataclass(frozen=True, slots=True)
+class NoSpare(supervisor.Patience):
+    """No spare process starts beside a measurement."""
+
+    spare_s: float = 1e6
 
 
 class WatchedScheduler(Scheduler):
@@ -95,6 +102,6 @@ class WatchedScheduler(Scheduler):
 
 if __name__ == "__main__":
     generation.Scheduler = WatchedScheduler  # type: ignore[misc]
-    supervisor.Patience = partial(supervisor.Patience, spare_s=1e6)  # type: ignore[misc,assignment] # nothing beside
+    supervisor.Patience = NoSpare  # type: ignore[misc]
     sys.argv = ["cotenant", "serve", TENANTS, "--port", PORT, "--device", DEVICE]
     main()
