@@ -132,16 +132,16 @@ def _quantiles(values: Any) -> dict[str, float]:
     return {"p50": float(np.quantile(values, 0.5)), "p99": float(np.quantile(values, 0.99)), "n": int(np.size(values))}
 
 
-def ours(server: Server, rate: float) -> dict[str, Any]:
+def ours(server: Server, rate: float, api: str = "chat") -> dict[str, Any]:
     """The real client in a real window, in a separate process."""
-    command = [sys.executable, __file__, "--one", str(rate), server.address]
+    command = [sys.executable, __file__, "--one", str(rate), server.address, api]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     watch = CpuWatch(process.pid, server, int(rate * SECONDS))
     out, _ = process.communicate(timeout=PEER_LIMIT_S)
     return {**json.loads(out), "cpu_s_per_request": watch.seconds_per_request()}
 
 
-def one_window(rate: float, address: str) -> dict[str, Any]:
+def one_window(rate: float, address: str, api: str = "chat") -> dict[str, Any]:
     """A window of requests at a constant rate: token times as recorded."""
     from cotenant.measure.tenants.arena import ANSWER_COLUMNS, Board, opened, shared_memory_fd
     from cotenant.measure.tenants.concurrent import serve_concurrently
@@ -152,7 +152,8 @@ def one_window(rate: float, address: str) -> dict[str, Any]:
     name = f"openai:{address}"
     workload = recognise(name)
     assert workload is not None
-    client = workload.build(WorkloadSpec(name=name, tokens=TOKENS), None).client  # type: ignore[arg-type]
+    spec = WorkloadSpec(name=name, tokens=TOKENS, params={"api": api})
+    client = workload.build(spec, None).client  # type: ignore[arg-type]
     assert client is not None
     requests = int(rate * SECONDS)
     board_fd, arena_fd = shared_memory_fd("board"), shared_memory_fd("arena")
@@ -263,15 +264,15 @@ def installed() -> dict[str, Tool]:
 def main() -> None:
     """Every rate and tool in turn, as JSON on stdout."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--one", nargs=2, help=argparse.SUPPRESS)
+    parser.add_argument("--one", nargs=3, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.one:
-        sys.stdout.write(json.dumps(one_window(float(given.one[0]), given.one[1])))
+        sys.stdout.write(json.dumps(one_window(float(given.one[0]), *given.one[1:])))
         return
     tools = installed()
     found: dict[str, list[dict[str, Any]]] = {name: [] for name in tools}
-    for name, tool in tools.items():
-        for rate in RATES:
+    for rate in RATES:
+        for name, tool in tools.items():  # one after the other, so that a change of the machine affects all
             try:
                 found[name].append(measured(tool, rate))
             except (RuntimeError, OSError, KeyError, subprocess.TimeoutExpired, StopIteration) as error:

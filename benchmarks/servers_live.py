@@ -1,7 +1,7 @@
 """Whether other tools measure the same on a real server: cotenant and each peer in turn, several rounds.
 
-`difference` is the tool's median minus ours, with a 95 % interval over the rounds: it should contain 0. The tools are
-given as for `servers.py`, the server by its start line:
+`difference` is the tool's median minus ours over the same API in the same round, with a 95 % interval over the rounds:
+it should contain 0. The tools are given as for `servers.py`, the server by its start line:
 
     LIVE='llama-server --model MODEL_FOLDER/model.gguf --host 127.0.0.1 --port {port}' python benchmarks/servers_live.py
 """
@@ -11,17 +11,20 @@ import os
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from scipy import stats
 
-from servers import Server, Tool, installed
+from servers import Server, Tool, installed, ours
 
 RATE_RPS = 8.0
 ROUNDS = 4
 METRICS = ("ttft_ms", "itl_ms")
+APIS = {"AIPerf": "chat", "vllm bench serve": "completions"}
+"""What each peer requests."""
 
 
 @contextmanager
@@ -40,26 +43,24 @@ def live(start: str) -> Iterator[Server]:
         process.stop()
 
 
-def compared(server: Server, tools: Mapping[str, Tool]) -> dict[str, Any]:
-    """Medians of each tool by round, and the differences from ours."""
-    medians: dict[str, dict[str, list[float]]] = {name: {metric: [] for metric in METRICS} for name in tools}
-    for number in range(ROUNDS):
-        order = list(tools.items())
-        for name, tool in order if number % 2 == 0 else reversed(order):
-            found = tool(server, RATE_RPS)
-            for metric in METRICS:
-                medians[name][metric].append(found[metric]["p50"])
-    ours_ms = medians["cotenant"]
-    return {
-        "rate_rps": RATE_RPS,
-        "rounds": ROUNDS,
-        "medians_ms": {name: {one: float(np.mean(seen)) for one, seen in of.items()} for name, of in medians.items()},
-        "difference_ms": {
-            name: {one: _interval(np.subtract(medians[name][one], ours_ms[one])) for one in METRICS}
-            for name in tools
-            if name != "cotenant"
-        },
-    }
+def compared(server: Server, peers: Mapping[str, Tool]) -> dict[str, Any]:
+    """Medians of each tool by round, and its differences from ours."""
+    found = {}
+    for name, peer in peers.items():
+        pair: dict[str, Tool] = {"cotenant": partial(ours, api=APIS[name]), name: peer}
+        seen: dict[str, list[dict[str, Any]]] = {tool: [] for tool in pair}
+        for number in range(ROUNDS):
+            order = list(pair.items())
+            for tool, measure in order if number % 2 == 0 else reversed(order):
+                seen[tool].append(measure(server, RATE_RPS))
+        found[name] = {metric: _compared(seen["cotenant"], seen[name], metric) for metric in METRICS}
+    return {"rate_rps": RATE_RPS, "rounds": ROUNDS, "peers": found}
+
+
+def _compared(mine: list[dict[str, Any]], theirs: list[dict[str, Any]], metric: str) -> dict[str, Any]:
+    medians = [[one[metric]["p50"] for one in rounds] for rounds in (mine, theirs)]
+    difference = _interval(np.subtract(medians[1], medians[0]))
+    return {"cotenant": medians[0], "peer": medians[1], "difference": difference}
 
 
 def _interval(differences: Any) -> dict[str, float]:
@@ -73,7 +74,8 @@ def main() -> None:
     found: dict[str, Any] = {}
     if start := os.environ.get("LIVE"):
         with live(start) as server:
-            found = {"program": Path(start.split()[0]).name, **compared(server, installed())}
+            peers = {name: tool for name, tool in installed().items() if name in APIS}
+            found = {"program": Path(start.split()[0]).name, **compared(server, peers)}
     sys.stdout.write(json.dumps(found, indent=2) + "\n")
 
 

@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from cotenant.errors import RequestFailed
+from cotenant.workloads.servers.arrivals import ArrivalTransport
 from cotenant.workloads.servers.http11 import _MOST_KEPT, Timing, _Connection
 
 HEAD = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -12,10 +13,11 @@ EVENT = b"9\r\ndata: a\n\n\r\n"
 END = b"0\r\n\r\n"
 
 
-class Wire:
+class Wire(ArrivalTransport):
     """A transport whose pieces arrive at 1, 2, 3, ..."""
 
-    arrived_ns = 0
+    def __init__(self):
+        self.arrived_ns = 0
 
     def write(self, data):
         pass

@@ -69,3 +69,13 @@ def test_servers_and_commands_are_refused_on_a_simulated_device_before_anything_
     assert caught.value.problems == (
         f'tenants.a.workload: "{workload}" can\'t run on a simulated device: name a real one, e.g. --device cpu',
     )
+
+
+def test_the_list_of_workloads_is_named_only_where_one_does_not_exist():
+    def hint(**tenant):
+        with pytest.raises(StudyError) as caught:
+            check_workloads(study_from({"tenants": {"a": {"workload": "known", **tenant}}}))
+        return caught.value.hint
+
+    assert hint(workload="knwon") == "`cotenant workloads` lists the available ones"
+    assert hint(batch=8) is None

@@ -28,6 +28,7 @@ def check_workloads(study: Study, *, execute: bool = True, simulated: bool = Fal
 
     problems: list[str] = []
     unknown: list[str] = []
+    missing = False
     for name, entry in study.tenants.items():
         spec = entry.spec()
         if simulated and spec.name.startswith((*SERVERS, COMMAND)):
@@ -37,6 +38,7 @@ def check_workloads(study: Study, *, execute: bool = True, simulated: bool = Fal
         try:
             workload = workloads.find(spec.name)
         except WorkloadError as error:
+            missing = True
             problems.append(study.places.describe(("tenants", name, "workload"), _sentence(error)))
             continue
         try:
@@ -51,7 +53,7 @@ def check_workloads(study: Study, *, execute: bool = True, simulated: bool = Fal
         raise StudyError(
             f"{source} has {amount(len(problems), 'problem')} with its workloads",
             problems=tuple(problems),
-            hint="`cotenant workloads` lists the available ones",
+            hint="`cotenant workloads` lists the available ones" if missing else None,
         )
     return tuple(unknown)
 

@@ -229,8 +229,12 @@ class Front(Asgi):
                 silent.reschedule(loop.time() + SILENT_S)
 
         headers = {SECRET: self._secret, EPOCH: str(owner.epoch)}
-        async with asyncio.timeout(SILENT_S) as silent:
-            await Connections(owner.address, ENDLESS_S, {}).send("GET", LOADS, None, take, headers=headers)
+        connections = Connections(owner.address, ENDLESS_S, {})
+        try:
+            async with asyncio.timeout(SILENT_S) as silent:
+                await connections.send("GET", LOADS, None, take, headers=headers)
+        finally:
+            await connections.close()
 
     def _tenants(self) -> list[str]:
         return sorted(self._promised.union(*(one.load.tenants for one in self.owners.values())))

@@ -34,7 +34,7 @@ class Reply:
 class Framing:
     """One answer after another on one connection; `begin` before each."""
 
-    __slots__ = ("_body", "_head", "_left", "_pending", "_state", "done", "keep", "reply")
+    __slots__ = ("_body", "_head", "_left", "_pending", "_state", "chunked", "done", "keep", "reply")
 
     def __init__(self, head: Callable[[Reply], None], body: Callable[[bytes], None]) -> None:
         self._head, self._body = head, body
@@ -47,6 +47,8 @@ class Framing:
         self.reply = Reply()
         self.done = self.keep = False
         """True once it is complete and the connection can be reused."""
+        self.chunked = False
+        """True once its head says that the body comes in chunks."""
         self._left = 0
         self._state = "bare head" if to_head else "head"
 
@@ -75,11 +77,6 @@ class Framing:
         if self._state == "rest":
             self.done = True
         return self.done
-
-    @property
-    def in_chunks(self) -> bool:
-        """True in the middle of a body that comes in chunks."""
-        return self._state in ("size", "chunk")
 
     def _wait(self, data: bytes) -> bytes:
         """Keep incomplete data for the next piece."""
@@ -119,7 +116,7 @@ class Framing:
         if bare or self.reply.status in _NO_BODY:
             self.done = True
         elif headers.get("transfer-encoding", "").lower().endswith("chunked"):
-            self._state = "size"
+            self._state, self.chunked = "size", True
         elif "content-length" in headers:
             if not headers["content-length"].isdigit():
                 raise NotHttp(f"its length is {headers['content-length'][:20]!r}")

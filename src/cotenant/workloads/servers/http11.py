@@ -15,6 +15,8 @@ from typing import cast
 from cotenant.errors import RequestFailed
 from cotenant.workloads.servers import arrivals
 from cotenant.workloads.servers.address import Address
+from cotenant.workloads.servers.arrivals import ArrivalTransport
+from cotenant.workloads.servers.deadlines import Deadlines
 from cotenant.workloads.servers.framing import Framing, NotHttp, Reply
 
 LARGEST_ANSWER = 256 << 20
@@ -51,6 +53,8 @@ class _Connection(asyncio.Protocol):
     def __init__(self) -> None:
         self._framing = Framing(self._head, self._body)
         self._transport: asyncio.Transport | None = None
+        self._stamped: ArrivalTransport | None = None
+        """The transport, if it knows when data arrived."""
         self._sink: Sink | None = None
         self._begun: Begun | None = None
         self._parts: list[bytes] = []
@@ -66,6 +70,7 @@ class _Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)  # uvloop's are not subclasses
+        self._stamped = transport if isinstance(transport, ArrivalTransport) else None
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.open = False
@@ -82,10 +87,9 @@ class _Connection(asyncio.Protocol):
         if self._done is None or self._done.done():
             self.close()  # unsolicited data
             return
-        arrived_ns: int | None = getattr(self._transport, "arrived_ns", None)
-        self._kept.append((time.monotonic_ns() if arrived_ns is None else arrived_ns, data))
-        patient = self._patient and len(self._kept) < _MOST_KEPT and self._framing.in_chunks
-        if not (patient and data.endswith(_EVENT_END)):
+        self._kept.append((time.monotonic_ns() if self._stamped is None else self._stamped.arrived_ns, data))
+        more = self._patient and data.endswith(_EVENT_END) and self._framing.chunked
+        if not more or len(self._kept) == _MOST_KEPT:
             self.parse()
 
     def parse(self) -> None:
@@ -180,6 +184,7 @@ class Connections:
         self._head = _lines({"Host": address.authority, "User-Agent": "cotenant", **own})
         """Common to all requests, encoded once."""
         self._idle: list[_Connection] = []
+        self._deadlines = Deadlines()
 
     async def send(
         self,
@@ -203,25 +208,28 @@ class Connections:
         more = dict(headers or {}) | ({} if body is None else {"Content-Length": str(len(body))})
         data = f"{method} {target} HTTP/1.1\r\n".encode("latin-1") + self._head + _lines(more) + b"\r\n" + (body or b"")
         connection: _Connection | None = None
+        until_ns = time.monotonic_ns() + int(self._timeout_s * 1e9)
         try:
-            async with asyncio.timeout(self._timeout_s):
-                while True:
-                    connection = self._idle.pop() if self._idle else None
-                    if connection is not None and not connection.open:
+            while True:
+                connection = self._idle.pop() if self._idle else None
+                if connection is not None and not connection.open:
+                    continue
+                kept = connection is not None
+                connection = connection or await self._connect(timing)
+                to_head = method == "HEAD"
+                answer = connection.send(data, sink, begun, timing, to_head=to_head, patient=patient)
+                if sent is not None:
+                    sent()
+                self._deadlines.watch(answer, until_ns)
+                try:
+                    reply = await answer
+                except _Dropped as error:
+                    if kept:
                         continue
-                    kept = connection is not None
-                    connection = connection or await self._connect(timing)
-                    to_head = method == "HEAD"
-                    answer = connection.send(data, sink, begun, timing, to_head=to_head, patient=patient)
-                    if sent is not None:
-                        sent()
-                    try:
-                        reply = await answer
-                    except _Dropped as error:
-                        if kept:
-                            continue
-                        raise self._failed("connection", f"closed the connection without an answer: {error}") from None
-                    break
+                    raise self._failed("connection", f"closed the connection without an answer: {error}") from None
+                finally:
+                    self._deadlines.forget(answer)
+                break
         except TimeoutError:
             _drop(connection)
             raise self._failed(
@@ -243,6 +251,7 @@ class Connections:
         """Drop them all."""
         while self._idle:
             self._idle.pop().close()
+        self._deadlines.close()
         await asyncio.sleep(0)
 
     async def _connect(self, timing: Timing | None) -> _Connection:
@@ -250,14 +259,15 @@ class Connections:
         address = self._address
         if timing is not None:
             timing.sending()
-        if timing is not None and arrivals.AVAILABLE and not address.tls:
-            connection = _Connection()
-            await arrivals.connect(address.host, address.port, connection)
+        async with asyncio.timeout(self._timeout_s):
+            if timing is not None and arrivals.AVAILABLE and not address.tls:
+                connection = _Connection()
+                await arrivals.connect(address.host, address.port, connection)
+                return connection
+            _, connection = await loop.create_connection(
+                _Connection, address.host, address.port, ssl=True if address.tls else None
+            )
             return connection
-        _, connection = await loop.create_connection(
-            _Connection, address.host, address.port, ssl=True if address.tls else None
-        )
-        return connection
 
     def _failed(self, kind: str, what: str, *, hint: str | None = None) -> RequestFailed:
         return RequestFailed(kind, f"`{self._address.name}` {what}", hint=hint)
