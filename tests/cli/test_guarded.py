@@ -1,10 +1,12 @@
 """Whatever ends the working process, the command ends with a sentence and an exit code."""
 
 import os
+import resource
 import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -57,6 +59,13 @@ def test_a_process_that_is_killed_gets_one_sentence(body, words, monkeypatch):
     assert err.startswith("error: ")
     assert words in err
     assert [line.partition(": ")[0] for line in err.splitlines() if line] == ["error", "hint"]
+
+
+def test_a_limit_of_time_that_kills_without_a_warning_is_named():
+    limited = partial(resource.setrlimit, resource.RLIMIT_CPU, (1, 1))
+    code, _, err = ended("while True: pass", preexec_fn=limited)
+    assert code == 1
+    assert err.startswith("error: the limit of CPU time (ulimit -t) was reached.")
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])

@@ -209,3 +209,9 @@ def test_workloads_can_be_filtered(capsys):
 def test_schema_is_json_schema(capsys):
     assert main(["schema"]) == 0
     assert "tenants" in json.loads(capsys.readouterr().out)["properties"]
+
+
+def test_a_terminal_of_no_width_gets_the_usual_one(monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", "0")
+    assert main(["studies"]) == 0
+    assert "quick" in capsys.readouterr().out

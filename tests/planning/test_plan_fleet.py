@@ -41,5 +41,7 @@ def test_a_cpu_is_a_device_without_a_price_and_clocks_are_those_of_gpus(tmp_path
 
 
 def test_a_real_device_exists_only_once():
+    with pytest.raises(DeviceError, match="there is no device 'nosuch'"):
+        devices_of("nosuch*2", {}, priced=True)
     with pytest.raises(DeviceError, match="cpu is there once, not 2 times"):
         devices_of("cpu*2", {}, priced=True)

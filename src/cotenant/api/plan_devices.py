@@ -71,8 +71,6 @@ def devices_of(devices: str, prices: Mapping[str, float], *, priced: bool, clock
             kinds[gpu.name] = _gpu_kind(gpu, count, _price(gpu.name, prices, priced=priced))
             gpus[gpu.name] = gpu
             continue
-        if number != 1:
-            raise DeviceError(f"{name} is there once, not {number} times", hint="name each device, e.g. cuda:0,1")
         if name.partition(":")[0] == "cpu":
             kinds[name], places[name] = _cpu_kind(name, prices)
         else:
@@ -81,6 +79,8 @@ def devices_of(devices: str, prices: Mapping[str, float], *, priced: bool, clock
             members = (*(before.members if before else ()), name)
             kinds[kind.name] = replace(kind, members=members, available=len(members))
             gpus[kind.name] = gpu
+        if number != 1:
+            raise DeviceError(f"{name} is there once, not {number} times", hint="name each device, e.g. cuda:0,1")
     if not kinds:
         raise DeviceError("no device was given", hint="write e.g. --devices sim:a100-sxm4-80gb*4")
     if unpriced := [kind.name for kind in kinds.values() if math.isnan(kind.price_per_h)]:

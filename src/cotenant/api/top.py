@@ -6,6 +6,7 @@ import urllib.request
 from typing import Any
 
 from cotenant.errors import ServingError
+from cotenant.opening import why
 
 ADDRESS = "http://127.0.0.1:8700"
 LARGEST = 4 * 2**20
@@ -38,6 +39,7 @@ def top(address: str = ADDRESS, *, key: str | None = None, within_s: float = 5.0
         ) from None
     except (OSError, ValueError) as error:
         reason = getattr(error, "reason", error)
+        reason = why(reason) if isinstance(reason, OSError) else reason
         raise ServingError(
             f"There is no answer from {address}: {reason}.", hint="Start one: cotenant serve tenants.yaml"
         ) from None

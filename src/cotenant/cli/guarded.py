@@ -14,6 +14,7 @@ _PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _PR_SET_PDEATHSIG = 1
 _SENT_BY_A_PROCESS = 0
 """Exit codes up to this one. A terminal's Ctrl-C comes from the kernel, which sends it to the child as well."""
+NEARLY = 0.9
 
 
 def guarded(work: Callable[[], int]) -> int:
@@ -70,7 +71,7 @@ def _ended_by(number: signal.Signals) -> int:
 
     if number in _PASSED_ON:
         return 128 + number
-    if number == signal.SIGXCPU:
+    if number == signal.SIGXCPU or (number == signal.SIGKILL and _used_up_its_time()):
         tell(Failure("the limit of CPU time (ulimit -t) was reached.", hint="raise the limit"))
         return Exit.ERROR
     if number == signal.SIGKILL:
@@ -89,3 +90,15 @@ def _ended_by(number: signal.Signals) -> int:
         )
     )
     return Exit.ERROR
+
+
+def _used_up_its_time() -> bool:
+    """Whether children used nearly all the CPU time they may: what kills them counts a little differently.
+
+    `ulimit -t` alone sets the limit that kills without a warning.
+    """
+    import resource
+
+    _, limit_s = resource.getrlimit(resource.RLIMIT_CPU)
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return limit_s != resource.RLIM_INFINITY and used.ru_utime + used.ru_stime >= NEARLY * limit_s

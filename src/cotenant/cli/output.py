@@ -9,6 +9,10 @@ import click
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
+NARROWEST = 20
+"""Columns. Shells without a terminal and some containers report 0, and a table of that width is empty."""
+USUAL = 80
+
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
 
 
@@ -17,7 +21,10 @@ def console(*, talk: bool = False) -> "Console":
     from rich.console import Console
 
     stream = sys.stderr if talk else sys.stdout
-    return Console(file=stream, markup=False, highlight=False, emoji=False, soft_wrap=False)
+    made = Console(file=stream, markup=False, highlight=False, emoji=False, soft_wrap=False)
+    if made.width < NARROWEST:
+        made.width = USUAL
+    return made
 
 
 def show(*parts: "RenderableType") -> None:
