@@ -20,8 +20,6 @@ from typing import Any
 
 import numpy as np
 
-from growth import slope
-
 HALF_A_CORE = (
     "import time\nwhile True:\n e = time.monotonic() + 0.01\n while time.monotonic() < e: pass\n time.sleep(0.01)"
 )
@@ -102,10 +100,21 @@ def growth() -> dict[str, Any]:
         "trials_per_second": len(seen) / GROWTH_S,
         "disk_bytes_per_trial": size / len(seen),
         "disk_mb_in_ten_minutes": size / GROWTH_S * 600 / 1e6,
-        # In the first third the database and the libraries still grow.
-        "runner_growth_bytes_per_trial": slope(seen[len(seen) // 3 :: 4]),
+        "runner_growth_bytes_per_trial": _growth_of_the_floor(seen),
         "show_s": show_s,
     }
+
+
+def _growth_of_the_floor(seen: list[tuple[int, int]]) -> float:
+    """Bytes per trial between the lowest points of the second and of the last third of a run.
+
+    In the first third libraries still load, and the database's memory rises and falls with each of its connections.
+    """
+    third = len(seen) // 3
+    (first, low), (last, high) = (
+        min(part, key=lambda one: one[1]) for part in (seen[third : 2 * third], seen[2 * third :])
+    )
+    return (high - low) / (last - first)
 
 
 def replay(studies: int = 200, blocks: int = 150) -> dict[str, Any]:
