@@ -118,10 +118,12 @@ def sharp(found: dict[str, Any]) -> Iterable[str]:
     yield (
         f"Of the demo's time {found['quick']['share_of_time_in_windows']:.0%} are windows. Runner and sampler take "
         f"{found['quick']['runner_share_of_a_core']:.1%} of a core during windows, and "
-        f"{found['quick']['runner_share_with_writing']:.1%} with what they do between them. Ten minutes of windows of "
-        f"100 ms are {grown['disk_mb_in_ten_minutes']:.0f} MB on disk; the runner grows by "
-        f"{grown['runner_growth_bytes_per_trial']:,.0f} bytes per trial. On simulated blocks of a machine whose speed "
-        f"varies by 1 % per second slowdowns are known to ±{replay['half_width']:.1%} after a minute."
+        f"{found['quick']['runner_share_with_writing']:.1%} with what they do between them. In a minute of windows of "
+        f"100 ms the runner grows by {grown['runner_growth_bytes_per_trial']:,.0f} bytes per trial ({grown['trials']} "
+        f"trials). Its windows ten times over, {grown['windows_in_ten_minutes']:,}, take "
+        f"{grown['disk_mb_in_ten_minutes']:.0f} MB on disk, and `show` of them {grown['show_s']:.1f} s. On simulated "
+        "blocks of a machine whose speed varies by 1 % per second slowdowns are known to "
+        f"±{replay['half_width']:.1%} after a minute."
     )
 
 
