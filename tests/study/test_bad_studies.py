@@ -281,6 +281,16 @@ widnow: 1s
     ]
 
 
+def test_a_tenant_that_is_wrong_is_no_reason_to_call_the_budget_too_short():
+    text = (
+        "tenants:\n  a: {workload: spin, load: poisson(6)}\n  b: {workload: spin, load: poisson(6)}\n"
+        "  c: {workload: spin, load: poison(6)}\nwindow: 10s\nblocks: 3\nbudget: 220s\n"
+    )
+    assert study_from_text(text.replace("poison(", "poisson("), source="s.yaml").budget_s == 220
+    [problem] = problems_of(text)
+    assert problem.startswith("s.yaml:4: tenants.c.load: ")
+
+
 def test_until_needs_room_between_the_smallest_and_the_largest_number_of_blocks():
     assert problems_of(f"{GOOD}until: {{interval: 3%}}\nblocks: 3\n") == [
         "s.yaml:2: until: has no room: the number of blocks is fixed at 3; give blocks a min and a larger max"

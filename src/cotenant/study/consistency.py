@@ -16,6 +16,10 @@ MOST_TENANTS = 200
 MOST_TRIALS = 100_000
 
 
+EVERY_TENANT = "tenants.*"
+"""What rests on the contents of every tenant, not only on their names."""
+
+
 @dataclass(frozen=True, slots=True)
 class Contradiction:
     """A problem with one key that depends on other keys."""
@@ -192,4 +196,4 @@ def _size(study: Study) -> Iterator[Contradiction]:
             f"{study.budget_s:g}s is too short for {amount(study.blocks.min, 'block')} of at least "
             f"{amount(trials, 'trial')}, {needed:.4g}s; raise it, shorten the window or lower blocks.min"
         )
-        yield Contradiction(("budget",), sentence, on | {"budget", "blocks", "window", "lead"})
+        yield Contradiction(("budget",), sentence, on | {"budget", "blocks", "window", "lead", EVERY_TENANT})

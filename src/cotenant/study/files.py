@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from cotenant import opening
 from cotenant.errors import CotenantError, StudyError
 from cotenant.study import places as where
-from cotenant.study.consistency import contradictions
+from cotenant.study.consistency import EVERY_TENANT, contradictions
 from cotenant.study.library import builtin_file, builtin_names
 from cotenant.study.model import Study
 from cotenant.study.overrides import apply_overrides
@@ -182,6 +182,7 @@ def _sketch(data: dict[str, Any], wrong: list[where.Path]) -> tuple[Study, set[s
         match path:
             case ("tenants", name, *_) if name in sound.get("tenants", ()):
                 sound["tenants"][name] = _STAND_IN
+                broken.add(EVERY_TENANT)
                 continue
             case ("mixes", int(index), "copies", tenant, *_) if isinstance(sound["mixes"][index], dict):
                 sound["mixes"][index]["copies"][tenant] = [2]

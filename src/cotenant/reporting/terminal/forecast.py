@@ -6,7 +6,7 @@ from rich.text import Text
 from cotenant.reporting.terminal.listing import listing
 from cotenant.reporting.terminal.literal import literal
 from cotenant.study.forecast import Forecast, MixMemory
-from cotenant.text import duration, percent, size
+from cotenant.text import duration, percent, ratio, size
 
 MOST_MIXES = 12
 """The largest needs matter; a matrix may have a hundred mixes."""
@@ -50,7 +50,8 @@ def _clock(time: str, forecast: Forecast) -> str:
 def _width(forecast: Forecast) -> str:
     if forecast.widest is None:
         return ""
-    return f"\nslowdowns good to about ±{percent(forecast.widest)}, {literal(forecast.widest_from)}"
+    width = f"±{percent(forecast.widest)}" if forecast.widest < 1 else f"a factor of {ratio(1 + forecast.widest)}"
+    return f"\nslowdowns good to about {width}, {literal(forecast.widest_from)}"
 
 
 def _span(least: str, most: str) -> str:
