@@ -8,7 +8,7 @@ import cotenant
 from cotenant.measure.events import Noticed
 from cotenant.store.chunks import trials_in
 from cotenant.study.files import study_from
-from cotenant.study.windows import LONG_EVERY
+from cotenant.study.windows import LONG_EVERY, LONG_FROM_S
 
 SLEEPERS = {"a": {"workload": "sleep", "params": {"ms": 2}}, "b": {"workload": "sleep", "params": {"ms": 5}}}
 BLOCKS = 2 * LONG_EVERY
@@ -58,7 +58,7 @@ def test_several_trials_are_committed_in_one_rename(result):
 
 
 def test_now_and_then_a_window_is_long_and_is_compared_with_the_short_ones(result):
-    assert rows(result, "SELECT count(*) FROM trials WHERE block >= 0 AND window_s > 0.3") == ((2,),)
+    assert rows(result, f"SELECT count(*) FROM trials WHERE block >= 0 AND window_s > {LONG_FROM_S}") == ((2,),)
     assert result.summary.windows.ratio.n == 2
 
 

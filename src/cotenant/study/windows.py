@@ -29,7 +29,8 @@ BLOCKS_MIN = 12
 
 LONG_EVERY = 5
 """One in this many blocks has a long window. Odd, so that cells visited in every second or fourth block get theirs."""
-LONG_TIMES = 8
+LONG_TIMES = 5
+"""It contains a fifth of what the moments after a switch add to a short one; a longer one would show little more."""
 LONG_FROM_S, LONGEST_COMPARED_S = 0.25, 0.9
 """Windows of at least the first length are long enough; the second is the longest to compare with."""
 
