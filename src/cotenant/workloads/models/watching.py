@@ -178,7 +178,7 @@ def _tensors(values: Any) -> list[torch.Tensor]:
 def _moves_nothing(func: Any, sources: list[torch.Tensor], results: list[torch.Tensor]) -> bool:
     if func._overloadpacket.__name__ in _NO_KERNEL or not results:  # noqa: SLF001
         return True
-    if func._schema.is_mutable:  # noqa: SLF001  an in-place operator returns its input and is no view
+    if func._schema.is_mutable:  # noqa: SLF001  an in-place operator returns its input, not a view
         return False
     known = {source.untyped_storage()._cdata for source in sources}  # noqa: SLF001
     return all(result.untyped_storage()._cdata in known for result in results)  # noqa: SLF001
