@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import os
 import tempfile
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from cotenant import opening
+from cotenant.cache import cache_folder
 from cotenant.workloads.protocol import Operator, Properties, WorkloadSpec
 
 _PLAIN = tuple(field.name for field in fields(Properties) if field.name != "operators")
@@ -20,7 +20,7 @@ _PLAIN = tuple(field.name for field in fields(Properties) if field.name != "oper
 
 def remembered(spec: WorkloadSpec, config: Mapping[str, Any], describe: Callable[[], Properties]) -> Properties:
     """The description of this spec of a model with this configuration, computed once per machine."""
-    path = _folder() / f"{_key(spec, config)}.json"
+    path = cache_folder("properties") / f"{_key(spec, config)}.json"
     with suppress(OSError, ValueError, KeyError, TypeError):  # missing or half written: compute it again
         return from_json(json.loads(opening.read_text(path)))
     properties = describe()
@@ -52,11 +52,6 @@ def from_json(data: Mapping[str, Any]) -> Properties:
 
 def _shapes(lists: list[list[int]]) -> tuple[tuple[int, ...], ...]:
     return tuple(tuple(shape) for shape in lists)
-
-
-def _folder() -> Path:
-    home = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    return Path(home) / "cotenant" / "properties"
 
 
 def _key(spec: WorkloadSpec, config: Mapping[str, Any]) -> str:

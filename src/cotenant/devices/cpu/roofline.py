@@ -7,12 +7,12 @@ import os
 import resource
 import subprocess
 import sys
-import tempfile
 import time
 from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from cotenant.cache import cache_folder
 from cotenant.devices.cpu.cores import Cores, format_cores
 from cotenant.devices.cpu.machine import cache_bytes, memory_bytes, model_name, version_of
 from cotenant.devices.cpu.sensors.accounting import BUSY, STEAL, open_time
@@ -82,7 +82,7 @@ def cache_path(tree: FileTree, cores: Cores) -> Path:
             version_of("torch"),
         ]
     )
-    return _cache_home() / "cotenant" / "roofline" / f"{hashlib.sha256(key.encode()).hexdigest()[:16]}.json"
+    return cache_folder("roofline") / f"{hashlib.sha256(key.encode()).hexdigest()[:16]}.json"
 
 
 def _disturbed(path: Path) -> Path:
@@ -96,15 +96,6 @@ def _recent(measured_utc: str) -> bool:
     except (TypeError, ValueError):
         return False
     return timedelta(0) <= age < _KEPT
-
-
-def _cache_home() -> Path:
-    if named := os.environ.get("XDG_CACHE_HOME"):
-        return Path(named)
-    try:
-        return Path.home() / ".cache"
-    except RuntimeError:  # container user without a home
-        return Path(tempfile.gettempdir())
 
 
 def _recall(path: Path) -> Roofline | None:

@@ -11,6 +11,7 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 
+from cotenant.cache import cache_folder
 from cotenant.devices.cpu.machine import version_of
 from cotenant.devices.nvidia.torch_side import on_cpu
 from cotenant.devices.protocol import Roofline
@@ -78,6 +79,5 @@ def remembered(visible: str, *, driver: str) -> Roofline | None:
 
 
 def _path(visible: str, driver: str) -> Path:
-    home = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
     key = json.dumps([_VERSION, visible, driver, version_of("torch")])
-    return Path(home) / "cotenant" / "roofline" / f"gpu-{hashlib.sha256(key.encode()).hexdigest()[:16]}.json"
+    return cache_folder("roofline") / f"gpu-{hashlib.sha256(key.encode()).hexdigest()[:16]}.json"

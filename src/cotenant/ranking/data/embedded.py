@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
+from cotenant.cache import cache_folder
 from cotenant.errors import DataError
-from cotenant.ranking.cache import cache_folder
 from cotenant.ranking.data.image_folder import open_images
 from cotenant.ranking.data.images import Images, Pixels
 from cotenant.ranking.data.labelling import numbered

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from cotenant.cache import cache_folder
 from cotenant.errors import WorkloadError
-from cotenant.ranking.cache import cache_folder
 from cotenant.ranking.pipeline.loading import Batch
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from cotenant.cache import cache_folder
 from cotenant.errors import WorkloadError
-from cotenant.ranking.cache import cache_folder
 
 if TYPE_CHECKING:
     import torch

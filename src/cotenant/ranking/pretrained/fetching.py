@@ -8,8 +8,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+from cotenant.cache import cache_folder
 from cotenant.errors import DataError
-from cotenant.ranking.cache import cache_folder
 from cotenant.ranking.pretrained.packages import PRETRAINED, Pretrained
 from cotenant.ranking.pretrained.unpacking import unpack
 from cotenant.text import did_you_mean
