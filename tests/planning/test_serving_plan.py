@@ -247,15 +247,3 @@ def test_a_model_split_over_devices_has_them_to_itself_and_pays_for_each():
 def test_a_model_split_over_more_devices_than_there_are_is_impossible():
     with pytest.raises(CotenantError, match="big"):
         plan([tenant("big", 5, 200, spans={"big": 16})], [Work(10)])
-
-
-@pytest.mark.parametrize(("rate", "batch"), [(20, 1), (82, 4)])
-def test_a_batch_that_also_keeps_up_on_a_busier_day_is_preferred(rate, batch):
-    one = toy([Work(10)])
-
-    def as_busy_at_every_batch(mixes):
-        return replace(one(mixes), busy=np.full(len(mixes.tenants), 0.5))
-
-    wanted = [tenant("a", rate, 200, batches=(1, 4))]
-    made = make_plan(wanted, (BIG,), as_busy_at_every_batch, clock=clock(), ask=Ask(seconds=5))
-    assert [seat.batch for device in made.devices for seat in device.tenants] == [batch]

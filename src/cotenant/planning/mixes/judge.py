@@ -6,7 +6,7 @@ faster ones while its objective is missed.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -21,8 +21,6 @@ CAPPED = "mps with shares"
 SHARES = (10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0)
 """Percentages a tenant may be limited to."""
 TOO_MUCH = 1000.0
-GROWTH = 1.25
-"""Batches that keep up with this multiple of the rate are preferred: a plan should survive a slightly busier day."""
 FOREVER_MS = 1e12
 
 
@@ -264,10 +262,7 @@ class Judge:
         return rates
 
     def _ladder(self, way: Way) -> Ints:
-        """Batches worth trying by tenant: the one that uses the least of the device first, then faster ones.
-
-        Those that could not serve `GROWTH` times the rate come after those that could.
-        """
+        """Batches worth trying by tenant: the one that uses the least of the device first, then faster ones."""
         key = (way.kind, way.clock_mhz)
         if key in self._ladders:
             return self._ladders[key]
@@ -278,7 +273,6 @@ class Judge:
         rates = self._unit_rates()
         busy = np.full((len(self.tenants), width), np.inf)
         late = np.full((len(self.tenants), width), np.inf)
-        tight = np.ones((len(self.tenants), width), dtype=bool)
         for place in range(width):
             batch = np.array([(*tenant.batches, *[tenant.batches[-1]] * width)[place] for tenant in self.tenants])
             mixes = Mixes(
@@ -288,13 +282,10 @@ class Judge:
             predicted = self.predictor(mixes)
             busy[:, place] = predicted.busy
             late[:, place] = _strain(predicted, self._limits[everyone])
-            grown = self.predictor(replace(mixes, rate_rps=mixes.rate_rps * GROWTH))
-            tight[:, place] = _strain(grown, self._limits[everyone]) > 1
         for number, tenant in enumerate(self.tenants):
             steps: list[int] = []
             best = np.inf
-            own = len(tenant.batches)
-            for place in np.lexsort((busy[number, :own], tight[number, :own])):
+            for place in np.argsort(busy[number, : len(tenant.batches)], kind="stable"):
                 if late[number, place] < best or not steps:
                     steps.append(tenant.batches[place])
                     best = late[number, place]
