@@ -21,8 +21,8 @@ from cotenant.measure.gather import (
 )
 from cotenant.measure.sampler import Samples
 from cotenant.measure.tenants.own_use import OWN_CPU, growths, share_of_window
-from cotenant.tenancy.nouns import JUDGED_ALONE_S, Trial
-from cotenant.tenancy.records import CANARY, Columns, TrialRecords
+from cotenant.tenancy.nouns import Trial
+from cotenant.tenancy.records import CANARY, JUDGED_ALONE_S, Columns, TrialRecords
 
 CPU_BUSY = "cpu_busy_s"
 CPU_STEAL = "cpu_steal_s"

@@ -5,8 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from cotenant.tenancy.nouns import JUDGED_ALONE_S, REQUESTS_MIN
-from cotenant.tenancy.records import Verdict
+from cotenant.tenancy.records import JUDGED_ALONE_S, REQUESTS_MIN, Verdict
 
 FOREIGN_SHARE, FOREIGN_SHARE_SHORT = 0.10, 1 / 3
 STEAL_SHARE, STEAL_SHARE_SHORT = 0.05, 1 / 3

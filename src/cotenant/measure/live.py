@@ -26,8 +26,8 @@ from cotenant.measure.tenants.pool import TenantPool
 from cotenant.measure.tenants.seat_run import Place, open_seats
 from cotenant.measure.tenants.sequence import Window, begun, serve_sequence
 from cotenant.study.preconditions import Before
-from cotenant.tenancy.nouns import JUDGED_ALONE_S, Tenant, Trial
-from cotenant.tenancy.records import TrialRecords
+from cotenant.tenancy.nouns import Tenant, Trial
+from cotenant.tenancy.records import JUDGED_ALONE_S, TrialRecords
 from cotenant.workloads.protocol import Properties
 
 NS = 1_000_000_000

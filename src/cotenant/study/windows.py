@@ -12,7 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from cotenant.study.model import Study
-from cotenant.tenancy.nouns import JUDGED_ALONE_S, REQUESTS_MIN, Tenant, Trial
+from cotenant.tenancy.nouns import Tenant, Trial
+from cotenant.tenancy.records import JUDGED_ALONE_S, REQUESTS_MIN
 
 REQUESTS = 8
 """Fewest requests of the slowest tenant in a window."""

@@ -80,12 +80,6 @@ class Tenant(Frozen):
     """True: wait for the device after each stage, so that stages add up. False: as in production."""
 
 
-JUDGED_ALONE_S = 1.0
-"""Windows of at least this length are judged one by one; shorter ones of the same cell together."""
-REQUESTS_MIN = 10
-"""Fewest requests of each tenant in a window that is judged by itself."""
-
-
 class Trial(Frozen):
     """One mix, one device, one sharing, one setting of the controls, one time window."""
 

@@ -30,6 +30,10 @@ STOPPED_BLOCK, WHOLE_BLOCK = -2, -3
 """Blocks of the solo trials around a run of servers: the others stopped; and with all of the device's memory."""
 TOKEN_STAGES = ("token", "decode")
 """Stages that end with a token after the first: of a server's answer, and of a model that generates."""
+JUDGED_ALONE_S = 1.0
+"""Windows of at least this length are judged one by one; shorter ones of the same cell together."""
+REQUESTS_MIN = 10
+"""Fewest requests of each tenant in a window that is judged by itself."""
 CANARY = "canary_us"
 """The sensor for each tenant's plain loop, with the tenant as its source: one value per window."""
 

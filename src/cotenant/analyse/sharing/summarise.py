@@ -19,8 +19,7 @@ from cotenant.analyse.sharing.short_windows import short_windows_agree
 from cotenant.analyse.sharing.slowdown import Solos, log_slowdowns, log_times, timed
 from cotenant.analyse.sharing.summary import MixSummary, Summary, TenantSummary
 from cotenant.analyse.sharing.tenant_summary import BY_DEFINITION, NO_SOLO, NO_TRIAL, Baselines, Times, tenant_summary
-from cotenant.tenancy.nouns import JUDGED_ALONE_S
-from cotenant.tenancy.records import ModelError, TenantObservation, Verdict
+from cotenant.tenancy.records import JUDGED_ALONE_S, ModelError, TenantObservation, Verdict
 
 Key = tuple[Cell, str]
 """A cell, and the name of a tenant in it."""
