@@ -4,7 +4,9 @@ import asyncio
 
 import pytest
 
-from cotenant.errors import HungUp
+from cotenant.errors import HungUp, StudyError
+from cotenant.study.files import study_from
+from cotenant.study.workload_check import check_workloads
 from cotenant.workloads.protocol import WorkloadSpec
 from cotenant.workloads.servers.conversations import Conversations
 from cotenant.workloads.servers.generation import Generation
@@ -128,3 +130,25 @@ def test_a_value_published_under_two_names_is_one_sensor():
     page = "nv_inference_pending_request_count 2\nvllm:num_requests_waiting 2\ncotenant_backlog_seconds 0.5\n"
     found = [(one.known.sensor, one.metric) for one in read_metrics(page)]
     assert found == [("queue", "vllm:num_requests_waiting"), ("backlog", "cotenant_backlog_seconds")]
+
+
+@pytest.mark.parametrize(
+    "tenant",
+    [
+        {"workload": "http:/predict", "server": {"start": "python {port}"}},
+        {"workload": "v2:", "server": {"start": "python {port}"}, "params": {"model": "m"}},
+        {"workload": "openai:", "server": {"start": "python {port}"}, "params": {"api": "embeddings"}},
+        {"workload": "openai:", "server": {"start": "python {port}"}, "params": {"stream": False}},
+    ],
+)
+def test_an_objective_for_tokens_needs_answers_that_come_token_by_token(tenant):
+    study = study_from({"tenants": {"a": {**tenant, "slo": {"ttft p95": "300ms"}}}})
+    with pytest.raises(StudyError) as refused:
+        check_workloads(study, execute=False)
+    [problem] = refused.value.problems
+    assert "has no tokens that are timed: give a latency instead" in problem
+
+
+def test_a_streamed_chat_may_have_an_objective_for_tokens():
+    chat = {"workload": "openai:", "server": {"start": "python {port}"}, "slo": {"ttft p95": "300ms"}}
+    assert len(check_workloads(study_from({"tenants": {"a": chat}}), execute=False)) == 1

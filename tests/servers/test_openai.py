@@ -126,7 +126,9 @@ def test_lengths_spread_around_their_mean_by_the_seed():
 
 def test_prompts_come_from_a_file_in_turn(tmp_path):
     shared = '{"conversations": [{"from": "human", "value": "two"}]}'
-    lines = ['{"prompt": "one"}', shared, '{"messages": [{"content": "3"}]}']
+    parts = '[{"type": "text", "text": "3"}, {"type": "image_url", "image_url": {}}]'
+    rules = '{"role": "system", "content": "be brief"}'
+    lines = ['{"prompt": "one"}', shared, f'{{"messages": [{rules}, {{"role": "user", "content": {parts}}}]}}']
     (tmp_path / "p.jsonl").write_text("\n".join(lines))
     prompts = Prompts(PromptOptions(file=str(tmp_path / "p.jsonl")), seed=0)
     assert [prompts.next(0) for _ in range(3)] == ["one", "two", "3"]

@@ -155,3 +155,15 @@ def test_a_share_of_memory_becomes_the_servers_arguments(given, arguments):
     assert spec.with_whole_memory().arguments(1)[-2:] == ["--gpu-memory-utilization", "0.9"]
     with pytest.raises(ValueError, match="the memory of preset sglang can't be set to 2GB"):
         ServerSpec.model_validate({"preset": "sglang", "model": "m", "memory": "2GB"})
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"memory": "lots"}, "memory is 'lots'; expected a size such as 2GB, a share such as 40%, or arguments"),
+        ({"warm": "a few"}, "expected a number of requests such as 20 or `20 requests`, not 'a few'"),
+    ],
+)
+def test_a_server_described_wrongly_is_refused(wrong, said):
+    with pytest.raises(ValueError, match=said):
+        ServerSpec.model_validate({"preset": "vllm", "model": "m", **wrong})

@@ -8,8 +8,8 @@ from cotenant.study.model import Study
 from cotenant.study.places import Path
 from cotenant.study.words import shown
 from cotenant.text import amount
-from cotenant.workloads.protocol import ExecutesToCheck
-from cotenant.workloads.servers.names import SERVERS
+from cotenant.workloads.protocol import ExecutesToCheck, WorkloadSpec
+from cotenant.workloads.servers.names import OPENAI, SERVERS
 
 
 def check_workloads(study: Study, *, execute: bool = True, simulated: bool = False) -> tuple[str, ...]:
@@ -48,6 +48,10 @@ def check_workloads(study: Study, *, execute: bool = True, simulated: bool = Fal
                 workload.check(spec)
         except WorkloadError as error:
             problems.append(study.places.describe(("tenants", name), _sentence(error)))
+            continue
+        if entry.slo is not None and (entry.slo.ttft_s or entry.slo.tpot_s) and not _times_tokens(spec):
+            said = f"{shown(spec.name)} has no tokens that are timed: give a latency instead, such as p99: 300ms"
+            problems.append(study.places.describe(("tenants", name, "slo"), said))
     if problems:
         source = study.places.source or f"study {study.name}"
         raise StudyError(
@@ -56,6 +60,16 @@ def check_workloads(study: Study, *, execute: bool = True, simulated: bool = Fal
             hint="`cotenant workloads` lists the available ones" if missing else None,
         )
     return tuple(unknown)
+
+
+def _times_tokens(spec: WorkloadSpec) -> bool:
+    """False for servers and commands whose answers come as a whole; what models do depends on their mode."""
+    from cotenant.workloads.servers.openai_client import times_tokens
+    from cotenant.workloads.yours.command import PREFIX as COMMAND
+
+    if spec.name.startswith(OPENAI):
+        return times_tokens(spec)
+    return not spec.name.startswith((*SERVERS, COMMAND))
 
 
 def unknown_workloads(data: Mapping[str, Any]) -> list[tuple[Path, str]]:

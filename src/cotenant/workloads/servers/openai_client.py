@@ -7,7 +7,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from cotenant.errors import HungUp, RequestFailed, WorkloadError
-from cotenant.workloads.options import Options
+from cotenant.workloads.options import Options, read_options
 from cotenant.workloads.protocol import SENT, Answer, Mark, WorkloadSpec
 from cotenant.workloads.servers.address import Address
 from cotenant.workloads.servers.conversations import Conversation, Conversations
@@ -57,6 +57,12 @@ class OpenAIOptions(ServerOptions):
     """Additional fields of the request, passed on to the server."""
 
 
+def times_tokens(spec: WorkloadSpec) -> bool:
+    """Its answers come token by token."""
+    options = read_options(spec, OpenAIOptions)
+    return options.stream and options.api in GENERATING
+
+
 class OpenAIClient(HttpClient):
     """Queries one model, each time with a new prompt."""
 
@@ -64,7 +70,7 @@ class OpenAIClient(HttpClient):
         warm = spec.server.warm if spec.server else 0
         super().__init__(standing, options, warm, {"Content-Type": "application/json"})
         self._options = options
-        self._streams = options.stream and options.api in GENERATING
+        self._streams = times_tokens(spec)
         self._path = root(standing.address) + _PATHS[options.api]
         self._batch, self._seed = spec.batch, spec.seed
         self.prompt_options = prompt_options(spec, options)

@@ -34,14 +34,16 @@ class Preset:
     """Arguments for a share of the device; `{share}` stands for it, from 0 to 1."""
 
     def memory_arguments(self, given: str) -> str:
-        """The arguments for `2GB` or `40%`; anything else is taken as arguments.
+        """The arguments for `2GB` or `40%`; what begins with a dash is taken as arguments.
 
         Raises:
-            ValueError: Its memory can't be limited that way.
+            ValueError: It is neither, or its memory can't be limited that way.
         """
         text = given.strip()
         size, share = _SIZE.match(text), _SHARE.match(text)
         if size is None and share is None:
+            if text and not text.startswith("-"):
+                raise ValueError(f"memory is {text!r}; expected a size such as 2GB, a share such as 40%, or arguments")
             return given
         form = self.memory_bytes if size else self.memory_share
         if form is None:

@@ -21,6 +21,7 @@ from cotenant.workloads.options import Options
 from cotenant.workloads.traces import BLOCK_TOKENS, Trace, read_trace
 
 LARGEST_FILE = 64 << 20
+_USERS = ("user", "human")
 LONGEST_PROMPT = 1 << 20
 _TEXT = """
 time year people way day man thing woman life child world school state family student group country problem
@@ -45,7 +46,7 @@ class PromptOptions(Options):
     shared: float = Field(default=0.0, ge=0, le=1)
     """The part that is the same in all prompts: what a prefix cache can keep."""
     file: str | None = None
-    """JSON lines with `prompt`, `text`, `messages` or ShareGPT's `conversations`, used in turn."""
+    """JSON lines with `prompt`, `text`, `messages` or ShareGPT's `conversations`, whose first question is used."""
     trace: str | None = None
     """A trace with lengths (see `cotenant.workloads.traces`): prompts and answers have the recorded lengths."""
     longest: int = Field(default=LONGEST_PROMPT, ge=1, le=LONGEST_PROMPT)
@@ -201,8 +202,17 @@ def _prompt_of(line: str) -> str | None:
     for key in ("prompt", "text"):
         if isinstance(entry.get(key), str):
             return str(entry[key])
-    for key, said in (("messages", "content"), ("conversations", "value")):
-        turns = entry.get(key)
-        if isinstance(turns, list) and turns and isinstance(turns[0], dict) and isinstance(turns[0].get(said), str):
-            return str(turns[0][said])
+    for key, who, said in (("messages", "role", "content"), ("conversations", "from", "value")):
+        turns = [turn for turn in entry[key] if isinstance(turn, dict)] if isinstance(entry.get(key), list) else []
+        users = [turn for turn in turns if turn.get(who) in _USERS]
+        for turn in users or turns[:1]:
+            return _text_of(turn.get(said))
     return None
+
+
+def _text_of(content: object) -> str | None:
+    """The text of a message, which may have parts, for example an image beside it."""
+    if isinstance(content, list):
+        parts = [part.get("text") for part in content if isinstance(part, dict)]
+        return " ".join(text for text in parts if isinstance(text, str))
+    return content if isinstance(content, str) else None

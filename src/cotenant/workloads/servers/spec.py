@@ -82,7 +82,12 @@ class ServerSpec(BaseModel):
     @field_validator("warm", mode="before")
     @classmethod
     def _with_its_unit(cls, value: object) -> object:
-        return value.removesuffix("requests").strip() if isinstance(value, str) else value
+        if not isinstance(value, str):
+            return value
+        count = value.removesuffix("requests").strip()
+        if not count.isdecimal():
+            raise ValueError(f"expected a number of requests such as 20 or `20 requests`, not {value!r}")
+        return int(count)
 
     @field_validator("env", mode="before")
     @classmethod
