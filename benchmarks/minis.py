@@ -85,8 +85,8 @@ def measure(seconds: float = 240.0, *models: str) -> dict[str, Any]:
         finally:
             bench.kill()
     logs = {model: [ratio for ratio, _ in rows] for model, rows in series.items()}
-    alike = common_correlation(np.array(one) for one in logs.values())
-    found = {model: ratio_interval(one, alike=alike) for model, one in logs.items()}
+    common = common_correlation(np.array(one) for one in logs.values())
+    found = {model: ratio_interval(one, common=common) for model, one in logs.items()}
     apart = [model for model, one in found.items() if one.lo is None or one.hi is None or not one.lo <= 1 <= one.hi]
     every = [row for rows in series.values() for row in rows]
     canaries = {place: canary for place, (_, canary) in enumerate(every) if math.isfinite(canary)}
@@ -94,7 +94,7 @@ def measure(seconds: float = 240.0, *models: str) -> dict[str, Any]:
     return {
         "seconds": time.monotonic() - begin,
         "models": {model: _row(one) for model, one in found.items()},
-        "all": _row(ratio_interval(list(calmed.values()), alike=alike)),
+        "all": _row(ratio_interval(list(calmed.values()), common=common)),
         "intervals_without_one": apart,
     }
 

@@ -18,8 +18,8 @@ def correlated(rng, n, rho):
 def test_a_dozen_series_tell_their_common_correlation(rho):
     rng = np.random.default_rng(1)
     found = [common_correlation([correlated(rng, 70, rho) for _ in range(12)]) for _ in range(20)]
-    assert np.mean(found) == pytest.approx(rho, abs=0.04)
-    assert np.std(found) < 0.06
+    assert np.mean([one.neighbours for one in found]) == pytest.approx(rho, abs=0.04)
+    assert np.mean([one.inflation for one in found]) == pytest.approx((1 + rho) / (1 - rho), rel=0.15)
 
 
 def test_a_series_counts_by_its_length_and_not_by_its_spread():
@@ -36,9 +36,26 @@ def test_short_series_tell_nothing():
 def test_chance_in_one_series_does_not_count_and_a_clear_excess_does():
     rng = np.random.default_rng(3)
     white = [rng.normal(size=70) for _ in range(200)]
+    common = common_correlation(white)
     assert np.mean([lag_correlation(one) > 0 for one in white]) > 0.1
-    assert np.mean([lag_correlation(one, 0.0) > 0 for one in white]) < 0.05
-    assert lag_correlation(correlated(rng, 70, 0.7), 0.0) > 0.4
+    assert np.mean([common.holds_for(one) for one in white]) > 0.97
+    assert not common.holds_for(correlated(rng, 70, 0.7))
+
+
+def slow(rng, n, share):
+    return np.sqrt(1 - share) * rng.normal(size=n) + np.sqrt(share) * correlated(rng, n, 0.8)
+
+
+def test_slow_changes_of_the_machine_are_seen_in_all_series_together():
+    rng = np.random.default_rng(5)
+    held, held_alone = [], []
+    for _ in range(30):
+        series = [slow(rng, 70, 0.25) for _ in range(12)]
+        common = common_correlation(series)
+        held += [one.lo <= 0 <= one.hi for one in (block_interval(one, common=common) for one in series)]
+        held_alone += [one.lo <= 0 <= one.hi for one in map(block_interval, series)]
+    assert np.mean(held) >= 0.91
+    assert np.mean(held_alone) < 0.88
 
 
 @pytest.mark.parametrize("rho", [0.0, 0.15, 0.4])
@@ -47,8 +64,8 @@ def test_intervals_hold_and_the_widest_of_a_dozen_is_narrower(rho):
     held, widest, widest_alone = [], [], []
     for _ in range(40):
         series = [correlated(rng, 70, rho) for _ in range(12)]
-        alike = common_correlation(series)
-        found = [block_interval(one, alike=alike) for one in series]
+        common = common_correlation(series)
+        found = [block_interval(one, common=common) for one in series]
         alone = [block_interval(one) for one in series]
         held += [one.lo <= 0 <= one.hi for one in found]
         widest.append(max(one.hi - one.lo for one in found))

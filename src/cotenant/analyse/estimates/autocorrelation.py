@@ -1,13 +1,15 @@
-"""Correlation of neighbouring blocks: how much less a correlated block tells than an independent one.
+"""Correlation of blocks: how much less a correlated block tells than an independent one.
 
-From one series of some seventy blocks it is known to ±0.12 only, and an interval widened by such a guess is up to a
-third too wide in the unluckiest of a dozen cells. All slowdowns of a run are taken on the same machine at the same
-time: the correlation that they have in common is known several times better. A series whose own correlation is clearly
-larger keeps it.
+From one series of some seventy blocks the correlation of neighbours is known to ±0.12 only, and that of blocks further
+apart, small but many, not at all: single slowdowns were widened by up to a third for nothing, and slow changes of the
+machine went unseen (four of five intervals held instead of 19 of 20). All slowdowns of a run are taken on the same
+machine at the same time: what they have in common is known several times better. A series whose own correlation is
+clearly larger keeps it.
 """
 
 import math
 from collections.abc import Iterable
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -21,41 +23,60 @@ FEWEST = 12
 LARGEST = 0.9
 CLEARLY = 2.5
 """Standard errors by which a series exceeds the common correlation before it keeps its own."""
+REACH = 8
+"""Lags up to this fraction of the length count, the further half of them less and less."""
+MOST = 8.0
+"""Largest inflation: beyond it a run is too short to tell."""
+_ROUNDS = 5
 
 
-def common_correlation(series: Iterable[Floats]) -> float | None:
-    """Correlation of neighbours that several series of blocks have in common; None if all are short.
+class Common(NamedTuple):
+    """What several series of blocks have in common."""
 
-    Each series counts by its length, whatever its spread.
+    neighbours: float
+    """Correlation of neighbours."""
+    inflation: float
+    """Variance of a mean over that of as many independent blocks, at least 1."""
+
+    def holds_for(self, influence: Floats) -> bool:
+        """The correlation of neighbours in this series is not clearly larger."""
+        return float(lags(influence, 1)[0]) <= self.neighbours + CLEARLY / math.sqrt(influence.size)
+
+
+def common_correlation(series: Iterable[Floats]) -> Common | None:
+    """What they have in common, each weighted by its length, whatever its spread; None if all are short.
+
+    The inflation is one plus twice the sum of the correlations, under a trapezium (Politis and Romano's flat top).
     """
-    products = values = count = 0.0
-    for one in series:
-        if len(one) >= FEWEST:
-            raw = _raw(huber(one).influence)
-            products += raw * len(one)
-            values += len(one)
-            count += 1
-    if not count:
+    long_enough = [huber(one).influence for one in series if len(one) >= FEWEST]
+    if not long_enough:
         return None
-    return min(max(_corrected(products / values, values / count), 0.0), LARGEST)
+    sizes = np.array([one.size for one in long_enough])
+    typical = float(sizes.mean())
+    reach = max(1, int(typical // REACH))
+    found = np.stack([lags(one, reach) for one in long_enough])
+    mean: Floats = sizes @ found / sizes.sum()
+    weights = np.clip(2 * (1 - np.arange(1, reach + 1) / (reach + 1)), 0, 1)
+    inflation = 1.0
+    for _ in range(_ROUNDS):  # taking the mean out of a series lowers each lag by the inflation over the length
+        inflation = min(max(1 + 2 * float(weights @ (mean + inflation / typical)), 1.0), MOST)
+    return Common(_corrected(float(mean[0]), typical), inflation)
 
 
-def lag_correlation(influence: Floats, common: float | None = None) -> float:
-    """Correlation of neighbours in one series: the common one, or its own where that is clearly larger.
-
-    Without a common one: its own, if beyond its standard error, else 0.
-    """
+def lag_correlation(influence: Floats) -> float:
+    """Correlation of neighbours in one series, if beyond its standard error, else 0."""
     n = influence.size
-    own, error = _raw(influence), 1 / math.sqrt(n)
-    if common is not None and own <= common + CLEARLY * error:
-        return common
-    return min(_corrected(own, n), LARGEST) if own > error else 0.0
+    own = float(lags(influence, 1)[0])
+    return min(_corrected(own, n), LARGEST) if own > 1 / math.sqrt(n) else 0.0
 
 
-def _raw(data: Floats) -> float:
+def lags(data: Floats, reach: int) -> Floats:
+    """Correlation of values one apart, two apart and so on."""
     centred = data - data.mean()
     variance = float(centred @ centred)
-    return float(centred[1:] @ centred[:-1]) / variance if variance > 0 else 0.0
+    if variance == 0:
+        return np.zeros(reach)
+    return np.array([float(centred[lag:] @ centred[:-lag]) / variance for lag in range(1, reach + 1)])
 
 
 def _corrected(raw: float, n: float) -> float:

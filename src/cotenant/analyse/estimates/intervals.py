@@ -16,7 +16,7 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from cotenant.analyse.estimates.autocorrelation import lag_correlation
+from cotenant.analyse.estimates.autocorrelation import Common, lag_correlation
 from cotenant.analyse.estimates.estimate import Estimate
 from cotenant.analyse.estimates.robust import huber
 
@@ -51,25 +51,27 @@ def mean_interval(values: Numbers, level: float = 0.95) -> Estimate:
     return Estimate(mean, float(lo), float(hi), n, "bootstrap")
 
 
-def block_interval(values: Numbers, level: float = 0.95, alike: float | None = None) -> Estimate:
+def block_interval(values: Numbers, level: float = 0.95, common: Common | None = None) -> Estimate:
     """Mean over blocks, given in order, with its interval.
 
     Few blocks: `mean_interval`. From `BOOTSTRAP_FROM` on: Huber's mean, with Student's t on its influences (bounded, so
-    outliers and skew have little effect), for as many blocks as the correlation of neighbours leaves. If blocks further
-    apart are correlated, a moving-block bootstrap too.
+    outliers and skew have little effect) for as many independent blocks as tell as much. If all that is known are these
+    blocks, or if they are more correlated than others of the run, and not only neighbours are, a moving-block bootstrap
+    of them too.
 
-    ``alike``: the correlation of neighbours that all series of the run have in common (`common_correlation`).
+    ``common``: the correlation that all series of the run have in common (`common_correlation`).
     """
     data = _finite(values)
     if data.size < BOOTSTRAP_FROM:
         return mean_interval(data, level)
     robust = huber(data)
     n, influence = data.size, robust.influence
-    alike = lag_correlation(influence, alike)
-    effective = n * (1 - alike) / (1 + alike)
+    together = common is not None and common.holds_for(influence)
+    alike = lag_correlation(influence)
+    effective = n / common.inflation if common is not None and together else n * (1 - alike) / (1 + alike)
     half = student_t(max(effective - 1, 2), level) * float(influence.std(ddof=1)) / math.sqrt(effective)
     narrow = Estimate(robust.location, robust.location - half, robust.location + half, n, "Student t, Huber's mean")
-    length = _stretch_length(influence)
+    length = 1 if together else _stretch_length(influence)
     if length == 1:
         return narrow
     # Stretches capture correlation of any shape, but too little of it when there are few.
@@ -78,13 +80,13 @@ def block_interval(values: Numbers, level: float = 0.95, alike: float | None = N
     return Estimate(robust.location, lo, hi, n, f"{found.method}, Huber's mean")
 
 
-def ratio_interval(log_ratios: Numbers, level: float = 0.95, alike: float | None = None) -> Estimate:
+def ratio_interval(log_ratios: Numbers, level: float = 0.95, common: Common | None = None) -> Estimate:
     """Geometric mean of ratios, with its interval, from the natural logarithms of the ratios in order of their blocks.
 
     Assumes each ratio was taken within one block, so that influences common to its trials (drift, room temperature)
-    cancel. ``alike``: as for `block_interval`.
+    cancel. ``common``: as for `block_interval`.
     """
-    logs = block_interval(log_ratios, level, alike)
+    logs = block_interval(log_ratios, level, common)
     lo, hi = (None if end is None else math.exp(end) for end in (logs.lo, logs.hi))
     return Estimate(math.exp(logs.est), lo, hi, logs.n, f"{logs.method} on log ratios")
 

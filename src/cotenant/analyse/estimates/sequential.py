@@ -11,6 +11,7 @@ import math
 
 import numpy as np
 
+from cotenant.analyse.estimates.autocorrelation import Common
 from cotenant.analyse.estimates.estimate import Estimate
 from cotenant.analyse.estimates.intervals import Numbers, block_interval, student_t
 
@@ -27,15 +28,15 @@ def anytime_factor(n: int, level: float = 0.95) -> float:
     return math.sqrt((n * rho2 + 1) / (n * rho2) * math.log((n * rho2 + 1) / alpha**2))
 
 
-def anytime_interval(log_ratios: Numbers, level: float = 0.95, alike: float | None = None) -> Estimate:
+def anytime_interval(log_ratios: Numbers, level: float = 0.95, common: Common | None = None) -> Estimate:
     """Geometric mean of ratios over the blocks so far, with an interval that holds however often it is looked at.
 
-    None before `FIRST_LOOK` blocks. For correlated blocks the interval is widened like the ordinary one, with ``alike``
-    as for `block_interval`.
+    None before `FIRST_LOOK` blocks. For correlated blocks the interval is widened like the ordinary one;
+    ``common``: as for `block_interval`.
     """
     data = np.asarray(log_ratios, dtype=np.float64)
     n = data.size
-    found = block_interval(data, level, alike)
+    found = block_interval(data, level, common)
     if n < FIRST_LOOK or found.lo is None or found.hi is None:
         return Estimate(math.exp(found.est), None, None, n, f"fewer than {FIRST_LOOK} blocks: no interval yet")
     wider = anytime_factor(n, level) / student_t(n - 1, level) * student_t(max(FIRST_LOOK - 1, n // 2), level) / 1.96

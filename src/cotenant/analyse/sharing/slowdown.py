@@ -11,7 +11,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from cotenant.analyse.estimates.autocorrelation import common_correlation
+from cotenant.analyse.estimates.autocorrelation import Common, common_correlation
 from cotenant.analyse.estimates.covariate import adjusted
 from cotenant.analyse.estimates.estimate import Estimate
 from cotenant.analyse.estimates.intervals import ratio_interval
@@ -125,8 +125,8 @@ def log_times(observations: Sequence[TenantObservation]) -> dict[int, float]:
 class Interval(Protocol):
     """`ratio_interval`, or one like it."""
 
-    def __call__(self, log_ratios: Sequence[float], *, alike: float | None) -> Estimate:
-        """An estimate from log ratios in order, and the correlation of neighbours that all series have in common."""
+    def __call__(self, log_ratios: Sequence[float], *, common: Common | None) -> Estimate:
+        """An estimate from log ratios in order, and the correlation that all series have in common."""
 
 
 class CurrentSlowdown(NamedTuple):
@@ -187,8 +187,8 @@ class RunningSlowdowns:
     def current(self, interval: Interval = ratio_interval) -> list[CurrentSlowdown]:
         """Slowdowns of all tenants that have one so far, in order of their cells."""
         found = list(self.by_block())
-        alike = common_correlation(np.array(logs) for _, _, logs in found)
+        common = common_correlation(np.array(logs) for _, _, logs in found)
         return [
-            CurrentSlowdown(cell.mix, cell.sharing, cell.load, tenant, interval(logs, alike=alike))
+            CurrentSlowdown(cell.mix, cell.sharing, cell.load, tenant, interval(logs, common=common))
             for cell, tenant, logs in found
         ]

@@ -8,7 +8,7 @@ from math import inf
 
 import numpy as np
 
-from cotenant.analyse.estimates.autocorrelation import common_correlation
+from cotenant.analyse.estimates.autocorrelation import Common, common_correlation
 from cotenant.analyse.estimates.estimate import Estimate
 from cotenant.analyse.estimates.missing import Missing, Number
 from cotenant.analyse.sharing.accuracy import FEWEST_REQUESTS, Accuracy, accuracy_of, unsteady
@@ -38,9 +38,10 @@ def summarise(observations: Iterable[TenantObservation]) -> Summary:
             raise ValueError(f"observations of {key[1]} in {key[0].mix} are not consecutive")
         times[key], groups[key] = _reduced(group)
     baselines = Baselines.of(seen for group in groups.values() for seen in group)
-    alike = _alike(groups, baselines)
+    common = _common(groups, baselines)
     tenants = {
-        key: tenant_summary(*key, groups[key], times[key], baselines, alike=alike[key[0].run]) for key in sorted(groups)
+        key: tenant_summary(*key, groups[key], times[key], baselines, common=common[key[0].run])
+        for key in sorted(groups)
     }
     cells: dict[Cell, dict[str, list[TenantObservation]]] = {}
     for cell, tenant in tenants:
@@ -71,8 +72,8 @@ def _reduced(group: Iterable[TenantObservation]) -> tuple[Times, list[TenantObse
     return Times.of(every), [replace(seen, latency_ns=None, token_times=None) for seen in every]
 
 
-def _alike(groups: Mapping[Key, Sequence[TenantObservation]], baselines: Baselines) -> dict[str, float | None]:
-    """Correlation of neighbouring blocks, by run."""
+def _common(groups: Mapping[Key, Sequence[TenantObservation]], baselines: Baselines) -> dict[str, Common | None]:
+    """Correlation of blocks, by run."""
     by_run: dict[str, list[Key]] = {}
     for key in groups:
         by_run.setdefault(key[0].run, []).append(key)

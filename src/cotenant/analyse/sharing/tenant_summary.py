@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+from cotenant.analyse.estimates.autocorrelation import Common
 from cotenant.analyse.estimates.estimate import Estimate
 from cotenant.analyse.estimates.intervals import mean_interval, positive_interval, ratio_interval
 from cotenant.analyse.estimates.missing import Missing, Number
@@ -87,9 +88,9 @@ def tenant_summary(
     times: Times,
     baselines: Baselines,
     *,
-    alike: float | None,
+    common: Common | None,
 ) -> TenantSummary:
-    """Summarise its observations in all blocks; ``alike``: the correlation of the run's neighbouring blocks."""
+    """Summarise its observations in all blocks; ``common``: the correlation of the run's blocks."""
     used = [seen for seen in group if usable(seen)]
     requests, unfinished = sum(seen.n for seen in used), sum(seen.unfinished for seen in used)
     seconds = sum(seen.window_s for seen in used)
@@ -114,13 +115,13 @@ def tenant_summary(
         latency_ms=times.latency,
         needs_seconds=needs,
         mean_latency_ms=_mean(used, lambda seen: seen.mean_latency_ns / NS_PER_MS if seen.n else None),
-        slowdown=_slowdown(cell, group, alike, baselines.time, baselines.calm),
+        slowdown=_slowdown(cell, group, common, baselines.time, baselines.calm),
         device_ms=_mean(
             used,
             lambda seen: None if seen.mean_device_ns is None else seen.mean_device_ns / NS_PER_MS,
             "no device time",
         ),
-        device_slowdown=_slowdown(cell, group, alike, baselines.device),
+        device_slowdown=_slowdown(cell, group, common, baselines.device),
         slo=slo,
         slo_ms=limit_ms,
         objectives=objectives,
@@ -178,14 +179,14 @@ def _mean(
 
 
 def _slowdown(
-    cell: Cell, group: Sequence[TenantObservation], alike: float | None, solos: Solos, calm: Solos | None = None
+    cell: Cell, group: Sequence[TenantObservation], common: Common | None, solos: Solos, calm: Solos | None = None
 ) -> Number:
     logs = log_slowdowns(group, solos, calm)
     if not logs:
         return Missing(NO_SOLO if any(usable(seen) for seen in group) else NO_TRIAL)
     if cell.solo:
         return Estimate(1.0, 1.0, 1.0, len(logs), BY_DEFINITION)
-    return ratio_interval(list(logs.values()), alike=alike)
+    return ratio_interval(list(logs.values()), common=common)
 
 
 def _objectives(
