@@ -3,7 +3,7 @@ from dataclasses import replace
 
 import pytest
 
-from cotenant.analyse.findings.members import Apart, member_findings
+from cotenant.analyse.findings.members import Apart, MemberTimes, member_findings
 from cotenant.analyse.sharing.sentences import closing_sentences
 from cotenant.analyse.sharing.summarise import summarise
 
@@ -119,3 +119,12 @@ def test_a_difference_between_devices_that_may_be_chance_says_so(surely, sentenc
         for (work, slow), sure in zip(works, surely, strict=False)
     ]
     assert member_findings(apart)[0] == sentence
+
+
+@pytest.mark.parametrize(("blocks", "compared"), [({"cuda:0": 0, "cuda:1": 0}, 1), ({"cuda:0": 0, "cuda:1": 1}, 0)])
+def test_devices_that_divide_the_blocks_between_them_are_not_the_finding(synthetic_run, blocks, compared):
+    """Those that ran the same block are compared; each block of the others is complete on one device."""
+    [one] = synthetic_run(blocks=1).trials("bert", "alone", {"bert": 10}).observations
+    times = MemberTimes()
+    assert len(list(times.watch(replace(one, member=name, block=block) for name, block in blocks.items()))) == 2
+    assert len(times.apart()) == compared

@@ -1,6 +1,7 @@
 """What is said before the first trial: addresses, versions, clocks, tokens, and devices that two nodes have."""
 
 import io
+import os
 import socket
 import tarfile
 
@@ -10,7 +11,7 @@ from cotenant import __version__
 from cotenant.errors import DeviceBusy, FleetError, StudyError
 from cotenant.fleet import wire
 from cotenant.fleet.addresses import Address, parse, require_open_port
-from cotenant.fleet.cluster import Node, _require_token, named
+from cotenant.fleet.cluster import Node, _require_token, _stderr_to, _unreachable, named
 from cotenant.fleet.selection import select
 from cotenant.fleet.surveying import Surveyed, differences, held_back, require_alike
 from cotenant.fleet.trials import role_of
@@ -196,3 +197,14 @@ class TestWire:
             archive.add(tmp_path / "000001" / "link", arcname="000001/link")
         with pytest.raises(FleetError, match="not a file of trials"):
             wire.opened(whole.getvalue())
+
+
+def test_what_rays_library_prints_says_why_a_cluster_refuses(tmp_path, capfd):
+    with (tmp_path / "log").open("wb+") as log:
+        with _stderr_to(log.fileno()):
+            os.write(2, b"Unauthenticated: RPC error: InvalidAuthToken: Authentication token is missing or incorrect\n")
+        os.write(2, b"after\n")
+        log.seek(0)
+        refused = _unreachable(parse("ray://head:6379"), f"Failed to connect {log.read().decode()}")
+    assert "no token in common" in refused.message
+    assert capfd.readouterr().err == "after\n", "a user reads one sentence instead of many lines"

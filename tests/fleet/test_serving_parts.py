@@ -122,7 +122,7 @@ def test_every_device_serves_a_tenants_file_and_a_plan_names_its_devices(tmp_pat
     tenants = {one.name: list(one.file.tenants) for one in placed}
     assert tenants == {"a/cpu": ["bert"], "b/cpu": ["conv"]}, "a named device goes to its own tenants"
     assert [one.name for one in spare] == ["c/cpu"]
-    with pytest.raises(FleetError, match="no device left"):
+    with pytest.raises(FleetError, match="none left"):
         place(file, None, [node("a", "cpu")])
     with pytest.raises(StudyError, match="can't be read"):
         place(tmp_path / "missing.yaml", None, [node("a", "cpu")])

@@ -2,6 +2,8 @@
 
 import os
 import signal
+import sys
+import tempfile
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -14,6 +16,7 @@ from cotenant.fleet.addresses import Address, parse, require_open_port, start_co
 
 AUTH, TOKEN = "RAY_AUTH_MODE", "token"
 TOKENS = ("RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")
+STDERR = 2
 PATIENCE_S = 180.0
 """Timeout for an actor to start and reply for the first time."""
 
@@ -80,16 +83,36 @@ def connected(on: str, *, insecure: bool = False) -> Iterator[Cluster]:
     ray = _ray()
     require_open_port(address)
     stop_signals = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
-    try:
-        ray.init(address=address.gcs, log_to_driver=False, logging_level="error", configure_logging=False)
-        _restore(stop_signals)
-    except (ConnectionError, ray.exceptions.RayError, RuntimeError, ValueError) as error:
-        raise _unreachable(address, error) from None
+    with tempfile.TemporaryFile() as log:
+        try:
+            with _stderr_to(log.fileno()):
+                ray.init(address=address.gcs, log_to_driver=False, logging_level="error", configure_logging=False)
+            _restore(stop_signals)
+        except (ConnectionError, ray.exceptions.RayError, RuntimeError, ValueError) as error:
+            log.seek(0)
+            raise _unreachable(address, f"{error} {log.read().decode(errors='replace')}") from None
     try:
         cluster = Cluster(address)
         yield cluster
     finally:
         ray.shutdown()
+
+
+@contextmanager
+def _stderr_to(file: int) -> Iterator[None]:
+    """Keep what Ray's library writes to standard error: only there it says why, many times over."""
+    sys.stderr.flush()
+    try:
+        before = os.dup(STDERR)
+    except OSError:  # it is closed
+        yield
+        return
+    os.dup2(file, STDERR)
+    try:
+        yield
+    finally:
+        os.dup2(before, STDERR)
+        os.close(before)
 
 
 def _restore(handlers: Mapping[signal.Signals, Any]) -> None:
@@ -119,8 +142,7 @@ def _require_token(*, insecure: bool) -> None:
         )
 
 
-def _unreachable(address: Address, error: Exception) -> FleetError:
-    said = str(error)
+def _unreachable(address: Address, said: str) -> FleetError:
     if "token" in said.lower() and "auth" in said.lower():
         return FleetError(
             f"the cluster at {address} and this command have no token in common",

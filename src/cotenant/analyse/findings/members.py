@@ -44,6 +44,7 @@ class MemberTimes:
 
     def __init__(self) -> None:
         self._seen: dict[tuple[str, str, str, bool], dict[str, list[float]]] = {}
+        self._in_block: dict[tuple[str, int], set[str]] = {}
 
     def watch(self, observations: Iterator[TenantObservation]) -> Iterator[TenantObservation]:
         """Pass observations on."""
@@ -51,10 +52,16 @@ class MemberTimes:
             if one.member is not None and one.solo and usable(one) and one.mean_latency_ns > 0:
                 work = self._seen.setdefault((one.of, one.settings, one.load, one.simulated), {})
                 work.setdefault(one.member, []).append(one.mean_latency_ns / NS_PER_MS)
+                self._in_block.setdefault((one.run, one.block), set()).add(one.member)
             yield one
 
     def apart(self) -> tuple[Apart, ...]:
-        """Every kind of work that several members did; default settings first, then by decreasing spread."""
+        """Every kind of work that several members did; default settings first, then by decreasing spread.
+
+        None if the members divided the blocks between them: then the mixes are what was asked.
+        """
+        if all(len(members) == 1 for members in self._in_block.values()):
+            return ()
         found = [
             Apart(
                 of,

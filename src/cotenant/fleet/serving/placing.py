@@ -8,6 +8,7 @@ from cotenant.errors import FleetError
 from cotenant.fleet.selection import ALL, Host, select
 from cotenant.fleet.surveying import Surveyed
 from cotenant.serving.tenants_file import TenantsFile, planned_devices, read_tenants
+from cotenant.text import amount
 
 SIMULATED = "sim:"
 
@@ -64,7 +65,7 @@ def place(path: Path, devices: str | None, nodes: Sequence[Surveyed]) -> tuple[t
         host = chosen.get(name) or next((one for one in free if _kind(one.device) == _kind(name)), None)
         if host is None:
             raise FleetError(
-                f"{path} has {len(planned)} devices, and the cluster has no device left for {name}",
+                f"{path} has {amount(len(planned), 'device')}, and the cluster has none left for {name}",
                 hint="`cotenant devices --on ray` lists its devices; plan for those, or start more nodes",
             )
         free = [one for one in free if one is not host]
