@@ -1,9 +1,6 @@
 import re
 from dataclasses import replace
 
-import pytest
-
-from cotenant.analyse.findings.members import Apart, MemberTimes, member_findings
 from cotenant.analyse.sharing.sentences import closing_sentences
 from cotenant.analyse.sharing.summarise import summarise
 
@@ -99,32 +96,3 @@ def test_simulated_numbers_are_labelled(synthetic_run):
 
 def test_an_empty_summary_has_no_sentences():
     assert closing_sentences(summarise([])) == []
-
-
-@pytest.mark.parametrize(
-    ("surely", "sentence"),
-    [
-        ((True, True), "2 supposedly identical devices differ by 10 % under gemm and by 1 % under bert."),
-        (
-            (False, True),
-            "2 supposedly identical devices differ by 10 % under gemm, which may be chance, and by 1 % under bert.",
-        ),
-        ((False,), "2 supposedly identical devices differ by 10 % under gemm, which may be chance."),
-    ],
-)
-def test_a_difference_between_devices_that_may_be_chance_says_so(surely, sentence):
-    works = [("gemm", 11.0), ("bert", 10.1)]
-    apart = [
-        Apart(work, "", False, {"cuda:0": 10.0, "cuda:1": slow}, sure)
-        for (work, slow), sure in zip(works, surely, strict=False)
-    ]
-    assert member_findings(apart)[0] == sentence
-
-
-@pytest.mark.parametrize(("blocks", "compared"), [({"cuda:0": 0, "cuda:1": 0}, 1), ({"cuda:0": 0, "cuda:1": 1}, 0)])
-def test_devices_that_divide_the_blocks_between_them_are_not_the_finding(synthetic_run, blocks, compared):
-    """Those that ran the same block are compared; each block of the others is complete on one device."""
-    [one] = synthetic_run(blocks=1).trials("bert", "alone", {"bert": 10}).observations
-    times = MemberTimes()
-    assert len(list(times.watch(replace(one, member=name, block=block) for name, block in blocks.items()))) == 2
-    assert len(times.apart()) == compared

@@ -1,6 +1,10 @@
 """The opening sentences about the members of a group."""
 
-from cotenant.analyse.findings.members import Apart, member_findings
+from dataclasses import replace
+
+import pytest
+
+from cotenant.analyse.findings.members import Apart, MemberTimes, member_findings
 
 
 def sgemm(*times_ms):
@@ -17,3 +21,32 @@ def test_the_spread_and_the_slowest_member_come_first():
 
 def test_members_that_hardly_differ_are_alike_and_none_is_called_slow():
     assert member_findings([sgemm(1.0, 1.001, 1.002)]) == ["3 devices are alike: at most 0.2 % apart (sgemm)."]
+
+
+@pytest.mark.parametrize(
+    ("surely", "sentence"),
+    [
+        ((True, True), "2 supposedly identical devices differ by 10 % under gemm and by 1 % under bert."),
+        (
+            (False, True),
+            "2 supposedly identical devices differ by 10 % under gemm, which may be chance, and by 1 % under bert.",
+        ),
+        ((False,), "2 supposedly identical devices differ by 10 % under gemm, which may be chance."),
+    ],
+)
+def test_a_difference_between_devices_that_may_be_chance_says_so(surely, sentence):
+    works = [("gemm", 11.0), ("bert", 10.1)]
+    apart = [
+        Apart(work, "", False, {"cuda:0": 10.0, "cuda:1": slow}, sure)
+        for (work, slow), sure in zip(works, surely, strict=False)
+    ]
+    assert member_findings(apart)[0] == sentence
+
+
+@pytest.mark.parametrize(("blocks", "compared"), [({"cuda:0": 0, "cuda:1": 0}, 1), ({"cuda:0": 0, "cuda:1": 1}, 0)])
+def test_devices_that_divide_the_blocks_between_them_are_not_the_finding(synthetic_run, blocks, compared):
+    """Those that ran the same block are compared; each block of the others is complete on one device."""
+    [one] = synthetic_run(blocks=1).trials("bert", "alone", {"bert": 10}).observations
+    times = MemberTimes()
+    assert len(list(times.watch(replace(one, member=name, block=block) for name, block in blocks.items()))) == 2
+    assert len(times.apart()) == compared
