@@ -41,6 +41,7 @@ def pages(tmp_path_factory):
     ways = write_run(folder / "ways", blocks=2, sharings=names)
     runs = {"plain": plain, "hostile": hostile, "invalid": invalid, "objectives": objectives, "million": million}
     runs["ways"] = ways
+    runs["alone"] = write_run(folder / "alone", sharings=())
     runs["servers"] = write_run(folder / "servers", tenants=("chat", "search"), tokens=16)
     return {name: report([run]).html for name, run in runs.items()}
 
@@ -195,7 +196,7 @@ def test_text_has_enough_contrast(visit, scheme):
     assert ground == {"light": "rgb(255, 255, 255)", "dark": "rgb(19, 22, 27)"}[scheme]
 
 
-@pytest.mark.parametrize("name", ["plain", "objectives", "hostile", "servers"])
+@pytest.mark.parametrize("name", ["plain", "objectives", "hostile", "servers", "alone"])
 def test_nothing_overflows_on_a_phone_and_no_table_is_cut(visit, name):
     seen = visit(name)
     seen.page.set_viewport_size({"width": 400, "height": 800})
@@ -204,6 +205,12 @@ def test_nothing_overflows_on_a_phone_and_no_table_is_cut(visit, name):
     assert seen.page.evaluate("document.documentElement.scrollWidth") <= 400
     cut = "[...document.querySelectorAll('.scroll')].filter((one) => one.scrollWidth > one.clientWidth + 1).length"
     assert seen.page.evaluate(cut) == 0
+
+
+def test_the_first_screen_of_a_study_without_mixes_shows_its_main_table(visit):
+    table = visit("alone").page.locator("#answer table")
+    assert table.locator("th[scope=col]").all_text_contents() == ["model", "a request", "where the time goes"]
+    assert table.bounding_box()["y"] < 600
 
 
 def test_times_of_tokens_are_shown_for_servers_only(visit):
