@@ -43,8 +43,16 @@ def test_the_manifest_holds_the_study_and_refers_to_the_token(tmp_path):
     assert group["replicas"] == 8
     [container] = group["template"]["spec"]["containers"]
     assert container["resources"]["limits"] == {"nvidia.com/gpu": 1}
+    assert group["labels"] == {"cotenant": "measured"}
+    assert "--devices cotenant=measured " in job["spec"]["entrypoint"], "not the head's cores"
     token = next(one for one in container["env"] if one["name"] == "RAY_AUTH_TOKEN")
     assert "value" not in token, "the token is a secret of the cluster"
+
+
+def test_devices_that_the_user_names_are_quoted_for_the_pods_shell():
+    text = cotenant.fleet_job("kubernetes", "quick", nodes=1, gpus=1, image="i", devices="cuda:*")
+    *_, job = yaml.safe_load_all(text)
+    assert "--devices 'cuda:*' " in job["spec"]["entrypoint"]
 
 
 def test_what_is_wrong_shows_before_the_queue(tmp_path):

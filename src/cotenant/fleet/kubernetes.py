@@ -1,13 +1,17 @@
 """A RayJob for KubeRay that runs a study on pods with a GPU each, and keeps the result on a volume."""
 
+import shlex
 from typing import Any
 
+from cotenant.fleet.selection import ALL
 from cotenant.fleet.settings import HEALTH, QUIET
 from cotenant.fleet.slurm import SlurmJob
 from cotenant.study.tree import write
 
 TOKEN = "cotenant-ray-token"  # noqa: S105 - the name of a secret
 VOLUME = "cotenant-runs"
+LABEL, MEASURED = "cotenant", "measured"
+"""Label of the pods with devices; the head's cores are not measured."""
 
 
 def manifest(job: SlurmJob, *, image: str, study: str) -> str:
@@ -47,7 +51,9 @@ def _study(text: str) -> dict[str, Any]:
 
 def _job(job: SlurmJob, image: str, study: str) -> dict[str, Any]:
     named = "/study/study.yaml" if "\n" in study else study
-    command = f"cotenant run {named} --on ray --devices {job.devices} --out /runs/{job.out.strip('/')} --quiet"
+    devices = f"{LABEL}={MEASURED}" if job.devices == ALL else job.devices
+    out = f"/runs/{job.out.strip('/')}"
+    command = shlex.join(["cotenant", "run", named, "--on", "ray", "--devices", devices, "--out", out, "--quiet"])
     return {
         "apiVersion": "ray.io/v1",
         "kind": "RayJob",
@@ -68,6 +74,7 @@ def _job(job: SlurmJob, image: str, study: str) -> dict[str, Any]:
                         "replicas": job.nodes,
                         "minReplicas": job.nodes,
                         "maxReplicas": job.nodes,
+                        "labels": {LABEL: MEASURED},
                         "rayStartParams": {"disable-usage-stats": "true"},
                         "template": {"spec": _pod(image, study, gpus=job.gpus)},
                     }
