@@ -190,11 +190,11 @@ def _reason(
 ) -> str | None:
     if not unknown:
         return f"every mix is known to ±{100 * width:g} %, measured or predicted"
+    if deadline is not None and time.monotonic() >= deadline:
+        return f"the time budget is used; {len(unknown)} mixes are known less precisely than ±{100 * width:g} %"
     if not left:
         return (
             f"{amount(len(unknown), 'mix is', 'mixes are')} known less precisely than ±{100 * width:g} %, although "
             f"measured in as many blocks as the study allows"
         )
-    if deadline is not None and time.monotonic() >= deadline:
-        return f"the time budget is used; {len(unknown)} mixes are known less precisely than ±{100 * width:g} %"
     return None
