@@ -64,6 +64,13 @@ def percent(share: float) -> str:
     return f"{value:.0f} %" if abs(value) >= 10 else f"{float(f'{value:.2g}'):g} %"
 
 
+def in_time(share: float) -> str:
+    """A share of requests, rounded down, so that 99.96 % doesn't read as 100 %: `92 %`, `98.7 %`, `99.96 %`."""
+    value = share * 100
+    decimals = 0 if value < 90 else 1 if value < 99 else 2
+    return f"{math.floor(value * 10**decimals + 1e-6) / 10**decimals:g} %"
+
+
 def duration(seconds: float) -> str:
     """`20 ms`, `8 s`, `1 min 35 s`, `2 h 10 min`."""
     if 0 < seconds < 0.9995:

@@ -80,9 +80,9 @@ def test_a_run_is_explained_from_its_records(run, capsys):
     assert main(["explain", run(two_triads(foreign=0.3)), "--all"]) == 0
     output = " ".join(capsys.readouterr().out.split())
     assert "a alone is bound by memory bandwidth" in output
-    assert "it reaches 2% of the compute peak and 75% of the memory bandwidth" in output
+    assert "it reaches 2 % of the compute peak and 75 % of the memory bandwidth" in output
     assert "b is the aggressor and a the victim" in output
-    assert "Processes outside the study took 30% of the device in 3 of 9 trials" in output
+    assert "Processes outside the study took 30 % of the device in 3 of 9 trials" in output
 
 
 def many_mixes():

@@ -35,7 +35,7 @@ def test_two_memory_bound_tenants_lack_memory_bandwidth():
     assert story.bandwidth_wanted == pytest.approx(1.5, rel=0.02)
     assert found.splits[0].parts["memory and cache"].est == pytest.approx(1.5, rel=0.01)
     assert found.splits[0].parts["fewer cores"].est == pytest.approx(1, rel=0.01)
-    assert "its tenants lack memory bandwidth; alone they use 2.0 of 2 cores and 150% of the memory bandwidth" in text(
+    assert "its tenants lack memory bandwidth; alone they use 2.0 of 2 cores and 150 % of the memory bandwidth" in text(
         found
     )
 
@@ -72,7 +72,7 @@ def test_a_falling_clock_is_distinguished_from_neighbours():
     assert split.parts["memory and cache"].est == pytest.approx(1, rel=0.01)
     assert {fight.resource for fight in found.mixes[0].fights} == {"clock"}
     assert [one.kind for one in found.circumstances] == ["clock"]
-    assert "The clock fell from 3,000 MHz alone to 2,500 MHz in company (-17%)" in text(found)
+    assert "The clock fell from 3,000 MHz alone to 2,500 MHz in company (-17 %)" in text(found)
 
 
 def test_an_overloaded_open_loop_is_named():
@@ -82,7 +82,7 @@ def test_an_overloaded_open_loop_is_named():
     assert "a is overloaded alone at poisson(120): 120 requests/s were offered and 99" in text(found) or (
         "a is overloaded alone at poisson(120): 120 requests/s were offered and 100" in text(found)
     )
-    assert "20% of requests never completed, 95% of its latency is waiting" in text(found)
+    assert "20 % of requests never completed, 95 % of its latency is waiting" in text(found)
 
 
 def test_queueing_is_distinguished_from_slower_service():
@@ -100,7 +100,7 @@ def test_a_noisy_neighbour_outside_the_study_is_named():
     scene = Scene(Tenant("a", **COMPUTE), Tenant("b", **COMPUTE)).alone(foreign=0.01)
     found = explained(scene.mix({"a": Beside(slicing=1.6), "b": Beside(slicing=1.6)}, foreign=loud))
     assert [one.kind for one in found.circumstances] == ["noisy neighbour"]
-    assert "Processes outside the study took 40% of the device in 3 of 18 trials" in text(found)
+    assert "Processes outside the study took 40 % of the device in 3 of 18 trials" in text(found)
     assert explanation_sentences(found)[0].startswith("Processes outside the study")
 
 
@@ -108,7 +108,7 @@ def test_a_tenant_that_others_starve_is_not_called_idle():
     found = explained(Scene(Tenant("a", **MEMORY), Tenant("b", cores=0.01)).alone(foreign=0.7, slicing=3.0))
     assert bound(found) == {"a": "memory bandwidth", "b": "waiting elsewhere"}
     assert "others left it 0.33 cores, so judged by its CPU time alone: it reaches" in text(found)
-    assert "75% of the memory bandwidth" in text(found)
+    assert "75 % of the memory bandwidth" in text(found)
 
 
 def test_peaks_measured_beside_other_work_prove_nothing():
@@ -122,7 +122,7 @@ def test_a_tenant_that_waits_for_its_load_is_reported_with_its_limit_while_servi
     found = explained(Scene(Tenant("a", **COMPUTE), load="poisson(20)", rate_rps=20.0).alone())
     assert bound(found) == {"a": "waiting for the load"}
     assert found.tenants[0].while_serving == "compute"
-    assert "it is idle for 80% of the time" in text(found)
+    assert "it is idle for 80 % of the time" in text(found)
 
 
 @pytest.mark.parametrize(
@@ -239,7 +239,7 @@ def test_one_block_is_explained_without_claims():
 
 def test_the_longest_stage_is_named():
     found = explained(Scene(Tenant("a", **COMPUTE, stages={"prefill": 0.2, "decode": 0.8})).alone())
-    assert "80% of it in `decode`" in text(found)
+    assert "80 % of it in `decode`" in text(found)
 
 
 def test_everything_is_plain_data():

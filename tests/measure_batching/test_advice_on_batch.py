@@ -32,7 +32,7 @@ def test_an_unreachable_goal_is_reported():
 
 def test_a_loader_that_cannot_keep_up_is_named():
     slow = [impact(size, 200 + size / 100, size * 5.0, load_data=size * 4.0, inference=size * 1.0) for size in (1, 8)]
-    assert advise(slow).reason.startswith("loader-bound: 80%")
+    assert advise(slow).reason.startswith("loader-bound: 80 %")
 
 
 def test_throughput_that_still_grows_is_reported():

@@ -3,7 +3,7 @@
 import pytest
 
 from cotenant.analyse.estimates.estimate import Estimate
-from cotenant.text import duration, figure, listed, milliseconds, percent, ratio, size, with_interval
+from cotenant.text import duration, figure, in_time, listed, milliseconds, percent, ratio, size, with_interval
 
 
 @pytest.mark.parametrize(
@@ -40,3 +40,19 @@ def test_latencies_read_as_people_write_them(value, text):
 
 def test_names_are_listed_with_one_and():
     assert [listed(names) for names in (["a"], ["a", "b"], ["a", "b", "c"])] == ["a", "a and b", "a, b and c"]
+
+
+@pytest.mark.parametrize(
+    ("share", "said"),
+    [
+        (0.5, "50 %"),
+        (0.946, "94.6 %"),
+        (0.95, "95 %"),
+        (0.987, "98.7 %"),
+        (0.99, "99 %"),
+        (0.99996, "99.99 %"),
+        (1, "100 %"),
+    ],
+)
+def test_a_share_in_time_never_reads_as_more_than_it_is(share, said):
+    assert in_time(share) == said

@@ -26,7 +26,7 @@ def test_idle_and_stopped_neighbours_are_distinguished():
     assert alone_sentences(found) == [
         (
             "chat alone takes 12 ms beside idle neighbours; with them stopped 9.8 ms before the run and 10.2 ms after "
-            "it: 20% more beside idle neighbours."
+            "it: 20 % more beside idle neighbours."
         )
     ]
 
@@ -40,7 +40,7 @@ def test_a_machine_that_changed_by_more_decides_nothing():
 def test_the_cost_of_a_smaller_cache_is_reported_separately():
     found = three_ways([seen(0, 1, 10.0), seen(STOPPED_BLOCK, 2, 10.0), seen(WHOLE_BLOCK, 3, 8.0)])
     assert alone_sentences(found)[1] == (
-        "chat alone with all of the device's memory takes 8 ms instead of 10: its share costs +25%."
+        "chat alone with all of the device's memory takes 8 ms instead of 10: its share costs 25 %."
     )
 
 
@@ -76,12 +76,12 @@ def test_the_knee_is_the_last_rate_before_the_first_miss():
     beside = curve(shared=True, kept=[(5, 1.0), (10, 0.97), (20, 0.8), (40, 0.96)])
     never = curve(shared=True, kept=[(5, 0.2), (10, 0.1), (20, 0.1)])
     assert capacity_sentences([alone, beside, never]) == [
-        "chat alone keeps its objectives up to 20 requests/s, and no longer at 40 (50.0% in time).",
+        "chat alone keeps its objectives up to 20 requests/s, and no longer at 40 (50 % in time).",
         (
-            "chat in chat+infer (pinned) keeps its objectives up to 10 requests/s, and no longer at 20 (80.0% in "
-            "time): 50% of what it keeps alone."
+            "chat in chat+infer (pinned) keeps its objectives up to 10 requests/s, and no longer at 20 (80 % in "
+            "time): 50 % of what it keeps alone."
         ),
-        "chat in chat+infer (pinned) misses its objectives already at 5 requests/s (20.0% in time).",
+        "chat in chat+infer (pinned) misses its objectives already at 5 requests/s (20 % in time).",
     ]
 
 
@@ -93,11 +93,11 @@ def test_rates_of_other_arrivals_make_another_curve():
     assert capacity_sentences([*even, bursty])[1:] == [
         (
             "chat in chat+infer (pinned) under poisson keeps its objectives up to 10 requests/s, and no longer at 20 "
-            "(50.0% in time): 100% of what it keeps alone."
+            "(50 % in time): 100 % of what it keeps alone."
         ),
         (
             "chat in chat+infer (pinned) under trace keeps its objectives up to 5 requests/s, and no longer at 10 "
-            "(50.0% in time)."
+            "(50 % in time)."
         ),
     ]
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from cotenant.analyse.estimates.estimate import Estimate
+from cotenant.text import percent
 
 ENOUGH = 0.95
 """A batch that reaches this share of the best throughput is good enough: larger ones only add latency."""
@@ -66,11 +67,12 @@ def advise(impacts: Sequence[Impact], *, latency_goal_ms: float | None = None, l
     if chosen.feeding_share >= LOADER_BOUND:
         return Advice(
             chosen.batch,
-            f"loader-bound: {chosen.feeding_share:.0%} of a request goes into feeding the device, whatever the size",
+            f"loader-bound: {percent(chosen.feeding_share)} of a request feeds the device, whatever the size",
         )
     if chosen.batch == max(one.batch for one in fitting):
         return Advice(chosen.batch, "not yet saturated: throughput still grows at the largest size measured")
-    gain = best.items_per_s.est / chosen.items_per_s.est - 1
+    gain = percent(best.items_per_s.est / chosen.items_per_s.est - 1)
     return Advice(
-        chosen.batch, f"device-bound: larger sizes give at most {gain:.1%} more items per second, and take longer each"
+        chosen.batch,
+        f"device-bound: larger sizes give at most {gain} more items per second, and take longer each",
     )

@@ -12,7 +12,7 @@ from cotenant.analyse.findings.stages import ModelStages, by_model
 from cotenant.analyse.sharing.capacity import Curve, beside_alone, capacity_curves
 from cotenant.analyse.sharing.cells import settings_said
 from cotenant.analyse.sharing.result import Result
-from cotenant.text import NOTHING, figure, percent, with_interval
+from cotenant.text import NOTHING, figure, in_time, percent, with_interval
 
 MOST_ROWS = 10
 MOST_STAGES = 3
@@ -86,7 +86,7 @@ def knees_of(curves: Sequence[Curve]) -> MainTable:
                 curve.tenant,
                 "alone" if curve.cell.solo else curve.cell.mix + (f", {curve.cell.sharing}" if several else ""),
                 NOTHING if knee is None else f"{figure(knee.rate_rps)}/s",
-                NOTHING if broken is None else f"{figure(broken.rate_rps)}/s ({percent(broken.attainment)} in time)",
+                NOTHING if broken is None else f"{figure(broken.rate_rps)}/s ({in_time(broken.attainment)} in time)",
                 NOTHING if knee is None or before is None else percent(knee.rate_rps / before.rate_rps),
             )
         )

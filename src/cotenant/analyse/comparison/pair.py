@@ -28,6 +28,7 @@ from cotenant.analyse.estimates.missing import Missing, Number
 from cotenant.analyse.sharing.accuracy import CROWDED
 from cotenant.analyse.sharing.evidence import TenantEvidence
 from cotenant.tenancy.records import TenantObservation
+from cotenant.text import percent
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,5 +307,5 @@ def _row(
         return RowChange(row, old.of, refused(*why), before, now, why[1])
     detail = ""
     if judged.because == "requests not served":
-        detail = f"{old.unserved:.0%} of requests were not served before and {new.unserved:.0%} are not now"
+        detail = f"{percent(old.unserved)} of requests were not served before and {percent(new.unserved)} are not now"
     return RowChange(row, old.of, judged, before, now, detail, token_changes(old, new))

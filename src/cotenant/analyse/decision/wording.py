@@ -7,7 +7,7 @@ from cotenant.analyse.decision.answer import Answer
 from cotenant.analyse.decision.choice import Because, Choice
 from cotenant.analyse.decision.objective import MeasuredObjective
 from cotenant.analyse.decision.option import Option, TenantInOption
-from cotenant.text import amount, duration, figure, listed, milliseconds, percent, ratio, times, together
+from cotenant.text import amount, duration, figure, in_time, listed, milliseconds, percent, ratio, times, together
 
 WORTH_SAYING = 1.02
 """Smallest slowdown worth mentioning."""
@@ -195,8 +195,8 @@ def missed_alone(answer: Answer) -> list[str]:
 def _against(objective: MeasuredObjective) -> str:
     if objective.seen is None or objective.seen.est is None:
         return (
-            f"{percent(objective.share_in_time)} of requests within {milliseconds(objective.limit_ms)}, "
-            f"not {percent(objective.quantile)}"
+            f"{in_time(objective.share_in_time)} of requests within {milliseconds(objective.limit_ms)}, "
+            f"not {in_time(objective.quantile)}"
         )
     return f"{objective.name} is {milliseconds(objective.seen.est)}, not {milliseconds(objective.limit_ms)}"
 
@@ -236,8 +236,8 @@ def _close(tenant: str, objective: MeasuredObjective) -> str:
     """How close an open objective is to its limit."""
     seen, limit = objective.seen, milliseconds(objective.limit_ms)
     if seen is None or seen.est is None or objective.share_in_time < objective.quantile:
-        in_time = percent(objective.share_in_time)
-        return f"{tenant} has {in_time} of requests in time and needs {percent(objective.quantile)}"
+        share, needed = in_time(objective.share_in_time), in_time(objective.quantile)
+        return f"{tenant} has {share} of requests in time and needs {needed}"
     interval = ""
     if seen.lo is not None and seen.hi is not None:
         interval = f" (95 % interval {figure(seen.lo)} to {figure(seen.hi)})"

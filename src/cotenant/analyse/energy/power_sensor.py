@@ -6,6 +6,8 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from cotenant.text import percent
+
 Floats = npt.NDArray[np.float64]
 Counter = Literal["usage", "average", "instant"]
 """nvmlDeviceGetPowerUsage, and the field values 185 and 186."""
@@ -48,8 +50,8 @@ class PowerSensor:
             if seen is None
             else f"new value every {seen * 1e3:.0f} ms (measured here; {self.update_s * 1e3:g} ms published)"
         )
-        blind = "" if self.duty == 1.0 else f", so it sees {self.duty:.0%} of the time"
-        return f"{update}, mean of the last {self.window_s * 1e3:g} ms{blind}; within {GAIN_SHARE:.0%} of a meter"
+        blind = "" if self.duty == 1.0 else f", so it sees {percent(self.duty)} of the time"
+        return f"{update}, mean of the last {self.window_s * 1e3:g} ms{blind}; within {percent(GAIN_SHARE)} of a meter"
 
 
 def update_period_s(t_s: Floats, values: Floats) -> float | None:

@@ -10,6 +10,7 @@ from cotenant.analyse.estimates.missing import Missing, Number
 from cotenant.analyse.sharing.cells import by_block, usable
 from cotenant.analyse.sharing.evidence import TenantEvidence
 from cotenant.analyse.sharing.peaks import Peaks
+from cotenant.text import percent
 
 Bound = Literal[
     "compute", "memory bandwidth", "cache", "launch or host overhead", "capacity", "waiting for the load",
@@ -126,7 +127,7 @@ def _binding(key: tuple[str, str, str], group: Sequence[TenantEvidence], peaks: 
     idle = 1 - busy.est if isinstance(busy, Estimate) else 0.0
     waits = used[0].open and idle >= IDLE
     if waits:
-        reason = f"it is idle for {idle:.0%} of the time; while it serves, {reason}"
+        reason = f"it is idle for {percent(idle)} of the time; while it serves, {reason}"
     totals: dict[str, float] = {}
     for item in used:
         for stage, duration in item.stages_ns.items():
@@ -191,7 +192,7 @@ def _waits_itself(used: Sequence[TenantEvidence]) -> bool:
 def _while_serving(found: _Measured) -> tuple[Bound, Sureness, str]:
     held, room = found.item.peak_memory_bytes, found.peaks.memory_bytes
     if held and room and held >= FULL * room:
-        return "capacity", "clear", f"it holds {held / room:.0%} of the device's memory"
+        return "capacity", "clear", f"it holds {percent(held / room)} of the device's memory"
     if found.starved:
         bound, _, reason = _by_work(found)
         return (
@@ -202,7 +203,7 @@ def _while_serving(found: _Measured) -> tuple[Bound, Sureness, str]:
     if found.cores is not None and found.cores < BUSY_CORE:
         if found.on_cpu:
             return "waiting elsewhere", "clear", f"it uses {found.cores:.2f} cores and waits for the rest of its time"
-        return "launch or host overhead", "clear", f"the device works for only {found.cores:.0%} of its time"
+        return "launch or host overhead", "clear", f"the device works for only {percent(found.cores)} of its time"
     return _by_work(found)
 
 
@@ -228,8 +229,8 @@ def _by_roofline(found: _Measured) -> tuple[Bound, Sureness, str]:
     said = " and ".join(
         words
         for share, words in (
-            (found.compute_share, f"{compute:.0%} of the compute peak"),
-            (found.bandwidth_share, f"{bandwidth:.0%} of the memory bandwidth"),
+            (found.compute_share, f"{percent(compute)} of the compute peak"),
+            (found.bandwidth_share, f"{percent(bandwidth)} of the memory bandwidth"),
         )
         if share is not None
     )

@@ -12,6 +12,7 @@ from cotenant.analyse.explanation.explain import Explanation
 from cotenant.analyse.explanation.split import MEANING, Split
 from cotenant.analyse.insight.pattern import Pattern
 from cotenant.analyse.insight.sentences import contrast_sentences, pattern_sentences
+from cotenant.text import percent
 
 WORDS = {
     "cores": "cores",
@@ -113,7 +114,7 @@ def _tenant(one: Binding, *, several: bool) -> str:
         return f"{one.of} alone{where}{time}: its bottleneck is unknown, since {one.reason}."
     sure = {"clear": "", "likely": "probably ", "unclear": "perhaps "}[one.sure]
     stage = max(one.stages, key=lambda name: one.stages[name], default=None)
-    longest = f"; {one.stages[stage]:.0%} of it in `{stage}`" if stage is not None and len(one.stages) > 1 else ""
+    longest = f"; {percent(one.stages[stage])} of it in `{stage}`" if stage is not None and len(one.stages) > 1 else ""
     if one.bound in {"waiting for the load", "waiting elsewhere"}:
         return f"{one.of} alone{where} is {one.bound}{time}: {one.reason}{longest}."
     return f"{one.of} alone{where} is {sure}bound by {one.bound}{time}: {one.reason}{longest}."
@@ -161,7 +162,7 @@ def _wanted(story: MixStory) -> str:
     if story.cores_wanted is not None and story.cores is not None:
         said.append(f"{story.cores_wanted:.1f} of {story.cores} cores")
     if story.bandwidth_wanted is not None:
-        said.append(f"{story.bandwidth_wanted:.0%} of the memory bandwidth")
+        said.append(f"{percent(story.bandwidth_wanted)} of the memory bandwidth")
     return f"; alone they use {' and '.join(said)} in total" if said else ""
 
 
@@ -170,7 +171,7 @@ def _parts(split: Split) -> str:
     for name, part in split.parts.items():
         if isinstance(part, Estimate) and abs(part.est - 1) >= SAME:
             share = contribution(split, name)
-            much = f", {share:.0%} of it" if share is not None and 0 < share <= 1 else ""
+            much = f", {percent(share)} of it" if share is not None and 0 < share <= 1 else ""
             factor = f"{part.est:.2f}x" if split.cell.simulated else _with_ends(part)  # only the total has an error
             said.append(f"{name} {factor}{much} ({MEANING[name]})")
     if isinstance(split.residual, Estimate) and abs(split.residual.est - 1) >= SAME:

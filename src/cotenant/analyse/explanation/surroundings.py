@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from cotenant.analyse.sharing.evidence import TenantEvidence
 from cotenant.tenancy.records import OWN
+from cotenant.text import percent
 
 STRANGERS = 0.10
 STOLEN = 0.05
@@ -48,7 +49,7 @@ def _strangers(evidence: Sequence[TenantEvidence]) -> Iterator[Circumstance]:
     if loud:
         yield Circumstance(
             "noisy neighbour",
-            f"Processes outside the study took {fmean(loud.values()):.0%} of the device in {len(loud)} of "
+            f"Processes outside the study took {percent(fmean(loud.values()))} of the device in {len(loud)} of "
             f"{len(shares)} trials{_their_effect(evidence, loud.keys())}: part of what looks like interference is "
             "theirs. Stop them and run again.",
         )
@@ -76,7 +77,7 @@ def _stolen(evidence: Sequence[TenantEvidence]) -> Iterator[Circumstance]:
     if loud:
         yield Circumstance(
             "hypervisor",
-            f"The hypervisor took {fmean(loud):.0%} of the device's time in {len(loud)} of {len(shares)} trials: "
+            f"The hypervisor took {percent(fmean(loud))} of the device's time in {len(loud)} of {len(shares)} trials: "
             "a neighbour on the same host, which only a dedicated machine avoids.",
         )
 
@@ -98,11 +99,11 @@ def _overloads(evidence: Sequence[TenantEvidence]) -> Iterator[Circumstance]:
         asked = [item.rate_rps for item in group if item.rate_rps]
         offered = f"{fmean(asked):.3g} requests/s were offered" if asked else "more was offered"
         waiting = [1 - item.service_ns / item.seen.mean_latency_ns for item in group if item.service_ns and item.seen.n]
-        waits = f", {max(fmean(waiting), 0):.0%} of its latency is waiting" if waiting else ""
+        waits = f", {percent(max(fmean(waiting), 0))} of its latency is waiting" if waiting else ""
         where = "alone" if group[0].seen.solo else f"in {mix} ({sharing})"
         if load != OWN:
             where += f" at {load}"
-        lost = f", {unserved:.0%} of requests never completed" if unserved else ""
+        lost = f", {percent(unserved)} of requests never completed" if unserved else ""
         yield Circumstance(
             "overload",
             f"{tenant} is overloaded {where}: {offered} and {served:.3g} served{lost}{waits}. Its latency "
@@ -120,8 +121,9 @@ def _clock(evidence: Sequence[TenantEvidence]) -> Iterator[Circumstance]:
     if after < before * (1 - CLOCK_FELL):
         yield Circumstance(
             "clock",
-            f"The clock fell from {before:,.0f} MHz alone to {after:,.0f} MHz in company ({after / before - 1:.0%}): "
-            "heat or a power limit slows all tenants, regardless of what they do to each other.",
+            f"The clock fell from {before:,.0f} MHz alone to {after:,.0f} MHz in company "
+            f"({percent(after / before - 1)}): heat or a power limit slows all tenants, regardless of what they do to "
+            "each other.",
         )
 
 

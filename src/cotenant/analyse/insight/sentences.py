@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterator, Sequence
 
 from cotenant.analyse.insight.groups import Contrast
 from cotenant.analyse.insight.pattern import LEVEL, Link, Pattern
+from cotenant.text import percent
 
 MOST_CONTRASTS = 2
 USEFUL = 0.3
@@ -28,12 +29,12 @@ def pattern_sentences(pattern: Pattern) -> Iterator[str]:
         named = " and ".join(pattern.model)
         yield (
             f"Under {pattern.sharing}, {named} predict{'s' if len(pattern.model) == 1 else ''} "
-            f"{pattern.left_out_r2:.0%} of how slowdowns differ in held-out mixes."
+            f"{percent(pattern.left_out_r2)} of how slowdowns differ in held-out mixes."
         )
     else:
         yield (
             f"Under {pattern.sharing}, no one or two properties predict held-out mixes well "
-            f"({max(0.0, pattern.left_out_r2):.0%} at best)."
+            f"({percent(max(0.0, pattern.left_out_r2))} at best)."
         )
 
 

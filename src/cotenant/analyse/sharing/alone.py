@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from cotenant.tenancy.records import STOPPED_BLOCK, WHOLE_BLOCK, TenantObservation
+from cotenant.text import percent
 
 ALIKE = 0.05
 """Means are called alike if they differ by less than this, or by less than the trials before and after the run."""
@@ -62,7 +63,7 @@ def _stopped(one: AloneThreeWays) -> str:
     verdict = (
         "idle neighbours cost it nothing measurable"
         if abs(change) <= max(ALIKE, _apart(one.stopped_ms))
-        else f"{abs(change):.0%} {'more' if change > 0 else 'less'} beside idle neighbours"
+        else f"{percent(abs(change))} {'more' if change > 0 else 'less'} beside idle neighbours"
     )
     idle = f"{one.of} alone takes {one.idle_ms:.3g} ms beside idle neighbours"
     return f"{idle}; with them stopped {times}{after}: {verdict}"
@@ -73,7 +74,11 @@ def _whole(one: AloneThreeWays) -> str:
         return ""
     base = fmean(one.stopped_ms) if one.stopped_ms else one.idle_ms
     change = base / one.whole_ms - 1
-    cost = "the smaller share costs it nothing measurable" if abs(change) <= ALIKE else f"its share costs {change:+.0%}"
+    cost = (
+        "the smaller share costs it nothing measurable"
+        if abs(change) <= ALIKE
+        else f"its share costs {percent(change)}"
+    )
     return f"{one.of} alone with all of the device's memory takes {one.whole_ms:.3g} ms instead of {base:.3g}: {cost}"
 
 

@@ -7,6 +7,7 @@ from typing import Any
 from cotenant.analyse.sharing.arriving import arrivals_and_rate
 from cotenant.analyse.sharing.cells import Cell
 from cotenant.analyse.sharing.summary import Summary, TenantSummary
+from cotenant.text import in_time, percent
 
 FEWEST_LEVELS = 3
 """Fewest rates for a curve."""
@@ -123,14 +124,16 @@ def _sentence(curve: Curve, alone: Curve | None, *, several: bool) -> str:
     knee, broken = curve.knee, curve.broken
     if knee is None:
         assert broken is not None
-        what = f"misses its objectives already at {broken.rate_rps:.3g} requests/s ({broken.attainment:.1%} in time)"
+        what = (
+            f"misses its objectives already at {broken.rate_rps:.3g} requests/s ({in_time(broken.attainment)} in time)"
+        )
     elif broken is None:
         what = f"keeps its objectives at every rate measured, up to {knee.rate_rps:.3g} requests/s"
     else:
         what = (
             f"keeps its objectives up to {knee.rate_rps:.3g} requests/s, and no longer at {broken.rate_rps:.3g} "
-            f"({broken.attainment:.1%} in time)"
+            f"({in_time(broken.attainment)} in time)"
         )
     before = None if alone is None else alone.knee
-    left = f": {knee.rate_rps / before.rate_rps:.0%} of what it keeps alone" if knee and before else ""
+    left = f": {percent(knee.rate_rps / before.rate_rps)} of what it keeps alone" if knee and before else ""
     return f"{curve.tenant} {where} {what}{left}."

@@ -8,7 +8,7 @@ from rich.text import Text
 from cotenant.measure.batching.answer import MARGIN, BatchAnswer
 from cotenant.reporting.terminal.grouped import Fitting, Grouped, Section
 from cotenant.reporting.terminal.literal import literal
-from cotenant.text import figure, size
+from cotenant.text import figure, percent, size
 
 
 def batch_tables(answers: Sequence[BatchAnswer]) -> tuple[RenderableType, ...]:
@@ -91,4 +91,4 @@ def _advice(answer: BatchAnswer) -> str:
 
 def batch_note() -> Text:
     """The meaning of the columns, in one line."""
-    return Text(f"safe: {MARGIN:.0%} below the largest, to allow for fragmentation and longer inputs", "dim")
+    return Text(f"safe: {percent(MARGIN)} below the largest, to allow for fragmentation and longer inputs", "dim")

@@ -8,7 +8,7 @@ from rich.text import Text
 from cotenant.analyse.sharing.capacity import Curve
 from cotenant.reporting.terminal.grouped import Grouped, Section
 from cotenant.reporting.terminal.literal import literal
-from cotenant.text import NOTHING, figure
+from cotenant.text import NOTHING, figure, in_time
 
 
 def capacity_table(curves: Sequence[Curve]) -> tuple[RenderableType, ...]:
@@ -22,8 +22,8 @@ def capacity_table(curves: Sequence[Curve]) -> tuple[RenderableType, ...]:
         rows = tuple(
             (
                 Text(figure(level.rate_rps)),
-                Text(f"{level.attainment:.1%}", "" if level.kept else "red"),
-                Text(f"{level.quantile:.0%}"),
+                Text(in_time(level.attainment), "" if level.kept else "red"),
+                Text(in_time(level.quantile)),
                 Text(NOTHING if level.goodput_rps is None else figure(level.goodput_rps)),
                 Text("knee" if level is curve.knee and curve.broken else "", "bold"),
             )
