@@ -138,7 +138,7 @@ def test_requests_that_are_no_longer_served_are_a_regression_even_if_the_others_
     found = compared(synthetic, now={"unfinished": {"t0": 30}, "slow": {"t0": 0.8}}, rate_rps=100.0, **FIFTY)
     row = next(row for row in found.rows if row.of == "t0")
     assert (row.outcome.verdict, row.outcome.because) == ("slower", "requests not served")
-    assert row.detail == "0% of requests were not served before and 23% are not now"
+    assert row.detail == "0 % of requests were not served before and 23 % are not now"
 
 
 def test_a_run_without_a_usable_trial_is_reported(synthetic):

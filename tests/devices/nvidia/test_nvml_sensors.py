@@ -94,8 +94,8 @@ def test_each_architecture_uses_the_sources_it_has(mock_nvml):
     assert "power_average_w" not in v100
     assert "power_average_w" not in a100
     assert "1000 ms" in h100["power_average_w"].quality
-    assert "sees 50% of the time" in v100["power_w"].quality
-    assert "sees 25% of the time" in a100["power_w"].quality
+    assert "sees 50 % of the time" in v100["power_w"].quality
+    assert "sees 25 % of the time" in a100["power_w"].quality
     assert {"sm_active", "tensor_active", "dram_active", "pcie_tx_bytes_per_s"} <= set(h100)
     assert h100["sm_active"].source == "NVML GPM"
     assert "sm_active" not in a100
