@@ -8,6 +8,7 @@ import pytest
 from cotenant.api.compare import compare
 from cotenant.cli.main import main
 from cotenant.errors import RunFolderError
+from cotenant.reporting.terminal import comparison
 from cotenant.store import baselines
 
 SMALL = {"tenants": 3, "sharings": 1, "blocks": 4, "noise": 0.003}
@@ -43,6 +44,18 @@ def test_a_regression_is_named_and_gives_exit_code_3(two, capsys):
     assert "Slower: t1." in output
     assert "shown to be the same within 3 %" in output
     assert main(["compare", "runs/b", "runs/a"]) == 0
+
+
+@pytest.mark.usefixtures("two")
+def test_the_answer_comes_first_and_rows_that_changed_before_others(capsys, monkeypatch):
+    monkeypatch.setattr(comparison, "MOST_ROWS", 1)
+    main(["compare", "runs/a", "runs/b"])
+    first, *others = capsys.readouterr().out.splitlines()
+    assert first.startswith("Slower: t1.")
+    assert [line.split()[-1] for line in others if line.startswith("  t")] == ["verdict", "slower"]
+    assert any("--all shows them" in line for line in others)
+    main(["compare", "runs/a", "runs/b", "--all"])
+    assert "--all shows them" not in capsys.readouterr().out
 
 
 def test_a_baseline_is_a_name_and_not_a_copy(two, capsys):

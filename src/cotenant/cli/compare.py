@@ -43,10 +43,18 @@ def margin_of(ctx: click.Context, param: click.Parameter, text: str) -> float:
 @click.option("--margin", metavar="SHARE", callback=margin_of, default="3%", show_default=True,
               help="The smallest change that matters.")  # fmt: skip
 @click.option("--explain", is_flag=True, help="Explain the verdict of every row.")
+@click.option("--all", "everything", is_flag=True, help="Every row, not only those that fit one screen.")
 @click.option("--markdown", is_flag=True, help="Print Markdown, for a pull request.")
 @as_json
 def command(
-    *, runs: tuple[str, ...], name: str | None, margin: float, explain: bool, markdown: bool, as_json: bool
+    *,
+    runs: tuple[str, ...],
+    name: str | None,
+    margin: float,
+    explain: bool,
+    everything: bool,
+    markdown: bool,
+    as_json: bool,
 ) -> int:
     """Compare RUNs: two (before, now), or a history of more. A RUN is a run folder or a saved name, or first a plan."""
     from cotenant.analyse.findings.devices import SideBySide
@@ -75,7 +83,7 @@ def command(
     elif markdown:
         click.echo(_markdown(found, explain=explain))
     else:
-        _show(found, explain=explain)
+        _show(found, explain=explain, everything=everything)
     if getattr(found, "withheld", None):
         return Exit.NOT_READY
     return Exit.BREACH if found.regression else Exit.OK
@@ -104,8 +112,11 @@ def _markdown(found: "Comparison | History", *, explain: bool) -> str:
     return history_markdown(found) if isinstance(found, History) else comparison_markdown(found, explain=explain)
 
 
-def _show(found: "Comparison | History", *, explain: bool) -> None:
+def _show(found: "Comparison | History", *, explain: bool, everything: bool) -> None:
     from cotenant.analyse.comparison.history import History
     from cotenant.reporting.terminal.comparison import comparison_parts, history_parts
 
-    show(*(history_parts(found) if isinstance(found, History) else comparison_parts(found, explain=explain)))
+    if isinstance(found, History):
+        show(*history_parts(found))
+    else:
+        show(*comparison_parts(found, explain=explain, everything=everything))

@@ -100,7 +100,7 @@ class Quality:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """All of it."""
+    """Two runs: every row that both have, and what differs otherwise."""
 
     rows: tuple[RowChange, ...]
     tenants: tuple[TenantChange, ...]

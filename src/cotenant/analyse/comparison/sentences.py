@@ -146,7 +146,7 @@ def _where_it_lies(change: RowChange, rows: Sequence[RowChange]) -> str:
         same_place = (other.row.load, other.row.settings) == (change.row.load, change.row.settings)
         if other.row.solo and other.of == change.of and same_place:
             if other.outcome.verdict == "same":
-                return ", and alone it is as fast as before: sharing costs it another amount"
+                return ", and alone it is as fast as before: the cost of sharing changed"
             if other.outcome.verdict == change.outcome.verdict:
                 return f", and so it is alone ({_with_ends(other.outcome.own)})"
     return ""

@@ -1,8 +1,9 @@
 """A comparison of runs for a terminal and for a pull request."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
-from rich.console import RenderableType
+from rich.console import Group, RenderableType
 from rich.text import Text
 
 from cotenant.analyse.comparison.history import History
@@ -15,19 +16,37 @@ from cotenant.reporting.terminal.grouped import Fitting, Grouped, Section
 from cotenant.reporting.terminal.listing import listing
 from cotenant.reporting.terminal.literal import literal
 from cotenant.reporting.terminal.tables import sentence_list
-from cotenant.text import figure, with_interval, without_interval
+from cotenant.text import amount, figure, with_interval, without_interval
 
 STYLES = {"slower": "bold red", "faster": "green", "same": "dim", "ambiguous": "yellow"}
 COLUMNS = ("tenant", "before ms", "now ms", "ratio", "verdict")
 ALONE = "alone on the entire device"
+INTEREST = ("slower", "faster", "ambiguous", "same")
+MOST_ROWS = 8
+"""More don't fit a screen beside the sentences."""
 
 
-def comparison_parts(found: Comparison, *, explain: bool = False) -> tuple[RenderableType, ...]:
-    """The table, the reason of every row with ``explain``, and the sentences."""
-    parts: list[RenderableType] = [_table(found)]
-    if explain:
-        parts.append(sentence_list([f"{row_name(row.row)}: {row_reason(row, found)}." for row in found.rows]))
-    return (*parts, sentence_list(comparison_sentences(found)))
+def comparison_parts(
+    found: Comparison, *, explain: bool = False, everything: bool = False
+) -> tuple[RenderableType, ...]:
+    """The answer, the rows that matter most, the other sentences; with ``explain`` the reason of every row."""
+    answer, *others = comparison_sentences(found)
+    shown = found.rows if everything or explain else _first(found.rows)
+    table: RenderableType = _table(replace(found, rows=shown))
+    if more := len(found.rows) - len(shown):
+        table = Group(table, Text(f"and {amount(more, 'more row')}: --all shows them", "dim"))
+    why = [f"{row_name(row.row)}: {row_reason(row, found)}." for row in found.rows] if explain else []
+    lists = [sentence_list(sentences) for sentences in (why, others) if sentences]
+    return (Text(literal(answer), "bold"), table, *lists)
+
+
+def _first(rows: Sequence[RowChange]) -> tuple[RowChange, ...]:
+    """The rows for one screen: those that changed before the others, in their order."""
+    if len(rows) <= MOST_ROWS:
+        return tuple(rows)
+    by_interest = sorted(rows, key=lambda row: INTEREST.index(row.outcome.verdict))
+    chosen = {id(row) for row in by_interest[:MOST_ROWS]}
+    return tuple(row for row in rows if id(row) in chosen)
 
 
 def comparison_markdown(found: Comparison, *, explain: bool = False) -> str:
@@ -63,9 +82,11 @@ def comparison_markdown(found: Comparison, *, explain: bool = False) -> str:
 
 
 def history_parts(found: History) -> tuple[RenderableType, ...]:
-    """Every step, and the sentences."""
-    sentences = sentence_list(history_sentences(found))
-    return (listing(*_steps(found)), sentences) if found.steps else (sentences,)
+    """The answer, every step, and the other sentences."""
+    answer, *others = history_sentences(found)
+    parts: list[RenderableType] = [Text(literal(answer), "bold")]
+    parts += [listing(*_steps(found))] if found.steps else []
+    return (*parts, sentence_list(others)) if others else tuple(parts)
 
 
 def history_markdown(found: History) -> str:
