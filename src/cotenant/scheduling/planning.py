@@ -12,12 +12,11 @@ _DUE = attrgetter("due")
 
 
 class Plan(NamedTuple):
-    """Jobs in order of due times, with the time of each, its gang size and its worth."""
+    """Jobs in order of due times, with the time of each, and the size of its gangs."""
 
     jobs: list[Job]
     costs: list[float]
     gang: int
-    worth: float
 
 
 class Ahead(NamedTuple):

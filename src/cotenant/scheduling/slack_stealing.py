@@ -49,22 +49,24 @@ class SlackStealing:
     def _best_plan(self, jobs: list[Job], begin: float) -> Plan:
         conforming: list[Job] = []
         others: list[Job] = []
-        total, decoders, largest = 0.0, 0, 1
+        decoders, largest = 0, 1
         for job in jobs:
             (conforming if job.conforming else others).append(job)
-            total += _worth(job)
             if job.steps:
                 decoders += 1
                 largest = max(largest, job.estimate.costs.step_curve.largest)
         others.sort(key=_slack_order)
-        best: Plan | None = None
-        for gang in range(max(1, min(decoders, largest)), 0, -1):
+        gang = max(1, min(decoders, largest))
+        best = self._plan(conforming, others, gang, begin)
+        if gang == 1:
+            return best
+        total, most = sum(map(_worth, jobs)), sum(map(_worth, best.jobs))
+        while gang > 1 and most < total - 1e-12:
+            gang -= 1
             plan = self._plan(conforming, others, gang, begin)
-            if best is None or plan.worth > best.worth + 1e-12:
-                best = plan
-            if best.worth >= total - 1e-12:
-                break
-        assert best is not None
+            worth = sum(map(_worth, plan.jobs))
+            if worth > most + 1e-12:
+                best, most = plan, worth
         return best
 
     def _plan(self, conforming: list[Job], others: list[Job], gang: int, begin: float) -> Plan:
@@ -72,7 +74,7 @@ class SlackStealing:
         jobs, costs = keep_feasible(conforming, ahead)
         if others:
             jobs, costs = fill_slack(jobs, costs, others, ahead, self._limits(begin))
-        return Plan(jobs, costs, gang, sum(map(_worth, jobs)))
+        return Plan(jobs, costs, gang)
 
     def _limits(self, begin: float) -> Callable[[Job], float]:
         reserve = self._settings.reserve / self._settings.slots

@@ -2,6 +2,7 @@
 
 import gc
 import os
+import select
 import signal
 import socket
 import sys
@@ -39,6 +40,8 @@ class Child:
         self._held = held
         self._reader = Reader()
         self._piece = memoryview(bytearray(PIECE))
+        self._arrival = select.poll()
+        self._arrival.register(connection, select.POLLIN)
         self._read: list[int] = []
         self._next: Chunk | None = None
         self._running: int | None = None
@@ -68,18 +71,18 @@ class Child:
 
     def _receive(self, *, wait: bool) -> None:
         """Obey the messages that have arrived; ``wait``: at least one piece of one."""
-        flags = 0 if wait else socket.MSG_DONTWAIT
+        if wait:
+            self._arrival.poll()  # a blocking `recv` would also be woken each time the parent has read an answer
         size = PIECE
         while size == PIECE:
             try:
-                size = self._connection.recv_into(self._piece, PIECE, flags)
+                size = self._connection.recv_into(self._piece, PIECE, socket.MSG_DONTWAIT)
             except BlockingIOError:
                 return
             if not size:
                 os._exit(0)
             for content, data in self._reader.feed(self._piece[:size]):
                 self._obey(content, data)
-            flags = socket.MSG_DONTWAIT
 
     def _obey(self, content: list[Any], data: bytes) -> None:
         kind, *rest = content
