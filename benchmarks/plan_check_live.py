@@ -33,7 +33,7 @@ MODELS = {
 RATE = 20.0
 SEEDS = range(500, 503)
 SECONDS = 20.0
-PAIRS, SPACED = "75s", "40s"
+PAIRS, SPACED = "60s", "25s"
 """Time to measure the models alone and in pairs, and after pauses."""
 PATIENCE_S = 60
 LIVE = ["blocks.min=2", "budget=20s", "window=3s"]

@@ -116,3 +116,8 @@ def test_the_answer_names_each_tenant_once():
     seats = [SimpleNamespace(tenant=name, doubt=doubt) for name, doubt in (("a", "x"), ("a", "x"), ("b", ""))]
     plan = SimpleNamespace(devices=[SimpleNamespace(tenants=seats)])
     assert doubts_of(plan) == ["not validated for a: x"]
+
+
+def test_a_class_known_under_another_way_to_share_only_is_called_the_same():
+    ((seat, _),) = errors().doubts(mixes(VISION, VISION, share=40.0))
+    assert seat == "slowdown under mps with shares of eager vision on ampere (range of the same under mps)"

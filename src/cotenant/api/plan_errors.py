@@ -118,7 +118,7 @@ class SimulationErrors:
 def _different(one: "Class", wanted: "Class") -> str:
     """A class by what sets it apart from the wanted one."""
     parts = ((one.software, wanted.software), (one.phase, wanted.phase), (one.family, wanted.family))
-    words = [mine for mine, other in parts if mine != other]
+    words = [mine for mine, other in parts if mine != other] or ["the same"]
     words += [f"under {one.sharing}"] if one.sharing != wanted.sharing else []
     words += ["with measured solo times" if one.calibrated else "without them"] * (one.calibrated != wanted.calibrated)
     return " ".join(words)
