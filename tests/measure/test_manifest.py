@@ -3,6 +3,7 @@
 import pytest
 
 from cotenant.api.run import run
+from cotenant.api.show import show
 from cotenant.devices import find_device
 from cotenant.devices.cpu.device import CpuDevice
 from cotenant.devices.protocol import Roofline
@@ -91,5 +92,7 @@ def test_the_manifest_of_a_failed_run_says_why_until_it_is_resumed(tmp_path, mon
             manifest_of("sim:t4", tmp_path, "sgemm-mini")
     [folder] = tmp_path.glob("*/*")
     assert RunFolder.open(folder).manifest["why"] == "the GPU fell off the bus"
+    [said] = show(folder).opening
+    assert said == "This run failed before its first trial was complete: the GPU fell off the bus."
     run(resume=folder)
     assert RunFolder.open(folder).manifest["why"] == "all blocks done"

@@ -79,6 +79,8 @@ class Result(Tabular):
         beside = self.side_by_side
         if beside is not None:
             return list(beside.said)
+        if not self.mixes:
+            return [_without_trials(self.manifests[0])]
         return opening(self.answer, self.summary, sweeps=self.sweeps, members=self.members, stages=self.stages)
 
     @property
@@ -124,3 +126,11 @@ def mostly_valid(trials_by_verdict: Mapping[str, int]) -> bool:
     """At least half of the trials are valid, and some are: a run that can be used."""
     valid = trials_by_verdict.get("valid", 0)
     return valid > 0 and 2 * valid >= sum(trials_by_verdict.values())
+
+
+def _without_trials(manifest: Mapping[str, Any]) -> str:
+    """Why there is nothing to say about a run."""
+    state, why = manifest.get("state"), manifest.get("why")
+    if state == "failed":
+        return f"This run failed before its first trial was complete{f': {why}' if why else ''}."
+    return f"This run has no trials{' yet' if state == 'running' else f' ({why})' if why else ''}."
