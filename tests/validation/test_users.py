@@ -105,6 +105,8 @@ def test_a_study_is_carried_out_as_a_run_would():
 def test_turns_of_a_large_model_are_within_a_tenth_of_the_measurement():
     from validation.users.sharing import nos
 
-    turns = [row for row in nos(DATA) if row.kind.sharing == "processes" and not row.kind.calibrated]
-    assert [row.quantity for row in turns] == ["slowdown", "time"] * 3
-    assert all(row.simulated == pytest.approx(row.measured, rel=0.1) for row in turns)
+    turns = [row for row in nos(DATA) if row.kind.sharing == "processes"]
+    slowdowns = [row for row in turns if row.quantity == "slowdown" and not row.kind.calibrated]
+    times = [row for row in turns if row.quantity == "time" and row.kind.calibrated]
+    assert len(slowdowns) == len(times) == 3
+    assert all(row.simulated == pytest.approx(row.measured, rel=0.1) for row in [*slowdowns, *times])
