@@ -131,7 +131,7 @@ def _overlap(outcome: SeatOutcome) -> bool:
 
 
 def facts_of(outcome: SeatOutcome, counted: np.ndarray, *, points: int, short: bool) -> CheckedTenant:
-    """The facts about this tenant that the checks use; its steadiness is judged in at most so many points.
+    """The facts about this tenant that the checks use; steadiness is judged over at most `points` means.
 
     A short window is too short to tell whether it was steady; its windows are judged together.
     """
