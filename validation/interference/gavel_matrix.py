@@ -12,13 +12,9 @@ from cotenant.prediction.interference.fluid import side_by_side
 from cotenant.prediction.interference.gpu_profiles import profiles_of
 from cotenant.prediction.interference.setting import Setting, setting_of
 from cotenant.prediction.kernels.columns import Floats
-from validation.interference.faster_gpu import bounded
 from validation.interference.gavel_data import GPUS, LOOKED_AT, Job, jobs_of, measured_pairs, read_tables, traces_of
 
 __all__ = ["LOOKED_AT", "Matrix", "gavel_matrix"]
-
-FASTER = {"p100": "v100"}
-"""The same jobs were also measured alone on a faster GPU."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,13 +43,9 @@ def gavel_matrix(data: Path, gpu: str, *, blind: Collection[str] = ()) -> Matrix
         gpu: `v100` or `p100`.
         blind: Families for which the prior uses nothing chosen with pairs in view.
     """
-    tables = read_tables(data)
-    table = tables[gpu]
+    table = read_tables(data)[gpu]
     jobs = jobs_of(table)
     traces = traces_of(jobs, GPUS[gpu], blind=blind)
-    if gpu in FASTER:
-        other = FASTER[gpu]
-        traces = bounded(traces, traces_of(jobs_of(tables[other]), GPUS[other], blind=blind), GPUS[gpu], GPUS[other])
     names = list(jobs)
     profiles = profiles_of([traces[name] for name in names], [1e9 * jobs[name].seconds for name in names])
     features = profiles.features()

@@ -32,8 +32,7 @@ BLIND = (
 )
 FIXED = {
     "V100": "Variances of the correction are those that ship, fitted on the P100's pairs.",
-    "P100": "Variances of the correction were fitted on the V100's pairs for this comparison. Device times are at most "
-    "those that the V100's solo times and the peak rates of the two GPUs allow.",
+    "P100": "Variances of the correction were fitted on the V100's pairs for this comparison.",
 }
 
 
