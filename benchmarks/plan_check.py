@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from cotenant.api.plan_check import attained
-from cotenant.api.plan_profiles import Simulation
+from cotenant.api.planning.check import attained
+from cotenant.api.planning.profiles import Simulation
 from cotenant.devices.simulated.device import open_simulated
 from cotenant.planning.tenants_file import PlannedEntry
 

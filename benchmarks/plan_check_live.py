@@ -18,9 +18,9 @@ import numpy as np
 import yaml
 
 import cotenant
-from cotenant.api.plan_check_measured import measured_device
-from cotenant.api.plan_reality import compare_plan
-from cotenant.api.plan_study import write_study
+from cotenant.api.planning.check_measured import measured_device
+from cotenant.api.planning.reality import compare_plan
+from cotenant.api.planning.study import write_study
 from cotenant.errors import DeviceBusy
 
 INSTANCES = 10

@@ -63,17 +63,17 @@ if TYPE_CHECKING:
     from cotenant.api.lists import list_workloads as list_workloads
     from cotenant.api.plan import compare_policies as compare_policies
     from cotenant.api.plan import plan as plan
-    from cotenant.api.plan_check import Checked as Checked
-    from cotenant.api.plan_check import check_plan as check_plan
-    from cotenant.api.plan_reality import PlanAndReality as PlanAndReality
-    from cotenant.api.plan_reality import compare_plan as compare_plan
-    from cotenant.api.plan_serving import Planned as Planned
-    from cotenant.api.plan_serving import export_plan as export_plan
-    from cotenant.api.plan_serving import moves_from as moves_from
-    from cotenant.api.plan_serving import plan_tenants as plan_tenants
-    from cotenant.api.plan_serving import write_plan as write_plan
-    from cotenant.api.plan_serving import write_plan_page as write_plan_page
-    from cotenant.api.plan_study import write_study as write_study
+    from cotenant.api.planning.check import Checked as Checked
+    from cotenant.api.planning.check import check_plan as check_plan
+    from cotenant.api.planning.reality import PlanAndReality as PlanAndReality
+    from cotenant.api.planning.reality import compare_plan as compare_plan
+    from cotenant.api.planning.serving import Planned as Planned
+    from cotenant.api.planning.serving import export_plan as export_plan
+    from cotenant.api.planning.serving import moves_from as moves_from
+    from cotenant.api.planning.serving import plan_tenants as plan_tenants
+    from cotenant.api.planning.serving import write_plan as write_plan
+    from cotenant.api.planning.serving import write_plan_page as write_plan_page
+    from cotenant.api.planning.study import write_study as write_study
     from cotenant.api.predict import predict as predict
     from cotenant.api.predict import write_prediction_page as write_prediction_page
     from cotenant.api.profile import Profile as Profile
@@ -161,10 +161,10 @@ _HOMES = {
     "api.kernels": "list_kernels",
     "api.lists": "export_workload list_devices list_servers list_studies list_workloads",
     "api.plan": "compare_policies plan",
-    "api.plan_check": "Checked check_plan",
-    "api.plan_reality": "PlanAndReality compare_plan",
-    "api.plan_study": "write_study",
-    "api.plan_serving": "Planned export_plan moves_from plan_tenants write_plan write_plan_page",
+    "api.planning.check": "Checked check_plan",
+    "api.planning.reality": "PlanAndReality compare_plan",
+    "api.planning.study": "write_study",
+    "api.planning.serving": "Planned export_plan moves_from plan_tenants write_plan write_plan_page",
     "api.predict": "predict write_prediction_page",
     "api.profile": "Profile profile",
     "api.report": "Written report",

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from cotenant.api.plan_errors import SimulationErrors
+from cotenant.api.planning.errors import SimulationErrors
 from cotenant.planning.mixes.predictor import Mixes
 from cotenant.planning.solver.problem import NOBODY
 from cotenant.prediction.trust import Class, classes, error_of, nearest, range_near

@@ -2,7 +2,7 @@
 
 import pytest
 
-from cotenant.api.plan_devices import devices_of
+from cotenant.api.planning.devices import devices_of
 from cotenant.errors import DeviceError, StudyError
 
 

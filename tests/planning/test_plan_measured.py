@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import yaml
 
-from cotenant.api.plan_measured import Law, Measured, most_of, require_measured
-from cotenant.api.plan_solos import Solo
-from cotenant.api.plan_study import write_study
+from cotenant.api.planning.measured import Law, Measured, most_of, require_measured
+from cotenant.api.planning.solos import Solo
+from cotenant.api.planning.study import write_study
 from cotenant.errors import CotenantError, PredictionError
 from cotenant.planning.mixes.budget import within_budget
 from cotenant.planning.mixes.devices import Clock, DeviceKind

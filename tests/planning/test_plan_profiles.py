@@ -1,7 +1,7 @@
 """Times alone that a plan for a simulated GPU stands on."""
 
-from cotenant.api.plan_check import attained
-from cotenant.api.plan_profiles import Simulation
+from cotenant.api.planning.check import attained
+from cotenant.api.planning.profiles import Simulation
 from cotenant.devices.simulated.device import open_simulated
 from cotenant.planning.tenants_file import PlannedEntry
 

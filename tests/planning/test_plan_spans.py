@@ -2,9 +2,9 @@
 
 import pytest
 
-from cotenant.api.plan_predictor import ClosedForm
-from cotenant.api.plan_profiles import Simulation
-from cotenant.api.plan_spans import with_spans
+from cotenant.api.planning.closed_form import ClosedForm
+from cotenant.api.planning.profiles import Simulation
+from cotenant.api.planning.spans import with_spans
 from cotenant.devices.simulated.device import open_simulated
 from cotenant.planning.mixes.devices import DeviceKind
 from cotenant.planning.tenants_file import PlannedEntry

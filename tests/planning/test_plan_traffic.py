@@ -6,7 +6,7 @@ import duckdb
 import numpy as np
 import pytest
 
-from cotenant.api import plan_traffic
+from cotenant.api.planning.traffic import with_served_rates
 from cotenant.errors import CotenantError
 from cotenant.planning.tenants_file import TenantsFile
 from cotenant.serving.recording import STUDY
@@ -59,7 +59,7 @@ def traffic(monkeypatch):
 
 def test_a_plan_uses_the_served_rate_and_keeps_what_was_not_served(traffic):
     traffic({"a": Traffic(1000, 31.0, 1.4), "b": Traffic(3, 1.0, 1.0)})
-    file, said = plan_traffic.with_served_rates(FILE, ["run"])
+    file, said = with_served_rates(FILE, ["run"])
     a, b = file.planned()
     assert (a.rate_rps, a.cv, a.objectives) == (31.0, 1.4, FILE.planned()[0].objectives)
     assert b == FILE.planned()[1]
@@ -69,4 +69,4 @@ def test_a_plan_uses_the_served_rate_and_keeps_what_was_not_served(traffic):
 def test_traffic_of_other_tenants_is_an_error(traffic):
     traffic({"other": Traffic(1000, 31.0, 1.4)})
     with pytest.raises(CotenantError, match="no tenant of the plan had 30 requests"):
-        plan_traffic.with_served_rates(FILE, ["run"])
+        with_served_rates(FILE, ["run"])

@@ -52,7 +52,7 @@ def _planned(path: Path) -> dict[str, Any]:
 
 def _entry(entry: "PlannedEntry") -> dict[str, Any]:
     """At its smallest batch, because that is what a request waits for under a light load."""
-    from cotenant.api.plan_study import runs_of
+    from cotenant.api.planning.study import runs_of
 
     batch = entry.batch[0]
     study: dict[str, Any] = {**runs_of(entry), "batch": batch}

@@ -207,7 +207,7 @@ def resolved(
 def _unchecked(
     study: str | Path | Study, device: str | None, devices: str | None, overrides: Sequence[str]
 ) -> "tuple[RunPlan, Device]":
-    from cotenant.api.plan_study import planned_study
+    from cotenant.api.planning.study import planned_study
     from cotenant.devices import find_device
     from cotenant.devices.group_names import require_group
     from cotenant.measure.plan import plan_for

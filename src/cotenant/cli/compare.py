@@ -92,7 +92,7 @@ def command(
 def _with_plan(names: tuple[str, ...], *, as_json: bool) -> int:
     from pathlib import Path
 
-    from cotenant.api.plan_reality import compare_plan
+    from cotenant.api.planning.reality import compare_plan
     from cotenant.reporting.terminal.plan_reality import reality_parts
 
     found = compare_plan(Path(names[0]), names[1:])

@@ -148,8 +148,8 @@ def _tenants(
     *, power_budget_w: float | None, runs: tuple[Path, ...], was: Path | None, out: Path | None, html: Path | None,
     folder: Path | None, target: str, everything: bool, as_json: bool,
 ) -> int:  # fmt: skip
-    from cotenant.api.plan_check import read_plan
-    from cotenant.api.plan_serving import export_plan, moves_from, plan_tenants, write_plan, write_plan_page
+    from cotenant.api.planning.check import read_plan
+    from cotenant.api.planning.serving import export_plan, moves_from, plan_tenants, write_plan, write_plan_page
     from cotenant.reporting.terminal.serving_plan import moves_table, serving_plan_parts
 
     talk = console(talk=True)
@@ -177,7 +177,7 @@ def _tenants(
 
 
 def _study(file: Path, devices: str, out: Path) -> None:
-    from cotenant.api.plan_study import write_study
+    from cotenant.api.planning.study import write_study
 
     files = [str(one) for one in write_study(file, devices, out)]
     commands = ", ".join(f"cotenant run {one}" for one in files)
@@ -186,7 +186,7 @@ def _study(file: Path, devices: str, out: Path) -> None:
 
 
 def _check(path: Path, *, as_json: bool) -> int:
-    from cotenant.api.plan_check import check_plan
+    from cotenant.api.planning.check import check_plan
     from cotenant.reporting.terminal.serving_plan import check_parts
 
     found = check_plan(path)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from cotenant.planning.mixes.replicas import hopeless
 
 if TYPE_CHECKING:
-    from cotenant.api.plan_predictor import ClosedForm
+    from cotenant.api.planning.closed_form import ClosedForm
     from cotenant.planning.mixes.devices import DeviceKind
     from cotenant.planning.mixes.tenants import ServingTenant
 

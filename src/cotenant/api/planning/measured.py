@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cotenant.api.plan_batches import Batches
+from cotenant.api.planning.batches import Batches
 from cotenant.errors import PredictionError
 from cotenant.planning.mixes.batching import quantile
 from cotenant.planning.mixes.predictor import Mixes, Predicted, Range
@@ -21,7 +21,7 @@ from cotenant.tenancy.load import Load
 from cotenant.text import amount
 
 if TYPE_CHECKING:
-    from cotenant.api.plan_solos import Solo
+    from cotenant.api.planning.solos import Solo
 
 NOT_VALIDATED = 0.5
 """Relative error assumed for a slowdown without any validation."""

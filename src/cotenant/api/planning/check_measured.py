@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    from cotenant.api.plan_measured import Measured
+    from cotenant.api.planning.measured import Measured
 
 LEAST_REQUESTS, LONGEST_S = 600, 120.0
 
@@ -18,7 +18,7 @@ def measured_device(document: Mapping[str, Any], device: Mapping[str, Any], sour
     Raises:
         CotenantError: The runs behind the plan are gone.
     """
-    from cotenant.api.plan_solos import measured_on
+    from cotenant.api.planning.solos import measured_on
     from cotenant.api.prediction_inputs import place_at
     from cotenant.errors import StudyError
     from cotenant.planning.tenants_file import PlannedEntry, TenantsFile

@@ -9,7 +9,7 @@ from cotenant.planning.mixes.predictor import Mixes, Predicted, Predictor
 from cotenant.planning.mixes.tenants import ServingTenant
 
 if TYPE_CHECKING:
-    from cotenant.api.plan_devices import Devices
+    from cotenant.api.planning.devices import Devices
     from cotenant.planning.tenants_file import TenantsFile
 
 
@@ -46,12 +46,12 @@ def predictors_for(
     Raises:
         CotenantError: A tenant must be measured first, or the runs contain nothing relevant.
     """
-    from cotenant.api.plan_engine import Engine
-    from cotenant.api.plan_evidence import use_runs
-    from cotenant.api.plan_predictor import ClosedForm
-    from cotenant.api.plan_profiles import Simulation
-    from cotenant.api.plan_solos import measured_on
-    from cotenant.api.plan_spans import with_spans
+    from cotenant.api.planning.closed_form import ClosedForm
+    from cotenant.api.planning.engine import Engine
+    from cotenant.api.planning.evidence import use_runs
+    from cotenant.api.planning.profiles import Simulation
+    from cotenant.api.planning.solos import measured_on
+    from cotenant.api.planning.spans import with_spans
     from cotenant.api.prediction_evidence import same_kind
     from cotenant.store import baselines
     from cotenant.store.folder import RunFolder

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cotenant.api.plan_predictor import CLOSED, ClosedForm, Seats
-from cotenant.api.plan_profiles import Simulation
+from cotenant.api.planning.closed_form import CLOSED, ClosedForm, Seats
+from cotenant.api.planning.profiles import Simulation
 from cotenant.planning.mixes.batching import Service, waited
 from cotenant.planning.mixes.predictor import Mixes, Predicted, Range
 from cotenant.planning.solver.problem import Floats, Ints

@@ -12,8 +12,8 @@ from cotenant.planning.mixes.predictor import Mixes
 
 if TYPE_CHECKING:
     from cotenant.analyse.sharing.result import Result
-    from cotenant.api.plan_predictor import ClosedForm
-    from cotenant.api.plan_profiles import Simulation
+    from cotenant.api.planning.closed_form import ClosedForm
+    from cotenant.api.planning.profiles import Simulation
 
 
 def use_runs(runs: Sequence[Path], rough: "ClosedForm") -> str:

@@ -10,7 +10,7 @@ from cotenant.planning.solver.problem import Floats
 from cotenant.text import listed
 
 if TYPE_CHECKING:
-    from cotenant.api.plan_profiles import Simulation
+    from cotenant.api.planning.profiles import Simulation
     from cotenant.prediction.trust import Class, Quantity
 
 CLOSED_FORM_ERROR = 0.15

@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cotenant.api.plan_errors import SimulationErrors
-from cotenant.api.plan_profiles import WHOLE, Simulation
+from cotenant.api.planning.errors import SimulationErrors
+from cotenant.api.planning.profiles import WHOLE, Simulation
 from cotenant.planning.mixes.batching import Service, quantile
 from cotenant.planning.mixes.evidence import NOTHING, Corrections
 from cotenant.planning.mixes.predictor import Mixes, Predicted, Range

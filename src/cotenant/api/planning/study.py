@@ -42,7 +42,7 @@ def write_study(tenants: AnyPath, devices: str, out: AnyPath) -> tuple[Path, ...
     Raises:
         CotenantError: The tenants file or a device is wrong, or the study can't be written.
     """
-    from cotenant.api.plan_devices import devices_of
+    from cotenant.api.planning.devices import devices_of
     from cotenant.planning.tenants_file import read_tenants
     from cotenant.study.tree import write
 
@@ -100,7 +100,7 @@ def planned_study(path: str | Path, device: str | None) -> dict[str, Any] | None
     Raises:
         StudyError: It is a plan that can't be measured.
     """
-    from cotenant.api.plan_check import read_plan
+    from cotenant.api.planning.check import read_plan
     from cotenant.study.tree import NotYaml, read
 
     file = Path(path)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cotenant.api.plan_measured import Law, Measured, most_of, require_measured
+from cotenant.api.planning.measured import Law, Measured, most_of, require_measured
 from cotenant.planning.solver.problem import Floats
 
 if TYPE_CHECKING:

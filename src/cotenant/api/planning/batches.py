@@ -10,7 +10,7 @@ from cotenant.planning.mixes.batching import Service
 from cotenant.planning.solver.problem import Floats
 
 if TYPE_CHECKING:
-    from cotenant.api.plan_solos import Solo
+    from cotenant.api.planning.solos import Solo
 
 
 @dataclass(frozen=True, slots=True)

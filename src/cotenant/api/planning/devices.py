@@ -49,7 +49,7 @@ def devices_of(devices: str, prices: Mapping[str, float], *, priced: bool, clock
     Raises:
         CotenantError: A device is unknown, can't be planned for, or has no known price.
     """
-    from cotenant.api.plan_fleet import is_fleet_file, read_fleet
+    from cotenant.api.planning.fleet import is_fleet_file, read_fleet
     from cotenant.devices.simulated.device import open_simulated
 
     if is_fleet_file(devices):

@@ -64,9 +64,9 @@ def plan_tenants(
     Raises:
         CotenantError: The file is wrong, a device or price is unknown, or objectives can't be met.
     """
-    from cotenant.api.plan_devices import devices_of
-    from cotenant.api.plan_predictors import predictors_for
-    from cotenant.api.plan_traffic import is_served, with_served_rates
+    from cotenant.api.planning.devices import devices_of
+    from cotenant.api.planning.predictors import predictors_for
+    from cotenant.api.planning.traffic import is_served, with_served_rates
     from cotenant.planning.mixes.budget import within_budget
     from cotenant.planning.mixes.make import Ask, Impossible, make_plan
     from cotenant.planning.tenants_file import read_tenants
@@ -112,10 +112,10 @@ def _command(measurement: "Measurement", tenants: Path, devices: str) -> str:
 
 def _could(names: Sequence[str], file: "TenantsFile", tried: set[str], risk: float) -> str:
     """The cheapest device of the price table that could serve these tenants."""
-    from cotenant.api.plan_devices import devices_of
-    from cotenant.api.plan_predictor import ClosedForm
-    from cotenant.api.plan_profiles import Simulation
-    from cotenant.api.plan_spans import with_spans
+    from cotenant.api.planning.closed_form import ClosedForm
+    from cotenant.api.planning.devices import devices_of
+    from cotenant.api.planning.profiles import Simulation
+    from cotenant.api.planning.spans import with_spans
     from cotenant.planning.mixes.prices import PRICES
     from cotenant.planning.mixes.replicas import hopeless
 
@@ -193,7 +193,7 @@ def moves_from(planned: Planned, old: AnyPath) -> "tuple[Move, ...]":
     Raises:
         CotenantError: It can't be read or isn't a plan.
     """
-    from cotenant.api.plan_check import read_plan
+    from cotenant.api.planning.check import read_plan
     from cotenant.planning.mixes.moves import moves
     from cotenant.planning.mixes.plan import to_document
 
@@ -216,7 +216,7 @@ def write_plan(planned: Planned, path: AnyPath) -> None:
 
 
 def _model(entry: "PlannedEntry") -> "Model":
-    from cotenant.api.plan_study import runs_of
+    from cotenant.api.planning.study import runs_of
     from cotenant.planning.exports.model import Model
 
     return Model(

@@ -17,7 +17,7 @@ from cotenant.api.paths import AnyPath
 from cotenant.errors import StudyError
 
 if TYPE_CHECKING:
-    from cotenant.api.plan_profiles import Simulation
+    from cotenant.api.planning.profiles import Simulation
     from cotenant.scheduling import TenantCosts
 
 SEEDS = range(11, 19)
@@ -96,7 +96,7 @@ def check_plan(path: AnyPath) -> Checked:
 
 def _on_real(document: Mapping[str, Any], device: Mapping[str, Any], source: str) -> list[Attained]:
     """Every tenant in its own process, as `cotenant run` runs the plan: nothing is shed."""
-    from cotenant.api.plan_check_measured import attainments, measured_device
+    from cotenant.api.planning.check_measured import attainments, measured_device
 
     found = []
     kept = attainments(measured_device(document, device, source), device, SEEDS)
@@ -218,7 +218,7 @@ def _objective(expected: Mapping[str, Mapping[str, float]], steps: int) -> tuple
 
 
 def _simulation(device: Mapping[str, Any], name: str, seat: Mapping[str, Any]) -> "Simulation":
-    from cotenant.api.plan_profiles import Simulation
+    from cotenant.api.planning.profiles import Simulation
     from cotenant.devices.simulated.device import open_simulated
     from cotenant.planning.tenants_file import PlannedEntry
 
