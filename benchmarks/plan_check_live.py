@@ -5,7 +5,7 @@
 
 The border is found by simulating the queues with the measured times; each plan is then checked and measured with
 `cotenant run plan.yaml`. Prints one JSON document, and every row as soon as it is known. Measure on an otherwise idle
-machine: about 8 minutes.
+machine: about 12 minutes.
 """
 
 import json
@@ -33,10 +33,10 @@ MODELS = {
 RATE = 20.0
 SEEDS = range(500, 503)
 SECONDS = 20.0
-PAIRS, SPACED = "60s", "25s"
+PAIRS, SPACED = "120s", "60s"
 """Time to measure the models alone and in pairs, and after pauses."""
 PATIENCE_S = 60
-LIVE = ["blocks.min=2", "budget=20s", "window=3s"]
+LIVE = ["blocks.min=3", "budget=40s", "window=10s"]
 
 
 def run(file: Path, overrides: list[str], out: Path) -> Path:
@@ -59,7 +59,7 @@ def measured(out: Path) -> list[Path]:
 
 
 def instance(random: np.random.Generator, runs: list[Path]) -> dict[str, Any]:
-    """Two models at equal shares of their border, with limits of 3 to 8 service times."""
+    """Two models at equal shares of their border, with limits of 5 to 15 service times."""
     names = sorted(random.choice(sorted(MODELS), 2, replace=False).tolist())
     seats = {
         name: {"tenant": name, "rate_rps": 1.0, "batch": 1, "software": "eager", "runs": dict(MODELS[name])}
@@ -75,7 +75,7 @@ def instance(random: np.random.Generator, runs: list[Path]) -> dict[str, Any]:
     predictor = measured_device(document, device, "benchmark")
     for place, seat in enumerate(seats.values()):
         service = predictor.solos[place, 1].mean_s
-        limit = float(random.uniform(3, 8)) * service * 1e3
+        limit = float(random.uniform(5, 15)) * service * 1e3
         ends = {"lower_ms": 0.0, "estimate_ms": limit, "upper_ms": limit}
         seat |= {"rate_rps": 1 / service, "expected": {"p99": {"limit_ms": limit, **ends}}}
     factor = border(predictor, list(seats.values())) * float(random.uniform(0.8, 1.2))

@@ -5,7 +5,7 @@ import pytest
 import yaml
 
 from cotenant.api.planning.measured import Law, Measured, most_of, require_measured
-from cotenant.api.planning.solos import Solo
+from cotenant.api.planning.solos import ONE_BLOCK, Solo, drift
 from cotenant.api.planning.study import write_study
 from cotenant.errors import CotenantError, PredictionError
 from cotenant.planning.mixes.budget import within_budget
@@ -32,7 +32,7 @@ def predictor(*, slowdown=2.0, closer=False, risk=0.1):
 
     setting = setting_of(["a", "b"], np.eye(2), prior)
     law = Law(Predictor(setting, no_evidence(), CPU, prior_half=0.1), most=2)
-    drawn = np.random.default_rng(1).gamma(20, 0.01 / 20, 400)
+    drawn = np.random.default_rng(1).gamma(20, 0.01 / 20, (1, 400))
     solos = {(place, 1): Solo(place, 0.01, drawn, 0.02, 0.5, 0.1, 1e8) for place in range(2)}
     found = Measured(TENANTS, solos, {"processes": law}, risk=risk)
     return found.closer() if closer else found
@@ -64,7 +64,7 @@ def test_a_few_measured_mixes_say_more_than_the_prior():
     rows = np.array([(0, 1), (1, 0), (1, 2), (2, 1), (2, 3), (3, 2)])
     nothing = np.zeros(len(rows))
     evidence = Evidence(rows, nothing + 0.6, nothing, np.array([0, 0, 1, 1, 2, 2]), rows[:, 0] * 0 + 9, nothing + 0.02)
-    drawn = np.full(50, 0.01)
+    drawn = np.full((1, 50), 0.01)
     solos = {(place, 1): Solo(place, 0.01, drawn, 0.0, 0.5, 0.1, 1e8) for place in range(4)}
     tenants = [ServingTenant(name, 20.0, P99) for name in "abcd"]
 
@@ -75,6 +75,26 @@ def test_a_few_measured_mixes_say_more_than_the_prior():
     assert upper(evidence) < 2.5 < upper(no_evidence())
 
 
+def test_a_slow_block_stays_slow_for_as_long_as_it_was_measured():
+    fast_and_slow = np.array([[0.01] * 5, [0.05] * 5])
+    solo = Solo(0, 0.03, fast_and_slow, 0.0, 0.5, 0.1, 1e8, in_a_row=40)
+    times = solo.draw(401, np.random.default_rng(1))
+    assert times.shape == (401,)
+    for start in range(0, 400, 40):
+        assert len(set(times[start : start + 40])) == 1
+    assert set(times) == {0.01, 0.05}
+
+
+def test_the_mean_of_the_next_period_is_known_better_from_more_blocks_unless_they_are_alike():
+    random = np.random.default_rng(2)
+    few, many = np.exp(random.normal(0, 0.2, (2, 400))) * [[0.01], [0.01]]
+    assert drift(many, 1.0) == pytest.approx(0.2 * np.sqrt(2 / 400), rel=0.2)
+    assert drift(few[:20], 1.0) > 3 * drift(many, 1.0)
+    assert drift(many, 8.0) == pytest.approx(drift(many, 1.0) * np.sqrt(8))
+    assert drift(few[:4], 8.0) == pytest.approx(np.std(np.log(few[:4]), ddof=1) * np.sqrt(1.25))
+    assert drift([0.01], 1.0) == ONE_BLOCK
+
+
 def test_a_rate_beyond_capacity_has_infinite_latency():
     assert np.isinf(predictor()(mix(0, 1, rate=70.0)).latency_ms.estimate).all()
     assert predictor(closer=True)(mix(0, 1, rate=99.0)).latency_ms.estimate[0, 0, 0] > 1000
@@ -82,7 +102,7 @@ def test_a_rate_beyond_capacity_has_infinite_latency():
 
 def batched(*, closer, after_pause=None):
     law = predictor().laws["processes"]
-    drawn = np.full(200, 0.01)
+    drawn = np.full((1, 200), 0.01)
     solos = {
         (0, size): Solo(0, mean, drawn * mean / 0.01, 0.0, 0.5, 0.1, 1e8, after_pause_s=after_pause)
         for size, mean in ((1, 0.01), (8, 0.024))

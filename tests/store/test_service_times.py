@@ -41,7 +41,8 @@ def test_blocks_are_kept_apart_and_trials_that_do_not_count_are_left_out():
     found = service_times(runs)[key, name]
     assert (key[0], name) == ("bert", "a")
     assert found.means_s == pytest.approx((2e-6, 4e-6))
-    assert found.drawn_s.size == 2 * POINTS
+    assert found.drawn_s.shape == (2, POINTS)
+    assert found.requests == (2, 1)
     assert found.outputs == 4
     assert found.first_s == pytest.approx((0.5e-6 + 1e-6) / 2)
     assert found.step_s == pytest.approx((0.5e-6 + 1e-6) / 2)

@@ -15,7 +15,7 @@ _SOLO = """
 SELECT tenants.workload, tenants.batch, tenants.seq, tenants.dtype, tenants.threads, tenants."of", run, trials.block,
     quantile_cont(done_ns - started_ns, {points}),
     avg(done_ns - started_ns), avg(first_ns - started_ns),
-    avg((done_ns - first_ns) / (tokens_out - 1)) FILTER (tokens_out > 1), max(tokens_out)
+    avg((done_ns - first_ns) / (tokens_out - 1)) FILTER (tokens_out > 1), max(tokens_out), count(*)
 FROM requests JOIN tenants USING (run, trial, tenant) JOIN trials USING (run, trial)
 WHERE trials.solo AND trials.block >= 0 AND trials.verdict != 'invalid'
     AND in_window AND coalesce(ok, false) AND done_ns IS NOT NULL
@@ -49,9 +49,11 @@ class ServiceTimes:
     """A tenant's requests alone, over all blocks of all runs."""
 
     drawn_s: npt.NDArray[np.float64]
-    """`POINTS` per block."""
+    """By block, `POINTS` of each."""
     means_s: tuple[float, ...]
     """Mean by block: the drift of the device."""
+    requests: tuple[int, ...]
+    """By block."""
     first_s: float | None
     """Until the first output; None if that is the end."""
     step_s: float | None
@@ -76,11 +78,11 @@ def after_pauses(runs: OpenRuns) -> Mapping[Key, npt.NDArray[np.float64]]:
 
 
 def _of(rows: list[tuple[object, ...]]) -> ServiceTimes:
-    drawn = np.concatenate([np.asarray(row[0], np.float64) for row in rows]) / 1e9
     outputs = max(int(row[4] or 1) for row in rows)  # type: ignore[call-overload]
     return ServiceTimes(
-        drawn_s=drawn,
+        drawn_s=np.array([row[0] for row in rows], np.float64) / 1e9,
         means_s=tuple(float(row[1]) / 1e9 for row in rows),  # type: ignore[arg-type]
+        requests=tuple(int(row[5]) for row in rows),  # type: ignore[call-overload]
         first_s=_mean([row[2] for row in rows]) if outputs > 1 else None,
         step_s=_mean([row[3] for row in rows]) if outputs > 1 else None,
         outputs=outputs,

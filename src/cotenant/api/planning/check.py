@@ -169,7 +169,7 @@ def attained(
             shed += sum(one.done is None for one in result.outcomes)
             times += [one.latency_s for one in result.outcomes if one.latency_s is not None]
             count += due.size
-        lo, hi = _interval(parts, len(looks))
+        lo, hi = interval_over_seeds(parts, len(looks))
         if _verdict(lo, hi, quantile) != UNDECIDED:
             break
     return Attained(
@@ -193,14 +193,14 @@ def _verdict(lo: float, hi: float, wanted: float) -> str:
     return "missed" if hi < wanted else UNDECIDED
 
 
-def _interval(parts: list[float], looks: int) -> tuple[float, float]:
+def interval_over_seeds(parts: list[float], looks: int = 1) -> tuple[float, float]:
     """Student's interval over the seeds; wider the more often it is looked at, so that all looks hold together."""
     from scipy.stats import t
 
     mean = float(np.mean(parts))
     if len(parts) < 2:
         return 0.0, 1.0
-    half = float(t.ppf(1 - 0.025 / looks, len(parts) - 1)) * float(np.std(parts, ddof=1)) / np.sqrt(len(parts))
+    half = float(t.ppf(1 - 0.025 / looks, len(parts) - 1) * np.std(parts, ddof=1) / np.sqrt(len(parts)))
     return max(mean - half, 0.0), min(mean + half, 1.0)
 
 

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from cotenant.api.planning.check import interval_over_seeds
+
 if TYPE_CHECKING:
     from cotenant.api.planning.measured import Measured
 
@@ -43,7 +45,8 @@ def attainments(
 ) -> dict[str, tuple[float, float, float, float, int]]:
     """By tenant: share of requests within the objective with its interval, p99 in ms, and number of requests.
 
-    The interval covers the uncertainty of the measured times (at the plan's risk) and the variation between seeds.
+    The interval is that of the share in the long run: it covers the uncertainty of the measured times (at the plan's
+    risk) and what the seeds leave open. A short run may lie outside.
     """
     seats = list(device["tenants"].items())
     asked = [(number, int(seat["batch"]), float(seat.get("rate_rps", 0))) for number, (_, seat) in enumerate(seats)]
@@ -66,8 +69,8 @@ def attainments(
     return {
         name: (
             float(np.mean(ends[1])),
-            _least(ends[2]),
-            _most(ends[0]),
+            interval_over_seeds(ends[2])[0],
+            interval_over_seeds(ends[0])[1],
             float(np.quantile(tails[name], 0.99)) * 1e3,
             counts[name],
         )
@@ -87,14 +90,3 @@ def _limit_s(seat: Mapping[str, Any]) -> float | None:
     if not first and not each:
         return None
     return (sum(first[:1]) + sum(each[:1]) * max(int(seat["runs"].get("tokens") or 1) - 1, 0)) / 1e3
-
-
-def _least(parts: list[float]) -> float:
-    """The mean less the variation between seeds: what one run of this length may show."""
-    spread = 2 * float(np.std(parts, ddof=1)) if len(parts) > 1 else 0.0
-    return max(float(np.mean(parts)) - spread, 0.0)
-
-
-def _most(parts: list[float]) -> float:
-    spread = 2 * float(np.std(parts, ddof=1)) if len(parts) > 1 else 0.0
-    return min(float(np.mean(parts)) + spread, 1.0)

@@ -297,7 +297,7 @@ def simulated(
         load = Load(kind="gamma", rate_rps=rate, cv=max(cv[place], 0.05))
         due = arrivals_ns(load, seed=seed + place, horizon_s=seconds) / 1e9
         one = batches[place].single
-        work = random.choice(one.drawn_s, due.size) * off[place]
+        work = one.draw(due.size, random) * off[place]
         paused = None if one.after_pause_s is None else random.choice(one.after_pause_s, due.size) * off[place]
         queues.append(Queue(due, work, paused, batches[place].growth.tolist()))
     speeds = (1 / table).tolist()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from cotenant.analyse.estimates.autocorrelation import MOST, common_correlation
 from cotenant.api.planning.measured import Law, Measured, most_of, require_measured
 from cotenant.planning.solver.problem import Floats
 
@@ -29,8 +30,9 @@ class Solo:
     """Index among the solos that the laws know."""
     mean_s: float
     drawn_s: Floats
+    """By block, times of its requests."""
     drift: float
-    """Standard deviation of the logarithm of its mean between blocks."""
+    """Standard error of the logarithm of the mean, for another period as long as the measured one."""
     cores: float
     """Share of the device's cores that it keeps busy."""
     bandwidth: float
@@ -39,6 +41,13 @@ class Solo:
     step_s: float | None = None
     after_pause_s: Floats | None = None
     """Times of requests that came while nothing ran, if they were measured apart."""
+    in_a_row: int = 1
+    """Requests of one block: so many in a row are about equally fast."""
+
+    def draw(self, count: int, random: np.random.Generator) -> Floats:
+        """Times of requests that follow each other: a slow block stays slow for as long as it was measured."""
+        blocks = random.integers(len(self.drawn_s), size=-(-count // self.in_a_row)).repeat(self.in_a_row)[:count]
+        return np.asarray(self.drawn_s[blocks, random.integers(self.drawn_s.shape[1], size=count)])
 
 
 def measured_on(
@@ -73,9 +82,13 @@ def measured_on(
     require_measured(missing, place.name, source)
     described = on_cpu(known, place.cores, found.bytes_per_s)
     keys = [solo.key for solo in known]
+    alike = common_correlation([np.log(times.means_s) for times in services.values()])
+    inflation = MOST if alike is None else alike.inflation
     solos = {
         pair: replace(
-            _solo(keys.index(solo.key), solo, _times(solo, services), place.cores, found.bytes_per_s),
+            _solo(
+                keys.index(solo.key), solo, _times(solo, services), place.cores, found.bytes_per_s, inflation=inflation
+            ),
             after_pause_s=paused.get(solo.key),
         )
         for pair, solo in matched.items()
@@ -123,22 +136,38 @@ def _times(solo: "SoloTenant", services: "Mapping[tuple[TenantKey, str], Service
     )
 
 
-def _solo(place: int, solo: "SoloTenant", times: "ServiceTimes | None", cores: int, bytes_per_s: float | None) -> Solo:
+def drift(means_s: Sequence[float], inflation: float) -> float:
+    """How far the mean of the next period may be off: both means are of blocks that resemble their neighbours.
+
+    Args:
+        means_s: By block.
+        inflation: Variance of a mean over that of as many independent blocks.
+    """
+    count = len(means_s)
+    if count == 1:
+        return ONE_BLOCK
+    # At most that of a single block to come.
+    parts = min(2 * inflation / count, 1 + 1 / count)
+    return float(np.std(np.log(means_s), ddof=1)) * float(np.sqrt(parts))
+
+
+def _solo(
+    place: int, solo: "SoloTenant", times: "ServiceTimes | None", cores: int, bytes_per_s: float | None,
+    *, inflation: float,
+) -> Solo:  # fmt: skip
     assert times is not None, "only tenants with times are matched"
-    means = np.array(times.means_s)
-    mean = float(means.mean())
+    mean = float(np.mean(times.means_s))
     busy = solo.service_ns if solo.device_ns is None else solo.device_ns
     moved = (solo.moved_bytes or 0.0) / mean / bytes_per_s if bytes_per_s else 0.0
     return Solo(
         place=place,
         mean_s=mean,
         drawn_s=times.drawn_s,
-        drift=float(np.std(np.log(means), ddof=1)) * float(np.sqrt(1 + 1 / means.size))
-        if means.size > 1
-        else ONE_BLOCK,
+        drift=drift(times.means_s, inflation),
         cores=float(np.clip(busy / solo.service_ns / cores, 0.0, 1.0)),
         bandwidth=float(np.clip(moved, 0.0, 1.0)),
         memory_bytes=float(solo.memory_bytes or 0),
         first_s=times.first_s,
         step_s=times.step_s,
+        in_a_row=max(int(np.median(times.requests)), 1),
     )
