@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+from scipy.special import ndtri
 
 from cotenant.api.planning.errors import SimulationErrors
 from cotenant.api.planning.profiles import WHOLE, Simulation
@@ -21,6 +22,8 @@ from cotenant.planning.solver.problem import Bools, Floats, Ints
 SWITCHING = 1.11
 """Cost of taking turns beyond the others' time: the driver's interruptions, 11 % of a slice."""
 CLOSED = "simulated (closed form)"
+ROUNDS = 30
+"""Until the number of sequences in progress and the time of a step agree."""
 
 
 class ClosedForm:
@@ -35,8 +38,10 @@ class ClosedForm:
         """What would happen."""
         seats = Seats.of(self.simulation, mixes)
         slowdown = self.slowdown(mixes, seats)
-        taken = seats.use * (1.0 if mixes.sharing == "processes" else seats.holds)
-        busy, bandwidth = taken.sum(axis=1), (seats.use * seats.moves).sum(axis=1)
+        held = 1.0 if mixes.sharing == "processes" else seats.holds
+        needed, busy = (seats.need * held).sum(axis=1), np.minimum((seats.use * held).sum(axis=1), 1.0)
+        busy = np.where(needed > 1, needed, busy)  # above 1: they can't keep up
+        bandwidth = (seats.use * seats.moves).sum(axis=1)
         slowdown, halves, measured = self.corrections.apply(mixes, slowdown, least=self.errors.queue)
         low, high = self.errors.factors(mixes, closed=True)
         low, high = np.maximum(low, 1 / (1 + halves[:, None])), np.minimum(high, 1 + halves[:, None])
@@ -94,6 +99,9 @@ class Seats:
     """With one request."""
     first: Floats
     step: Floats
+    """With as many sequences as the planned batch."""
+    step_1: Floats
+    """With one sequence."""
     device: Floats
     holds: Floats
     moves: Floats
@@ -102,7 +110,9 @@ class Seats:
     whole: Floats
     """Alone on the whole device."""
     use: Floats
-    """Share of time with kernels on the device."""
+    """Share of time with kernels on the device, if nothing else runs."""
+    need: Floats
+    """The least share that keeps up: a generating tenant slowed down by others has more sequences in each step."""
 
     @classmethod
     def of(cls, simulation: Simulation, mixes: Mixes) -> "Seats":
@@ -113,7 +123,7 @@ class Seats:
         rows = []
         for tenant, batch, share in needed:
             if tenant < 0:
-                rows.append([1.0, 1.0, *[0.0] * 7, 1.0, 1.0])
+                rows.append([1.0, 1.0, *[0.0] * 8, 1.0, 1.0])
                 continue
             held = float("nan") if share == WHOLE else float(share)
             at = mixes.clock_mhz
@@ -123,24 +133,28 @@ class Seats:
             whole = one.alone_ms
             if share != WHOLE or at is not None:
                 whole = simulation.profile(mixes.device, int(tenant), int(batch), "", float("nan")).alone_ms
-            times = [one.alone_ms, single.alone_ms, first, one.step_ms, one.device_ms, single.device_ms]
-            rows.append([*times, one.holds, one.moves, one.memory_bytes, one.outputs, whole])
-        columns = np.array(rows)[index.reshape(mixes.tenants.shape)]
-        alone, single, first, step, device, device_1, holds, moves, memory, outputs, whole = np.moveaxis(columns, -1, 0)
+            times = [one.alone_ms, single.alone_ms, first, one.step_ms, single.step_ms, one.device_ms]
+            rows.append([*times, single.device_ms, one.holds, one.moves, one.memory_bytes, one.outputs, whole])
+        columns = np.moveaxis(np.array(rows)[index.reshape(mixes.tenants.shape)], -1, 0)
+        alone, single, first, step, step_1, device, device_1, holds, moves, memory, outputs, whole = columns
         rate = mixes.rate_rps / 1e3
-        sequences = np.clip(rate * (first + (outputs - 1) * step), 1.0, mixes.batch)
         service = Service(single, alone, mixes.batch)
         size = np.where((rate > 0) & (outputs == 1), service.usual(rate), mixes.batch)
-        needs = np.where(outputs > 1, first + (outputs - 1) * step / sequences, service.time(size) / size)
-        asked = np.where(rate > 0, np.minimum(rate * needs, 1.5), 1.0)  # a job is always busy
+        prompts, steps = rate * first, rate * (outputs - 1) * step
+        least = np.where(outputs > 1, prompts + steps / mixes.batch, rate * service.time(size) / size)
+        usual = np.where(outputs > 1, np.maximum(np.minimum(prompts + steps, 1.0), least), least)
         on_device = Service(device_1, device, mixes.batch).time(size) / service.time(size)
-        use = np.where(mixes.there, asked * on_device, 0.0)
-        return cls(alone, single, first, step, device, holds, moves, memory, outputs, whole, use)
+        # A job is always busy.
+        use, need = (
+            np.where(mixes.there, np.where(rate > 0, np.minimum(part, 1.5), 1.0) * on_device, 0.0)
+            for part in (usual, least)
+        )
+        return cls(alone, single, first, step, step_1, device, holds, moves, memory, outputs, whole, use, need)
 
     def together(self, mixes: Mixes, slowdown: Floats) -> Ints:
         """Requests, or sequences, that usually run together."""
         rate = mixes.rate_rps / 1e3
-        active = np.round(rate * (self.first + (self.outputs - 1) * self.step))
+        active = np.round(_active(self, rate, mixes.batch, slowdown))
         waiting = np.ceil(Service(self.single * slowdown, self.alone * slowdown, mixes.batch).usual(rate))
         usual = np.where(self.outputs > 1, active, waiting)
         return np.where(rate > 0, np.clip(usual, 1, mixes.batch), mixes.batch).astype(np.int64)
@@ -162,13 +176,12 @@ def _generating(seats: Seats, asked: _Asked, objective: Objective) -> Floats:
     The wait is that of a queue with as many servers as slots (Erlang's formula, scaled by the burstiness).
     """
     rate, batch, slowdown, cv = asked
-    prompt = seats.first * slowdown
-    left = 1 - rate * prompt
-    step = np.where(left > 0, seats.step * slowdown / np.maximum(left, 1e-9), np.inf)
+    active = _active(seats, rate, batch, slowdown)
     if objective.metric == "tpot":
-        return step
+        busier = np.minimum(active + float(ndtri(objective.quantile)) * cv * np.sqrt(active), batch)
+        return _step(seats, rate, batch, slowdown, busier)
+    prompt, step = seats.first * slowdown, _step(seats, rate, batch, slowdown, active)
     lasts = prompt + (seats.outputs - 1) * step
-    active = rate * lasts
     waits = _erlang(active, batch)
     tail = np.log(np.maximum(waits / (1 - objective.quantile), 1.0))
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -176,6 +189,24 @@ def _generating(seats: Seats, asked: _Asked, objective: Objective) -> Floats:
     queued = np.where(active < batch, queued, np.inf)
     begun = queued + prompt + step
     return np.asarray(begun if objective.metric == "ttft" else begun + (seats.outputs - 1) * step)
+
+
+def _step(seats: Seats, rate: Floats, batch: Ints, slowdown: Floats, active: Floats) -> Floats:
+    """Time of a step of so many sequences, with the prompts of others that come in between."""
+    part = (np.clip(active, 1, batch) - 1) / np.maximum(batch - 1, 1)
+    left = 1 - rate * seats.first * slowdown
+    alone = seats.step_1 + (seats.step - seats.step_1) * part
+    return np.where(left > 0, alone * slowdown / np.maximum(left, 1e-9), np.inf)
+
+
+def _active(seats: Seats, rate: Floats, batch: Ints, slowdown: Floats) -> Floats:
+    """Sequences in progress: more of them take longer steps, and then stay longer. At most more than the batch."""
+    later = np.maximum(seats.outputs - 1, 0)
+    found = np.ones_like(rate)
+    for _ in range(ROUNDS):
+        steps = np.where(later > 0, later * _step(seats, rate, batch, slowdown, found), 0.0)
+        found = rate * (seats.first * slowdown + steps)
+    return found
 
 
 def _erlang(active: Floats, places: Ints) -> Floats:
@@ -198,8 +229,9 @@ def _slowdown(sharing: str, use: Floats, holds: Floats, moves: Floats) -> Floats
     if sharing == "processes":
         others = use.sum(axis=1, keepdims=True) - use
         crowded = (use > 0).sum(axis=1, keepdims=True) > 1
-        left = 1 - np.minimum(others * np.where(crowded, SWITCHING, 1.0), 0.99)
-        return np.asarray(1 / left)
+        cost = np.where(crowded, SWITCHING, 1.0)
+        in_turns = 1 / cost / np.maximum((use > 0).sum(axis=1, keepdims=True), 1)
+        return np.asarray(1 / np.maximum(1 - others * cost, in_turns))
     slowdown = np.ones_like(use)
     own, other = np.maximum(holds[:, :, None], 1e-9), holds[:, None, :]
     of_sms = np.clip((own + other - 1) / own, 0.0, 1.0)

@@ -1,0 +1,54 @@
+"""Plans with a tenant that generates: its sequences share every step, so a device that is always busy may keep up."""
+
+import numpy as np
+import pytest
+
+from cotenant.api.planning.closed_form import SWITCHING, ClosedForm
+from cotenant.api.planning.profiles import Simulation
+from cotenant.devices.simulated.device import open_simulated
+from cotenant.planning.mixes.predictor import Mixes
+from cotenant.planning.tenants_file import PlannedEntry
+
+GPU = "sim:a100-sxm4-80gb"
+
+
+@pytest.fixture(scope="module")
+def predictor():
+    entries = {
+        "chat": {"workload": "llama-3.2-3b", "mode": "generate", "seq": 128, "tokens": 64, "software": "vllm",
+                 "rate": "4/s", "slo": {"ttft p95": "500ms", "tpot p95": "40ms"}},
+        "embed": {"workload": "bert-base", "seq": 128, "rate": "20/s", "slo": {"p99": "100ms"}},
+    }  # fmt: skip
+    read = {name: PlannedEntry.model_validate(entry) for name, entry in entries.items()}
+    tenants = [entry.planned(name) for name, entry in read.items()]
+    return ClosedForm(Simulation(tenants, read, {GPU: open_simulated(GPU)}, risk=0.1))
+
+
+def predicted(predictor, *seats, sharing="processes"):
+    """Each seat: tenant, rate, batch."""
+    tenants, rates, batches = (np.array([column]) for column in zip(*seats, strict=True))
+    return predictor(Mixes(GPU, sharing, tenants, rates.astype(float), batches, np.full(tenants.shape, np.nan)))
+
+
+def test_sequences_that_share_their_steps_keep_up_on_a_busy_device(predictor):
+    found = predicted(predictor, (0, 10.0, 64))
+    assert 0.9 < found.busy[0] <= 1
+    assert np.isfinite(found.latency_ms.upper).all()
+
+
+def test_more_sequences_than_slots_need_more_than_the_device(predictor):
+    found = predicted(predictor, (0, 60.0, 4))
+    assert found.busy[0] > 1
+    assert np.isinf(found.latency_ms.estimate[0, 0, 0])
+
+
+def test_a_step_lasts_as_long_as_the_sequences_in_progress_make_it(predictor):
+    few, many = (predicted(predictor, (0, 2.0, batch)).latency_ms.estimate[0, 0, 1] for batch in (16, 128))
+    assert many == pytest.approx(few, rel=0.1)
+    assert predicted(predictor, (0, 16.0, 128)).latency_ms.estimate[0, 0, 1] > 1.2 * many
+
+
+def test_taking_turns_with_a_busy_neighbour_costs_no_more_than_its_turns(predictor):
+    found = predicted(predictor, (0, 10.0, 64), (1, 20.0, 1))
+    assert found.slowdown.estimate[0, 1] == pytest.approx(2 * SWITCHING)
+    assert np.isfinite(found.latency_ms.estimate).all()
