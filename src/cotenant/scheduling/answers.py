@@ -93,11 +93,12 @@ class Answers:
         job.tenant.backlog_s -= request.cost_s
         if request.holds:
             job.tenant.held_bytes -= request.cache_bytes
-        waits = job in self._waiting
-        if waits:
-            self._waiting.remove(job)
+        if not job.waits:
+            job.leave(request)
+            return
+        self._waiting.remove(job)
         job.leave(request)
-        if waits and job.members:
+        if job.members:
             self._waiting.add(job)
 
     def _note(self, now: float, request: RequestId, tenant: str, why: Why) -> None:

@@ -26,11 +26,13 @@ request would refuse them all and never learn otherwise."""
 class DeviceSpeed:
     """Ratio of chunk times to their corrected costs, over all tenants."""
 
-    __slots__ = ("_at", "_surprises", "factor", "level")
+    __slots__ = ("_at", "_surprises", "factor", "level", "stamp")
 
     def __init__(self) -> None:
         self.level = 0.0
         self.factor = 1.0
+        self.stamp = 0
+        """Counts changes: every back-to-back chunk changes the speed, so costs derived before may be out of date."""
         self._surprises: list[float] = []
         self._at = -math.inf
 
@@ -40,6 +42,7 @@ class DeviceSpeed:
         if now > since and self.level:
             self.level *= math.exp((since - now) / FADE_S)
             self.factor = math.exp(self.level)
+            self.stamp += 1
             self._at = now
 
     def see(self, surprise: float) -> None:
@@ -54,6 +57,7 @@ class DeviceSpeed:
                 self._surprises.clear()
         self.level += step
         self.factor = math.exp(self.level)
+        self.stamp += 1
 
 
 class ChunkEstimate:

@@ -70,6 +70,8 @@ class Dispatcher:
 
     def _offer(self, slot: Slot, now: float, begin: float) -> Offer | None:
         """The chunk to run next on the slot; the queued one if it is still the best."""
+        if not self._waiting:
+            return None
         jobs = self._timely(now, begin)
         if self._caches.total is not None:
             jobs = [job for job in jobs if self._caches.fits(job)]
@@ -99,9 +101,10 @@ class Dispatcher:
     def _timely(self, now: float, begin: float) -> list[Job]:
         """Jobs in view that can still be in time; otherwise, late ones of soft contracts."""
         timely, late = [], []
-        sheds = self._policy.sheds
+        sheds, stamp = self._policy.sheds, self._roster.speed.stamp
         for job in self._waiting.view():
-            job.reckon()
+            if job.stamp != stamp:
+                job.reckon()
             earliest = begin + 2 * job.rest_s - job.plan_s  # about one in ten ends earlier
             if not sheds or (earliest <= job.deadline and not job.late):
                 timely.append(job)
@@ -135,11 +138,7 @@ class Dispatcher:
         for job in jobs:
             if not job.begun:
                 self._caches.hold(job)
-            job.begun = True
-            if chunk.steps:
-                job.steps -= chunk.steps
-            else:
-                job.stage += 1
+            job.advance(chunk.steps)
             if job.stage >= job.stages and job.steps == 0:
                 self._waiting.remove(job)
 

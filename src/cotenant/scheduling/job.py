@@ -22,11 +22,12 @@ class Request:
     )  # fmt: skip
 
     def __init__(self, event: Arrived, contract: Contract, steps: int, way_s: float = 0.0) -> None:
-        promised = event.time + contract.within_s(steps)
+        within_s = contract.within_s(steps)
+        promised = event.time + within_s
         self.id = event.request
         self.arrived = event.time
         self.deadline = promised if event.deadline is None else event.deadline
-        self.way_s = min(way_s, LONGEST_WAY * contract.within_s(steps))
+        self.way_s = min(way_s, LONGEST_WAY * within_s) if way_s else 0.0
         self.due = max(promised, self.deadline) - self.way_s
         self.scale = event.scale
         self.steps = steps
@@ -41,12 +42,13 @@ class Request:
 class Job:
     """Requests of one tenant that advance together; ``stage`` and ``steps`` count done and remaining work.
 
-    ``rest_s`` (p50) and ``plan_s`` (p90) are the remaining time as of the last ``reckon``.
+    ``rest_s`` (p50) and ``plan_s`` (p90) are the remaining time as of the last ``reckon``, at which the device's speed
+    had the ``stamp``.
     """
 
     __slots__ = (
         "batch", "begun", "conforming", "deadline", "due", "estimate", "late", "members", "order", "plan_s",
-        "prefill_s", "rest_s", "scale", "stage", "stages", "steps", "tenant",
+        "prefill_s", "rest_s", "scale", "stage", "stages", "stamp", "steps", "tenant", "waits",
     )  # fmt: skip
 
     def __init__(self, tenant: Tenant, request: Request, order: int) -> None:
@@ -64,11 +66,24 @@ class Job:
         self.order = order
         self.begun = False
         self.late = False
+        self.waits = False
+        """Whether it is in the list of waiting jobs."""
         self.rest_s = self.plan_s = self.prefill_s = 0.0
+        self.stamp = -1
+
+    def advance(self, steps: int) -> None:
+        """A chunk of it was issued: this number of decode steps, or its next stage."""
+        if steps:
+            self.steps -= steps
+        else:
+            self.stage += 1
+        self.begun = True
+        self.stamp = -1
 
     def reckon(self) -> None:
         """Update the remaining time from the estimates."""
         estimate = self.estimate
+        self.stamp = estimate.speed.stamp
         speed = estimate.speed.factor
         factor = self.scale * speed
         if self.batch > 1:
@@ -92,6 +107,7 @@ class Job:
     def leave(self, request: Request) -> None:
         """Remove a request. A batch that has started keeps its cost: the worker doesn't reshape it."""
         self.members.remove(request)
+        self.stamp = -1
         if not self.begun:
             self.batch = max(1, len(self.members))
         if self.members:
@@ -100,6 +116,7 @@ class Job:
     def refresh(self) -> None:
         """Derive due time, deadline, size and standing from the members."""
         members = self.members
+        self.stamp = -1
         self.due = min(request.due for request in members)
         self.deadline = min(request.deadline - request.way_s for request in members)
         self.scale = max(request.scale for request in members)

@@ -1,5 +1,6 @@
 """The scheduler of one device: events in, instructions out. Deterministic."""
 
+import math
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -90,7 +91,11 @@ class Scheduler:
         """When a ``Tick`` would first find a waiting request that can no longer be in time; None if none waits."""
         if not self._policy.sheds:
             return None
-        return min((job.deadline - job.rest_s for job in self._waiting if not job.late), default=None)
+        at = None
+        for job in self._waiting:
+            if not job.late and (at is None or job.deadline - job.rest_s < at):
+                at = job.deadline - job.rest_s
+        return at
 
     def predicted_wait_s(self, tenant: str, now: float) -> float:
         """Expected wait of a request of the tenant arriving now."""
@@ -130,8 +135,7 @@ class Scheduler:
         if tenant.paused_retry_s is not None:
             self._answers.refuse(event, Why.PAUSED, tenant.paused_retry_s)
             return
-        if not any(slot.running for slot in self._slots):
-            self._roster.speed.fade(max([slot.last_end for slot in self._slots]), now)
+        self._fade_if_idle(now)
         costs = tenant.estimate.costs
         steps = (event.steps or costs.steps) if costs.step else 0
         request = Request(event, tenant.contract, steps, self.settings.way_s)
@@ -160,6 +164,14 @@ class Scheduler:
         tenant.backlog_s += cost_s
         self._answers.expect(job, request)
         self._waiting.add(job)
+
+    def _fade_if_idle(self, now: float) -> None:
+        last = -math.inf
+        for slot in self._slots:
+            if slot.running is not None:
+                return
+            last = max(last, slot.last_end)
+        self._roster.speed.fade(last, now)
 
     def _chunk_done(self, event: ChunkDone) -> None:
         slot = self._slots[event.slot]

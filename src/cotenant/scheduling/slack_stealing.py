@@ -47,16 +47,11 @@ class SlackStealing:
         return Choice([first], why, len(plan.jobs))
 
     def _best_plan(self, jobs: list[Job], begin: float) -> Plan:
-        conforming: list[Job] = []
-        others: list[Job] = []
-        decoders, largest = 0, 1
-        for job in jobs:
-            (conforming if job.conforming else others).append(job)
-            if job.steps:
-                decoders += 1
-                largest = max(largest, job.estimate.costs.step_curve.largest)
+        conforming = [job for job in jobs if job.conforming]
+        others = [] if len(conforming) == len(jobs) else [job for job in jobs if not job.conforming]
         others.sort(key=_slack_order)
-        gang = max(1, min(decoders, largest))
+        decoders = [job.estimate.costs.step_curve.largest for job in jobs if job.steps]
+        gang = min(len(decoders), max(decoders)) if decoders else 1
         best = self._plan(conforming, others, gang, begin)
         if gang == 1:
             return best
@@ -100,8 +95,10 @@ class SlackStealing:
         """The largest batch around the first job that keeps the entire plan in time."""
         estimate = first.estimate
         curve = estimate.costs.curve
+        if curve.largest < 2:
+            return [first]
         mates = [job for job in jobs if job.estimate is estimate and not job.begun and job is not first]
-        if not mates or curve.largest < 2:
+        if not mates:
             return [first]
         longest = max([chunk.p50_s for chunk in estimate.chunks]) * estimate.speed.factor
         batch = [first]

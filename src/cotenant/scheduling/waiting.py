@@ -27,16 +27,18 @@ class Waiting:
     def __iter__(self) -> Iterator[Job]:
         return iter(self._jobs)
 
-    def __contains__(self, job: Job) -> bool:
-        place = bisect_left(self._jobs, (job.due, job.order), key=_order)
-        return place < len(self._jobs) and self._jobs[place] is job
-
     def add(self, job: Job) -> None:
         """Put a job in its place."""
-        insort(self._jobs, job, key=_order)
+        job.waits = True
+        jobs = self._jobs
+        if not jobs or _order(jobs[-1]) < _order(job):
+            jobs.append(job)
+        else:
+            insort(jobs, job, key=_order)
 
     def remove(self, job: Job) -> None:
         """Take a job out."""
+        job.waits = False
         del self._jobs[bisect_left(self._jobs, (job.due, job.order), key=_order)]
 
     def view(self) -> list[Job]:

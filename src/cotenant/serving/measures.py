@@ -49,27 +49,31 @@ class Measures:
 
     def of(self, tenant: str) -> TenantMeasures:
         """Figures of a tenant."""
-        return self.tenants.setdefault(tenant, TenantMeasures())
+        found = self.tenants.get(tenant)
+        if found is None:
+            found = self.tenants[tenant] = TenantMeasures()
+        return found
 
     def add(self, outcome: Outcome) -> None:
         """Count one request."""
-        one = self.of(outcome.tenant)
+        tenant, arrived, began, first, done, device_s, predicted_s, met, why, tokens, _ = outcome
+        one = self.of(tenant)
         one.recent.append(outcome)
-        one.tokens += outcome.tokens
-        one.device_s += outcome.device_s
-        if outcome.why is None:
-            latency = outcome.done - outcome.arrived
+        one.tokens += tokens
+        one.device_s += device_s
+        if why is None:
+            latency = done - arrived
             one.served += 1
-            one.within += outcome.met
-            one.predicted_s += outcome.predicted_s
+            one.within += met
+            one.predicted_s += predicted_s
             one.latency_s += latency
-            one.queue_s += (outcome.began or outcome.done) - outcome.arrived
+            one.queue_s += (began or done) - arrived
             one.buckets[bisect_left(BUCKETS_S, latency)] += 1
-            if outcome.first is not None:
-                one.first_s += outcome.first - outcome.arrived
+            if first is not None:
+                one.first_s += first - arrived
                 one.first_count += 1
         else:
-            one.why[outcome.why] += 1
+            one.why[why] += 1
         for listener in self._listeners:
             listener(outcome)
 

@@ -121,8 +121,7 @@ class Conductor:
         self._chunks: dict[int, Chunk] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._timer_due = 0.0
-        self._idle: asyncio.Event = asyncio.Event()
-        self._idle.set()
+        self._awaiting_idle: list[asyncio.Future[None]] = []
         self.device_s = 0.0
 
     @property
@@ -142,7 +141,10 @@ class Conductor:
 
     async def drained(self) -> None:
         """Wait until every request has been answered."""
-        await self._idle.wait()
+        while self._tickets:
+            idle: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._awaiting_idle.append(idle)
+            await idle
 
     async def serve(
         self,
@@ -175,10 +177,12 @@ class Conductor:
         number = next(self._numbers)
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._tickets[number] = _Ticket(tenant, now, future, sink)
-        self._idle.clear()
         deadline = None if deadline_s is None else now + deadline_s
         out = self.scheduler.handle(Arrived(now, number, tenant, deadline, scale, steps, priority, cache_bytes))
-        if not any(type(one) is Shed and one.request == number for one in out):
+        for one in out:
+            if type(one) is Shed and one.request == number:
+                break
+        else:
             self.crew.take(number, tenant, work)
         self._carry_out(out)
         self._set_timer()
@@ -196,24 +200,30 @@ class Conductor:
 
     def chunk_ended(self, end: Ended) -> None:
         """A worker reports the end of a chunk."""
-        progress = end.progress
-        self.device_s += end.ended - end.began
-        self._account(end)
-        for request, tokens in progress.tokens.items():
-            self._put_tokens(request, tokens, end.ended)
-        for request, result in progress.results.items():
+        version, began, ended, _, progress = end
+        results, failures, tokens = progress.results, progress.failures, progress.tokens
+        self.device_s += ended - began
+        chunk = self._chunks.get(version)
+        slot = 0
+        if chunk is not None:
+            slot = chunk.slot
+            self._account(chunk, began)
+        for request, made in tokens.items():
+            self._put_tokens(request, made, ended)
+        for request, result in results.items():
             ticket = self._tickets.get(request)  # type: ignore[arg-type] # ours are numbers
             if ticket is not None:
                 ticket.result = result
-        for request, error in progress.failures.items():
+        for request, error in failures.items():
             self._fail(request, error)
-        slot = self._slot_of(end.version)
-        self._forget_chunks(end.version, slot)
+        self._forget_chunks(version, slot)
         started = self.crew.ended(end, slot)
-        enough = [one for one in progress.tokens if (ticket := self._tickets.get(one)) and ticket.enough]  # type: ignore[arg-type]
-        finished = tuple(dict.fromkeys((*progress.results, *enough)))
-        self.tell(ChunkDone(self._clock(), end.version, end.began, end.ended, started, finished, slot))
-        for request in progress.failures:
+        finished = tuple(results)
+        if tokens:
+            enough = [one for one in tokens if (ticket := self._tickets.get(one)) and ticket.enough]  # type: ignore[arg-type]
+            finished = tuple(dict.fromkeys((*results, *enough)))
+        self.tell(ChunkDone(self._clock(), version, began, ended, started, finished, slot))
+        for request in failures:
             if request in self._tickets:
                 self.tell(Cancelled(self._clock(), request))
 
@@ -261,58 +271,55 @@ class Conductor:
                 self._answer(one)
 
     def _answer(self, end: Done | Shed | Dropped) -> None:
-        assert isinstance(end.request, int)
-        ticket = self._tickets.pop(end.request, None)
-        self.crew.forget(end.request, free=not isinstance(end, Done) or (ticket is not None and ticket.enough))
-        if not self._tickets:
-            self._idle.set()
+        number = end.request
+        assert isinstance(number, int)
+        ticket = self._tickets.pop(number, None)
+        self.crew.forget(number, free=not isinstance(end, Done) or (ticket is not None and ticket.enough))
+        if self._awaiting_idle and not self._tickets:
+            self._say_idle()
         if ticket is None:
             return
-        why: str | None = None
+        why = ticket.why
         met, device_s = False, 0.0
-        match end:
-            case Done():
-                met, device_s = end.met and ticket.why is None, end.device_s
-                why = ticket.why
-                if not ticket.future.done():
-                    ticket.future.set_result(ticket.result)
-            case Shed():
-                why = str(end.why)
-                if not ticket.future.done():
-                    ticket.future.set_exception(
-                        Refused(
-                            end.tenant,
-                            why,
-                            retry_after_s=end.retry_after_s,
-                            predicted_wait_s=end.predicted_wait_s,
-                        )
-                    )
-            case Dropped():
-                why = ticket.why or "cancelled"
+        future = ticket.future
+        if isinstance(end, Done):
+            met, device_s = end.met and why is None, end.device_s
+            if not future.done():
+                future.set_result(ticket.result)
+        elif isinstance(end, Shed):
+            why = str(end.why)
+            if not future.done():
+                future.set_exception(
+                    Refused(end.tenant, why, retry_after_s=end.retry_after_s, predicted_wait_s=end.predicted_wait_s)
+                )
+        else:
+            why = why or "cancelled"
         if self._observe is not None:
             times = (ticket.arrived, ticket.began, ticket.first, self._clock())
             self._observe(
                 Outcome(ticket.tenant, *times, device_s, ticket.predicted_s, met, why, ticket.tokens, ticket.trace)
             )
 
-    def _account(self, end: Ended) -> None:
-        """Record when requests started and their expected cost."""
-        chunk = self._chunks.get(end.version)
-        if chunk is not None:
-            for request in chunk.requests:
-                ticket = self._tickets.get(request)  # type: ignore[arg-type]
-                if ticket is not None:
-                    ticket.began = ticket.began or end.began
-                    ticket.predicted_s += chunk.predicted_s / len(chunk.requests)
+    def _say_idle(self) -> None:
+        waiting, self._awaiting_idle = self._awaiting_idle, []
+        for one in waiting:
+            if not one.done():
+                one.set_result(None)
 
-    def _slot_of(self, version: int) -> int:
-        chunk = self._chunks.get(version)
-        return 0 if chunk is None else chunk.slot
+    def _account(self, chunk: Chunk, began: float) -> None:
+        """Record when requests started and their expected cost."""
+        each_s = chunk.predicted_s / len(chunk.requests)
+        for request in chunk.requests:
+            ticket = self._tickets.get(request)  # type: ignore[arg-type]
+            if ticket is not None:
+                ticket.began = ticket.began or began
+                ticket.predicted_s += each_s
 
     def _forget_chunks(self, version: int, slot: int) -> None:
         """The chunk has ended, and those queued behind earlier ones of its slot will never start."""
-        for one in [one for one, chunk in self._chunks.items() if one <= version and chunk.slot == slot]:
-            del self._chunks[one]
+        chunks = self._chunks
+        for one in [one for one, chunk in chunks.items() if one <= version and chunk.slot == slot]:
+            del chunks[one]
 
     def _fail(self, request: Any, error: Exception) -> None:
         """The model raised: report it to the caller at once."""
@@ -339,13 +346,13 @@ class Conductor:
         at = self.scheduler.wake_at()
         if at is None:
             return
-        due = max(at, self._clock()) + LATER_S
         if self._timer is not None:
-            if self._timer_due <= due:
+            if self._timer_due <= at + LATER_S:
                 return
             self._timer.cancel()
-        self._timer_due = due
-        self._timer = asyncio.get_running_loop().call_later(due - self._clock(), self._tick)
+        now = self._clock()
+        self._timer_due = due = max(at, now) + LATER_S
+        self._timer = asyncio.get_running_loop().call_later(due - now, self._tick)
 
     def _tick(self) -> None:
         self._timer = None
