@@ -74,6 +74,7 @@ if TYPE_CHECKING:
     from cotenant.api.planning.serving import write_plan as write_plan
     from cotenant.api.planning.serving import write_plan_page as write_plan_page
     from cotenant.api.planning.study import write_study as write_study
+    from cotenant.api.planning.written import read_planned as read_planned
     from cotenant.api.predict import predict as predict
     from cotenant.api.predict import write_prediction_page as write_prediction_page
     from cotenant.api.profile import Profile as Profile
@@ -165,6 +166,7 @@ _HOMES = {
     "api.planning.reality": "PlanAndReality compare_plan",
     "api.planning.study": "write_study",
     "api.planning.serving": "Planned export_plan moves_from plan_tenants write_plan write_plan_page",
+    "api.planning.written": "read_planned",
     "api.predict": "predict write_prediction_page",
     "api.profile": "Profile profile",
     "api.report": "Written report",

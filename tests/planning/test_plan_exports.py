@@ -8,6 +8,10 @@ from pathlib import Path
 import pytest
 import yaml
 
+from cotenant.api.planning.devices import devices_of
+from cotenant.api.planning.serving import Planned, write_plan
+from cotenant.api.planning.written import read_planned
+from cotenant.errors import StudyError
 from cotenant.planning.exports.model import CannotExpress, Model
 from cotenant.planning.exports.targets import TARGETS
 from cotenant.planning.mixes.plan import Kept, PlannedDevice, SeatedTenant, ServingPlan
@@ -23,7 +27,7 @@ MODELS = {
         seq=256,
         tokens=64,
         weights="meta-llama/Llama-3.2-3B",
-        runs={"workload": "llama-3.2-3b", "mode": "generate", "seq": 256, "tokens": 64},
+        runs={"workload": "llama-3.2-3b", "seq": 256, "mode": "generate", "tokens": 64},
     ),
 }
 
@@ -103,6 +107,30 @@ def test_the_shell_script_makes_large_mig_instances_first_and_removes_them(tmp_p
     (tmp_path / "log").unlink()
     _, log = run_script(tmp_path, "down")
     assert log.index("-dci") < log.index("-dgi") < log.index("-mig 0")
+
+
+@pytest.mark.parametrize("target", sorted(TARGETS))
+def test_a_written_plan_exports_as_the_plan_itself(tmp_path, target):
+    shares = ("1g.10gb", "4g.40gb") if target == "kubernetes" else (None, None)
+    sharing = "mig" if target == "kubernetes" else "processes"
+    names = ("chat", "chat") if target == "vllm" else ("embed", "chat")
+    seats = [replace(seat(name, share=share), replica=place, replicas=2 if names[0] == names[1] else 1, together=2)
+             for place, (name, share) in enumerate(zip(names, shares, strict=True))]  # fmt: skip
+    (device,) = devices_of("sim:a100-sxm4-80gb", {}, priced=False).kinds
+    made = plan(sharing, *seats)
+    made = replace(made, devices=(replace(made.devices[0], memory_bytes=device.memory_bytes),))
+    write_plan(Planned(made, "tenants.yaml", device.name, MODELS), tmp_path / "plan.yaml")
+    read = read_planned(tmp_path / "plan.yaml")
+    expected = {name: replace(MODELS[name], weights=None) for name in names}
+    assert TARGETS[target](read.plan, read.models) == TARGETS[target](made, expected)
+
+
+def test_a_written_plan_that_lost_a_key_is_refused_by_name(tmp_path):
+    path = tmp_path / "plan.yaml"
+    write_plan(Planned(plan("alone", seat("embed")), "tenants.yaml", "sim:a100-sxm4-80gb", MODELS), path)
+    path.write_text("".join(line for line in path.read_text().splitlines(True) if "memory_bytes" not in line))
+    with pytest.raises(StudyError, match=r"plan\.yaml: embed has no memory_bytes"):
+        read_planned(path)
 
 
 def test_vllm_gets_memory_sequences_and_length():

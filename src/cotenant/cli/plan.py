@@ -10,6 +10,7 @@ from cotenant.cli.output import as_json, console, show, show_json
 from cotenant.cli.sizes import duration, power
 
 if TYPE_CHECKING:
+    from cotenant.api.planning.serving import Planned
     from cotenant.planning.assignment import Objective
     from cotenant.planning.mixes.judge import Minimise
 
@@ -24,6 +25,7 @@ Examples:  cotenant plan tenants.yaml --devices "sim:a100-sxm4-80gb*4"
            cotenant plan tenants.yaml --devices cpu --study measure.yaml
            cotenant plan tenants.yaml --devices cpu --from RUN --out plan.yaml
            cotenant plan --check plan.yaml
+           cotenant plan plan.yaml --export out --for triton
            cotenant plan jobs.yaml --objective energy --power-budget 2kW
            cotenant plan --compare --work sgemm
 
@@ -65,7 +67,7 @@ check can't tell.
 @click.option("--study", "study", metavar="FILE", type=click.Path(path_type=Path),
               help="For tenants: only write the study that a plan for a real device needs.")  # fmt: skip
 @click.option("--export", "folder", metavar="DIR", type=click.Path(path_type=Path),
-              help="For tenants: write configuration files to this folder.")  # fmt: skip
+              help="For tenants or a plan: write configuration files to this folder.")  # fmt: skip
 @click.option("--for", "target", type=click.Choice(TARGETS), default="cotenant", show_default=True,
               help="For --export: the tool.")  # fmt: skip
 @click.option("--check", "checking", metavar="PLAN", type=click.Path(path_type=Path),
@@ -112,11 +114,18 @@ def command(
     db: Path | None,
     as_json: bool,
 ) -> None:
-    """Plan for the tenants or jobs of a YAML FILE, check a plan, or compare ways of placing jobs."""
+    """Plan for the tenants or jobs of a YAML FILE, check or export a plan, or compare ways of placing jobs."""
+    from cotenant.planning.tenants_file import is_plan
+
     if sum([comparing, checking is not None, file is not None]) != 1:
         raise click.UsageError("Name a file of tenants or jobs, or --check PLAN, or --compare.")
     if checking is not None:
         context.exit(_check(checking, as_json=as_json))
+    if file is not None and folder is not None and devices is None and is_plan(file):
+        from cotenant.api.planning.written import read_planned
+
+        _export(read_planned(file), target, folder)
+        context.exit(Exit.OK)
     if file is not None and _holds_tenants(file, devices):
         if devices is None:
             raise click.UsageError("Name the available devices, e.g. --devices sim:a100-sxm4-80gb*4.")
@@ -148,8 +157,8 @@ def _tenants(
     *, power_budget_w: float | None, runs: tuple[Path, ...], was: Path | None, out: Path | None, html: Path | None,
     folder: Path | None, target: str, everything: bool, as_json: bool,
 ) -> int:  # fmt: skip
-    from cotenant.api.planning.check import read_plan
-    from cotenant.api.planning.serving import export_plan, moves_from, plan_tenants, write_plan, write_plan_page
+    from cotenant.api.planning.serving import moves_from, plan_tenants, write_plan, write_plan_page
+    from cotenant.api.planning.written import read_plan
     from cotenant.reporting.terminal.serving_plan import moves_table, serving_plan_parts
 
     talk = console(talk=True)
@@ -171,9 +180,15 @@ def _tenants(
         write_plan_page(planned, html)
         talk.print(f"wrote {html}")
     if folder is not None:
-        for path in export_plan(planned, target, folder):
-            talk.print(f"wrote {path}")
+        _export(planned, target, folder)
     return Exit.OK if planned.plan.keeps_all else Exit.BREACH
+
+
+def _export(planned: "Planned", target: str, folder: Path) -> None:
+    from cotenant.api.planning.serving import export_plan
+
+    for path in export_plan(planned, target, folder):
+        console(talk=True).print(f"wrote {path}")
 
 
 def _study(file: Path, devices: str, out: Path) -> None:

@@ -243,12 +243,24 @@ def is_tenants_file(path: Path) -> bool:
 
 
 def _refuse_plans(path: Path, data: Any) -> None:
-    if isinstance(data, dict) and "plan" in data and "devices" in data:
+    if _is_plan(data):
         raise StudyError(
             f"{path} is a plan, not a file of tenants",
-            hint=f"simulate it: cotenant plan --check {path}; measure it: cotenant run {path}; to plan again or export "
-            "it, name the tenants file that it was made from",
+            hint=f"simulate it: cotenant plan --check {path}; measure it: cotenant run {path}; configure "
+            f"servers: cotenant plan {path} --export DIR; to plan again, name the tenants file that it was made from",
         )
+
+
+def is_plan(path: Path) -> bool:
+    """Whether the file holds a plan."""
+    try:
+        return _is_plan(_tree(path).data)
+    except StudyError:
+        return False
+
+
+def _is_plan(data: Any) -> bool:
+    return isinstance(data, dict) and "plan" in data and "devices" in data
 
 
 def _tree(path: Path) -> Tree:

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cotenant import opening
 from cotenant.api.paths import AnyPath
-from cotenant.errors import StudyError
+from cotenant.api.planning.written import entry_of, read_plan
 
 if TYPE_CHECKING:
     from cotenant.api.planning.profiles import Simulation
@@ -27,7 +26,6 @@ LEAST_REQUESTS, MOST_REQUESTS, LONGEST_S = 600, 3000, 600.0
 OBJECTIVES = 20
 """A window lasts at least this many objectives, so that queues have time to grow."""
 UNDECIDED = "can't tell"
-_HINT = "write one with `cotenant plan tenants.yaml --devices ... --out plan.yaml`"
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,29 +106,6 @@ def _on_real(document: Mapping[str, Any], device: Mapping[str, Any], source: str
         found.append(
             Attained(where, name, rate, objective_s * 1e3, quantile, attained_part, lo, hi, 0.0, p99_ms, count)
         )
-    return found
-
-
-def read_plan(path: Path) -> Mapping[str, Any]:
-    """Read a plan.yaml.
-
-    Raises:
-        StudyError: It can't be read or isn't a plan.
-    """
-    from cotenant.study.tree import NotYaml, read
-
-    try:
-        data = read(opening.read_text(path), str(path)).data
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
-        raise StudyError(f"{path} can't be read: {reason}", hint=_HINT) from None
-    except NotYaml as error:
-        raise StudyError(f"{path}:{error.line}: {error}", hint=_HINT) from None
-    whole = isinstance(data, dict) and data.get("plan") == 1 and isinstance(data.get("devices"), list)
-    needed = ("kind", "sharing", "tenants")
-    if not whole or any(not isinstance(one, dict) or any(key not in one for key in needed) for one in data["devices"]):
-        raise StudyError(f"{path} is not a plan", hint=_HINT)
-    found: Mapping[str, Any] = data
     return found
 
 
@@ -220,14 +195,8 @@ def _objective(expected: Mapping[str, Mapping[str, float]], steps: int) -> tuple
 def _simulation(device: Mapping[str, Any], name: str, seat: Mapping[str, Any]) -> "Simulation":
     from cotenant.api.planning.profiles import Simulation
     from cotenant.devices.simulated.device import open_simulated
-    from cotenant.planning.tenants_file import PlannedEntry
 
-    runs = seat.get("runs")
-    if not isinstance(runs, dict):
-        raise StudyError(f"the plan doesn't say what {name} runs", hint=_HINT)
-    software = {"software": seat["software"]} if seat.get("software", "eager") != "eager" else {}
-    asked = {"rate": f"{seat['rate_rps']:.9f}/s", "batch": seat["batch"]}
-    entry = PlannedEntry.model_validate({**runs, **software, **asked})
+    entry = entry_of(name, seat, str(device.get("name", device["kind"])))
     kind = str(device["kind"])
     return Simulation([entry.planned(name)], {name: entry}, {kind: open_simulated(kind)}, risk=0.1)
 

@@ -21,19 +21,17 @@ def measured_device(document: Mapping[str, Any], device: Mapping[str, Any], sour
         CotenantError: The runs behind the plan are gone.
     """
     from cotenant.api.planning.solos import measured_on
+    from cotenant.api.planning.written import entry_of
     from cotenant.api.prediction_inputs import place_at
     from cotenant.errors import StudyError
-    from cotenant.planning.tenants_file import PlannedEntry, TenantsFile
+    from cotenant.planning.tenants_file import TenantsFile
 
     runs = [Path(run) for run in document.get("from") or ()]
     gone = [run for run in runs if not run.exists()]
     if gone or not runs:
         what = f"{gone[0]}, on which the plan is based, is gone" if gone else f"{source} names no run behind it"
         raise StudyError(what, hint="plan again with --from RUN --out plan.yaml")
-    entries = {}
-    for name, seat in device["tenants"].items():
-        wanted = {"rate": f"{seat['rate_rps']:.9f}/s"} if seat.get("rate_rps") else {"job": {"time": "1h"}}
-        entries[name] = PlannedEntry.model_validate({**seat["runs"], **wanted, "batch": seat["batch"]})
+    entries = {name: entry_of(name, seat, source) for name, seat in device["tenants"].items()}
     file = TenantsFile.model_construct(tenants=entries, prices={})
     return measured_on(place_at(str(device["name"])), file, runs, risk=float(document.get("risk", 0.1)), source=source)[
         0

@@ -43,7 +43,7 @@ def compare_plan(plan: AnyPath, runs: Sequence[str | Path]) -> PlanAndReality:
     Raises:
         CotenantError: The plan or a run can't be read, or they have no tenant in common.
     """
-    from cotenant.api.planning.check import read_plan
+    from cotenant.api.planning.written import read_plan
     from cotenant.api.show import show
     from cotenant.planning.mixes.reality import beside
     from cotenant.store import baselines

@@ -97,7 +97,7 @@ def plan_tenants(
         raise CotenantError(error.message, hint=hint) from None
     if found.measure is not None:
         found = replace(found, measure=replace(found.measure, command=_command(found.measure, tenants, devices)))
-    models = {name: _model(entry) for name, entry in file.tenants.items()}
+    models = {name: model_of(entry) for name, entry in file.tenants.items()}
     return Planned(found, str(tenants), devices, models, tuple(map(str, learnt_from)))
 
 
@@ -193,7 +193,7 @@ def moves_from(planned: Planned, old: AnyPath) -> "tuple[Move, ...]":
     Raises:
         CotenantError: It can't be read or isn't a plan.
     """
-    from cotenant.api.planning.check import read_plan
+    from cotenant.api.planning.written import read_plan
     from cotenant.planning.mixes.moves import moves
     from cotenant.planning.mixes.plan import to_document
 
@@ -215,7 +215,8 @@ def write_plan(planned: Planned, path: AnyPath) -> None:
         raise CotenantError(f"{path} can't be written: {opening.why(error)}", hint="choose another file") from None
 
 
-def _model(entry: "PlannedEntry") -> "Model":
+def model_of(entry: "PlannedEntry") -> "Model":
+    """The model that a tenant runs."""
     from cotenant.api.planning.study import runs_of
     from cotenant.planning.exports.model import Model
 

@@ -100,7 +100,7 @@ def planned_study(path: str | Path, device: str | None) -> dict[str, Any] | None
     Raises:
         StudyError: It is a plan that can't be measured.
     """
-    from cotenant.api.planning.check import read_plan
+    from cotenant.api.planning.written import read_plan
     from cotenant.study.tree import NotYaml, read
 
     file = Path(path)

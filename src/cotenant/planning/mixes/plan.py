@@ -213,7 +213,7 @@ def _split(device: PlannedDevice, tenant: SeatedTenant, runs: Mapping[str, Any] 
 
 def _tenant(tenant: SeatedTenant, runs: Mapping[str, Any] | None) -> dict[str, Any]:
     entry: dict[str, Any] = {"tenant": tenant.tenant, "rate_rps": _rounded(tenant.rate_rps), "batch": tenant.batch}
-    if tenant.together is not None and tenant.together != tenant.batch:
+    if tenant.together is not None:
         entry["together"] = tenant.together
     if runs is not None:
         entry["runs"] = dict(runs)
@@ -224,6 +224,8 @@ def _tenant(tenant: SeatedTenant, runs: Mapping[str, Any] | None) -> dict[str, A
         entry["share"] = tenant.share
     if tenant.priority:
         entry["priority"] = tenant.priority
+    if tenant.isolated:
+        entry["isolated"] = True
     entry["memory_bytes"] = tenant.memory_bytes
     entry["slowdown"] = _rounded(tenant.slowdown[1])
     entry["expected"] = {
