@@ -144,7 +144,7 @@ def attained(
             shed += sum(one.done is None for one in result.outcomes)
             times += [one.latency_s for one in result.outcomes if one.latency_s is not None]
             count += due.size
-        lo, hi = interval_over_seeds(parts, len(looks))
+        lo, hi = interval_over_seeds(parts, count, len(looks))
         if _verdict(lo, hi, quantile) != UNDECIDED:
             break
     return Attained(
@@ -168,15 +168,24 @@ def _verdict(lo: float, hi: float, wanted: float) -> str:
     return "missed" if hi < wanted else UNDECIDED
 
 
-def interval_over_seeds(parts: list[float], looks: int = 1) -> tuple[float, float]:
-    """Student's interval over the seeds; wider the more often it is looked at, so that all looks hold together."""
+def interval_over_seeds(parts: list[float], requests: int, looks: int = 1) -> tuple[float, float]:
+    """Student's interval over the seeds; wider the more often it is looked at, so that all looks hold together.
+
+    Seeds that all agree say no more than the number of requests does: of 600 kept ones, 99.4 % or more are.
+
+    Args:
+        parts: Share kept, by seed.
+        requests: Of all seeds.
+        looks: How often the interval may be looked at.
+    """
     from scipy.stats import t
 
-    mean = float(np.mean(parts))
+    mean, tail = float(np.mean(parts)), 0.025 / looks
     if len(parts) < 2:
         return 0.0, 1.0
-    half = float(t.ppf(1 - 0.025 / looks, len(parts) - 1) * np.std(parts, ddof=1) / np.sqrt(len(parts)))
-    return max(mean - half, 0.0), min(mean + half, 1.0)
+    half = float(t.ppf(1 - tail, len(parts) - 1) * np.std(parts, ddof=1) / np.sqrt(len(parts)))
+    unseen = 1 - tail ** (1 / max(requests, 1))
+    return max(mean - max(half, unseen if mean == 1 else 0.0), 0.0), min(mean + half, 1.0)
 
 
 def _objective(expected: Mapping[str, Mapping[str, float]], steps: int) -> tuple[float, float]:

@@ -67,8 +67,8 @@ def attainments(
     return {
         name: (
             float(np.mean(ends[1])),
-            interval_over_seeds(ends[2])[0],
-            interval_over_seeds(ends[0])[1],
+            interval_over_seeds(ends[2], counts[name])[0],
+            interval_over_seeds(ends[0], counts[name])[1],
             float(np.quantile(tails[name], 0.99)) * 1e3,
             counts[name],
         )
