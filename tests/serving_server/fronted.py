@@ -5,12 +5,13 @@ import sys
 
 import uvicorn
 
+from cotenant.serving.http.wire import Connection
 from tests.serving_http.front import front
 
 
 async def main():
     async with front() as client:
-        config = uvicorn.Config(client.application, port=0, http="httptools", lifespan="off", log_level="error")
+        config = uvicorn.Config(client.application, port=0, http=Connection, lifespan="off", log_level="error")
         server = uvicorn.Server(config)
         serving = asyncio.ensure_future(server.serve())
         while not server.started:

@@ -20,7 +20,6 @@ from cotenant.errors import CotenantError, ServingError
 from cotenant.interruption import ONE_WISH_S
 from cotenant.serving.http.app import Application
 from cotenant.serving.http.asgi import Limits
-from cotenant.serving.http.wire import joining_protocol
 from cotenant.serving.opening import opened
 from cotenant.serving.recording import MOST_BYTES, Recorder
 from cotenant.serving.service import Service
@@ -128,9 +127,11 @@ def uvicorn_config(application: Any, listening: Listening) -> Any:
     """Uvicorn's settings for an application."""
     import uvicorn
 
+    from cotenant.serving.http.wire import Connection
+
     return uvicorn.Config(
         application,
-        http=joining_protocol(),
+        http=Connection,
         ws="none",
         proxy_headers=False,
         lifespan="off",

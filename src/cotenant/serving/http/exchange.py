@@ -1,0 +1,186 @@
+"""One request and its answer on a connection, as an ASGI application sees them."""
+
+import asyncio
+import http
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any, Protocol
+
+log = logging.getLogger(__name__)
+
+JOINED = 1 << 16
+"""A longer body isn't copied behind its head."""
+_STATUS_LINES = {one.value: f"HTTP/1.1 {one.value} {one.phrase}\r\n".encode() for one in http.HTTPStatus}
+_DISCONNECT = {"type": "http.disconnect"}
+_FAILED = (
+    {
+        "type": "http.response.start",
+        "status": 500,
+        "headers": [(b"content-length", b"21"), (b"content-type", b"text/plain"), (b"connection", b"close")],
+    },
+    {"type": "http.response.body", "body": b"Internal Server Error"},
+)
+
+App = Callable[..., Awaitable[None]]
+
+
+class Line(Protocol):
+    """What an exchange needs of its connection."""
+
+    state: Any
+    loop: asyncio.AbstractEventLoop
+    transport: asyncio.Transport
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether an answer has to wait for the client."""
+        ...
+
+    async def writable(self) -> None:
+        """Wait until the client has read enough."""
+        ...
+
+    def resume_reading(self) -> None:
+        """The application has taken what had arrived."""
+        ...
+
+    def answered(self, exchange: "Exchange") -> None:
+        """An exchange has ended."""
+        ...
+
+
+class Exchange:
+    """A request whose body may still arrive, and its answer."""
+
+    __slots__ = (
+        "_arrived", "_begun", "_chunked", "_expects", "_head", "_line", "_more", "_news", "_pieces", "_scope", "_task",
+        "_unread", "answered", "gone", "keep",
+    )  # fmt: skip
+
+    def __init__(self, line: Line, scope: dict[str, Any], *, keep: bool, expects: bool) -> None:
+        self.keep = keep
+        """Whether the connection stays open."""
+        self.answered = False
+        self.gone = False
+        self._line = line
+        self._scope = scope
+        self._expects = expects
+        """Whether the client waits for a `100 Continue`."""
+        self._pieces: list[bytes] = []
+        self._unread = 0
+        self._more = True
+        self._arrived = False
+        self._news: asyncio.Future[None] | None = None
+        self._begun = False
+        self._head: bytes | None = None
+        """The head of the answer, held back until something follows it: the client is woken once."""
+        self._chunked = False
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self, app: App) -> None:
+        """Let the application answer."""
+        self._task = task = self._line.loop.create_task(self._run(app))
+        self._line.state.tasks.add(task)
+
+    def take(self, piece: bytes) -> int:
+        """A piece of the body; returns how much the application hasn't taken yet."""
+        if self.answered:
+            return 0
+        self._pieces.append(piece)
+        self._unread += len(piece)
+        self._tell()
+        return self._unread
+
+    def complete(self) -> None:
+        """The body is complete."""
+        self._more = False
+        self._tell()
+
+    def leave(self) -> None:
+        """The client has closed the connection."""
+        self.gone = True
+        self._tell()
+
+    async def receive(self) -> dict[str, Any]:
+        """ASGI: what has arrived of the body; later, that the client is gone or has its answer."""
+        line = self._line
+        if self._expects and not line.transport.is_closing():
+            self._expects = False
+            line.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        while not (self._arrived or self.gone or self.answered):
+            line.resume_reading()
+            self._news = line.loop.create_future()
+            await self._news
+        if self.gone or self.answered:
+            return _DISCONNECT
+        pieces, self._pieces, self._unread, self._arrived = self._pieces, [], 0, False
+        body = pieces[0] if len(pieces) == 1 else b"".join(pieces)
+        return {"type": "http.request", "body": body, "more_body": self._more}
+
+    async def send(self, message: dict[str, Any]) -> None:
+        """ASGI: the head of the answer, or a piece of its body."""
+        line = self._line
+        if line.is_paused and not self.gone:
+            await line.writable()
+        if self.gone:
+            return
+        if message["type"] == "http.response.start":
+            self._expects, self._begun = False, True
+            self._head = self._heading(message["status"], message["headers"])
+            return
+        body, more = message.get("body", b""), message.get("more_body", False)
+        if self._scope["method"] == "HEAD":
+            body = b""
+        elif self._chunked:
+            body = b"%x\r\n%s\r\n" % (len(body), body) if body else b""
+            body = body if more else body + b"0\r\n\r\n"
+        head, self._head = self._head, None
+        if head is None:
+            line.transport.write(body)
+        elif len(body) <= JOINED:
+            line.transport.write(head + body)
+        else:
+            line.transport.writelines((head, body))
+        if not more:
+            self.answered = True
+            self._tell()
+            line.answered(self)
+
+    async def _run(self, app: App) -> None:
+        try:
+            await app(self._scope, self.receive, self.send)
+        except BaseException:
+            log.exception("%s %s failed", self._scope["method"], self._scope["path"][:200])
+            for message in () if self._begun else _FAILED:
+                await self.send(message)
+        finally:
+            self._line.state.tasks.discard(self._task)
+            self._task = None
+        if not self.answered and not self.gone:  # an answer that was broken off
+            self._line.transport.close()
+
+    def _heading(self, status: int, headers: list[tuple[bytes, bytes]]) -> bytes:
+        lines = [_STATUS_LINES.get(status) or b"HTTP/1.1 %d \r\n" % status]
+        sized = self._scope["method"] == "HEAD" or status in (204, 304)
+        closes = not self.keep
+        for name, value in (*self._line.state.default_headers, *headers):
+            if name == b"content-length":
+                sized = True
+            elif name == b"connection" and value.lower() == b"close":
+                closes, self.keep = False, False
+            lines.append(b"%s: %s\r\n" % (name, value))
+        if closes:
+            lines.append(b"connection: close\r\n")
+        if not sized:
+            self._chunked = True
+            lines.append(b"transfer-encoding: chunked\r\n")
+        head = b"".join(lines)
+        if head.count(b"\r") != len(lines) or head.count(b"\n") != len(lines):
+            raise RuntimeError("a header contains a line break")
+        return head + b"\r\n"
+
+    def _tell(self) -> None:
+        """Wake `receive`: there is something new."""
+        self._arrived = True
+        if self._news is not None and not self._news.done():
+            self._news.set_result(None)
