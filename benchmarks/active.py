@@ -60,12 +60,13 @@ def judged(
     off, inside, half = [], [], []
     for mix in found.prediction.mixes:
         for one in mix.tenants:
-            if one.basis.startswith("simulated,") or one.slowdown.lo is None or one.slowdown.hi is None:
+            number = one.narrowable  # the truth is simulated too
+            if one.basis.startswith("simulated,") or number.lo is None or number.hi is None:
                 continue
             measured = truth[mix.sharing, frozenset(mix.mix), one.tenant]
-            off.append(abs(one.slowdown.est / measured - 1))
-            inside.append(one.slowdown.lo <= measured <= one.slowdown.hi)
-            half.append(one.slowdown.hi / one.slowdown.est - 1)
+            off.append(abs(number.est / measured - 1))
+            inside.append(number.lo <= measured <= number.hi)
+            half.append(number.hi / number.est - 1)
     return {
         "width": width,
         "trials": trials(list(found.folders)),

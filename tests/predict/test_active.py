@@ -1,6 +1,7 @@
 """`run --active` measures fewer mixes, and every mix is known in the end."""
 
 import json
+import re
 
 import pytest
 from click.testing import CliRunner
@@ -8,6 +9,9 @@ from click.testing import CliRunner
 import cotenant
 from cotenant.api import active
 from cotenant.cli.run import command
+from cotenant.errors import CotenantError
+from cotenant.prediction.interference.kept import NAME
+from cotenant.reporting.figures.material import gather
 
 STUDY = """
 name: five
@@ -40,6 +44,34 @@ def test_it_stops_when_the_rest_is_predicted_well_enough(study, tmp_path):
     assert "every mix is known" in found.why
     bases = [mix.tenants[0].basis for mix in found.prediction.mixes]
     assert sum(basis.startswith("simulated") for basis in bases) == 5
+
+
+def test_its_report_shows_every_mix_the_predicted_ones_hatched(study, tmp_path):
+    found = cotenant.run_active(study, width=0.5, out=tmp_path / "runs")
+    text = cotenant.report(found.folders[-1]).html.read_text(encoding="utf-8")
+    section = text[text.index('<section id="predicted">') :]
+    cells = re.findall(r'<span class="cell ([^"]+)".*?title="([^"]+)"><b>([^<]+)</b><small>([^<]+)</small>', section)
+    assert len(cells) == 5 * 5  # each tenant beside each, itself included
+    assert all(("hatched" in look) == ("mix" in basis) for look, basis, *_ in cells)
+    assert sum("hatched" not in look for look, *_ in cells) == 2 * found.measured
+    assert all(" to " in interval for *_, interval in cells)
+    assert [mix.tenants for mix in gather([found.folders[-1]]).predictions[0].mixes] == [
+        mix.tenants for mix in found.prediction.mixes
+    ]
+
+
+def test_a_prediction_that_cannot_be_read_is_one_sentence(study, tmp_path):
+    folder = cotenant.run(study, overrides=["mixes=[solo]", "blocks=1"], out=tmp_path / "runs").folder
+    (folder / NAME).write_text('{"device": "cpu"}', encoding="utf-8")
+    with pytest.raises(CotenantError, match=r"prediction\.json can't be read: mixes: Field required"):
+        cotenant.report(folder)
+
+
+def test_a_width_is_of_the_simulation_not_of_its_error(study, tmp_path):
+    found = cotenant.run_active(study, width=0.5, out=tmp_path / "runs")
+    wide = [one for mix in found.prediction.mixes for one in mix.tenants if one.slowdown.hi > 1.6 * one.slowdown.est]
+    assert wide
+    assert all(one.narrowable.hi <= 1.6 * one.narrowable.est for mix in found.prediction.mixes for one in mix.tenants)
 
 
 def test_it_measures_everything_if_necessary(study, tmp_path):
@@ -75,9 +107,11 @@ def test_a_way_to_share_that_is_known_is_not_measured_again(study, tmp_path, mon
 
 def test_the_command_line_reports_the_number_measured(study, tmp_path):
     done = CliRunner().invoke(
-        command, [str(study), "--active", "--width", "50%", "--quiet", "--json", "--out", str(tmp_path / "runs")]
+        command,
+        [str(study), "--active", "--width", "50%", "--quiet", "--json", "--report", "--out", str(tmp_path / "runs")],
     )
     assert done.exit_code == 0, done.output
+    assert len(list((tmp_path / "runs").rglob("report.html"))) == 1
     assert json.loads(done.stdout)["measured"] == 5
     refused = CliRunner().invoke(command, [str(study), "--active", "--width", "wide"])
     assert refused.exit_code == 2

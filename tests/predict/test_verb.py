@@ -54,6 +54,19 @@ def test_measurements_of_a_run_are_used(study, some_pairs):
     assert ("bert", "net") not in {one.mix for one in found.next}
 
 
+def test_what_rests_on_simulated_mixes_is_as_uncertain_as_the_simulation(study, some_pairs):
+    (shown,) = (one for one in cotenant.show(some_pairs).tenants if one.cell.sharing == "mps" and one.of == "bert")
+    mixes = {(mix.mix, mix.sharing): mix for mix in cotenant.predict(study, runs=[some_pairs]).mixes}
+    for mix in (("bert", "net"), ("bert", "gpt")):
+        bert = mixes[mix, "mps"].tenants[0]
+        low, high = shown.model_error.slowdown
+        assert bert.slowdown.lo == pytest.approx(bert.in_simulation.lo * min(low, 1))
+        assert bert.slowdown.hi == pytest.approx(bert.in_simulation.hi * max(high, 1))
+        assert bert.latency_ms.hi / bert.latency_ms.est >= bert.in_simulation.hi / bert.in_simulation.est
+    for mix in cotenant.predict(study).mixes:  # the prior's error is against real GPUs
+        assert all(one.in_simulation is None for one in mix.tenants)
+
+
 def test_pairs_that_a_pairing_would_use_are_suggested(study, some_pairs):
     found = cotenant.predict(study, runs=[some_pairs], next_mixes=3, next_for="pairing")
     assert {one.mix for one in found.next} <= {("bert", "gpt"), ("gpt", "net")}
@@ -97,7 +110,7 @@ def test_a_page_shows_measured_mixes_solid_and_predicted_ones_hatched(study, som
     assert all(("hatched" in look) == (basis != "simulated, 2 blocks") for look, basis, _ in cells)
     assert sum("hatched" not in look for look, *_ in cells) == 4
     assert all(" to " in interval for *_, interval in cells)
-    assert "those of their blocks, without the simulation" in page.read_text()
+    assert "include the simulation&#39;s error" in page.read_text()
 
 
 def test_a_page_that_cannot_be_written_is_one_sentence(study, tmp_path):

@@ -31,7 +31,7 @@ FEWEST_PER_ROUND = 2
 
 @dataclass(frozen=True, slots=True)
 class ActiveResult:
-    """What was measured, and what is known about every mix."""
+    """What was measured, and what is known about every mix. Reports of the last round show both."""
 
     folders: tuple[Path, ...]
     """One run per round."""
@@ -83,8 +83,10 @@ def run_active(
         CotenantError: It can't be carried out. Finished measurements are kept.
     """
     from cotenant.api.predict import predict
+    from cotenant.api.report import write_whole
     from cotenant.api.run import run
     from cotenant.prediction.interference.intervals import FEWEST
+    from cotenant.prediction.interference.kept import NAME, text_of
     from cotenant.study.files import load_study, study_from
     from cotenant.study.model import Study
 
@@ -109,8 +111,9 @@ def run_active(
         tried.update((mix, way) for mix in chosen for way in ways or {one.sharing for one in found.mixes})
         unknown = [one for one in found.mixes if not _is_known(one, width)]
         left = [one for one in unknown if tried[one.mix, one.sharing] < most]
-        why = _reason(unknown, left, deadline, width)
+        why = _reason(unknown, left, deadline, width, "simulated" if found.device.startswith("sim:") else "measured")
         if why is not None:
+            write_whole(folders[-1] / NAME, text_of(found))
             return ActiveResult(tuple(folders), found, len({mix for mix, _ in tried}), len(groups), why)
         ways = tuple(dict.fromkeys(one.sharing for one in left))
         wanted = _suggested(found, ways, tried)
@@ -179,22 +182,22 @@ def _round(
 
 def _is_known(mix: "MixForecast", width: float) -> bool:
     for one in mix.tenants:
-        ends = one.slowdown.lo, one.slowdown.hi
-        if ends[0] is None or ends[1] is None or (ends[1] - ends[0]) / 2 > width * one.slowdown.est:
+        number = one.narrowable
+        if number.lo is None or number.hi is None or (number.hi - number.lo) / 2 > width * number.est:
             return False
     return True
 
 
 def _reason(
-    unknown: Sequence["MixForecast"], left: Sequence["MixForecast"], deadline: float | None, width: float
+    unknown: Sequence["MixForecast"], left: Sequence["MixForecast"], deadline: float | None, width: float, how: str
 ) -> str | None:
     if not unknown:
-        return f"every mix is known to ±{100 * width:g} %, measured or predicted"
+        return f"every mix is known to ±{100 * width:g} %, {how} or predicted"
     if deadline is not None and time.monotonic() >= deadline:
         return f"the time budget is used; {len(unknown)} mixes are known less precisely than ±{100 * width:g} %"
     if not left:
         return (
             f"{amount(len(unknown), 'mix is', 'mixes are')} known less precisely than ±{100 * width:g} %, although "
-            f"measured in as many blocks as the study allows"
+            f"{how} in as many blocks as the study allows"
         )
     return None

@@ -85,6 +85,7 @@ def asked_of(study: "Study", place: TargetDevice, learnt: "Learnt", *, study_nam
         "objectives": {name: entry.slo.slo() for name, entry in study.tenants.items() if entry.slo},
         "mixes": learnt.found.mixes,
         "notes": learnt.notes,
+        "errors": learnt.found.errors,
     }
     if place.cores:
         missing = [name for name, solo in matched.items() if solo is None]

@@ -14,6 +14,8 @@ from cotenant.cli.result import show_next, show_result
 from cotenant.cli.sizes import percent
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from cotenant.api.active import ActiveResult
 
 EPILOG = """\b
@@ -85,7 +87,11 @@ def command(
 
     if active:
         options = {"device": device, "overrides": overrides, "width": width, "out": out}
-        return _known(_actively(study, devices, options, quiet=quiet), everything=everything, as_json=as_json)
+        known = _actively(study, devices, options, quiet=quiet)
+        _show_known(known, everything=everything, as_json=as_json)
+        if with_report:
+            _write_report(known.folders, known.folders[-1] / "report.html")
+        return Exit.OK
 
     from cotenant.api.run import run
     from cotenant.measure.events import Event, RunStarted, silent
@@ -126,9 +132,7 @@ def command(
         show_result(result, everything=everything)
         show_next(result.folders)
     if with_report:
-        from cotenant.api.report import report
-
-        console(talk=True).print(f"report: {report(result.folder).html}", soft_wrap=True, highlight=False)
+        _write_report([result.folder])
     return Exit.OK if result.usable else Exit.NOT_READY
 
 
@@ -151,7 +155,13 @@ def _actively(study: str | None, devices: str | None, options: dict[str, Any], *
         return run_active(study, **options, listener=watcher)
 
 
-def _known(known: "ActiveResult", *, everything: bool, as_json: bool) -> int:
+def _write_report(folders: "Sequence[Path]", out: Path | None = None) -> None:
+    from cotenant.api.report import report
+
+    console(talk=True).print(f"report: {report(folders, out=out).html}", soft_wrap=True, highlight=False)
+
+
+def _show_known(known: "ActiveResult", *, everything: bool, as_json: bool) -> None:
     from cotenant.reporting.terminal.prediction import prediction_parts
 
     if as_json:
@@ -161,7 +171,7 @@ def _known(known: "ActiveResult", *, everything: bool, as_json: bool) -> int:
             f"{known.measured} of {known.mixes} mixes were measured: {known.why}.",
             *prediction_parts(known.prediction, everything=everything),
         )
-    return Exit.OK
+        show_next(known.folders)
 
 
 def _forecast(study: str, options: dict[str, Any], *, as_json: bool) -> int:

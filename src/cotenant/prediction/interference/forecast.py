@@ -48,6 +48,14 @@ class TenantForecast:
     """`measured, 5 blocks`, `3 pairs of this tenant`, `prior only`, `simulated`."""
     energy_j: Ranged | None = None
     """Per request, simulated; None where the device's power law is unknown. Not validated."""
+    in_simulation: Ranged | None = None
+    """The slowdown as the simulation would give it, without its error against real GPUs: all that simulating more mixes
+    can narrow. None where mixes were measured, or none was simulated."""
+
+    @property
+    def narrowable(self) -> Ranged:
+        """The slowdown with the part of its interval that more mixes on this device can narrow."""
+        return self.slowdown if self.in_simulation is None else self.in_simulation
 
 
 @dataclass(frozen=True, slots=True)

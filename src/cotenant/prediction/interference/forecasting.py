@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -24,11 +24,13 @@ from cotenant.prediction.interference.mixes import mixes_of
 from cotenant.prediction.interference.next_cells import next_cells
 from cotenant.prediction.interference.predictor import MEASURED, PRIOR_ONLY, Predictor, Slowdowns
 from cotenant.prediction.interference.setting import Prior, Setting, setting_of
+from cotenant.prediction.interference.simulated import error_of, in_reality, latency_in_reality
 from cotenant.prediction.interference.tails import latencies, quantiles, stretched
 from cotenant.prediction.kernels.columns import Floats
 from cotenant.tenancy.arrivals import arrivals_ns
 from cotenant.tenancy.load import Load
 from cotenant.tenancy.nouns import Slo
+from cotenant.tenancy.records import ModelError
 from cotenant.text import amount, listed, percent, ratio
 
 Engine = Callable[[tuple[str, ...], str], Sequence[float]]
@@ -62,6 +64,8 @@ class Asked:
     engine: Engine | None = None
     power: PowerUse | None = None
     """None where the device's power law is unknown."""
+    errors: Mapping[tuple[str, TenantKey], ModelError] = field(default_factory=dict)
+    """By way to share and tenant: the simulation's error, where mixes were simulated."""
 
 
 def forecast(
@@ -141,32 +145,39 @@ def _forecasts(
             exact = asked.engine(group, sharing)
             slowdowns = [_agreeing(guess, engine) for guess, engine in zip(slowdowns, exact, strict=True)]
             bases = [f"simulated, {basis}" for basis in bases]
-        tails = _tails(asked, predictor.setting, group, slowdowns)
-        forecasts.append(_mix(asked, group, sharing, tuple(zip(slowdowns, tails, bases, strict=True))))
+        rests_on_mixes = found.basis[number, 0] != PRIOR_ONLY  # the prior's error is against real GPUs
+        errors = [error_of(asked.errors, sharing, _key(asked, name)) if rests_on_mixes else None for name in group]
+        real = [in_reality(one, error) for one, error in zip(slowdowns, errors, strict=True)]
+        tails = _tails(asked, predictor.setting, group, real)
+        forecasts.append(_mix(asked, group, sharing, tuple(zip(slowdowns, errors, tails, bases, strict=True))))
     return forecasts
 
 
 def _mix(
-    asked: Asked, group: tuple[str, ...], sharing: str, found: Sequence[tuple[Ranged, Tail | None, str]]
+    asked: Asked,
+    group: tuple[str, ...],
+    sharing: str,
+    found: Sequence[tuple[Ranged, ModelError | None, Tail | None, str]],
 ) -> MixForecast:
     numbers = [asked.names.index(name) for name in group]
     solo = [float(asked.solo_s[number]) for number in numbers]
     memory = [asked.memory_bytes[number] for number in numbers]
-    power, energies = _drawn(asked, group, [slowdown.est for slowdown, _, _ in found])
+    power, energies = _drawn(asked, group, [slowdown.est for slowdown, *_ in found])
     return MixForecast(
         mix=group,
         sharing=sharing,
         tenants=tuple(
             TenantForecast(
                 tenant=name,
-                slowdown=slowdown,
-                throughput_rps=slowdown.inverse(1 / alone),
-                latency_ms=slowdown.scaled(1e3 * alone),
+                slowdown=in_reality(slowdown, error),
+                throughput_rps=latency_in_reality(slowdown.scaled(alone), error).inverse(1.0),
+                latency_ms=latency_in_reality(slowdown.scaled(1e3 * alone), error),
                 tail=tail,
                 basis=basis,
                 energy_j=energy,
+                in_simulation=None if error is None else slowdown,
             )
-            for name, alone, (slowdown, tail, basis), energy in zip(group, solo, found, energies, strict=True)
+            for name, alone, (slowdown, error, tail, basis), energy in zip(group, solo, found, energies, strict=True)
         ),
         memory_bytes=None if any(one is None for one in memory) else sum(one for one in memory if one is not None),
         power_w=power,
@@ -187,6 +198,10 @@ def _drawn(
         rates.append(min(1 / (alone * slowdown), math.inf if load is None else load.rate_rps or math.inf))
     watts, joules = asked.power.drawn(numbers, rates)
     return Ranged(watts, None, None), [Ranged(one, None, None) for one in joules]
+
+
+def _key(asked: Asked, name: str) -> TenantKey:
+    return asked.keys[asked.names.index(name)]
 
 
 def _ranged(found: Slowdowns, mix: int, place: int) -> Ranged:
@@ -309,8 +324,8 @@ def _notes(asked: Asked, trust: Sequence[Trust], left_aside: Sequence[str]) -> t
             )
     if left_aside:
         notes.append(f"Not predicted: {', '.join(left_aside)}; measure or simulate them: cotenant run STUDY.")
-    if asked.simulated and asked.mixes:
-        notes.append("Intervals of simulated mixes are those of their blocks, without the simulation's own error.")
+    if asked.errors:
+        notes.append("Intervals of simulated mixes, and of those predicted from them, include the simulation's error.")
     if asked.power is not None:
         notes.append("Power and energy are simulated, for a warm GPU at its boost clock: not validated for mixes.")
     if asked.loads:

@@ -1,7 +1,7 @@
 """Collect solos and measured mixes from any number of runs, with the slowdown of each tenant."""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from statistics import fmean
 from typing import NamedTuple
 
@@ -10,6 +10,7 @@ from cotenant.analyse.estimates.intervals import ratio_interval
 from cotenant.analyse.sharing.cells import usable
 from cotenant.analyse.sharing.evidence import TenantEvidence
 from cotenant.analyse.sharing.slowdown import Solos, log_slowdowns
+from cotenant.tenancy.records import ModelError
 
 LEVEL = 0.9
 """Level of the intervals of measured slowdowns, the same as of predicted ones."""
@@ -63,13 +64,20 @@ class Gathered:
     mixes: tuple[MeasuredMix, ...]
     open_loads: int
     """Observations left out because their neighbours were not always active."""
+    errors: Mapping[tuple[str, TenantKey], ModelError] = field(default_factory=dict)
+    """By way to share and tenant: the simulation's error, where the mixes were simulated."""
 
 
 def gathered(evidence: Sequence[TenantEvidence]) -> Gathered:
     """Solos and mixes under closed loads; invalid trials and open loads are left out."""
     good = [one for one in evidence if usable(one.seen) and one.seen.n > 0]
     closed = [one for one in good if not one.open]
-    return Gathered(_solos(closed), _mixes(closed), len(good) - len(closed))
+    errors = {
+        (one.seen.sharing, key_of(one)): one.seen.model_error
+        for one in closed
+        if not one.seen.solo and one.seen.model_error is not None
+    }
+    return Gathered(_solos(closed), _mixes(closed), len(good) - len(closed), errors)
 
 
 def key_of(one: TenantEvidence) -> TenantKey:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from cotenant import opening
 from cotenant.analyse.decision import Answer
 from cotenant.analyse.device_use import DeviceUse
 from cotenant.analyse.dvfs import Sweep
@@ -13,6 +14,7 @@ from cotenant.analyse.sharing.cells import Cell
 from cotenant.analyse.sharing.curves import Curve, CurveCollector
 from cotenant.analyse.sharing.peaks import Peaks, peaks_of
 from cotenant.analyse.sharing.summary import Summary
+from cotenant.errors import RunFolderError
 from cotenant.reporting.figures.names import Names, letters
 from cotenant.reporting.figures.ways import Ways
 from cotenant.reporting.main_table import MainTable, main_table
@@ -21,6 +23,7 @@ from cotenant.store.reduced import Reduced, SamplePoint, StageTime, TenantFacts,
 from cotenant.store.results import result_of
 
 if TYPE_CHECKING:
+    from cotenant.prediction.interference.forecast import Prediction
     from cotenant.reporting.html.variability_material import FleetMaterial
 
 
@@ -67,6 +70,8 @@ class Material:
     """One study on several devices; None if there is only one."""
     fleet: "FleetMaterial | None" = None
     """Differences between the members of a group; None if no run has several."""
+    predictions: "tuple[Prediction, ...]" = ()
+    """What active runs predicted of the mixes they didn't measure."""
 
     @property
     def simulated(self) -> bool:
@@ -131,7 +136,24 @@ def gather(paths: Sequence[Path]) -> Material:
         sweeps=tuple(result.sweeps),
         beside=result.side_by_side,
         fleet=_fleet(paths) if members > 1 else None,
+        predictions=tuple(found for folder in folders.values() if (found := _predicted(folder.path)) is not None),
     )
+
+
+def _predicted(folder: Path) -> "Prediction | None":
+    """The prediction that an active run left in its last round. Raises RunFolderError if it can't be read."""
+    from cotenant.prediction.interference.kept import NAME, prediction_of
+
+    path = folder / NAME
+    if not path.exists():
+        return None
+    try:
+        return prediction_of(opening.read_text(path))
+    except (OSError, ValueError) as error:
+        why = opening.why(error) if isinstance(error, OSError) else str(error)
+        raise RunFolderError(
+            f"{path} can't be read: {why}.", hint="Delete it: the measurements don't need it."
+        ) from None
 
 
 def _fleet(paths: Sequence[Path]) -> "FleetMaterial":

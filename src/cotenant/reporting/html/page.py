@@ -30,6 +30,7 @@ from cotenant.reporting.html.assets import environment, markup, policy, resource
 from cotenant.reporting.html.embedding import columnar, embedded_json
 from cotenant.reporting.html.heat_map import heat_maps
 from cotenant.reporting.html.matrix import Matrix, matrix_of
+from cotenant.reporting.html.prediction_page import prediction_maps
 from cotenant.reporting.html.tenant_lines import keys, tenant_lines
 from cotenant.reporting.html.token_lines import HEADS, token_lines
 from cotenant.reporting.terminal.answer import WORDS
@@ -96,6 +97,7 @@ def page(material: Material, drawn: Mapping[str, Drawn], *, links: str = "") -> 
         verdicts=_verdicts(material),
         caution=_caution(material),
         heat_maps=heat_maps(material),
+        predictions=[prediction_maps(one) for one in material.predictions],
         understanding_slowdown=UNDERSTANDING_SLOWDOWN,
         understanding_curves=UNDERSTANDING,
         understanding_timeline=TIMELINE,

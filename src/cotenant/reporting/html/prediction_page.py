@@ -41,6 +41,19 @@ class GroupLine:
     squares: tuple[Square | None, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class PredictionMaps:
+    """Every mix, measured or predicted."""
+
+    answer: str
+    simulated: bool
+    """Whether its mixes were simulated instead of measured."""
+    pairs: tuple[PairMap, ...]
+    sharings: tuple[str, ...]
+    groups: tuple[GroupLine, ...]
+    notes: tuple[str, ...]
+
+
 def page(prediction: Prediction, *, source: str) -> str:
     """The complete page.
 
@@ -48,18 +61,25 @@ def page(prediction: Prediction, *, source: str) -> str:
         prediction: The result.
         source: The study it is for.
     """
-    sharings = tuple(dict.fromkeys(one.sharing for one in prediction.mixes))
     template = environment().get_template("prediction.html.j2")
     return template.render(
         title=f"Prediction for {source}",
         version=__version__,
         policy=policy([]),
         style=markup(resource("templates", "report.css")),
+        maps=prediction_maps(prediction),
+    )
+
+
+def prediction_maps(prediction: Prediction) -> PredictionMaps:
+    """The heat maps, for this page and for the report of an active run."""
+    sharings = tuple(dict.fromkeys(one.sharing for one in prediction.mixes))
+    return PredictionMaps(
         answer=answer(prediction),
         simulated=prediction.device.startswith("sim:"),
-        maps=[found for sharing in sharings if (found := _pairs(prediction, sharing)).lines],
+        pairs=tuple(found for sharing in sharings if (found := _pairs(prediction, sharing)).lines),
         sharings=sharings,
-        groups=list(_groups(prediction.mixes, sharings)),
+        groups=tuple(_groups(prediction.mixes, sharings)),
         notes=prediction.notes,
     )
 

@@ -1,0 +1,34 @@
+"""Mixes that were simulated, and those predicted from them: their intervals include the simulation's own error."""
+
+from collections.abc import Mapping
+
+from cotenant.analyse.sharing.model_error import Ends, time_range
+from cotenant.prediction.interference.forecast import Ranged
+from cotenant.prediction.interference.gathered import TenantKey
+from cotenant.tenancy.records import ModelError
+
+
+def error_of(errors: Mapping[tuple[str, TenantKey], ModelError], sharing: str, key: TenantKey) -> ModelError | None:
+    """The simulation's error for a tenant under a way to share.
+
+    Of one that was not simulated beside others, the widest of those that were; None if none was.
+    """
+    if (sharing, key) in errors:
+        return errors[sharing, key]
+    of_others = [error for (way, _), error in errors.items() if way == sharing]
+    return max(of_others, key=lambda one: one.slowdown[1] / one.slowdown[0], default=None)
+
+
+def in_reality(slowdown: Ranged, error: ModelError | None) -> Ranged:
+    """A slowdown within the simulation, widened to where a real GPU's may lie."""
+    return slowdown if error is None else _widened(slowdown, error.slowdown)
+
+
+def latency_in_reality(latency: Ranged, error: ModelError | None) -> Ranged:
+    """The same for a mean time beside others."""
+    return latency if error is None else _widened(latency, time_range(error, solo=False))
+
+
+def _widened(number: Ranged, ends: Ends) -> Ranged:
+    lo, hi = (number.est if end is None else end for end in (number.lo, number.hi))
+    return Ranged(number.est, lo * min(ends[0], 1.0), hi * max(ends[1], 1.0))
