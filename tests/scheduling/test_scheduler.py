@@ -179,6 +179,18 @@ def test_a_batch_that_saves_nothing_is_not_formed():
     assert [len(chunk.requests) for chunk in worker.ran] == [1, 1, 1]
 
 
+@pytest.mark.parametrize(("objective_s", "together"), [(0.024, 1), (0.026, 2)])
+def test_chunks_of_a_batch_take_at_most_two_thirds_of_the_tightest_slack(objective_s, together):
+    """12 ms together beside a tenant that takes 7 ms alone: it can wait for 11.3 and 12.7 ms."""
+    device = scheduler(("tight", objective_s, encoder(each_s=0.007)), ("a", 0.5, encoder(curve=(1.0, 1.2))))
+    worker = Worker(device)
+    worker.arrive(0.0, "t", "tight")
+    for number in range(2):
+        worker.arrive(0.001, number, "a")
+    worker.run_until_idle()
+    assert len(worker.ran[1].requests) == together
+
+
 def test_decoders_step_as_a_gang_and_a_newcomer_does_its_prefill_first():
     worker = Worker(scheduler(("a", 0.3, decoder()), quantum_s=0.004))
     worker.arrive(0.0, 1, "a")

@@ -14,6 +14,8 @@ CONFORMING_WORTH = 4.0
 """A plan that keeps one more conforming request beats one that serves up to three others of its size."""
 LARGEST_MARGINAL = 0.8
 """Maximum marginal cost of a batch's last member, relative to alone."""
+LONGEST_BATCHED = 4 / 3
+"""Longest chunk of a batch, in quanta: an urgent request that has to wait for it keeps a third of its slack."""
 
 
 class SlackStealing:
@@ -106,7 +108,7 @@ class SlackStealing:
             size = len(batch) + 1
             if size > curve.largest or curve.factors[size - 1] - curve.factors[size - 2] > LARGEST_MARGINAL:
                 break
-            if longest * curve.factors[size - 1] > self._roster.quantum_s:
+            if longest * curve.factors[size - 1] > LONGEST_BATCHED * self._roster.quantum_s:
                 break
             if self._holds(plan, [*batch, mate], begin):
                 batch.append(mate)
