@@ -28,14 +28,18 @@ def planned_costs(row: dict[str, Any]) -> dict[str, TenantCosts]:
     return {name: costs_in(data) for name, data in row["costs"].items()}
 
 
+def own_costs(row: dict[str, Any]) -> dict[str, TenantCosts]:
+    """The costs during a run: the measured ones, corrected by the median time of each kind of chunk."""
+    close, spaced = _factors([tuple(one) for one in row["chunks"]])
+    return {name: _corrected(cost, name, close, spaced) for name, cost in planned_costs(row).items()}
+
+
 def replayed_device(row: dict[str, Any]) -> SimulatedDevice:
     """A device with the costs, the noise and the changing speed of the core during a run."""
-    costs = planned_costs(row)
     chunks: Chunks = [tuple(one) for one in row["chunks"]]
     if not chunks:
-        return SimulatedDevice(costs, seed=row["seed"])
-    close, spaced = _factors(chunks)
-    own = {name: _corrected(cost, name, close, spaced) for name, cost in costs.items()}
+        return SimulatedDevice(planned_costs(row), seed=row["seed"])
+    close, _ = _factors(chunks)
     followed = [
         (ended, math.log(ratio / close.get((name, stage), 1.0))) for _, ended, name, stage, ratio in chunks if ratio > 0
     ]
@@ -48,7 +52,7 @@ def replayed_device(row: dict[str, Any]) -> SimulatedDevice:
     rest = [level - smooth for (_, level), smooth in zip(followed, levels, strict=True)]
     noise = statistics.pstdev(max(-0.5, min(0.5, one)) for one in rest)
     trace = SpeedTrace(times, [math.exp(level) for level in levels])
-    return SimulatedDevice(own, noise=noise, trace=trace, seed=row["seed"])
+    return SimulatedDevice(own_costs(row), noise=noise, trace=trace, seed=row["seed"])
 
 
 def _factors(chunks: Chunks) -> tuple[dict[tuple[str, int], float], dict[tuple[str, int], float]]:

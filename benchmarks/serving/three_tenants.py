@@ -1,33 +1,44 @@
-"""Three tenants on one core under S1 to S3: cotenant beside its peers, seed by seed, in slices of a few minutes.
+"""Three tenants on one core under S1 to S3: cotenant beside its peers, seed by seed, within a given time.
 
-    python benchmarks/serving/three_tenants.py --envs ENVS --out RESULTS --seeds 1 2
+    python benchmarks/serving/three_tenants.py --envs ENVS --out RESULTS --minutes 40 --write
 
 Each slice measures the tenants' spaced cost in plain torch on the device's core; objectives are three times that, and
-rates give the load at that cost. Then every system is offered the same arrivals in turn. Writes one line of JSON per
-run to RESULTS/runs.jsonl, with the core's stolen and idle time and the activity of other processes. `figures.py` makes
-tables of them. ENVS contains one environment per peer: see peers/README.md.
+rates give the load at that cost. Then every system of a round is offered the same arrivals in turn (`rounds.py`). A new
+slice begins when the core's speed has changed. One line of JSON per run goes to RESULTS/runs.jsonl, with the core's
+stolen and idle time and the activity of other processes. The same command continues after an interruption: it repeats
+rounds that are unfinished, or during which something else used the machine. `figures.py` makes tables of the runs;
+``--write`` calls it. ENVS contains one environment per peer: see peers/README.md.
 """
 
 import argparse
 import asyncio
 import json
 import os
-import random
+import statistics
 import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
+import figures
 import machine
 from load import sent
-from scenarios import LOADS, TIMES, arrivals
+from rounds import QUIET, Round, following, planned, undone
+from scenarios import TIMES, arrivals
 from systems import HERE, SYSTEMS, Ground, System, start, wait_ready
 
 sys.path.insert(0, str(HERE / "peers"))
+DRIFT = 1.15
+"""A core faster or slower than this, compared with the costs of the slice, begins a new slice."""
+START_S = 180.0
+"""Longest time until a server answers."""
+ATTEMPTS = 3
+"""A round that was disturbed is repeated after the others, this many times in all."""
 
 
 def solo(models: Path, core: int) -> dict[str, dict[str, float]]:
@@ -98,8 +109,86 @@ async def _offer(system: System, plan: list[tuple[float, str]], options: Any) ->
     return await load, before, after
 
 
+class Slice:
+    """Servers whose objectives are set by one measurement of the solo costs."""
+
+    def __init__(self, options: argparse.Namespace, models: Path, work: Path, stack: ExitStack) -> None:
+        self._options = options
+        self._stack = stack
+        self._probe = stack.enter_context(speed_probe(models, options.core))
+        for _ in range(ATTEMPTS):
+            before_s = self._bert_s()
+            self._costs = solo(models, options.core)
+            self._reference_s = self._bert_s()
+            if _alike(self._reference_s / before_s):
+                break
+        self._began = int(time.time())
+        self._ground = Ground(options.envs, models, work, options.core, options.front, self._costs["spaced_s"])
+        self._standing: dict[str, System] = {}
+        self.failed: set[str] = set()
+
+    def begin(self, names: list[str]) -> None:
+        """Start servers, and suspend them until their turn."""
+        for name in names:
+            if name in self._standing:
+                continue
+            system = start(name, self._ground)
+            self._stack.callback(self._leave, system)
+            try:
+                wait_ready(system, START_S)
+            except RuntimeError as error:
+                log = (self._ground.work / f"{name}.log").read_text(errors="replace")
+                print(f"left out: {error}\n{log[-3000:]}", file=sys.stderr, flush=True)
+                self.failed.add(name)
+                continue
+            if system.file and not system.costs():
+                raise RuntimeError(f"{name} wrote no costs: policy_server.py no longer replaces the scheduler")
+            system.suspend()
+            self._standing[name] = system
+
+    def run(self, one: Round, keep: Callable[[dict[str, Any]], None]) -> bool:
+        """All runs of a round; returns whether the core still has the speed of the slice's costs.
+
+        A run beside other work says nothing about it.
+        """
+        slowdowns = []
+        for system, scenario in one.turns(set(self._standing)):
+            row = self._measured(self._standing[system], scenario, one.seed)
+            slowdowns += row["slowdown"] if row["foreign"] < QUIET else []
+            keep(row)
+        return not slowdowns or _alike(statistics.median(slowdowns))
+
+    def end(self, name: str) -> None:
+        """Stop a server."""
+        system = self._standing.pop(name, None)
+        if system is not None:
+            system.stop()
+
+    def _measured(self, system: System, scenario: str, seed: int) -> dict[str, Any]:
+        before = self._slowdown()
+        system.resume()
+        row = one_run(system, scenario, seed, self._costs["spaced_s"], self._options)
+        time.sleep(0.5)  # let abandoned requests finish
+        system.suspend()
+        row |= {"slice": self._began, **self._costs, "slowdown": [before, self._slowdown()]}
+        return row | {"costs": system.costs(), "chunks": system.chunks()}
+
+    def _slowdown(self) -> float:
+        return self._probe() / self._reference_s
+
+    def _bert_s(self) -> float:
+        return statistics.median(self._probe() for _ in range(5))
+
+    def _leave(self, system: System) -> None:
+        system.stop()
+        if seen := system.seen():
+            report = {"slice": self._began, "system": system.name, **seen}
+            with (self._options.out / "seen.jsonl").open("a") as file:
+                file.write(json.dumps(report) + "\n")
+
+
 def main(options: argparse.Namespace) -> None:
-    """One slice: costs, servers, then all runs."""
+    """Slices until all rounds are done or the time is over."""
     os.sched_setaffinity(0, {options.front})
     options.out.mkdir(parents=True, exist_ok=True)
     models = options.out / "models"
@@ -107,65 +196,55 @@ def main(options: argparse.Namespace) -> None:
         from tenants import make  # type: ignore[import-not-found] # in peers
 
         make(models)
-    began = time.time()
-    costs = solo(models, options.core)
-    spaced_s = costs["spaced_s"]
-    with tempfile.TemporaryDirectory() as work, (options.out / "runs.jsonl").open("a") as out, ExitStack() as stack:
-        ground = Ground(options.envs, models, Path(work), options.core, options.front, spaced_s)
-        standing: list[System] = []
-        try:
-            for name in options.systems:
-                system = start(name, ground)
-                try:
-                    wait_ready(system)
-                except RuntimeError as error:
-                    log = (Path(work) / f"{name}.log").read_text(errors="replace")
-                    print(f"left out: {error}\n{log[-3000:]}", file=sys.stderr)
-                    system.stop()
-                    continue
-                standing.append(system)
-                if system.file and not system.costs():
-                    raise RuntimeError(f"{name} wrote no costs: policy_server.py no longer replaces the scheduler")
-                system.suspend()
-            probe = stack.enter_context(speed_probe(models, options.core))
-            for seed in options.seeds:
-                if time.time() > options.until:
-                    break
-                turns = [
-                    (system, scenario)
-                    for system in standing
-                    for scenario in options.scenarios
-                    if not options.turns or f"{system.name}:{scenario}" in options.turns
-                ]
-                random.Random(seed).shuffle(turns)  # noqa: S311
-                for system, scenario in turns:
-                    before = probe()
-                    system.resume()
-                    row = one_run(system, scenario, seed, spaced_s, options)
-                    time.sleep(0.5)  # let abandoned requests finish
-                    system.suspend()
-                    row |= {"slice": int(began), "spaced_s": spaced_s, "close_s": costs["close_s"]}
-                    row["slowdown"] = [one / costs["close_s"]["bert"] for one in (before, probe())]
-                    row["costs"], row["chunks"] = system.costs(), system.chunks()
-                    out.write(json.dumps(row) + "\n")
-                    out.flush()
-                    print(_line(row), flush=True)
-        finally:
-            for system in standing:
-                system.stop()
-                if seen := system.seen():
-                    report = {"slice": int(began), "system": system.name, **seen}
-                    print(json.dumps(report), flush=True)
-                    with (options.out / "seen.jsonl").open("a") as file:
-                        file.write(json.dumps(report) + "\n")
+    end = time.time() + 60 * options.minutes
+    rounds = planned(options.seeds, options.seeds[: options.fewer])
+    systems = set(options.systems)
+    rows = figures.read(options.out)
+    tried: Counter[Round] = Counter()
+
+    def next_round() -> Round | None:
+        waiting = [one for one in undone(rounds, rows, systems) if tried[one] < ATTEMPTS]
+        waiting.sort(key=tried.__getitem__)
+        return following(waiting, systems, seconds=options.seconds, left_s=end - time.time())
+
+    with (options.out / "runs.jsonl").open("a") as out:
+
+        def keep(row: dict[str, Any]) -> None:
+            rows.append(row)
+            out.write(json.dumps(row) + "\n")
+            out.flush()
+            print(_line(row), flush=True)
+
+        while (one := next_round()) is not None:
+            with tempfile.TemporaryDirectory() as work, ExitStack() as stack:
+                current = Slice(options, models, Path(work), stack)
+                current.begin([name for name in options.systems if name != "ray"])
+                while one is not None:
+                    if one.group == "ray":
+                        current.begin(["ray"])
+                    else:
+                        current.end("ray")
+                    systems -= current.failed
+                    tried[one] += 1
+                    steady = current.run(one, keep)
+                    one = next_round()
+                    if not steady:
+                        print("the core's speed has changed: a new slice begins", flush=True)
+                        break
+    if options.write:
+        figures.main(options.out, write=True)
+
+
+def _alike(ratio: float) -> bool:
+    return 1 / DRIFT < ratio < DRIFT
 
 
 def _line(row: dict[str, Any]) -> str:
     parts = "/".join(f"{row['met'][name] / max(1, row['asked'][name]):.2f}" for name in row["met"])
     return (
-        f"{row['scenario']} {row['seed']:>2} {row['system']:<16} {parts}  goodput {row['goodput']:.2f}  "
-        f"idle {row['idle']:.2f}  steal {row['steal']:.3f}  foreign {row['foreign']:.2f}  "
-        f"slowdown {row['slowdown'][0]:.2f}-{row['slowdown'][1]:.2f}"
+        f"{time.strftime('%H:%M:%S')} {row['scenario']} {row['seed']:>2} {row['system']:<16} {parts}  "
+        f"goodput {row['goodput']:.2f}  idle {row['idle']:.2f}  steal {row['steal']:.3f}  "
+        f"foreign {row['foreign']:.2f}  slowdown {row['slowdown'][0]:.2f}-{row['slowdown'][1]:.2f}"
     )
 
 
@@ -173,12 +252,12 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--envs", type=Path, required=True, help="Folder with one environment per peer.")
     parser.add_argument("--out", type=Path, required=True, help="Folder for results and models.")
+    parser.add_argument("--minutes", type=float, default=float("inf"), help="Begin no round that would end later.")
     parser.add_argument("--seeds", type=int, nargs="+", default=list(range(1, 11)))
+    parser.add_argument("--fewer", type=int, default=3, help="Seeds of BentoML, LitServe, Mosec and Ray.")
     parser.add_argument("--systems", nargs="+", choices=SYSTEMS, default=list(SYSTEMS))
-    parser.add_argument("--scenarios", nargs="+", choices=list(LOADS), default=list(LOADS))
-    parser.add_argument("--turns", nargs="+", help="Only these pairs, as SYSTEM:SCENARIO.")
-    parser.add_argument("--until", type=float, default=float("inf"), help="Begin no seed after this Unix time.")
-    parser.add_argument("--seconds", type=float, default=12.0)
+    parser.add_argument("--seconds", type=float, default=10.0, help="Length of a run.")
     parser.add_argument("--core", type=int, default=1, help="The core that acts as the device.")
     parser.add_argument("--front", type=int, default=0, help="The core of front ends and of the load.")
+    parser.add_argument("--write", action="store_true", help="Write docs/serve-live.md and its data at the end.")
     main(parser.parse_args())

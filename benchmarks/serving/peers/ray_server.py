@@ -22,7 +22,13 @@ class Tenant:
 
 
 if __name__ == "__main__":
-    ray.init(num_cpus=2, include_dashboard=False, object_store_memory=200 * 2**20, logging_level="error")
+    ray.init(
+        "local",  # never a cluster that happens to run here
+        num_cpus=2,
+        include_dashboard=False,
+        object_store_memory=200 * 2**20,
+        logging_level="error",
+    )
     serve.start(http_options={"host": "127.0.0.1", "port": int(sys.argv[1])})
     for name in NAMES:
         serve.run(Tenant.bind(name), name=name, route_prefix=f"/{name}")
