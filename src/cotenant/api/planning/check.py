@@ -2,11 +2,12 @@
 
 Each tenant has its own worker, as in every way to share that plans use; neighbours slow it down by the plan's predicted
 factor. Requests follow the tenant's arrival process (bursts included), are batched, ordered and shed by the scheduler,
-and count as kept if they finish within the objective.
+and count as kept if they finish within the objective. The ends of the interval are simulated with the ends of the
+plan's range of times, so that they cover the error of the predicted ones.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -41,7 +42,7 @@ class Attained:
     attained: float
     lo: float
     hi: float
-    """95 % interval over the seeds, for all looks at them together."""
+    """Over the plan's range of times, and 95 % over the seeds for all looks at them together."""
     shed: float
     p99_ms: float
     requests: int
@@ -120,46 +121,97 @@ def attained(
         seat: Its entry.
         looks: Seeds of the arrivals, until a verdict is possible.
     """
-    from cotenant.scheduling import Contract, Scheduler
-    from cotenant.scheduling.simulation import Arrival, SimulatedDevice, simulate
-    from cotenant.tenancy.arrivals import arrivals_ns
-    from cotenant.tenancy.load import Load
-
     simulation = _simulation(device, name, seat)
-    costs, noise = _costs(simulation, device, seat)
-    objective_s, quantile = _objective(seat["expected"], costs.steps)
-    rate = float(seat["rate_rps"])
-    length = min(max(LEAST_REQUESTS / rate, OBJECTIVES * objective_s), LONGEST_S, MOST_REQUESTS / rate)
-    load = Load(kind="gamma", rate_rps=rate, cv=float(seat.get("cv", 1.0)))
-    parts, shed, times, count = [], 0, [], 0
+    low, high = _factors(seat["expected"])
+    usual = _Simulated.of(simulation, device, name, seat)
+    slower, faster = (
+        usual if factor == 1 else _Simulated.of(simulation, device, name, seat, factor) for factor in (high, low)
+    )
+    lo, hi = 0.0, 1.0
     for seeds in looks:
-        for seed in seeds:
-            due = arrivals_ns(load, seed=seed, horizon_s=length) / 1e9
-            if not due.size:
-                continue
-            scheduler = Scheduler([(Contract(name, objective_s), costs)])
-            worker = SimulatedDevice({name: costs}, noise=noise, seed=seed)
-            result = simulate([Arrival(float(time), name) for time in due], scheduler, worker)
-            parts.append(result.attainment()[name])
-            shed += sum(one.done is None for one in result.outcomes)
-            times += [one.latency_s for one in result.outcomes if one.latency_s is not None]
-            count += due.size
-        lo, hi = interval_over_seeds(parts, count, len(looks))
-        if _verdict(lo, hi, quantile) != UNDECIDED:
+        for one in {id(one): one for one in (usual, slower, faster)}.values():
+            one.add(seeds)
+        lo = interval_over_seeds(slower.parts, slower.requests, len(looks))[0]
+        hi = interval_over_seeds(faster.parts, faster.requests, len(looks))[1]
+        if _verdict(lo, hi, usual.wanted) != UNDECIDED:
             break
     return Attained(
         device=str(device.get("name", device["kind"])),
         tenant=name,
-        rate_rps=rate,
-        objective_ms=objective_s * 1e3,
-        wanted=quantile,
-        attained=float(np.mean(parts)),
+        rate_rps=usual.rate,
+        objective_ms=usual.objective_s * 1e3,
+        wanted=usual.wanted,
+        attained=float(np.mean(usual.parts)),
         lo=lo,
         hi=hi,
-        shed=shed / max(count, 1),
-        p99_ms=float(np.quantile(times, 0.99)) * 1e3 if times else float("inf"),
-        requests=count,
+        shed=usual.shed / max(usual.requests, 1),
+        p99_ms=float(np.quantile(usual.times, 0.99)) * 1e3 if usual.times else float("inf"),
+        requests=usual.requests,
     )
+
+
+@dataclass(slots=True)
+class _Simulated:
+    """One tenant's arrivals under the scheduler, seed after seed."""
+
+    name: str
+    costs: "TenantCosts"
+    noise: float
+    objective_s: float
+    wanted: float
+    rate: float
+    cv: float
+    parts: list[float] = field(default_factory=list)
+    """Share kept, by seed."""
+    times: list[float] = field(default_factory=list)
+    shed: int = 0
+    requests: int = 0
+
+    @classmethod
+    def of(
+        cls,
+        simulation: "Simulation",
+        device: Mapping[str, Any],
+        name: str,
+        seat: Mapping[str, Any],
+        factor: float = 1.0,
+    ) -> "_Simulated":
+        """Nothing simulated yet; with times that are this factor longer than predicted."""
+        slowdown = float(seat.get("slowdown", 1.0)) * factor
+        costs, noise = _costs(simulation, device, {**seat, "slowdown": slowdown})
+        objective_s, wanted = _objective(seat["expected"], costs.steps)
+        return cls(name, costs, noise, objective_s, wanted, float(seat["rate_rps"]), float(seat.get("cv", 1.0)))
+
+    def add(self, seeds: Iterable[int]) -> None:
+        """Simulate further seeds."""
+        from cotenant.scheduling import Contract, Scheduler
+        from cotenant.scheduling.simulation import Arrival, SimulatedDevice, simulate
+        from cotenant.tenancy.arrivals import arrivals_ns
+        from cotenant.tenancy.load import Load
+
+        length = min(
+            max(LEAST_REQUESTS / self.rate, OBJECTIVES * self.objective_s), LONGEST_S, MOST_REQUESTS / self.rate
+        )
+        load = Load(kind="gamma", rate_rps=self.rate, cv=self.cv)
+        for seed in seeds:
+            due = arrivals_ns(load, seed=seed, horizon_s=length) / 1e9
+            if not due.size:
+                continue
+            scheduler = Scheduler([(Contract(self.name, self.objective_s), self.costs)])
+            worker = SimulatedDevice({self.name: self.costs}, noise=self.noise, seed=seed)
+            result = simulate([Arrival(float(time), self.name) for time in due], scheduler, worker)
+            self.parts.append(result.attainment()[self.name])
+            self.shed += sum(one.done is None for one in result.outcomes)
+            self.times += [one.latency_s for one in result.outcomes if one.latency_s is not None]
+            self.requests += due.size
+
+
+def _factors(expected: Mapping[str, Mapping[str, float]]) -> tuple[float, float]:
+    """How much faster and slower than predicted the plan takes the device to be possibly; 1 if it doesn't say."""
+    ranges = [one for one in expected.values() if one.get("estimate_ms", 0) > 0]
+    low = min((float(one["lower_ms"]) / float(one["estimate_ms"]) for one in ranges), default=1.0)
+    high = max((float(one["upper_ms"]) / float(one["estimate_ms"]) for one in ranges), default=1.0)
+    return low, high
 
 
 def _verdict(lo: float, hi: float, wanted: float) -> str:
