@@ -20,7 +20,7 @@ from cotenant.serving.engines.protocol import Prompt
 from cotenant.serving.models.servable import build_servable
 from cotenant.serving.models.tensors import parcel_of, tensors_of
 from cotenant.serving.processes.arena import PAGE, Arena
-from cotenant.serving.processes.frames import Reader, frame
+from cotenant.serving.processes.frames import Reader, Writer, frame
 from cotenant.serving.processes.orders import TenantOrder, WorkerOrder
 from cotenant.serving.processes.parcel import label, unpack
 from cotenant.serving.processes.remote import CHILD, Remote
@@ -211,21 +211,28 @@ def test_an_input_and_its_first_chunk_are_one_message_and_a_later_input_its_own(
         remote.start(Chunk(1, 0, "bert", (1,), 0, 0, 1e-3))
         remote.take(2, "bert", inputs)
         await asyncio.sleep(0)
-        return [[content[0] for content, _ in Reader().feed(piece)] for piece in sent]
+        return [[one[0] for messages, _ in Reader().feed(piece) for one in messages] for piece in sent]
 
     assert asyncio.run(scenario()) == [["take", "start"], ["take"]]
 
 
 def test_messages_are_reassembled_from_any_pieces():
-    sent = [(["take", 1, {"a": [1, 2]}], b"\x00\x01"), (["free", []], b"")]
-    wire = b"".join(frame(*message) for message in sent)
-    reader = Reader()
-    assert [message for byte in wire for message in reader.feed(bytes([byte]))] == sent
+    writer = Writer()
+    writer.add(["take", 1, {"a": [1, 2]}], [b"\x00", memoryview(b"\x01")])
+    writer.add(["take", 2, {}], [b"\x02"])
+    wire, reader = writer.frame() + frame(["free", []]), Reader()
+    found = [one for byte in wire for one in reader.feed(bytes([byte]))]
+    assert found == [([["take", 1, {"a": [1, 2]}], ["take", 2, {}]], b"\x00\x01\x02"), ([["free", []]], b"")]
+    assert not writer
 
 
 def test_a_parcel_survives_its_label():
-    parcel = parcel_of({"a": torch.arange(6).reshape(2, 3), "b": torch.ones(2, dtype=torch.float16)})
+    halves = torch.ones(2, dtype=torch.float16), torch.ones(3, dtype=torch.bfloat16)
+    mixed = {"b": halves[0], "c": halves[1], "d": torch.tensor(True)}
+    parcel = parcel_of({"a": torch.arange(6).reshape(2, 3), **mixed})
     data = b"".join(bytes(one.data) for one in parcel.tensors)
     back = tensors_of(unpack(label(parcel), data))
     assert torch.equal(back["a"], torch.arange(6).reshape(2, 3))
-    assert back["b"].dtype is torch.float16
+    for name, value in mixed.items():
+        assert back[name].dtype is value.dtype
+        assert torch.equal(back[name], value)

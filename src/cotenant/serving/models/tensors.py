@@ -1,5 +1,6 @@
 """Convert between torch tensors and bytes."""
 
+import numpy as np
 import torch
 
 from cotenant.serving.processes.parcel import Parcel, Tensor
@@ -19,7 +20,7 @@ def datatype_of(dtype: torch.dtype) -> str:
 def tensors_of(parcel: Parcel) -> dict[str, torch.Tensor]:
     """A parcel's tensors, copied out of it."""
     return {
-        one.name: torch.frombuffer(bytearray(one.data), dtype=_TYPES[one.datatype]).reshape(one.shape)
+        one.name: torch.frombuffer(bytearray(one.data), dtype=_TYPES[one.datatype]).view(one.shape)
         for one in parcel.tensors
     }
 
@@ -30,5 +31,10 @@ def parcel_of(tensors: dict[str, torch.Tensor]) -> Parcel:
 
 
 def _tensor(name: str, value: torch.Tensor) -> Tensor:
-    data = value.reshape(-1).view(torch.uint8).numpy().data if value.numel() else memoryview(b"")
+    if not value.numel():
+        data = memoryview(b"")
+    elif value.dtype is torch.bfloat16:  # unknown to numpy
+        data = value.reshape(-1).view(torch.uint8).numpy().data
+    else:
+        data = value.numpy().reshape(-1).view(np.uint8).data
     return Tensor(name, _NAMES[value.dtype], tuple(value.shape), data)

@@ -14,7 +14,7 @@ from cotenant.errors import BadInput
 from cotenant.scheduling import Chunk, RequestId
 from cotenant.serving.engines.protocol import Call, Prompt
 from cotenant.serving.processes.arena import INLINE, Arena
-from cotenant.serving.processes.frames import Reader, frame
+from cotenant.serving.processes.frames import Reader, Writer, frame
 from cotenant.serving.processes.orders import TenantOrder, WorkerOrder
 from cotenant.serving.processes.parcel import label, unpack
 from cotenant.serving.processes.sentinels import post_sentinels
@@ -39,9 +39,12 @@ class Child:
         self._outbox = outbox
         self._held = held
         self._reader = Reader()
+        self._writer = Writer()
         self._piece = memoryview(bytearray(PIECE))
         self._arrival = select.poll()
         self._arrival.register(connection, select.POLLIN)
+        self._place = 0
+        """Where the next input begins in the bytes of a frame."""
         self._read: list[int] = []
         self._next: Chunk | None = None
         self._running: int | None = None
@@ -52,6 +55,9 @@ class Child:
         post_sentinels(self._connection.fileno(), self._held)
         order = self._order()
         place = find_place(order.device, order.cores, order.threads)
+        from cotenant.serving.models import tensors  # after the order: it imports torch
+
+        self._codec = tensors
         self._bench = Bench(place)
         with place.settled():
             self._build(order, place)
@@ -64,28 +70,27 @@ class Child:
     def _order(self) -> WorkerOrder:
         """The order, after any preparations."""
         while True:
-            for content, _ in self._reader.feed(self._connection.recv(PIECE)):
-                if content[0] == "order":
-                    return WorkerOrder.model_validate(content[1])
-                _prepare(content[1])
+            for messages, _ in self._reader.feed(self._connection.recv(PIECE)):
+                for kind, content in messages:
+                    if kind == "order":
+                        return WorkerOrder.model_validate(content)
+                    _prepare(content)
 
     def _receive(self, *, wait: bool) -> None:
         """Obey the messages that have arrived; ``wait``: at least one piece of one."""
-        if wait:
-            self._arrival.poll()  # a blocking `recv` would also be woken each time the parent has read an answer
         size = PIECE
-        while size == PIECE:
-            try:
-                size = self._connection.recv_into(self._piece, PIECE, socket.MSG_DONTWAIT)
-            except BlockingIOError:
-                return
+        # A blocking `recv` would also be woken each time the parent has read an answer.
+        while size == PIECE and self._arrival.poll(None if wait else 0):
+            size, wait = self._connection.recv_into(self._piece, PIECE), False
             if not size:
                 os._exit(0)
-            for content, data in self._reader.feed(self._piece[:size]):
-                self._obey(content, data)
+            for messages, data in self._reader.feed(self._piece[:size]):
+                self._place = 0
+                for message in messages:
+                    self._obey(message, data)
 
-    def _obey(self, content: list[Any], data: bytes) -> None:
-        kind, *rest = content
+    def _obey(self, message: list[Any], data: bytes) -> None:
+        kind, *rest = message
         match kind:
             case "take":
                 request, tenant, labels, at, size = rest
@@ -130,35 +135,32 @@ class Child:
         self._send(frame(["ready"]))
 
     def _tensors(self, labels: list[Any], at: int | None, size: int, data: bytes) -> dict[str, Any]:
-        from cotenant.serving.models.tensors import tensors_of
-
         if at is None:
-            return tensors_of(unpack(labels, data))
-        tensors = tensors_of(unpack(labels, self._inbox.view(at, size)))
+            place, self._place = self._place, self._place + size
+            return self._codec.tensors_of(unpack(labels, memoryview(data)[place : place + size]))
+        tensors = self._codec.tensors_of(unpack(labels, self._inbox.view(at, size)))
         self._read.append(at)
         return tensors
 
     def _report(self, end: Ended) -> None:
         """Results first, so that they precede the end of the chunk at the parent."""
-        failures = [[request, *_failure(error)] for request, error in end.progress.failures.items()]
-        messages = [self._result(request, result) for request, result in end.progress.results.items()]
+        version, began, ended, started, progress = end
+        for request, result in progress.results.items():
+            self._result(request, result)
+        failures = [[request, *_failure(error)] for request, error in progress.failures.items()]
         read, self._read = self._read, []
-        tokens = list(end.progress.tokens.items())
-        messages.append(frame(["ended", end.version, end.began, end.ended, end.started, failures, tokens, read]))
-        self._send(b"".join(messages))
+        tokens = list(progress.tokens.items())
+        self._writer.add(["ended", version, began, ended, started, failures, tokens, read])
+        self._send(self._writer.frame())
 
-    def _result(self, request: RequestId, result: Any) -> bytes:
-        from cotenant.serving.models.tensors import parcel_of
-
+    def _result(self, request: RequestId, result: Any) -> None:
         if isinstance(result, list):
-            return frame(["tokens", request, result])
-        parcel = parcel_of(result)
-        parts = [one.data for one in parcel.tensors]
-        if parcel.size > INLINE:
-            at = self._outbox.put(parts, parcel.size)
-            if at is not None:
-                return frame(["result", request, label(parcel), at, parcel.size])
-        return frame(["result", request, label(parcel), None, parcel.size], b"".join(parts))
+            self._writer.add(["tokens", request, result])
+            return
+        parcel = self._codec.parcel_of(result)
+        parts, size = [one.data for one in parcel.tensors], parcel.size
+        at = self._outbox.put(parts, size) if size > INLINE else None
+        self._writer.add(["result", request, label(parcel), at, size], parts if at is None else None)
 
     def _send(self, message: bytes) -> None:
         try:

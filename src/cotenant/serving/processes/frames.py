@@ -1,4 +1,4 @@
-"""Messages on a socket: a JSON list followed by raw bytes. Nothing in them is ever executed."""
+"""Messages on a socket, several to a frame: a JSON list of lists, then raw bytes. Nothing in them is ever executed."""
 
 import struct
 from typing import Any
@@ -8,27 +8,53 @@ from pydantic_core import from_json, to_json
 _HEAD = struct.Struct("<II")
 LARGEST = 1 << 30
 
-Message = tuple[list[Any], bytes]
+Message = list[Any]
 
 
-def frame(content: list[Any], data: "bytes | bytearray" = b"") -> bytes:
-    """One message, ready to be sent."""
-    text = to_json(content)
-    return b"".join((_HEAD.pack(len(text), len(data)), text, data))
+class Writer:
+    """Collects messages and the bytes that belong to them, to be sent together: the other side is woken once."""
+
+    __slots__ = ("_data", "_messages")
+
+    def __init__(self) -> None:
+        self._messages: list[Message] = []
+        self._data: list[bytes | bytearray | memoryview] = []
+
+    def __bool__(self) -> bool:
+        return bool(self._messages)
+
+    def add(self, message: Message, data: "list[bytes | bytearray | memoryview] | None" = None) -> None:
+        """Add a message; its data follows that of earlier ones."""
+        self._messages.append(message)
+        if data:
+            self._data += data
+
+    def frame(self) -> bytes:
+        """Everything collected so far, ready to be sent."""
+        text, data = to_json(self._messages), b"".join(self._data)
+        self._messages, self._data = [], []
+        return b"".join((_HEAD.pack(len(text), len(data)), text, data))
+
+
+def frame(message: Message) -> bytes:
+    """A single message, ready to be sent."""
+    writer = Writer()
+    writer.add(message)
+    return writer.frame()
 
 
 class Reader:
-    """Reassembles messages from arriving pieces."""
+    """Reassembles frames from arriving pieces."""
 
     def __init__(self) -> None:
         self._buffer = bytearray()
 
-    def feed(self, piece: "bytes | memoryview") -> list[Message]:
-        """Messages completed by this data."""
+    def feed(self, piece: "bytes | memoryview") -> list[tuple[list[Message], bytes]]:
+        """The messages of each frame completed by this data, and the bytes that belong to them in their order."""
         if self._buffer:
             self._buffer += piece
             piece, self._buffer = bytes(self._buffer), bytearray()
-        messages: list[Message] = []
+        frames: list[tuple[list[Message], bytes]] = []
         at, size = 0, len(piece)
         while size - at >= _HEAD.size:
             text_size, data_size = _HEAD.unpack_from(piece, at)
@@ -39,7 +65,8 @@ class Reader:
             end = data_at + data_size
             if size < end:
                 break
-            messages.append((from_json(bytes(piece[text_at:data_at])), bytes(piece[data_at:end])))
+            frames.append((from_json(bytes(piece[text_at:data_at])), bytes(piece[data_at:end])))
             at = end
-        self._buffer += piece[at:]
-        return messages
+        if at < size:
+            self._buffer += piece[at:]
+        return frames

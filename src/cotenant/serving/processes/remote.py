@@ -16,7 +16,7 @@ from cotenant.scheduling import Chunk, RequestId, TenantCosts
 from cotenant.serving.engines.protocol import Call, Progress, Prompt
 from cotenant.serving.models.signature import Signature, signature_in
 from cotenant.serving.processes.arena import INLINE, Arena
-from cotenant.serving.processes.frames import Reader, frame
+from cotenant.serving.processes.frames import Reader, Writer
 from cotenant.serving.processes.orders import WorkerOrder
 from cotenant.serving.processes.parcel import Parcel, label, unpack
 from cotenant.serving.processes.sentinels import SENTINELS
@@ -56,7 +56,7 @@ class Remote(asyncio.Protocol):
         self._reader = Reader()
         self._results: dict[RequestId, Any] = {}
         self._chunks: dict[int, float] = {}
-        self._unsent: list[bytes] = []
+        self._writer = Writer()
         self._transport: asyncio.Transport | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self._ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -122,17 +122,14 @@ class Remote(asyncio.Protocol):
 
         It is sent with the next chunk or at the end of this turn of the event loop: one message wakes the worker once.
         """
-        if not self._unsent:
-            asyncio.get_running_loop().call_soon(self._flush)
         if isinstance(work, Prompt):
-            self._unsent.append(frame(["prompt", request, tenant, asdict(work)]))
+            self._send_soon(["prompt", request, tenant, asdict(work)])
             return
         assert isinstance(work, Parcel)
         parts = [one.data for one in work.tensors]
         size = work.size
         at = self._inbox.put(parts, size) if size > INLINE else None
-        data = b"" if at is not None else b"".join(parts)
-        self._unsent.append(frame(["take", request, tenant, label(work), at, size], data))
+        self._send_soon(["take", request, tenant, label(work), at, size], parts if at is None else None)
 
     def free(self, requests: Iterable[RequestId]) -> None:
         """Forget requests."""
@@ -199,38 +196,41 @@ class Remote(asyncio.Protocol):
         """Data arrived from the process; what a dead one had still sent is of no use."""
         if self._dead:
             return
-        for content, payload in self._reader.feed(data):
-            kind, *rest = content
-            match kind:
-                case "result":
-                    self._keep(rest, payload)
-                case "tokens":
-                    self._results[rest[0]] = rest[1]
-                case "ended":
-                    self._chunk_ended(rest)
-                case "admitted":
-                    self.admitted[rest[0]] = costs_in(rest[1]), signature_in(rest[2])
-                case "failed":
-                    self.failed[rest[0]] = ServingError(f"Tenant {rest[0]}: {rest[1]}", hint=rest[2])
-                case "ready" if not self._ready.done():
-                    self._ready.set_result(None)
+        for messages, payload in self._reader.feed(data):
+            place = 0
+            for kind, *rest in messages:
+                match kind:
+                    case "result":
+                        place = self._keep(rest, payload, place)
+                    case "ended":
+                        self._chunk_ended(rest)
+                    case "tokens":
+                        self._results[rest[0]] = rest[1]
+                    case "admitted":
+                        self.admitted[rest[0]] = costs_in(rest[1]), signature_in(rest[2])
+                    case "failed":
+                        self.failed[rest[0]] = ServingError(f"Tenant {rest[0]}: {rest[1]}", hint=rest[2])
+                    case "ready" if not self._ready.done():
+                        self._ready.set_result(None)
 
-    def _keep(self, fields: list[Any], data: bytes) -> None:
+    def _keep(self, fields: list[Any], payload: bytes, place: int) -> int:
+        """Keep a result until its chunk has ended; returns where the next one begins in the frame's bytes."""
         request, labels, at, size = fields
         if at is not None:
-            data = bytes(self._outbox.view(at, size))
-            self._send(["read", [at]])
-        self._results[request] = unpack(labels, data)
+            self._results[request] = unpack(labels, bytes(self._outbox.view(at, size)))
+            self._send_soon(["read", [at]])
+            return place
+        self._results[request] = unpack(labels, payload[place : place + size])
+        return place + int(size)
 
     def _chunk_ended(self, fields: list[Any]) -> None:
         version, began, ended, started, failures, tokens, read = fields
         for at in read:
             self._inbox.release(at)
         results, self._results = self._results, {}
-        errors: dict[RequestId, Exception] = {
-            request: BadInput(sentence) if theirs else ModelFailed(f"The model failed: {sentence}.")
-            for request, theirs, sentence in failures
-        }
+        errors: dict[RequestId, Exception] = {}
+        for request, theirs, sentence in failures:
+            errors[request] = BadInput(sentence) if theirs else ModelFailed(f"The model failed: {sentence}.")
         if started is None:
             self.running_since = None
         else:
@@ -241,14 +241,21 @@ class Remote(asyncio.Protocol):
     def _expect(self, chunk: Chunk) -> None:
         self._chunks[chunk.version] = chunk.predicted_s
 
+    def _send_soon(self, message: list[Any], data: list[Any] | None = None) -> None:
+        """Send it with the next message, at the latest at the end of this turn of the event loop."""
+        if not self._writer:
+            asyncio.get_running_loop().call_soon(self._flush)
+        self._writer.add(message, data)
+
     def _send(self, content: list[Any]) -> None:
-        self._unsent.append(frame(content))
+        self._writer.add(content)
         self._flush()
 
     def _flush(self) -> None:
-        unsent, self._unsent = self._unsent, []
-        if unsent and self._transport is not None and not self._transport.is_closing():
-            self._transport.write(b"".join(unsent))
+        if self._writer:
+            unsent = self._writer.frame()
+            if self._transport is not None and not self._transport.is_closing():
+                self._transport.write(unsent)
 
     def _names(self) -> str:
         return ", ".join(tenant.name for tenant in self.order.tenants) if self.order else "no tenant"
