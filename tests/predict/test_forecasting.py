@@ -57,7 +57,7 @@ def test_without_measured_mixes_the_prior_is_used_and_named():
     assert mix.tenants[0].slowdown.est == pytest.approx(expected)
     assert mix.tenants[0].throughput_rps.est == pytest.approx(100 / expected)
     assert mix.memory_bytes == 300
-    assert "No mix was measured under `processes`: intervals are the prior's validated error." in found.notes
+    assert "No mix was measured under processes: intervals are the prior's validated error." in found.notes
 
 
 def test_a_prior_that_is_not_validated_gives_no_interval():

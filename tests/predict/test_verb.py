@@ -60,7 +60,8 @@ def test_what_rests_on_simulated_mixes_is_as_uncertain_as_the_simulation(study, 
     for mix in (("bert", "net"), ("bert", "gpt")):
         bert = mixes[mix, "mps"].tenants[0]
         low, high = shown.model_error.slowdown
-        assert bert.slowdown.lo == pytest.approx(bert.in_simulation.lo * min(low, 1))
+        within = bert.in_simulation.lo
+        assert bert.slowdown.lo == pytest.approx(max(within * min(low, 1), min(within, 1)))
         assert bert.slowdown.hi == pytest.approx(bert.in_simulation.hi * max(high, 1))
         assert bert.latency_ms.hi / bert.latency_ms.est >= bert.in_simulation.hi / bert.in_simulation.est
     for mix in cotenant.predict(study).mixes:  # the prior's error is against real GPUs
@@ -141,7 +142,7 @@ def test_every_number_of_the_answer_has_an_interval(study):
         for options in ((), ("--mix", "bert+gpt"))
     )
     assert "none of them simulated: in each, the slowest tenant takes 1.00 [0.97, 1.34] times as long" in of_all
-    assert "No mix was measured under `processes` and `mps`: intervals are the prior's validated error." in of_all
+    assert "No mix was measured under processes and mps: intervals are the prior's validated error." in of_all
     assert re.search(r"the slowest takes \d\.\d+ \[[\d., ]+\] times as long as alone under mps", of_one)
     assert re.search(r"bert \d\.\d+ \[[\d., ]+\] \d+ \[[\d., ]+\] \d\.\d+ \[[\d., ]+\]", of_one)
 

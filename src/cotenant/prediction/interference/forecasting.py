@@ -338,7 +338,7 @@ def _too_few(asked: Asked, trust: Sequence[Trust]) -> Iterator[str]:
     validated = not math.isnan(asked.prior_half)
     interval = "intervals are the prior's validated error" if validated else "there are no intervals"
     for measured in sorted({one.measured for one in trust if one.measured < FEWEST}):
-        ways = listed([f"`{one.sharing}`" for one in trust if one.measured == measured])
+        ways = listed([one.sharing for one in trust if one.measured == measured])
         if measured == 0:
             yield f"No mix was measured under {ways}: {interval}."
         else:

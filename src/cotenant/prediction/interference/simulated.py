@@ -20,8 +20,8 @@ def error_of(errors: Mapping[tuple[str, TenantKey], ModelError], sharing: str, k
 
 
 def in_reality(slowdown: Ranged, error: ModelError | None) -> Ranged:
-    """A slowdown within the simulation, widened to where a real GPU's may lie."""
-    return slowdown if error is None else _widened(slowdown, error.slowdown)
+    """A slowdown within the simulation, widened to where a real GPU's may lie; neighbours speed up no tenant."""
+    return slowdown if error is None else _widened(slowdown, error.slowdown, least=1.0)
 
 
 def latency_in_reality(latency: Ranged, error: ModelError | None) -> Ranged:
@@ -29,6 +29,6 @@ def latency_in_reality(latency: Ranged, error: ModelError | None) -> Ranged:
     return latency if error is None else _widened(latency, time_range(error, solo=False))
 
 
-def _widened(number: Ranged, ends: Ends) -> Ranged:
+def _widened(number: Ranged, ends: Ends, *, least: float = 0.0) -> Ranged:
     lo, hi = (number.est if end is None else end for end in (number.lo, number.hi))
-    return Ranged(number.est, lo * min(ends[0], 1.0), hi * max(ends[1], 1.0))
+    return Ranged(number.est, max(lo * min(ends[0], 1.0), min(lo, least)), hi * max(ends[1], 1.0))
