@@ -17,125 +17,106 @@ import numba
 import numpy as np
 
 from cotenant.prediction.kernels.columns import Floats, Ints
+from cotenant.prediction.sharing.state import (
+    BLOCK,
+    COLUMNS,
+    DRAM,
+    DRAM_DOMAIN,
+    FREE,
+    FRESH,
+    HOLDS,
+    OCCUPANCY,
+    PRIORITY,
+    SM_DOMAIN,
+    SPEED,
+    WEIGHT,
+)  # fmt: skip
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")  # type: ignore[untyped-decorator]
-def fill_rates(  # noqa: PLR0917 - compiled code takes its arguments by position
-    count: int,
-    order: Ints,
-    occupancy: Floats,
-    dram: Floats,
-    weight: Floats,
-    sm_domain: Ints,
-    dram_domain: Ints,
-    priority: Ints,
-    left: Floats,
-    rate: Floats,
+def fill_rates(  # noqa: C901, PLR0912, PLR0915 - in one piece: passing arrays on costs time
+    count: int, order: Ints, floats: Floats
 ) -> None:
     """Compute the speed of each resident kernel relative to alone.
 
     Args:
         count: Number of resident kernels.
         order: Their tenants, higher priorities first.
-        occupancy: By tenant, the share of its SM domain held by its kernel.
-        dram: By tenant, the share of its DRAM domain's bandwidth used by its kernel at full speed.
-        weight: By tenant, the weight of its kernel's claim on freed SMs.
-        sm_domain: By tenant.
-        dram_domain: By tenant.
-        priority: By tenant.
-        left: Scratch space, one number per domain.
-        rate: Output, by tenant, for resident kernels.
+        floats: State by tenant: reads what its kernel wants, writes the column of new speeds.
     """
     if count == 1:
-        rate[order[0]] = 1.0
+        floats[order[0], FRESH] = 1.0
         return
     for place in range(count):
-        left[sm_domain[order[place]]] = 1.0
-    begin = 0
-    while begin < count:  # one priority at a time; they are sorted
-        end = begin + 1
-        while end < count and priority[order[end]] == priority[order[begin]]:
-            end += 1
-        _share_sms(begin, end, order, occupancy, weight, sm_domain, left, rate)
-        begin = end
+        floats[int(floats[order[place], SM_DOMAIN]), FREE] = 1.0
+        floats[order[place], FRESH] = -1.0
+    # SMs: one priority at a time (they are sorted), in each domain by weight
     wanted = 0.0
+    begin, end = 0, 0
     for place in range(count):
-        wanted += rate[order[place]] * dram[order[place]]
-    if wanted <= 1.0:  # if it fits over all domains, it fits within each
-        return
-    for place in range(count):
-        first = dram_domain[order[place]]
-        seen = False
-        for earlier in range(place):
-            seen = seen or dram_domain[order[earlier]] == first
-        if not seen:
-            _share_dram(count, order, dram, dram_domain, first, rate)
-
-
-@numba.njit(cache=True, nogil=True, error_model="numpy")  # type: ignore[untyped-decorator]
-def _share_sms(  # noqa: C901, PLR0917 - as above, in one loop
-    begin: int, end: int, order: Ints, occupancy: Floats, weight: Floats, sm_domain: Ints, left: Floats, rate: Floats
-) -> None:
-    """Share the rest of each domain by weight among kernels of one priority."""
-    for place in range(begin, end):
-        rate[order[place]] = -1.0
-    for place in range(begin, end):
-        if rate[order[place]] >= 0.0:
-            continue
-        domain = sm_domain[order[place]]
-        room, open_, claims = left[domain], 0, 0.0
-        for other in range(place, end):
-            if sm_domain[order[other]] == domain:
-                open_ += 1
-                claims += weight[order[other]]
-        while open_ > 0:
-            part, settled, met = max(room, 0.0) / claims, 0, 0.0
+        if place == end:
+            begin, end = place, place + 1
+            while end < count and floats[order[end], PRIORITY] == floats[order[begin], PRIORITY]:
+                end += 1
+        if floats[order[place], FRESH] < 0.0:
+            domain = floats[order[place], SM_DOMAIN]
+            room, open_, claims = floats[int(domain), FREE], 0, 0.0
             for other in range(place, end):
-                tenant = order[other]
-                if sm_domain[tenant] == domain and rate[tenant] < 0.0 and occupancy[tenant] <= part * weight[tenant]:
-                    rate[tenant] = 1.0
-                    room -= occupancy[tenant]
-                    met += weight[tenant]
-                    settled += 1
-            open_ -= settled
-            claims -= met
-            if settled == 0:
+                if floats[order[other], SM_DOMAIN] == domain:
+                    open_ += 1
+                    claims += floats[order[other], WEIGHT]
+            while open_ > 0:
+                part, settled, met = max(room, 0.0) / claims, 0, 0.0
                 for other in range(place, end):
                     tenant = order[other]
-                    if sm_domain[tenant] == domain and rate[tenant] < 0.0:
-                        rate[tenant] = part * weight[tenant] / occupancy[tenant]
-                room, open_ = 0.0, 0
-        left[domain] = max(room, 0.0)
-
-
-@numba.njit(cache=True, nogil=True, error_model="numpy")  # type: ignore[untyped-decorator]
-def _share_dram(  # noqa: PLR0917 - as above
-    count: int, order: Ints, dram: Floats, dram_domain: Ints, domain: int, rate: Floats
-) -> None:
-    """Slow down kernels that use more than an even part of a domain's bandwidth."""
-    total, members = 0.0, 0
-    for place in range(count):
-        if dram_domain[order[place]] == domain:
-            total += rate[order[place]] * dram[order[place]]
-            members += 1
-    if total <= 1.0:
+                    if (
+                        floats[tenant, SM_DOMAIN] == domain
+                        and floats[tenant, FRESH] < 0.0
+                        and floats[tenant, OCCUPANCY] <= part * floats[tenant, WEIGHT]
+                    ):
+                        floats[tenant, FRESH] = 1.0
+                        room -= floats[tenant, OCCUPANCY]
+                        met += floats[tenant, WEIGHT]
+                        settled += 1
+                open_ -= settled
+                claims -= met
+                if settled == 0:
+                    for other in range(place, end):
+                        tenant = order[other]
+                        if floats[tenant, SM_DOMAIN] == domain and floats[tenant, FRESH] < 0.0:
+                            floats[tenant, FRESH] = part * floats[tenant, WEIGHT] / floats[tenant, OCCUPANCY]
+                    room, open_ = 0.0, 0
+            floats[int(domain), FREE] = max(room, 0.0)
+        wanted += floats[order[place], FRESH] * floats[order[place], DRAM]
+    if wanted <= 1.0:  # if it fits over all domains, it fits within each
         return
-    level, settled, small = 1.0 / members, 0, 0.0
-    while True:  # the even part grows by what modest kernels leave; ends after at most as many rounds as members
-        now, below = 0, 0.0
-        for place in range(count):
-            tenant = order[place]
-            if dram_domain[tenant] == domain and rate[tenant] * dram[tenant] <= level:
-                now += 1
-                below += rate[tenant] * dram[tenant]
-        if now in (settled, members):
-            break
-        settled, small = now, below
-        level = (1.0 - small) / (members - settled)
+    # DRAM: kernels that use more than an even part of a domain's bandwidth are slowed down
     for place in range(count):
-        tenant = order[place]
-        if dram_domain[tenant] == domain and rate[tenant] * dram[tenant] > level:
-            rate[tenant] = level / dram[tenant]
+        domain = floats[order[place], DRAM_DOMAIN]
+        seen, total, members = False, 0.0, 0
+        for other in range(count):
+            if floats[order[other], DRAM_DOMAIN] == domain:
+                seen = seen or other < place
+                total += floats[order[other], FRESH] * floats[order[other], DRAM]
+                members += 1
+        if seen or total <= 1.0:
+            continue
+        level, settled, small = 1.0 / members, 0, 0.0
+        while True:  # the even part grows by what modest kernels leave; ends after at most as many rounds as members
+            now, below = 0, 0.0
+            for other in range(count):
+                tenant = order[other]
+                if floats[tenant, DRAM_DOMAIN] == domain and floats[tenant, FRESH] * floats[tenant, DRAM] <= level:
+                    now += 1
+                    below += floats[tenant, FRESH] * floats[tenant, DRAM]
+            if now in (settled, members):
+                break
+            settled, small = now, below
+            level = (1.0 - small) / (members - settled)
+        for other in range(count):
+            tenant = order[other]
+            if floats[tenant, DRAM_DOMAIN] == domain and floats[tenant, FRESH] * floats[tenant, DRAM] > level:
+                floats[tenant, FRESH] = level / floats[tenant, DRAM]
 
 
 def rates(
@@ -147,46 +128,27 @@ def rates(
     dram_domain: Ints | None = None,
 ) -> Floats:
     """Speeds of resident kernels of one priority. For documentation and tests."""
-    count = occupancy.size
-    nowhere = np.zeros(count, np.int64)
-    result = np.ones(count)
-    fill_rates(
-        count,
-        np.arange(count),
-        occupancy,
-        dram,
-        np.ones(count) if weight is None else weight,
-        nowhere if sm_domain is None else sm_domain,
-        nowhere if dram_domain is None else dram_domain,
-        nowhere,
-        np.ones(count),
-        result,
-    )
-    return result
+    state = np.zeros((occupancy.size, COLUMNS))
+    state[:, OCCUPANCY], state[:, DRAM] = occupancy, dram
+    state[:, WEIGHT] = 1.0 if weight is None else weight
+    state[:, SM_DOMAIN] = 0 if sm_domain is None else sm_domain
+    state[:, DRAM_DOMAIN] = 0 if dram_domain is None else dram_domain
+    fill_rates(occupancy.size, np.arange(occupancy.size), state)
+    return np.asarray(state[:, FRESH])
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def drain_ns(  # noqa: PLR0917 - compiled code takes its arguments by position
-    tenant: int,
-    wanted: float,
-    count: int,
-    order: Ints,
-    holds: Floats,
-    block: Floats,
-    rate: Floats,
-    sm_domain: Ints,
-    priority: Ints,
-    waits: float,
-    waits_first: float,
+    tenant: int, wanted: float, count: int, order: Ints, floats: Floats, waits: float, waits_first: float
 ) -> Any:
     """Wait of a kernel until thread blocks of other tenants have ended and freed SMs."""
     held, longest, first = 0.0, 0.0, True
     for place in range(count):
         other = order[place]
-        if other != tenant and sm_domain[other] == sm_domain[tenant]:
-            held += max(rate[other], 0.0) * holds[other]
-            longest = max(longest, block[other])
-            first = first and priority[tenant] > priority[other]
+        if other != tenant and floats[other, SM_DOMAIN] == floats[tenant, SM_DOMAIN]:
+            held += max(floats[other, SPEED], 0.0) * floats[other, HOLDS]
+            longest = max(longest, floats[other, BLOCK])
+            first = first and floats[tenant, PRIORITY] > floats[other, PRIORITY]
     if held + wanted <= 1.0 or longest <= 0.0 or wanted <= 0.0:
         return 0.0
     missing = (held + wanted - 1.0) / wanted

@@ -13,9 +13,42 @@ import numpy as np
 
 from cotenant.prediction.kernels.columns import Floats, Ints
 from cotenant.prediction.sharing.contention import drain_ns, fill_rates
-
-IDLE, LAUNCHING, RESIDENT, CLOSING = 0, 1, 2, 3
-"""State of a tenant: waiting for a request, for a launch by the host, on the device, for the host to finish."""
+from cotenant.prediction.sharing.progress import settle
+from cotenant.prediction.sharing.state import (
+    ACTIVE,
+    BLOCK,
+    CLOSING,
+    COMPLETIONS,
+    DEVICE_NS,
+    DRAINED,
+    DRAM,
+    FINISHED,
+    FIRST_NS,
+    FRESH,
+    HOLDS,
+    HOST_NS,
+    IDLE,
+    INTENDED_NS,
+    KERNEL,
+    LAUNCHING,
+    LEFT_NS,
+    NEXT_NS,
+    NOW_NS,
+    NUMBER,
+    OCCUPANCY,
+    RESIDENT,
+    SINCE_NS,
+    SLICE_END_NS,
+    SPEED,
+    STARTED_NS,
+    STATE,
+    STRETCH,
+    SWITCH_END_NS,
+    TENSOR,
+    TOTAL_NS,
+    WEIGHT,
+    WORK_NS,
+)  # fmt: skip
 
 ACTIVITIES = ("busy", "sm", "tensor", "dram")
 """Columns of activity, each a mean over the period."""
@@ -26,13 +59,6 @@ EMPTY_BUFFER, ALL_DONE, DEADLINE = 0, 1, 2
 _NEVER = 1e300
 _ALMOST_NS = 1e-3
 """Times closer than this are equal: sums of floats don't match exactly."""
-
-# Columns of the table of integers, one row per tenant
-STATE, KERNEL, NUMBER, FINISHED, DRAINED = range(5)
-# Columns of the table of floats, one row per tenant
-NEXT_NS, LEFT_NS, INTENDED_NS, STARTED_NS, HOST_NS, DEVICE_NS, FIRST_NS, STRETCH, WORK_NS, TOTAL_NS = range(10)
-# Columns of the device's state
-NOW_NS, SLICE_END_NS, SWITCH_END_NS, COMPLETIONS, ACTIVE = range(5)
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")  # type: ignore[untyped-decorator]
@@ -99,296 +125,274 @@ def advance(  # noqa: C901, PLR0912, PLR0915, PLR0917 - one compiled loop: calls
     waits, waits_first, first_index = options[5], options[6], int(options[7])
     window_end, deadline, period = limits[0], limits[1], limits[2]
     room = out_ints.shape[0]
-    rate, occupancy, dram, tensor = np.zeros(tenants), np.zeros(tenants), np.zeros(tenants), np.zeros(tenants)
-    free = np.ones(tenants)
-    sm_domain, dram_domain, priority = domains[:, 0].copy(), domains[:, 1].copy(), domains[:, 3].copy()
-    block, holds, weight = np.zeros(tenants), np.zeros(tenants), np.ones(tenants)
+    at = np.empty(tenants)  # when a tenant's kernel ends or its host acts, if nothing changes before
     sliced = slice_ns > 0
     written = 0
     now = device[NOW_NS]
     row = min(int((now + _ALMOST_NS) / period), activity.shape[0] - 1)
     row_end = (row + 1) * period
+    busy_since = now
     count = int(order[tenants])
+    unfinished, shares_host, most_held = 0, False, 0.0
+    for tenant in range(tenants):
+        at[tenant] = floats[tenant, NEXT_NS]
+        unfinished += 1 - ints[tenant, FINISHED]
+        shares_host = shares_host or domains[tenant, 2] > 0
+        largest = 0.0
+        for k in range(spans[tenant, 0], spans[tenant, 1]):
+            largest = max(largest, kernels[k, 7])
+        most_held += largest
+    # Where thread blocks of all tenants fit at any time, none waits for another's.
+    drains = not sliced and most_held > 1.0
     for place in range(count):
         tenant = order[place]
-        k = spans[tenant, 0] + ints[tenant, KERNEL]
-        occupancy[tenant], dram[tenant], tensor[tenant] = kernels[k, 1], kernels[k, 2], kernels[k, 3]
-        block[tenant], holds[tenant], weight[tenant] = kernels[k, 6], kernels[k, 7], kernels[k, 9]
-    changed = True
-    unfinished, hosting, shares_host = 0, 0, False
-    for tenant in range(tenants):
-        if ints[tenant, FINISHED] == 0:
-            unfinished += 1
-        if domains[tenant, 2] > 0:
-            shares_host = True
-            if floats[tenant, WORK_NS] < floats[tenant, TOTAL_NS]:
-                hosting += 1
+        floats[tenant, SPEED], floats[tenant, SINCE_NS], at[tenant] = 0.0, now, _NEVER
+    changed, host_changed = True, shares_host
+    hosting, host_since, host_end, turn_end = 0, now, _NEVER, _NEVER
     while True:
-        # 1. Speeds of kernels on the device
-        if changed and count > 0:
-            if not sliced:
-                fill_rates(count, order, occupancy, dram, weight, sm_domain, dram_domain, priority, free, rate)
-            else:
-                active = int(device[ACTIVE])
-                found = False
-                for place in range(count):
-                    rate[order[place]] = 0.0
-                    found = found or order[place] == active
-                if not found or (device[SLICE_END_NS] <= now + _ALMOST_NS and count > 1):
-                    # Round robin: the next index after the last one served.
-                    chosen, best = active, 2 * tenants + 1
+        # 1. The next event of a tenant
+        tenant, soon = 0, at[0]
+        for other in range(1, tenants):
+            if at[other] < soon:
+                tenant, soon = other, at[other]
+
+        # 2. Speeds of kernels on the device, once all that happens at this time has happened
+        if (changed or host_changed) and soon > now + _ALMOST_NS:
+            if changed:
+                changed = False
+                if not sliced:
+                    sms, bandwidth = 0.0, 0.0
                     for place in range(count):
-                        distance = (order[place] - active - 1) % tenants
-                        if distance < best:
-                            chosen, best = order[place], distance
-                    if chosen != active:
-                        device[SWITCH_END_NS] = now + (preempt_ns if found else yield_ns)
-                    active = chosen
-                    device[ACTIVE] = active
-                    device[SLICE_END_NS] = max(device[SWITCH_END_NS], now) + slice_ns
-                if device[SWITCH_END_NS] <= now + _ALMOST_NS:
-                    rate[active] = 1.0
-            changed = False
-
-        # 2. Time of the next event
-        soon = _NEVER
-        for tenant in range(tenants):
-            if ints[tenant, STATE] != RESIDENT and floats[tenant, NEXT_NS] < soon:
-                soon = floats[tenant, NEXT_NS]
-        if shares_host and hosting > 0:
-            # One thread launches for all: host work progresses at an even part of its speed.
-            for tenant in range(tenants):
-                if floats[tenant, WORK_NS] < floats[tenant, TOTAL_NS]:
-                    target = floats[tenant, TOTAL_NS]
+                        tenant = order[place]
+                        floats[tenant, FRESH] = 1.0
+                        sms += floats[tenant, OCCUPANCY]
+                        bandwidth += floats[tenant, DRAM]
+                    if sms > 1.0 or bandwidth > 1.0:  # if they fit over all domains, they fit within each
+                        fill_rates(count, order, floats)
+                elif count > 0:
+                    active = int(device[ACTIVE])
+                    found = False
+                    for place in range(count):
+                        floats[order[place], FRESH] = 0.0
+                        found = found or order[place] == active
+                    if not found or (device[SLICE_END_NS] <= now + _ALMOST_NS and count > 1):
+                        # Round robin: the next index after the last one served.
+                        chosen, best = active, 2 * tenants + 1
+                        for place in range(count):
+                            distance = (order[place] - active - 1) % tenants
+                            if distance < best:
+                                chosen, best = order[place], distance
+                        if chosen != active:
+                            device[SWITCH_END_NS] = now + (preempt_ns if found else yield_ns)
+                        active = chosen
+                        device[ACTIVE] = active
+                        device[SLICE_END_NS] = max(device[SWITCH_END_NS], now) + slice_ns
+                    if device[SWITCH_END_NS] <= now + _ALMOST_NS:
+                        floats[active, FRESH] = 1.0
+                if sliced:
+                    turn_end = _NEVER
+                    if count > 0 and device[SWITCH_END_NS] > now + _ALMOST_NS:
+                        turn_end = device[SWITCH_END_NS]
+                    elif count > 1:
+                        turn_end = device[SLICE_END_NS]
+                differs, runs = False, False
+                for place in range(count):
+                    tenant = order[place]
+                    old = floats[tenant, SPEED]
+                    differs = differs or (old > 0.0 and old != floats[tenant, FRESH])
+                if differs:
+                    settle(0, count, order, now, row, floats, activity)
+                for place in range(count):
+                    tenant = order[place]
+                    new, left = floats[tenant, FRESH], floats[tenant, LEFT_NS]
+                    runs = runs or new > 0.0
+                    if floats[tenant, SPEED] != new:
+                        floats[tenant, SPEED], floats[tenant, SINCE_NS] = new, now
+                        at[tenant] = _NEVER if new <= 0.0 else now + (left if new == 1.0 else left / new)
+                if not runs and busy_since < _NEVER:
+                    activity[row, 0] += now - busy_since
+                    busy_since = _NEVER
+                elif runs and busy_since == _NEVER:
+                    busy_since = now
+            if host_changed:
+                # One thread launches for all: host work progresses at an even part of its speed.
+                host_changed = False
+                part, hosting, least = (now - host_since) / max(hosting, 1), 0, _NEVER
+                for tenant in range(tenants):
+                    left = floats[tenant, TOTAL_NS] - floats[tenant, WORK_NS]
+                    if left > 0.0:
+                        left -= part
+                        if left <= _ALMOST_NS:
+                            left = 0.0
+                        else:
+                            hosting += 1
+                            least = min(least, left)
+                        floats[tenant, WORK_NS] = floats[tenant, TOTAL_NS] - left
+                host_since, host_end = now, now + least * hosting if hosting > 0 else _NEVER
+                for tenant in range(tenants):
                     if ints[tenant, STATE] == LAUNCHING and ints[tenant, DRAINED] == 0:
                         k = spans[tenant, 0] + ints[tenant, KERNEL]
-                        target = (host[tenant, 0] + kernels[k, 5]) * floats[tenant, STRETCH]
-                    soon = min(soon, now + max(target - floats[tenant, WORK_NS], 0.0) * hosting)
-        for place in range(count):
-            tenant = order[place]
-            if rate[tenant] > 0:
-                needed = floats[tenant, LEFT_NS]
-                if rate[tenant] < 1.0:
-                    needed /= rate[tenant]
-                soon = min(soon, now + needed)
-        if sliced and count > 0:
-            if device[SWITCH_END_NS] > now + _ALMOST_NS:
-                soon = min(soon, device[SWITCH_END_NS])
-            elif count > 1:
-                soon = min(soon, device[SLICE_END_NS])
-        soon = min(soon, row_end, deadline)
+                        missing = (host[tenant, 0] + kernels[k, 5]) * floats[tenant, STRETCH] - floats[tenant, WORK_NS]
+                        at[tenant] = now + max(missing, 0.0) * hosting
+            continue
 
-        # 3. Advance to it
-        passed = max(soon - now, 0.0)
-        if count > 0 and passed > 0:
-            any_rate = False
-            for place in range(count):
-                tenant = order[place]
-                speed = rate[tenant]
-                if speed > 0:
-                    any_rate = True
-                    floats[tenant, LEFT_NS] -= passed * speed
-                    floats[tenant, DEVICE_NS] += passed
-                    activity[row, 1] += passed * speed * occupancy[tenant] * host[tenant, 3]
-                    activity[row, 2] += passed * speed * tensor[tenant] * host[tenant, 3]
-                    activity[row, 3] += passed * speed * dram[tenant] * host[tenant, 4]
-            if any_rate:
-                activity[row, 0] += passed
-        now = soon
-        if now >= row_end:
-            row = min(row + 1, activity.shape[0] - 1)
-            row_end += period
-        if shares_host and hosting > 0:
-            part, still = passed / hosting, 0
-            for tenant in range(tenants):
-                if floats[tenant, WORK_NS] < floats[tenant, TOTAL_NS]:
-                    floats[tenant, WORK_NS] += part
-                    if floats[tenant, WORK_NS] >= floats[tenant, TOTAL_NS] - _ALMOST_NS:
-                        floats[tenant, WORK_NS] = floats[tenant, TOTAL_NS]
-                    else:
-                        still += 1
-                    if ints[tenant, STATE] == LAUNCHING and ints[tenant, DRAINED] == 0:
-                        k = spans[tenant, 0] + ints[tenant, KERNEL]
-                        if (
-                            floats[tenant, WORK_NS]
-                            >= (host[tenant, 0] + kernels[k, 5]) * floats[tenant, STRETCH] - 2 * _ALMOST_NS
-                        ):
-                            floats[tenant, NEXT_NS] = now
-            hosting = still
-        if now >= deadline:
-            device[NOW_NS] = now
-            order[tenants] = count
-            return written, DEADLINE
-        if sliced and count > 0:
-            changed = (
-                changed or device[SLICE_END_NS] <= now + _ALMOST_NS or abs(device[SWITCH_END_NS] - now) <= _ALMOST_NS
-            )
+        # 3. What else may happen before it
+        before = min(turn_end, host_end, row_end, deadline)
+        if deadline <= soon or before < soon > now + _ALMOST_NS:
+            now = max(before, now)
+            if now >= deadline:
+                break
+            if now >= row_end:
+                settle(0, count, order, now, row, floats, activity)
+                if busy_since < _NEVER:
+                    activity[row, 0] += now - busy_since
+                    busy_since = now
+                row = min(row + 1, activity.shape[0] - 1)
+                row_end += period
+            changed = changed or turn_end <= now + _ALMOST_NS
+            host_changed = host_changed or host_end <= now
+            continue
+        now = max(soon, now)
+        state = ints[tenant, STATE]
 
-        # 4. Handle events
-        for tenant in range(tenants):
-            state = ints[tenant, STATE]
-            if state == RESIDENT:
-                if floats[tenant, LEFT_NS] > _ALMOST_NS:
-                    continue
-                # A kernel is done
-                device[COMPLETIONS] += 1
-                here = ints[tenant, KERNEL]
-                k = spans[tenant, 0] + here
-                last = k + 1 == spans[tenant, 1]
-                if here == int(host[tenant, 2]):
-                    floats[tenant, FIRST_NS] = now
-                if last or slots[k + 1] != slots[k]:
-                    slot_ends[tenant, slots[k]] = now
-                changed = True
-                ready = now
-                if not last:
-                    if kernels[k, 8] > 0.0 and domains[tenant, 2] == 0:
+        # 4. A kernel ends
+        if state == RESIDENT:
+            device[COMPLETIONS] += 1
+            here = ints[tenant, KERNEL]
+            k = spans[tenant, 0] + here
+            last = k + 1 == spans[tenant, 1]
+            if here == int(host[tenant, 2]):
+                floats[tenant, FIRST_NS] = now
+            if last or slots[k + 1] != slots[k]:
+                slot_ends[tenant, slots[k]] = now
+            changed = True
+            place = 0
+            while order[place] != tenant:
+                place += 1
+            settle(place, place + 1, order, now, row, floats, activity)
+            floats[tenant, SPEED] = 0.0
+            for later in range(place, count - 1):
+                order[later] = order[later + 1]
+            count -= 1
+            if last:
+                state = CLOSING
+                at[tenant] = now + host[tenant, 1] * floats[tenant, STRETCH]
+            else:
+                state = LAUNCHING
+                ints[tenant, KERNEL] = here + 1
+                if domains[tenant, 2] == 0:
+                    if kernels[k, 8] > 0.0:
                         # The host continues when the copy is done.
                         floats[tenant, HOST_NS] = max(
                             floats[tenant, HOST_NS], now - kernels[k, 5] * floats[tenant, STRETCH]
                         )
-                    if domains[tenant, 2] == 0:
-                        ready = floats[tenant, HOST_NS] + kernels[k + 1, 5] * floats[tenant, STRETCH]
-                    elif (
-                        floats[tenant, WORK_NS]
-                        < (host[tenant, 0] + kernels[k + 1, 5]) * floats[tenant, STRETCH] - 2 * _ALMOST_NS
-                    ):
-                        ready = _NEVER
-                delay = 0.0
-                if not last and count > 1 and not sliced:
-                    delay = drain_ns(
-                        tenant, kernels[k + 1, 7], count, order, holds, block, rate, sm_domain, priority, waits,
-                        waits_first,
-                    )  # fmt: skip
-                if not last and ready <= now + _ALMOST_NS and delay <= _ALMOST_NS:
-                    # The next kernel is already queued: it starts at once, behind the others.
-                    ints[tenant, KERNEL] = here + 1
-                    floats[tenant, LEFT_NS] += kernels[k + 1, 0]
-                    occupancy[tenant], dram[tenant], tensor[tenant] = (
-                        kernels[k + 1, 1],
-                        kernels[k + 1, 2],
-                        kernels[k + 1, 3],
-                    )
-                    block[tenant], holds[tenant], weight[tenant] = (
-                        kernels[k + 1, 6],
-                        kernels[k + 1, 7],
-                        kernels[k + 1, 9],
-                    )
-                    if count > 1 and not sliced:
-                        place = 0
-                        while order[place] != tenant:
-                            place += 1
-                        while place + 1 < count and domains[order[place + 1], 3] >= domains[tenant, 3]:
-                            order[place] = order[place + 1]
-                            place += 1
-                        order[place] = tenant
-                    elif not sliced:
-                        changed = False  # alone: still at full speed
-                    continue
-                place = 0
-                while order[place] != tenant:
-                    place += 1
-                for later in range(place, count - 1):
-                    order[later] = order[later + 1]
-                count -= 1
-                rate[tenant] = 0.0
-                if last:
-                    ints[tenant, STATE] = CLOSING
-                    floats[tenant, NEXT_NS] = now + host[tenant, 1] * floats[tenant, STRETCH]
-                    if host[tenant, 1] > 0:
-                        continue
-                    state = CLOSING
+                    at[tenant] = floats[tenant, HOST_NS] + kernels[k + 1, 5] * floats[tenant, STRETCH]
                 else:
-                    ints[tenant, KERNEL] = here + 1
-                    ints[tenant, STATE] = LAUNCHING
-                    floats[tenant, NEXT_NS] = ready
-                    if ready <= now + _ALMOST_NS:  # queued; waits for thread blocks of other tenants to end
-                        ints[tenant, DRAINED] = 1
-                        floats[tenant, NEXT_NS] = now + delay
-                    continue
-            if floats[tenant, NEXT_NS] > now + _ALMOST_NS:
+                    missing = (host[tenant, 0] + kernels[k + 1, 5]) * floats[tenant, STRETCH] - floats[tenant, WORK_NS]
+                    at[tenant] = max(now, host_since + max(missing, 0.0) * hosting)
+            ints[tenant, STATE] = state
+            if at[tenant] > now + _ALMOST_NS:
                 continue
-            if state == CLOSING:
-                # A request is done
-                number = ints[tenant, NUMBER]
-                slot_ends[tenant, slots[spans[tenant, 1] - 1] + 1] = now
-                out_ints[written, 0] = tenant
-                out_ints[written, 1] = number
-                out_floats[written, 0] = floats[tenant, INTENDED_NS]
-                out_floats[written, 1] = floats[tenant, STARTED_NS]
-                out_floats[written, 2] = floats[tenant, FIRST_NS]
-                out_floats[written, 3] = now
-                out_floats[written, 4] = floats[tenant, DEVICE_NS]
-                for slot in range(slot_ends.shape[1]):
-                    out_floats[written, 5 + slot] = slot_ends[tenant, slot]
-                written += 1
-                number += 1
-                ints[tenant, NUMBER] = number
-                if outstanding[tenant] > 0:
-                    ring[tenant, (number - 1) % outstanding[tenant]] = now
-                    due = ring[tenant, number % outstanding[tenant]] if number >= outstanding[tenant] else 0.0
-                else:
-                    at_arrival = arrival_spans[tenant, 0] + number
-                    due = arrivals[at_arrival] if at_arrival < arrival_spans[tenant, 1] else _NEVER
-                floats[tenant, INTENDED_NS] = due
-                if due >= window_end and ints[tenant, FINISHED] == 0:
-                    ints[tenant, FINISHED] = 1
-                    unfinished -= 1
-                ints[tenant, STATE] = IDLE
-                floats[tenant, NEXT_NS] = max(due, now)
-                state = IDLE
-                if due > now + _ALMOST_NS:
-                    continue
-            if state == IDLE:
-                # A request begins
-                number = ints[tenant, NUMBER]
-                # Uniform with the given spread: host times vary by request and never stay in step.
-                stretch = 1.0 + spread * 3.4641016 * (uniform(seed, first_index + tenant, number) - 0.5)
-                floats[tenant, STRETCH] = stretch
-                floats[tenant, STARTED_NS] = now
-                floats[tenant, FIRST_NS] = -1.0
-                floats[tenant, DEVICE_NS] = 0.0
-                floats[tenant, HOST_NS] = now + host[tenant, 0] * stretch
-                slot_ends[tenant, 0] = floats[tenant, HOST_NS]
-                ints[tenant, KERNEL] = 0
-                ints[tenant, STATE] = LAUNCHING
-                first = spans[tenant, 0]
-                if domains[tenant, 2] == 0:
-                    floats[tenant, NEXT_NS] = floats[tenant, HOST_NS] + kernels[first, 5] * stretch
-                else:
-                    floats[tenant, WORK_NS] = 0.0
-                    floats[tenant, TOTAL_NS] = (host[tenant, 0] + kernels[spans[tenant, 1] - 1, 5]) * stretch
-                    floats[tenant, NEXT_NS] = now if floats[tenant, TOTAL_NS] <= 0 else _NEVER
-                    hosting += 1 if floats[tenant, TOTAL_NS] > 0 else 0
-                state = LAUNCHING
-                if floats[tenant, NEXT_NS] > now + _ALMOST_NS:
-                    continue
-            # LAUNCHING: the kernel reaches the device, behind those of at least its priority
-            k = spans[tenant, 0] + ints[tenant, KERNEL]
-            if ints[tenant, DRAINED] == 0 and count > 0 and not sliced:
-                delay = drain_ns(
-                    tenant, kernels[k, 7], count, order, holds, block, rate, sm_domain, priority, waits, waits_first
-                )
-                if delay > _ALMOST_NS:
-                    ints[tenant, DRAINED] = 1
-                    floats[tenant, NEXT_NS] = now + delay
-                    continue
-            ints[tenant, DRAINED] = 0
-            ints[tenant, STATE] = RESIDENT
-            floats[tenant, LEFT_NS] = kernels[k, 0]
-            occupancy[tenant], dram[tenant], tensor[tenant] = kernels[k, 1], kernels[k, 2], kernels[k, 3]
-            block[tenant], holds[tenant], weight[tenant] = kernels[k, 6], kernels[k, 7], kernels[k, 9]
-            place = count
-            while place > 0 and domains[order[place - 1], 3] < domains[tenant, 3]:
-                order[place] = order[place - 1]
-                place -= 1
-            order[place] = tenant
-            count += 1
-            if sliced and count == 2 and tenant != int(device[ACTIVE]):
-                # A tenant that was alone had no turn to end: it gets a full one from now before the new one's turn.
-                device[SLICE_END_NS] = now + slice_ns
-            changed = True
-        if unfinished == 0 or written + tenants > room:
-            device[NOW_NS] = now
-            order[tenants] = count
-            return written, ALL_DONE if unfinished == 0 else EMPTY_BUFFER
+
+        # 5. A request ends
+        if state == CLOSING:
+            number = ints[tenant, NUMBER]
+            slot_ends[tenant, slots[spans[tenant, 1] - 1] + 1] = now
+            out_ints[written, 0] = tenant
+            out_ints[written, 1] = number
+            out_floats[written, 0] = floats[tenant, INTENDED_NS]
+            out_floats[written, 1] = floats[tenant, STARTED_NS]
+            out_floats[written, 2] = floats[tenant, FIRST_NS]
+            out_floats[written, 3] = now
+            out_floats[written, 4] = floats[tenant, DEVICE_NS]
+            for slot in range(slot_ends.shape[1]):
+                out_floats[written, 5 + slot] = slot_ends[tenant, slot]
+            written += 1
+            number += 1
+            ints[tenant, NUMBER] = number
+            if outstanding[tenant] > 0:
+                ring[tenant, (number - 1) % outstanding[tenant]] = now
+                due = ring[tenant, number % outstanding[tenant]] if number >= outstanding[tenant] else 0.0
+            else:
+                at_arrival = arrival_spans[tenant, 0] + number
+                due = arrivals[at_arrival] if at_arrival < arrival_spans[tenant, 1] else _NEVER
+            floats[tenant, INTENDED_NS] = due
+            if due >= window_end and ints[tenant, FINISHED] == 0:
+                ints[tenant, FINISHED] = 1
+                unfinished -= 1
+            state = IDLE
+            ints[tenant, STATE] = IDLE
+            at[tenant] = max(due, now)
+            if unfinished == 0 or written == room:
+                break
+            if due > now + _ALMOST_NS:
+                continue
+
+        # 6. A request begins
+        if state == IDLE:
+            # Uniform with the given spread: host times vary by request and never stay in step.
+            stretch = 1.0 + spread * 3.4641016 * (uniform(seed, first_index + tenant, ints[tenant, NUMBER]) - 0.5)
+            floats[tenant, STRETCH] = stretch
+            floats[tenant, STARTED_NS] = now
+            floats[tenant, FIRST_NS] = -1.0
+            floats[tenant, DEVICE_NS] = 0.0
+            floats[tenant, HOST_NS] = now + host[tenant, 0] * stretch
+            slot_ends[tenant, 0] = floats[tenant, HOST_NS]
+            ints[tenant, KERNEL] = 0
+            ints[tenant, STATE] = LAUNCHING
+            first = spans[tenant, 0]
+            if domains[tenant, 2] == 0:
+                at[tenant] = floats[tenant, HOST_NS] + kernels[first, 5] * stretch
+            else:
+                floats[tenant, TOTAL_NS] = (host[tenant, 0] + kernels[spans[tenant, 1] - 1, 5]) * stretch
+                floats[tenant, WORK_NS] = -(now - host_since) / max(hosting, 1)  # others' work up to now isn't its own
+                host_changed = floats[tenant, TOTAL_NS] > 0
+                at[tenant] = _NEVER if host_changed else now
+            if at[tenant] > now + _ALMOST_NS:
+                continue
+
+        # 7. A kernel reaches the device, behind those of at least its priority
+        k = spans[tenant, 0] + ints[tenant, KERNEL]
+        if drains and count > 0 and ints[tenant, DRAINED] == 0:
+            delay = drain_ns(tenant, kernels[k, 7], count, order, floats, waits, waits_first)
+            if delay > _ALMOST_NS:  # queued; waits for thread blocks of other tenants to end
+                ints[tenant, DRAINED] = 1
+                at[tenant] = now + delay
+                continue
+        ints[tenant, DRAINED] = 0
+        ints[tenant, STATE] = RESIDENT
+        floats[tenant, LEFT_NS] = kernels[k, 0]
+        floats[tenant, OCCUPANCY], floats[tenant, DRAM], floats[tenant, TENSOR] = (
+            kernels[k, 1],
+            kernels[k, 2],
+            kernels[k, 3],
+        )
+        floats[tenant, BLOCK], floats[tenant, HOLDS], floats[tenant, WEIGHT] = (
+            kernels[k, 6],
+            kernels[k, 7],
+            kernels[k, 9],
+        )
+        floats[tenant, SINCE_NS], at[tenant] = now, _NEVER
+        place = count
+        while place > 0 and domains[order[place - 1], 3] < domains[tenant, 3]:
+            order[place] = order[place - 1]
+            place -= 1
+        order[place] = tenant
+        count += 1
+        if sliced and count == 2 and tenant != int(device[ACTIVE]):
+            # A tenant that was alone had no turn to end: it gets a full one from now before the new one's turn.
+            device[SLICE_END_NS] = now + slice_ns
+        changed = True
+
+    # 8. Leave the state as of now
+    settle(0, count, order, now, row, floats, activity)
+    if busy_since < _NEVER:
+        activity[row, 0] += now - busy_since
+    for tenant in range(tenants):
+        floats[tenant, NEXT_NS] = at[tenant]
+        if floats[tenant, WORK_NS] < floats[tenant, TOTAL_NS]:
+            done = floats[tenant, WORK_NS] + (now - host_since) / max(hosting, 1)
+            floats[tenant, WORK_NS] = min(done, floats[tenant, TOTAL_NS])
+    device[NOW_NS] = now
+    order[tenants] = count
+    return written, ALL_DONE if unfinished == 0 else DEADLINE if now >= deadline else EMPTY_BUFFER

@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 
 from cotenant.prediction.kernels.columns import Floats, Ints
-from cotenant.prediction.sharing import engine
+from cotenant.prediction.sharing import engine, state
 from cotenant.prediction.sharing.trace import Trace
 from cotenant.prediction.sharing.turns import Slicing
 
@@ -153,10 +153,13 @@ def _simulate(
     tenants = len(players)
     longest = max(player.outstanding for player in players)
     ints = np.zeros((tenants, 5), np.int64)
-    floats = np.zeros((tenants, 10))
+    floats = np.zeros((tenants, state.COLUMNS))
+    floats[:, [state.SM_DOMAIN, state.DRAM_DOMAIN, state.PRIORITY, state.SM_PART, state.DRAM_PART]] = [
+        [p.sm_domain, p.dram_domain, p.priority, p.sm_part, p.dram_part] for p in players
+    ]
     due = np.array([_first_due(player) for player in players])
-    floats[:, engine.NEXT_NS] = floats[:, engine.INTENDED_NS] = due
-    ints[:, engine.FINISHED] = due >= window_end_ns
+    floats[:, state.NEXT_NS] = floats[:, state.INTENDED_NS] = due
+    ints[:, state.FINISHED] = due >= window_end_ns
     device = np.zeros(5)
     order = np.zeros(tenants + 1, np.int64)
     ring = np.zeros((tenants, max(longest, 1)))
@@ -170,14 +173,14 @@ def _simulate(
     out_ints = np.zeros((BUFFER_ROWS + tenants, 2), np.int64)
     out_floats = np.zeros((BUFFER_ROWS + tenants, 5 + slots))
     parts: list[tuple[Ints, Floats]] = []
-    why = engine.EMPTY_BUFFER if not ints[:, engine.FINISHED].all() else engine.ALL_DONE
+    why = engine.EMPTY_BUFFER if not ints[:, state.FINISHED].all() else engine.ALL_DONE
     while why == engine.EMPTY_BUFFER:
         written, why = engine.advance(
             *tables, options, limits, ints, floats, device, order, ring, slot_ends, activity, out_ints, out_floats
         )
         if record:
             parts.append((out_ints[:written].copy(), out_floats[:written].copy()))
-    end = float(device[engine.NOW_NS])
+    end = float(device[state.NOW_NS])
     used = int(np.ceil(end / period_ns))
     lengths = np.full(used, period_ns)
     if used:
@@ -186,7 +189,7 @@ def _simulate(
         requests=tuple(_requests(parts, tenant, slots) for tenant in range(tenants)),
         activity=activity[:used] / lengths[:, None],
         period_ns=period_ns,
-        completions=int(device[engine.COMPLETIONS]),
+        completions=int(device[state.COMPLETIONS]),
         end_ns=end,
         finished=why == engine.ALL_DONE,
     )
@@ -225,7 +228,7 @@ def _tables(players: Sequence[Player]) -> tuple[np.ndarray, ...]:
         kernels,
         np.concatenate([t.slot + 1 for t in traces]),
         _spans([t.duration_ns.size for t in traces]),
-        np.array([[p.trace.before_ns, p.trace.after_ns, p.first_output, p.sm_part, p.dram_part] for p in players]),
+        np.array([[p.trace.before_ns, p.trace.after_ns, p.first_output] for p in players]),
         np.array([player.outstanding for player in players], np.int64),
         np.concatenate(arrivals),
         _spans([one.size for one in arrivals]),
