@@ -13,6 +13,7 @@ from cotenant.planning.mixes.make import Ask, make_plan
 from cotenant.planning.mixes.mig import Mig
 from cotenant.planning.mixes.plan import to_document
 from cotenant.planning.mixes.tenants import BatchJob, Objective, ServingTenant
+from cotenant.reporting.terminal.serving_plan import answer_of
 
 A100 = Mig.of(7, 8, {f"{c}g": (c, m, m * 10 * GIB) for c, m in ((1, 1), (2, 2), (3, 4), (4, 4), (7, 8))})
 BIG = DeviceKind("big", "Big GPU", 80 * GIB, 2.0, "test", 8, ("processes", "mps"))
@@ -247,3 +248,11 @@ def test_a_model_split_over_devices_has_them_to_itself_and_pays_for_each():
 def test_a_model_split_over_more_devices_than_there_are_is_impossible():
     with pytest.raises(CotenantError, match="big"):
         plan([tenant("big", 5, 200, spans={"big": 16})], [Work(10)])
+
+
+def test_where_not_all_fit_some_tenants_are_served_whole_rather_than_replicas_of_all():
+    wanted = [tenant("wide", 300, 100), tenant("a", 20, 100), tenant("b", 20, 100)]
+    made = plan(wanted, [Work(10)] * 3, [replace(BIG, available=2)])
+    assert made.left_out == ("wide",)
+    assert on(made) == [["a", "b"]]
+    assert "has room for 2 of 3 tenants" in answer_of(made)

@@ -8,18 +8,21 @@ import numpy as np
 from cotenant.errors import CotenantError
 from cotenant.planning.mixes.cut import plan_of_instances
 from cotenant.planning.mixes.devices import DeviceKind
+from cotenant.planning.mixes.fitting import fitting
 from cotenant.planning.mixes.judge import Judge, Minimise
 from cotenant.planning.mixes.plan import PlannedDevice, ServingPlan
 from cotenant.planning.mixes.predictor import Predictor
 from cotenant.planning.mixes.replicas import floors, replicas_of
 from cotenant.planning.mixes.seating import seated
-from cotenant.planning.mixes.tenants import ServingTenant, contradictions, units_of
+from cotenant.planning.mixes.tenants import ServingTenant, Unit, contradictions, units_of
 from cotenant.planning.mixes.why import reasons, with_sensitivity
 from cotenant.planning.solver.generation import Clock, Solved
 from cotenant.planning.solver.problem import Column, Problem, cost_of
 from cotenant.planning.solver.solve import solve
 
 MOST_ON_ONE = 16
+TRIES = 10
+"""Where not all tenants fit, the part of the time for one try at some of them."""
 MOST_ROUNDS = 12
 """Plans the second predictor may refuse before the last one is accepted."""
 ENOUGH = 0.3
@@ -77,34 +80,35 @@ def make_plan(
     _require_consistent(tenants)
     counts = replicas_of(tenants, kinds, predictor)
     _require_possible(tenants, kinds, predictor, counts)
-    units = units_of(tenants, [count or 1 for count in counts])
+    units = everyone = units_of(tenants, [count or 1 for count in counts])
     end = clock() + wanted.seconds
     refused: set[tuple[int, frozenset[int]]] = set()
 
-    def planned(seconds: float) -> tuple[Judge, Solved]:
+    def planned(seconds: float, units: tuple[Unit, ...]) -> tuple[Judge, Solved]:
         one = Judge(tenants, kinds, units, predictor, minimise=wanted.minimise, refused=frozenset(refused))
         available = tuple(kind.available for kind in kinds)
         problem = Problem(len(units), one.options(), available, one, wanted.most, _wide(one))
         found = solve(problem, clock=clock, seconds=seconds)
         return one, replace(found, columns=tuple(_roomiest(one, column) for column in found.columns))
 
-    judge, solved = planned(wanted.seconds)
+    judge, solved = planned(wanted.seconds, units)
+    if solved.left_out:
+        end = clock() + wanted.seconds / 2
+        units = fitting(units, solved, lambda some: planned(wanted.seconds / TRIES, some)[1] if clock() < end else None)
+        judge, solved = planned(wanted.seconds / TRIES, units)
     for _ in range(MOST_ROUNDS):
         bad = _refused(judge, solved.columns, closer) if closer is not None else set()
         if not bad or clock() >= end:
             break
         progress(f"the second predictor refuses {len(bad)} of {len(solved.columns)} mixes; planning again")
         refused |= bad
-        judge, solved = planned(max(end - clock(), 0.5))
+        judge, solved = planned(max(end - clock(), 0.5), units)
     if wanted.minimise == "cost":
-        cheaper = plan_of_instances(tenants, kinds, predictor, below=_value(solved), seconds=max(end - clock(), 1.0))
+        below = solved.cost if not solved.left_out and len(units) == len(everyone) else np.inf
+        cheaper = plan_of_instances(tenants, kinds, predictor, below=below, seconds=max(end - clock(), 1.0))
         if cheaper is not None:
             judge, solved = cheaper
     return _explained(judge, solved, wanted, closer)
-
-
-def _value(solved: Solved) -> float:
-    return np.inf if solved.left_out else solved.cost
 
 
 def _wide(judge: Judge) -> tuple[Column, ...]:
@@ -159,7 +163,9 @@ def _explained(judge: Judge, solved: Solved, ask: Ask, closer: Predictor | None)
     if len(columns) <= EXPLAINED:
         devices = [with_sensitivity(judge, *pair) for pair in zip(columns, devices, strict=True)]
     why = reasons(judge, columns, devices) if len(columns) <= EXPLAINED else None
-    missing = {judge.tenants[seat.tenant].name for unit in solved.left_out for seat in judge.units[unit].seats}
+    planned = {seat.tenant for unit in judge.units for seat in unit.seats}
+    missing = {tenant.name for number, tenant in enumerate(judge.tenants) if number not in planned}
+    missing |= {judge.tenants[seat.tenant].name for unit in solved.left_out for seat in judge.units[unit].seats}
     return ServingPlan(
         minimised=ask.minimise,
         devices=tuple(devices),

@@ -47,6 +47,9 @@ def answer_of(plan: ServingPlan) -> str:
     what = " + ".join(f"{count} x {kind}" for kind, count in kinds.items()) or "no device"
     cost = f", ${plan.cost_per_h:.2f}/h (${plan.cost_per_month:,.0f} a month)" if plan.cost_per_h else ""
     keeps = "keeps every objective" if plan.keeps_all else "does NOT meet every objective"
+    if plan.left_out and plan.devices:
+        placed = {tenant.tenant for device in plan.devices for tenant in device.tenants} - {*plan.left_out}
+        keeps = f"has room for {len(placed)} of {amount(len(placed) + len(plan.left_out), 'tenant')}"
     label = " SIMULATED" if any(device.simulated for device in plan.devices) else ""
     return f"{what}{cost}: {keeps} at the upper end of what is predicted (risk {percent(plan.risk)}).{label}"
 
