@@ -135,6 +135,14 @@ def test_rare_requests_take_as_long_as_measured_after_a_pause(closer):
     assert found(mix(0, rate=1.0)).latency_ms.estimate[0, 0, 0] == pytest.approx(30, rel=0.1)
 
 
+def test_requests_take_as_long_as_they_did_when_served():
+    served, said = predictor(closer=True).at_costs({"a": 0.02})
+    before, after = (found(mix(0)).latency_ms.estimate[0, 0, 0] for found in (predictor(closer=True), served))
+    assert after > 1.8 * before
+    assert served(mix(1)).latency_ms.estimate == pytest.approx(predictor(closer=True)(mix(1)).latency_ms.estimate)
+    assert said.startswith("costs as served: a 20.0 ms instead of 9.")
+
+
 def test_unmeasured_and_oversized_mixes_do_not_fit():
     assert np.isinf(predictor()(mix(0, batch=4)).latency_ms.upper).all()
     assert np.isinf(predictor()(mix(0, 1, 0)).latency_ms.upper).all()

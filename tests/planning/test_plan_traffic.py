@@ -6,7 +6,7 @@ import duckdb
 import numpy as np
 import pytest
 
-from cotenant.api.planning.traffic import with_served_rates
+from cotenant.api.planning.traffic import as_served
 from cotenant.errors import CotenantError
 from cotenant.planning.tenants_file import TenantsFile
 from cotenant.serving.recording import STUDY
@@ -22,14 +22,17 @@ FILE = TenantsFile.model_validate(
 )
 
 
-def served(rate, count=400, *, load=SERVED):
+def served(rate, count=400, *, load=SERVED, batch=1):
     con = duckdb.connect()
     con.execute("CREATE TABLE trials AS SELECT 'r' AS run, unnest([0, 1]) AS trial, ? AS load", [load])
-    con.execute("CREATE TABLE tenants AS SELECT run, trial, 0 AS tenant, 'a' AS \"of\" FROM trials")
-    con.execute("CREATE TABLE requests (run VARCHAR, trial INT, tenant INT, intended_ns BIGINT)")
+    con.execute(f"CREATE TABLE tenants AS SELECT run, trial, 0 AS tenant, 'a' AS \"of\", {batch} AS batch FROM trials")
+    columns = "intended_ns BIGINT, device_ns BIGINT, ok BOOL"
+    con.execute(f"CREATE TABLE requests (run VARCHAR, trial INT, tenant INT, {columns})")
     due = np.cumsum(np.random.default_rng(1).exponential(1e9 / rate, count)).astype(int)
     for number, one in enumerate(due.tolist()):
-        con.execute("INSERT INTO requests VALUES ('r', ?, 0, ?)", [number * 2 // count, one])
+        refused = number % 10 == 0
+        values = [number * 2 // count, one, None if refused else 6_000_000, not refused]
+        con.execute("INSERT INTO requests VALUES ('r', ?, 0, ?, ?, ?)", values)
     return SimpleNamespace(con=con)
 
 
@@ -38,6 +41,13 @@ def test_the_rate_and_bursts_are_those_of_all_recorded_arrivals():
     assert found.requests == 400
     assert found.rate_rps == pytest.approx(8.0, rel=0.15)
     assert found.cv == pytest.approx(1.0, abs=0.2)
+
+
+def test_the_cost_of_a_request_is_known_where_it_was_served_by_itself():
+    found = traffic_of(served(8.0))["a"]
+    assert (found.served, found.cost_s) == (360, pytest.approx(0.006))
+    in_batches = traffic_of(served(8.0, batch=8))["a"]
+    assert (in_batches.served, in_batches.cost_s) == (0, None)
 
 
 def test_requests_of_a_study_are_not_traffic():
@@ -59,14 +69,20 @@ def traffic(monkeypatch):
 
 def test_a_plan_uses_the_served_rate_and_keeps_what_was_not_served(traffic):
     traffic({"a": Traffic(1000, 31.0, 1.4), "b": Traffic(3, 1.0, 1.0)})
-    file, said = with_served_rates(FILE, ["run"])
-    a, b = file.planned()
+    found = as_served(FILE, ["run"])
+    a, b = found.file.planned()
     assert (a.rate_rps, a.cv, a.objectives) == (31.0, 1.4, FILE.planned()[0].objectives)
     assert b == FILE.planned()[1]
-    assert said == "rates as served: a 31.0/s (cv 1.4) instead of 20.0/s"
+    assert found.sentence == "rates as served: a 31.0/s (cv 1.4) instead of 20.0/s"
+    assert found.costs_s == {}
+
+
+def test_a_cost_needs_as_many_requests_as_a_rate(traffic):
+    traffic({"a": Traffic(1000, 31.0, 1.4, 900, 0.006), "b": Traffic(1000, 31.0, 1.0, 5, 0.1)})
+    assert as_served(FILE, ["run"]).costs_s == {"a": 0.006}
 
 
 def test_traffic_of_other_tenants_is_an_error(traffic):
     traffic({"other": Traffic(1000, 31.0, 1.4)})
     with pytest.raises(CotenantError, match="no tenant of the plan had 30 requests"):
-        with_served_rates(FILE, ["run"])
+        as_served(FILE, ["run"])

@@ -1,6 +1,6 @@
 """Runs as evidence for a plan: measured slowdowns of mixes, and measured times alone."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -9,6 +9,7 @@ import numpy as np
 from cotenant.errors import CotenantError
 from cotenant.planning.mixes.evidence import Corrections, MeasuredMix, factors_of
 from cotenant.planning.mixes.predictor import Mixes
+from cotenant.text import figure
 
 if TYPE_CHECKING:
     from cotenant.analyse.sharing.result import Result
@@ -69,6 +70,34 @@ def _calibrate(result: "Result", simulation: "Simulation", names: Sequence[str])
         used += 1
     simulation.forget()
     return used
+
+
+def use_costs(costs_s: Mapping[str, float], simulation: "Simulation") -> str:
+    """Scale the simulated times of tenants to what their requests cost where they were served on a real GPU.
+
+    Args:
+        costs_s: By tenant, of requests that were served one by one.
+        simulation: Corrected in place.
+
+    Returns:
+        The costs, in a sentence.
+    """
+    kind, said = next(iter(simulation.gpus)), []
+    for number, tenant in enumerate(simulation.tenants):
+        if tenant.name in costs_s:
+            simulated = simulation.profile(kind, number, 1, "", float("nan")).alone_ms
+            simulation.scale[number] *= 1e3 * costs_s[tenant.name] / simulated
+            simulation.measured.add(number)
+            said.append((tenant.name, simulated / 1e3, costs_s[tenant.name]))
+    simulation.forget()
+    return costs_sentence(said)
+
+
+def costs_sentence(costs_s: Iterable[tuple[str, float, float]]) -> str:
+    """Costs of served requests: tenant, what was known before, and as served."""
+    return "costs as served: " + ", ".join(
+        f"{name} {figure(1e3 * now)} ms instead of {figure(1e3 * before)} ms" for name, before, now in costs_s
+    )
 
 
 def _batches(study: Any) -> Mapping[str, int]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from cotenant.api.planning.batches import Batches
+from cotenant.api.planning.evidence import costs_sentence
 from cotenant.errors import PredictionError
 from cotenant.planning.mixes.batching import quantile
 from cotenant.planning.mixes.predictor import Mixes, Predicted, Range
@@ -79,6 +80,22 @@ class Measured:
         found = Measured(self.tenants, self.solos, self.laws, risk=0.1, closer=True, seed=self.seed)
         found._z = self._z
         return found
+
+    def at_costs(self, costs_s: Mapping[str, float]) -> "tuple[Measured, str]":
+        """The same with single requests as long as served ones, and the costs in a sentence.
+
+        Args:
+            costs_s: By tenant: the usual time of a request on the device.
+        """
+        said, solos = [], dict(self.solos)
+        for (number, batch), solo in self.solos.items():
+            name = self.tenants[number].name
+            if batch == 1 and name in costs_s:
+                said.append((name, solo.usual_s, costs_s[name]))
+                solos[number, batch] = solo.slower(costs_s[name] / solo.usual_s)
+        found = Measured(self.tenants, solos, self.laws, risk=0.1, closer=self.is_closer, seed=self.seed)
+        found._z = self._z
+        return found, costs_sentence(said)
 
     def __call__(self, mixes: Mixes, /) -> Predicted:
         """What would happen."""

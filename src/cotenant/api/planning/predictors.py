@@ -1,7 +1,7 @@
 """Choose predictors for a plan: the simulation for GPUs, runs for real CPUs."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +11,7 @@ from cotenant.planning.mixes.tenants import ServingTenant
 if TYPE_CHECKING:
     from cotenant.api.planning.devices import Devices
     from cotenant.planning.tenants_file import TenantsFile
+    from cotenant.store.folder import RunFolder
 
 
 class ByKind:
@@ -24,10 +25,22 @@ class ByKind:
         return self._predictors[mixes.device](mixes)
 
 
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What is known besides the simulation."""
+
+    runs: Sequence[Path] = ()
+    """Measured runs."""
+    served: Sequence[Path] = ()
+    """Runs of served traffic."""
+    costs_s: Mapping[str, float] = field(default_factory=dict)
+    """By tenant: the usual time on the device of a request that was served."""
+
+
 def predictors_for(
     file: "TenantsFile",
     there: "Devices",
-    runs: Sequence[Path],
+    known: Evidence,
     *,
     risk: float,
     source: str,
@@ -38,7 +51,7 @@ def predictors_for(
     Args:
         file: The tenants.
         there: The devices.
-        runs: Measured runs.
+        known: Measured runs, and costs of served requests.
         risk: How often an upper end may be exceeded.
         source: The file's name, for commands in hints.
         progress: Called with a sentence on what the runs contributed.
@@ -48,29 +61,32 @@ def predictors_for(
     """
     from cotenant.api.planning.closed_form import ClosedForm
     from cotenant.api.planning.engine import Engine
-    from cotenant.api.planning.evidence import use_runs
+    from cotenant.api.planning.evidence import use_costs, use_runs
     from cotenant.api.planning.profiles import Simulation
     from cotenant.api.planning.solos import measured_on
     from cotenant.api.planning.spans import with_spans
     from cotenant.api.prediction_evidence import same_kind
-    from cotenant.store import baselines
-    from cotenant.store.folder import RunFolder
 
     rough: dict[str, Predictor] = {}
     closer: dict[str, Predictor] = {}
-    left = list(runs)
+    runs, left = known.runs, list(known.runs)
     tenants = file.planned()
     for kind, place in there.places.items():
-        mine = [run for run in runs if same_kind(RunFolder.open(baselines.resolve(str(run))), place)]
+        mine = [run for run in runs if same_kind(_opened(run), place)]
         # Runs of another device are an error only if no other device can use them.
         measured, said = measured_on(place, file, mine if there.gpus else runs, risk=risk, source=source)
         progress(said)
+        if known.costs_s and all(same_kind(_opened(run), place) for run in known.served):
+            measured, said = measured.at_costs(known.costs_s)
+            progress(said)
         rough[kind], closer[kind] = measured, measured.closer()
         left = [run for run in left if run not in mine]
     if there.gpus:
         closed = ClosedForm(Simulation(tenants, file.tenants, there.gpus, risk=risk))
         if left:
             progress(use_runs(left, closed))
+        if known.costs_s and not any(_opened(run).manifest.get("simulated") for run in known.served):
+            progress(use_costs(known.costs_s, closed.simulation))
         tenants = with_spans(tenants, [kind for kind in there.kinds if kind.name in there.gpus], closed)
         engine = Engine(closed.simulation, closed)
         rough |= dict.fromkeys(there.gpus, closed)
@@ -79,3 +95,10 @@ def predictors_for(
             replace(tenant, on_kinds=closed.simulation.softwares(number)) for number, tenant in enumerate(tenants)
         )
     return tenants, ByKind(rough), ByKind(closer)
+
+
+def _opened(run: Path) -> "RunFolder":
+    from cotenant.store import baselines
+    from cotenant.store.folder import RunFolder
+
+    return RunFolder.open(baselines.resolve(str(run)))

@@ -65,8 +65,8 @@ def plan_tenants(
         CotenantError: The file is wrong, a device or price is unknown, or objectives can't be met.
     """
     from cotenant.api.planning.devices import devices_of
-    from cotenant.api.planning.predictors import predictors_for
-    from cotenant.api.planning.traffic import is_served, with_served_rates
+    from cotenant.api.planning.predictors import Evidence, predictors_for
+    from cotenant.api.planning.traffic import as_served, is_served
     from cotenant.planning.mixes.budget import within_budget
     from cotenant.planning.mixes.make import Ask, Impossible, make_plan
     from cotenant.planning.tenants_file import read_tenants
@@ -76,15 +76,18 @@ def plan_tenants(
         raise CotenantError(f"the risk must be between 0 and 0.5, not {risk:g}", hint="e.g. --risk 0.05")
     file, given = read_tenants(tenants), run_paths(runs)
     served = [run for run in given if is_served(run)]
+    costs: Mapping[str, float] = {}
     learnt_from = [run for run in given if run not in served]
     if served:
-        file, said = with_served_rates(file, served)
-        progress(said)
+        came = as_served(file, served)
+        file, costs = came.file, came.costs_s
+        progress(came.sentence)
     clocked = minimise == "energy" or power_budget_w is not None
     own = {**file.prices, **(prices or {})}
     there = devices_of(devices, own, priced=minimise == "cost", clocked=clocked)
     progress(f"describing {amount(len(file.tenants), 'tenant')} on {amount(len(there.kinds), 'kind')} of device")
-    wanted, rough, closer = predictors_for(file, there, learnt_from, risk=risk, source=str(tenants), progress=progress)
+    evidence = Evidence(learnt_from, served, costs)
+    wanted, rough, closer = predictors_for(file, there, evidence, risk=risk, source=str(tenants), progress=progress)
     ask = Ask(minimise=minimise, seconds=seconds, risk=risk)
 
     def make(kinds: "Sequence[DeviceKind]") -> "ServingPlan":

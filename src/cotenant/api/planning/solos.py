@@ -44,6 +44,22 @@ class Solo:
     in_a_row: int = 1
     """Requests of one block: so many in a row are about equally fast."""
 
+    @property
+    def usual_s(self) -> float:
+        """The median of a request under load that leaves pauses, if that was measured."""
+        return float(np.median(self.drawn_s if self.after_pause_s is None else self.after_pause_s))
+
+    def slower(self, factor: float) -> "Solo":
+        """The same with all times this much longer."""
+        return replace(
+            self,
+            mean_s=self.mean_s * factor,
+            drawn_s=self.drawn_s * factor,
+            first_s=None if self.first_s is None else self.first_s * factor,
+            step_s=None if self.step_s is None else self.step_s * factor,
+            after_pause_s=None if self.after_pause_s is None else self.after_pause_s * factor,
+        )
+
     def draw(self, count: int, random: np.random.Generator) -> Floats:
         """Times of requests that follow each other: a slow block stays slow for as long as it was measured."""
         blocks = random.integers(len(self.drawn_s), size=-(-count // self.in_a_row)).repeat(self.in_a_row)[:count]

@@ -1,6 +1,7 @@
-"""Plan again from served traffic: the rates that came instead of those in the file."""
+"""Plan again from served traffic: the rates that came instead of those in the file, and what requests cost."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,8 +29,20 @@ def is_served(run: Path) -> bool:
     return RunFolder.open(baselines.resolve(str(run))).manifest.get("study_name") == SERVED
 
 
-def with_served_rates(file: "TenantsFile", runs: Sequence[Path]) -> "tuple[TenantsFile, str]":
-    """The tenants at the rates and with the bursts that were served, and a sentence about them.
+@dataclass(frozen=True, slots=True)
+class Served:
+    """What served traffic says about the tenants of a file."""
+
+    file: "TenantsFile"
+    """At the rates and with the bursts that came."""
+    costs_s: Mapping[str, float]
+    """By tenant: the usual time of a request on the device, where it was served by itself."""
+    sentence: str
+    """The rates, in words."""
+
+
+def as_served(file: "TenantsFile", runs: Sequence[Path]) -> Served:
+    """The tenants as they were served.
 
     Args:
         file: The tenants.
@@ -45,7 +58,7 @@ def with_served_rates(file: "TenantsFile", runs: Sequence[Path]) -> "tuple[Tenan
 
     with open_runs([baselines.resolve(str(run)) for run in runs]) as opened:
         found = {name: one for name, one in traffic_of(opened).items() if one.requests >= FEWEST}
-    entries, said = dict(file.tenants), []
+    entries, said, costs = dict(file.tenants), [], {}
     for tenant in file.planned():
         if tenant.name not in found or tenant.job:
             continue
@@ -53,12 +66,14 @@ def with_served_rates(file: "TenantsFile", runs: Sequence[Path]) -> "tuple[Tenan
         load = Load(kind="gamma", rate_rps=came.rate_rps, cv=min(max(came.cv, 0.1), MOST_BURSTY))
         entries[tenant.name] = file.tenants[tenant.name].model_copy(update={"rate": None, "load": load})
         said.append(f"{tenant.name} {_shown(load)} instead of {_shown(tenant)}")
+        if came.cost_s and came.served >= FEWEST:
+            costs[tenant.name] = came.cost_s
     if not said:
         raise CotenantError(
             f"{', '.join(map(str, runs))}: no tenant of the plan had {amount(FEWEST, 'request')} there",
             hint=f"tenants are matched by name; the plan's are {', '.join(file.tenants)}",
         )
-    return file.model_copy(update={"tenants": entries}), f"rates as served: {', '.join(said)}"
+    return Served(file.model_copy(update={"tenants": entries}), costs, f"rates as served: {', '.join(said)}")
 
 
 def _shown(load: "Load | ServingTenant") -> str:
