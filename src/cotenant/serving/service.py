@@ -4,8 +4,8 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 from cotenant.errors import BadInput, Refused
 from cotenant.scheduling import Contract, Standing, TenantCosts, TenantPaused, TenantResumed, Why
@@ -24,8 +24,7 @@ GENERATE_MOST = 4096
 """Maximum tokens of one answer."""
 
 
-@dataclass(frozen=True, slots=True)
-class Wishes:
+class Wishes(NamedTuple):
     """A client's deadline, and the priority among its own requests."""
 
     deadline_s: float | None = None
@@ -197,7 +196,7 @@ class Service:
         return await self._serve(
             served,
             errand,
-            replace(wishes, deadline_s=wishes.within(served.contract, tokens - 1) or due_s, per_step_s=None),
+            wishes._replace(deadline_s=wishes.within(served.contract, tokens - 1) or due_s, per_step_s=None),
             scale=served.passing.scale(letters, tokens),
         )
 

@@ -3,7 +3,6 @@
 import json
 import math
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import replace
 from typing import Any
 
 from cotenant import __version__
@@ -154,7 +153,7 @@ def _wishes(request: Any, asking: Asking) -> Wishes:
     left = asking.remaining_s
     if left is None or (wishes.deadline_s is not None and wishes.deadline_s <= left):
         return wishes
-    return replace(wishes, deadline_s=max(left, 1e-6))
+    return wishes._replace(deadline_s=max(left, 1e-6))
 
 
 def _describe(fields: Any, specs: tuple[TensorSpec, ...]) -> None:

@@ -26,18 +26,18 @@ class Application(Asgi):
             if known:
                 raise Status(405, f"{path} takes {' or '.join(sorted(set(known)))}.")
             raise Status(404, f"There is nothing at {path[:200]}.")
-        service, key = self._service, presented(headers)
+        service = self._service
         if not locked(service):
             refuse_foreign_pages(headers)
         elif route.access != "open":
-            check_stranger(service, key)
+            check_stranger(service, presented(headers))
         found, named = route, parts
 
         def answer(request: Request) -> Awaitable[Reply]:
             if found.access == "admin":
-                check_admin(service, key)
+                check_admin(service, presented(headers))
             elif found.access == "tenant" and locked(service):
-                self._check_tenant(key, named, request)
+                self._check_tenant(presented(headers), named, request)
             TRACEPARENT.set(headers.get("traceparent"))
             return found.handler(service, request, named)
 

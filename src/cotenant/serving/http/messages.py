@@ -2,8 +2,8 @@
 
 import json
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import pydantic_core
 
@@ -12,8 +12,7 @@ from cotenant.errors import BadInput
 JSON = "application/json"
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(NamedTuple):
     """One HTTP request; header names are lower case."""
 
     method: str
@@ -26,14 +25,13 @@ class Request:
         return read_json(self.body)
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
+class Reply(NamedTuple):
     """One answer: a body, or a stream of pieces."""
 
     status: int = 200
     body: bytes = b""
     kind: str = JSON
-    headers: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = MappingProxyType({})
     pieces: AsyncIterator[bytes] | None = None
 
 

@@ -2,7 +2,7 @@
 
 import math
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from cotenant.errors import BadInput
@@ -64,10 +64,12 @@ def _read(headers: Mapping[str, str], body: bytes, which: str) -> tuple[dict[str
     return header, Parcel(tuple(tensors))
 
 
-def write_outputs(parcel: Parcel, header: dict[str, Any], binary: Mapping[str, bool]) -> tuple[bytes, int | None]:
+def write_outputs(
+    tensors: Iterable[Tensor], header: dict[str, Any], binary: Mapping[str, bool]
+) -> tuple[bytes, int | None]:
     """The body of an answer and, if it has raw bytes, the length of its JSON header."""
     outputs, raw = [], []
-    for one in parcel.tensors:
+    for one in tensors:
         entry: dict[str, Any] = {"name": one.name, "datatype": one.datatype, "shape": list(one.shape)}
         if binary.get(one.name, False):
             entry["parameters"] = {"binary_data_size": len(one.data)}

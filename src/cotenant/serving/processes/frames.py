@@ -20,9 +20,6 @@ class Writer:
         self._messages: list[Message] = []
         self._data: list[bytes | bytearray | memoryview] = []
 
-    def __bool__(self) -> bool:
-        return bool(self._messages)
-
     def add(self, message: Message, data: "list[bytes | bytearray | memoryview] | None" = None) -> None:
         """Add a message; its data follows that of earlier ones."""
         self._messages.append(message)

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 SIZES = {
@@ -25,8 +24,7 @@ class Tensor(NamedTuple):
         return self.shape[0] if self.shape else 1
 
 
-@dataclass(frozen=True, slots=True)
-class Parcel:
+class Parcel(NamedTuple):
     """The tensors of one request, or of its answer."""
 
     tensors: tuple[Tensor, ...]

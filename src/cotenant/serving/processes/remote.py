@@ -120,16 +120,16 @@ class Remote(asyncio.Protocol):
     def take(self, request: RequestId, tenant: str, work: "Call | Prompt | Parcel") -> None:
         """Pass a request: tensors through shared memory if there is room, prompts in the message.
 
-        It is sent with the next chunk or at the end of this turn of the event loop: one message wakes the worker once.
+        It is sent with the next chunk, before which the worker has no use for it: one frame wakes the worker once.
         """
         if isinstance(work, Prompt):
-            self._send_soon(["prompt", request, tenant, asdict(work)])
+            self._writer.add(["prompt", request, tenant, asdict(work)])
             return
         assert isinstance(work, Parcel)
         parts = [one.data for one in work.tensors]
         size = work.size
         at = self._inbox.put(parts, size) if size > INLINE else None
-        self._send_soon(["take", request, tenant, label(work), at, size], parts if at is None else None)
+        self._writer.add(["take", request, tenant, label(work), at, size], parts if at is None else None)
 
     def free(self, requests: Iterable[RequestId]) -> None:
         """Forget requests."""
@@ -218,7 +218,7 @@ class Remote(asyncio.Protocol):
         request, labels, at, size = fields
         if at is not None:
             self._results[request] = unpack(labels, bytes(self._outbox.view(at, size)))
-            self._send_soon(["read", [at]])
+            self._writer.add(["read", [at]])  # sent with the next chunk, which may need the space
             return place
         self._results[request] = unpack(labels, payload[place : place + size])
         return place + int(size)
@@ -235,27 +235,18 @@ class Remote(asyncio.Protocol):
             self.running_since = None
         else:
             self.running_since, self.expected_s = ended, self._chunks.get(started, 0.0)
-        self._chunks = {one: expected for one, expected in self._chunks.items() if one > version}
+        for one in [one for one in self._chunks if one <= version]:
+            del self._chunks[one]
         self._ended(Ended(version, began, ended, started, Progress(results, errors, dict(tokens))))
 
     def _expect(self, chunk: Chunk) -> None:
         self._chunks[chunk.version] = chunk.predicted_s
 
-    def _send_soon(self, message: list[Any], data: list[Any] | None = None) -> None:
-        """Send it with the next message, at the latest at the end of this turn of the event loop."""
-        if not self._writer:
-            asyncio.get_running_loop().call_soon(self._flush)
-        self._writer.add(message, data)
-
-    def _send(self, content: list[Any]) -> None:
-        self._writer.add(content)
-        self._flush()
-
-    def _flush(self) -> None:
-        if self._writer:
-            unsent = self._writer.frame()
-            if self._transport is not None and not self._transport.is_closing():
-                self._transport.write(unsent)
+    def _send(self, message: list[Any]) -> None:
+        self._writer.add(message)
+        unsent = self._writer.frame()
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.write(unsent)
 
     def _names(self) -> str:
         return ", ".join(tenant.name for tenant in self.order.tenants) if self.order else "no tenant"
