@@ -11,6 +11,7 @@ from cotenant.text import listed
 if TYPE_CHECKING:
     from cotenant.api.prediction_evidence import Learnt
     from cotenant.devices.protocol import Device
+    from cotenant.devices.simulated.controls import Controls
     from cotenant.devices.simulated.device import SimulatedGpu
     from cotenant.prediction.interference.forecasting import Asked, Engine
     from cotenant.prediction.interference.gathered import SoloTenant, TenantKey
@@ -100,7 +101,8 @@ def asked_of(study: "Study", place: TargetDevice, learnt: "Learnt", *, study_nam
             **on_cpu([solo for solo in solos if solo is not None], place.cores, learnt.bytes_per_s),
             prior_half=CPU_PRIOR_HALF,
         )
-    return Asked(**common, **_on_gpu(study, place, names, solos, exact=exact), prior_half=GPU_PRIOR_HALF)
+    on_gpu = _on_gpu(study, place, names, solos, learnt.notes, exact=exact)
+    return Asked(**(common | on_gpu), prior_half=GPU_PRIOR_HALF)
 
 
 def solo_of(name: str, entry: "TenantEntry", solos: "Sequence[SoloTenant]") -> "SoloTenant | None":
@@ -171,20 +173,30 @@ def on_cpu(solos: "Sequence[SoloTenant]", cores: int, bytes_per_s: float | None)
 
 
 def _on_gpu(
-    study: "Study", place: TargetDevice, names: Sequence[str], solos: "Sequence[SoloTenant | None]", *, exact: bool
+    study: "Study",
+    place: TargetDevice,
+    names: Sequence[str],
+    solos: "Sequence[SoloTenant | None]",
+    notes: Sequence[str],
+    *,
+    exact: bool,
 ) -> dict[str, Any]:
     import numpy as np
 
+    from cotenant.api.prediction_calibration import calibrating
     from cotenant.prediction.interference.energy import power_use
     from cotenant.prediction.interference.fluid import in_turns, side_by_side
     from cotenant.prediction.interference.gpu_profiles import profiles_of
     from cotenant.prediction.interference.shipped import GPU
 
     gpu = twin_of(place)
-    traces = [
-        _trace(gpu, study.tenants[name].spec() if name in study.tenants else _spec(solo))
+    specs = [
+        study.tenants[name].spec() if name in study.tenants else _spec(solo)
         for name, solo in zip(names, solos, strict=True)
     ]
+    measured: Sequence[SoloTenant | None] = [None] * len(solos) if place.simulated else solos
+    controls, uncalibrated = calibrating(gpu, specs, measured)
+    traces = [_trace(gpu, spec, controls) for spec in specs]
     solo_ns = [
         max(trace.device_ns, float(trace.launch_ns.sum())) + trace.before_ns + trace.after_ns
         if solo is None
@@ -193,11 +205,8 @@ def _on_gpu(
     ]
     profiles = profiles_of(traces, solo_ns)
     together = partial(side_by_side, profiles)
-    specs = [
-        study.tenants[name].spec() if name in study.tenants else _spec(solo)
-        for name, solo in zip(names, solos, strict=True)
-    ]
     return {
+        "notes": (*notes, *uncalibrated),
         "features": profiles.features(),
         "priors": {"processes": partial(in_turns, profiles), **dict.fromkeys(SIDE_BY_SIDE, together)},
         "variances": dict.fromkeys(("processes", *SIDE_BY_SIDE), GPU),
@@ -225,11 +234,11 @@ def twin_of(place: TargetDevice) -> "SimulatedGpu":
     return open_simulated(f"sim:{near[0]}")
 
 
-def _trace(gpu: "SimulatedGpu", spec: Any) -> "Trace":
+def _trace(gpu: "SimulatedGpu", spec: Any, controls: "Controls") -> "Trace":
     from cotenant.prediction.sharing.layout import Part
 
     whole = Part(sms=gpu.gpu.sms, sm_domain=0, domain_sms=gpu.gpu.sms, memory_bytes=gpu.gpu.memory_bytes)
-    return gpu.trace(gpu.request(spec), whole, gpu.controls({}))
+    return gpu.trace(gpu.request(spec), whole, controls)
 
 
 def _spec(solo: "SoloTenant | None") -> Any:
