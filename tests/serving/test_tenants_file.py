@@ -154,6 +154,13 @@ def test_a_plan_is_served_as_it_was_made(tmp_path):
     assert (bert.slo.latency_s, bert.slo.quantile, bert.share, str(bert.load)) == (0.06, 0.99, 0.4, "poisson(20)")
 
 
+def test_a_plan_with_graphs_is_served_with_graphs(tmp_path):
+    specs = [
+        read_tenants(written(tmp_path, plan(software=name))).tenants["bert"].spec() for name in ("eager", "graphs")
+    ]
+    assert [spec.software for spec in specs] == [None, "graphs"]
+
+
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [

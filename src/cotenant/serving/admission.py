@@ -2,11 +2,14 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cotenant.scheduling import TenantCosts
 from cotenant.serving.costs import Effort, measure_costs
 from cotenant.serving.engines.protocol import Call, Engine, Prompt
+
+if TYPE_CHECKING:
+    from cotenant.serving.engines.recorded import Recorder
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,9 +28,13 @@ def admit(
     largest: int = 1,
     chunk_s: float | None = None,
     effort: Effort | None = None,
+    recorder: "Recorder | None" = None,
 ) -> Admitted:
-    """Cut and measure a model on the thread that will run it. A `Prompt` as the sample makes it a decoder."""
-    engine = build_engine(model, sample, wait=wait, batches=largest > 1, chunk_s=chunk_s)
+    """Cut and measure a model on the thread that will run it. A `Prompt` as the sample makes it a decoder.
+
+    ``recorder``: run forward passes as graphs; decoders run as usual, since their caches grow.
+    """
+    engine = build_engine(model, sample, wait=wait, largest=largest, chunk_s=chunk_s, recorder=recorder)
     try:
         costs = measure_costs(engine, sample, largest=largest, wait=wait, effort=effort or Effort())
     except BaseException:
@@ -41,8 +48,9 @@ def build_engine(
     sample: Call | Prompt,
     *,
     wait: Callable[[], None],
-    batches: bool,
+    largest: int = 1,
     chunk_s: float | None = None,
+    recorder: "Recorder | None" = None,
 ) -> Engine:
     """The engine that suits a model, with its cuts placed by time."""
     from torch import nn
@@ -51,6 +59,7 @@ def build_engine(
     from cotenant.serving.chunking.greenlets import Cuts
     from cotenant.serving.engines.decoder import DecoderEngine
     from cotenant.serving.engines.forward import ForwardEngine
+    from cotenant.serving.engines.recorded import Recordings
     from cotenant.serving.engines.whole import WholeEngine
 
     cuts = None
@@ -60,9 +69,10 @@ def build_engine(
     if isinstance(sample, Prompt):
         assert isinstance(model, nn.Module)
         return DecoderEngine(model, cuts)
-    if cuts is None and not batches:
+    recordings = Recordings(model, sample, recorder, largest=largest) if recorder else None
+    if cuts is None and largest == 1 and recordings is None:
         return WholeEngine(model)
-    return ForwardEngine(model, cuts, batches=batches)
+    return ForwardEngine(model, cuts, batches=largest > 1, recordings=recordings)
 
 
 def _typical(model: Callable[..., Any], sample: Call | Prompt) -> Callable[[], Any]:

@@ -26,7 +26,7 @@ from cotenant.serving.costs import check_floor
 from cotenant.serving.engines.protocol import Call, Prompt
 from cotenant.serving.engines.rows import rows_of
 from cotenant.serving.worker.bench import Ended
-from cotenant.serving.worker.place import find_place
+from cotenant.serving.worker.place import find_place, find_recorder
 from cotenant.serving.worker.station import Station
 
 
@@ -87,6 +87,7 @@ class Scheduler:
         tokens: int | None = None,
         hard: bool = True,
         best_effort: bool = False,
+        software: str = "eager",
     ) -> "Admission":
         """Admit a model as a tenant. Its costs are measured with its first request, or by `Admission.prepare`.
 
@@ -101,6 +102,8 @@ class Scheduler:
                 and return token ids.
             hard: Refuse requests that can no longer be in time; False: serve them late, in idle time.
             best_effort: No share: idle time only.
+            software: `graphs` replays forward passes as CUDA graphs, one per layer group and batch size. Requests of
+                other shapes than the first one, and decoders, run as with `eager`.
 
         Raises:
             SchedulingError: The objective or the share is invalid.
@@ -118,7 +121,7 @@ class Scheduler:
         contract = Contract(name, objective_s, share, hard, service)
         settle_shares((*self._contracts.values(), contract))
         self._contracts[name] = contract
-        return Admission(self, model, contract, batch=batch, tokens=tokens)
+        return Admission(self, model, contract, batch=batch, tokens=tokens, software=software)
 
     def standings(self) -> list[Standing]:
         """Status of each tenant: account, backlog, recent attainment, cost of a request."""
@@ -146,9 +149,9 @@ class Scheduler:
     async def _install(self, admission: "Admission", sample: Call | Prompt) -> None:
         conductor, station = self._at_work()
         contract = admission.contract
-        wait = self.place.wait
+        wait, recorder = self.place.wait, find_recorder(self.place, admission.software)
         found = await asyncio.wrap_future(
-            station.call(lambda: admit(admission.model, sample, wait=wait, largest=admission.batch))
+            station.call(lambda: admit(admission.model, sample, wait=wait, largest=admission.batch, recorder=recorder))
         )
         try:
             check_floor(contract, found.costs)
@@ -173,13 +176,21 @@ class Admission:
     """A tenant of a scheduler. Call it with the model's arguments and await the result."""
 
     def __init__(
-        self, home: Scheduler, model: Callable[..., Any], contract: Contract, *, batch: int, tokens: int | None
+        self,
+        home: Scheduler,
+        model: Callable[..., Any],
+        contract: Contract,
+        *,
+        batch: int,
+        tokens: int | None,
+        software: str,
     ) -> None:
         from cotenant.scheduling import TenantCosts
 
         self.model = model
         self.contract = contract
         self.batch = batch
+        self.software = software
         self.costs: TenantCosts | None = None
         self._home = home
         self._tokens = tokens

@@ -5,8 +5,8 @@ from typing import Any
 
 from cotenant.errors import StudyError
 
-SERVED = "eager"
-"""The only supported software."""
+SERVED = ("eager", "graphs")
+"""Supported software."""
 
 
 def is_plan(data: Mapping[str, Any]) -> bool:
@@ -55,10 +55,11 @@ def _tenant(name: str, entry: Any, source: str) -> dict[str, Any]:
         raise StudyError(
             f"{source} doesn't say what tenant {name} runs", hint="plan from a tenants file that names workloads"
         )
-    if entry.get("software", SERVED) != SERVED:
+    software = entry.get("software", SERVED[0])
+    if software not in SERVED:
         raise StudyError(
-            f"{source} plans {name} with {entry['software']}, but only {SERVED} can be served",
-            hint=f"plan with `software: {SERVED}`",
+            f"{source} plans {name} with {software}, but only {' and '.join(SERVED)} can be served",
+            hint=f"plan with `software: {SERVED[0]}`",
         )
     share = entry.get("share")
     if isinstance(share, str):
@@ -66,7 +67,7 @@ def _tenant(name: str, entry: Any, source: str) -> dict[str, Any]:
             f"{source} gives {name} the instance {share}", hint="serve it on the instance: --device cuda:MIG-UUID"
         )
     rate, cv = entry.get("rate_rps"), entry.get("cv", 1)
-    tenant = {**runs, "batch": entry.get("batch", 1), "slo": _objective(name, entry, source)}
+    tenant = {**runs, "batch": entry.get("batch", 1), "slo": _objective(name, entry, source), "software": software}
     if rate:
         tenant["load"] = f"poisson({rate:g})" if cv == 1 else f"gamma({rate:g}, {cv:g})"
     if share is not None:

@@ -98,6 +98,9 @@ class ServedTenant(Frozen):
     dtype: DtypeName | None = Field(default=None, description="Number format.")
     mode: Text | None = Field(default=None, description="embed, classify, forward or generate.")
     tokens: Count | None = Field(default=None, description="Tokens of a typical answer, for mode generate.")
+    software: Annotated[Literal["eager", "graphs"], PlainValidator(one_of("eager", "graphs"))] = Field(
+        default="eager", description="graphs: forward passes as CUDA graphs, on an NVIDIA GPU."
+    )
     weights: Text | None = Field(default=None, description="Directory of safetensors; default: random from the seed.")
     params: Options = Field(default_factory=dict, description="Options specific to this workload.")
     seed: Seed = Field(default=0, description="Seed of random weights.")
@@ -125,6 +128,7 @@ class ServedTenant(Frozen):
             dtype=self.dtype,
             mode=self.mode,
             tokens=self.tokens,
+            software=None if self.software == "eager" else self.software,
             weights=self.weights,
             params=self.params,
             seed=self.seed,

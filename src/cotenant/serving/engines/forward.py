@@ -6,13 +6,14 @@ from typing import Any
 from cotenant.scheduling import RequestId
 from cotenant.serving.chunking.greenlets import Cuts, Running
 from cotenant.serving.engines.protocol import Call, Progress, Prompt
+from cotenant.serving.engines.recorded import Recordings, Replay
 from cotenant.serving.engines.rows import apart, rows_of, shape_of, together
 
 
 class _Batch:
     """Requests that run as one call, from first to last chunk."""
 
-    def __init__(self, members: Sequence[RequestId], calls: Sequence[Call], running: Running) -> None:
+    def __init__(self, members: Sequence[RequestId], calls: Sequence[Call], running: Running | Replay) -> None:
         self.members = list(members)
         self.calls = list(calls)
         self.running = running
@@ -20,12 +21,20 @@ class _Batch:
 
 
 class ForwardEngine:
-    """Calls a function for each request, in chunks if it has cuts."""
+    """Calls a function for each request, in chunks if it has cuts, as graphs where it has recordings."""
 
-    def __init__(self, function: Callable[..., Any], cuts: Cuts | None = None, *, batches: bool = False) -> None:
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        cuts: Cuts | None = None,
+        *,
+        batches: bool = False,
+        recordings: Recordings | None = None,
+    ) -> None:
         self._function = function
         self._cuts = cuts
         self._batches = batches
+        self._recordings = recordings
         self.stages = cuts.chunks if cuts else 1
         self._waiting: dict[RequestId, Call] = {}
         self._begun: dict[RequestId, _Batch] = {}
@@ -73,11 +82,12 @@ class ForwardEngine:
             groups.setdefault(("alone", request) if alone else shape_of(call), []).append(request)
         for members in groups.values():
             calls = [self._waiting.pop(member) for member in members]
-            batch = _Batch(members, calls, Running(self._calling(together(calls))))
+            batch = _Batch(members, calls, self._started(together(calls)))
             self._begun.update(dict.fromkeys(members, batch))
 
-    def _calling(self, call: Call) -> Callable[[], Any]:
-        return lambda: self._function(*call.args, **call.kwargs)
+    def _started(self, call: Call) -> Running | Replay:
+        replay = self._recordings.start(call) if self._recordings else None
+        return replay or Running(lambda: self._function(*call.args, **call.kwargs))
 
     def _advance(self, batch: _Batch, progress: Progress, *, last: bool) -> None:
         try:

@@ -44,6 +44,18 @@ def apart(result: Any, rows: Sequence[int]) -> list[Any]:
     raise ValueError(f"a result of type {type(result).__name__} can't be split by rows")
 
 
+def copied(result: Any) -> Any:
+    """A result whose tensors are copies."""
+    if isinstance(result, torch.Tensor):
+        return result.clone()
+    if isinstance(result, Mapping):
+        kind: Any = type(result)
+        return kind(**{name: copied(value) for name, value in result.items()})
+    if isinstance(result, tuple | list):
+        return type(result)(copied(value) for value in result)
+    return result
+
+
 def _tensors(call: Call) -> list[torch.Tensor]:
     return [value for value in (*call.args, *call.kwargs.values()) if isinstance(value, torch.Tensor)]
 

@@ -1,6 +1,5 @@
 """A model of the catalogue or a directory that accepts clients' tensors: its call, a sample, its signature."""
 
-from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
@@ -11,6 +10,7 @@ from torch import nn
 from cotenant.errors import BadInput, ServingError
 from cotenant.scheduling import TenantCosts
 from cotenant.serving.engines.protocol import Call, Prompt
+from cotenant.serving.engines.recorded import InSteps
 from cotenant.serving.models.signature import Signature, TensorSpec
 from cotenant.serving.models.tensors import datatype_of
 from cotenant.workloads.models.building import mode_of, stand
@@ -82,7 +82,7 @@ def with_cache(costs: TenantCosts, built: Servable) -> TenantCosts:
     return replace(costs, cache_bytes=tokens * built.signature.cache_bytes)
 
 
-class _Served(nn.Module):
+class _Served(nn.Module, InSteps):
     """Maps named host tensors to named host tensors, rejecting unknown ids."""
 
     def __init__(self, model: nn.Module, entry: ModelEntry, mode: str, device: str) -> None:
@@ -96,14 +96,22 @@ class _Served(nn.Module):
 
     def forward(self, **inputs: torch.Tensor) -> dict[str, torch.Tensor]:
         """One batch."""
-        self._check(inputs)
-        result = self.model(**{name: value.to(self._device) for name, value in inputs.items()})
-        if self._family == "encoder" and self._mode == "embed":
-            return {"embedding": _home(_mean(result.last_hidden_state, inputs.get("attention_mask")))}
-        logits = result.logits[:, -1] if self._family == "decoder" else result.logits
-        return {"logits": _home(logits)}
+        self.check(**inputs)
+        return self.home(self.compute(**{name: value.to(self._device) for name, value in inputs.items()}))
 
-    def _check(self, inputs: Mapping[str, torch.Tensor]) -> None:
+    def compute(self, **inputs: torch.Tensor) -> dict[str, torch.Tensor]:
+        """From tensors on the device to tensors on the device."""
+        result = self.model(**inputs)
+        if self._family == "encoder" and self._mode == "embed":
+            return {"embedding": _mean(result.last_hidden_state, inputs.get("attention_mask"))}
+        return {"logits": result.logits[:, -1] if self._family == "decoder" else result.logits}
+
+    def home(self, result: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+        """Move a result to the host."""
+        return {name: value if value.is_meta else value.cpu() for name, value in result.items()}
+
+    def check(self, **inputs: torch.Tensor) -> None:
+        """Raise BadInput for ids that the model doesn't have."""
         if self._device == "meta":
             return
         ids = inputs.get("input_ids")
@@ -158,10 +166,6 @@ def _cache_bytes(model: nn.Module, dtype: torch.dtype) -> int:
     heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
     width = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
     return int(2 * config.num_hidden_layers * heads * width * dtype.itemsize)
-
-
-def _home(value: torch.Tensor) -> torch.Tensor:
-    return value if value.is_meta else value.cpu()
 
 
 def _mean(hidden: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:

@@ -20,7 +20,7 @@ from cotenant.serving.processes.parcel import label, unpack
 from cotenant.serving.processes.sentinels import post_sentinels
 from cotenant.serving.processes.written import chunk_in, costs_out
 from cotenant.serving.worker.bench import Bench, Ended
-from cotenant.serving.worker.place import Place, find_place
+from cotenant.serving.worker.place import Place, find_place, find_recorder
 from cotenant.workloads.protocol import WorkloadSpec
 
 PIECE = 1 << 18
@@ -184,6 +184,7 @@ def _admitted(order: WorkerOrder, tenant: TenantOrder, place: Place, bench: Benc
         largest=largest,
         chunk_s=order.chunk_s,
         effort=Effort(budget_s=order.budget_s),
+        recorder=find_recorder(place, tenant.workload.software),
     )
     bench.install(tenant.name, found.engine)
     return costs_out(with_cache(found.costs, built)), built.signature.to_json()

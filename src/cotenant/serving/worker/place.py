@@ -2,11 +2,14 @@
 
 import os
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from cotenant.errors import ServingError
+
+if TYPE_CHECKING:
+    from cotenant.serving.engines.recorded import Graph, Recorder
 
 
 class Place(Protocol):
@@ -23,6 +26,10 @@ class Place(Protocol):
 
     def wait(self) -> None:
         """Wait for the device to finish this thread's work."""
+        ...
+
+    def recorder(self) -> "Recorder | None":
+        """Records graphs here; None if the device has none."""
         ...
 
 
@@ -49,6 +56,10 @@ class CpuPlace:
 
     def wait(self) -> None:
         """A CPU is done when the call returns."""
+
+    def recorder(self) -> "Recorder | None":
+        """A CPU has no graphs."""
+        return None
 
 
 class CudaPlace:
@@ -80,6 +91,33 @@ class CudaPlace:
         event.record()
         event.synchronize()
 
+    def recorder(self) -> "Recorder":
+        """CUDA graphs."""
+        return CudaRecorder(self.torch_device)
+
+
+class CudaRecorder:
+    """Records CUDA graphs on the calling thread's stream."""
+
+    def __init__(self, device: str) -> None:
+        self.device = device
+
+    def pool(self) -> Any:
+        """A private memory pool."""
+        import torch
+
+        return torch.cuda.graph_pool_handle()
+
+    def record(self, run: Callable[[], bool], pool: Any) -> "tuple[Graph, bool]":
+        """Other threads of the process may use the GPU meanwhile."""
+        import torch
+
+        graph = torch.cuda.CUDAGraph()
+        stream = torch.cuda.current_stream()
+        with torch.cuda.graph(graph, pool=pool, stream=stream, capture_error_mode="thread_local"):
+            ended = run()
+        return graph, ended
+
 
 def find_place(device: str, cores: Sequence[int] | None = None, threads: int | None = None) -> Place:
     """The place of that name: `cpu`, `cpu:0,2`, `cuda:0`.
@@ -103,3 +141,20 @@ def find_place(device: str, cores: Sequence[int] | None = None, threads: int | N
             raise ServingError(f"There is no {device} here.", hint="`cotenant devices` lists the available ones.")
         return CudaPlace(device)
     raise ServingError(f"{device!r} can't be served on.", hint="Use cpu, cuda:N or a simulated GPU (sim:NAME).")
+
+
+def find_recorder(place: Place, software: str | None) -> "Recorder | None":
+    """The recorder for this software; None for `eager`.
+
+    Raises:
+        ServingError: The place doesn't support it.
+    """
+    if software in (None, "eager"):
+        return None
+    recorder = place.recorder() if software == "graphs" else None
+    if recorder is None:
+        raise ServingError(
+            f"{place.torch_device} can't serve with `software: {software}`.",
+            hint="Use eager, or graphs on an NVIDIA GPU.",
+        )
+    return recorder
