@@ -26,7 +26,7 @@ from cotenant.serving.costs import check_floor
 from cotenant.serving.engines.protocol import Call, Prompt
 from cotenant.serving.engines.rows import rows_of
 from cotenant.serving.worker.bench import Ended
-from cotenant.serving.worker.place import find_place, find_recorder
+from cotenant.serving.worker.place import GreenPart, find_place, find_recorder
 from cotenant.serving.worker.station import Station
 
 
@@ -46,9 +46,30 @@ class Scheduler:
         device: `cpu`, some cores (`cpu:0`, `cpu:0-1`) or `cuda:0`.
         fairness: `shares` (a tenant within its share meets its objective) or `equal` (all attain theirs equally often).
         threads: CPU threads per operator; None: torch's default.
+        green: The shares of an NVIDIA GPU's SMs, in per cent, of all schedulers of this program that divide it, as in
+            `green=(60, 40)`. Each then works on SMs of its own (a green context), at the same time as the others;
+            `sms` is the number that the driver granted.
+        part: Index of this scheduler's share.
+
+    Raises:
+        ServingError: ``part`` is not an index of ``green``, or the shares exceed the device.
     """
 
-    def __init__(self, device: str = "cpu", *, fairness: str = "shares", threads: int | None = None) -> None:
+    def __init__(
+        self,
+        device: str = "cpu",
+        *,
+        fairness: str = "shares",
+        threads: int | None = None,
+        green: Sequence[float] | None = None,
+        part: int = 0,
+    ) -> None:
+        if green is not None and (not 0 <= part < len(green) or min(green) <= 0 or sum(green) > 100):
+            raise ServingError(
+                f"Part {part} of the shares {', '.join(f'{one:g}' for one in green)} isn't a part of a GPU.",
+                hint="Give shares in per cent that add up to at most 100, and the index of one of them.",
+            )
+        self._green = None if green is None else GreenPart(tuple(green), part)
         self._device = device
         self._threads = threads
         self._settings = Settings(fairness=Fairness(fairness))
@@ -60,7 +81,7 @@ class Scheduler:
 
     async def __aenter__(self) -> Self:
         self._loop = asyncio.get_running_loop()
-        place = find_place(self._device, threads=self._threads)
+        place = find_place(self._device, threads=self._threads, green=self._green)
         self.place = place
         self._station = Station(place, self._report)
         self._conductor = Conductor(Core([], self._settings, now=time.monotonic()), Crew())
@@ -122,6 +143,11 @@ class Scheduler:
         settle_shares((*self._contracts.values(), contract))
         self._contracts[name] = contract
         return Admission(self, model, contract, batch=batch, tokens=tokens, software=software)
+
+    @property
+    def sms(self) -> int | None:
+        """SMs granted by the driver to the scheduler's green context, while it is open; None without one."""
+        return getattr(self.place, "sms", None) if self._station else None
 
     def standings(self) -> list[Standing]:
         """Status of each tenant: account, backlog, recent attainment, cost of a request."""

@@ -4,12 +4,20 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from cotenant.errors import ServingError
 
 if TYPE_CHECKING:
+    from cotenant.devices.nvidia.green_contexts import SmPartition
     from cotenant.serving.engines.recorded import Graph, Recorder
+
+
+class GreenPart(NamedTuple):
+    """One of the green contexts of this process: the shares of the GPU's SMs of all, in per cent, and its index."""
+
+    shares: tuple[float, ...]
+    mine: int
 
 
 class Place(Protocol):
@@ -63,24 +71,34 @@ class CpuPlace:
 
 
 class CudaPlace:
-    """A stream of a GPU. At most one chunk is in flight: each is awaited with an event."""
+    """A stream of a GPU. At most one chunk is in flight: each is awaited with an event.
 
-    def __init__(self, name: str, priority: int = 0) -> None:
+    ``part``: a green context, so that chunks run on SMs of their own.
+    """
+
+    def __init__(self, name: str, priority: int = 0, part: "SmPartition | None" = None) -> None:
         self.torch_device = name
         self._priority = priority
+        self._part = part
+        self.sms = part.sms if part else None
+        """SMs granted by the driver to a green context; None without one."""
 
     @contextmanager
     def settled(self) -> Iterator[None]:
         """Launch on a separate stream."""
         import torch
 
-        stream: Any = torch.cuda.Stream  # untyped, like Event below
-        with (
-            torch.inference_mode(),
-            torch.cuda.device(self.torch_device),
-            torch.cuda.stream(stream(priority=self._priority)),
-        ):
+        with torch.inference_mode(), torch.cuda.device(self.torch_device), torch.cuda.stream(self._stream()):
             yield
+
+    def _stream(self) -> Any:
+        import torch
+
+        kind: Any = torch.cuda.Stream  # untyped, like Event below
+        if self._part is None:
+            return kind(priority=self._priority)
+        kind = torch.cuda.ExternalStream
+        return kind(self._part.stream, device=self.torch_device)
 
     def wait(self) -> None:
         """Wait for an event at the end of launched work; the thread sleeps instead of spinning."""
@@ -94,6 +112,30 @@ class CudaPlace:
     def recorder(self) -> "Recorder":
         """CUDA graphs."""
         return CudaRecorder(self.torch_device)
+
+
+def green_part(device: str, green: GreenPart) -> "SmPartition":
+    """The green context of one part of a GPU; all parts of a process are cut from one split.
+
+    Raises:
+        ServingError: The driver granted another number of SMs.
+    """
+    import torch
+
+    from cotenant.devices.nvidia import green_contexts
+    from cotenant.devices.nvidia.sharing.green import grain, sms_for
+
+    index = torch.device(device).index or 0
+    gpu = torch.cuda.get_device_properties(index)
+    wanted = sms_for(green.shares, gpu.multi_processor_count, gpu.major, gpu.name)
+    part = green_contexts.parts(index, wanted)[green.mine]
+    most = wanted[green.mine] + grain(gpu.major)[1]
+    if not wanted[green.mine] <= part.sms <= most:
+        raise ServingError(
+            f"The driver granted {part.sms} SMs of {gpu.name} instead of {wanted[green.mine]}.",
+            hint="Use other shares, or serve without `green`.",
+        )
+    return part
 
 
 class CudaRecorder:
@@ -119,13 +161,17 @@ class CudaRecorder:
         return graph, ended
 
 
-def find_place(device: str, cores: Sequence[int] | None = None, threads: int | None = None) -> Place:
+def find_place(
+    device: str, cores: Sequence[int] | None = None, threads: int | None = None, green: GreenPart | None = None
+) -> Place:
     """The place of that name: `cpu`, `cpu:0,2`, `cuda:0`.
 
     Raises:
         ServingError: There is no such place.
     """
     family, _, part = device.partition(":")
+    if green is not None and family != "cuda":
+        raise ServingError(f"{device} has no green contexts.", hint="Leave `green` out, or use an NVIDIA GPU.")
     if family == "cpu":
         if part and cores is None:
             from cotenant.devices import find_device
@@ -139,7 +185,7 @@ def find_place(device: str, cores: Sequence[int] | None = None, threads: int | N
 
         if not torch.cuda.is_available():
             raise ServingError(f"There is no {device} here.", hint="`cotenant devices` lists the available ones.")
-        return CudaPlace(device)
+        return CudaPlace(device, part=green_part(device, green) if green else None)
     raise ServingError(f"{device!r} can't be served on.", hint="Use cpu, cuda:N or a simulated GPU (sim:NAME).")
 
 

@@ -45,14 +45,28 @@ def sms_of(place: GpuPlace, sharing: Sharing, tenants: Sequence[Tenant]) -> tupl
     shares = percentages(sharing, tenants, disjoint=True) or (100 / len(tenants),) * len(tenants)
     if place.sms is None:
         raise SharingUnavailable(f"the driver does not say how many SMs {place.gpu.label} has", hint="use `streams`")
-    least, step = _grain(place)
-    parts = tuple(int(place.sms * share / 100 + 1e-9) // step * step for share in shares)
+    return sms_for(shares, place.sms, place.gpu.compute_capability[0], place.gpu.label)
+
+
+def sms_for(shares: Sequence[float], sms: int, generation: int, label: str) -> tuple[int, ...]:
+    """SMs for each share in per cent, rounded down to what this generation of GPUs can split.
+
+    Raises:
+        SharingUnavailable: A share is too small.
+    """
+    least, step = grain(generation)
+    parts = tuple(int(sms * share / 100 + 1e-9) // step * step for share in shares)
     if min(parts) < least:
         raise SharingUnavailable(
-            f"the smallest part `green` can give of {place.gpu.label} is {least} SMs, and {min(shares):.3g} % is less",
+            f"the smallest part `green` can give of {label} is {least} SMs, and {min(shares):.3g} % is less",
             hint="use fewer tenants, larger shares, or `streams`",
         )
     return parts
+
+
+def grain(generation: int) -> tuple[int, int]:
+    """Minimum SMs of a partition and step size."""
+    return GRAIN.get(generation, (8, 8))
 
 
 def arrange(place: GpuPlace, sharing: Sharing, tenants: Sequence[Tenant]) -> GpuArrangement:
@@ -80,10 +94,6 @@ def _elsewhere(place: GpuPlace, parts: Mapping[str, int], reports: Mapping[str, 
         got = reports[name].observed.get("green_sms") if name in reports else wanted
         if got is None:
             sentences.append(f"{name} is not in a green context of {wanted} SMs")
-        elif not wanted <= got <= wanted + _grain(place)[1]:
+        elif not wanted <= got <= wanted + grain(place.gpu.compute_capability[0])[1]:
             sentences.append(f"{name} is in a green context of {got} SMs instead of {wanted}")
     return sentences
-
-
-def _grain(place: GpuPlace) -> tuple[int, int]:
-    return GRAIN.get(place.gpu.compute_capability[0], (8, 8))
