@@ -8,7 +8,7 @@ import pytest
 from cotenant.api.planning.errors import SimulationErrors
 from cotenant.planning.mixes.predictor import Mixes
 from cotenant.planning.solver.problem import NOBODY
-from cotenant.prediction.trust import Class, classes, error_of, nearest, range_near
+from cotenant.prediction.trust import Class, classes, error_of, nearest
 from cotenant.reporting.terminal.serving_plan import doubts_of
 from cotenant.workloads.protocol import WorkloadSpec
 
@@ -40,16 +40,16 @@ def upper(found, tenants, **how):
 
 def test_a_validated_class_is_used_as_it_is_but_never_to_promise_less_than_simulated():
     exact = Class("ampere", "eager", "vision", "mps", calibrated=False)
-    assert range_near(exact, "slowdown") == (error_of(exact, "slowdown").low, error_of(exact, "slowdown").high)
+    assert error_of(exact, "slowdown").around_one == (error_of(exact, "slowdown").low, error_of(exact, "slowdown").high)
     biased = Class("volta", "tensorrt", "encoder", "alone", calibrated=False)
-    assert error_of(biased, "time").high < 1 == range_near(biased, "time")[1]
+    assert error_of(biased, "time").high < 1 == error_of(biased, "time").around_one[1]
 
 
 def test_without_its_own_class_the_same_way_and_phase_count_before_software_and_family():
     known = {kind: error for (kind, of), error in classes().items() if of == "slowdown"}
     vision = known[Class("ampere", "eager", "vision", "mig", calibrated=False)]
     asked = Class("hopper", "compile", "vision", "mig", calibrated=False)
-    assert range_near(asked, "slowdown") == pytest.approx((vision.low, vision.high))
+    assert error_of(asked, "slowdown").around_one == pytest.approx((vision.low, vision.high))
 
 
 def test_a_software_that_was_validated_in_other_phases_lends_its_range_too():
@@ -57,16 +57,16 @@ def test_a_software_that_was_validated_in_other_phases_lends_its_range_too():
     lent = {(one.software, one.phase) for one in nearest(asked, "time")}
     assert {("vllm", "decode"), ("eager", "vision"), ("eager", "training")} <= lent
     vllm = error_of(Class("ampere", "vllm", "decode", "alone", calibrated=False), "time")
-    assert range_near(asked, "time")[1] > 1.2 > vllm.high, "what vLLM takes says little about eager decoding"
+    assert error_of(asked, "time").high > 1.2 > vllm.high, "what vLLM takes says little about eager decoding"
 
 
 def test_each_tenant_has_the_error_of_its_own_class():
     alone = {tenant: upper(errors(), (tenant,))[0] for tenant in (VISION, BERT)}
-    time = {tenant: range_near(kind, "time")[1] for tenant, kind in KINDS.items()}
+    time = {tenant: error_of(kind, "time").around_one[1] for tenant, kind in KINDS.items()}
     assert alone == pytest.approx(time)
     assert alone[VISION] != pytest.approx(alone[BERT])
     beside = upper(errors(), (VISION, BERT))
-    slowdown = range_near(Class("ampere", "eager", "vision", "mps", calibrated=False), "slowdown")[1]
+    slowdown = error_of(Class("ampere", "eager", "vision", "mps", calibrated=False), "slowdown").around_one[1]
     assert beside[0] == pytest.approx(np.exp(np.hypot(np.log(time[VISION]), np.log(slowdown))))
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from cotenant.prediction.trust import Class, ModelError, Quantity
 from validation.users.laws import best_law, pool_of
-from validation.users.ranges import by_group, covered, group_names, like, own_range
+from validation.users.ranges import covered, group_names, like, range_of
 from validation.users.row import UserRow
 
 _FEW = 20
@@ -73,7 +73,7 @@ def _judged(
 ) -> Judged:
     off = np.array([abs(row.simulated / row.measured - 1) for row in rows])
     borrowed = like(kind, rows, others)
-    low, high = by_group([*rows, *borrowed]) if borrowed else own_range(rows)
+    low, high = range_of(rows, borrowed)
     inside: dict[str, list[bool]] = defaultdict(list)
     within = covered(rows, borrowed)
     for row, is_inside in zip(rows, within, strict=True):

@@ -3,7 +3,8 @@
 A class of many rows has to cover its own rows. With few rows from few groups, no range that holds for nine in ten new
 groups can be told from them alone: the next model is then taken to be as far off as any model that the same software
 runs on the same family of GPUs, each model counting the same (hierarchical conformal prediction: Lee, Barber and
-Willett, 2023).
+Willett, 2023). Where that doesn't cover the class's own groups, other families count too. What like classes show only
+widens a range: a class is never promised to be closer than its own rows were.
 """
 
 from collections import Counter
@@ -46,13 +47,22 @@ def group_names(rows: Sequence[UserRow]) -> NDArray[np.str_]:
 def like(kind: Class, own: Sequence[UserRow], pool: Sequence[UserRow]) -> list[UserRow]:
     """Rows of like classes to judge a small class with; empty if it stands for itself or there are too few.
 
-    Like it are the other phases of the same software on the same family of GPUs, under the same way to share. Training
-    is unlike the rest.
+    Like it are the other phases of the same software on the same family of GPUs, under the same way to share; and the
+    same phase on other families, if its groups left out are not covered without. Training is unlike the rest.
     """
-    if len(own) >= MANY or len(set(group_names(own))) >= ENOUGH_GROUPS or kind.phase == "training":
+    names = set(group_names(own))
+    if len(own) >= MANY or len(names) >= ENOUGH_GROUPS or kind.phase == "training":
         return []
     found = [row for row in pool if row.kind.phase not in (kind.phase, "training") and _executed(row.kind, kind)]
-    return found if len(set(group_names([*own, *found]))) >= ENOUGH_GROUPS else []
+    if len(set(group_names([*own, *found]))) < ENOUGH_GROUPS:
+        found = []
+    if len(names) > 1 and float(np.mean(covered(own, found))) < COVERED:
+        found += [row for row in pool if row.kind.family != kind.family and _same_but_family(row.kind, kind)]
+    return found
+
+
+def _same_but_family(one: Class, other: Class) -> bool:
+    return replace(one, family=other.family) == other
 
 
 def _executed(one: Class, other: Class) -> bool:
@@ -80,6 +90,13 @@ def own_range(rows: Sequence[UserRow]) -> tuple[float, float]:
     return _range(residuals, _share(rows, residuals))
 
 
+def range_of(rows: Sequence[UserRow], borrowed: Sequence[UserRow]) -> tuple[float, float]:
+    """The range of a class; rows of like classes can only widen it."""
+    ranges = [by_group([*rows, *borrowed])] if borrowed else []
+    ranges += [own_range(rows)] if rows else []
+    return min(low for low, _ in ranges), max(high for _, high in ranges)
+
+
 def covered(rows: Sequence[UserRow], borrowed: Sequence[UserRow]) -> NDArray[np.bool_]:
     """Whether each row lies in the range of all other groups; in a class of one group, in its own."""
     names, residuals = group_names(rows), residuals_of(rows)
@@ -87,7 +104,7 @@ def covered(rows: Sequence[UserRow], borrowed: Sequence[UserRow]) -> NDArray[np.
         return _left_out(rows, residuals, _share(rows, residuals))
     inside = np.zeros(len(rows), dtype=np.bool_)
     for name in set(names):
-        low, high = by_group([*(row for row, its in zip(rows, names, strict=True) if its != name), *borrowed])
+        low, high = range_of([row for row, its in zip(rows, names, strict=True) if its != name], borrowed)
         inside[names == name] = (residuals[names == name] >= low) & (residuals[names == name] <= high)
     return inside
 

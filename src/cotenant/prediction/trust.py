@@ -65,6 +65,11 @@ class ModelError:
     """Groups of like classes whose rows the range also rests on, or classes that lend theirs if it has no rows."""
 
     @property
+    def around_one(self) -> tuple[float, float]:
+        """The range, extended to 1: a plan counts on no bias, since that of some models says little about the next."""
+        return min(self.low, 1.0), max(self.high, 1.0)
+
+    @property
     def enough(self) -> bool:
         """Whether its rows suffice, with those of like classes, for a statement."""
         return self.n >= FEWEST or (self.n > 0 and self.like > 0)
@@ -144,21 +149,6 @@ def _tails_are_wider(kind: Class) -> float:
     }
     same_way = [factor for one, factor in wider.items() if one.sharing == kind.sharing]
     return max(1.0, *(same_way or wider.values()), 1.0)
-
-
-def range_near(kind: Class, quantity: Quantity) -> tuple[float, float]:
-    """Range of measured values relative to simulated ones: the class's, or the mean of the validated ones most like it.
-
-    It always contains 1: a bias in one class says little about the next.
-    """
-    near = nearest(kind, quantity).values()
-    if not near:
-        return UNKNOWN
-    rows = sum(error.n for error in near)
-    low, high = (
-        math.exp(sum(error.n * math.log(getattr(error, end)) for error in near) / rows) for end in ("low", "high")
-    )
-    return min(low, 1.0), max(high, 1.0)
 
 
 def nearest(kind: Class, quantity: Quantity) -> Mapping[Class, ModelError]:

@@ -86,9 +86,9 @@ class SimulationErrors:
 
     def _logs(self, device: str, tenant: int, way: str, measured: bool) -> tuple[Floats, Floats]:
         """Logarithms of both ends: of the time alone, unless it was measured, and of the slowdown."""
-        from cotenant.prediction.trust import range_near
+        from cotenant.prediction.trust import error_of
 
-        ranges = [range_near(*one) for one in self._classes(device, tenant, way, measured)]
+        ranges = [error_of(*one).around_one for one in self._classes(device, tenant, way, measured)]
         logs = np.abs(np.log(np.array(ranges).reshape(-1, 2)))
         return logs[:, 0], logs[:, 1]
 
