@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
+from itertools import pairwise
 
 from cotenant.devices.simulated.device import SimulatedGpu
 from cotenant.measure.assemble import Circumstances, assemble
@@ -22,13 +23,13 @@ class SimulatedBench(Modelled):
     def __init__(self, device: SimulatedGpu, *, run: str) -> None:
         super().__init__(device, threads=1)
         self._device, self._run = device, run
-        self._coming: list[Trial] = []
+        self._following: dict[int, Trial] = {}
         self._ahead: tuple[Trial, TrialSetup, Future[Outcome]] | None = None
 
     def prepare(self, trials: Sequence[Trial]) -> None:
         """Describe every workload once, and note what follows what."""
         super().prepare(trials)
-        self._coming = list(trials)
+        self._following = {one.number: following for one, following in pairwise(trials)}
 
     def request_times(self, trials: Sequence[Trial]) -> Mapping[str, float]:
         """Seconds of a request alone by tenant, in closed form."""
@@ -81,11 +82,8 @@ class SimulatedBench(Modelled):
 
     def _begin_next(self, trial: Trial, rates: Mapping[str, float]) -> None:
         """While one trial's records are written, the next is already simulated: compiled code needs no lock."""
-        if trial not in self._coming:
-            return
-        following = self._coming.index(trial) + 1
-        if following < len(self._coming):
-            coming = self._coming[following]
+        coming = self._following.get(trial.number)
+        if coming is not None:
             setup, fates, simulated = self._begun(coming, rates)
             self._ahead = None if fates or simulated is None else (coming, setup, simulated)
 

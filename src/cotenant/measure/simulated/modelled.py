@@ -8,7 +8,7 @@ from cotenant.devices.simulated.device import SimulatedGpu
 from cotenant.tenancy.nouns import Trial
 from cotenant.tenancy.records import TrialRecords
 
-TOGETHER_S, MOST_TOGETHER = 0.5, 24
+TOGETHER_S, MOST_TOGETHER = 1.0, 24
 """Trials computed within this time are written together: a folder for each would take longer than computing it."""
 
 
