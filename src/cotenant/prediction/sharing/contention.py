@@ -42,7 +42,7 @@ def fill_rates(  # noqa: C901, PLR0912, PLR0915 - in one piece: passing arrays o
     Args:
         count: Number of resident kernels.
         order: Their tenants, higher priorities first.
-        floats: State by tenant: reads what its kernel wants, writes the column of new speeds.
+        floats: State by tenant: reads what its kernel wants, writes the speed that it is to have.
     """
     if count == 1:
         floats[order[0], FRESH] = 1.0

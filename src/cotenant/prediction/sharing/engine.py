@@ -30,6 +30,7 @@ from cotenant.prediction.sharing.state import (
     IDLE,
     INTENDED_NS,
     KERNEL,
+    KNOWN_NS,
     LAUNCHING,
     LEFT_NS,
     NEXT_NS,
@@ -195,18 +196,17 @@ def advance(  # noqa: C901, PLR0912, PLR0915, PLR0917 - one compiled loop: calls
                         turn_end = device[SWITCH_END_NS]
                     elif count > 1:
                         turn_end = device[SLICE_END_NS]
-                differs, runs = False, False
+                runs = False
                 for place in range(count):
                     tenant = order[place]
-                    old = floats[tenant, SPEED]
-                    differs = differs or (old > 0.0 and old != floats[tenant, FRESH])
-                if differs:
-                    settle(0, count, order, now, row, floats, activity)
-                for place in range(count):
-                    tenant = order[place]
-                    new, left = floats[tenant, FRESH], floats[tenant, LEFT_NS]
+                    old, new = floats[tenant, SPEED], floats[tenant, FRESH]
                     runs = runs or new > 0.0
-                    if floats[tenant, SPEED] != new:
+                    if old != new:
+                        if old > 0.0:
+                            passed = now - floats[tenant, SINCE_NS]
+                            floats[tenant, LEFT_NS] -= passed * old
+                            floats[tenant, DEVICE_NS] += passed
+                        left = floats[tenant, LEFT_NS]
                         floats[tenant, SPEED], floats[tenant, SINCE_NS] = new, now
                         at[tenant] = _NEVER if new <= 0.0 else now + (left if new == 1.0 else left / new)
                 if not runs and busy_since < _NEVER:
@@ -361,7 +361,7 @@ def advance(  # noqa: C901, PLR0912, PLR0915, PLR0917 - one compiled loop: calls
                 continue
         ints[tenant, DRAINED] = 0
         ints[tenant, STATE] = RESIDENT
-        floats[tenant, LEFT_NS] = kernels[k, 0]
+        floats[tenant, LEFT_NS] = floats[tenant, KNOWN_NS] = kernels[k, 0]
         floats[tenant, OCCUPANCY], floats[tenant, DRAM], floats[tenant, TENSOR] = (
             kernels[k, 1],
             kernels[k, 2],

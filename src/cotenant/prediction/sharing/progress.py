@@ -7,6 +7,7 @@ from cotenant.prediction.sharing.state import (
     DEVICE_NS,
     DRAM,
     DRAM_PART,
+    KNOWN_NS,
     LEFT_NS,
     OCCUPANCY,
     SINCE_NS,
@@ -23,12 +24,13 @@ def settle(  # noqa: PLR0917 - compiled code takes its arguments by position
     """Record the progress of the kernels of these tenants, by their places in the order, up to now."""
     for place in range(begin, end):
         tenant = order[place]
-        speed, passed = floats[tenant, SPEED], now - floats[tenant, SINCE_NS]
+        passed = now - floats[tenant, SINCE_NS]
         floats[tenant, SINCE_NS] = now
-        if speed > 0.0:
-            worked = passed * speed
-            floats[tenant, LEFT_NS] -= worked
+        if floats[tenant, SPEED] > 0.0:
+            floats[tenant, LEFT_NS] -= passed * floats[tenant, SPEED]
             floats[tenant, DEVICE_NS] += passed
-            activity[row, 1] += worked * floats[tenant, OCCUPANCY] * floats[tenant, SM_PART]
-            activity[row, 2] += worked * floats[tenant, TENSOR] * floats[tenant, SM_PART]
-            activity[row, 3] += worked * floats[tenant, DRAM] * floats[tenant, DRAM_PART]
+        worked = floats[tenant, KNOWN_NS] - floats[tenant, LEFT_NS]
+        floats[tenant, KNOWN_NS] = floats[tenant, LEFT_NS]
+        activity[row, 1] += worked * floats[tenant, OCCUPANCY] * floats[tenant, SM_PART]
+        activity[row, 2] += worked * floats[tenant, TENSOR] * floats[tenant, SM_PART]
+        activity[row, 3] += worked * floats[tenant, DRAM] * floats[tenant, DRAM_PART]
