@@ -144,18 +144,32 @@ def _next(field: Field, chooses: str, measured: list[int], count: int, random: n
     return next_pairs(predictor, field.pairs, count)
 
 
-def of_subsets(matrix: Matrix, chooses: str) -> list[float]:
-    """Fraction of the gap closed for some of the jobs, with as large a part of their pairs measured as 60 of all."""
-    found = []
+@dataclass(frozen=True, slots=True)
+class OfSubsets:
+    """Random choices of jobs, with as large a part of their pairs measured as 60 of all."""
+
+    chooses: str
+    round: int
+    closed: list[float]
+    """Fraction of the gap closed."""
+    never_measured: list[float]
+    """Of the best plan's pairs, the fraction that was not measured."""
+
+
+def of_subsets(matrix: Matrix, chooses: str, at_once: int = ROUNDS[0]) -> OfSubsets:
+    """Choose pairs for some of the jobs."""
+    closed, never = [], []
     for seed in range(SUBSETS):
         random = np.random.default_rng(seed)
         field = Field(part_of(matrix, np.sort(random.choice(len(matrix.jobs), OF_JOBS, replace=False))))
         most = round(AT[-1] * OF_JOBS * (OF_JOBS - 1) / (len(matrix.jobs) * (len(matrix.jobs) - 1)))
         measured: list[int] = []
         while len(measured) < most:
-            measured += _next(field, chooses, measured, min(ROUNDS[0], most - len(measured)), random)
-        found.append(field.closed(field.predictor(measured)))
-    return found
+            measured += _next(field, chooses, measured, min(at_once, most - len(measured)), random)
+        closed.append(field.closed(field.predictor(measured)))
+        best = best_pairs(field.worth, field.pairs, len(field.matrix.setting))
+        never.append(float(np.mean(~np.isin(best, measured))))
+    return OfSubsets(chooses, at_once, closed, never)
 
 
 def judged(data: Path, gpu: str) -> dict[str, object]:
@@ -174,7 +188,11 @@ def judged(data: Path, gpu: str) -> dict[str, object]:
         "stp_random": field.random,
         "stp_best": field.best,
         "closed": [asdict(one) for one in courses],
-        "closed_of_subsets": {chooses: of_subsets(matrix, chooses) for chooses in ("for the plan", "at random")},
+        "of_subsets": [
+            asdict(of_subsets(matrix, "for the plan")),
+            asdict(of_subsets(matrix, "for the plan", at_once=1)),
+            asdict(of_subsets(matrix, "at random")),
+        ],
     }
 
 

@@ -13,6 +13,7 @@ from cotenant.prediction.interference.shipped import GPU
 from validation.interference.fitting import fit_variances
 from validation.interference.gavel_data import LOOKED_AT, SOURCE
 from validation.interference.gavel_matrix import Matrix, gavel_matrix
+from validation.interference.gavel_product import product_result
 from validation.interference.judged import Judged, judged
 from validation.interference.protocols import Split, both_new, grown, new_jobs
 from validation.result import Measure, Result, Target
@@ -46,6 +47,7 @@ def gavel_results(data: Path) -> Iterator[Result]:
         yield _both_new(data, gpu, matrix, variances)
         yield _whole_matrix(matrix, variances)
         yield from (_known(matrix, variances, pairs) for pairs in KNOWN_WIDTHS)
+        yield product_result(gpu, matrix)
 
 
 def _new_jobs(data: Path, gpu: str, matrix: Matrix, variances: Variances) -> Iterator[Result]:

@@ -188,7 +188,7 @@ def nos(data: Path) -> Iterator[UserRow]:
 def gavel(data: Path) -> Iterator[UserRow]:
     """Pairs of ResNet trainings on a V100, the only such jobs in the catalogue."""
     jobs: Mapping[str, Mapping[str, Any]] = read_json(data, _GAVEL)["v100"]
-    known = {name: job for name in sorted(jobs) if (job := _gavel_job(name)) is not None}
+    known = {name: job for name in sorted(jobs) if (job := gavel_job(name)) is not None}
     solos = {name: 1e3 / jobs[name]["null"] for name in known}
     for calibrated in (False, True):
         for first, second in ((one, other) for one in known for other in known if other >= one):
@@ -320,7 +320,8 @@ def _parva_study(
     }
 
 
-def _gavel_job(name: str) -> Mapping[str, Any] | None:
+def gavel_job(name: str) -> Mapping[str, Any] | None:
+    """The tenant that stands for one of Gavel's jobs; None if the catalogue has none."""
     family, _, rest = name.partition(" (batch size ")
     workload = {"ResNet-18": "resnet18", "ResNet-50": "resnet50"}.get(family)
     if workload is None:
