@@ -20,6 +20,7 @@ from pathlib import Path
 
 import psutil
 from load import Connection
+from machine import spent_s
 from systems import HERE, HOST, Ground, System, free_port, launched, post, start, wait_ready
 
 NAME = "nothing"
@@ -44,13 +45,7 @@ def cpu_s(system: System) -> tuple[float, float]:
     """CPU time so far of all processes of a server, and of the first one."""
     top = [psutil.Process(process.pid) for process in system.processes]
     every = {one.pid for parent in top for one in (parent, *parent.children(recursive=True))}
-    return sum(map(_spent_s, every)), _spent_s(top[0].pid)
-
-
-def _spent_s(pid: int) -> float:
-    """CPU time of a process's living threads: to the nanosecond, where `cpu_times` counts ticks of 10 ms."""
-    threads = Path(f"/proc/{pid}/task").iterdir()
-    return sum(int((one / "schedstat").read_text().split()[0]) for one in threads) / 1e9
+    return sum(map(spent_s, every)), spent_s(top[0].pid)
 
 
 async def bounded(system: System, requests: int) -> dict[str, float]:

@@ -3,7 +3,8 @@
 import asyncio
 from types import SimpleNamespace
 
-from cotenant.serving.http.wire import UNREAD, Connection
+from cotenant.serving.http.exchange import UNREAD
+from cotenant.serving.http.wire import Connection
 
 OK = {"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]}
 STREAM = {"type": "http.response.start", "status": 200, "headers": []}

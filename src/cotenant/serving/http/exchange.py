@@ -8,6 +8,8 @@ from typing import Any, Protocol
 
 log = logging.getLogger(__name__)
 
+UNREAD = 1 << 20
+"""A client that has sent this much of a body waits until the application has taken it."""
 JOINED = 1 << 16
 """A longer body isn't copied behind its head."""
 _STATUS_LINES = {one.value: f"HTTP/1.1 {one.value} {one.phrase}\r\n".encode() for one in http.HTTPStatus}
@@ -82,14 +84,19 @@ class Exchange:
         self._task = task = self._line.loop.create_task(self._run(app))
         self._line.state.tasks.add(task)
 
-    def take(self, piece: bytes) -> int:
-        """A piece of the body; returns how much the application hasn't taken yet."""
+    def take(self, piece: bytes) -> bool:
+        """A piece of the body; returns whether the client has to wait until the application has taken some of it.
+
+        The application is woken for much of a body or all of it: for each piece it would only ask for the next.
+        """
         if self.answered:
-            return 0
+            return False
         self._pieces.append(piece)
         self._unread += len(piece)
+        if self._unread <= UNREAD:
+            return False
         self._tell()
-        return self._unread
+        return True
 
     def complete(self) -> None:
         """The body is complete."""

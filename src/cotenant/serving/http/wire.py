@@ -17,8 +17,6 @@ from cotenant.serving.http.exchange import Exchange
 
 log = logging.getLogger(__name__)
 
-UNREAD = 1 << 20
-"""A client that has sent this much of a body waits until the application has taken it."""
 _INVALID = b"Invalid HTTP request received."
 
 
@@ -117,7 +115,7 @@ class Connection(asyncio.Protocol):
 
     def on_body(self, body: bytes) -> None:
         """A piece of a body has arrived."""
-        if self._latest is not None and self._latest.take(body) > UNREAD:
+        if self._latest is not None and self._latest.take(body):
             self._pause_reading()
 
     def on_message_complete(self) -> None:
