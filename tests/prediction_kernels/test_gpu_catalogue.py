@@ -94,6 +94,12 @@ def test_an_unknown_gpu_gets_the_nearest_names():
     assert "a100-pcie-40gb" in error.value.hint
 
 
+def test_the_first_word_of_a_name_is_answered_with_its_versions():
+    with pytest.raises(DeviceError) as error:
+        find_gpu("sim:a100")
+    assert "choose from a100-pcie-40gb, a100-pcie-80gb, a100-sxm4-40gb, a100-sxm4-80gb." in error.value.hint
+
+
 def test_a_file_states_only_what_differs(tmp_path):
     path = tmp_path / "My GPU.yaml"
     path.write_text("like: a100-sxm4-40gb\ntitle: half an A100\nsms: 54\npower: {limit_w: 250}\n")

@@ -36,7 +36,9 @@ def find_gpu(name: str) -> GpuSpec:
         return _from_file(Path(wanted).expanduser())
     if wanted.lower() in gpu_names():
         return _from_catalogue(wanted.lower())
-    meant = did_you_mean(wanted, gpu_names(), most=3, cutoff=0.4) or f"choose from {', '.join(gpu_names())}."
+    versions = [one for one in gpu_names() if wanted and one.startswith(f"{wanted.lower()}-")]
+    close = None if versions else did_you_mean(wanted, gpu_names(), most=3, cutoff=0.4)
+    meant = close or f"choose from {', '.join(versions or gpu_names())}."
     raise DeviceError(f"there is no simulated GPU {wanted!r}", hint=f"{meant} Your own: sim:/path/to/gpu.yaml")
 
 
