@@ -77,6 +77,15 @@ def test_operators_that_no_gpu_executes_are_left_out():
     assert len(kernels_of([operator("clone", (shape,), shape), operator("detach_", (shape,), shape)])) == 0
 
 
+def test_a_loss_reads_one_score_per_row():
+    scores, targets = (1024, 50_257), (1024,)
+    loss = operator("nll_loss_forward", (scores, targets), ())
+    gradient = operator("nll_loss_backward", ((), scores, targets), scores)
+    kernels = kernels_of([loss, gradient])
+    assert kernels.read.max() < 20_000, "not all 50 million, one thread block of which would take milliseconds"
+    assert kernels.written[1] == gradient.bytes_written
+
+
 def test_copies_between_host_and_device_are_transfers():
     shape = (8, 3, 224, 224)
     cast = operator("_to_copy", (shape,), shape, written=float(np.prod(shape) * 4))

@@ -23,10 +23,9 @@ mean widened by as much as tails are wider where both were compared.
 - *error*: mean of |simulated / measured - 1|; *held out*: over rows of models, mixes or GPUs that no constant was
   fitted with.
 - *interval*: wide enough to cover the rows of left-out groups when built from the others. With fewer than 30 rows from
-  fewer than nine groups, a class can't tell how far off the next model is: its interval is the wider, at each end, of
-  that of its own rows and that of nine in ten groups of it and of like classes (other phases of the same software under
-  the same way to share, and other families of GPUs where those don't cover its groups; their number in brackets), each
-  group counting the same.
+  fewer than nine groups, a class can't tell how far off the next model is: its interval contains all its rows, and nine
+  in ten groups of it and of like classes (other phases of the same software under the same way to share, and other
+  families of GPUs where those don't cover its groups; their number in brackets), each group counting the same.
 - *times beside others*: errors of a time alone and of a slowdown partly cancel, so these are judged themselves too. A
   class with at least five groups uses that interval; another one, those of the time alone and the slowdown together.
 - *covered*: share of rows within the interval made of all **other** groups (models, mixes, GPUs); the group with

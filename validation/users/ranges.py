@@ -91,10 +91,12 @@ def own_range(rows: Sequence[UserRow]) -> tuple[float, float]:
 
 
 def range_of(rows: Sequence[UserRow], borrowed: Sequence[UserRow]) -> tuple[float, float]:
-    """The range of a class; rows of like classes can only widen it."""
-    ranges = [by_group([*rows, *borrowed])] if borrowed else []
-    ranges += [own_range(rows)] if rows else []
-    return min(low for low, _ in ranges), max(high for _, high in ranges)
+    """The range of a class: its own, or that of it and like classes, which contains at least its own rows."""
+    if not borrowed:
+        return own_range(rows)
+    low, high = by_group([*rows, *borrowed])
+    residuals = residuals_of(rows)
+    return min([low, *residuals]), max([high, *residuals])
 
 
 def covered(rows: Sequence[UserRow], borrowed: Sequence[UserRow]) -> NDArray[np.bool_]:

@@ -16,6 +16,9 @@ _PRODUCTS = frozenset({"mm", "addmm", "bmm", "baddbmm", "_grouped_mm"})
 _GATHERS = frozenset(
     {"embedding", "_embedding_bag", "_embedding_bag_forward_only", "index", "index_select", "gather", "index_put_"}
 )
+_PICKED = {"nll_loss_forward": 1, "nll_loss_backward": 2}
+"""A loss reads the score of each row's target; the place of the targets among its inputs."""
+_TARGET_BYTES = 8
 _COPIES = frozenset({"cat", "clone", "_to_copy", "copy_", "stack", "constant_pad_nd", "slice_scatter", "contiguous"})
 _REDUCTIONS = frozenset(
     {
@@ -133,6 +136,12 @@ def _single(operator: Operator, tf32: str) -> Row:
         return _plain(operator, "transfer")
     if name in _GATHERS:
         return replace(_plain(operator, "gather"), weights=operator.bytes_written)
+    if name in _PICKED:
+        # The dry run counts all scores as read, which one thread block would take milliseconds for.
+        targets = operator.shapes[_PICKED[name]]
+        return replace(
+            _plain(operator, "elementwise"), read=math.prod(targets) * (_TARGET_BYTES + _width(operator.dtype))
+        )
     if name in _ACTIVATIONS:
         return _plain(operator, "activation")
     return _plain(operator, "copy" if name in _COPIES else "reduction" if name in _REDUCTIONS else "elementwise")
