@@ -17,8 +17,8 @@ public measurement. Written by `make validate DATA=DIR`; nothing in the tables i
 A *class* is the GPU's family, the tenant's software and phase, the way the GPU is shared, and whether measured solo
 times were given (`solo_ms`, see `cotenant calibrate`). A simulated number is printed with the interval of its class,
 which contained nine in ten measured values. Without a comparison, numbers are marked "not validated" and carry the
-widest range of the classes most like it (the same way to share, then phase, software, family); tails, the range of the
-mean widened by as much as tails are wider where both were compared.
+range of nine in ten groups of the classes most like it (the same way to share, then phase, software, family), in `run`
+and in `plan` alike; tails, the range of the mean widened by as much as tails are wider where both were compared.
 
 - *error*: mean of |simulated / measured - 1|; *held out*: over rows of models, mixes or GPUs that no constant was
   fitted with.

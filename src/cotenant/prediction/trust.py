@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from functools import cache
 from pathlib import Path
+from statistics import NormalDist
 from typing import Literal
 
 from cotenant.prediction.gpu import Architecture
@@ -25,6 +26,9 @@ FEWEST = 5
 """Minimum rows for a statement about a class that stands for itself, and groups for one about times beside others."""
 UNKNOWN = 0.2, 5.0
 """Range where nothing at all was validated."""
+_OUTSIDE = 0.05
+"""Share of cases beyond each end of a range."""
+_HALVINGS = 50
 FILE = Path(__file__).with_name("validated.json")
 
 
@@ -83,7 +87,7 @@ class ModelError:
     def sentence(self) -> str:
         """`6.9 % off on average over 46 rows (timeslicing_llms)`, or that nothing is known."""
         if not self.validated:
-            return f"not validated; widest range of {amount(self.like, 'like class', 'like classes')}"
+            return f"not validated; range of {amount(self.like, 'like class', 'like classes')}"
         nearer = f"; nearer: {self.law}" if self.law else ""
         lent = f"; range of {self.groups + self.like} models of like classes" if self.like else ""
         return f"{percent(self.mean_error)} off on average over {self.n} rows ({self.data_set}){nearer}{lent}"
@@ -110,7 +114,7 @@ def phase_of(family: str, spec: WorkloadSpec) -> Phase:
 
 @cache
 def error_of(kind: Class, quantity: Quantity) -> ModelError:
-    """The error of this class; if not validated, the widest range of the classes most like it.
+    """The error of this class; if not validated, the range of nine in ten groups of the classes most like it.
 
     A tail that wasn't validated is wider than the mean by as much as tails are where both were.
     """
@@ -119,8 +123,8 @@ def error_of(kind: Class, quantity: Quantity) -> ModelError:
         return own
     if quantity == "tail":
         mean, factor = error_of(kind, "slowdown"), _tails_are_wider(kind)
-        return replace(_widest([mean]), low=min(mean.low, 1.0) ** factor, high=max(mean.high, 1.0) ** factor)
-    return _widest(list(nearest(kind, quantity).values()))
+        return replace(_pooled([mean]), low=min(mean.low, 1.0) ** factor, high=max(mean.high, 1.0) ** factor)
+    return _pooled(list(nearest(kind, quantity).values()))
 
 
 def directly(kind: Class, quantity: Quantity) -> ModelError | None:
@@ -129,10 +133,34 @@ def directly(kind: Class, quantity: Quantity) -> ModelError | None:
     return own if own is not None and own.groups >= FEWEST else None
 
 
-def _widest(errors: Sequence[ModelError]) -> ModelError:
-    low = min((one.low for one in errors), default=UNKNOWN[0])
-    high = max((one.high for one in errors), default=UNKNOWN[1])
+def _pooled(errors: Sequence[ModelError]) -> ModelError:
+    """The range of nine in ten groups of several classes, each group counting the same; it contains 1.
+
+    Within a class, logarithms of ratios are taken to be normal, with the ends of its range exceeded in 5 % of cases.
+    """
+    low, high = UNKNOWN
+    if errors:
+        spread = [(NormalDist(*_normal(one)), max(one.groups, 1)) for one in errors]
+        low, high = (math.exp(_quantile(spread, share)) for share in (_OUTSIDE, 1 - _OUTSIDE))
     return ModelError(min(low, 1.0), max(high, 1.0), float("nan"), 0, "", like=len(errors))
+
+
+def _normal(error: ModelError) -> tuple[float, float]:
+    low, high = math.log(error.low), math.log(error.high)
+    return (low + high) / 2, max(high - low, 1e-9) / 2 / NormalDist().inv_cdf(1 - _OUTSIDE)
+
+
+def _quantile(spread: Sequence[tuple[NormalDist, int]], share: float) -> float:
+    """The value with this share of all groups below it, by bisection."""
+    ends = [one.inv_cdf(share) for one, _ in spread]
+    low, high, groups = min(ends), max(ends), sum(count for _, count in spread)
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        if sum(count * one.cdf(middle) for one, count in spread) < share * groups:
+            low = middle
+        else:
+            high = middle
+    return high
 
 
 def _tails_are_wider(kind: Class) -> float:
