@@ -64,7 +64,7 @@ CPU_THREADS = replace(CPU, group_half=0.57)
 """Tenants that are threads of one process also wait for its interpreter lock."""
 
 GPU_PRIOR_HALF = 0.38
-"""90 % of the slowdowns of Gavel's ResNets on a P100, the worse of its two GPUs, are within e^0.38 of the prior with the
-profiles that `predict` makes."""
+"""90 % of the slowdowns of Gavel's ResNets on a P100, the worse of its two GPUs, are within e^0.38 of the prior with
+the profiles that `predict` makes."""
 CPU_PRIOR_HALF = 1.2
 """90 % of the slowdowns of `predict-truth` are within e^1.2 of the prior: it says little without measured mixes."""
