@@ -36,7 +36,7 @@ SECONDS = 20.0
 PAIRS, SPACED = "120s", "60s"
 """Time to measure the models alone and in pairs, and after pauses."""
 PATIENCE_S = 60
-LIVE = ["blocks.min=3", "budget=40s", "window=10s"]
+LIVE = ["blocks.min=3", "budget=55s", "window=4s"]
 
 
 def run(file: Path, overrides: list[str], out: Path) -> Path:
