@@ -192,7 +192,7 @@ def _generating(seats: Seats, asked: _Asked, objective: Objective) -> Floats:
 
 
 def _step(seats: Seats, rate: Floats, batch: Ints, slowdown: Floats, active: Floats) -> Floats:
-    """Time of a step of so many sequences, with the prompts of others that come in between."""
+    """Time of a step with this many sequences, and with the prompts of others that come in between."""
     part = (np.clip(active, 1, batch) - 1) / np.maximum(batch - 1, 1)
     left = 1 - rate * seats.first * slowdown
     alone = seats.step_1 + (seats.step - seats.step_1) * part

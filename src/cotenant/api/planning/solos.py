@@ -42,7 +42,7 @@ class Solo:
     after_pause_s: Floats | None = None
     """Times of requests that came while nothing ran, if they were measured apart."""
     in_a_row: int = 1
-    """Requests of one block: so many in a row are about equally fast."""
+    """Requests per block: this many in a row are about equally fast."""
 
     @property
     def usual_s(self) -> float:
