@@ -1,5 +1,6 @@
 """Small runs on this machine: the explanation matches what is known about their workloads."""
 
+import math
 import random
 from dataclasses import replace
 
@@ -61,7 +62,10 @@ def test_four_spinners_on_one_core_lack_cores_and_a_sleeper_lacks_nothing(folder
     for split in found.splits:
         if split.cell.mix == "crowd":
             assert split.total.est > 1.3
-            assert split.parts["fewer cores"].est == pytest.approx(split.total.est, rel=0.15)
+            # The parts multiply to the total. What is left beside the cores is the core's own speed, which can change
+            # between the trials alone and the shared ones.
+            rest = split.total.est / split.parts["fewer cores"].est
+            assert abs(math.log(rest)) < math.log(split.total.est) / 3
     apart = next(story for story in found.mixes if story.cell.mix == "apart")
     assert apart.stp.est > 1.5
 

@@ -1,7 +1,8 @@
 """Physical constraints on any measurement of sharing, on real processes.
 
 These are the only tests here that compare times. Each compares trials of the same blocks, so that a busy machine
-shifts both sides; the bounds allow for the rest.
+shifts both sides. A core of a virtual machine can change its speed between two trials, so bounds lie half way to the
+next wrong answer: a tenant at half speed takes 2 times as long, not 1 and not 3 times.
 """
 
 import os
@@ -43,26 +44,26 @@ def covers(interval, truth, *, slack):
 def test_two_equal_one_thread_tenants_on_one_core_run_at_half_speed(tmp_path):
     result = measured(tmp_path, first_core(), tenants={"a": SPIN, "b": SPIN}, mixes=["pairs"])
     for interval in slowdowns(result).values():
-        assert interval["est"] == pytest.approx(2.0, abs=0.3)
-        assert covers(interval, 2.0, slack=0.1)
+        assert interval["est"] == pytest.approx(2.0, abs=0.5)
+        assert covers(interval, 2.0, slack=0.2)
     [mix] = [mix for mix in result.summary.to_json()["mixes"] if mix["mix"] == "a+b"]
-    assert mix["stp"]["est"] == pytest.approx(1.0, abs=0.15)  # work is conserved: time slicing gains nothing
+    assert mix["stp"]["est"] == pytest.approx(1.0, abs=0.25)  # work is conserved: time slicing gains nothing
 
 
 @two_cores
 def test_two_one_thread_tenants_on_two_cores_run_at_full_speed(tmp_path):
     result = measured(tmp_path, "cpu", tenants={"a": SPIN, "b": SPIN}, mixes=["pairs"], sharing=["pinned"])
     for interval in slowdowns(result).values():
-        assert interval["est"] == pytest.approx(1.0, abs=0.25)
-        assert covers(interval, 1.0, slack=0.1)
+        assert interval["est"] == pytest.approx(1.0, abs=0.5)
+        assert covers(interval, 1.0, slack=0.2)
 
 
 def test_a_tenant_beside_an_idle_one_runs_as_alone(tmp_path):
     idle = {"workload": "null", "load": "poisson(1)"}
     result = measured(tmp_path, first_core(), tenants={"a": SPIN, "idle": idle}, mixes=["pairs"])
     interval = slowdowns(result)["a+idle", "processes", "closed(1)", "a"]
-    assert interval["est"] == pytest.approx(1.0, abs=0.2)
-    assert covers(interval, 1.0, slack=0.05)
+    assert interval["est"] == pytest.approx(1.0, abs=0.25)
+    assert covers(interval, 1.0, slack=0.1)
 
 
 @pytest.fixture
