@@ -85,6 +85,13 @@ def test_a_simulated_run_says_so():
     assert "SIMULATED" in file.getvalue()
 
 
+def test_the_time_of_a_simulated_run_is_the_time_that_it_simulates():
+    start = RunStarted(Path("r"), "s", "sim:a", True, 6, 2, 8, 60.0, 0.03, False, 0)
+    lines = output(terminal=False, story=(start, *STORY[1:])).splitlines()
+    assert "about 32 s of simulated time left" in lines[1]
+    assert lines[2] == "2 trials in 8 s of simulated time; stopped: precise enough"
+
+
 def test_nothing_runs_beside_the_measurement():
     """No refresh thread: the display is drawn on events and sleeps otherwise."""
     before = threading.active_count()

@@ -10,7 +10,7 @@ from cotenant.study.library import builtin_names
 
 GOOD = "tenants: {bert: {workload: bert-base-mini}, gpt2: {workload: gpt2-mini}}\n"
 MIX_WORDS = (
-    "solo, pairs, {copies: {tenant: [2, 3]}}, {beside: {tenant: [tenant]}} or {groups: {name: [tenant, tenant]}}"
+    "solo, pairs, all, {copies: {tenant: [2, 3]}}, {beside: {tenant: [tenant]}} or {groups: {name: [tenant, tenant]}}"
 )
 STUDY_KEYS = (
     "name, about, device, tenants, mixes, sharing, shares, settings, spread, devices, turns, before, pause, loads, "
@@ -218,7 +218,7 @@ def test_an_invalid_name(name: str, sentence: str):
         ),
         (
             "tenants: {a: {workload: spin}}\nmixes: [pairs]\n",
-            "s.yaml:2: mixes: a pair needs 2 tenants, and there is 1; write [solo] to measure it alone",
+            "s.yaml:2: mixes: a mix needs 2 tenants, and there is 1; write [solo] to measure it alone",
         ),
         ("tenants:\n  a: 3\n", "s.yaml:2: tenants.a: expected a mapping such as {workload: bert-base-mini}, not 3"),
         ("tenants:\n  a: {batch: 3}\n", "s.yaml:2: tenants.a: workload is missing, such as bert-base-mini"),

@@ -39,6 +39,12 @@ def test_solos_come_first_in_the_numbering_then_each_mix_under_each_sharing():
     ]
 
 
+def test_all_tenants_at_once_are_one_mix_and_two_of_them_a_pair():
+    mixes = {trial.mix for trial in canonical(study_of("a", "b", "c", mixes=["pairs", "all"])) if not trial.solo}
+    assert mixes == {"a+b", "a+c", "b+c", "all"}
+    assert [trial.mix for trial in canonical(study_of("a", "b", mixes=["pairs", "all"])) if not trial.solo] == ["a+b"]
+
+
 def test_all_sharings_are_those_the_device_supports():
     study = study_of("a", "b", sharing="all")
     shared = [str(trial.sharing) for trial in canonical(study) if not trial.solo]
@@ -178,7 +184,7 @@ def studies(draw: st.DrawFn) -> Study:
     tenants = draw(st.lists(st.sampled_from("abcdefg"), min_size=1, max_size=6, unique=True))
     members = st.sampled_from(tenants)
     rule = st.one_of(
-        st.sampled_from(["solo", "pairs"]),
+        st.sampled_from(["solo", "pairs", "all"]),
         st.dictionaries(members, st.lists(st.integers(2, 4), min_size=1, max_size=3), min_size=1, max_size=2).map(
             lambda copies: {"copies": copies}
         ),

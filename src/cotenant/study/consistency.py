@@ -52,8 +52,8 @@ def _lists(study: Study) -> Iterator[Contradiction]:
     for key in ("mixes", "sharing", "settings", "loads"):
         if len(getattr(study, key)) == 0:
             yield Contradiction((key,), "is an empty list; leave the key out for its default", frozenset({key}))
-    if len(study.tenants) == 1 and study.mixes and all(rule == "pairs" for rule in study.mixes):
-        sentence = "a pair needs 2 tenants, and there is 1; write [solo] to measure it alone"
+    if len(study.tenants) == 1 and study.mixes and all(rule in ("pairs", "all") for rule in study.mixes):
+        sentence = "a mix needs 2 tenants, and there is 1; write [solo] to measure it alone"
         yield Contradiction(("mixes",), sentence, frozenset({"mixes", "tenants"}))
     for path, rule in _spelled_out(study):
         if not rule.copies and not rule.beside and not rule.groups:

@@ -14,6 +14,7 @@ from cotenant.tenancy.nouns import Frozen
 
 # Tags of unions appear in pydantic's error paths. No key of a file can contain a NUL, so the tags are unambiguous.
 WORD, LISTS = "\0word", "\0lists"
+WORDS = ("solo", "pairs", "all")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,10 +57,10 @@ class MixLists(Frozen):
 
 
 def _word(value: Any) -> str:
-    if value not in ("solo", "pairs"):
-        near = did_you_mean(value, ("solo", "pairs")) if isinstance(value, str) else ""
+    if value not in WORDS:
+        near = did_you_mean(value, WORDS) if isinstance(value, str) else ""
         lists = "{copies: {tenant: [2, 3]}}, {beside: {tenant: [tenant]}} or {groups: {name: [tenant, tenant]}}"
-        raise expected(f"solo, pairs, {lists}", value, near)
+        raise expected(f"{', '.join(WORDS)}, {lists}", value, near)
     return str(value)
 
 
@@ -68,7 +69,7 @@ def _form(value: Any) -> str:
 
 
 Word = Annotated[
-    Literal["solo", "pairs"], PlainValidator(_word), WithJsonSchema({"type": "string", "enum": ["solo", "pairs"]})
+    Literal["solo", "pairs", "all"], PlainValidator(_word), WithJsonSchema({"type": "string", "enum": list(WORDS)})
 ]
 MixRule = Annotated[Annotated[Word, Tag(WORD)] | Annotated[MixLists, Tag(LISTS)], Discriminator(_form)]
 
@@ -100,6 +101,8 @@ def _mixes_of_one(rule: MixRule, tenants: Sequence[str]) -> Iterator[Mix]:
     if rule == "pairs":
         for pair in combinations(tenants, 2):
             yield Mix(pair_label(pair), pair)
+    if rule == "all" and len(tenants) > 1:  # all of two are a pair, and have its label
+        yield Mix("all" if len(tenants) > 2 else pair_label(tenants), tuple(tenants))
     if isinstance(rule, MixLists):
         for tenant, counts in rule.copies.items():
             for count in counts:

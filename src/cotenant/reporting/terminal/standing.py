@@ -100,7 +100,7 @@ def precision(standing: ProgressState) -> str:
         width = f"±{percent(block.widest)}" if block.widest < WIDEST_SHOWN else f"more than ±{percent(WIDEST_SHOWN)}"
         parts.append(f"widest interval {width}{target}")
     if block.left_s is not None:
-        parts.append(f"about {duration(block.left_s)} left")
+        parts.append(f"about {_duration(block.left_s, standing)} left")
     return ", ".join(parts)
 
 
@@ -132,5 +132,11 @@ def trouble(standing: ProgressState) -> str:
 def ending(standing: ProgressState) -> str:
     """The last line: the number of trials, and why it stopped."""
     block = standing.last_block
-    time = f" in {duration(block.elapsed_s)}" if block is not None else ""
+    time = f" in {_duration(block.elapsed_s, standing)}" if block is not None else ""
     return literal(f"{standing.done_trials} trials{time}; stopped: {standing.ended}")
+
+
+def _duration(seconds: float, standing: ProgressState) -> str:
+    """A simulated run is over sooner than the time that it simulates."""
+    simulated = standing.run is not None and standing.run.simulated
+    return duration(seconds) + (" of simulated time" if simulated else "")
