@@ -149,9 +149,20 @@ def test_an_objective_that_no_device_meets_is_one_sentence(tmp_path, capsys):
     assert "big can't meet its objectives even alone on sim:a100-sxm4-80gb: p99 of big" in " ".join(said.split())
 
 
-def test_an_unknown_price_names_the_key_that_sets_it(tmp_path, capsys):
+def test_without_prices_as_few_devices_as_possible_are_used(tmp_path, capsys):
     path = written(tmp_path, SMALL)
-    assert main(["plan", str(path), "--devices", "sim:v100-sxm2-16gb"]) == 1
+    for prices in ("", "prices: {l4: 0}\n"):
+        path.write_text(SMALL + prices)
+        assert main(["plan", str(path), "--devices", "sim:l4*3"]) == 0
+        said = " ".join(capsys.readouterr().out.split())
+        assert said.startswith("1 x sim:l4: keeps every objective")
+        assert "bound 1 device " in said
+        assert ("price of sim:l4: unknown, so devices are counted" in said) == (not prices)
+
+
+def test_unknown_prices_of_several_kinds_name_the_key_that_sets_them(tmp_path, capsys):
+    path = written(tmp_path, SMALL)
+    assert main(["plan", str(path), "--devices", "sim:v100-sxm2-16gb, sim:t4"]) == 1
     said = " ".join(capsys.readouterr().err.split())
     assert "the price of sim:v100-sxm2-16gb is unknown" in said
     assert "prices: {v100-sxm2-16gb: 1.20}" in said

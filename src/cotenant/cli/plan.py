@@ -48,8 +48,8 @@ check can't tell.
 @click.option(
     "--devices", metavar="LIST", help="For tenants: available devices, e.g. sim:t4*4,cuda:0, cpu or fleet.yaml."
 )
-@click.option("--minimise", type=click.Choice(["cost", "energy", "latency"]), default="cost", show_default=True,
-              help="For tenants: what to minimise.")  # fmt: skip
+@click.option("--minimise", type=click.Choice(["cost", "devices", "energy", "latency"]), default="cost",
+              show_default=True, help="For tenants: what to minimise.")  # fmt: skip
 @click.option("--time", "seconds", metavar="TIME", type=duration, default="30s", show_default=True,
               help="For tenants: time limit of the search.")  # fmt: skip
 @click.option("--risk", type=click.FloatRange(0, 0.5, min_open=True, max_open=True), default=0.1, show_default=True,

@@ -21,7 +21,7 @@ WAYS = ("processes", "mps", "mig")
 """Ways to share a GPU that plans use where available."""
 CLOCK_PERCENTS = (100, 90, 80, 70, 60, 50)
 CPU_WAYS = ("processes", "threads", "pinned")
-_UNKNOWN = Price(math.nan, "unknown", "")
+_UNKNOWN = Price(math.nan, "", "")
 _OWN = Price(0.0, "your own machine, no price given", "")
 _MORE_OF_IT = re.compile(r"^\d+(-\d+)?$")
 
@@ -47,7 +47,7 @@ def devices_of(devices: str, prices: Mapping[str, float], *, priced: bool, clock
         clocked: GPUs can run at lower clocks.
 
     Raises:
-        CotenantError: A device is unknown, can't be planned for, or has no known price.
+        CotenantError: A device is unknown, can't be planned for, or has no known price beside others.
     """
     from cotenant.api.planning.fleet import is_fleet_file, read_fleet
     from cotenant.devices.simulated.device import open_simulated
@@ -83,14 +83,21 @@ def devices_of(devices: str, prices: Mapping[str, float], *, priced: bool, clock
             raise DeviceError(f"{name} is there once, not {number} times", hint="name each device, e.g. cuda:0,1")
     if not kinds:
         raise DeviceError("no device was given", hint="write e.g. --devices sim:a100-sxm4-80gb*4")
-    if unpriced := [kind.name for kind in kinds.values() if math.isnan(kind.price_per_h)]:
-        raise unknown_prices(unpriced)
+    kinds = _counted_without_price(kinds)
     _check_names(prices, kinds)
     if clocked:
         kinds = {
             name: replace(kind, clocks=_clocks(gpus[name])) if name in gpus else kind for name, kind in kinds.items()
         }
     return Devices(tuple(kinds.values()), gpus, places)
+
+
+def _counted_without_price(kinds: dict[str, DeviceKind]) -> dict[str, DeviceKind]:
+    """Devices of one kind need no price: they can be counted."""
+    unpriced = [kind.name for kind in kinds.values() if math.isnan(kind.price_per_h)]
+    if unpriced and len(kinds) > 1:
+        raise unknown_prices(unpriced)
+    return {name: replace(kind, price_per_h=0.0) if unpriced else kind for name, kind in kinds.items()}
 
 
 def _check_names(prices: Mapping[str, float], kinds: Mapping[str, DeviceKind]) -> None:
@@ -131,7 +138,7 @@ def _named(devices: str) -> list[tuple[str, int]]:
 
 
 def _price(kind: str, prices: Mapping[str, float], *, priced: bool) -> Price:
-    return (price_of(kind, dict(prices)) or _UNKNOWN) if priced else Price(0.0, "not asked for", "")
+    return (price_of(kind, dict(prices)) or _UNKNOWN) if priced else Price(0.0, "not minimised", "")
 
 
 def _gpu_kind(gpu: "SimulatedGpu", count: int, price: Price) -> DeviceKind:

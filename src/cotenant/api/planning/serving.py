@@ -52,7 +52,7 @@ def plan_tenants(
     Args:
         tenants: A YAML file.
         devices: Available devices: `sim:a100-sxm4-80gb*4, sim:t4*2`, `cuda:0,1`, `cpu`.
-        minimise: `cost`, `energy` or `latency`.
+        minimise: `cost`, `devices`, `energy` or `latency`. Where no device has a price, `cost` counts devices.
         seconds: Time for the search, not counting predictions.
         risk: How often an objective may be missed, given the prediction's validated error.
         prices: Dollars per hour by kind of device; takes precedence over the file and the table.
@@ -85,6 +85,8 @@ def plan_tenants(
     clocked = minimise == "energy" or power_budget_w is not None
     own = {**file.prices, **(prices or {})}
     there = devices_of(devices, own, priced=minimise == "cost", clocked=clocked)
+    if minimise == "cost" and not any(kind.price_per_h for kind in there.kinds):
+        minimise = "devices"
     progress(f"describing {amount(len(file.tenants), 'tenant')} on {amount(len(there.kinds), 'kind')} of device")
     evidence = Evidence(learnt_from, served, costs)
     wanted, rough, closer = predictors_for(file, there, evidence, risk=risk, source=str(tenants), progress=progress)

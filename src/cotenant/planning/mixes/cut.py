@@ -6,7 +6,7 @@ import numpy as np
 
 from cotenant.planning.mixes.devices import DeviceKind
 from cotenant.planning.mixes.instances import CutGpu, cover
-from cotenant.planning.mixes.judge import Judge
+from cotenant.planning.mixes.judge import Judge, Minimise
 from cotenant.planning.mixes.predictor import Predictor
 from cotenant.planning.mixes.tenants import Seat, ServingTenant, Unit
 from cotenant.planning.solver.generation import Solved
@@ -22,6 +22,7 @@ def plan_of_instances(
     kinds: Sequence[DeviceKind],
     predictor: Predictor,
     *,
+    minimise: Minimise,
     below: float,
     seconds: float,
 ) -> tuple[Judge, Solved] | None:
@@ -32,7 +33,8 @@ def plan_of_instances(
     if any(tenant.devices_on(kind.name) > 1 for tenant in tenants for kind in cut):
         return None
     rates = np.array([tenant.rate_rps for tenant in tenants])
-    offers = [CutGpu(kind.mig, kind.price_per_h, kind.available, _offers(tenants, kind, predictor)) for kind in cut
+    price = {kind.name: kind.price_per_h if minimise == "cost" else 1.0 for kind in cut}
+    offers = [CutGpu(kind.mig, price[kind.name], kind.available, _offers(tenants, kind, predictor)) for kind in cut
               if kind.mig is not None]  # fmt: skip
     covered = cover(offers, rates, seconds=seconds)
     if covered is None or covered.cost >= below - 1e-9:
@@ -59,9 +61,9 @@ def plan_of_instances(
             units.append(Unit((Seat(one.tenant, rate, seen[one.tenant], total[one.tenant]),)))
             seen[one.tenant] += 1
         groups.append((kinds.index(cut[gpu.kind]), tuple(members)))
-    judge = Judge(tenants, kinds, units, predictor)
+    judge = Judge(tenants, kinds, units, predictor, minimise=minimise)
     option = {way.kind: number for number, way in enumerate(judge.ways) if way.sharing == "mig"}
-    columns = tuple(Column(option[kind], members, kinds[kind].price_per_h) for kind, members in groups if members)
+    columns = tuple(Column(option[kind], members, price[kinds[kind].name]) for kind, members in groups if members)
     fits = [bool(judge(one.option, np.array([one.members], np.int64)).fits[0]) for one in columns]
     if not all(fits):
         return None

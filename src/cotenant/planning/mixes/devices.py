@@ -29,7 +29,7 @@ class DeviceKind:
     memory_bytes: int
     price_per_h: float
     price_basis: str
-    """Source and date of the price."""
+    """Source and date of the price; empty if it is unknown."""
     available: int
     ways: tuple[str, ...]
     """Supported ways to share, simplest first."""
@@ -39,6 +39,13 @@ class DeviceKind:
     """Supported fixed clocks, highest first; empty if the clock can't be fixed."""
     members: tuple[str, ...] = ()
     """Names of the individual devices; empty: the kind's name and a number."""
+
+    @property
+    def price(self) -> str:
+        """`$1.79/h (RunPod secure cloud, 2026-11-09)`."""
+        return (
+            f"${self.price_per_h:g}/h ({self.price_basis})" if self.price_basis else "unknown, so devices are counted"
+        )
 
     def member(self, number: int) -> str:
         """Name of one device."""

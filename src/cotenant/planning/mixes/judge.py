@@ -16,7 +16,9 @@ from cotenant.planning.mixes.predictor import Mixes, Predicted, Predictor
 from cotenant.planning.mixes.tenants import ServingTenant, Unit
 from cotenant.planning.solver.problem import NOBODY, Bools, Floats, Ints, Judged, Option
 
-Minimise = Literal["cost", "energy", "latency"]
+Minimise = Literal["cost", "devices", "energy", "latency"]
+PER_DEVICE = ("cost", "devices")
+"""Quantities that a device adds to whatever runs on it."""
 CAPPED = "mps with shares"
 SHARES = (10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0)
 """Percentages a tenant may be limited to."""
@@ -95,7 +97,7 @@ class Judge:
 
     def least(self, kind: DeviceKind) -> float:
         """Lower bound on the cost of a device, in units of the objective."""
-        return {"cost": kind.price_per_h, "energy": kind.idle_w, "latency": 0.0}[self.minimise]
+        return {"cost": kind.price_per_h, "devices": 1.0, "energy": kind.idle_w, "latency": 0.0}[self.minimise]
 
     def __call__(self, option: int, groups: Ints) -> Judged:
         """The solver's interface."""
@@ -337,8 +339,8 @@ class Judge:
     def cost(self, option: int, laid: Laid) -> Floats:
         """By group, of one device in units of the objective."""
         kind = self.kinds[self.ways[option].kind]
-        if self.minimise == "cost":
-            return np.full(len(laid.fits), kind.price_per_h)
+        if self.minimise in PER_DEVICE:
+            return np.full(len(laid.fits), self.least(kind))
         if self.minimise == "energy":
             return laid.predicted.power_w
         strain = (

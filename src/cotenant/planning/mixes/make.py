@@ -9,7 +9,7 @@ from cotenant.errors import CotenantError
 from cotenant.planning.mixes.cut import plan_of_instances
 from cotenant.planning.mixes.devices import DeviceKind
 from cotenant.planning.mixes.fitting import fitting
-from cotenant.planning.mixes.judge import Judge, Minimise
+from cotenant.planning.mixes.judge import PER_DEVICE, Judge, Minimise
 from cotenant.planning.mixes.plan import PlannedDevice, ServingPlan
 from cotenant.planning.mixes.predictor import Predictor
 from cotenant.planning.mixes.replicas import floors, replicas_of
@@ -103,9 +103,10 @@ def make_plan(
         progress(f"the second predictor refuses {len(bad)} of {len(solved.columns)} mixes; planning again")
         refused |= bad
         judge, solved = planned(max(end - clock(), 0.5), units)
-    if wanted.minimise == "cost":
+    if wanted.minimise in PER_DEVICE:
         below = solved.cost if not solved.left_out and len(units) == len(everyone) else np.inf
-        cheaper = plan_of_instances(tenants, kinds, predictor, below=below, seconds=max(end - clock(), 1.0))
+        seconds = max(end - clock(), 1.0)
+        cheaper = plan_of_instances(tenants, kinds, predictor, minimise=wanted.minimise, below=below, seconds=seconds)
         if cheaper is not None:
             judge, solved = cheaper
     return _explained(judge, solved, wanted, closer)
@@ -135,7 +136,7 @@ def _wide(judge: Judge) -> tuple[Column, ...]:
 
 def _roomiest(judge: Judge, column: Column) -> Column:
     """The same group under the simplest way to share that leaves `ENOUGH` of every limit, else the most."""
-    if column.devices > 1 or judge.minimise != "cost":
+    if column.devices > 1 or judge.minimise not in PER_DEVICE:
         return column
     kind = judge.ways[column.option].kind
     best = (-np.inf, column.option)
@@ -175,7 +176,7 @@ def _explained(judge: Judge, solved: Solved, ask: Ask, closer: Predictor | None)
         bound=solved.bound,
         proof=solved.proof,
         risk=ask.risk,
-        prices=tuple(f"{kind.name}: ${kind.price_per_h:g}/h ({kind.price_basis})" for kind in judge.kinds),
+        prices=tuple(f"{kind.name}: {kind.price}" for kind in judge.kinds),
         binding=why.binding if why else "",
         cheaper=why.cheaper if why else "",
         rejected=why.rejected if why else (),

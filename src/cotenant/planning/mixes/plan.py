@@ -110,6 +110,11 @@ class Rejected:
     undecided: bool
     """The estimate meets every objective and only the upper end misses: a measurement may settle it."""
 
+    @property
+    def saving(self) -> str:
+        """`$1.79/h`; without prices it is a device."""
+        return f"${self.saves_per_h:.2f}/h" if self.saves_per_h else "a device"
+
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
@@ -133,7 +138,7 @@ class ServingPlan:
     left_out: tuple[str, ...]
     cost_per_h: float
     value: float
-    """The quantity minimised: dollars per hour, watts, or latencies relative to their limits."""
+    """The quantity minimised: dollars per hour, devices, watts, or latencies relative to their limits."""
     bound: float
     """Lower bound on that quantity."""
     proof: str

@@ -55,5 +55,5 @@ def unknown_prices(kinds: Sequence[str]) -> CotenantError:
     return CotenantError(
         f"the {'prices' if several else 'price'} of {listed(kinds)} {'are' if several else 'is'} unknown",
         hint=f"add {'their prices' if several else 'its price'} per hour to the tenants file: "
-        f"`prices: {{{wanted}}}`, or minimise energy or latency",
+        f"`prices: {{{wanted}}}`, or minimise devices, energy or latency",
     )

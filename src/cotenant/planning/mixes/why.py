@@ -39,7 +39,7 @@ def reasons(judge: Judge, columns: Sequence[Column], devices: Sequence[PlannedDe
     nearest = tried[0]
     names = together(nearest.rejected.tenants)
     cheaper = (
-        f"${nearest.rejected.saves_per_h:.2f}/h less with {names} under {nearest.rejected.sharing} on one "
+        f"saves {nearest.rejected.saving} with {names} under {nearest.rejected.sharing} on one "
         f"{nearest.rejected.kind}: {nearest.rejected.reason}"
     )
     return Reasons(rejected, nearest.binding, cheaper, _measure(rejected, devices))
@@ -187,7 +187,7 @@ def _measure(rejected: Sequence[Rejected], devices: Sequence[PlannedDevice]) -> 
     open_ones = [one for one in rejected if one.undecided]
     if open_ones:
         best = max(open_ones, key=lambda one: one.saves_per_h)
-        would = f"could save ${best.saves_per_h:.2f}/h: its estimate meets every objective, its upper end doesn't"
+        would = f"could save {best.saving}: its estimate meets every objective, its upper end doesn't"
         return Measurement(best.tenants, best.kind, best.sharing, would)
     unmeasured = [device for device in devices if not device.basis.startswith("measured") and device.tightest]
     if not unmeasured:

@@ -1,5 +1,6 @@
 """A plan for serving tenants, for a terminal: the answer, the placements, the reasons."""
 
+import math
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -131,23 +132,29 @@ def shared_by(device: PlannedDevice) -> str:
     return f"split over {device.devices} GPUs (tensor parallelism)" if split else f"{device.devices} GPUs"
 
 
+def _bound(plan: ServingPlan) -> str:
+    if plan.minimised == "devices":
+        return amount(math.ceil(plan.bound - 1e-9), "device")
+    return f"{figure(plan.bound)} {_UNIT[plan.minimised]}"
+
+
 def reasons_of(plan: ServingPlan, *, everything: bool) -> list[str]:
     """Bound, binding constraint, next cheaper plan, rejected alternatives, next measurement, price sources."""
-    unit = _UNIT[plan.minimised]
     said = []
+    bound = _bound(plan)
     if plan.gap is None:
         said.append(f"no bound is known ({plan.proof})")
     elif plan.gap < 1e-9:
-        said.append(f"no plan is better: bound {figure(plan.bound)} {unit} ({plan.proof})")
+        said.append(f"no plan is better: bound {bound} ({plan.proof})")
     else:
-        said.append(f"at most {percent(plan.gap)} above the best: bound {figure(plan.bound)} {unit} ({plan.proof})")
+        said.append(f"at most {percent(plan.gap)} above the best: bound {bound} ({plan.proof})")
     if plan.binding:
         said.append(f"binding: {plan.binding}")
     if plan.cheaper:
         said.append(f"the next cheaper: {plan.cheaper}")
     others = plan.rejected[1:] if everything else plan.rejected[1:FEW]
     said += dict.fromkeys(
-        f"rejected: {together(one.tenants)} under {one.sharing} on {one.kind}, -${one.saves_per_h:.2f}/h: {one.reason}"
+        f"rejected: {together(one.tenants)} under {one.sharing} on {one.kind}, saving {one.saving}: {one.reason}"
         for one in others
     )
     if plan.measure is not None:
