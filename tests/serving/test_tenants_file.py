@@ -42,6 +42,14 @@ def test_objectives_and_shares_are_read_in_all_their_forms(tmp_path):
     assert (d.hard, d.service) == (False, "best-effort")
 
 
+def test_a_rate_stands_for_poisson_arrivals_as_in_a_file_for_plan(tmp_path):
+    file = read(tmp_path, "tenants:\n  a: {workload: bert-base-mini, slo: {p99: 50ms}, rate: 90/min}\n")
+    assert str(file.tenants["a"].arrivals) == "poisson(1.5)"
+    with pytest.raises(StudyError) as refusal:
+        read(tmp_path, "tenants:\n  a: {workload: bert-base-mini, slo: 50ms, rate: 2/s, load: poisson(2)}\n")
+    assert "expected load or rate, not both" in "".join(refusal.value.problems)
+
+
 def test_every_problem_is_reported_with_its_line(tmp_path):
     with pytest.raises(StudyError) as refusal:
         read(

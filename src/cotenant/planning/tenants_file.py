@@ -10,7 +10,7 @@ from pydantic import Field, PlainValidator, ValidationError, model_validator
 from cotenant import opening
 from cotenant.errors import StudyError
 from cotenant.planning.mixes.tenants import METRICS, BatchJob, Isolation, Objective, ServingTenant, contradictions
-from cotenant.study.loads_and_sharings import LoadText
+from cotenant.study.loads_and_sharings import LoadText, RateText
 from cotenant.study.model import TenantEntry
 from cotenant.study.sentences import problems_of
 from cotenant.study.shares import is_number
@@ -25,22 +25,9 @@ LARGEST_FILE = 256 * 1024
 SOFTWARES: tuple[str, ...] = get_args(Software)
 STRETCH = 2.0
 """Default of `within`: this many times the job's time."""
-_RATE = re.compile(r"^(\d+(?:\.\d*)?|\.\d+)\s*/\s*(s|min|h)$")
-_SECONDS = {"s": 1.0, "min": 60.0, "h": 3600.0}
 _RANGE = re.compile(r"^(\d+)\s*\.\.\s*(\d+)$")
 _OBJECTIVE = re.compile(r"^(?:(latency|ttft|tpot)\s+)?p(\d{1,2}(?:\.\d+)?)$")
 _HINT = "e.g. `tenants: {chat: {workload: llama-3.2-3b, rate: 5/s, slo: {p99: 300ms}}}`"
-
-
-def _rate(value: Any) -> float:
-    match = _RATE.match(value.strip()) if isinstance(value, str) else None
-    if match is None:
-        near = f"; did you mean {value:g}/s?" if is_number(value) else ""
-        raise expected("a rate with its unit such as 20/s or 300/min", value, near)
-    rate = float(match.group(1)) / _SECONDS[match.group(2)]
-    if rate <= 0:
-        raise expected("a rate above 0 such as 20/s", value)
-    return rate
 
 
 def _batches(value: Any) -> tuple[int, ...]:
@@ -113,9 +100,7 @@ class PlannedEntry(TenantEntry):
         description="Its software; of a list, the plan chooses.",
         examples=[["eager", "compile"]],
     )
-    rate: Annotated[float, PlainValidator(_rate)] | None = Field(
-        default=None, description="Items per second.", examples=["20/s"]
-    )
+    rate: RateText | None = Field(default=None, description="Items per second.", examples=["20/s"])
     load: LoadText | None = Field(default=None, description="Arrivals of its requests.", examples=["gamma(20, 2)"])
     slo: Annotated[tuple[Objective, ...], PlainValidator(_objectives)] | None = Field(  # type: ignore[assignment]
         default=None, description="Objectives.", examples=[{"p99": "30ms"}]

@@ -53,10 +53,10 @@ def simulate_contracts(file: TenantsFile, *, seconds: float = 30.0, seed: int = 
         ServingError: A tenant states no load, or can't be served.
     """
     for name, tenant in file.tenants.items():
-        if tenant.load is None or not tenant.load.open:
+        if tenant.arrivals is None or not tenant.arrivals.open:
             raise ServingError(
                 f"Tenant {name} has no open load, so it can't be simulated.",
-                hint=f"Add `load: poisson(20)` to {name}.",
+                hint=f"Add `rate: 20/s` to {name}.",
             )
     costs, basis = asyncio.run(_costs(file))
     return judge(file, costs, basis=basis, seconds=seconds, seed=seed)
@@ -99,8 +99,9 @@ def _kept(file: TenantsFile, costs: Mapping[str, TenantCosts], name: str, parts:
 
 
 def _arrivals(name: str, tenant: ServedTenant, costs: TenantCosts, seconds: float, seed: int) -> list[Arrival]:
-    assert tenant.load is not None
-    load = tenant.load if tenant.load.rate_share is None else tenant.load.at(_rate(tenant, costs))
+    load = tenant.arrivals
+    assert load is not None
+    load = load if load.rate_share is None else load.at(_rate(tenant, costs))
     return [Arrival(float(time) / 1e9, name) for time in arrivals_ns(load, seed=seed, horizon_s=seconds)]
 
 
@@ -110,10 +111,9 @@ def _tokens(tenant: ServedTenant) -> int:
 
 def _rate(tenant: ServedTenant, costs: TenantCosts) -> float:
     """Requests per second; a share is relative to the tenant's rate alone."""
-    assert tenant.load is not None
-    if tenant.load.rate_share is not None:
-        return tenant.load.rate_share / costs.total_s
-    return tenant.load.rate_rps or 0.0
+    load = tenant.arrivals
+    assert load is not None
+    return load.rate_share / costs.total_s if load.rate_share is not None else load.rate_rps or 0.0
 
 
 async def _costs(file: TenantsFile) -> tuple[dict[str, TenantCosts], str]:

@@ -14,12 +14,13 @@ from cotenant.scheduling import Contract, Fairness, ServiceClass, settle_shares
 from cotenant.serving.backends.entry import BackendEntry
 from cotenant.serving.lanes import lanes_of
 from cotenant.serving.plan_file import device_names, is_plan, tenants_of
-from cotenant.study.loads_and_sharings import LoadText
+from cotenant.study.loads_and_sharings import LoadText, RateText
 from cotenant.study.places import Places
 from cotenant.study.shares import is_number
 from cotenant.study.tree import NotYaml, Tree, read
 from cotenant.study.values import Count, DtypeName, Name, Options, Seed, Switch, Text, one_of, read_bytes, read_duration
 from cotenant.study.words import did_you_mean, expected
+from cotenant.tenancy.load import Load
 from cotenant.tenancy.nouns import Frozen
 from cotenant.text import amount
 from cotenant.workloads.protocol import WorkloadSpec
@@ -105,6 +106,7 @@ class ServedTenant(Frozen):
     params: Options = Field(default_factory=dict, description="Options specific to this workload.")
     seed: Seed = Field(default=0, description="Seed of random weights.")
     load: LoadText | None = Field(default=None, description="Expected traffic, for --dry-run.")
+    rate: RateText | None = Field(default=None, description="The same as a mean rate, as in a file for `plan`.")
     hard: Switch = Field(default=True, description="Refuse requests that can't be in time; false: serve them late.")
     best_effort: Switch = Field(default=False, description="No share: idle time only.")
     isolation: Annotated[Literal["group", "process"], PlainValidator(one_of("group", "process"))] = Field(
@@ -117,7 +119,14 @@ class ServedTenant(Frozen):
     def _workload_or_backend(self) -> Self:
         if (self.workload is None) == (self.backend is None):
             raise ValueError("a tenant needs either a workload, served here, or a backend")
+        if self.load is not None and self.rate is not None:
+            raise ValueError("expected load or rate, not both")
         return self
+
+    @property
+    def arrivals(self) -> Load | None:
+        """The expected traffic; a mean rate stands for Poisson arrivals."""
+        return self.load if self.rate is None else Load(kind="poisson", rate_rps=self.rate)
 
     def spec(self) -> WorkloadSpec:
         """The model at the size of one request."""

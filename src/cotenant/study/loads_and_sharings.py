@@ -1,5 +1,6 @@
-"""Syntax of loads and sharings in a study file."""
+"""Syntax of loads, rates and sharings in a file."""
 
+import re
 from typing import Annotated, Any, get_args
 
 from pydantic import PlainSerializer, PlainValidator, ValidationError, WithJsonSchema
@@ -10,6 +11,8 @@ from cotenant.tenancy.load import ALIASES, FORMS, Kind, Load
 from cotenant.tenancy.nouns import ALONE, Sharing
 
 SPLITTING_MODES = ("mps", "mps-static", "green", "mig", "pinned")
+_RATE = re.compile(r"^(\d+(?:\.\d*)?|\.\d+)\s*/\s*(s|min|h)$")
+_SECONDS = {"s": 1.0, "min": 60.0, "h": 3600.0}
 MODES = ("processes", "threads", "streams", "exclusive", *SPLITTING_MODES)
 
 
@@ -30,6 +33,17 @@ def _load(value: Any) -> Load:
             near = near.replace('"?', f'{bracket}{rest}"?') if near else ""
             raise expected(f"a load ({FORMS})", value, near) from None
         raise ValueError(str(error.errors()[0].get("ctx", {}).get("error", f"{shown(value)} is not a load"))) from None
+
+
+def _rate(value: Any) -> float:
+    match = _RATE.match(value.strip()) if isinstance(value, str) else None
+    if match is None:
+        near = f"; did you mean {value:g}/s?" if is_number(value) else ""
+        raise expected("a rate with its unit such as 20/s or 300/min", value, near)
+    rate = float(match.group(1)) / _SECONDS[match.group(2)]
+    if rate <= 0:
+        raise expected("a rate above 0 such as 20/s", value)
+    return rate
 
 
 def _share(value: Any) -> float | str:
@@ -92,6 +106,7 @@ _SHARING_SCHEMA = {
 }
 
 LoadText = Annotated[Load, PlainValidator(_load), PlainSerializer(str), WithJsonSchema(_LOAD_SCHEMA)]
+RateText = Annotated[float, PlainValidator(_rate)]
 Share = Annotated[float | str, PlainValidator(_share), WithJsonSchema(_SHARE_SCHEMA)]
 SharingText = Annotated[
     Sharing, PlainValidator(_sharing), PlainSerializer(_sharing_written), WithJsonSchema(_SHARING_SCHEMA)
