@@ -35,6 +35,7 @@ def test_every_problem_of_a_file_is_named_with_its_line(tmp_path):
   b: {workload: bert-base, rate: 5/s, near: [nobody], slo: {q99: 3ms}}
   c: {workload: bert-base}
   d: {workload: bert-base, rate: 5/s, isolaton: mig}
+  e: {workload: gpt2, rate: 5/s, slo: {ttft p95: 1s}}
 """,
     )
     with pytest.raises(StudyError) as refused:
@@ -48,6 +49,7 @@ def test_every_problem_of_a_file_is_named_with_its_line(tmp_path):
     assert 'there is no tenant "nobody"' in text
     assert "tenants.c: expected one of rate, load and job" in text
     assert 'tenants.d.isolaton: unknown key; did you mean "isolation"?' in text
+    assert "tenants.e: ttft and tpot are times of generated tokens: add mode: generate" in text
 
 
 def test_contradictions_and_prices_are_named_with_the_other_problems(tmp_path):

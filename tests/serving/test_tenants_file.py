@@ -59,15 +59,17 @@ def test_every_problem_is_reported_with_its_line(tmp_path):
             "  b: {workload: bert-base-mini, slo: soon}\n"
             "  c: {workload: bert-base-mini, slo: 1s, share: 140%}\n"
             "  d: {workload: bert-base-mini, slo: 1s, key: secret}\n"
+            "  e: {workload: gpt2-mini, slo: {ttft: 1s}}\n"
             "devise: cpu\n",
         )
     text = "\n".join(refusal.value.problems)
     assert 'tenants.yaml:2: tenants.a.slow: unknown key; did you mean "slo"?' in text
     assert "tenants.yaml:2: tenants.a.slo: slo is missing" in text
+    assert "tenants.yaml:6: tenants.e: ttft and tpot are times of generated tokens: add mode: generate" in text
     assert 'tenants.yaml:3: tenants.b.slo: expected a time such as 500ms, 2s or 2min, not "soon"' in text
     assert "tenants.yaml:4: tenants.c.share: expected a share such as 40%" in text
     assert "tenants.yaml:5: tenants.d.key: expected the hash of a key" in text
-    assert 'tenants.yaml:6: devise: unknown key; did you mean "device"?' in text
+    assert 'tenants.yaml:7: devise: unknown key; did you mean "device"?' in text
 
 
 @pytest.mark.parametrize(

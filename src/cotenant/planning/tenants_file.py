@@ -129,6 +129,12 @@ class PlannedEntry(TenantEntry):
             raise ValueError(f"{self.load} has no rate; write poisson(20) or gamma(20, 2), or rate: 20/s")
         return self
 
+    @model_validator(mode="after")
+    def _tokens_to_time(self) -> "PlannedEntry":
+        if self.mode != "generate" and any(one.metric != "latency" for one in self.slo or ()):
+            raise ValueError("ttft and tpot are times of generated tokens: add mode: generate")
+        return self
+
     def at_batch(self, batch: int) -> WorkloadSpec:
         """Its workload at its size and the given batch."""
         return self.model_copy(update={"batch": batch, "software": self.software[0] if self.software else None}).spec()

@@ -55,13 +55,15 @@ class Objective(Frozen):
     per_step_s: float = 0.0
     quantile: float = 0.99
     """Fraction of requests that must be in time."""
+    of_tokens: bool = False
+    """Stated as ttft and tpot."""
 
     @model_validator(mode="before")
     @classmethod
     def _from_short(cls, value: Any) -> Any:
         if not isinstance(value, Mapping):
             return {"latency_s": read_duration(value)}
-        if set(value) <= {"latency_s", "per_step_s", "quantile"}:
+        if set(value) <= set(cls.model_fields):
             return value
         times: dict[str, float] = {}
         quantile = 0.99
@@ -78,7 +80,8 @@ class Objective(Frozen):
             return {"latency_s": times["latency"], "quantile": quantile}
         if "latency" in times or "ttft" not in times:
             raise ValueError("state one latency, or ttft and tpot")
-        return {"latency_s": times["ttft"], "per_step_s": times.get("tpot", 0.0), "quantile": quantile}
+        per_step_s = times.get("tpot", 0.0)
+        return {"latency_s": times["ttft"], "per_step_s": per_step_s, "quantile": quantile, "of_tokens": True}
 
 
 class ServedTenant(Frozen):
@@ -121,6 +124,8 @@ class ServedTenant(Frozen):
             raise ValueError("a tenant needs either a workload, served here, or a backend")
         if self.load is not None and self.rate is not None:
             raise ValueError("expected load or rate, not both")
+        if self.workload is not None and self.slo.of_tokens and self.mode != "generate":
+            raise ValueError("ttft and tpot are times of generated tokens: add mode: generate")
         return self
 
     @property
