@@ -56,7 +56,7 @@ def test_a_request_that_no_model_can_answer_says_nothing_about_the_service(tmp_p
         for one in (served, served._replace(met=False, why=BAD_INPUT), served._replace(met=False, why=FAILED)):
             measures.add(one)
         assert measures.of("gpt").asked == 2
-        assert measures.lately("gpt", 0.0)["attainment"] == 0.5
+        assert measures.of("gpt").lately.window(1.1, 60.0).attainment == 0.5
 
     path = recorded(tmp_path, scenario)
     [row] = sql("select count(*), sum(ok::int) from requests", [path]).rows

@@ -34,6 +34,7 @@ def test_it_shows_tenants_and_stays_up_to_date(server, chromium):
     assert server.ask("/v2/models/bert/infer", IDS)[0] == 200
     in_time = rows.nth(0).locator("td").nth(1)
     playwright.expect(in_time).to_have_text("100.0 %")
+    playwright.expect(rows.nth(0).get_by_role("img", name="1 of 1 requests in time")).to_be_visible()
     assert page.locator("#state").inner_text().startswith("cpu:")
     playwright.expect(page.locator("#answer")).to_have_text("Requests are served in time.")
     page.set_viewport_size({"width": 400, "height": 800})

@@ -1,16 +1,14 @@
 """Running statistics of served requests by tenant, for metrics, the live page and the terminal."""
 
 from bisect import bisect_left
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 from cotenant.serving.conduct.conductor import NOT_OURS, Outcome
+from cotenant.serving.lately import Lately
 
 BUCKETS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
-RECENT = 4096
-"""Recent outcomes per tenant used for quantiles."""
 
 
 @dataclass(slots=True)
@@ -28,7 +26,7 @@ class TenantMeasures:
     first_count: int = 0
     why: Counter[str] = field(default_factory=Counter)
     buckets: list[int] = field(default_factory=lambda: [0] * (len(BUCKETS_S) + 1))
-    recent: deque[Outcome] = field(default_factory=lambda: deque(maxlen=RECENT))
+    lately: Lately = field(default_factory=Lately)
 
     @property
     def asked(self) -> int:
@@ -58,7 +56,8 @@ class Measures:
         """Count one request."""
         tenant, arrived, began, first, done, device_s, predicted_s, met, why, tokens, _ = outcome
         one = self.of(tenant)
-        one.recent.append(outcome)
+        if why not in NOT_OURS:
+            one.lately.add(done, done - arrived, device_s, met=met, why=why)
         one.tokens += tokens
         one.device_s += device_s
         if why is None:
@@ -76,16 +75,3 @@ class Measures:
             one.why[why] += 1
         for listener in self._listeners:
             listener(outcome)
-
-    def lately(self, tenant: str, since: float) -> dict[str, Any]:
-        """Rate, attainment and latency quantiles since a time; quantiles of served requests only."""
-        outcomes = [one for one in self.of(tenant).recent if one.done >= since and one.why not in NOT_OURS]
-        times = sorted(one.done - one.arrived for one in outcomes if one.why is None)
-        return {
-            "requests": len(outcomes),
-            "attainment": sum(one.met for one in outcomes) / len(outcomes) if outcomes else None,
-            "p50_ms": 1e3 * times[len(times) // 2] if times else None,
-            "p90_ms": 1e3 * times[int(0.9 * len(times))] if times else None,
-            "p99_ms": 1e3 * times[int(0.99 * len(times))] if len(times) >= 299 else None,
-            "shed": dict(Counter(one.why for one in outcomes if one.why is not None)),
-        }

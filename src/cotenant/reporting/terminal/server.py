@@ -9,7 +9,6 @@ from rich.text import Text
 from cotenant.text import NOTHING, amount, duration, figure, percent
 
 WINDOW = "1min"
-WINDOW_S = 60.0
 _LEFT = ("tenant", "not served")
 
 
@@ -32,17 +31,18 @@ def status_parts(status: Mapping[str, Any]) -> tuple[Text, Table]:
 
 def _cells(one: Mapping[str, Any], up: float) -> list[str]:
     lately = one[WINDOW]
+    seconds = max(min(lately["seconds"], up), 1e-9)
     state = "" if one["loaded"] and one["ready"] else " (unloaded)" if not one["loaded"] else " (restarting)"
     shed = ", ".join(f"{why} {count}" for why, count in lately["shed"].items())
     return [
         one["tenant"] + state,
-        figure(lately["requests"] / min(WINDOW_S, max(up, 1e-9))),
+        figure(lately["requests"] / seconds),
         _maybe(lately["attainment"], percent),
         *(_maybe(lately[name], figure) for name in ("p50_ms", "p90_ms", "p99_ms")),
         figure(one["objective_ms"]),
         _maybe(None if one["backlog_s"] is None else 1e3 * one["backlog_s"], figure),
         _maybe(one["share"], percent),
-        percent(one["device_s"] / up),
+        percent(lately["device_s"] / seconds),
         shed or NOTHING,
     ]
 

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 from cotenant.errors import CotenantError
@@ -69,7 +70,8 @@ def state_of(service: Service) -> dict[str, Any]:
                 "within_objective": figures.within,
                 "device_s": figures.device_s,
                 "not_served": dict(figures.why),
-                **{window: service.measures.lately(name, now - length) for window, length in WINDOWS_S.items()},
+                **{window: asdict(figures.lately.window(now, length)) for window, length in WINDOWS_S.items()},
+                "slots": figures.lately.counts(now),
             }
         )
     return {
