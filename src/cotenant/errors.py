@@ -123,11 +123,12 @@ class Refused(ServingError):
     """A request was refused; ``retry_after_s`` is when to retry, None if never."""
 
     def __init__(self, tenant: str, why: str, *, retry_after_s: float | None, predicted_wait_s: float) -> None:
-        again = "it can't be served" if retry_after_s is None else f"try again in {retry_after_s:.3g} s"
-        super().__init__(
-            f"A request of {tenant} was refused ({why}).",
-            hint=f"The predicted wait is {predicted_wait_s:.3g} s; {again}.",
-        )
+        hint = "It can't be served."
+        if retry_after_s is not None:
+            hint = f"The predicted wait is {predicted_wait_s:.3g} s; try again in {retry_after_s:.3g} s."
+        elif why == "too large":
+            hint = "Even alone it would end after its deadline or exceed its memory: ask for less, or allow more time."
+        super().__init__(f"A request of {tenant} was refused ({why}).", hint=hint)
         self.tenant = tenant
         self.why = why
         self.retry_after_s = retry_after_s

@@ -33,6 +33,7 @@ def test_a_request_that_can_not_meet_its_own_deadline_is_413_without_retry():
     answer = run(scenario, slow=("bert",))
     assert answer.status == 413
     assert "retry-after" not in answer.headers
+    assert "ask for less, or allow more time" in answer.json()["error"]
 
 
 def test_a_disconnecting_client_cancels_its_request():
