@@ -102,8 +102,8 @@ def _worth_in_short(mixes: Sequence[MixStory]) -> Iterator[str]:
         yield from _worth(mixes)
         return
     yield (
-        f"Of {len(mixes)} mixes and ways to share, {count['yes']} are worth it (clearly better than taking turns, "
-        f"every objective kept), {count['no']} are not, and {count['open']} are open."
+        f"{len(mixes)} mixes and ways to share: worth it (clearly better than taking turns, every objective kept) "
+        f"{count['yes']}, not worth it {count['no']}, open {count['open']}."
     )
 
 
