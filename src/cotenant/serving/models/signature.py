@@ -22,9 +22,10 @@ class TensorSpec:
         """Reject a tensor of another type or shape. Raises BadInput."""
         if tensor.datatype != self.datatype:
             raise BadInput(f"The input {self.name} must be {self.datatype}, not {tensor.datatype}.")
-        fits = len(tensor.shape) == len(self.shape) and all(
-            size > 0 and wanted in (-1, size) for size, wanted in zip(tensor.shape, self.shape, strict=True)
-        )
+        fits = len(tensor.shape) == len(self.shape)
+        if fits:
+            for size, wanted in zip(tensor.shape, self.shape, strict=True):
+                fits = fits and size > 0 and wanted in (-1, size)
         if not fits:
             raise BadInput(
                 f"The input {self.name} must be of shape {list(self.shape)}, not {list(tensor.shape)}.",

@@ -1,5 +1,7 @@
 """Convert between torch tensors and bytes."""
 
+from typing import Any
+
 import numpy as np
 import torch
 
@@ -8,6 +10,10 @@ from cotenant.serving.processes.parcel import Parcel, Tensor
 _TYPES = {
     "BOOL": torch.bool, "UINT8": torch.uint8, "INT8": torch.int8, "INT16": torch.int16, "INT32": torch.int32,
     "INT64": torch.int64, "FP16": torch.float16, "BF16": torch.bfloat16, "FP32": torch.float32, "FP64": torch.float64,
+}  # fmt: skip
+_ARRAYS: dict[str, type[np.generic]] = {
+    "BOOL": np.bool_, "UINT8": np.uint8, "INT8": np.int8, "INT16": np.int16, "INT32": np.int32, "INT64": np.int64,
+    "FP16": np.float16, "BF16": np.int16, "FP32": np.float32, "FP64": np.float64,
 }  # fmt: skip
 _NAMES = {value: name for name, value in _TYPES.items()}
 
@@ -19,10 +25,14 @@ def datatype_of(dtype: torch.dtype) -> str:
 
 def tensors_of(parcel: Parcel) -> dict[str, torch.Tensor]:
     """A parcel's tensors, copied out of it."""
-    return {
-        one.name: torch.frombuffer(bytearray(one.data), dtype=_TYPES[one.datatype]).view(one.shape)
-        for one in parcel.tensors
-    }
+    return {one.name: _copied(one) for one in parcel.tensors}
+
+
+def _copied(one: Tensor) -> torch.Tensor:
+    # By way of numpy, which takes type and shape in one step: half the time of torch's own function.
+    array: np.ndarray[Any, Any] = np.ndarray(one.shape, _ARRAYS[one.datatype], bytearray(one.data))
+    tensor = torch.from_numpy(array)
+    return tensor.view(torch.bfloat16) if one.datatype == "BF16" else tensor
 
 
 def parcel_of(tensors: dict[str, torch.Tensor]) -> Parcel:
@@ -31,10 +41,8 @@ def parcel_of(tensors: dict[str, torch.Tensor]) -> Parcel:
 
 
 def _tensor(name: str, value: torch.Tensor) -> Tensor:
-    if not value.numel():
-        data = memoryview(b"")
-    elif value.dtype is torch.bfloat16:  # unknown to numpy
-        data = value.reshape(-1).view(torch.uint8).numpy().data
-    else:
-        data = value.numpy().reshape(-1).view(np.uint8).data
+    data = memoryview(b"")
+    if value.numel():
+        raw = value.view(torch.int16) if value.dtype is torch.bfloat16 else value  # unknown to numpy
+        data = raw.numpy().data.cast("B")
     return Tensor(name, _NAMES[value.dtype], tuple(value.shape), data)

@@ -14,7 +14,7 @@ from cotenant.errors import BadInput
 from cotenant.scheduling import Chunk, RequestId
 from cotenant.serving.engines.protocol import Call, Prompt
 from cotenant.serving.processes.arena import INLINE, Arena
-from cotenant.serving.processes.frames import Reader, Writer, frame
+from cotenant.serving.processes.frames import Bytes, Reader, frame
 from cotenant.serving.processes.orders import TenantOrder, WorkerOrder
 from cotenant.serving.processes.parcel import label, unpack
 from cotenant.serving.processes.sentinels import post_sentinels
@@ -39,7 +39,6 @@ class Child:
         self._outbox = outbox
         self._held = held
         self._reader = Reader()
-        self._writer = Writer()
         self._piece = memoryview(bytearray(PIECE))
         self._arrival = select.poll()
         self._arrival.register(connection, select.POLLIN)
@@ -143,24 +142,24 @@ class Child:
         return tensors
 
     def _report(self, end: Ended) -> None:
-        """Results first, so that they precede the end of the chunk at the parent."""
         version, began, ended, started, progress = end
-        for request, result in progress.results.items():
-            self._result(request, result)
+        data: list[Bytes] = []
+        results = [self._result(request, result, data) for request, result in progress.results.items()]
         failures = [[request, *_failure(error)] for request, error in progress.failures.items()]
         read, self._read = self._read, []
         tokens = list(progress.tokens.items())
-        self._writer.add(["ended", version, began, ended, started, failures, tokens, read])
-        self._send(self._writer.frame())
+        self._send(frame(["ended", version, began, ended, started, results, failures, tokens, read], data))
 
-    def _result(self, request: RequestId, result: Any) -> None:
+    def _result(self, request: RequestId, result: Any, data: list[Bytes]) -> list[Any]:
+        """A result as plain data: tokens, or the labels of tensors whose bytes follow (``data``) or are shared."""
         if isinstance(result, list):
-            self._writer.add(["tokens", request, result])
-            return
+            return [request, result, None, None]
         parcel = self._codec.parcel_of(result)
         parts, size = [one.data for one in parcel.tensors], parcel.size
         at = self._outbox.put(parts, size) if size > INLINE else None
-        self._writer.add(["result", request, label(parcel), at, size], parts if at is None else None)
+        if at is None:
+            data += parts
+        return [request, label(parcel), at, size]
 
     def _send(self, message: bytes) -> None:
         try:

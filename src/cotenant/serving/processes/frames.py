@@ -1,7 +1,7 @@
 """Messages on a socket, several to a frame: a JSON list of lists, then raw bytes. Nothing in them is ever executed."""
 
 import struct
-from typing import Any
+from typing import Any, TypeAlias
 
 from pydantic_core import from_json, to_json
 
@@ -9,6 +9,7 @@ _HEAD = struct.Struct("<II")
 LARGEST = 1 << 30
 
 Message = list[Any]
+Bytes: TypeAlias = bytes | bytearray | memoryview
 
 
 class Writer:
@@ -18,9 +19,9 @@ class Writer:
 
     def __init__(self) -> None:
         self._messages: list[Message] = []
-        self._data: list[bytes | bytearray | memoryview] = []
+        self._data: list[Bytes] = []
 
-    def add(self, message: Message, data: "list[bytes | bytearray | memoryview] | None" = None) -> None:
+    def add(self, message: Message, data: list[Bytes] | None = None) -> None:
         """Add a message; its data follows that of earlier ones."""
         self._messages.append(message)
         if data:
@@ -33,10 +34,10 @@ class Writer:
         return b"".join((_HEAD.pack(len(text), len(data)), text, data))
 
 
-def frame(message: Message) -> bytes:
-    """A single message, ready to be sent."""
+def frame(message: Message, data: list[Bytes] | None = None) -> bytes:
+    """A single message and its bytes, ready to be sent."""
     writer = Writer()
-    writer.add(message)
+    writer.add(message, data)
     return writer.frame()
 
 

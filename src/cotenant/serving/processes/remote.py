@@ -54,7 +54,6 @@ class Remote(asyncio.Protocol):
         self._ended = ended
         self._inbox, self._outbox = Arena.create(arena), Arena.create(arena)
         self._reader = Reader()
-        self._results: dict[RequestId, Any] = {}
         self._chunks: dict[int, float] = {}
         self._writer = Writer()
         self._transport: asyncio.Transport | None = None
@@ -197,15 +196,10 @@ class Remote(asyncio.Protocol):
         if self._dead:
             return
         for messages, payload in self._reader.feed(data):
-            place = 0
             for kind, *rest in messages:
                 match kind:
-                    case "result":
-                        place = self._keep(rest, payload, place)
                     case "ended":
-                        self._chunk_ended(rest)
-                    case "tokens":
-                        self._results[rest[0]] = rest[1]
+                        self._chunk_ended(rest, payload)
                     case "admitted":
                         self.admitted[rest[0]] = costs_in(rest[1]), signature_in(rest[2])
                     case "failed":
@@ -213,31 +207,30 @@ class Remote(asyncio.Protocol):
                     case "ready" if not self._ready.done():
                         self._ready.set_result(None)
 
-    def _keep(self, fields: list[Any], payload: bytes, place: int) -> int:
-        """Keep a result until its chunk has ended; returns where the next one begins in the frame's bytes."""
-        request, labels, at, size = fields
-        if at is not None:
-            self._results[request] = unpack(labels, bytes(self._outbox.view(at, size)))
-            self._writer.add(["read", [at]])  # sent with the next chunk, which may need the space
-            return place
-        self._results[request] = unpack(labels, payload[place : place + size])
-        return place + int(size)
-
-    def _chunk_ended(self, fields: list[Any]) -> None:
-        version, began, ended, started, failures, tokens, read = fields
+    def _chunk_ended(self, fields: list[Any], payload: bytes) -> None:
+        version, began, ended, started, results, failures, tokens, read = fields
+        progress, place = Progress(tokens=dict(tokens)), 0
+        for request, labels, at, size in results:
+            if size is None:
+                progress.results[request] = labels  # a decoder's tokens
+            elif at is None:
+                progress.results[request] = unpack(labels, payload[place : place + size])
+                place += size
+            else:
+                progress.results[request] = unpack(labels, bytes(self._outbox.view(at, size)))
+                self._writer.add(["read", [at]])  # sent with the next chunk, which may need the space
+        for request, theirs, sentence in failures:
+            error = BadInput(sentence) if theirs else ModelFailed(f"The model failed: {sentence}.")
+            progress.failures[request] = error
         for at in read:
             self._inbox.release(at)
-        results, self._results = self._results, {}
-        errors: dict[RequestId, Exception] = {}
-        for request, theirs, sentence in failures:
-            errors[request] = BadInput(sentence) if theirs else ModelFailed(f"The model failed: {sentence}.")
         if started is None:
             self.running_since = None
         else:
             self.running_since, self.expected_s = ended, self._chunks.get(started, 0.0)
         for one in [one for one in self._chunks if one <= version]:
             del self._chunks[one]
-        self._ended(Ended(version, began, ended, started, Progress(results, errors, dict(tokens))))
+        self._ended(Ended(version, began, ended, started, progress))
 
     def _expect(self, chunk: Chunk) -> None:
         self._chunks[chunk.version] = chunk.predicted_s
