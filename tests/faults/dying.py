@@ -18,7 +18,7 @@ import numpy as np
 
 from cotenant.ranking.folder import RESULT, SearchFolder
 from cotenant.serving import recording
-from cotenant.serving.conduct.conductor import Outcome
+from cotenant.serving.conduct.tickets import Outcome
 from tests.faults.runner import STEPS, arm
 from tests.serving_http.front import front
 from tests.serving_http.test_recording import FILE

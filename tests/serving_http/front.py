@@ -61,6 +61,7 @@ async def front(*, slow=(), keys=None, admin=None, cache_memory=None, **limits):
         yield Client(Application(service, Limits(**limits)), service)
     finally:
         conductor.close()
+        measures.settle()
 
 
 class Answer:

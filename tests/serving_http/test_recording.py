@@ -5,7 +5,7 @@ import asyncio
 from cotenant.api.show import show
 from cotenant.api.sql import sql
 from cotenant.serving import recording
-from cotenant.serving.conduct.conductor import BAD_INPUT, FAILED, Outcome
+from cotenant.serving.conduct.tickets import BAD_INPUT, FAILED, Outcome
 from cotenant.serving.recording import Recorder
 from cotenant.serving.tenants_file import TenantsFile
 from tests.serving_http.front import front

@@ -1,38 +1,12 @@
 """A connection, as its client sees it: bytes in, bytes out."""
 
 import asyncio
-from types import SimpleNamespace
 
 from cotenant.serving.http.exchange import UNREAD
-from cotenant.serving.http.wire import Connection
+from tests.serving_http.line import connected, settle
 
 OK = {"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]}
 STREAM = {"type": "http.response.start", "status": 200, "headers": []}
-
-
-class Transport:
-    def __init__(self):
-        self.sent = []
-        self.closed = False
-        self.reading = True
-
-    def write(self, data):
-        self.sent.append(data)
-
-    def writelines(self, pieces):
-        self.sent.append(b"".join(pieces))
-
-    def close(self):
-        self.closed = True
-
-    def is_closing(self):
-        return self.closed
-
-    def pause_reading(self):
-        self.reading = False
-
-    def resume_reading(self):
-        self.reading = True
 
 
 async def echo(scope, receive, send):
@@ -46,22 +20,9 @@ async def echo(scope, receive, send):
     await send({"type": "http.response.body", "body": body[:2]})
 
 
-def connected(app, *, limit=None, keep_alive_s=75):
-    state = SimpleNamespace(connections=set(), tasks=set(), default_headers=[], total_requests=0)
-    config = SimpleNamespace(loaded=True, loaded_app=app, limit_concurrency=limit, timeout_keep_alive=keep_alive_s)
-    connection, transport = Connection(config, state), Transport()
-    connection.connection_made(transport)
-    return connection, transport
-
-
 def post(body, *headers, version="1.1"):
     lines = (f"POST /v2/models/a%20b/infer?x=1 HTTP/{version}", "Host: localhost", f"Content-Length: {len(body)}")
     return "\r\n".join((*lines, *headers, "", "")).encode() + body
-
-
-async def settle():
-    for _ in range(6):
-        await asyncio.sleep(0)
 
 
 def run(scenario):

@@ -22,6 +22,7 @@ from cotenant.scheduling import Scheduler as Core
 from cotenant.serving.admission import admit
 from cotenant.serving.conduct.conductor import Conductor
 from cotenant.serving.conduct.crew import Crew
+from cotenant.serving.conduct.pending import Pending
 from cotenant.serving.costs import check_floor
 from cotenant.serving.engines.protocol import Call, Prompt
 from cotenant.serving.engines.rows import rows_of
@@ -256,8 +257,8 @@ class Admission:
         made: asyncio.Queue[list[int] | None] = asyncio.Queue()
         if self.costs is None:
             await self.prepare(ids, **kwargs)
-        serving = asyncio.ensure_future(self._serve(self._work((ids,), kwargs), sink=made.put_nowait))
-        serving.add_done_callback(lambda _: made.put_nowait(None))
+        serving = self._serve(self._work((ids,), kwargs), sink=made.put_nowait)
+        serving.then(lambda _: made.put_nowait(None))
         try:
             while (tokens := await made.get()) is not None:
                 for token in tokens:
@@ -270,18 +271,18 @@ class Admission:
         """Remove the tenant; waiting requests are refused."""
         self._home._remove(self.contract.tenant)  # noqa: SLF001
 
-    async def _serve(
+    def _serve(
         self,
         work: Call | Prompt,
         *,
         deadline: float | None = None,
         priority: int = 0,
         sink: Callable[[list[int]], bool | None] | None = None,
-    ) -> Any:
+    ) -> Pending[Any]:
         conductor, _ = self._home._at_work()  # noqa: SLF001
         steps = max(1, work.tokens - 1) if isinstance(work, Prompt) else None
         promised = self.contract.within_s(steps or 0)
-        return await conductor.serve(
+        return conductor.serve(
             self.contract.tenant,
             work,
             deadline_s=None if deadline is None else min(deadline, promised),

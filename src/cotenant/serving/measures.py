@@ -1,14 +1,20 @@
-"""Running statistics of served requests by tenant, for metrics, the live page and the terminal."""
+"""Running statistics of served requests by tenant, for metrics, the live page and the terminal.
 
+Outcomes are counted a little later, many at a time: no client waits for it. Whoever reads counts them first.
+"""
+
+import asyncio
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from cotenant.serving.conduct.conductor import NOT_OURS, Outcome
+from cotenant.serving.conduct.tickets import NOT_OURS, Outcome
 from cotenant.serving.lately import Lately
 
 BUCKETS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+LATER_S = 0.02
+"""Outcomes are counted this long after the first of them."""
 
 
 @dataclass(slots=True)
@@ -38,24 +44,43 @@ class Measures:
     """Statistics of all tenants, with listeners for each outcome."""
 
     def __init__(self) -> None:
-        self.tenants: dict[str, TenantMeasures] = {}
-        self._listeners: list[Callable[[Outcome], None]] = []
+        self._tenants: dict[str, TenantMeasures] = {}
+        self._listeners: list[Callable[[list[Outcome]], None]] = []
+        self._new: list[Outcome] = []
 
-    def listen(self, listener: Callable[[Outcome], None]) -> None:
-        """Call a function with each outcome."""
+    def listen(self, listener: Callable[[list[Outcome]], None]) -> None:
+        """Call a function with all outcomes from now on, several at a time."""
         self._listeners.append(listener)
 
     def of(self, tenant: str) -> TenantMeasures:
         """Figures of a tenant."""
-        found = self.tenants.get(tenant)
-        if found is None:
-            found = self.tenants[tenant] = TenantMeasures()
-        return found
+        self.settle()
+        return self._of(tenant)
 
     def add(self, outcome: Outcome) -> None:
-        """Count one request."""
+        """Note one request."""
+        if not self._new:
+            asyncio.get_running_loop().call_later(LATER_S, self.settle)
+        self._new.append(outcome)
+
+    def settle(self) -> None:
+        """Count what has been noted so far, and pass it on."""
+        new, self._new = self._new, []
+        if new:
+            for outcome in new:
+                self._count(outcome)
+            for listener in self._listeners:
+                listener(new)
+
+    def _of(self, tenant: str) -> TenantMeasures:
+        found = self._tenants.get(tenant)
+        if found is None:
+            found = self._tenants[tenant] = TenantMeasures()
+        return found
+
+    def _count(self, outcome: Outcome) -> None:
         tenant, arrived, began, first, done, device_s, predicted_s, met, why, tokens, _ = outcome
-        one = self.of(tenant)
+        one = self._of(tenant)
         if why not in NOT_OURS:
             one.lately.add(done, done - arrived, device_s, met=met, why=why)
         one.tokens += tokens
@@ -73,5 +98,3 @@ class Measures:
                 one.first_count += 1
         else:
             one.why[why] += 1
-        for listener in self._listeners:
-            listener(outcome)

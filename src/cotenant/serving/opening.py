@@ -119,6 +119,7 @@ class Opening:
         await asyncio.gather(*self._leaving, return_exceptions=True)
         if self._current is not None:
             await self._current.close()
+        self._measures.settle()
         self._beside.close()
 
     def _adopt(self, generation: Generation) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 
 from cotenant.errors import RunFolderError
 from cotenant.measure.provenance import now_utc, session
-from cotenant.serving.conduct.conductor import NOT_OURS, Outcome
+from cotenant.serving.conduct.tickets import NOT_OURS, Outcome
 from cotenant.serving.service import Service
 from cotenant.serving.tenants_file import ServedTenant, TenantsFile
 from cotenant.store.folder import RunFolder
@@ -78,11 +78,11 @@ class Recorder:
         if self._folder is not None:
             self._finish(self._folder, "the server was stopped")
 
-    def _hear(self, outcome: Outcome) -> None:
-        if outcome.why not in NOT_OURS and len(self._outcomes) < 2 * MOST_ROWS:
-            self._outcomes.append(outcome)
-            if len(self._outcomes) == MOST_ROWS:
-                self._full.set()
+    def _hear(self, outcomes: list[Outcome]) -> None:
+        room = 2 * MOST_ROWS - len(self._outcomes)
+        self._outcomes += [one for one in outcomes if one.why not in NOT_OURS][:room]
+        if len(self._outcomes) >= MOST_ROWS:
+            self._full.set()
 
     async def _go_on(self) -> None:
         while True:
@@ -92,6 +92,7 @@ class Recorder:
             await self._write()
 
     async def _write(self) -> None:
+        self._service.measures.settle()
         outcomes, self._outcomes = self._outcomes, []
         since, self._since = self._since, time.monotonic()
         since_utc, self._since_utc = self._since_utc, now_utc()

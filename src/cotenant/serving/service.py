@@ -12,6 +12,7 @@ from cotenant.scheduling import Contract, Standing, TenantCosts, TenantPaused, T
 from cotenant.serving.backends.errand import Errand
 from cotenant.serving.backends.probing import Passing
 from cotenant.serving.conduct.conductor import Conductor
+from cotenant.serving.conduct.pending import Pending
 from cotenant.serving.engines.protocol import Prompt
 from cotenant.serving.measures import Measures
 from cotenant.serving.models.signature import Signature
@@ -127,28 +128,28 @@ class Service:
         """Whether every loaded tenant can be served now."""
         return not self.draining and all(self.ready(one.name) for one in self.tenants.values() if one.loaded)
 
-    async def infer(self, name: str, parcel: Parcel, wishes: Wishes) -> Parcel:
+    def infer(self, name: str, parcel: Parcel, wishes: Wishes) -> Pending[Parcel]:
         """One request with tensors.
 
         Raises:
             BadInput: The model can't accept it.
-            Refused: It was refused.
+            Refused: It was refused; also when it is awaited.
         """
         served = self.named(name)
         served.signature.check(parcel)
         if served.signature.decodes:
-            return await self._infer_tokens(served, parcel, wishes)
-        result: Parcel = await self._serve(served, parcel, wishes, scale=_scale(served.signature, parcel))
-        return result
+            ids = tuple(memoryview(parcel.tensors[0].data).cast("B").cast("q"))
+            return self.generate(served.name, Prompt(ids, served.tokens), wishes).into(_token_parcel)
+        return self._serve(served, parcel, wishes, scale=_scale(served.signature, parcel))
 
-    async def generate(
+    def generate(
         self, name: str, prompt: Prompt, wishes: Wishes, sink: Callable[[list[int]], bool | None] | None = None
-    ) -> list[int]:
+    ) -> Pending[list[int]]:
         """Generate tokens for a prompt; ``sink`` receives them as they are generated.
 
         Raises:
             BadInput: The model can't read it.
-            Refused: It was refused.
+            Refused: It was refused; also when it is awaited.
         """
         served = self.named(name)
         if not served.signature.decodes:
@@ -164,7 +165,7 @@ class Service:
                 f"there are {size(limit)}.",
                 hint="Ask for fewer tokens, or raise `cache_memory`.",
             )
-        made: list[int] = await self._serve(
+        return self._serve(
             served,
             prompt,
             wishes,
@@ -173,7 +174,6 @@ class Service:
             cache_bytes=cache_bytes,
             sink=sink,
         )
-        return made
 
     async def pass_on(
         self, served: Served, errand: Errand, wishes: Wishes, *, letters: int = 1, tokens: int = 1
@@ -210,7 +210,7 @@ class Service:
         steps: int | None = None,
         cache_bytes: int | None = None,
         sink: Callable[[list[int]], bool | None] | None = None,
-    ) -> Awaitable[Any]:
+    ) -> Pending[Any]:
         if self.draining:
             raise Refused(served.name, "draining", retry_after_s=1.0, predicted_wait_s=0.0)
         deadline_s = wishes.deadline_s if served.passing else wishes.within(served.contract, steps or 0)
@@ -224,12 +224,6 @@ class Service:
             cache_bytes=cache_bytes,
             sink=sink,
         )
-
-    async def _infer_tokens(self, served: Served, parcel: Parcel, wishes: Wishes) -> Parcel:
-        ids = tuple(memoryview(parcel.tensors[0].data).cast("B").cast("q"))
-        made = await self.generate(served.name, Prompt(ids, served.tokens), wishes)
-        data = b"".join(token.to_bytes(8, "little", signed=True) for token in made)
-        return Parcel((Tensor("tokens", "INT64", (1, len(made)), data),))
 
     def load(self, name: str) -> None:
         """Load an unloaded tenant again."""
@@ -251,6 +245,11 @@ class Service:
         except TimeoutError:
             return False
         return True
+
+
+def _token_parcel(made: list[int]) -> Parcel:
+    data = b"".join(token.to_bytes(8, "little", signed=True) for token in made)
+    return Parcel((Tensor("tokens", "INT64", (1, len(made)), data),))
 
 
 def _scale(signature: Signature, parcel: Parcel) -> float:

@@ -3,7 +3,7 @@
 import time
 from typing import Any
 
-from cotenant.serving.conduct.conductor import Outcome
+from cotenant.serving.conduct.tickets import Outcome
 from cotenant.serving.measures import Measures
 
 NAME = "cotenant.serve"
@@ -33,11 +33,15 @@ class Spans:
         self._propagator = propagator
         self._ahead_ns = time.time_ns() - time.monotonic_ns()
 
-    def add(self, outcome: Outcome) -> None:
-        """Add one answered request."""
+    def add(self, outcomes: list[Outcome]) -> None:
+        """Add answered requests."""
         if isinstance(self._api.get_tracer_provider(), self._api.ProxyTracerProvider):
             return  # not configured (yet)
         tracer = self._api.get_tracer(NAME)
+        for outcome in outcomes:
+            self._span(tracer, outcome)
+
+    def _span(self, tracer: Any, outcome: Outcome) -> None:
         parent = self._propagator.extract({"traceparent": outcome.trace}) if outcome.trace else None
         span = tracer.start_span(
             f"serve {outcome.tenant}",

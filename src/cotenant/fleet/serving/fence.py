@@ -63,11 +63,10 @@ class Fence(Asgi):
             elif said != "host":  # the front end has checked the client's
                 kept.append((name, value))
         if not hmac.compare_digest(str(known[SECRET]).encode(), self._secret.encode()):
-            await self._reply(
-                _refused(401, "Only front ends of this cluster are served here."), send, receive, body=True
-            )
+            reply = _refused(401, "Only front ends of this cluster are served here.")
+            await self.send_reply(reply, scope, receive, send)
         elif (why := self._ownership.why_not(known[EPOCH])) is not None:
-            await self._reply(_refused(503, f"This server is fenced: {why}."), send, receive, body=True)
+            await self.send_reply(_refused(503, f"This server is fenced: {why}."), scope, receive, send)
         elif scope["path"] == LOADS:
             await super().__call__(scope, receive, send)
         else:

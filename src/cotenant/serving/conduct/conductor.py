@@ -1,15 +1,14 @@
 """Connects clients, the scheduler and the workers, in the thread of an asyncio loop.
 
-Every request gets a future, resolved when the scheduler decides: with a worker's result, the model's error, or a
-refusal.
+Every request gets a ticket, which ends with a worker's result, the model's error, or the scheduler's refusal. Whoever
+waits for a result has it before the scheduler learns that its chunk has ended, unless the device waits for that.
 """
 
 import asyncio
 import itertools
 import time
 from collections.abc import Callable
-from contextvars import ContextVar
-from typing import Any, NamedTuple
+from typing import Any
 
 from cotenant.errors import BadInput, Refused
 from cotenant.scheduling import (
@@ -31,74 +30,13 @@ from cotenant.scheduling import (
     Tick,
 )
 from cotenant.serving.conduct.crew import Crew, Worker
+from cotenant.serving.conduct.pending import Pending
+from cotenant.serving.conduct.tickets import BAD_INPUT, FAILED, Outcome, Ticket, TokenSink
 from cotenant.serving.worker.bench import Ended
 
-TRACEPARENT: ContextVar[str | None] = ContextVar("traceparent", default=None)
-"""The `traceparent` header of the current request."""
 LATER_S = 2e-3
 """Delay of a wake-up: at the exact moment a request could still be in time."""
-TokenSink = Callable[[list[int]], bool | None]
-"""Receives tokens as they are generated; returns True to stop, with the request counted as served."""
-
-
 TOO_MANY = 429
-FAILED, BAD_INPUT = "failed", "bad input"
-NOT_OURS = ("cancelled", BAD_INPUT)
-"""Requests that say nothing about the service: the client left, or asked for what no model can answer."""
-
-
-class Outcome(NamedTuple):
-    """Outcome of a request, for metrics and records; times in seconds of the monotonic clock.
-
-    ``why`` is the reason of a refusal, `failed`, `bad input` or `cancelled`; None if it was served.
-    """
-
-    tenant: str
-    arrived: float
-    began: float | None
-    first: float | None
-    done: float
-    device_s: float
-    predicted_s: float
-    met: bool
-    why: str | None
-    tokens: int
-    trace: str | None = None
-    """The client's `traceparent`, if any."""
-
-
-class _Ticket:
-    """One request that hasn't been answered yet."""
-
-    __slots__ = (
-        "arrived",
-        "began",
-        "enough",
-        "first",
-        "future",
-        "predicted_s",
-        "result",
-        "sink",
-        "tenant",
-        "tokens",
-        "trace",
-        "why",
-    )
-
-    def __init__(self, tenant: str, arrived: float, future: "asyncio.Future[Any]", sink: TokenSink | None) -> None:
-        self.tenant = tenant
-        self.arrived = arrived
-        self.future = future
-        self.sink = sink
-        self.began: float | None = None
-        self.first: float | None = None
-        self.enough = False
-        self.predicted_s = 0.0
-        self.result: Any = None
-        self.tokens = 0
-        self.trace = TRACEPARENT.get()
-        self.why: str | None = None
-        """Why it has no result; `bad input` is the client's fault."""
 
 
 class Conductor:
@@ -117,7 +55,7 @@ class Conductor:
         self._observe = observe
         self._clock = clock
         self._numbers = itertools.count(1)
-        self._tickets: dict[int, _Ticket] = {}
+        self._tickets: dict[int, Ticket] = {}
         self._chunks: dict[int, Chunk] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._timer_due = 0.0
@@ -146,7 +84,7 @@ class Conductor:
             self._awaiting_idle.append(idle)
             await idle
 
-    async def serve(
+    def serve(
         self,
         tenant: str,
         work: Any,
@@ -157,8 +95,8 @@ class Conductor:
         steps: int | None = None,
         cache_bytes: int | None = None,
         sink: TokenSink | None = None,
-    ) -> Any:
-        """Serve one request; cancelling the caller cancels the request.
+    ) -> Pending[Any]:
+        """Serve one request; cancelling what is returned, or the task that awaits it, cancels the request.
 
         Args:
             tenant: The tenant.
@@ -170,13 +108,12 @@ class Conductor:
             cache_bytes: Memory that it holds while it runs; None: as much as a typical request.
             sink: Receives tokens as they are generated.
 
-        Raises:
-            Refused: The scheduler refused it.
+        Returns:
+            Its result to come; `Refused` if the scheduler refuses it.
         """
         now = self._clock()
         number = next(self._numbers)
-        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self._tickets[number] = _Ticket(tenant, now, future, sink)
+        self._tickets[number] = ticket = Ticket(number, tenant, now, sink, self._left)
         deadline = None if deadline_s is None else now + deadline_s
         out = self.scheduler.handle(Arrived(now, number, tenant, deadline, scale, steps, priority, cache_bytes))
         for one in out:
@@ -186,12 +123,7 @@ class Conductor:
             self.crew.take(number, tenant, work)
         self._carry_out(out)
         self._set_timer()
-        try:
-            return await future
-        except asyncio.CancelledError:
-            if number in self._tickets:
-                self.tell(Cancelled(self._clock(), number))
-            raise
+        return ticket
 
     def tell(self, event: Event) -> None:
         """Pass an event to the scheduler and carry out its instructions."""
@@ -210,10 +142,15 @@ class Conductor:
             self._account(chunk, began)
         for request, made in tokens.items():
             self._put_tokens(request, made, ended)
+        device_waits = end.started is None and len(self._tickets) > len(results)
         for request, result in results.items():
             ticket = self._tickets.get(request)  # type: ignore[arg-type] # ours are numbers
-            if ticket is not None:
-                ticket.result = result
+            if ticket is None:
+                continue
+            if device_waits:
+                ticket.held = result
+            else:
+                ticket.resolve(result)
         for request, error in failures.items():
             self._fail(request, error)
         self._forget_chunks(version, slot)
@@ -253,10 +190,9 @@ class Conductor:
         """Stop the timer and cancel every waiting request."""
         if self._timer is not None:
             self._timer.cancel()
-        for ticket in self._tickets.values():
-            if not ticket.future.done():
-                ticket.future.cancel()
-        self._tickets.clear()
+        tickets, self._tickets = self._tickets, {}
+        for ticket in tickets.values():
+            ticket.resolve(error=asyncio.CancelledError())
 
     def _carry_out(self, instructions: list[Instruction]) -> None:
         for one in instructions:
@@ -281,24 +217,22 @@ class Conductor:
             return
         why = ticket.why
         met, device_s = False, 0.0
-        future = ticket.future
         if isinstance(end, Done):
             met, device_s = end.met and why is None, end.device_s
-            if not future.done():
-                future.set_result(ticket.result)
+            ticket.resolve(ticket.held)
         elif isinstance(end, Shed):
             why = str(end.why)
-            if not future.done():
-                future.set_exception(
-                    Refused(end.tenant, why, retry_after_s=end.retry_after_s, predicted_wait_s=end.predicted_wait_s)
-                )
+            wait_s = end.predicted_wait_s
+            ticket.resolve(error=Refused(end.tenant, why, retry_after_s=end.retry_after_s, predicted_wait_s=wait_s))
         else:
             why = why or "cancelled"
         if self._observe is not None:
-            times = (ticket.arrived, ticket.began, ticket.first, self._clock())
-            self._observe(
-                Outcome(ticket.tenant, *times, device_s, ticket.predicted_s, met, why, ticket.tokens, ticket.trace)
-            )
+            self._observe(ticket.outcome(self._clock(), device_s=device_s, met=met, why=why))
+
+    def _left(self, number: int) -> None:
+        """A client is gone."""
+        if number in self._tickets:
+            self.tell(Cancelled(self._clock(), number))
 
     def _say_idle(self) -> None:
         waiting, self._awaiting_idle = self._awaiting_idle, []
@@ -326,8 +260,7 @@ class Conductor:
         ticket = self._tickets.get(request)
         if ticket is not None:
             ticket.why = BAD_INPUT if isinstance(error, BadInput) else FAILED
-            if not ticket.future.done():
-                ticket.future.set_exception(error)
+            ticket.resolve(error=error)
 
     def _put_tokens(self, request: Any, tokens: list[int], at: float) -> None:
         ticket = self._tickets.get(request)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from cotenant.errors import ServingError
-from cotenant.serving.conduct.conductor import TRACEPARENT
+from cotenant.serving.conduct.tickets import TRACEPARENT
 from cotenant.serving.grpc.messages import SERVICE, methods
 from cotenant.serving.grpc.servicer import Asking, Method, Servicer, code_of
 from cotenant.serving.http.problems import status_of

@@ -1,8 +1,9 @@
 """The application of a `Service`: its keys, routes and handlers."""
 
 from collections.abc import Awaitable, Mapping
+from typing import Any
 
-from cotenant.serving.conduct.conductor import TRACEPARENT
+from cotenant.serving.conduct.tickets import TRACEPARENT
 from cotenant.serving.http.access import check_admin, check_stranger, check_tenant, locked
 from cotenant.serving.http.asgi import Answer, Asgi, Limits
 from cotenant.serving.http.foreign import refuse_foreign_pages
@@ -19,6 +20,17 @@ class Application(Asgi):
     def __init__(self, service: Service, limits: Limits | None = None) -> None:
         super().__init__(limits)
         self._service = service
+
+    def ask(self, scope: dict[str, Any], body: bytes) -> Awaitable[Reply]:
+        """Begin to answer a request that has arrived completely, without ASGI.
+
+        Raises:
+            Exception: What `problem` turns into an answer.
+        """
+        headers = self._head(scope)
+        answer = self._find(scope["method"], scope["path"], headers)
+        self.check_length(headers, len(body))
+        return answer(Request(scope["method"], scope["path"], headers, body))
 
     def _find(self, method: str, path: str, headers: Mapping[str, str]) -> Answer:
         route, parts, known = find_route(method, path)

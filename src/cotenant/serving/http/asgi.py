@@ -9,12 +9,13 @@ from typing import Any
 
 from cotenant.serving.http.messages import Reply, Request
 from cotenant.serving.http.problems import Status, reply_to, status_of
-from cotenant.serving.http.visits import Receive, Visits
+from cotenant.serving.http.visits import Receive, Visit, Visits
 
 log = logging.getLogger(__name__)
 
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 Answer = Callable[[Request], Awaitable[Reply]]
+_READ = "cotenant.headers"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,14 +52,41 @@ class Asgi(ABC):
             if scope["type"] == "lifespan":
                 await _lifespan(receive, send)
             return
-        method, path = scope["method"], scope["path"]
         visit = self._visits.begin(receive, self._limits.body_s)
+        await self._conclude(self._read_and_ask(scope, receive, visit), visit, scope, send)
+
+    async def conclude(self, answer: Awaitable[Reply], scope: dict[str, Any], receive: Receive, send: Send) -> None:
+        """Send an answer that has been asked for already."""
+        await self._conclude(answer, self._visits.begin(receive), scope, send)
+
+    def problem(self, error: Exception, scope: dict[str, Any]) -> Reply:
+        """The answer that says what went wrong."""
+        if status_of(error) == 500:
+            log.error("%s %s failed", scope["method"], scope["path"][:200], exc_info=error)
+        return reply_to(error, openai=_is_openai(scope["path"]))
+
+    def headers_of(self, reply: Reply) -> list[tuple[bytes, bytes]]:
+        """The headers of an answer."""
+        headers = [(b"content-type", reply.kind.encode())]
+        if reply.headers:
+            headers += [(name.encode(), value.encode()) for name, value in reply.headers.items()]
+        headers += self._marks()
+        if reply.pieces is None:
+            headers.append((b"content-length", b"%d" % len(reply.body)))
+        else:
+            headers.append((b"cache-control", b"no-store"))
+        return headers
+
+    async def _read_and_ask(self, scope: dict[str, Any], receive: Receive, visit: Visit) -> Reply:
+        headers = self._head(scope)
+        answer = self._find(scope["method"], scope["path"], headers)
+        body = await self._body(headers, receive)
+        visit.patience_s = None
+        return await answer(Request(scope["method"], scope["path"], headers, body))
+
+    async def _conclude(self, answer: Awaitable[Reply], visit: Visit, scope: dict[str, Any], send: Send) -> None:
         try:
-            headers = self._head(scope)
-            answer = self._find(method, path, headers)
-            body = await self._body(headers, receive)
-            visit.patience_s = None
-            reply = await answer(Request(method, path, headers, body))
+            reply = await answer
         except _GoneError:
             return
         except asyncio.CancelledError:
@@ -66,18 +94,18 @@ class Asgi(ABC):
                 raise
             if visit.gone:
                 return
-            late = Status(408, f"The body didn't arrive within {self._limits.body_s:g} s.")
-            reply = reply_to(late, openai=_is_openai(path))
-        except Exception as error:  # outermost handler: every failure becomes an answer
-            if status_of(error) == 500:
-                log.exception("%s %s failed", method, path[:200])
-            reply = reply_to(error, openai=_is_openai(path))
+            reply = self.problem(Status(408, f"The body didn't arrive within {self._limits.body_s:g} s."), scope)
+        except Exception as error:  # noqa: BLE001 - outermost handler: every failure becomes an answer
+            reply = self.problem(error, scope)
         finally:
             self._visits.end(visit)
-        await self._reply(reply, send, receive, body=method != "HEAD")
+        await self.send_reply(reply, scope, visit.receive, send)
 
     def _head(self, scope: dict[str, Any]) -> dict[str, str]:
-        """The headers, if they and the path are of acceptable length."""
+        """The headers, if they and the path are of acceptable length; kept with a head that comes again."""
+        known: dict[str, str] | None = scope.get(_READ)
+        if known is not None:
+            return known
         limits, size = self._limits, 0
         headers: dict[str, str] = {}
         for name, value in scope["headers"]:
@@ -87,13 +115,18 @@ class Asgi(ABC):
             raise Status(431, "The headers are too long.")
         if len(scope["path"]) > limits.path:
             raise Status(414, "The path is too long.")
+        scope[_READ] = headers
         return headers
 
-    async def _body(self, headers: Mapping[str, str], receive: Receive) -> bytes:
+    def check_length(self, headers: Mapping[str, str], arrived: int) -> None:
+        """Refuse a body that is too long. Raises Status."""
         most = self._limits.body
         length = headers.get("content-length", "0")
-        if not length.isdecimal() or int(length) > most:
+        if not length.isdecimal() or int(length) > most or arrived > most:
             raise Status(413, f"A body has at most {most} bytes.")
+
+    async def _body(self, headers: Mapping[str, str], receive: Receive) -> bytes:
+        self.check_length(headers, 0)
         pieces: list[bytes] = []
         size = 0
         while True:
@@ -102,25 +135,18 @@ class Asgi(ABC):
                 raise _GoneError
             piece = message.get("body", b"")
             size += len(piece)
-            if size > most:
-                raise Status(413, f"A body has at most {most} bytes.")
+            self.check_length(headers, size)
             if piece:
                 pieces.append(piece)
             if not message.get("more_body", False):
                 return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
-    async def _reply(self, reply: Reply, send: Send, receive: Receive, *, body: bool) -> None:
-        headers = [(b"content-type", reply.kind.encode())]
-        if reply.headers:
-            headers += [(name.encode(), value.encode()) for name, value in reply.headers.items()]
-        headers += self._marks()
+    async def send_reply(self, reply: Reply, scope: dict[str, Any], receive: Receive, send: Send) -> None:
+        """Send an answer, in pieces if it is a stream."""
+        await send({"type": "http.response.start", "status": reply.status, "headers": self.headers_of(reply)})
         if reply.pieces is None:
-            headers.append((b"content-length", str(len(reply.body)).encode()))
-            await send({"type": "http.response.start", "status": reply.status, "headers": headers})
-            await send({"type": "http.response.body", "body": reply.body if body else b""})
+            await send({"type": "http.response.body", "body": reply.body if scope["method"] != "HEAD" else b""})
             return
-        headers.append((b"cache-control", b"no-store"))
-        await send({"type": "http.response.start", "status": reply.status, "headers": headers})
         await send({"type": "http.response.body", "body": b"", "more_body": True})  # the head doesn't wait for a piece
         visit = self._visits.begin(receive)
         try:

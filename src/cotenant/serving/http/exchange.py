@@ -1,10 +1,17 @@
-"""One request and its answer on a connection, as an ASGI application sees them."""
+"""One request and its answer on a connection.
+
+A request that has arrived completely is put to an application that can be asked directly: its answer is written the
+moment it is known, without a task. Everything else goes through ASGI.
+"""
 
 import asyncio
 import http
 import logging
 from collections.abc import Awaitable, Callable
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
+
+from cotenant.serving.conduct.pending import Pending
+from cotenant.serving.http.messages import Reply
 
 log = logging.getLogger(__name__)
 
@@ -12,7 +19,7 @@ UNREAD = 1 << 20
 """A client that has sent this much of a body waits until the application has taken it."""
 JOINED = 1 << 16
 """A longer body isn't copied behind its head."""
-_STATUS_LINES = {one.value: f"HTTP/1.1 {one.value} {one.phrase}\r\n".encode() for one in http.HTTPStatus}
+_STATUS_LINES = {one.value: f"HTTP/1.1 {one.value} {one.phrase}".encode() for one in http.HTTPStatus}
 _DISCONNECT = {"type": "http.disconnect"}
 _FAILED = (
     {
@@ -24,6 +31,33 @@ _FAILED = (
 )
 
 App = Callable[..., Awaitable[None]]
+
+
+@runtime_checkable
+class Direct(Protocol):
+    """An ASGI application that can also be asked directly."""
+
+    def ask(self, scope: dict[str, Any], body: bytes) -> Awaitable[Reply]:
+        """Begin to answer a request. Raises what `problem` turns into an answer."""
+        ...
+
+    def problem(self, error: Exception, scope: dict[str, Any]) -> Reply:
+        """The answer that says what went wrong."""
+        ...
+
+    def headers_of(self, reply: Reply) -> list[tuple[bytes, bytes]]:
+        """The headers of an answer."""
+        ...
+
+    async def conclude(
+        self,
+        answer: Awaitable[Reply],
+        scope: dict[str, Any],
+        receive: Callable[[], Awaitable[dict[str, Any]]],
+        send: Callable[[dict[str, Any]], Awaitable[None]],
+    ) -> None:
+        """Await an answer and send it."""
+        ...
 
 
 class Line(Protocol):
@@ -55,8 +89,8 @@ class Exchange:
     """A request whose body may still arrive, and its answer."""
 
     __slots__ = (
-        "_arrived", "_begun", "_chunked", "_expects", "_head", "_line", "_more", "_news", "_pieces", "_scope", "_task",
-        "_unread", "answered", "gone", "keep",
+        "_arrived", "_begun", "_chunked", "_expects", "_head", "_line", "_more", "_news", "_pending", "_pieces",
+        "_task", "_unread", "answered", "gone", "keep", "scope",
     )  # fmt: skip
 
     def __init__(self, line: Line, scope: dict[str, Any], *, keep: bool, expects: bool) -> None:
@@ -65,7 +99,7 @@ class Exchange:
         self.answered = False
         self.gone = False
         self._line = line
-        self._scope = scope
+        self.scope = scope
         self._expects = expects
         """Whether the client waits for a `100 Continue`."""
         self._pieces: list[bytes] = []
@@ -78,11 +112,25 @@ class Exchange:
         """The head of the answer, held back until something follows it: the client is woken once."""
         self._chunked = False
         self._task: asyncio.Task[None] | None = None
+        self._pending: Pending[Reply] | None = None
 
     def start(self, app: App) -> None:
-        """Let the application answer."""
-        self._task = task = self._line.loop.create_task(self._run(app))
-        self._line.state.tasks.add(task)
+        """Let an ASGI application answer."""
+        self._run(app(self.scope, self.receive, self.send))
+
+    def ask(self, app: Direct) -> None:
+        """Put a request that has arrived completely to an application."""
+        scope = self.scope
+        try:
+            answer = app.ask(scope, self._taken())
+        except Exception as error:  # noqa: BLE001 - every failure becomes an answer
+            answer = Pending[Reply]()
+            answer.resolve(error=error)
+        if isinstance(answer, Pending):
+            self._pending = answer
+            answer.then(lambda pending: self._write(app, pending))
+        else:
+            self._run(app.conclude(answer, scope, self.receive, self.send))
 
     def take(self, piece: bytes) -> bool:
         """A piece of the body; returns whether the client has to wait until the application has taken some of it.
@@ -103,9 +151,16 @@ class Exchange:
         self._more = False
         self._tell()
 
+    @property
+    def is_complete(self) -> bool:
+        """Whether the application needs to wait for nothing."""
+        return not self._more
+
     def leave(self) -> None:
         """The client has closed the connection."""
         self.gone = True
+        if self._pending is not None:
+            self._pending.cancel()
         self._tell()
 
     async def receive(self) -> dict[str, Any]:
@@ -120,9 +175,7 @@ class Exchange:
             await self._news
         if self.gone or self.answered:
             return _DISCONNECT
-        pieces, self._pieces, self._unread, self._arrived = self._pieces, [], 0, False
-        body = pieces[0] if len(pieces) == 1 else b"".join(pieces)
-        return {"type": "http.request", "body": body, "more_body": self._more}
+        return {"type": "http.request", "body": self._taken(), "more_body": self._more}
 
     async def send(self, message: dict[str, Any]) -> None:
         """ASGI: the head of the answer, or a piece of its body."""
@@ -136,7 +189,7 @@ class Exchange:
             self._head = self._heading(message["status"], message["headers"])
             return
         body, more = message.get("body", b""), message.get("more_body", False)
-        if self._scope["method"] == "HEAD":
+        if self.scope["method"] == "HEAD":
             body = b""
         elif self._chunked:
             body = b"%x\r\n%s\r\n" % (len(body), body) if body else b""
@@ -144,20 +197,59 @@ class Exchange:
         head, self._head = self._head, None
         if head is None:
             line.transport.write(body)
-        elif len(body) <= JOINED:
-            line.transport.write(head + body)
         else:
-            line.transport.writelines((head, body))
+            self._write_both(head, body)
         if not more:
-            self.answered = True
-            self._tell()
-            line.answered(self)
+            self._end()
 
-    async def _run(self, app: App) -> None:
+    def _write(self, app: Direct, pending: Pending[Reply]) -> None:
+        """The answer is known. Whatever goes wrong with it is the client's to hear, not whoever has the answer."""
+        self._pending = None
         try:
-            await app(self._scope, self.receive, self.send)
+            reply = pending.result()
+        except Exception as error:  # noqa: BLE001 - every failure becomes an answer
+            reply = app.problem(error, self.scope)
+        except asyncio.CancelledError:  # the service has ended
+            self._line.transport.close()
+            return
+        if reply.pieces is None and not self._line.is_paused and self.scope["method"] != "HEAD":
+            try:
+                head = self._heading(reply.status, app.headers_of(reply))
+            except Exception as error:  # noqa: BLE001
+                reply = app.problem(error, self.scope)
+                head = self._heading(reply.status, app.headers_of(reply))
+            self._write_both(head, reply.body)
+            self._end()
+            return
+        known = Pending[Reply]()
+        known.resolve(reply)
+        self._run(app.conclude(known, self.scope, self.receive, self.send))
+
+    def _write_both(self, head: bytes, body: bytes) -> None:
+        if len(body) <= JOINED:
+            self._line.transport.write(head + body)
+        else:
+            self._line.transport.writelines((head, body))
+
+    def _end(self) -> None:
+        self.answered = True
+        self._tell()
+        self._line.answered(self)
+
+    def _taken(self) -> bytes:
+        """What has arrived of the body since the last time."""
+        pieces, self._pieces, self._unread, self._arrived = self._pieces, [], 0, False
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+    def _run(self, answering: Awaitable[None]) -> None:
+        self._task = task = self._line.loop.create_task(self._watched(answering))
+        self._line.state.tasks.add(task)
+
+    async def _watched(self, answering: Awaitable[None]) -> None:
+        try:
+            await answering
         except BaseException:
-            log.exception("%s %s failed", self._scope["method"], self._scope["path"][:200])
+            log.exception("%s %s failed", self.scope["method"], self.scope["path"][:200])
             for message in () if self._begun else _FAILED:
                 await self.send(message)
         finally:
@@ -167,24 +259,24 @@ class Exchange:
             self._line.transport.close()
 
     def _heading(self, status: int, headers: list[tuple[bytes, bytes]]) -> bytes:
-        lines = [_STATUS_LINES.get(status) or b"HTTP/1.1 %d \r\n" % status]
-        sized = self._scope["method"] == "HEAD" or status in (204, 304)
+        lines = [_STATUS_LINES.get(status) or b"HTTP/1.1 %d " % status]
+        sized = status in (204, 304) or self.scope["method"] == "HEAD"
         closes = not self.keep
         for name, value in (*self._line.state.default_headers, *headers):
             if name == b"content-length":
                 sized = True
             elif name == b"connection" and value.lower() == b"close":
                 closes, self.keep = False, False
-            lines.append(b"%s: %s\r\n" % (name, value))
+            lines.append(name + b": " + value)
         if closes:
-            lines.append(b"connection: close\r\n")
+            lines.append(b"connection: close")
         if not sized:
             self._chunked = True
-            lines.append(b"transfer-encoding: chunked\r\n")
-        head = b"".join(lines)
-        if head.count(b"\r") != len(lines) or head.count(b"\n") != len(lines):
+            lines.append(b"transfer-encoding: chunked")
+        head = b"\r\n".join(lines)
+        if head.count(b"\r") != len(lines) - 1 or head.count(b"\n") != len(lines) - 1:
             raise RuntimeError("a header contains a line break")
-        return head + b"\r\n"
+        return head + b"\r\n\r\n"
 
     def _tell(self) -> None:
         """Wake `receive`: there is something new."""

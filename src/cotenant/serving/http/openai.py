@@ -164,18 +164,15 @@ async def _tokens(
             made.put_nowait(writer.put(tokens))
         return writer.stopped
 
-    serving = asyncio.ensure_future(completion.service.generate(completion.served.name, work, wishes, take))
-    serving.add_done_callback(lambda _: made.put_nowait(None))
+    serving = completion.service.generate(completion.served.name, work, wishes, take)
+    serving.then(lambda _: made.put_nowait(None))
     try:
         while (piece := await made.get()) is not None:
             yield False, piece
         await serving
         yield True, writer.end()
     finally:
-        if not serving.done():
-            serving.cancel()
-        elif not serving.cancelled():
-            serving.exception()
+        serving.cancel()
 
 
 async def _stream(completion: _Completion, works: Sequence[Prompt], wishes: Wishes) -> AsyncIterator[bytes]:

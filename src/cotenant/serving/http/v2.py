@@ -1,6 +1,6 @@
 """The Open Inference Protocol v2 over HTTP, with only the listed extensions."""
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from typing import Any
 
 from cotenant import __version__
@@ -11,6 +11,7 @@ from cotenant.serving.http.passing import pass_v2
 from cotenant.serving.http.problems import Status
 from cotenant.serving.http.v2_tensors import HEADER, read_inputs, write_outputs
 from cotenant.serving.models.signature import TensorSpec
+from cotenant.serving.processes.parcel import Parcel
 from cotenant.serving.service import Served, Service
 
 EXTENSIONS = ("binary_tensor_data", "model_repository", "schedule_policy", "statistics")
@@ -57,27 +58,30 @@ async def model_ready(service: Service, request: Request, parts: Mapping[str, st
     return Reply(200 if not service.draining and service.ready(served.name) else 503)
 
 
-async def infer(service: Service, request: Request, parts: Mapping[str, str]) -> Reply:
+def infer(service: Service, request: Request, parts: Mapping[str, str]) -> Awaitable[Reply]:
     """One request."""
     served = _model(service, parts)
     if served.passing is not None:
-        return await pass_v2(service, served, request)
+        return pass_v2(service, served, request)
     header, parcel = read_inputs(request.headers, request.body)
     parameters = header.get("parameters") or {}
     if not isinstance(parameters, dict):
         raise BadInput("`parameters` must be an object.")
     wishes = wishes_of(request.headers, timeout_us=parameters.get("timeout"), priority=parameters.get("priority"))
     binary = _wanted(header, parameters, served)
-    answer = await service.infer(served.name, parcel, wishes)
-    head: dict[str, Any] = {"model_name": served.name, "model_version": VERSION}
-    if isinstance(header.get("id"), str):
-        head["id"] = header["id"]
-    if service.basis != "measured":
-        head["parameters"] = {"basis": service.basis}
-    body, length = write_outputs([one for one in answer.tensors if one.name in binary], head, binary)
-    if length is None:
-        return Reply(200, body)
-    return Reply(200, body, "application/octet-stream", {HEADER: str(length)})
+
+    def reply(answer: Parcel) -> Reply:
+        head: dict[str, Any] = {"model_name": served.name, "model_version": VERSION}
+        if isinstance(header.get("id"), str):
+            head["id"] = header["id"]
+        if service.basis != "measured":
+            head["parameters"] = {"basis": service.basis}
+        body, length = write_outputs([one for one in answer.tensors if one.name in binary], head, binary)
+        if length is None:
+            return Reply(200, body)
+        return Reply(200, body, "application/octet-stream", {HEADER: str(length)})
+
+    return service.infer(served.name, parcel, wishes).into(reply)
 
 
 async def statistics(service: Service, request: Request, parts: Mapping[str, str]) -> Reply:
