@@ -161,7 +161,8 @@ def test_a_plan_is_served_as_it_was_made(tmp_path):
     file = read_tenants(written(tmp_path, plan()))
     bert = file.tenants["bert"]
     assert (file.device, bert.workload, bert.seq, bert.batch) == ("sim:a100-sxm4-40gb", "bert-base-mini", 32, 4)
-    assert (bert.slo.latency_s, bert.slo.quantile, bert.share, str(bert.load)) == (0.06, 0.99, 0.4, "poisson(20)")
+    assert (bert.slo.latency_s, bert.slo.quantile, str(bert.load)) == (0.06, 0.99, "poisson(20)")
+    assert str(file.sharing) == "mps[40]"
 
 
 def test_a_plan_with_graphs_is_served_with_graphs(tmp_path):
@@ -176,7 +177,6 @@ def test_a_plan_with_graphs_is_served_with_graphs(tmp_path):
     [
         ({"runs": None}, "doesn't say what tenant bert runs"),
         ({"software": "vllm"}, "plans bert with vllm"),
-        ({"share": "3g.20gb"}, "the instance 3g.20gb"),
         ({"expected": {}}, "has no objective for bert"),
     ],
 )

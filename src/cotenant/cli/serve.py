@@ -106,6 +106,7 @@ def command(
         return None if found.kept else Exit.BREACH
 
     from cotenant.api.serve import serve
+    from cotenant.serving.division.granted import parts_of
     from cotenant.serving.server import Listening
     from cotenant.serving.service import Service
     from cotenant.text import amount, milliseconds
@@ -121,14 +122,17 @@ def command(
                     "device": service.device,
                     "basis": service.basis,
                     "tenants": list(service.tenants),
+                    "workers": service.workers(),
                 }
             )
         else:
             click.echo(address)
         if service.grpc is not None:
             talk.print(f"gRPC: {service.grpc}", soft_wrap=True)
+        parts = parts_of(service.workers())
         for one in service.tenants.values():
             takes = f"{milliseconds(1e3 * one.costs.spaced_s)} alone"
+            takes += f" on {parts[one.name]}" if one.name in parts else ""
             due = f"due within {milliseconds(1e3 * one.contract.within_s(one.costs.steps))}"
             talk.print(f"{one.name}: {takes}, {due}, in {amount(len(one.costs.chunks), 'chunk')}", soft_wrap=True)
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from cotenant.errors import ServingError
 from cotenant.scheduling import Scheduler, Settings, TenantCosts
 from cotenant.scheduling.simulation import Arrival, SimulatedDevice, simulate
-from cotenant.serving.lanes import DEVICE, lanes_of
+from cotenant.serving.lanes import lanes_of
 from cotenant.serving.opening import opened
 from cotenant.serving.tenants_file import ServedTenant, TenantsFile
 from cotenant.tenancy.arrivals import arrivals_ns
@@ -79,7 +79,7 @@ def judge(file: TenantsFile, costs: Mapping[str, TenantCosts], *, basis: str, se
                 fairness=file.rule(),
                 slots=lane.slots,
                 queue_ahead=lane.slots == 1,
-                cache_bytes=file.cache_memory if lane.name == DEVICE else None,
+                cache_bytes=file.cache_bytes(lane),
             ),
         )
         result = simulate(arrivals, scheduler, SimulatedDevice(costs, seed=seed + run))

@@ -5,14 +5,15 @@ import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cotenant.scheduling import Scheduler, Settings, TenantCosts
 from cotenant.serving.backends.opening import OpenLane, open_lane
 from cotenant.serving.backends.probing import Passing
 from cotenant.serving.conduct.conductor import Conductor
 from cotenant.serving.conduct.crew import Crew
-from cotenant.serving.lanes import DEVICE, lanes_of
+from cotenant.serving.division.ground import Division
+from cotenant.serving.lanes import Lane, lanes_of
 from cotenant.serving.measures import Measures
 from cotenant.serving.models.signature import Signature
 from cotenant.serving.models.text import find_codec
@@ -21,6 +22,9 @@ from cotenant.serving.processes.supervisor import Patience, Supervisor
 from cotenant.serving.service import Served
 from cotenant.serving.tenants_file import ServedTenant, TenantsFile
 from cotenant.workloads.models.serving import DEFAULT_TOKENS
+
+if TYPE_CHECKING:
+    from cotenant.serving.division.opening import Parts
 
 WAY_S = 1e-3
 """Delivery from a worker to the client: the front end's part of a deadline."""
@@ -34,7 +38,10 @@ class Generation:
     file: TenantsFile
     conductor: Conductor
     basis: str = "measured"
-    supervisor: Supervisor | None = None
+    supervisors: list[Supervisor] = field(default_factory=list)
+    own: dict[str, Conductor] = field(default_factory=dict)
+    """By tenant of our own workers; all the same unless each has a part of the device."""
+    parts: "Parts | None" = None
     lanes: list[OpenLane] = field(default_factory=list)
     measured: dict[str, tuple[TenantCosts, Signature]] = field(default_factory=dict)
 
@@ -42,16 +49,23 @@ class Generation:
         """Whether a tenant can be served now."""
         if any(tenant in lane.known for lane in self.lanes):
             return any(lane.ready(tenant) for lane in self.lanes)
-        return self.supervisor.ready(tenant) if self.supervisor is not None else tenant in self.measured
+        if self.supervisors:
+            return any(one.ready(tenant) for one in self.supervisors)
+        return tenant in self.measured
 
     def describe(self) -> list[dict[str, Any]]:
         """Each worker and each backend."""
-        own = self.supervisor.describe() if self.supervisor is not None else []
+        own = [one for supervisor in self.supervisors for one in supervisor.describe()]
         return [*own, *(one for lane in self.lanes for one in lane.describe())]
 
     def beside(self) -> dict[str, Conductor]:
-        """The conductor of each tenant that has a backend."""
-        return {name: lane.conductor for lane in self.lanes for name in lane.known}
+        """The conductor of each tenant that has a backend, or a part of the device other than the first."""
+        backends = {name: lane.conductor for lane in self.lanes for name in lane.known}
+        return backends | {name: one for name, one in self.own.items() if one is not self.conductor}
+
+    def conductors(self) -> list[Conductor]:
+        """All of them."""
+        return list(dict.fromkeys((self.conductor, *self.own.values(), *(lane.conductor for lane in self.lanes))))
 
     def tenants(self) -> dict[str, Served]:
         """All tenants as clients see them, in file order."""
@@ -67,22 +81,25 @@ class Generation:
 
     async def drained(self) -> None:
         """Wait until every accepted request has been answered."""
-        for one in (self.conductor, *(lane.conductor for lane in self.lanes)):
+        for one in self.conductors():
             await one.drained()
 
     async def close(self) -> None:
         """End workers and connections."""
-        self.conductor.close()
+        for one in self.conductors():
+            one.close()
         for lane in self.lanes:
             await lane.close()
-        if self.supervisor is not None:
-            await self.supervisor.close()
+        await asyncio.gather(*(one.close() for one in self.supervisors))  # at once: some may be threads of one process
+        if self.parts is not None:
+            await self.parts.close()
 
 
 async def begin(
     file: TenantsFile,
     measures: Measures,
     *,
+    division: Division | None = None,
     allowed: Iterable[int] | None = None,
     patience: Patience | None = None,
     measured: Measured | None = None,
@@ -92,6 +109,7 @@ async def begin(
     Args:
         file: The tenants file.
         measures: Receives every outcome.
+        division: The parts of the device; None: requests take turns on all of it.
         allowed: Cores available to workers.
         patience: Timeouts of workers.
         measured: Known costs of tenants whose workloads are unchanged.
@@ -99,40 +117,64 @@ async def begin(
     Raises:
         ServingError: A tenant can't be served, or its objective is below the solo time of a request.
     """
-    settings = Settings(fairness=file.rule(), way_s=WAY_S, cache_bytes=file.cache_memory)
-    conductor = Conductor(Scheduler([], settings, now=time.monotonic()), Crew(), observe=measures.add)
-    generation = Generation(file, conductor)
+    lanes = lanes_of(file)
+    own: dict[str, Conductor] = {}
+    for lane in lanes:
+        if lane.own:
+            own |= dict.fromkeys(lane.tenants, _conductor(file, lane, measures))
+    conductor = next(iter(own.values()), None) or _conductor(file, Lane("none", ()), measures)
+    generation = Generation(file, conductor, own=own)
     try:
-        for lane in lanes_of(file):
-            if lane.name != DEVICE:
+        for lane in lanes:
+            if not lane.own:
                 generation.lanes.append(await open_lane(file, lane, measures))
-        await _open_device(generation, allowed, patience, measured)
+        await _open_device(generation, division, allowed, patience, measured)
     except BaseException:
         await asyncio.shield(generation.close())
         raise
     return generation
 
 
+def _conductor(file: TenantsFile, lane: Lane, measures: Measures) -> Conductor:
+    settings = Settings(fairness=file.rule(), way_s=WAY_S, cache_bytes=file.cache_bytes(lane))
+    return Conductor(Scheduler([], settings, now=time.monotonic()), Crew(), observe=measures.add)
+
+
 async def _open_device(
-    generation: Generation, allowed: Iterable[int] | None, patience: Patience | None, measured: Measured | None
+    generation: Generation,
+    division: Division | None,
+    allowed: Iterable[int] | None,
+    patience: Patience | None,
+    measured: Measured | None,
 ) -> None:
-    file = generation.file
-    own = [name for name, tenant in file.tenants.items() if tenant.backend is None]
+    file, own = generation.file, generation.own
     if not own:
         return
     if file.device.startswith("sim:"):
         from cotenant.serving.simulated import open_simulated
 
         generation.basis = "simulated"
-        generation.measured = await open_simulated(file, file.device, generation.conductor)
+        generation.measured = await open_simulated(file, own, division)
         return
-    generation.supervisor = supervisor = Supervisor(generation.conductor, patience, measured)
-    generation.measured = supervisor.known
-    await supervisor.open(orders(file, file.device, allowed), [file.tenants[name].contract(name) for name in own])
+    wanted = orders(file, file.device, allowed)
+    contracts = {name: file.tenants[name].contract(name) for name in own}
+    if division is not None:
+        from cotenant.serving.division.opening import Parts
+
+        generation.parts = parts = Parts(division)
+        generation.supervisors = parts.supervisors(own, patience, measured)
+        for supervisor, order in zip(generation.supervisors, parts.seated(wanted), strict=True):
+            await supervisor.open((order,), [contracts[order.tenants[0].name]])
+            generation.measured |= supervisor.known
+        await parts.check()
+        return
+    supervisor = Supervisor(generation.conductor, patience, measured)
+    generation.supervisors, generation.measured = [supervisor], supervisor.known
+    await supervisor.open(wanted, list(contracts.values()))
 
 
 def orders(file: TenantsFile, device: str, allowed: Iterable[int] | None = None) -> tuple[WorkerOrder, ...]:
-    """One worker per group, and one per isolated tenant.
+    """One worker per group, and one per isolated tenant or part of the device.
 
     ``allowed``: usable cores of this machine; default: those of this thread.
     """
@@ -140,7 +182,8 @@ def orders(file: TenantsFile, device: str, allowed: Iterable[int] | None = None)
     for name, tenant in file.tenants.items():
         if tenant.backend is not None:
             continue
-        home = f"/{name}" if tenant.isolation == "process" else tenant.group  # group names contain no slash
+        apart = file.divided or tenant.isolation == "process"
+        home = f"/{name}" if apart else tenant.group  # group names contain no slash
         order = TenantOrder(name=name, workload=tenant.spec(), largest=tenant.batch)
         groups.setdefault(home, []).append(order)
     cores = worker_cores(device, sorted(os.sched_getaffinity(0) if allowed is None else allowed))

@@ -8,9 +8,9 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import ExitStack, asynccontextmanager
 from typing import Any
 
-from cotenant.devices import find_device
 from cotenant.errors import SchedulingError, ServingError
 from cotenant.scheduling import TenantAdded
+from cotenant.serving.division.ground import Ground
 from cotenant.serving.generation import Generation, begin, orders
 from cotenant.serving.measures import Measures
 from cotenant.serving.processes.supervisor import Patience
@@ -57,20 +57,27 @@ class Opening:
         self._leaving: set[asyncio.Task[None]] = set()
         self._one_at_a_time = asyncio.Lock()
         self._beside = ExitStack()
+        self._ground = Ground()
         self._allowed = os.sched_getaffinity(0)
         """Before this process leaves some of them to its workers."""
 
     async def open(self, file: TenantsFile) -> Service:
         """Start the first generation; this process leaves its cores to the workers."""
-        if not file.device.startswith("sim:"):
-            if file.device.startswith("cpu:"):
-                find_device(file.device)  # raises if a core doesn't exist; asked before this process leaves them
-            wanted = orders(file, file.device, self._allowed)
-            cores = {core for order in wanted for core in order.cores or ()}
-            self._beside.enter_context(kept_off(cores))
         try:
-            self._current = current = await begin(file, self._measures, allowed=self._allowed, patience=self._patience)
+            division = await self._ground.divide(file)  # while this process may use all cores
+            if not file.device.startswith("sim:"):
+                wanted = orders(file, file.device, self._allowed)
+                cores = {core for order in wanted for core in order.cores or ()}
+                self._beside.enter_context(kept_off(division.cores() if division else cores))
+            self._current = current = await begin(
+                file,
+                self._measures,
+                division=division,
+                allowed=self._allowed,
+                patience=self._patience,
+            )
         except BaseException:
+            await asyncio.shield(self._ground.close())
             self._beside.close()
             raise
         self._service = Service(current.conductor, file.device, self._measures, current.ready)
@@ -102,10 +109,15 @@ class Opening:
             known = {
                 name: before.measured[name]
                 for name, tenant in file.tenants.items()
-                if name in before.measured and _work(before.file, name) == (tenant.spec(), tenant.batch)
+                if name in before.measured and _work(before.file, name) == _work(file, name)
             }
             following = await begin(
-                file, self._measures, allowed=self._allowed, patience=self._patience, measured=known
+                file,
+                self._measures,
+                division=await self._ground.divide(file),
+                allowed=self._allowed,
+                patience=self._patience,
+                measured=known,
             )
             self._current = following
             self._adopt(following)
@@ -120,12 +132,14 @@ class Opening:
         if self._current is not None:
             await self._current.close()
         self._measures.settle()
+        await self._ground.close()
         self._beside.close()
 
     def _adopt(self, generation: Generation) -> None:
         service = self._service
         assert service is not None
         service.conductor, service.beside = generation.conductor, generation.beside()
+        service.parts = list(dict.fromkeys(generation.own.values()))
         service.ready, service.workers, service.basis = generation.ready, generation.describe, generation.basis
         service.tenants, service.admin_key = generation.tenants(), generation.file.admin_key
         service.file = generation.file
@@ -146,8 +160,8 @@ class Opening:
             except SchedulingError as error:
                 log.info("new contracts need new schedulers: %s", error.message)
                 return False
-        if generation.supervisor is not None:
-            generation.supervisor.agree(new.values())
+        for supervisor in generation.supervisors:
+            supervisor.agree(new.values())
         generation.file = file
         return True
 
@@ -172,8 +186,11 @@ class Opening:
 
 
 def _work(file: TenantsFile, name: str) -> Any:
+    """What a tenant's costs depend on; None if our own workers don't serve it."""
     tenant = file.tenants.get(name)
-    return None if tenant is None or tenant.backend is not None else (tenant.spec(), tenant.batch)
+    if tenant is None or tenant.backend is not None:
+        return None
+    return tenant.spec(), tenant.batch, file.sharing, list(file.tenants).index(name) if file.divided else 0
 
 
 def _same_work(before: TenantsFile, after: TenantsFile) -> bool:
@@ -183,5 +200,7 @@ def _same_work(before: TenantsFile, after: TenantsFile) -> bool:
         backends[0] == backends[1]
         and before.fairness == after.fairness
         and before.cache_memory == after.cache_memory
+        and (before.sharing, [one.priority for one in before.tenants.values()])
+        == (after.sharing, [one.priority for one in after.tenants.values()])
         and orders(before, before.device) == orders(after, after.device)
     )

@@ -4,9 +4,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from cotenant.errors import StudyError
+from cotenant.planning.mixes.study import sharing_of
+from cotenant.tenancy.nouns import ALONE
 
 SERVED = ("eager", "graphs")
 """Supported software."""
+TURNS = (ALONE, "processes", "threads")
+"""Ways to share in which the scheduler gives out the whole device, in place of the system's time slices."""
 
 
 def is_plan(data: Mapping[str, Any]) -> bool:
@@ -34,7 +38,10 @@ def tenants_of(data: Mapping[str, Any], source: str, device: str | None) -> dict
     tenants = devices[name].get("tenants")
     if not isinstance(tenants, dict) or not tenants:
         raise StudyError(f"{source} puts no tenant on {name}", hint="choose another device")
-    return {"device": name, "tenants": {key: _tenant(key, entry, source) for key, entry in tenants.items()}}
+    sharing = str(devices[name].get("sharing", ALONE))
+    divided = sharing not in TURNS
+    found = {key: _tenant(key, entry, source, divided=divided) for key, entry in tenants.items()}
+    return {"device": name, "tenants": found, **({"sharing": sharing_of(devices[name])} if divided else {})}
 
 
 def device_names(data: Mapping[str, Any], source: str) -> tuple[str, ...]:
@@ -49,7 +56,7 @@ def _devices(data: Mapping[str, Any], source: str) -> Mapping[str, Mapping[str, 
     return devices
 
 
-def _tenant(name: str, entry: Any, source: str) -> dict[str, Any]:
+def _tenant(name: str, entry: Any, source: str, *, divided: bool) -> dict[str, Any]:
     runs = entry.get("runs") if isinstance(entry, dict) else None
     if not isinstance(runs, dict):
         raise StudyError(
@@ -61,16 +68,18 @@ def _tenant(name: str, entry: Any, source: str) -> dict[str, Any]:
             f"{source} plans {name} with {software}, but only {' and '.join(SERVED)} can be served",
             hint=f"plan with `software: {SERVED[0]}`",
         )
-    share = entry.get("share")
-    if isinstance(share, str):
-        raise StudyError(
-            f"{source} gives {name} the instance {share}", hint="serve it on the instance: --device cuda:MIG-UUID"
-        )
     rate, cv = entry.get("rate_rps"), entry.get("cv", 1)
     tenant = {**runs, "batch": entry.get("batch", 1), "slo": _objective(name, entry, source), "software": software}
     if rate:
         tenant["load"] = f"poisson({rate:g})" if cv == 1 else f"gamma({rate:g}, {cv:g})"
-    if share is not None:
+    if divided:
+        tenant["slowdown"] = max(1.0, float(entry.get("slowdown", 1.0)))
+        tenant["priority"] = entry.get("priority", 0)
+    elif (share := entry.get("share")) is not None:
+        if isinstance(share, str):
+            raise StudyError(
+                f"{source} gives {name} the instance {share}, but its sharing isn't mig", hint="plan again"
+            )
         tenant["share"] = f"{share:g}%"
     return tenant
 

@@ -164,7 +164,7 @@ class Recorder:
                 "solo": False,
                 "device": self._service.device,
                 "simulated": self._service.basis == "simulated",
-                "sharing": "scheduled" if len(names) > 1 else "alone",
+                "sharing": _sharing(self._file),
                 "settings": json.dumps({"fairness": self._file.fairness}),
                 "load": STUDY,
                 "seed": 0,
@@ -206,6 +206,13 @@ class Recorder:
             "weights": entry.weights or f"random({entry.seed})",
             "facts": json.dumps({"mode": entry.mode, "tokens": entry.tokens}),
         }
+
+
+def _sharing(file: TenantsFile) -> str:
+    """`scheduled` where requests take turns on the device."""
+    if file.divided:
+        return str(file.sharing)
+    return "scheduled" if len(file.tenants) > 1 else "alone"
 
 
 def _backend(entry: ServedTenant) -> str:

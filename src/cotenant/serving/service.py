@@ -71,7 +71,9 @@ class Service:
     basis: str = "measured"
     tenants: dict[str, Served] = field(default_factory=dict)
     beside: dict[str, Conductor] = field(default_factory=dict)
-    """Conductors of tenants in other lanes than the device's."""
+    """Conductors of tenants in other lanes than the first of the device."""
+    parts: list[Conductor] = field(default_factory=list)
+    """The lanes of the device: one, or one for each part of it."""
     leaving: list[Conductor] = field(default_factory=list)
     """Replaced conductors that still have requests in flight."""
     admin_key: str | None = None
@@ -93,6 +95,17 @@ class Service:
     def conductor_of(self, name: str) -> Conductor:
         """The conductor of this tenant."""
         return self.beside.get(name, self.conductor)
+
+    @property
+    def busy_s(self) -> float:
+        """Time that the device was busy; of its parts, their mean."""
+        lanes = self.parts or [self.conductor]
+        return sum(one.device_s for one in lanes) / len(lanes)
+
+    @property
+    def slowdown(self) -> float:
+        """Ratio of the device's time to predictions now; of its parts, the largest."""
+        return max(one.scheduler.speed for one in self.parts or [self.conductor])
 
     @property
     def in_flight(self) -> int:

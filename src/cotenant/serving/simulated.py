@@ -2,8 +2,8 @@
 
 import asyncio
 import time
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
 
 from cotenant.scheduling import Chunk, ChunkCost, RequestId, TenantAdded, TenantCosts
 from cotenant.serving.conduct.conductor import Conductor
@@ -15,6 +15,10 @@ from cotenant.serving.tenants_file import TenantsFile
 from cotenant.serving.worker.bench import Ended
 from cotenant.workloads.protocol import WorkloadSpec
 
+if TYPE_CHECKING:
+    from cotenant.prediction.sharing.layout import Part
+    from cotenant.serving.division.ground import Division
+
 CHUNKS = 4
 """Equal chunks of a request."""
 ZERO_TOKEN = 72
@@ -22,22 +26,27 @@ ZERO_TOKEN = 72
 
 
 async def open_simulated(
-    file: TenantsFile, device: str, conductor: Conductor
+    file: TenantsFile, own: Mapping[str, Conductor], division: "Division | None" = None
 ) -> dict[str, tuple[TenantCosts, Signature]]:
-    """Register tenants of a simulated GPU with the scheduler; returns costs and signatures.
+    """Register tenants of a simulated GPU with their schedulers; returns costs and signatures.
+
+    Args:
+        file: The tenants file.
+        own: The conductor of each tenant.
+        division: The parts of the GPU; None: requests take turns on all of it.
 
     Raises:
         ServingError: An objective is below the solo time of a request.
     """
     from cotenant.devices.simulated.device import open_simulated as open_gpu
 
-    gpu = open_gpu(device)
-    worker = SimulatedWorker(conductor)
+    gpu = open_gpu(file.device)
+    workers = {conductor: SimulatedWorker(conductor) for conductor in own.values()}
+    parts = _parts(list(own), division)
     known = {}
-    for name, tenant in file.tenants.items():
-        if tenant.backend is not None:
-            continue
-        costs, signature = await asyncio.to_thread(_known, gpu, tenant.spec())
+    for name, conductor in own.items():
+        tenant, worker = file.tenants[name], workers[conductor]
+        costs, signature = await asyncio.to_thread(_known, gpu, tenant.spec(), parts[name], tenant.slowdown)
         contract = tenant.contract(name)
         check_floor(contract, costs)
         known[name] = costs, signature
@@ -129,7 +138,19 @@ class SimulatedWorker:
         return Parcel(tuple(tensors))
 
 
-def _known(gpu: Any, spec: WorkloadSpec) -> tuple[TenantCosts, Signature]:
+def _parts(names: list[str], division: "Division | None") -> "dict[str, Part | None]":
+    """Each tenant's part of the GPU; None: all of it."""
+    from cotenant.devices.simulated.sharing import SimulatedArrangement
+
+    if division is None:
+        return dict.fromkeys(names)
+    assert isinstance(division.arrangement, SimulatedArrangement)
+    return dict(zip(names, division.arrangement.layout.parts, strict=True))
+
+
+def _known(
+    gpu: Any, spec: WorkloadSpec, part: "Part | None" = None, slowdown: float = 1.0
+) -> tuple[TenantCosts, Signature]:
     """Simulated costs, and the model's signature on the meta device."""
     from cotenant.serving.models.servable import build_servable, with_cache
 
@@ -137,24 +158,30 @@ def _known(gpu: Any, spec: WorkloadSpec) -> tuple[TenantCosts, Signature]:
     built = build_servable(spec, device="meta", dtype=gpu.default_dtype)
     signature = built.signature
     if isinstance(built.sample, Prompt):
-        prefill = _solo_s(gpu, spec.model_copy(update={"mode": "prefill", "tokens": None}))
-        step = _solo_s(gpu, spec.model_copy(update={"mode": "decode", "tokens": None}))
+        prefill = _request_s(gpu, spec.model_copy(update={"mode": "prefill", "tokens": None}), part, slowdown)
+        step = _request_s(gpu, spec.model_copy(update={"mode": "decode", "tokens": None}), part, slowdown)
         costs = TenantCosts((_cost(prefill),), step=_cost(step), steps=max(1, built.sample.tokens - 1))
     else:
-        costs = TenantCosts((_cost(_solo_s(gpu, spec) / CHUNKS),) * CHUNKS)
+        costs = TenantCosts((_cost(_request_s(gpu, spec, part, slowdown) / CHUNKS),) * CHUNKS)
     return with_cache(costs, built), signature
 
 
-def _solo_s(gpu: Any, spec: WorkloadSpec) -> float:
-    """Time of a request alone on the entire GPU: the host launches, the device follows."""
+def _request_s(gpu: Any, spec: WorkloadSpec, part: "Part | None", slowdown: float) -> float:
+    """Time of a request on its part of the GPU.
+
+    The plan's slowdown is that beside its neighbours, relative to the entire GPU alone. A plan that was edited by hand
+    may give a smaller part than it was predicted for: a request never takes less than alone on its part.
+    """
+    from cotenant.prediction.sharing.layout import whole_of
+
+    whole_s = _solo_s(gpu, spec, whole_of(gpu.gpu))
+    return whole_s if part is None else max(_solo_s(gpu, spec, part), whole_s * slowdown)
+
+
+def _solo_s(gpu: Any, spec: WorkloadSpec, part: "Part") -> float:
+    """Time of a request alone on a part of the GPU: the host launches, the device follows."""
     import numpy as np
 
-    from cotenant.prediction.sharing.layout import lay_out
-    from cotenant.tenancy.load import Load
-    from cotenant.tenancy.nouns import ALONE, Sharing, Tenant
-
-    tenant = Tenant(name=spec.name, of=spec.name, workload=spec, load=Load(kind="closed"))
-    (part,) = lay_out(gpu.gpu, Sharing(mode=ALONE), [tenant], {}).parts
     trace = gpu.trace(gpu.request(spec), part, gpu.controls({}))
     launched = np.cumsum(trace.launch_ns)
     remaining = np.cumsum(trace.duration_ns[::-1])[::-1]

@@ -12,13 +12,25 @@ from cotenant import opening
 from cotenant.errors import SchedulingError, StudyError
 from cotenant.scheduling import Contract, Fairness, ServiceClass, settle_shares
 from cotenant.serving.backends.entry import BackendEntry
-from cotenant.serving.lanes import lanes_of
-from cotenant.serving.plan_file import device_names, is_plan, tenants_of
-from cotenant.study.loads_and_sharings import LoadText, RateText
+from cotenant.serving.lanes import Lane, lanes_of
+from cotenant.serving.plan_file import TURNS, device_names, is_plan, tenants_of
+from cotenant.study.loads_and_sharings import LoadText, RateText, SharingText
 from cotenant.study.places import Places
 from cotenant.study.shares import is_number
 from cotenant.study.tree import NotYaml, Tree, read
-from cotenant.study.values import Count, DtypeName, Name, Options, Seed, Switch, Text, one_of, read_bytes, read_duration
+from cotenant.study.values import (
+    Count,
+    DtypeName,
+    Name,
+    Options,
+    Priority,
+    Seed,
+    Switch,
+    Text,
+    one_of,
+    read_bytes,
+    read_duration,
+)
 from cotenant.study.words import did_you_mean, expected
 from cotenant.tenancy.load import Load
 from cotenant.tenancy.nouns import Frozen
@@ -28,6 +40,7 @@ from cotenant.workloads.protocol import WorkloadSpec
 LARGEST_FILE = 256 * 1024
 _OBJECTIVE = re.compile(r"^(ttft|tpot)?\s*(p\d{1,2}(?:\.\d+)?)?$|^latency$")
 _HASH = re.compile(r"^sha256:[0-9a-f]{64}$")
+GROUP = "default"
 _HINT = "e.g. tenants: {bert: {workload: bert-base-mini, slo: 50ms, share: 40%}}"
 
 
@@ -115,7 +128,15 @@ class ServedTenant(Frozen):
     isolation: Annotated[Literal["group", "process"], PlainValidator(one_of("group", "process"))] = Field(
         default="group", description="process: a separate worker process."
     )
-    group: Name = Field(default="default", description="Tenants of one group share a worker process.")
+    group: Name = Field(default=GROUP, description="Tenants of one group share a worker process.")
+    priority: Priority = Field(
+        default=0, description="Under `sharing: mps` or streams, the GPU prefers the work of higher ones."
+    )
+    slowdown: Annotated[float, Field(ge=1)] = Field(
+        default=1.0,
+        description="From a plan: how much longer a request takes on its part of a simulated device, beside the other "
+        "tenants, than alone on the whole device.",
+    )
     key: Annotated[str, PlainValidator(_key)] | None = Field(default=None, description="Hash of the tenant's API key.")
 
     @model_validator(mode="after")
@@ -170,6 +191,12 @@ class TenantsFile(Frozen):
         default="shares",
         description="shares: a tenant within its share meets its objective; equal: all attain theirs equally often.",
     )
+    sharing: SharingText | None = Field(
+        default=None,
+        description="Gives each tenant a part of the device, in the order of the tenants: {mps: [60, 40]}, "
+        "{mig: [3g.20gb, 3g.20gb]}, {green: [60, 40]}, streams, or pinned on a CPU. Default: requests take turns on "
+        "the whole device.",
+    )
     cache_memory: Annotated[int, PlainValidator(read_bytes)] | None = Field(
         default=None,
         description="Memory for the caches of decoders, divided by their shares, such as 8GB; default: unlimited.",
@@ -178,6 +205,29 @@ class TenantsFile(Frozen):
     admin_key: Annotated[str, PlainValidator(_key)] | None = Field(
         default=None, description="Hash of the key for load, unload, drain, status and metrics."
     )
+
+    @property
+    def divided(self) -> bool:
+        """Whether each tenant has a part of the device."""
+        return self.sharing is not None and self.sharing.mode not in TURNS
+
+    @model_validator(mode="after")
+    def _parts_fit(self) -> Self:
+        if not self.divided:
+            return self
+        own = {name: tenant for name, tenant in self.tenants.items() if tenant.backend is None}
+        assert self.sharing is not None
+        if self.sharing.shares and len(self.sharing.shares) != len(own):
+            raise ValueError(f"sharing: {self.sharing} names {len(self.sharing.shares)} shares for {len(own)} tenants")
+        for name, tenant in own.items():
+            if tenant.share is not None:
+                raise ValueError(
+                    f"tenants.{name}: share is a part of the device's time, but each tenant has a part of the device; "
+                    f"give the shares as sharing: {{{self.sharing.mode}: [...]}}"
+                )
+            if tenant.group != GROUP:
+                raise ValueError(f"tenants.{name}: under sharing: {self.sharing.mode} each tenant has its own worker")
+        return self
 
     @model_validator(mode="after")
     def _shares_add_up(self) -> Self:
@@ -192,6 +242,14 @@ class TenantsFile(Frozen):
     def contracts(self) -> tuple[Contract, ...]:
         """The contract of each tenant."""
         return tuple(tenant.contract(name) for name, tenant in self.tenants.items())
+
+    def cache_bytes(self, lane: Lane) -> int | None:
+        """Memory for the caches of a lane's decoders: where each has a part of the device, all have equally much."""
+        if self.cache_memory is None or not lane.own:
+            return None
+        lanes = [one for one in lanes_of(self) if one.own]
+        decoding = [one for one in lanes if any(self.tenants[name].mode == "generate" for name in one.tenants)]
+        return self.cache_memory // max(1, len(decoding))
 
     def rule(self) -> Fairness:
         """The rule for all tenants."""

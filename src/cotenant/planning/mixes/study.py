@@ -21,13 +21,17 @@ def study_of(planned: Mapping[str, Any], *, about: str) -> dict[str, Any]:
     }
     if len(seats) > 1:
         study["mixes"] = [{"groups": {"plan": list(seats)}}]
-        shares = [seat.get("share") for seat in seats.values()]
-        split = all(share is not None for share in shares)
-        study["sharing"] = [{planned["sharing"]: shares} if split else planned["sharing"]]
+        study["sharing"] = [sharing_of(planned)]
     settings = {key: planned[key] for key in ("clock_mhz",) if planned.get(key)}
     if settings:
         study["settings"] = [settings]
     return study
+
+
+def sharing_of(planned: Mapping[str, Any]) -> Any:
+    """How the tenants of a plan's device share it, as a study says it: `{mps: [60, 40]}`, or `mps` without shares."""
+    shares = [seat.get("share") for seat in planned["tenants"].values()]
+    return {planned["sharing"]: shares} if all(share is not None for share in shares) else planned["sharing"]
 
 
 def usual_batch(seat: Mapping[str, Any]) -> int:

@@ -15,9 +15,10 @@ _LEFT = ("tenant", "not served")
 def status_parts(status: Mapping[str, Any]) -> tuple[Text, Table]:
     """The contents of `/status`."""
     basis = "" if status["basis"] == "measured" else f" ({status['basis']})"
+    sharing = f", shared by {status['sharing']}" if status.get("sharing") else ""
     up = float(status["up_s"])
     line = (
-        f"{status['device']}{basis}, up {duration(up)}, busy {percent(status['busy_s'] / up)}, "
+        f"{status['device']}{basis}{sharing}, up {duration(up)}, busy {percent(status['busy_s'] / up)}, "
         f"{amount(status['in_flight'], 'request')} in flight{', draining' if status['draining'] else ''}"
     )
     table = Table(box=None, pad_edge=False, title="last minute", title_justify="left")
@@ -41,7 +42,7 @@ def _cells(one: Mapping[str, Any], up: float) -> list[str]:
         *(_maybe(lately[name], figure) for name in ("p50_ms", "p90_ms", "p99_ms")),
         figure(one["objective_ms"]),
         _maybe(None if one["backlog_s"] is None else 1e3 * one["backlog_s"], figure),
-        _maybe(one["share"], percent),
+        one.get("part") or _maybe(one["share"], percent),
         percent(lately["device_s"] / seconds),
         shed or NOTHING,
     ]

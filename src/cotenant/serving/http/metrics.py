@@ -18,7 +18,6 @@ async def metrics(service: Service, request: Request, parts: Mapping[str, str]) 
 
 def render(service: Service) -> str:
     """The page."""
-    scheduler = service.conductor.scheduler
     standings = service.standings()
     rows = {name: service.measures.of(name) for name in service.tenants}
     lines: list[str] = []
@@ -56,8 +55,8 @@ def render(service: Service) -> str:
     put("cotenant_requests_in_flight", "gauge", "Unanswered requests.",
         [({}, service.in_flight)])  # fmt: skip
     put("cotenant_device_slowdown", "gauge", "Current ratio of device time to prediction.",
-        [({}, scheduler.speed)])  # fmt: skip
-    put("cotenant_device_busy_seconds_total", "counter", "Total time of chunks.", [({}, service.conductor.device_s)])
+        [({}, service.slowdown)])  # fmt: skip
+    put("cotenant_device_busy_seconds_total", "counter", "Total time of chunks.", [({}, service.busy_s)])
     lines += _histogram(service)
     put("nv_inference_request_success", "counter", "As in Triton.",
         (({"model": n, "version": "1"}, m.served) for n, m in rows.items()))  # fmt: skip
@@ -83,10 +82,10 @@ def render(service: Service) -> str:
         (({"model_name": n}, m.tokens) for n, m in decoders.items()))  # fmt: skip
     put("vllm:request_success_total", "counter", "As in vLLM.",
         (({"model_name": n}, m.served) for n, m in decoders.items()))  # fmt: skip
-    used = service.conductor.scheduler.cache_use
-    if used is not None:
-        put("vllm:kv_cache_usage_perc", "gauge", "As in vLLM: 1 is full. All decoders of the device together.",
-            (({"model_name": n}, used) for n in decoders))  # fmt: skip
+    used = {n: use for n in decoders if (use := service.conductor_of(n).scheduler.cache_use) is not None}
+    if used:
+        put("vllm:kv_cache_usage_perc", "gauge", "As in vLLM: 1 is full. All decoders that share a device together.",
+            (({"model_name": n}, use) for n, use in used.items()))  # fmt: skip
     lines += _summary("vllm:time_to_first_token_seconds", decoders)
     return "\n".join(lines) + "\n"
 

@@ -6,6 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 from cotenant.errors import CotenantError
+from cotenant.serving.division.granted import parts_of
 from cotenant.serving.http.messages import Reply, Request, in_json
 from cotenant.serving.http.problems import Status
 from cotenant.serving.service import Service
@@ -54,6 +55,8 @@ def state_of(service: Service) -> dict[str, Any]:
     """The complete status as plain data."""
     now = time.monotonic()
     standings = {one.tenant: one for one in service.standings()}
+    workers = service.workers()
+    parts = parts_of(workers)
     tenants = []
     for name, served in service.tenants.items():
         figures, standing = service.measures.of(name), standings.get(name)
@@ -64,6 +67,7 @@ def state_of(service: Service) -> dict[str, Any]:
                 "loaded": served.loaded,
                 "objective_ms": 1e3 * served.contract.within_s(served.tokens - 1 if served.signature.decodes else 0),
                 "share": standing.share_rate if standing else None,
+                "part": parts.get(name),
                 "backlog_s": max(0.0, standing.backlog_s) if standing else None,
                 "request_cost_ms": 1e3 * standing.request_s if standing else None,
                 "served": figures.served,
@@ -78,10 +82,11 @@ def state_of(service: Service) -> dict[str, Any]:
         "device": service.device,
         "basis": service.basis,
         "up_s": now - service.started,
-        "busy_s": service.conductor.device_s,
-        "slowdown": service.conductor.scheduler.speed,
+        "sharing": None if service.file is None or service.file.sharing is None else str(service.file.sharing),
+        "busy_s": service.busy_s,
+        "slowdown": service.slowdown,
         "in_flight": service.in_flight,
         "draining": service.draining,
-        "workers": service.workers(),
+        "workers": workers,
         "tenants": tenants,
     }

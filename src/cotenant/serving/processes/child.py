@@ -6,21 +6,23 @@ import select
 import signal
 import socket
 import sys
+import threading
 import time
+import traceback
 from contextlib import suppress
 from typing import Any
 
-from cotenant.errors import BadInput
+from cotenant.errors import BadInput, CotenantError
 from cotenant.scheduling import Chunk, RequestId
 from cotenant.serving.engines.protocol import Call, Prompt
 from cotenant.serving.processes.arena import INLINE, Arena
 from cotenant.serving.processes.frames import Bytes, Reader, frame
-from cotenant.serving.processes.orders import TenantOrder, WorkerOrder
+from cotenant.serving.processes.orders import BETWEEN, TenantOrder, WorkerOrder
 from cotenant.serving.processes.parcel import label, unpack
 from cotenant.serving.processes.sentinels import post_sentinels
 from cotenant.serving.processes.written import chunk_in, costs_out
 from cotenant.serving.worker.bench import Bench, Ended
-from cotenant.serving.worker.place import Place, find_place, find_recorder
+from cotenant.serving.worker.place import Place, SeatPlace, find_place, find_recorder, seated
 from cotenant.workloads.protocol import WorkloadSpec
 
 PIECE = 1 << 18
@@ -53,13 +55,21 @@ class Child:
         """Serve until the parent closes the connection."""
         post_sentinels(self._connection.fileno(), self._held)
         order = self._order()
-        place = find_place(order.device, order.cores, order.threads)
         from cotenant.serving.models import tensors  # after the order: it imports torch
 
         self._codec = tensors
+        try:
+            place = _place(order)
+        except CotenantError as error:
+            for tenant in order.tenants:
+                self._send(frame(["failed", tenant.name, error.message, error.hint]))
+            self._send(frame(["ready", None]))
+            self._receive(wait=True)  # until the parent closes the connection
+            return
         self._bench = Bench(place)
         with place.settled():
             self._build(order, place)
+            self._send(frame(["ready", place.observed() if isinstance(place, SeatPlace) else None]))
             while True:
                 if self._next is None:
                     self._receive(wait=True)
@@ -131,7 +141,6 @@ class Child:
             self._send(frame(["admitted", tenant.name, *ready]))
         gc.collect()
         gc.freeze()  # models and modules stay: keep the collector from walking them between chunks
-        self._send(frame(["ready"]))
 
     def _tensors(self, labels: list[Any], at: int | None, size: int, data: bytes) -> dict[str, Any]:
         if at is None:
@@ -166,6 +175,10 @@ class Child:
             self._connection.sendall(message)
         except OSError:
             os._exit(0)  # the parent is gone: no one waits for an answer
+
+
+def _place(order: WorkerOrder) -> Place:
+    return seated(order.device, order.seat) if order.seat else find_place(order.device, order.cores, order.threads)
 
 
 def _admitted(order: WorkerOrder, tenant: TenantOrder, place: Place, bench: Bench) -> tuple[Any, Any]:
@@ -213,14 +226,35 @@ def _said(error: BaseException) -> str:
     return f"{type(error).__name__}: {text[0][:300]}" if text else type(error).__name__
 
 
-def main() -> None:
-    """Process entry point: descriptors of the socket and the two arenas, the arenas' size, and the sentinels' pipes."""
-    connection_fd, inbox_fd, outbox_fd, size, *held = (int(argument) for argument in sys.argv[1:])
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # ctrl-C reaches the entire group; the parent decides
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+def _live(arguments: list[int]) -> None:
+    """One worker; its end is the end of the process."""
+    connection_fd, inbox_fd, outbox_fd, size, *held = arguments
     connection = socket.socket(fileno=connection_fd)
     connection.setblocking(True)
-    Child(connection, Arena(inbox_fd, size), Arena(outbox_fd, size), tuple(held)).live()
+    try:
+        Child(connection, Arena(inbox_fd, size), Arena(outbox_fd, size), tuple(held)).live()
+    except BaseException:  # noqa: BLE001 - in any of its threads
+        traceback.print_exc()
+        os._exit(1)
+
+
+def main() -> None:
+    """Process entry point.
+
+    The arguments of a worker are the descriptors of its socket and its two arenas, the arenas' size, and the sentinels'
+    pipes; a `+` separates them from those of the next worker.
+    """
+    workers: list[list[int]] = [[]]
+    for argument in sys.argv[1:]:
+        if argument == BETWEEN:
+            workers.append([])
+        else:
+            workers[-1].append(int(argument))
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # ctrl-C reaches the entire group; the parent decides
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    for one in workers[1:]:
+        threading.Thread(target=_live, args=(one,), daemon=True).start()
+    _live(workers[0])
 
 
 if __name__ == "__main__":

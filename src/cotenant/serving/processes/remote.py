@@ -7,7 +7,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, cast
 
@@ -17,7 +17,7 @@ from cotenant.serving.engines.protocol import Call, Progress, Prompt
 from cotenant.serving.models.signature import Signature, signature_in
 from cotenant.serving.processes.arena import INLINE, Arena
 from cotenant.serving.processes.frames import Reader, Writer
-from cotenant.serving.processes.orders import WorkerOrder
+from cotenant.serving.processes.orders import BETWEEN, WorkerOrder
 from cotenant.serving.processes.parcel import Parcel, label, unpack
 from cotenant.serving.processes.sentinels import SENTINELS
 from cotenant.serving.processes.written import chunk_out, costs_in
@@ -42,6 +42,7 @@ class Remote(asyncio.Protocol):
         *,
         ended: Callable[[Ended], None],
         lost: Callable[["Remote"], None] | None = None,
+        env: Mapping[str, str] | None = None,
         arena: int = ARENA,
     ) -> None:
         self.order: WorkerOrder | None = None
@@ -49,9 +50,17 @@ class Remote(asyncio.Protocol):
         """Called when the process has died, once its tenants were ready."""
         self.admitted: dict[str, tuple[TenantCosts, Signature]] = {}
         self.failed: dict[str, ServingError] = {}
+        self.observed: Mapping[str, Any] | None = None
+        """What it was given of the device, as read back in the process; None if it has no seat."""
+        self.mates: Sequence[Remote] = (self,)
+        """All workers of the process, each in a thread of its own."""
+        self.starting = asyncio.Lock()
+        """Held while the process starts; mates share it."""
         self.running_since: float | None = None
         self.expected_s = 0.0
-        self._ended = ended
+        self.ended = ended
+        """Called with each ended chunk."""
+        self._env = dict(env or {})
         self._inbox, self._outbox = Arena.create(arena), Arena.create(arena)
         self._reader = Reader()
         self._chunks: dict[int, float] = {}
@@ -68,28 +77,47 @@ class Remote(asyncio.Protocol):
         return self._transport is not None and not self._dead
 
     @property
+    def dead(self) -> bool:
+        """Whether the process has ended."""
+        return self._dead
+
+    @property
     def pid(self) -> int | None:
         """The process."""
         return self._process.pid if self._process else None
 
     async def spawn(self) -> None:
-        """Start the process."""
-        loop = asyncio.get_running_loop()
-        ours, theirs = socket.socketpair()
-        pipes = [os.pipe() for _ in range(SENTINELS)]
-        held = [write for _, write in pipes]
-        with theirs:
-            fds = (theirs.fileno(), self._inbox.fd, self._outbox.fd)
-            arguments = [*fds, self._inbox.size, *held]
-            self._process = subprocess.Popen(
-                [*CHILD, *(str(one) for one in arguments)],
-                pass_fds=(*fds, *held),
+        """Start the process, for all mates; done if one of them has."""
+        async with self.starting:
+            if self._process is not None:
+                return
+            ends = [one._ends() for one in self.mates]  # noqa: SLF001 - remotes like this one
+            arguments = [str(one) for _, group in ends for one in (BETWEEN, *group)][1:]
+            fds = [fd for _, (connection, inbox, outbox, _, *held) in ends for fd in (connection, inbox, outbox, *held)]
+            process = subprocess.Popen(
+                [*CHILD, *arguments],
+                pass_fds=fds,
                 stdin=subprocess.DEVNULL,
                 stdout=sys.stderr.fileno() if _has_descriptor(sys.stderr) else subprocess.DEVNULL,
+                env={**os.environ, **self._env},
             )
-        for read, write in pipes:
-            os.close(write)
-            self._sentinels.append(read)
+            for mate, (ours, (connection, _, _, _, *held)) in zip(self.mates, ends, strict=True):
+                for fd in (connection, *held):
+                    os.close(fd)
+                await mate._connect(process, ours)  # noqa: SLF001
+
+    def _ends(self) -> tuple[socket.socket, tuple[int, ...]]:
+        """Our end of the connection, and what the process gets: its end, the arenas and their size, the pipes."""
+        ours, theirs = socket.socketpair()
+        pipes = [os.pipe() for _ in range(SENTINELS)]
+        self._sentinels += [read for read, _ in pipes]
+        held = (write for _, write in pipes)
+        return ours, (theirs.detach(), self._inbox.fd, self._outbox.fd, self._inbox.size, *held)
+
+    async def _connect(self, process: "subprocess.Popen[bytes]", ours: socket.socket) -> None:
+        loop = asyncio.get_running_loop()
+        self._process = process
+        for read in self._sentinels:
             loop.add_reader(read, self._died)
         await loop.create_connection(lambda: self, sock=ours)
 
@@ -104,8 +132,7 @@ class Remote(asyncio.Protocol):
             ServingError: It died, or it took too long.
         """
         self.order = order
-        if self._process is None:
-            await self.spawn()
+        await self.spawn()
         self._send(["order", order.model_dump(mode="json")])
         try:
             await asyncio.wait_for(asyncio.shield(self._ready), within_s)
@@ -205,6 +232,7 @@ class Remote(asyncio.Protocol):
                     case "failed":
                         self.failed[rest[0]] = ServingError(f"Tenant {rest[0]}: {rest[1]}", hint=rest[2])
                     case "ready" if not self._ready.done():
+                        self.observed = rest[0]
                         self._ready.set_result(None)
 
     def _chunk_ended(self, fields: list[Any], payload: bytes) -> None:
@@ -230,7 +258,7 @@ class Remote(asyncio.Protocol):
             self.running_since, self.expected_s = ended, self._chunks.get(started, 0.0)
         for one in [one for one in self._chunks if one <= version]:
             del self._chunks[one]
-        self._ended(Ended(version, began, ended, started, progress))
+        self.ended(Ended(version, began, ended, started, progress))
 
     def _expect(self, chunk: Chunk) -> None:
         self._chunks[chunk.version] = chunk.predicted_s

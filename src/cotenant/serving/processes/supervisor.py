@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import time
-from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,11 +11,17 @@ from cotenant.errors import ServingError
 from cotenant.scheduling import Contract, TenantAdded, TenantCosts, TenantResumed
 from cotenant.serving.conduct.conductor import Conductor
 from cotenant.serving.costs import check_floor
+from cotenant.serving.division.granted import granted
 from cotenant.serving.models.signature import Signature
 from cotenant.serving.processes.orders import WorkerOrder
 from cotenant.serving.processes.remote import Remote
+from cotenant.serving.worker.bench import Ended
 
 log = logging.getLogger(__name__)
+
+
+Hire = Callable[[Callable[[Ended], None]], Awaitable[Remote]]
+"""Finds the worker of a post in a process of several; reports of ended chunks go to the argument."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,17 +59,28 @@ class Post:
 
 
 class Supervisor:
-    """The posts of one device."""
+    """The posts of one device, or of one part of it.
+
+    ``env`` is what a part adds to the environment of its process; ``hire``: its worker is a thread of a process that
+    several parts share. ``replaced`` is called after each restart.
+    """
 
     def __init__(
         self,
         conductor: Conductor,
         patience: Patience | None = None,
         measured: Mapping[str, tuple[TenantCosts, Signature]] | None = None,
+        *,
+        env: Mapping[str, str] | None = None,
+        hire: Hire | None = None,
+        replaced: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         self.posts: list[Post] = []
         self.known: dict[str, tuple[TenantCosts, Signature]] = {}
         self._conductor = conductor
+        self._env = env
+        self._hire = hire
+        self._replaced = replaced
         self._patience = patience or Patience()
         self._measured = dict(measured or {})
         """Costs measured earlier, when the device was less busy."""
@@ -86,7 +103,8 @@ class Supervisor:
             self.posts.append(post)
             await self._man(post, first=True)
         self._watch(self._look_out())
-        self._watch(self._keep_a_spare())
+        if self._hire is None:
+            self._watch(self._keep_a_spare())
 
     def agree(self, contracts: Iterable[Contract]) -> None:
         """New contracts for the same tenants, used at the next restart of a worker."""
@@ -97,9 +115,14 @@ class Supervisor:
         return any(tenant in post.tenants and post.worker is not None for post in self.posts)
 
     def describe(self) -> list[dict[str, Any]]:
-        """Each worker: its process, tenants and restarts."""
+        """Each worker: its process, tenants and restarts, and what a part of the device consists of."""
         return [
-            {"pid": post.worker.pid if post.worker else None, "tenants": post.tenants, "restarts": post.restarts}
+            {
+                "pid": post.worker.pid if post.worker else None,
+                "tenants": post.tenants,
+                "restarts": post.restarts,
+                **({"granted": granted(post.worker.observed)} if post.worker and post.worker.observed else {}),
+            }
             for post in self.posts
         ]
 
@@ -120,7 +143,7 @@ class Supervisor:
         again = not first or all(tenant in self._measured for tenant in post.tenants)
         order = post.order.model_copy(update={"budget_s": patience.remeasure_s}) if again else post.order
         began = time.monotonic()
-        worker = self._take_spare() or Remote(ended=self._conductor.chunk_ended)
+        worker = self._take_spare() or await self._new()
         worker.lost = lambda gone: self._lost(post, gone)
         try:
             await worker.launch(order, within_s=patience.start_s)
@@ -168,7 +191,14 @@ class Supervisor:
                 delay = min(2 * delay, self._patience.again_most_s)
                 log.warning("the worker of %s did not start: %s", ", ".join(post.tenants), error)
             else:
+                if self._replaced is not None:
+                    await self._replaced()
                 return
+
+    async def _new(self) -> Remote:
+        if self._hire is not None:
+            return await self._hire(self._conductor.chunk_ended)
+        return Remote(ended=self._conductor.chunk_ended, env=self._env)
 
     def _take_spare(self) -> Remote | None:
         if self._spare is None or not self._spare.alive:
@@ -184,7 +214,7 @@ class Supervisor:
                 gone, self._spare = self._spare, None
                 await gone.close()
             if self._spare is None:
-                self._spare = spare = Remote(ended=self._conductor.chunk_ended)
+                self._spare = spare = await self._new()
                 await spare.spawn()
                 spare.prepare(tenant.workload for post in self.posts for tenant in post.order.tenants)
 

@@ -2,14 +2,17 @@
 
 import os
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 
 from cotenant.errors import ServingError
 
 if TYPE_CHECKING:
+    from cotenant.devices.cpu.sharing import CpuSeatOptions
     from cotenant.devices.nvidia.green_contexts import SmPartition
+    from cotenant.devices.nvidia.seat import GpuSeatOptions
+    from cotenant.devices.protocol import Seat
     from cotenant.serving.engines.recorded import Graph, Recorder
 
 
@@ -101,17 +104,63 @@ class CudaPlace:
         return kind(self._part.stream, device=self.torch_device)
 
     def wait(self) -> None:
-        """Wait for an event at the end of launched work; the thread sleeps instead of spinning."""
-        import torch
-
-        kind: Any = torch.cuda.Event
-        event = kind(blocking=True)
-        event.record()
-        event.synchronize()
+        """Wait for an event at the end of launched work."""
+        _wait_for_event()
 
     def recorder(self) -> "Recorder":
         """CUDA graphs."""
         return CudaRecorder(self.torch_device)
+
+
+class SeatPlace:
+    """A tenant's part of the device, as its sharing lays it out: the very seat that a measured tenant takes."""
+
+    def __init__(self, seat: "Seat") -> None:
+        self.torch_device = seat.torch_device
+        self._seat = seat
+
+    @contextmanager
+    def settled(self) -> Iterator[None]:
+        """Take the seat: its cores, stream or green context."""
+        import torch
+
+        with torch.inference_mode(), self._seat.occupy():
+            yield
+
+    def wait(self) -> None:
+        """A CPU is done when the call returns; a GPU reaches an event."""
+        if self.torch_device != "cpu":
+            _wait_for_event()
+
+    def recorder(self) -> "Recorder | None":
+        """CUDA graphs; a CPU has none."""
+        return CudaRecorder(self.torch_device) if self.torch_device.startswith("cuda") else None
+
+    def observed(self) -> Mapping[str, Any]:
+        """What the tenant actually got, read back from the system."""
+        return self._seat.observed()
+
+
+def seated(device: str, options: Mapping[str, Any]) -> SeatPlace:
+    """The part of a device with these options; called in the worker. Raises DeviceError if the device is unusable."""
+    if device.partition(":")[0] == "cpu":
+        from cotenant.devices.cpu.seat import CpuSeat
+        from cotenant.devices.tree import FileTree
+
+        return SeatPlace(CpuSeat(FileTree(), cast("CpuSeatOptions", options), "float32"))
+    from cotenant.devices.nvidia.seat import GpuSeat
+
+    return SeatPlace(GpuSeat(cast("GpuSeatOptions", dict(options))))
+
+
+def _wait_for_event() -> None:
+    """Wait for an event at the end of this thread's stream, asleep instead of spinning."""
+    import torch
+
+    kind: Any = torch.cuda.Event
+    event = kind(blocking=True)
+    event.record()
+    event.synchronize()
 
 
 def green_part(device: str, green: GreenPart) -> "SmPartition":

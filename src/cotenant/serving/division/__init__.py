@@ -1,0 +1,1 @@
+"""A device divided between tenants: a part for each, as the file's `sharing` says."""

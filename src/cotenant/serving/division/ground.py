@@ -1,0 +1,100 @@
+"""The device under a server: laid out as for a measured mix, and put back as it was at the end."""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from cotenant.devices import find_device
+from cotenant.devices.protocol import Arrangement, Device, Fixture, SeatReport
+from cotenant.errors import ServingError
+from cotenant.serving.tenants_file import TenantsFile
+from cotenant.tenancy.load import Load
+from cotenant.tenancy.nouns import Sharing, Tenant
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Division:
+    """The parts of one file's tenants."""
+
+    device: str
+    sharing: Sharing
+    arrangement: Arrangement
+
+    def cores(self) -> set[int]:
+        """Cores of this machine that are parts; none on a GPU."""
+        hosts = self.arrangement.hosts
+        return {core for host in hosts for seat in host.seats for core in seat.options.get("cores", ())}
+
+    def problems(self, reports: Sequence[SeatReport]) -> tuple[str, ...]:
+        """One sentence for each way in which the device isn't divided as the file says. It may ask the driver."""
+        return self.arrangement.verify(reports)
+
+
+class Ground:
+    """A device and what was set up on it: an MPS daemon, MIG instances. It serves all versions of a file."""
+
+    def __init__(self) -> None:
+        self._device: Device | None = None
+        self._standing: list[Fixture] = []
+        self._in_use = False
+
+    async def divide(self, file: TenantsFile) -> Division | None:
+        """Set up what the file's sharing needs; None if requests take turns on the whole device.
+
+        Raises:
+            SharingUnavailable: It can't be set up here; says what is missing and the next best way.
+            DeviceError: There is no such device here.
+            ServingError: It would take the device away from the workers that serve now.
+        """
+        if self._device is None and (file.divided or file.device.startswith("cpu")):
+            self._device = find_device(file.device)  # raises if there is no such core or GPU
+        arrangement = None
+        if file.divided:
+            assert file.sharing is not None
+            assert self._device is not None
+            arrangement = self._device.arrange(file.sharing, tenants_of(file))
+        await self._set_up(arrangement.fixture if arrangement else None, str(file.sharing))
+        if arrangement is None or file.sharing is None:
+            return None
+        return Division(file.device, file.sharing, arrangement)
+
+    async def close(self) -> None:
+        """Put the device back as it was; no worker may be left on it."""
+        while self._standing:
+            fixture = self._standing.pop()
+            log.info("removing %s", fixture.name)
+            await asyncio.to_thread(fixture.__exit__, None, None, None)
+
+    async def _set_up(self, fixture: Fixture | None, sharing: str) -> None:
+        wanted = [fixture] if fixture is not None else []
+        changes = wanted != self._standing and any(one.alone for one in (*self._standing, *wanted))
+        if self._in_use and changes:
+            raise ServingError(
+                f"The device can't be shared by `{sharing}` from now on: workers use it as it is.",
+                hint="Stop the server and start it with the new file.",
+            )
+        for one in wanted:
+            if one not in self._standing:
+                log.info("setting up %s", one.name)
+                await asyncio.to_thread(one.__enter__)
+                self._standing.append(one)
+        self._in_use = True
+
+
+def tenants_of(file: TenantsFile) -> tuple[Tenant, ...]:
+    """The tenants that our own workers serve, as a device lays them out."""
+    return tuple(
+        Tenant(
+            name=name,
+            of=name,
+            workload=tenant.spec(),
+            load=tenant.load or Load(kind="closed"),
+            priority=tenant.priority,
+            threads=file.threads,
+        )
+        for name, tenant in file.tenants.items()
+        if tenant.backend is None
+    )

@@ -1,0 +1,84 @@
+"""A divided simulated GPU: costs are those of a tenant's part, parts work at the same time, --dry-run knows both."""
+
+import asyncio
+
+import pytest
+
+from cotenant.api.planning.check import check_plan
+from cotenant.errors import SharingUnavailable
+from cotenant.serving.dry_run import simulate_contracts
+from cotenant.serving.tenants_file import read_tenants
+from cotenant.study.tree import write
+from tests.serving_division.division import ask, file, served
+from tests.serving_division.test_division_files import planned
+
+A100 = "sim:a100-sxm4-40gb"
+LARGE = {name: {"workload": "bert-large", "seq": 384, "software": "graphs"} for name in "ab"}
+
+
+def costs(sharing, **changes):
+    async def scenario(service):
+        return {name: one.costs.total_s for name, one in service.tenants.items()}
+
+    return served(file(sharing, device=A100, **(LARGE | changes)), scenario)
+
+
+def test_requests_take_as_long_as_on_their_part():
+    whole = costs(None)["a"]
+    mps, mig = costs({"mps": [70, 30]}), costs({"mig": ["4g.20gb", "2g.10gb"]})
+    assert whole < mps["a"] < mps["b"]
+    assert whole < mig["a"] < mig["b"]
+
+
+def test_a_plans_slowdown_beside_neighbours_counts_unless_the_part_alone_is_slower():
+    slow = {name: {**LARGE[name], "slowdown": 3.0} for name in LARGE}
+    assert costs({"mps": [70, 30]}, **slow)["a"] == pytest.approx(3 * costs(None)["a"])
+    alone = costs({"mig": ["4g.20gb", "1g.5gb"]})["b"]
+    assert costs({"mig": ["4g.20gb", "1g.5gb"]}, b={**LARGE["b"], "slowdown": 1.1})["b"] == alone
+
+
+@pytest.mark.parametrize(("sharing", "at_once"), [("mps", 2), (None, 1)])
+def test_parts_work_at_the_same_time_and_turns_dont(sharing, at_once):
+    async def scenario(service):
+        asked = asyncio.ensure_future(ask(service, "a", "b"))
+        while not service.in_flight:
+            await asyncio.sleep(0)
+        _, begun = service.under_way()
+        await asked
+        return begun.total()
+
+    assert served(file(sharing, device=A100, **LARGE), scenario) == at_once
+
+
+def test_status_states_how_the_device_is_shared():
+    from cotenant.serving.http.operations import state_of
+
+    async def scenario(service):
+        return state_of(service)
+
+    said = served(file({"mps": [60, 40]}, device=A100), scenario)
+    assert (said["sharing"], said["basis"]) == ("mps[60, 40]", "simulated")
+
+
+@pytest.mark.parametrize(
+    ("device", "sharing", "sentence"),
+    [
+        ("sim:v100-sxm2-16gb", "mig", "lacks MIG"),
+        (A100, {"mig": ["7g.40gb", "1g.5gb"]}, "can't hold the MIG instances 7g.40gb, 1g.5gb at once"),
+        (A100, "pinned", "a simulated GPU can't be shared by `pinned`"),
+        ("cpu", "mps", "`mps` is not available on a CPU"),
+        ("cpu", {"pinned": [640, 640]}, "asks for 1280 cores"),
+    ],
+)
+def test_what_the_device_cant_do_is_refused_at_the_start(device, sharing, sentence):
+    with pytest.raises(SharingUnavailable, match=sentence):
+        served(file(sharing, device=device))
+
+
+def test_a_dry_run_agrees_with_the_check_of_the_plan(tmp_path):
+    """Each asks for 70 % of its part: in turns, both together would ask for 93 % of the whole, and attain less."""
+    path = tmp_path / "plan.yaml"
+    path.write_text(write(planned("mps", (50.0, 50.0), runs={"workload": "bert-large", "seq": 384}, rate_rps=40.0)))
+    promised = {one.tenant: one.attainment for one in simulate_contracts(read_tenants(path), seconds=10.0).tenants}
+    checked = {one.tenant: one.attained for one in check_plan(path).tenants}
+    assert promised == pytest.approx(checked, abs=0.02)
