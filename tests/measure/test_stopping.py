@@ -60,3 +60,18 @@ def test_with_short_windows_few_blocks_stop_for_the_budget_but_not_for_a_narrow_
     assert reason_to_stop(rule, early) is None
     assert reason_to_stop(rule, replace(early, blocks=12)) == "precise enough"
     assert reason_to_stop(rule, replace(early, elapsed_s=59.5)) == "time budget used"
+
+
+def test_a_narrow_interval_waits_for_the_requests_that_objectives_need():
+    now = at(3, width=0.02)
+    assert reason_to_stop(RULE, replace(now, requests=(2.5,))) is None
+    assert reason_to_stop(RULE, replace(at(8, width=0.02), requests=())) == "precise enough"
+    assert seconds_left(RULE, replace(now, requests=(2.5, 1.1))) == pytest.approx((8 - 3) * 5)
+
+
+def test_no_run_waits_for_requests_that_its_budget_can_not_give():
+    now = at(3, width=0.02)  # 100 s are 20 blocks of 5 s, and the study has 10
+    assert reason_to_stop(RULE, replace(now, requests=(3.5,))) == "precise enough"
+    slow = replace(RULE, blocks_max=1000)
+    assert reason_to_stop(slow, replace(now, requests=(6.0,))) is None
+    assert reason_to_stop(slow, replace(now, requests=(7.0,))) == "precise enough"

@@ -51,6 +51,23 @@ def test_every_trial_is_valid_and_labelled_as_simulated(folder):
     }
 
 
+def test_a_run_ends_where_its_seed_says_and_with_enough_requests_for_its_objectives(tmp_path):
+    text = """
+tenants:
+  bert: {workload: bert-base-mini, load: poisson(50), slo: {p99: 50ms}}
+  gpt2: {workload: gpt2-mini, load: poisson(50), slo: {p99: 50ms}}
+mixes: [solo, pairs]
+window: 1s
+"""
+    first, second = (carried_out(tmp_path / name, text, "sim:t4") for name in "ab")
+    joined = "requests join trials using (trial) where block >= 0"
+    counts = f"select mix, tenant, count(*) from {joined} group by all order by all"
+    assert asked(first, counts) == asked(second, counts)
+    assert min(row[2] for row in asked(first, counts)) >= 800, "a p99 with two late requests needs 838"
+    manifest = json.loads((first / "manifest.json").read_text())
+    assert manifest["reached"]["seconds"] < 200, "and it doesn't use up its budget of ten minutes"
+
+
 def test_every_table_is_filled(folder):
     assert asked(folder, "select count(*) from requests where done_ns < started_ns or device_ns <= 0") == [(0,)]
     assert {row[0] for row in asked(folder, "select distinct stage from stages")} == {

@@ -5,12 +5,14 @@ continues behind a dead node can't add a trial twice.
 """
 
 import logging
+import math
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from cotenant import interruption
 from cotenant.analyse.estimates.sequential import anytime_interval
+from cotenant.analyse.sharing.objective_requests import ObjectiveRequests
 from cotenant.analyse.sharing.slowdown import RunningSlowdowns
 from cotenant.errors import FleetError
 from cotenant.fleet import wire
@@ -221,7 +223,11 @@ class Driver:
     def _standing(self, dispatch: Dispatch) -> stopping.RunProgress:
         mean = sum(self._block_s) / len(self._block_s) if self._block_s else 0.0
         return stopping.RunProgress(
-            blocks=dispatch.finished, elapsed_s=self._elapsed_s(), block_s=mean, widest=self._widest
+            blocks=dispatch.finished,
+            elapsed_s=self._elapsed_s(),
+            block_s=mean,
+            widest=self._widest,
+            requests=self._requests,
         )
 
     def _look(self, rule: stopping.Rule, dispatch: Dispatch) -> float:
@@ -231,7 +237,11 @@ class Driver:
             return 0.0
         seen = RunningSlowdowns()
         with open_runs([self._folder.path]) as runs:
-            seen.add(observations(runs, raw=False))
+            found = tuple(observations(runs, raw=False))
+        seen.add(found)
+        requests = ObjectiveRequests()
+        requests.add(found)
+        self._requests = tuple(requests.lacking().values())
         now = seen.current()
         self._widest = stopping.widest([one.estimate for one in now])
         if rule.target is not None and seen.blocks >= max(rule.blocks_min, rule.precise_from):
@@ -239,6 +249,8 @@ class Driver:
             for one in now:
                 cell, width = (one.mix, one.sharing, one.load), one.estimate.relative_half_width
                 widths[cell] = max(widths.get(cell, 0.0), float("inf") if width is None else width)
+            for cell in requests.lacking().keys() & widths.keys():
+                widths[cell] = max(widths[cell], math.nextafter(rule.target, math.inf))
             if self._visits.note(dispatch.begun, widths, rule.target):
                 self._folder.update_manifest(precise=self._visits.to_json())
         standing = self._standing(dispatch)
@@ -255,6 +267,7 @@ class Driver:
         return time.monotonic() - begin
 
     _seen: RunningSlowdowns | None = None
+    _requests: tuple[float, ...] = ()
 
     def _note_reached(self) -> None:
         now = [] if self._seen is None else [one.estimate.relative_half_width for one in self._seen.current()]

@@ -3,12 +3,14 @@
 Blocks of short windows are carried out several at a time, about a second's worth.
 """
 
+import math
 import time
 from collections.abc import Iterator, Sequence
 from itertools import count
 
 from cotenant import interruption
 from cotenant.analyse.estimates.sequential import anytime_interval
+from cotenant.analyse.sharing.objective_requests import ObjectiveRequests
 from cotenant.analyse.sharing.slowdown import CurrentSlowdown, RunningSlowdowns
 from cotenant.errors import SharingUnavailable, TenantFailed
 from cotenant.measure import bracketing, calibration, stopping
@@ -24,12 +26,14 @@ from cotenant.study import windows
 from cotenant.study.expand import needs_capacity
 from cotenant.study.feasibility import impossible
 from cotenant.tenancy.nouns import Trial
-from cotenant.tenancy.records import TrialRecords
+from cotenant.tenancy.records import TenantObservation, TrialRecords
 
 STRETCH_S = 1.0
 """Blocks are carried out together until they take this long."""
 LOOKING_SHARE = 0.01
 """Largest share of time spent on looking at the results so far."""
+LOOK_AGAIN = 1.2
+"""A simulated run looks again after this many times the blocks: the machine's speed must not change where it ends."""
 
 
 class Runner:
@@ -49,6 +53,7 @@ class Runner:
         self._session, self._listener, self._simulated = session, listener, simulated
         self._rates: dict[str, float] = dict(folder.manifest.get("capacity_rps", {}))
         self._seen = RunningSlowdowns()
+        self._requests = ObjectiveRequests()
         self._visits = Visits(folder.manifest.get("precise", ()))
         self._begin = time.monotonic()
         self._computed_s = 0.0
@@ -78,24 +83,27 @@ class Runner:
         done = self._folder.committed()
         if done:
             with open_runs([self._folder.path]) as runs:
-                self._seen.add(observations(runs, raw=False))
+                self._count(tuple(observations(runs, raw=False)))
         self.get_ready()
         self._bracket("before")
         rule = stopping.rule_of(self._study)
         elapsed: list[float] = []
-        look_from = 0.0
+        look_from, looked = 0.0, 0
         for first, after, trials in self._stretches(done, rule):
             standing = self._standing(first, elapsed)
             why = stopping.reason_to_stop(rule, standing)
             if why is not None:
+                if elapsed and looked < first:
+                    self._look(rule, first, elapsed)  # or the last that is shown is of some time ago
                 return why
             self._pause(first)
             begin = self._elapsed_s()
             self._carry_out_all(trials, first)
             elapsed += [(self._elapsed_s() - begin) / (after - first)] * (after - first)
-            if time.monotonic() >= look_from or after >= rule.blocks_max:
+            due = after >= LOOK_AGAIN * looked if self._simulated else time.monotonic() >= look_from
+            if due or after >= rule.blocks_max:
                 cost_s = self._look(rule, after, elapsed)
-                look_from = time.monotonic() + cost_s / LOOKING_SHARE
+                look_from, looked = time.monotonic() + cost_s / LOOKING_SHARE, after
         return "all blocks done"
 
     def get_ready(self) -> RunPlan:
@@ -138,6 +146,7 @@ class Runner:
             elapsed_s=self._elapsed_s(),
             block_s=sum(block_times) / len(block_times) if block_times else 0.0,
             widest=self._widest,
+            requests=tuple(self._requests.lacking().values()),
         )
 
     _widest: float | None = None
@@ -169,10 +178,16 @@ class Runner:
         widths: dict[CellKey, float] = {}
         for one in now:
             cell, width = (one.mix, one.sharing, one.load), one.estimate.relative_half_width
-            widths[cell] = max(widths.get(cell, 0.0), float("inf") if width is None else width)
+            widths[cell] = max(widths.get(cell, 0.0), math.inf if width is None else width)
         assert rule.target is not None
+        for cell in self._requests.lacking().keys() & widths.keys():
+            widths[cell] = max(widths[cell], math.nextafter(rule.target, math.inf))  # not precise enough yet
         if self._visits.note(blocks, widths, rule.target, relax=rule.short):
             self._folder.update_manifest(precise=self._visits.to_json())
+
+    def _count(self, found: Sequence[TenantObservation]) -> None:
+        self._seen.add(found)
+        self._requests.add(found)
 
     def _pause(self, number: int) -> None:
         if number and self._study.pause_s:
@@ -210,7 +225,7 @@ class Runner:
             self._switching.add(found)
         for records in found:
             trial = records.trial
-            self._seen.add(observe_trial(records, self._folder.run))
+            self._count(observe_trial(records, self._folder.run))
             self._computed_s += float(trial["window_s"]) + (trial["window_start_ns"] - trial["start_ns"]) / 1e9
             self._listener(
                 TrialDone(

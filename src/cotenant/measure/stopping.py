@@ -48,6 +48,8 @@ class RunProgress:
     """Mean time of a block so far."""
     widest: float | None
     """Largest relative half-width of a slowdown; None while there is no interval."""
+    requests: tuple[float, ...] = ()
+    """For each cell that has too few to decide about an objective: how many times as many it needs."""
 
 
 def widest(estimates: Sequence[Estimate]) -> float | None:
@@ -68,11 +70,17 @@ def reason_to_stop(rule: Rule, now: RunProgress) -> str | None:
     if now.blocks < rule.blocks_min:
         return None
     narrow = rule.target is not None and now.widest is not None and now.widest <= rule.target
-    if narrow and now.blocks >= rule.precise_from:
+    if narrow and now.blocks >= max(rule.precise_from, _blocks_for_objectives(rule, now)):
         return "precise enough"
     if rule.budget_s is not None and now.elapsed_s + now.block_s > rule.budget_s:
         return "time budget used"
     return None
+
+
+def _blocks_for_objectives(rule: Rule, now: RunProgress) -> int:
+    """Blocks until cells have the requests that objectives need, for as many cells as the study leaves time for."""
+    most = rule.blocks_max if rule.budget_s is None else min(rule.blocks_max, rule.budget_s / max(now.block_s, 1e-9))
+    return max((ceil(now.blocks * times) for times in now.requests if now.blocks * times <= most), default=0)
 
 
 def seconds_left(rule: Rule, now: RunProgress) -> float | None:
@@ -81,7 +89,8 @@ def seconds_left(rule: Rule, now: RunProgress) -> float | None:
         return None
     blocks = rule.blocks_max
     if rule.target is not None and now.widest is not None:
-        blocks = min(blocks, max(ceil(now.blocks * (now.widest / rule.target) ** 2), now.blocks, rule.precise_from))
+        narrow = max(ceil(now.blocks * (now.widest / rule.target) ** 2), now.blocks, rule.precise_from)
+        blocks = min(blocks, max(narrow, _blocks_for_objectives(rule, now)))
     least = max(rule.blocks_min - now.blocks, 0) * now.block_s  # run whatever they take
     left = max(blocks - now.blocks, 0) * now.block_s
     if rule.budget_s is not None:
