@@ -228,7 +228,8 @@ def _undecided(option: Option) -> str:
     how = option.cell.sharing
     if any(one.share_in_time < one.quantile for one in option.objectives):
         return f": under {how} {said[0]}{others}"
-    doubt = "the simulation may be off by too much" if option.cell.simulated else "the intervals are too wide"
+    by_error = option.cell.simulated and not any(one.more_s for one in option.objectives)
+    doubt = "the simulation may be off by too much" if by_error else "the intervals are too wide"
     return f". Under {how} every estimate keeps its objective, but {doubt} to be sure: {said[0]}{others}"
 
 
