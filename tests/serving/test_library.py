@@ -55,6 +55,24 @@ def test_a_decoder_returns_tokens_at_once_or_as_a_stream():
     assert [len(whole), len(short), single] == [6, 3, whole[:1]]
 
 
+def test_a_caller_has_its_result_before_it_is_counted_and_the_next_call_comes_after():
+    async def main():
+        order = []
+        async with cotenant.Scheduler("cpu") as device:
+            same = device.admit(lambda value: value, slo="20s")
+            await same.prepare(1)
+            core = device._conductor.scheduler
+            handle = core.handle
+            core.handle = lambda event: order.append(type(event).__name__) or handle(event)
+            order.append(await same(1))
+            order.append(await same(2))
+            await asyncio.sleep(0)
+            assert device._conductor.in_flight == 0
+        return order
+
+    assert asyncio.run(main()) == ["Arrived", 1, "ChunkDone", "Arrived", 2, "ChunkDone"]
+
+
 def test_any_function_can_be_a_tenant():
     async def main():
         async with cotenant.Scheduler("cpu") as device:

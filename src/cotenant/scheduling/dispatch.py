@@ -58,6 +58,8 @@ class Dispatcher:
         self._begin(slot, taken, at)
 
     def _queue_ahead(self, slot: Slot, now: float) -> None:
+        if not self._waiting and slot.queued is None:
+            return
         assert slot.running is not None
         offer = self._offer(slot, now, slot.free_at(now))
         if offer is slot.queued:

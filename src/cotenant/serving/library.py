@@ -79,6 +79,8 @@ class Scheduler:
         self._station: Station | None = None
         self._conductor: Conductor | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._behind: Ended | None = None
+        """The end of a chunk whose results were handed out, until it is counted."""
 
     async def __aenter__(self) -> Self:
         self._loop = asyncio.get_running_loop()
@@ -161,6 +163,7 @@ class Scheduler:
     def _at_work(self) -> tuple[Conductor, Station]:
         if self._conductor is None or self._station is None:
             raise ServingError("The scheduler isn't open.", hint='Use it as `async with cotenant.Scheduler("cpu")`.')
+        self._catch_up()
         return self._conductor, self._station
 
     def _report(self, end: Ended) -> None:
@@ -170,7 +173,20 @@ class Scheduler:
             self._loop.call_soon_threadsafe(self._ended, end)
 
     def _ended(self, end: Ended) -> None:
-        if self._conductor is not None:
+        """A caller goes on with its result before what follows from it is counted and learnt."""
+        self._catch_up()
+        if self._conductor is None:
+            return
+        if end.progress.tokens or self._conductor.device_waits(end):  # a stream's tokens come before its end
+            self._conductor.chunk_ended(end)
+        else:
+            self._conductor.hand_out(end)
+            self._behind = end
+            asyncio.get_running_loop().call_soon(self._catch_up)
+
+    def _catch_up(self) -> None:
+        end, self._behind = self._behind, None
+        if end is not None and self._conductor is not None:
             self._conductor.chunk_ended(end)
 
     async def _install(self, admission: "Admission", sample: Call | Prompt) -> None:

@@ -65,7 +65,7 @@ class Conductor:
     @property
     def in_flight(self) -> int:
         """Number of unanswered requests."""
-        return len(self._tickets)
+        return sum(not ticket.done for ticket in self._tickets.values())
 
     def requests(self) -> list[tuple[str, bool]]:
         """Tenant and started flag of each unanswered request."""
@@ -130,6 +130,17 @@ class Conductor:
         self._carry_out(self.scheduler.handle(event))
         self._set_timer()
 
+    def device_waits(self, end: Ended) -> bool:
+        """Whether the device is idle after a chunk, with requests left: the scheduler is asked before all else."""
+        return end.started is None and len(self._tickets) > len(end.progress.results)
+
+    def hand_out(self, end: Ended) -> None:
+        """Give results to whoever waits for them; the rest of what ends a chunk may follow later."""
+        for request, result in end.progress.results.items():
+            ticket = self._tickets.get(request)  # type: ignore[arg-type] # ours are numbers
+            if ticket is not None:
+                ticket.resolve(result)
+
     def chunk_ended(self, end: Ended) -> None:
         """A worker reports the end of a chunk."""
         version, began, ended, _, progress = end
@@ -142,15 +153,13 @@ class Conductor:
             self._account(chunk, began)
         for request, made in tokens.items():
             self._put_tokens(request, made, ended)
-        device_waits = end.started is None and len(self._tickets) > len(results)
-        for request, result in results.items():
-            ticket = self._tickets.get(request)  # type: ignore[arg-type] # ours are numbers
-            if ticket is None:
-                continue
-            if device_waits:
-                ticket.held = result
-            else:
-                ticket.resolve(result)
+        if self.device_waits(end):
+            for request, result in results.items():
+                ticket = self._tickets.get(request)  # type: ignore[arg-type] # ours are numbers
+                if ticket is not None:
+                    ticket.held = result
+        else:
+            self.hand_out(end)
         for request, error in failures.items():
             self._fail(request, error)
         self._forget_chunks(version, slot)
