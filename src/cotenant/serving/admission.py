@@ -60,6 +60,7 @@ def build_engine(
     from cotenant.serving.engines.decoder import DecoderEngine
     from cotenant.serving.engines.forward import ForwardEngine
     from cotenant.serving.engines.recorded import Recordings
+    from cotenant.serving.engines.recorded_steps import RecordedSteps
     from cotenant.serving.engines.whole import WholeEngine
 
     cuts = None
@@ -68,7 +69,8 @@ def build_engine(
         cuts = Cuts(found) if found else None
     if isinstance(sample, Prompt):
         assert isinstance(model, nn.Module)
-        return DecoderEngine(model, cuts)
+        steps = RecordedSteps(model, sample, recorder, largest=largest) if recorder else None
+        return DecoderEngine(model, cuts, steps)
     recordings = Recordings(model, sample, recorder, largest=largest) if recorder else None
     if cuts is None and largest == 1 and recordings is None:
         return WholeEngine(model)

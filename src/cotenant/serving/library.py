@@ -126,8 +126,9 @@ class Scheduler:
                 and return token ids.
             hard: Refuse requests that can no longer be in time; False: serve them late, in idle time.
             best_effort: No share: idle time only.
-            software: `graphs` replays forward passes as CUDA graphs, one per layer group and batch size. Requests of
-                other shapes than the first one, and decoders, run as with `eager`.
+            software: `graphs` replays forward passes as CUDA graphs, one per layer group and batch size, and decode
+                steps, one per number of requests. Requests of other shapes than the first one, prompts, and answers
+                longer than the first one's run as with `eager`.
 
         Raises:
             SchedulingError: The objective or the share is invalid.

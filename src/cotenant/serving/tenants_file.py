@@ -116,7 +116,7 @@ class ServedTenant(Frozen):
     mode: Text | None = Field(default=None, description="embed, classify, forward or generate.")
     tokens: Count | None = Field(default=None, description="Tokens of a typical answer, for mode generate.")
     software: Annotated[Literal["eager", "graphs"], PlainValidator(one_of("eager", "graphs"))] = Field(
-        default="eager", description="graphs: forward passes as CUDA graphs, on an NVIDIA GPU."
+        default="eager", description="graphs: forward passes and decode steps as CUDA graphs, on an NVIDIA GPU."
     )
     weights: Text | None = Field(default=None, description="Directory of safetensors; default: random from the seed.")
     params: Options = Field(default_factory=dict, description="Options specific to this workload.")

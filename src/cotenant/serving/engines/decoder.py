@@ -10,6 +10,7 @@ from cotenant.scheduling import RequestId
 from cotenant.serving.chunking.greenlets import Cuts, Running
 from cotenant.serving.engines.gang import Gang, Layers, layers_of
 from cotenant.serving.engines.protocol import Call, Progress, Prompt
+from cotenant.serving.engines.recorded_steps import RecordedGang, RecordedSteps
 from cotenant.serving.engines.sampling import Chooser
 
 
@@ -22,7 +23,7 @@ class _Generation:
         self.made: list[int] = []
         self.prefill: Running | None = None
         self.cache: Layers | None = None
-        self.gang: Gang | None = None
+        self.gang: Gang | RecordedGang | None = None
         self.place = 0
 
     def put(self, token: int) -> bool:
@@ -40,13 +41,14 @@ class _Generation:
 class DecoderEngine:
     """A causal language model of transformers. A request's result is the list of its new tokens."""
 
-    def __init__(self, model: nn.Module, cuts: Cuts | None = None) -> None:
+    def __init__(self, model: nn.Module, cuts: Cuts | None = None, steps: RecordedSteps | None = None) -> None:
         self._model = model
         self._cuts = cuts
+        self._steps = steps
         self._device = next(model.parameters()).device
         self.stages = cuts.chunks if cuts else 1
         self._requests: dict[RequestId, _Generation] = {}
-        self._gang: Gang | None = None
+        self._gang: Gang | RecordedGang | None = None
         self._members: tuple[RequestId, ...] = ()
 
     def take(self, request: RequestId, work: Call | Prompt) -> None:
@@ -129,13 +131,14 @@ class DecoderEngine:
 
     def _form(self, members: tuple[RequestId, ...]) -> None:
         """A gang of exactly these members; the last step's gang is reused if unchanged."""
-        if members == self._members:
+        if members == self._members and self._gang is not None and not self._gang.full:
             return
         generations = [self._requests[member] for member in members]
         for request in self._members:  # all, since the old gang is dissolved: waiting members keep their caches
             if request in self._requests:
                 self._requests[request].own_cache()
-        self._gang = Gang([generation.own_cache() for generation in generations])
+        caches = [generation.own_cache() for generation in generations]
+        self._gang = (self._steps.gang(caches) if self._steps else None) or Gang(caches)
         self._members = members
         for place, generation in enumerate(generations):
             generation.gang, generation.place, generation.cache = self._gang, place, None

@@ -29,6 +29,9 @@ class Gang:
         for row, pad in enumerate(self._pads):
             self._mask[row, :pad] = 0
 
+    full = False
+    """It always has room for another step."""
+
     def step(self, model: nn.Module, tokens: Sequence[int]) -> torch.Tensor:
         """Feed one token per member; returns the scores of the next tokens, one row each."""
         device = self._mask.device

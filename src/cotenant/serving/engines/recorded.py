@@ -12,7 +12,7 @@ import torch
 from cotenant.errors import ServingError
 from cotenant.serving.chunking.greenlets import Running
 from cotenant.serving.engines.protocol import Call
-from cotenant.serving.engines.rows import apart, copied, rows_of, shape_of, together
+from cotenant.serving.engines.rows import apart, copied, rows_of, shape_of, sizes_up_to, together
 
 
 class Graph(Protocol):
@@ -72,9 +72,8 @@ class Recordings:
             tuple(_moved(value, recorder.device) for value in sample.args),
             {name: _moved(value, recorder.device) for name, value in sample.kwargs.items()},
         )
-        sizes = [size for size in (1, 2, 4, 8, 16, 32, 64) if size < largest] + [largest]
         try:
-            self._shapes = [_Recording(compute, together([placed] * size), recorder) for size in sizes]
+            self._shapes = [_Recording(compute, together([placed] * size), recorder) for size in sizes_up_to(largest)]
         except Exception as error:
             raise ServingError(
                 f"The model can't be recorded as graphs: {type(error).__name__}: {error}.",
