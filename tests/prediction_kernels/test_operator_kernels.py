@@ -1,5 +1,7 @@
 """Operators become the kernels that libraries would launch, fused as current software does."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -84,6 +86,24 @@ def test_a_loss_reads_one_score_per_row():
     kernels = kernels_of([loss, gradient])
     assert kernels.read.max() < 20_000, "not all 50 million, one thread block of which would take milliseconds"
     assert kernels.written[1] == gradient.bytes_written
+
+
+@pytest.mark.parametrize("name", ["_native_batch_norm_legit", "native_batch_norm_backward"])
+def test_a_batch_norm_in_training_has_one_thread_block_per_channel_and_reads_its_inputs_twice(name):
+    norm = after(convolution(filters=96), name)
+    kernels = kernels_of([norm, after(convolution(filters=96), "_native_batch_norm_legit_no_training")])
+    assert kernels.blocks[0] == 96
+    assert kernels.read[0] == 2 * norm.bytes_read
+    assert kernels.blocks[1] > 96, "inference needs no sums"
+    assert kernels.read[1] == norm.bytes_read
+
+
+def test_gradients_of_the_input_of_small_convolutions_need_less_arithmetic_too():
+    forward = convolution()
+    source, weight = forward.shapes
+    shapes = (forward.out_shapes[0], source, weight)
+    backward = replace(forward, name="convolution_backward", shapes=shapes, out_shapes=(source, weight))
+    assert kind(kernels_of([backward])) == ["conv3x3", "weight_gradient"]
 
 
 def test_copies_between_host_and_device_are_transfers():

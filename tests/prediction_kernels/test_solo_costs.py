@@ -134,6 +134,13 @@ def test_a_small_kernel_needs_few_sms_and_loses_little_without_the_others():
     assert solo_costs(kernels, A100, sms=14).duration_ns == pytest.approx(costs.duration_ns)
 
 
+def test_a_few_small_thread_blocks_leave_room_for_others_and_tiles_of_a_product_do_not():
+    costs = solo_costs(columns([pass_over(64 * 2048), pass_over(1 << 26), product(4096, 4096, 4096)]), A100)
+    assert costs.sms[0] == 64
+    assert costs.filled[0] == 8, "an SM has room for eight of them"
+    assert costs.filled[1:] == pytest.approx(costs.sms[1:])
+
+
 def test_what_fits_into_l2_never_reaches_dram():
     small, large = columns([pass_over(1 << 18)]), columns([pass_over(1 << 28)])
     assert solo_costs(small, A100).dram_bytes[0] == 0

@@ -168,18 +168,25 @@ def test_a_request_whose_input_is_copied_first_waits_for_two_turns():
     assert mean_ns(copied) == pytest.approx(4.1e6, rel=0.05)
 
 
-def test_a_kernel_waits_for_thread_blocks_of_the_others_and_with_priority_a_little_less():
+def test_a_kernel_waits_for_half_a_thread_block_of_the_others_whatever_its_priority():
     large = plain_trace(kernels=100, device_ns=1e8)
-    small = plain_trace(kernels=100, device_ns=1e6, occupancy=0.2, host_ns=1.2e6)
+    small = plain_trace(kernels=10, device_ns=1e5, occupancy=0.2, host_ns=1e7)
 
-    def slowdown(priority):
+    def waited_ns(priority):
         alone = simulate([Player(small)], window_end_ns=1e8)
         players = [Player(small, priority=priority), Player(large)]
         beside = simulate(players, window_end_ns=1e8, deadline_ns=1e9)
         took = [float(np.mean(one.requests[0].done - one.requests[0].started)) for one in (alone, beside)]
-        return took[1] / took[0]
+        return took[1] - took[0]
 
-    assert 1.0 < slowdown(1) < slowdown(0)
+    assert waited_ns(0) == waited_ns(1) == pytest.approx(0.5 * large.block_ns[0], rel=0.01)
+
+
+def test_sms_go_to_kernels_in_proportion_to_the_thread_blocks_they_have_left():
+    fine = plain_trace(kernels=1, device_ns=1e8)
+    coarse = replace(fine, block_ns=fine.duration_ns)
+    outcome = simulate([Player(fine), Player(coarse)], window_end_ns=1e8)
+    assert outcome.requests[0].done[0] == pytest.approx(1e8 / 0.8, rel=0.01), "it has four blocks to the other's one"
 
 
 def test_streams_of_one_host_end_while_kernels_wait_for_thread_blocks():

@@ -97,7 +97,7 @@ def _recommended(job: str, alone_ms: float | None, *, limited: bool) -> str:
     study: dict[str, Any] = {
         "name": "beside-training",
         "device": "sim:a100-sxm4-40gb",
-        "tenants": {"bert": bert, "training": {**TRAINED[job], "train": True, "dtype": "float16"}},
+        "tenants": {"bert": bert, "training": TRAINED[job]},
         "mixes": [{"groups": {"mix": ["bert", "training"]}}],
         "sharing": list(_WAYS),
         "window": "4s",

@@ -57,8 +57,10 @@ FITTED = """## What was fitted, on what
 | vllm | Llama-7B, batches of 1 and 64 (MuxServe) |
 | turns: cost of interrupting and of yielding | three pods of YOLOS-small (nos), ten DistilGPT2 |
 | that an input's copy takes a turn of its own | seen in the mix of all five language models |
-| thread blocks that a newcomer waits for, at most half a kernel | BERT beside BERT's and ResNet-50's training (Tally) |
-| what kernels of more thread blocks get of the SMs | pairs of ResNet-50 trainings, V100 (Gavel) |
+| thread blocks of a batch norm in training: one per channel | not fitted: how libraries launch it |
+| what a newcomer waits for thread blocks: half of one | not fitted; chosen with all of Tally's rows in view |
+| SMs by number of thread blocks, fewer while they wait for DRAM | not fitted; chosen with Tally and Gavel in view |
+| copies from memory that isn't pinned (12 GB/s) | gain of ResNet-50's and MobileNetV2's copies under MPS (ParvaGPU) |
 | priors of calibration | ResNet-50, VGG-16, DenseNet-121, MobileNetV2 (ParvaGPU) |
 
 Forms of laws were chosen with complete data sets in view, so held-out errors are lower than on unseen data. Not

@@ -12,23 +12,21 @@ _MANY = 30
 """Minimum rows for a target on an interval's coverage."""
 _LEAST_COVERED, _WIDEST = 0.85, 2.5
 _READING = """How the data were read: ParvaGPU's GPU has MIG on, so that all of it is a 7g instance of 98 SMs; all its
-models run with TF32, images have 224 pixels, BERT's attention is unfused. Timm's trainings are older than torch 2.0,
-with unfused attention.
+models run with TF32, images have 224 pixels and are copied from memory that isn't pinned (12 GB/s), BERT's attention is
+unfused. Timm's trainings are older than torch 2.0, with unfused attention. Tally's train in float32: ResNet-50,
+PointNet on 2500 points, GPT-2 on 512 tokens, BERT-base on 384, Pegasus on a length that isn't given. Its scripts switch
+cuDNN off, which a study can't state: convolutions of ResNet-50 and PointNet then run image by image, in shorter kernels
+than simulated.
 
-Two things in ParvaGPU's rows are not explained. From one MIG slice to seven, its BERT takes about 2.4 ms per item that
-the SMs don't shorten, outside of the GPU; the published script does no such work, and returning scores over the
-vocabulary, which would take as long, doesn't fit the memory of its smallest slices. A study doesn't state this, so that
-simulated copies without measured solos fill the GPU where measured ones don't; solos over several batches show it
-(`cotenant calibrate`). And its images are copied from memory that isn't pinned: 0.09 ms each on every slice, 6.5 GB/s
-instead of the simulated 25. With that speed, times alone of its image models are 6 instead of 11 % off and MIG slices
-11.6 instead of 12.6 %, but copies under MPS with solos given 8.8 instead of 6.2 %: copies and kernels of several
-processes overlap less than simulated. Nor is that all: on a fifth of the rows, slices with solos given, where nothing
-is shared, become worse as well (9.4 instead of 8.2 %). It is left at 25 until that is understood.
+Not explained: from one MIG slice to seven, ParvaGPU's BERT takes about 2.4 ms per item that the SMs don't shorten,
+outside of the GPU. The published script does no such work, and returning scores over the vocabulary, which would take
+as long, doesn't fit the memory of its smallest slices. A study doesn't state this, so that simulated copies without
+measured solos fill the GPU where measured ones don't, and no interval of other encoders covers it; solos over several
+batches show it (`cotenant calibrate`).
 
-Under MPS, the p99 of BERT is too short beside PointNet (0.45 of the measured) and BERT's training (0.68), and too long
-beside ResNet-50 and GPT-2 (1.3). Thread blocks of PointNet's kernels are short where simulated (6 to 10 us, but for
-weight gradients), so that BERT hardly waits for them. Other constants of waiting don't make up for that: nine choices,
-from blocks that wait for DRAM in full to waits for a whole kernel, leave the error between 31 and 49 %."""
+Pairs of trainings on V100s (Gavel) suggest that a kernel of many thread blocks claims as many SMs while it waits for
+DRAM; BERT beside PointNet and ResNet-50 (Tally) suggests the opposite, which is simulated. The stand-in of Gavel's
+ResNet-18 has the first layers of ImageNet's, and takes up to half as long again as CIFAR's."""
 _HEAD = ["## Targets", "", "| what | rows | error, % | at most, % | |", "|---|---:|---:|---:|---|"]
 
 

@@ -43,6 +43,8 @@ class Costs:
     """Fixed overhead: start, fill, drain."""
     sms: Floats
     """SMs it keeps busy; it can't use more."""
+    filled: Floats
+    """SMs whose room for thread blocks it fills: others fit beside a few small ones."""
     waves: Floats
     """Waves of thread blocks, at least 1: a block holds its SM for the duration divided by this."""
     dram_bytes: Floats
@@ -118,6 +120,7 @@ def solo_costs(
     on_cores, sm_rate = _sm_rates(kernels, part, efficiency)
     dram_bytes = _dram_traffic(kernels, part, efficiency)
     compute, used, partial = _plain_compute(kernels, part, efficiency, sm_rate)
+    filled = np.minimum(used, kernels.blocks / efficiency.small_blocks)
     waves = np.maximum(1.0, kernels.blocks / (part.sms * efficiency.small_blocks))
     products = np.isin(kernels.kind, _PRODUCTS)
     if products.any():
@@ -129,6 +132,7 @@ def solo_costs(
             _product_rates(kernels, efficiency, sm_rate, on_cores)[rows],
             dram_bytes[rows],
         )
+        filled[rows] = used[rows]
     dram_bytes = dram_bytes + partial
     shares = np.array([efficiency.dram[kind] for kind in KINDS])[kernels.kind]
     shares = np.where(_plain_depthwise(kernels), shares * efficiency.plain_depthwise, shares)
@@ -157,6 +161,7 @@ def solo_costs(
         l2_ns=l2,
         fixed_ns=fixed + np.where(transfers, wire, 0.0),
         sms=np.where(transfers, 0.0, used),
+        filled=np.where(transfers, 0.0, filled),
         waves=waves,
         dram_bytes=dram_bytes,
         tensor=on_cores,

@@ -44,9 +44,11 @@ _REDUCTIONS = frozenset(
         "_adaptive_avg_pool2d",
         "native_layer_norm_backward",
         "native_batch_norm",
-        "native_batch_norm_backward",
     }
 )
+_BY_CHANNEL = frozenset({"_native_batch_norm_legit", "native_batch_norm_backward"})
+"""Norms over a batch while training: one thread block per channel, whatever the size of the batch. It reads its inputs
+twice, once for the sums and once for the result."""
 _ACTIVATIONS = frozenset(
     {"gelu", "silu", "tanh", "sigmoid", "exp", "erf", "softplus", "mish", "hardswish"}
     | {"gelu_backward", "silu_backward", "tanh_backward", "sigmoid_backward"}
@@ -142,9 +144,11 @@ def _single(operator: Operator, tf32: str) -> Row:
         return replace(
             _plain(operator, "elementwise"), read=math.prod(targets) * (_TARGET_BYTES + _width(operator.dtype))
         )
-    if name in _ACTIVATIONS:
-        return _plain(operator, "activation")
-    return _plain(operator, "copy" if name in _COPIES else "reduction" if name in _REDUCTIONS else "elementwise")
+    if name in _BY_CHANNEL:
+        row = _plain(operator, "reduction")
+        return replace(row, read=2 * row.read, blocks=float(operator.shapes[0][1]))
+    kinds = {"activation": _ACTIVATIONS, "copy": _COPIES, "reduction": _REDUCTIONS}
+    return _plain(operator, next((kind for kind, names in kinds.items() if name in names), "elementwise"))
 
 
 def _switched_off_dropout(operator: Operator) -> bool:
@@ -255,7 +259,7 @@ def _convolution(operator: Operator, tf32: str) -> tuple[Row, ...]:
     weights = float(math.prod(weight) * _width(operator.dtype))
     depthwise = groups > 1 and weight[1] == 1
     cores = _may_use_cores(operator, tf32, convolution=True) and not depthwise
-    small = not backward and weight[2:] == (3, 3) and given[2:] == source[2:] and groups == 1
+    small = weight[2:] == (3, 3) and given[2:] == source[2:] and groups == 1
     kind = "depthwise" if depthwise else "conv3x3" if small else "conv"
     forward = _tiled(operator, kind, product=(m, n, k, groups), weights=weights, tensor=cores)
     if not backward:

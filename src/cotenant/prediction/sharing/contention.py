@@ -1,9 +1,9 @@
 """Speeds of kernels that share the device: the compiled contention law of the engine.
 
-An SM is reassigned whenever a thread block ends, neither first come, first served nor evenly: a kernel with more blocks
-left to start gets more, by a power of their number (`weight`), and one that wants less than its part gets what it
-wants. Higher priorities go first. DRAM bandwidth is then shared evenly. Kernels in different domains (partitions of the
-device) don't interact. A new kernel first waits for thread blocks of others to end.
+An SM is reassigned whenever a thread block ends: a kernel with more blocks left to start gets more (`weight`), and one
+that wants less than its part gets what it wants. Higher priorities go first. DRAM bandwidth is then shared evenly.
+Kernels in different domains (partitions of the device) don't interact. A new kernel first waits for thread blocks of
+others to end.
 
 Tensor cores and the path from an SM to the L2 belong to the SM and are shared along with it. Not modelled: concurrent
 kernels evict each other's data from the L2, which adds DRAM traffic.
@@ -139,17 +139,16 @@ def rates(
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def drain_ns(  # noqa: PLR0917 - compiled code takes its arguments by position
-    tenant: int, wanted: float, count: int, order: Ints, floats: Floats, waits: float, waits_first: float
+    tenant: int, wanted: float, count: int, order: Ints, floats: Floats, waits: float
 ) -> Any:
-    """Wait of a kernel until thread blocks of other tenants have ended and freed SMs."""
-    held, longest, first = 0.0, 0.0, True
+    """Wait of a kernel until thread blocks of other tenants have ended and freed SMs, whatever its priority."""
+    held, longest = 0.0, 0.0
     for place in range(count):
         other = order[place]
         if other != tenant and floats[other, SM_DOMAIN] == floats[tenant, SM_DOMAIN]:
             held += max(floats[other, SPEED], 0.0) * floats[other, HOLDS]
             longest = max(longest, floats[other, BLOCK])
-            first = first and floats[tenant, PRIORITY] > floats[other, PRIORITY]
     if held + wanted <= 1.0 or longest <= 0.0 or wanted <= 0.0:
         return 0.0
     missing = (held + wanted - 1.0) / wanted
-    return longest * min(missing, 1.0) * (waits_first if first else waits)
+    return longest * min(missing, 1.0) * waits

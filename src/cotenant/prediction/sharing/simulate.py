@@ -13,17 +13,10 @@ from cotenant.prediction.sharing.turns import Slicing
 
 BUFFER_ROWS = 8192
 NEVER_NS = 1e300
-WAITS, WAITS_FIRST = 4.0, 3.0
-"""Wait of a kernel for SMs held by others, in durations of a thread block without its waits for DRAM; and the same with
-a higher priority than theirs. Fitted on BERT beside the training of BERT and ResNet-50 (Tally,
-A100-40GB)."""
-LONGEST = 0.5
-"""The longest wait for one kernel, as a share of its duration: on average, half of it is over."""
+WAITS = 0.5
+"""Wait of a kernel for SMs held by others, in durations of a thread block: on average, half of it is over. A higher
+priority doesn't end it earlier. Not fitted; seen in BERT beside trainings (Tally, A100)."""
 
-CLAIM = 0.3
-"""Exponent by which a kernel with more waves of thread blocks gets more SMs: 0 would be an even share, 1 about first
-come, first served; reduced by its share of DRAM bandwidth. Fitted on pairs of ResNet-50 trainings of
-different batches on a V100 (Gavel)."""
 _SHORTEST_BLOCK_NS = 100.0
 _MOST_ROUNDS = 1e4
 _ANY = 0
@@ -168,7 +161,7 @@ def _simulate(
     activity = np.zeros((int(deadline_ns / period_ns) + 1, len(engine.ACTIVITIES)))
     slices = slicing or Slicing(0.0, 0.0, 0.0)
     turns = (slices.slice_ns, slices.interrupt_ns, slices.yield_ns)
-    options = np.array([*turns, host_spread, float(seed % 2**52), WAITS, WAITS_FIRST, float(first)])
+    options = np.array([*turns, host_spread, float(seed % 2**52), WAITS, float(first)])
     limits = np.array([window_end_ns, deadline_ns, period_ns])
     out_ints = np.zeros((BUFFER_ROWS + tenants, 2), np.int64)
     out_floats = np.zeros((BUFFER_ROWS + tenants, 5 + slots))
@@ -213,7 +206,7 @@ def _tables(players: Sequence[Player]) -> tuple[np.ndarray, ...]:
                     t.tensor,
                     t.launch_ns,
                     np.cumsum(t.launch_ns),
-                    np.minimum(t.block_ns * _busy(t), LONGEST * t.duration_ns / WAITS),
+                    t.block_ns,
                     t.holds,
                     t.waited,
                     _claims(t),
@@ -237,16 +230,12 @@ def _tables(players: Sequence[Player]) -> tuple[np.ndarray, ...]:
 
 
 def _claims(trace: Trace) -> Floats:
-    """By kernel, its weight in the assignment of SMs: a power of its waves of thread blocks.
+    """By kernel, its weight in the assignment of SMs: its waves of thread blocks, each of which asks for a place.
 
     Kernels that wait for DRAM leave their SMs to others meanwhile, and claim less.
     """
     rounds = np.clip(trace.duration_ns / np.maximum(trace.block_ns, _SHORTEST_BLOCK_NS), 1.0, _MOST_ROUNDS)
-    return np.asarray(rounds ** (CLAIM * _busy(trace)))
-
-
-def _busy(trace: Trace) -> Floats:
-    return np.asarray(np.clip(1.0 - trace.dram, 0.0, 1.0))
+    return np.asarray(rounds ** (1.0 - trace.dram))
 
 
 def _spans(sizes: Sequence[int]) -> Ints:

@@ -40,7 +40,7 @@ class Trace:
     block_ns: Floats
     """How long one of its thread blocks occupies its SM."""
     holds: Floats
-    """Share of the SMs with any of its thread blocks."""
+    """Share of the SMs' room for thread blocks that it fills."""
     waited: Floats
     """1 if the host waits for it before the next launch (a copy of inputs from pageable memory), else 0."""
     before_ns: float = 0.0
@@ -136,18 +136,18 @@ def trace_of(
         before_us: Host time of a request before its first launch.
         after_us: Host time of a request after its last kernel.
     """
-    holds = np.minimum(costs.sms / domain_sms, 1.0)
+    busy = np.minimum(costs.sms / domain_sms, 1.0)
     working = np.clip(costs.duration_ns - costs.fixed_ns, 0.0, None)
     duration = np.maximum(costs.duration_ns, _SHORTEST_NS)
     return Trace(
         duration_ns=duration,
-        occupancy=np.clip(holds * (working + FIXED_HOLDS * costs.fixed_ns) / duration, _LEAST, 1.0),
+        occupancy=np.clip(busy * (working + FIXED_HOLDS * costs.fixed_ns) / duration, _LEAST, 1.0),
         dram=np.clip(costs.dram_bytes / (duration * bytes_per_ns), 0.0, 1.0),
-        tensor=np.where(costs.tensor, np.clip(holds * costs.compute_ns / duration, 0.0, 1.0), 0.0),
+        tensor=np.where(costs.tensor, np.clip(busy * costs.compute_ns / duration, 0.0, 1.0), 0.0),
         launch_ns=launch_ns,
         slot=np.zeros(len(kernels), np.int64) if slot is None else slot,
         block_ns=working / costs.waves,
-        holds=holds,
+        holds=np.minimum(costs.filled / domain_sms, 1.0),
         waited=_inputs(kernels),
         before_ns=before_us * 1e3,
         after_ns=after_us * 1e3,
