@@ -1,7 +1,16 @@
 import pytest
 
 from cotenant.errors import SchedulingError
-from cotenant.scheduling import BatchCurve, ChunkCost, Contract, Scheduler, ServiceClass, TenantCosts, settle_shares
+from cotenant.scheduling import (
+    BatchCurve,
+    ChunkCost,
+    Contract,
+    Scheduler,
+    ServiceClass,
+    TenantCosts,
+    settle_shares,
+    some_batches,
+)
 
 from .worker import encoder
 
@@ -37,6 +46,13 @@ def test_errors_are_one_sentence(make, words):
         make()
     assert raised.value.message.endswith(".")
     assert raised.value.message.count(". ") == 0
+
+
+def test_a_curve_goes_straight_through_the_measured_batches_and_never_falls():
+    assert some_batches(6) == [1, 2, 4, 6]
+    assert BatchCurve.through({1: 2.0, 2: 3.0, 4: 4.0}).factors == (1.0, 1.5, 1.75, 2.0)
+    assert BatchCurve.through({1: 2.0, 4: 1.0}).factors == (1.0, 1.0, 1.0, 1.0)
+    assert BatchCurve.through({1: 5.0}).factors == (1.0,)
 
 
 def test_a_batch_past_the_largest_measured_is_paid_in_parts():

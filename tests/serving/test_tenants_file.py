@@ -165,18 +165,23 @@ def test_a_plan_is_served_as_it_was_made(tmp_path):
     assert str(file.sharing) == "mps[40]"
 
 
-def test_a_plan_with_graphs_is_served_with_graphs(tmp_path):
-    specs = [
-        read_tenants(written(tmp_path, plan(software=name))).tenants["bert"].spec() for name in ("eager", "graphs")
-    ]
-    assert [spec.software for spec in specs] == [None, "graphs"]
+def test_a_plan_is_served_with_its_software(tmp_path):
+    names = ("eager", "graphs", "onnxruntime")
+    specs = [read_tenants(written(tmp_path, plan(software=name))).tenants["bert"].spec() for name in names]
+    assert [spec.software for spec in specs] == [None, "graphs", "onnxruntime"]
+
+
+def test_software_that_only_simulated_gpus_have_is_refused_at_start(tmp_path):
+    entry = "{workload: bert-base-mini, slo: 1s, rate: 1/s, software: onnxruntime}"
+    file = read(tmp_path, f"device: cpu:0\ntenants: {{a: {entry}}}\n")
+    with pytest.raises(ServingError, match="can't serve with `software: onnxruntime`"):
+        simulate_contracts(file)
 
 
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
         ({"runs": None}, "doesn't say what tenant bert runs"),
-        ({"software": "vllm"}, "plans bert with vllm"),
         ({"expected": {}}, "has no objective for bert"),
     ],
 )

@@ -37,6 +37,18 @@ def test_a_plans_slowdown_beside_neighbours_counts_unless_the_part_alone_is_slow
     assert costs({"mig": ["4g.20gb", "1g.5gb"]}, b={**LARGE["b"], "slowdown": 1.1})["b"] == alone
 
 
+def test_a_batch_costs_what_the_simulation_says_of_it():
+    async def scenario(service):
+        return {name: one.costs for name, one in service.tenants.items()}
+
+    chat = {"workload": "gpt2", "mode": "generate", "tokens": 8, "batch": 4}
+    found = served(file(None, device=A100, a={**LARGE["a"], "batch": 4}, b=chat), scenario)
+    for curve in (found["a"].curve, found["b"].step_curve):
+        assert curve.largest == 4
+        assert 1 <= curve.factors[3] < 4, "cheaper than one after another"
+    assert found["b"].step_curve.factors[3] < 1.2, "four sequences read the weights once"
+
+
 @pytest.mark.parametrize(("sharing", "at_once"), [("mps", 2), (None, 1)])
 def test_parts_work_at_the_same_time_and_turns_dont(sharing, at_once):
     async def scenario(service):

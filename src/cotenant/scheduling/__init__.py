@@ -6,7 +6,7 @@ in a dry run and under simulated time (``cotenant.scheduling.simulation``).
 
 from cotenant.scheduling.baselines import EarliestDeadline, FirstCome
 from cotenant.scheduling.contract import Contract, Fairness, ServiceClass, settle_shares
-from cotenant.scheduling.costs import BatchCurve, ChunkCost, TenantCosts, chunk_cost
+from cotenant.scheduling.costs import BatchCurve, ChunkCost, TenantCosts, chunk_cost, some_batches
 from cotenant.scheduling.decisions import Decision
 from cotenant.scheduling.events import (
     Arrived,
@@ -63,4 +63,5 @@ __all__ = [
     "Why",
     "chunk_cost",
     "settle_shares",
+    "some_batches",
 ]

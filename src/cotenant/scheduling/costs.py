@@ -1,7 +1,10 @@
 """Costs of a tenant's requests: device time by chunk, after a gap and back to back, and by batch size."""
 
 import math
+from bisect import bisect_left
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Self
 
 from cotenant.errors import SchedulingError
 
@@ -28,6 +31,11 @@ def chunk_cost(p50_s: float, *, spread: float = 0.0, cold: float = 1.0) -> Chunk
     return ChunkCost(p50_s, p50_s * (1 + spread), p50_s * cold)
 
 
+def some_batches(largest: int) -> list[int]:
+    """Batches to time for a curve: powers of two up to the largest, and that."""
+    return sorted({largest, *(2**power for power in range(largest.bit_length()) if 2**power < largest)})
+
+
 @dataclass(frozen=True, slots=True)
 class BatchCurve:
     """``factors[b - 1]``: measured cost of a batch of b relative to a batch of 1; its length is the largest batch."""
@@ -39,6 +47,19 @@ class BatchCurve:
             raise SchedulingError("A batch curve starts with 1, the cost of a batch of one.")
         if any(later < earlier for earlier, later in zip(self.factors, self.factors[1:], strict=False)):
             raise SchedulingError("A batch curve can't fall: a larger batch never costs less in all.")
+
+    @classmethod
+    def through(cls, times: Mapping[int, float]) -> Self:
+        """The curve through the times of some batches, straight between them; ``times`` includes that of one."""
+        sizes = sorted(times)
+        factors, most = [], 0.0
+        for batch in range(1, sizes[-1] + 1):
+            above = bisect_left(sizes, batch)
+            left, right = sizes[max(above - 1, 0)], sizes[above]
+            part = (batch - left) / (right - left) if right > left else 0.0
+            most = max(most, (times[left] + part * (times[right] - times[left])) / times[1])
+            factors.append(most)
+        return cls(tuple(factors))
 
     @property
     def largest(self) -> int:

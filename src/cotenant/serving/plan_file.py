@@ -7,8 +7,6 @@ from cotenant.errors import StudyError
 from cotenant.planning.mixes.study import sharing_of
 from cotenant.tenancy.nouns import ALONE
 
-SERVED = ("eager", "graphs")
-"""Supported software."""
 TURNS = (ALONE, "processes", "threads")
 """Ways to share in which the scheduler gives out the whole device, in place of the system's time slices."""
 
@@ -62,14 +60,9 @@ def _tenant(name: str, entry: Any, source: str, *, divided: bool) -> dict[str, A
         raise StudyError(
             f"{source} doesn't say what tenant {name} runs", hint="plan from a tenants file that names workloads"
         )
-    software = entry.get("software", SERVED[0])
-    if software not in SERVED:
-        raise StudyError(
-            f"{source} plans {name} with {software}, but only {' and '.join(SERVED)} can be served",
-            hint=f"plan with `software: {SERVED[0]}`",
-        )
     rate, cv = entry.get("rate_rps"), entry.get("cv", 1)
-    tenant = {**runs, "batch": entry.get("batch", 1), "slo": _objective(name, entry, source), "software": software}
+    tenant = {**runs, "batch": entry.get("batch", 1), "slo": _objective(name, entry, source)}
+    tenant["software"] = entry.get("software", "eager")
     if rate:
         tenant["load"] = f"poisson({rate:g})" if cv == 1 else f"gamma({rate:g}, {cv:g})"
     if divided:

@@ -5,13 +5,13 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from cotenant.scheduling import Chunk, ChunkCost, RequestId, TenantAdded, TenantCosts
+from cotenant.scheduling import BatchCurve, Chunk, ChunkCost, RequestId, TenantAdded, TenantCosts, some_batches
 from cotenant.serving.conduct.conductor import Conductor
 from cotenant.serving.costs import check_floor
 from cotenant.serving.engines.protocol import Progress, Prompt
 from cotenant.serving.models.signature import Signature
 from cotenant.serving.processes.parcel import SIZES, Parcel, Tensor
-from cotenant.serving.tenants_file import TenantsFile
+from cotenant.serving.tenants_file import ServedTenant, TenantsFile
 from cotenant.serving.worker.bench import Ended
 from cotenant.workloads.protocol import WorkloadSpec
 
@@ -46,7 +46,7 @@ async def open_simulated(
     known = {}
     for name, conductor in own.items():
         tenant, worker = file.tenants[name], workers[conductor]
-        costs, signature = await asyncio.to_thread(_known, gpu, tenant.spec(), parts[name], tenant.slowdown)
+        costs, signature = await asyncio.to_thread(_known, gpu, tenant, parts[name])
         contract = tenant.contract(name)
         check_floor(contract, costs)
         known[name] = costs, signature
@@ -148,21 +148,29 @@ def _parts(names: list[str], division: "Division | None") -> "dict[str, Part | N
     return dict(zip(names, division.arrangement.layout.parts, strict=True))
 
 
-def _known(
-    gpu: Any, spec: WorkloadSpec, part: "Part | None" = None, slowdown: float = 1.0
-) -> tuple[TenantCosts, Signature]:
+def _known(gpu: Any, tenant: ServedTenant, part: "Part | None") -> tuple[TenantCosts, Signature]:
     """Simulated costs, and the model's signature on the meta device."""
     from cotenant.serving.models.servable import build_servable, with_cache
 
-    spec = gpu.spec(spec)
+    spec = gpu.spec(tenant.spec())
+
+    def times(**changes: Any) -> dict[int, float]:
+        """By batch."""
+        return {
+            size: _request_s(gpu, spec.model_copy(update={"batch": size, **changes}), part, tenant.slowdown)
+            for size in some_batches(tenant.batch)
+        }
+
     built = build_servable(spec, device="meta", dtype=gpu.default_dtype)
     signature = built.signature
     if isinstance(built.sample, Prompt):
-        prefill = _request_s(gpu, spec.model_copy(update={"mode": "prefill", "tokens": None}), part, slowdown)
-        step = _request_s(gpu, spec.model_copy(update={"mode": "decode", "tokens": None}), part, slowdown)
-        costs = TenantCosts((_cost(prefill),), step=_cost(step), steps=max(1, built.sample.tokens - 1))
+        prompt = _request_s(gpu, spec.model_copy(update={"mode": "prefill", "tokens": None}), part, tenant.slowdown)
+        step = times(mode="decode", tokens=None)
+        steps = max(1, built.sample.tokens - 1)
+        costs = TenantCosts((_cost(prompt),), BatchCurve(), _cost(step[1]), BatchCurve.through(step), steps)
     else:
-        costs = TenantCosts((_cost(_request_s(gpu, spec, part, slowdown) / CHUNKS),) * CHUNKS)
+        whole = times()
+        costs = TenantCosts((_cost(whole[1] / CHUNKS),) * CHUNKS, BatchCurve.through(whole))
     return with_cache(costs, built), signature
 
 

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import Field, PlainValidator, ValidationError, model_validator
 
@@ -35,7 +35,7 @@ from cotenant.study.words import did_you_mean, expected
 from cotenant.tenancy.load import Load
 from cotenant.tenancy.nouns import Frozen
 from cotenant.text import amount
-from cotenant.workloads.protocol import WorkloadSpec
+from cotenant.workloads.protocol import Software, WorkloadSpec
 
 LARGEST_FILE = 256 * 1024
 _OBJECTIVE = re.compile(r"^(ttft|tpot)?\s*(p\d{1,2}(?:\.\d+)?)?$|^latency$")
@@ -115,8 +115,9 @@ class ServedTenant(Frozen):
     dtype: DtypeName | None = Field(default=None, description="Number format.")
     mode: Text | None = Field(default=None, description="embed, classify, forward or generate.")
     tokens: Count | None = Field(default=None, description="Tokens of a typical answer, for mode generate.")
-    software: Annotated[Literal["eager", "graphs"], PlainValidator(one_of("eager", "graphs"))] = Field(
-        default="eager", description="graphs: forward passes and decode steps as CUDA graphs, on an NVIDIA GPU."
+    software: Annotated[Software, PlainValidator(one_of(*get_args(Software)))] = Field(
+        default="eager",
+        description="graphs: as CUDA graphs, on an NVIDIA GPU; all others on simulated GPUs only.",
     )
     weights: Text | None = Field(default=None, description="Directory of safetensors; default: random from the seed.")
     params: Options = Field(default_factory=dict, description="Options specific to this workload.")

@@ -273,23 +273,18 @@ def _costs(simulation: "Simulation", device: Mapping[str, Any], seat: Mapping[st
 
     The plan's slowdown is relative to the whole device alone, so it includes the effect of the part.
     """
-    from cotenant.scheduling import BatchCurve, TenantCosts, chunk_cost
+    from cotenant.scheduling import BatchCurve, TenantCosts, chunk_cost, some_batches
 
     kind, batch = str(device["kind"]), int(seat["batch"])
     slowdown = float(seat.get("slowdown", 1.0))
-    sizes = sorted({1, batch, *(2**power for power in range(12) if 2**power < batch)})
+    sizes = some_batches(batch)
     profiles = {size: simulation.profile(kind, 0, size, "", float("nan")) for size in sizes}
     one = profiles[1]
     noise = 0.05
     if one.outputs > 1:
         step = chunk_cost(one.step_ms / 1e3 * slowdown, spread=noise)
-        curve = _curve(sizes, [profiles[size].step_ms for size in sizes])
+        curve = BatchCurve.through({size: profiles[size].step_ms for size in sizes})
         prompt = chunk_cost(one.first_ms / 1e3 * slowdown, spread=noise)
-        return TenantCosts((prompt,), BatchCurve(), step, BatchCurve(curve), one.outputs - 1), noise
-    curve = _curve(sizes, [profiles[size].alone_ms for size in sizes])
-    return TenantCosts((chunk_cost(one.alone_ms / 1e3 * slowdown, spread=noise),), BatchCurve(curve)), noise
-
-
-def _curve(sizes: list[int], times: list[float]) -> tuple[float, ...]:
-    between = np.interp(np.arange(1, sizes[-1] + 1), sizes, times) / times[0]
-    return tuple(float(one) for one in np.maximum.accumulate(between))
+        return TenantCosts((prompt,), BatchCurve(), step, curve, one.outputs - 1), noise
+    curve = BatchCurve.through({size: profiles[size].alone_ms for size in sizes})
+    return TenantCosts((chunk_cost(one.alone_ms / 1e3 * slowdown, spread=noise),), curve), noise
