@@ -143,6 +143,38 @@ def test_when_not_all_fit_a_tenant_a_little_beyond_its_share_loses_none_if_it_fa
     assert isinstance(worker.answers["second"], Shed)
 
 
+def test_when_not_all_fit_a_started_request_is_kept_even_if_its_tenant_fared_best():
+    worker = Worker(scheduler(("long", 0.052, encoder(chunks=4)), ("short", 0.03, encoder())))
+    worker.arrive(0.0, "kept", "long")
+    worker.run_until_idle()
+    worker.arrive(0.1, "lost", "short")
+    worker.send(Cancelled(0.1, "lost"))
+    worker.run_until_idle()
+    worker.arrive(0.2, "started", "long")
+    worker.end_chunk()
+    worker.arrive(0.211, "first", "short")
+    worker.arrive(0.211, "second", "short")
+    worker.run_until_idle()
+    assert worker.answers["started"].met
+    assert worker.answers["first"].met
+    assert isinstance(worker.answers["second"], Shed)
+
+
+def test_a_request_that_started_beyond_the_share_is_covered_before_a_new_one_of_its_tenant():
+    contract = Contract("a", 0.062, share=0.5)
+    worker = Worker(scheduler((contract, encoder(chunks=4)), ("b", 1.0, encoder()), burst=0.0))
+    for number in range(2):  # the account is empty
+        worker.arrive(0.0, number, "a")
+    worker.run_until_idle()
+    worker.arrive(0.06, "started", "a")  # it holds three quarters of a request
+    worker.end_chunk()
+    worker.end_chunk()
+    worker.arrive(0.081, "new", "a")  # it covers one
+    worker.run_until_idle()
+    assert worker.answers["started"].met
+    assert worker.answers["new"].met
+
+
 def test_a_soft_contract_is_served_late_in_idle_time():
     worker = Worker(scheduler((Contract("a", 0.015, hard=False), encoder())))
     worker.arrive(0.0, 1, "a")

@@ -113,6 +113,10 @@ class Job:
         if self.members:
             self.refresh()
 
+    def cover(self) -> None:
+        """Count it as conforming, by its first member."""
+        self.members[0].conforming = self.conforming = True
+
     def refresh(self) -> None:
         """Derive due time, deadline, size and standing from the members."""
         members = self.members

@@ -3,12 +3,13 @@
 from bisect import bisect_right
 from collections.abc import Callable
 from operator import attrgetter
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from cotenant.scheduling.gang import demands
 from cotenant.scheduling.job import Job
 
 _DUE = attrgetter("due")
+_Rank: TypeAlias = tuple[bool, bool, float, int, float]
 
 
 class Plan(NamedTuple):
@@ -30,13 +31,14 @@ class Ahead(NamedTuple):
 def keep_feasible(jobs: list[Job], ahead: Ahead) -> tuple[list[Job], list[float]]:
     """Jobs that remain when one is dropped each time another would be late.
 
-    Moore-Hodgson drops the longest; here it is a job of a tenant that recently sent twice its share, of those with the
-    best recent attainment, of its lowest priority, with the most remaining work for its worth.
+    Moore-Hodgson drops the longest; here it is a job of a tenant that recently sent twice its share, of those one that
+    hasn't begun, of the tenant with the best recent attainment, of its lowest priority, with the most remaining work
+    for its worth.
     """
     begin, slots, gang = ahead
     jobs = list(jobs)
     costs = demands(jobs, gang)
-    ranks: list[tuple[bool, float, int, float]] = []
+    ranks: list[_Rank] = []
     while True:
         end = begin
         for place, job in enumerate(jobs):
@@ -51,10 +53,10 @@ def keep_feasible(jobs: list[Job], ahead: Ahead) -> tuple[list[Job], list[float]
         costs = demands(jobs, gang)
 
 
-def _rank(job: Job) -> tuple[bool, float, int, float]:
+def _rank(job: Job) -> _Rank:
     tenant = job.tenant
     work = job.plan_s / (tenant.spaced_s * len(job.members))
-    return tenant.floods, tenant.attained, -job.members[0].priority, work
+    return tenant.floods, not job.begun, tenant.attained, -job.members[0].priority, work
 
 
 def fill_slack(

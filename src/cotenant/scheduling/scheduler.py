@@ -31,6 +31,7 @@ from cotenant.scheduling.settings import Settings
 from cotenant.scheduling.slack_stealing import SlackStealing
 from cotenant.scheduling.slot import Slot
 from cotenant.scheduling.standing import Standing, standings
+from cotenant.scheduling.tenant import Tenant
 from cotenant.scheduling.waiting import Waiting
 
 
@@ -158,12 +159,26 @@ class Scheduler:
             why = Why.DEVICE_FULL if request.conforming else Why.OVER_SHARE
             self._answers.refuse(event, why, self._answers.retry_after_s(tenant, request, now))
             return
+        if bounded:
+            self._cover_started(tenant, request)
         self._arrivals += 1
         job = Job(tenant, request, self._arrivals)
         job.reckon()
         tenant.backlog_s += cost_s
         self._answers.expect(job, request)
         self._waiting.add(job)
+
+    def _cover_started(self, tenant: Tenant, request: Request) -> None:
+        """Let a request that began beyond its tenant's share conform in place of a new one that costs more.
+
+        Otherwise the tenant's own newcomers would displace what it has begun, and waste the time already spent.
+        """
+        for job in self._waiting:
+            beyond = job.tenant is tenant and job.begun and not (job.conforming or job.late)
+            if beyond and job.rest_s <= request.cost_s:
+                job.cover()
+                request.conforming = False
+                return
 
     def _fade_if_idle(self, now: float) -> None:
         last = -math.inf
