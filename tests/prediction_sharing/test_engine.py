@@ -227,3 +227,26 @@ def test_tenants_that_share_anything_are_simulated_together(shared):
     one = {"sm_domain": 0, "dram_domain": 0}
     players = [Player(trace, **one), Player(trace, **({"sm_domain": 1, "dram_domain": 1} | shared))]
     assert not simulating._apart(players)
+
+
+def test_tenants_whose_requests_never_overlap_run_as_if_each_were_alone():
+    trace = replace(plain_trace(kernels=50, device_ns=1e6, host_ns=4e5), slot=np.repeat([0, 1], 25))
+    early = Player(trace, outstanding=0, arrivals_ns=np.arange(0, 40_000_000, 4_000_000), first_output=10)
+    late = replace(early, arrivals_ns=early.arrivals_ns + 2_000_000)
+    both = simulate([early, late], window_end_ns=4e7, period_ns=3e5)
+    for player, together in zip((early, late), both.requests, strict=True):
+        alone = simulate([player], window_end_ns=4e7, period_ns=3e5).requests[0]
+        assert together.done - together.started == pytest.approx(alone.done - alone.started)
+        assert together.first - together.started == pytest.approx(alone.first - alone.started)
+        assert together.device == pytest.approx(alone.device)
+    lengths = np.diff(np.append(np.arange(len(both.activity)) * both.period_ns, both.end_ns))
+    assert (both.activity[:, 1] * lengths).sum() == pytest.approx(20 * 1e6)
+
+
+def test_a_kernel_that_starts_beside_a_lone_tenant_slows_it_from_then_on():
+    alone = Player(plain_trace(kernels=20, device_ns=1e7))
+    due = 2_250_000
+    other = Player(plain_trace(kernels=1, device_ns=1e6), outstanding=0, arrivals_ns=np.array([due]))
+    both = simulate([alone, other], window_end_ns=1e7)
+    assert both.requests[1].done[0] - due > 1.5e6
+    assert both.requests[0].done[0] == pytest.approx(1.1e7, rel=0.02)

@@ -33,38 +33,37 @@ from cotenant.prediction.sharing.state import (
 )  # fmt: skip
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")  # type: ignore[untyped-decorator]
+@numba.njit(cache=True, nogil=True, error_model="numpy", inline="always")  # type: ignore[untyped-decorator]
 def fill_rates(  # noqa: C901, PLR0912, PLR0915 - in one piece: passing arrays on costs time
     count: int, order: Ints, floats: Floats
-) -> None:
-    """Compute the speed of each resident kernel relative to alone.
+) -> Any:
+    """Compute the speed of each resident kernel relative to alone; False: all of them have full speed.
 
     Args:
         count: Number of resident kernels.
         order: Their tenants, higher priorities first.
-        floats: State by tenant: reads what its kernel wants, writes the speed that it is to have.
+        floats: State by tenant: reads what its kernel wants, writes the speed that it is to have unless all are full.
     """
-    if count == 1:
-        floats[order[0], FRESH] = 1.0
-        return
+    sms, bandwidth = 0.0, 0.0
     for place in range(count):
+        tenant = order[place]
+        floats[tenant, FRESH] = -1.0
+        sms += floats[tenant, OCCUPANCY]
+        bandwidth += floats[tenant, DRAM]
+    crowded = count > 1 and (sms > 1.0 or bandwidth > 1.0)  # if they fit over all domains, they fit within each
+    for place in range(count if crowded else 0):
         floats[int(floats[order[place], SM_DOMAIN]), FREE] = 1.0
-        floats[order[place], FRESH] = -1.0
     # SMs: one priority at a time (they are sorted), in each domain by weight
     wanted = 0.0
-    begin, end = 0, 0
-    for place in range(count):
-        if place == end:
-            begin, end = place, place + 1
-            while end < count and floats[order[end], PRIORITY] == floats[order[begin], PRIORITY]:
-                end += 1
+    for place in range(count if crowded else 0):
         if floats[order[place], FRESH] < 0.0:
-            domain = floats[order[place], SM_DOMAIN]
-            room, open_, claims = floats[int(domain), FREE], 0, 0.0
-            for other in range(place, end):
-                if floats[order[other], SM_DOMAIN] == domain:
+            domain, priority = floats[order[place], SM_DOMAIN], floats[order[place], PRIORITY]
+            room, open_, claims, end = floats[int(domain), FREE], 0, 0.0, place
+            while end < count and floats[order[end], PRIORITY] == priority:
+                if floats[order[end], SM_DOMAIN] == domain:
                     open_ += 1
-                    claims += floats[order[other], WEIGHT]
+                    claims += floats[order[end], WEIGHT]
+                end += 1
             while open_ > 0:
                 part, settled, met = max(room, 0.0) / claims, 0, 0.0
                 for other in range(place, end):
@@ -88,10 +87,8 @@ def fill_rates(  # noqa: C901, PLR0912, PLR0915 - in one piece: passing arrays o
                     room, open_ = 0.0, 0
             floats[int(domain), FREE] = max(room, 0.0)
         wanted += floats[order[place], FRESH] * floats[order[place], DRAM]
-    if wanted <= 1.0:  # if it fits over all domains, it fits within each
-        return
     # DRAM: kernels that use more than an even part of a domain's bandwidth are slowed down
-    for place in range(count):
+    for place in range(count if wanted > 1.0 else 0):
         domain = floats[order[place], DRAM_DOMAIN]
         seen, total, members = False, 0.0, 0
         for other in range(count):
@@ -117,6 +114,7 @@ def fill_rates(  # noqa: C901, PLR0912, PLR0915 - in one piece: passing arrays o
             tenant = order[other]
             if floats[tenant, DRAM_DOMAIN] == domain and floats[tenant, FRESH] * floats[tenant, DRAM] > level:
                 floats[tenant, FRESH] = level / floats[tenant, DRAM]
+    return crowded
 
 
 def rates(
@@ -133,11 +131,11 @@ def rates(
     state[:, WEIGHT] = 1.0 if weight is None else weight
     state[:, SM_DOMAIN] = 0 if sm_domain is None else sm_domain
     state[:, DRAM_DOMAIN] = 0 if dram_domain is None else dram_domain
-    fill_rates(occupancy.size, np.arange(occupancy.size), state)
-    return np.asarray(state[:, FRESH])
+    crowded = fill_rates(occupancy.size, np.arange(occupancy.size), state)
+    return np.asarray(state[:, FRESH]) if crowded else np.ones(occupancy.size)
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")  # type: ignore[untyped-decorator]
+@numba.njit(cache=True, nogil=True, error_model="numpy", inline="always")  # type: ignore[untyped-decorator]
 def drain_ns(  # noqa: PLR0917 - compiled code takes its arguments by position
     tenant: int, wanted: float, count: int, order: Ints, floats: Floats, waits: float
 ) -> Any:

@@ -6,14 +6,13 @@ progress at the rates of `contention`, or in turns if the device is time-sliced.
 leave through a buffer that the caller drains, so memory doesn't grow with the length of a run.
 """
 
-from typing import Any
-
 import numba
 import numpy as np
 
 from cotenant.prediction.kernels.columns import Floats, Ints
 from cotenant.prediction.sharing.contention import drain_ns, fill_rates
-from cotenant.prediction.sharing.progress import settle
+from cotenant.prediction.sharing.progress import ALMOST_NS, NEVER_NS, run_alone, settle
+from cotenant.prediction.sharing.spread import uniform
 from cotenant.prediction.sharing.state import (
     ACTIVE,
     BLOCK,
@@ -57,20 +56,8 @@ ACTIVITIES = ("busy", "sm", "tensor", "dram")
 EMPTY_BUFFER, ALL_DONE, DEADLINE = 0, 1, 2
 """Why `advance` returned: buffer full; all tenants done; deadline reached."""
 
-_NEVER = 1e300
-_ALMOST_NS = 1e-3
-"""Times closer than this are equal: sums of floats don't match exactly."""
-
-
-@numba.njit(cache=True, nogil=True, error_model="numpy")  # type: ignore[untyped-decorator]
-def uniform(seed: int, tenant: int, number: int) -> Any:
-    """Deterministic number from 0 to 1 for these three values (splitmix64)."""
-    z = np.uint64(seed) + np.uint64(tenant) * np.uint64(0xD1342543DE82EF95)
-    z += (np.uint64(number) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
-    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    z ^= z >> np.uint64(31)
-    return float(z >> np.uint64(11)) / 9007199254740992.0
+_WORTH = 4
+"""Durations of a kernel for which a tenant must have the device to itself to be followed without looking at others."""
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")  # type: ignore[untyped-decorator]
@@ -130,7 +117,7 @@ def advance(  # noqa: C901, PLR0912, PLR0915, PLR0917 - one compiled loop: calls
     sliced = slice_ns > 0
     written = 0
     now = device[NOW_NS]
-    row = min(int((now + _ALMOST_NS) / period), activity.shape[0] - 1)
+    row = min(int((now + ALMOST_NS) / period), activity.shape[0] - 1)
     row_end = (row + 1) * period
     busy_since = now
     count = int(order[tenants])
@@ -147,9 +134,9 @@ def advance(  # noqa: C901, PLR0912, PLR0915, PLR0917 - one compiled loop: calls
     drains = not sliced and most_held > 1.0
     for place in range(count):
         tenant = order[place]
-        floats[tenant, SPEED], floats[tenant, SINCE_NS], at[tenant] = 0.0, now, _NEVER
+        floats[tenant, SPEED], floats[tenant, SINCE_NS], at[tenant] = 0.0, now, NEVER_NS
     changed, host_changed = True, shares_host
-    hosting, host_since, host_end, turn_end = 0, now, _NEVER, _NEVER
+    hosting, host_since, host_end, turn_end = 0, now, NEVER_NS, NEVER_NS
     while True:
         # 1. The next event of a tenant
         tenant, soon = 0, at[0]
@@ -158,25 +145,19 @@ def advance(  # noqa: C901, PLR0912, PLR0915, PLR0917 - one compiled loop: calls
                 tenant, soon = other, at[other]
 
         # 2. Speeds of kernels on the device, once all that happens at this time has happened
-        if (changed or host_changed) and soon > now + _ALMOST_NS:
+        if (changed or host_changed) and soon > now + ALMOST_NS:
             if changed:
                 changed = False
+                varied = sliced
                 if not sliced:
-                    sms, bandwidth = 0.0, 0.0
-                    for place in range(count):
-                        tenant = order[place]
-                        floats[tenant, FRESH] = 1.0
-                        sms += floats[tenant, OCCUPANCY]
-                        bandwidth += floats[tenant, DRAM]
-                    if sms > 1.0 or bandwidth > 1.0:  # if they fit over all domains, they fit within each
-                        fill_rates(count, order, floats)
+                    varied = fill_rates(count, order, floats)
                 elif count > 0:
                     active = int(device[ACTIVE])
                     found = False
                     for place in range(count):
                         floats[order[place], FRESH] = 0.0
                         found = found or order[place] == active
-                    if not found or (device[SLICE_END_NS] <= now + _ALMOST_NS and count > 1):
+                    if not found or (device[SLICE_END_NS] <= now + ALMOST_NS and count > 1):
                         # Round robin: the next index after the last one served.
                         chosen, best = active, 2 * tenants + 1
                         for place in range(count):
@@ -188,18 +169,18 @@ def advance(  # noqa: C901, PLR0912, PLR0915, PLR0917 - one compiled loop: calls
                         active = chosen
                         device[ACTIVE] = active
                         device[SLICE_END_NS] = max(device[SWITCH_END_NS], now) + slice_ns
-                    if device[SWITCH_END_NS] <= now + _ALMOST_NS:
+                    if device[SWITCH_END_NS] <= now + ALMOST_NS:
                         floats[active, FRESH] = 1.0
                 if sliced:
-                    turn_end = _NEVER
-                    if count > 0 and device[SWITCH_END_NS] > now + _ALMOST_NS:
+                    turn_end = NEVER_NS
+                    if count > 0 and device[SWITCH_END_NS] > now + ALMOST_NS:
                         turn_end = device[SWITCH_END_NS]
                     elif count > 1:
                         turn_end = device[SLICE_END_NS]
                 runs = False
                 for place in range(count):
                     tenant = order[place]
-                    old, new = floats[tenant, SPEED], floats[tenant, FRESH]
+                    old, new = floats[tenant, SPEED], floats[tenant, FRESH] if varied else 1.0
                     runs = runs or new > 0.0
                     if old != new:
                         if old > 0.0:
@@ -208,27 +189,27 @@ def advance(  # noqa: C901, PLR0912, PLR0915, PLR0917 - one compiled loop: calls
                             floats[tenant, DEVICE_NS] += passed
                         left = floats[tenant, LEFT_NS]
                         floats[tenant, SPEED], floats[tenant, SINCE_NS] = new, now
-                        at[tenant] = _NEVER if new <= 0.0 else now + (left if new == 1.0 else left / new)
-                if not runs and busy_since < _NEVER:
+                        at[tenant] = NEVER_NS if new <= 0.0 else now + (left if new == 1.0 else left / new)
+                if not runs and busy_since < NEVER_NS:
                     activity[row, 0] += now - busy_since
-                    busy_since = _NEVER
-                elif runs and busy_since == _NEVER:
+                    busy_since = NEVER_NS
+                elif runs and busy_since == NEVER_NS:
                     busy_since = now
             if host_changed:
                 # One thread launches for all: host work progresses at an even part of its speed.
                 host_changed = False
-                part, hosting, least = (now - host_since) / max(hosting, 1), 0, _NEVER
+                part, hosting, least = (now - host_since) / max(hosting, 1), 0, NEVER_NS
                 for tenant in range(tenants):
                     left = floats[tenant, TOTAL_NS] - floats[tenant, WORK_NS]
                     if left > 0.0:
                         left -= part
-                        if left <= _ALMOST_NS:
+                        if left <= ALMOST_NS:
                             left = 0.0
                         else:
                             hosting += 1
                             least = min(least, left)
                         floats[tenant, WORK_NS] = floats[tenant, TOTAL_NS] - left
-                host_since, host_end = now, now + least * hosting if hosting > 0 else _NEVER
+                host_since, host_end = now, now + least * hosting if hosting > 0 else NEVER_NS
                 for tenant in range(tenants):
                     if ints[tenant, STATE] == LAUNCHING and ints[tenant, DRAINED] == 0:
                         k = spans[tenant, 0] + ints[tenant, KERNEL]
@@ -238,18 +219,19 @@ def advance(  # noqa: C901, PLR0912, PLR0915, PLR0917 - one compiled loop: calls
 
         # 3. What else may happen before it
         before = min(turn_end, host_end, row_end, deadline)
-        if deadline <= soon or before < soon > now + _ALMOST_NS:
+        if deadline <= soon or before < soon > now + ALMOST_NS:
             now = max(before, now)
             if now >= deadline:
                 break
             if now >= row_end:
-                settle(0, count, order, now, row, floats, activity)
-                if busy_since < _NEVER:
+                for place in range(count):
+                    settle(order[place], now, row, floats, activity)
+                if busy_since < NEVER_NS:
                     activity[row, 0] += now - busy_since
                     busy_since = now
                 row = min(row + 1, activity.shape[0] - 1)
                 row_end += period
-            changed = changed or turn_end <= now + _ALMOST_NS
+            changed = changed or turn_end <= now + ALMOST_NS
             host_changed = host_changed or host_end <= now
             continue
         now = max(soon, now)
@@ -266,14 +248,13 @@ def advance(  # noqa: C901, PLR0912, PLR0915, PLR0917 - one compiled loop: calls
             if last or slots[k + 1] != slots[k]:
                 slot_ends[tenant, slots[k]] = now
             changed = True
-            place = 0
-            while order[place] != tenant:
-                place += 1
-            settle(place, place + 1, order, now, row, floats, activity)
-            floats[tenant, SPEED] = 0.0
-            for later in range(place, count - 1):
-                order[later] = order[later + 1]
+            kept = 0
+            for other in range(count):  # without branches: they would be mispredicted
+                order[kept] = order[other]
+                kept += order[other] != tenant
             count -= 1
+            settle(tenant, now, row, floats, activity)
+            floats[tenant, SPEED] = 0.0
             if last:
                 state = CLOSING
                 at[tenant] = now + host[tenant, 1] * floats[tenant, STRETCH]
@@ -291,7 +272,7 @@ def advance(  # noqa: C901, PLR0912, PLR0915, PLR0917 - one compiled loop: calls
                     missing = (host[tenant, 0] + kernels[k + 1, 5]) * floats[tenant, STRETCH] - floats[tenant, WORK_NS]
                     at[tenant] = max(now, host_since + max(missing, 0.0) * hosting)
             ints[tenant, STATE] = state
-            if at[tenant] > now + _ALMOST_NS:
+            if at[tenant] > now + ALMOST_NS:
                 continue
 
         # 5. A request ends
@@ -315,7 +296,7 @@ def advance(  # noqa: C901, PLR0912, PLR0915, PLR0917 - one compiled loop: calls
                 due = ring[tenant, number % outstanding[tenant]] if number >= outstanding[tenant] else 0.0
             else:
                 at_arrival = arrival_spans[tenant, 0] + number
-                due = arrivals[at_arrival] if at_arrival < arrival_spans[tenant, 1] else _NEVER
+                due = arrivals[at_arrival] if at_arrival < arrival_spans[tenant, 1] else NEVER_NS
             floats[tenant, INTENDED_NS] = due
             if due >= window_end and ints[tenant, FINISHED] == 0:
                 ints[tenant, FINISHED] = 1
@@ -325,7 +306,7 @@ def advance(  # noqa: C901, PLR0912, PLR0915, PLR0917 - one compiled loop: calls
             at[tenant] = max(due, now)
             if unfinished == 0 or written == room:
                 break
-            if due > now + _ALMOST_NS:
+            if due > now + ALMOST_NS:
                 continue
 
         # 6. A request begins
@@ -347,32 +328,47 @@ def advance(  # noqa: C901, PLR0912, PLR0915, PLR0917 - one compiled loop: calls
                 floats[tenant, TOTAL_NS] = (host[tenant, 0] + kernels[spans[tenant, 1] - 1, 5]) * stretch
                 floats[tenant, WORK_NS] = -(now - host_since) / max(hosting, 1)  # others' work up to now isn't its own
                 host_changed = floats[tenant, TOTAL_NS] > 0
-                at[tenant] = _NEVER if host_changed else now
-            if at[tenant] > now + _ALMOST_NS:
+                at[tenant] = NEVER_NS if host_changed else now
+            if at[tenant] > now + ALMOST_NS:
                 continue
 
         # 7. A kernel reaches the device, behind those of at least its priority
         k = spans[tenant, 0] + ints[tenant, KERNEL]
         if drains and count > 0 and ints[tenant, DRAINED] == 0:
             delay = drain_ns(tenant, kernels[k, 7], count, order, floats, waits)
-            if delay > _ALMOST_NS:  # queued; waits for thread blocks of other tenants to end
+            if delay > ALMOST_NS:  # queued; waits for thread blocks of other tenants to end
                 ints[tenant, DRAINED] = 1
                 at[tenant] = now + delay
                 continue
         ints[tenant, DRAINED] = 0
+        if count == 0 and not sliced and domains[tenant, 2] == 0:
+            # Until another tenant acts, its kernels run one after another at full speed.
+            at[tenant], until = NEVER_NS, min(row_end, host_end)
+            for other in range(tenants):
+                until = min(until, at[other] - 2 * ALMOST_NS)
+            if until > now + _WORTH * kernels[k, 0]:
+                before, busy_since = k, min(busy_since, now)
+                busy_since, now, k = run_alone(
+                    tenant, k, spans[tenant, 1] - 1, now, busy_since, until, deadline, row,
+                    kernels, slots, floats, slot_ends, activity, spans[tenant, 0] + int(host[tenant, 2]),
+                )  # fmt: skip
+                device[COMPLETIONS] += k - before
+                ints[tenant, KERNEL] = k - spans[tenant, 0]
+                if k > before:
+                    changed = True
+                    at[tenant] = floats[tenant, HOST_NS] + kernels[k, 5] * floats[tenant, STRETCH]
+                    if at[tenant] > now + ALMOST_NS:
+                        ints[tenant, STATE] = LAUNCHING
+                        continue
         ints[tenant, STATE] = RESIDENT
         floats[tenant, LEFT_NS] = floats[tenant, KNOWN_NS] = kernels[k, 0]
-        floats[tenant, OCCUPANCY], floats[tenant, DRAM], floats[tenant, TENSOR] = (
-            kernels[k, 1],
-            kernels[k, 2],
-            kernels[k, 3],
-        )
-        floats[tenant, BLOCK], floats[tenant, HOLDS], floats[tenant, WEIGHT] = (
-            kernels[k, 6],
-            kernels[k, 7],
-            kernels[k, 9],
-        )
-        floats[tenant, SINCE_NS], at[tenant] = now, _NEVER
+        floats[tenant, OCCUPANCY] = kernels[k, 1]
+        floats[tenant, DRAM] = kernels[k, 2]
+        floats[tenant, TENSOR] = kernels[k, 3]
+        floats[tenant, BLOCK] = kernels[k, 6]
+        floats[tenant, HOLDS] = kernels[k, 7]
+        floats[tenant, WEIGHT] = kernels[k, 9]
+        floats[tenant, SINCE_NS], at[tenant] = now, NEVER_NS
         place = count
         while place > 0 and domains[order[place - 1], 3] < domains[tenant, 3]:
             order[place] = order[place - 1]
@@ -385,8 +381,9 @@ def advance(  # noqa: C901, PLR0912, PLR0915, PLR0917 - one compiled loop: calls
         changed = True
 
     # 8. Leave the state as of now
-    settle(0, count, order, now, row, floats, activity)
-    if busy_since < _NEVER:
+    for place in range(count):
+        settle(order[place], now, row, floats, activity)
+    if busy_since < NEVER_NS:
         activity[row, 0] += now - busy_since
     for tenant in range(tenants):
         floats[tenant, NEXT_NS] = at[tenant]
