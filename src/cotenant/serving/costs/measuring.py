@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import count
 
 from cotenant.errors import ServingError
-from cotenant.scheduling import BatchCurve, ChunkCost, RequestId, TenantCosts
+from cotenant.scheduling import BatchCurve, ChunkCost, RequestId, TenantCosts, some_batches
 from cotenant.serving.engines.protocol import Call, Engine, Progress, Prompt
 
 
@@ -162,7 +162,7 @@ def _curve(watch: _Stopwatch, cost: Callable[[int], float], largest: int) -> Bat
     """Sizes 1, 2, 4, ... and the largest, interleaved so that drift cancels; linear interpolation in between."""
     if largest <= 1:
         return BatchCurve()
-    sizes = [size for size in (1, 2, 4, 8, 16, 32, 64) if size < largest] + [largest]
+    sizes = some_batches(largest)
     seen: dict[int, list[float]] = {size: [] for size in sizes}
     for size in sizes:
         cost(size)  # allocate buffers of a new shape once
@@ -170,15 +170,7 @@ def _curve(watch: _Stopwatch, cost: Callable[[int], float], largest: int) -> Bat
         alone = cost(1)
         for size in sizes:
             seen[size].append((cost(size) if size > 1 else alone) / alone)
-    known = {size: statistics.median(ratios) for size, ratios in seen.items()} | {1: 1.0}
-    factors, highest = [], 0.0
-    for batch in range(1, largest + 1):
-        below = max(size for size in sizes if size <= batch)
-        above = min(size for size in sizes if size >= batch)
-        part = (batch - below) / (above - below) if above > below else 0.0
-        highest = max(highest, known[below] + part * (known[above] - known[below]))
-        factors.append(highest)
-    return BatchCurve(tuple(factors))
+    return BatchCurve.through({size: statistics.median(ratios) for size, ratios in seen.items()} | {1: 1.0})
 
 
 def _cost(close: Sequence[float], spaced: Sequence[float]) -> ChunkCost:

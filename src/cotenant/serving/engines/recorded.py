@@ -10,9 +10,10 @@ from typing import Any, Protocol
 import torch
 
 from cotenant.errors import ServingError
+from cotenant.scheduling import some_batches
 from cotenant.serving.chunking.greenlets import Running
 from cotenant.serving.engines.protocol import Call
-from cotenant.serving.engines.rows import apart, copied, rows_of, shape_of, sizes_up_to, together
+from cotenant.serving.engines.rows import apart, copied, rows_of, shape_of, together
 
 
 class Graph(Protocol):
@@ -73,7 +74,7 @@ class Recordings:
             {name: _moved(value, recorder.device) for name, value in sample.kwargs.items()},
         )
         try:
-            self._shapes = [_Recording(compute, together([placed] * size), recorder) for size in sizes_up_to(largest)]
+            self._shapes = [_Recording(compute, together([placed] * size), recorder) for size in some_batches(largest)]
         except Exception as error:
             raise ServingError(
                 f"The model can't be recorded as graphs: {type(error).__name__}: {error}.",

@@ -11,10 +11,10 @@ import torch
 from torch import nn
 
 from cotenant.errors import ServingError
+from cotenant.scheduling import some_batches
 from cotenant.serving.engines.gang import Layers
 from cotenant.serving.engines.protocol import Prompt
 from cotenant.serving.engines.recorded import Recorder
-from cotenant.serving.engines.rows import sizes_up_to
 
 COLUMNS = 64
 """The length of a cache is a multiple of this."""
@@ -31,7 +31,7 @@ class RecordedSteps:
         """
         length = -(-(len(sample.ids) + sample.tokens) // COLUMNS) * COLUMNS
         try:
-            self._shapes = [_RecordedStep(model, size, length, recorder) for size in sizes_up_to(largest)]
+            self._shapes = [_RecordedStep(model, size, length, recorder) for size in some_batches(largest)]
         except Exception as error:
             raise ServingError(
                 f"The decode steps can't be recorded as graphs: {type(error).__name__}: {error}.",

@@ -8,11 +8,6 @@ import torch
 from cotenant.serving.engines.protocol import Call
 
 
-def sizes_up_to(largest: int) -> list[int]:
-    """Batches that are measured or recorded: 1, 2, 4, ... and the largest."""
-    return [size for size in (1, 2, 4, 8, 16, 32, 64) if size < largest] + [largest]
-
-
 def rows_of(call: Call) -> int | None:
     """Number of rows of a call's tensors; None if they disagree or there are none."""
     sizes = {value.shape[0] if value.dim() else None for value in _tensors(call)}
