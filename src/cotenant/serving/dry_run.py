@@ -14,7 +14,7 @@ from cotenant.serving.lanes import lanes_of
 from cotenant.serving.opening import opened
 from cotenant.serving.tenants_file import ServedTenant, TenantsFile
 from cotenant.tenancy.arrivals import arrivals_ns
-from cotenant.workloads.models.serving import DEFAULT_TOKENS
+from cotenant.workloads.protocol import DEFAULT_TOKENS
 
 SEEDS = 5
 

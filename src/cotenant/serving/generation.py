@@ -21,7 +21,7 @@ from cotenant.serving.processes.orders import TenantOrder, WorkerOrder
 from cotenant.serving.processes.supervisor import Patience, Supervisor
 from cotenant.serving.service import Served
 from cotenant.serving.tenants_file import ServedTenant, TenantsFile
-from cotenant.workloads.models.serving import DEFAULT_TOKENS
+from cotenant.workloads.protocol import DEFAULT_TOKENS
 
 if TYPE_CHECKING:
     from cotenant.serving.division.opening import Parts

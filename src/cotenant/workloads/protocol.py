@@ -22,6 +22,8 @@ Quantised = Literal["fp8", "int8", "int4"]
 QUANTISED: tuple[Quantised, ...] = get_args(Quantised)
 """Weight formats with fewer bits than the arithmetic."""
 MOST_PARALLEL = 8
+DEFAULT_TOKENS = 16
+"""Default number of tokens of `generate`."""
 
 
 class WorkloadSpec(BaseModel):

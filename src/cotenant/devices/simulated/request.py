@@ -29,7 +29,7 @@ def request_of(spec: WorkloadSpec, execution: Execution | None = None) -> Reques
         return training(spec, properties, execution, kernels)
     if spec.mode != "generate":
         return inference(spec, properties, execution, kernels)
-    from cotenant.workloads.models.serving import DEFAULT_TOKENS
+    from cotenant.workloads.protocol import DEFAULT_TOKENS
 
     prompt = kernels_for(spec.model_copy(update={"mode": "prefill", "tokens": None}), execution)
     return generation(spec, properties, execution, kernels, prompt=prompt, tokens=spec.tokens or DEFAULT_TOKENS)

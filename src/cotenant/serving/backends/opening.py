@@ -16,7 +16,7 @@ from cotenant.serving.costs import check_floor
 from cotenant.serving.lanes import SLEEPERS, Lane
 from cotenant.serving.measures import Measures
 from cotenant.serving.tenants_file import TenantsFile
-from cotenant.workloads.models.serving import DEFAULT_TOKENS
+from cotenant.workloads.protocol import DEFAULT_TOKENS
 
 DEFAULT_WORDS = 16
 

@@ -15,9 +15,8 @@ from cotenant.serving.models.signature import Signature, TensorSpec
 from cotenant.serving.models.tensors import datatype_of
 from cotenant.workloads.models.building import mode_of, stand
 from cotenant.workloads.models.entry import ModelEntry
-from cotenant.workloads.models.serving import DEFAULT_TOKENS
 from cotenant.workloads.models.watching import Watch
-from cotenant.workloads.protocol import WorkloadSpec
+from cotenant.workloads.protocol import DEFAULT_TOKENS, WorkloadSpec
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,9 +8,8 @@ import torch
 from cotenant.workloads.models.building import mode_of, stages_of, stand
 from cotenant.workloads.models.entry import ModelEntry
 from cotenant.workloads.models.inputs import lengths_of
-from cotenant.workloads.models.serving import DEFAULT_TOKENS
 from cotenant.workloads.models.watching import Watch
-from cotenant.workloads.protocol import Operator, Properties, WorkloadSpec
+from cotenant.workloads.protocol import DEFAULT_TOKENS, Operator, Properties, WorkloadSpec
 
 DEFAULT_DTYPE = "float32"
 """The dtype described when the spec leaves it to the device."""

@@ -8,10 +8,7 @@ from torch import nn
 
 from cotenant.workloads.models.entry import ModelEntry
 from cotenant.workloads.models.inputs import Inputs, Tensors, host_of
-from cotenant.workloads.protocol import Stage
-
-DEFAULT_TOKENS = 16
-"""Default number of tokens of `generate`."""
+from cotenant.workloads.protocol import DEFAULT_TOKENS, Stage
 
 
 def inference_stages(
