@@ -97,6 +97,19 @@ def test_a_starved_tenant_speaks_against_sharing():
     assert run.answer().main.because == "starves a tenant"
 
 
+def test_no_mix_is_kept_apart_while_a_way_that_may_keep_its_objectives_has_no_trusted_trial():
+    run = Truth().solos(a=(10, 30), b=(10, 30))
+    run.trials("mps", {"a": (60, 30), "b": (60, 30)})
+    run.trials("processes", {"a": (15, 30), "b": (15, 30)}, verdict="unstable")
+    choice = run.answer().main
+    assert (choice.verdict, choice.because, choice.best.cell.sharing) == ("open", "no trial passed", "processes")
+    assert [one.cell.sharing for one in choice.options] == ["processes", "mps"]
+    run = Truth().solos(a=(10, 30), b=(10, 30))
+    run.trials("mps", {"a": (60, 30), "b": (60, 30)})
+    run.trials("processes", {"a": (70, 30), "b": (70, 30)}, verdict="unstable")
+    assert run.answer().main.because == "missed shared", "it misses them too, as far as can be seen"
+
+
 def test_untrusted_trials_decide_nothing():
     run = Truth().solos(a=free(10), b=free(10)).trials("mps", {"a": free(12), "b": free(12)}, "unstable")
     assert run.answer().main.because == "no trial passed"

@@ -63,18 +63,18 @@ def choose(options: Sequence[Option]) -> Choice:
     if not trusted:
         return _choice(_among(options, options).options, "open", "no trial passed")
     chosen = _among(options, trusted)
-    return replace(chosen, options=(*chosen.options, *(one for one in options if not one.trusted)))
+    return replace(chosen, options=(*chosen.options, *(one for one in options if one not in chosen.options)))
 
 
 def _among(options: Sequence[Option], trusted: Sequence[Option]) -> Choice:
     if any(one.alone is not None and one.alone.answer == "missed" for one in trusted[0].standings):
         return _choice(_ranked(trusted), "apart", "missed alone")
     if trusted[0].kept is not None:
-        return _by_objectives(trusted)
+        return _by_objectives(options, trusted)
     return _by_work(options, trusted)
 
 
-def _by_objectives(trusted: Sequence[Option]) -> Choice:
+def _by_objectives(options: Sequence[Option], trusted: Sequence[Option]) -> Choice:
     kept = [one for one in trusted if one.kept == "kept"]
     if kept:
         rest = [one for one in trusted if one.kept != "kept"]
@@ -83,7 +83,11 @@ def _by_objectives(trusted: Sequence[Option]) -> Choice:
     if undecided:
         rest = [one for one in trusted if one.kept != "open"]
         return _choice([*_ranked(undecided), *_ranked(rest)], "open", "too few requests")
-    return _choice(sorted(trusted, key=lambda one: -one.headroom), "apart", "missed shared")
+    missed = sorted(trusted, key=lambda one: -one.headroom)
+    hidden = [one for one in options if not one.trusted and one.kept != "missed"]
+    if hidden:
+        return _choice([*_ranked(hidden), *missed], "open", "no trial passed")
+    return _choice(missed, "apart", "missed shared")
 
 
 def _by_work(options: Sequence[Option], trusted: Sequence[Option]) -> Choice:
