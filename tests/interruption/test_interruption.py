@@ -55,7 +55,10 @@ def test_a_request_that_a_library_swallowed_is_obeyed_at_the_next_opportunity():
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129), (signal.SIGINT, 130)])
-def test_other_signals_have_their_own_exit_code(monkeypatch, capsys, number, code):
+def test_other_signals_have_their_own_exit_code(monkeypatch, capsys, request, number, code):
+    default = signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL
+    before = signal.signal(number, default)  # nohup ignores SIGHUP, which is respected
+    request.addfinalizer(lambda: signal.signal(number, before))
     monkeypatch.setattr(command_line.cli, "invoke", lambda *_: os.kill(os.getpid(), number))
     assert command_line.main([]) == code
     assert capsys.readouterr().err == "interrupted: nothing was left unfinished.\n"

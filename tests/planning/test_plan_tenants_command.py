@@ -137,7 +137,7 @@ def test_checking_an_overcommitted_plan_reports_missed(tmp_path, capsys):
     path, out = written(tmp_path, SMALL), tmp_path / "plan.yaml"
     assert main(["plan", str(path), "--devices", DEVICES, "--out", str(out), "--time", "5s"]) == 0
     document = yaml.safe_load(out.read_text())
-    document["devices"][0]["tenants"]["embed"]["rate_rps"] = 6000.0
+    document["devices"][0]["tenants"]["embed"]["rate_rps"] = 2000.0
     out.write_text(yaml.safe_dump(document))
     capsys.readouterr()
     assert main(["plan", "--check", str(out)]) == 3
