@@ -11,7 +11,7 @@ import pytest
 from tests.storm import faulting
 
 ROOT = Path(__file__).parents[2]
-SECONDS = float(os.environ.get("COTENANT_STORM_S", "90"))
+SECONDS = float(os.environ.get("COTENANT_STORM_S", "60"))
 SEED = int(os.environ.get("COTENANT_STORM_SEED", "14"))
 
 pytestmark = [pytest.mark.storm, pytest.mark.slow, pytest.mark.long, pytest.mark.timeout(SECONDS + 600)]
@@ -22,7 +22,7 @@ def test_any_bytes_in_any_file_end_in_the_same_answer_or_one_sentence():
     command = [sys.executable, "-m", "tests.storm.storming", str(2 / 3 * SECONDS), str(SEED), "0"]
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert int(re.search(r"(\d+) attempts, 0 findings", done.stdout)[1]) > 20
+    assert int(re.search(r"(\d+) attempts, 0 findings", done.stdout)[1]) > 10
 
 
 def test_any_failing_call_ends_in_the_same_answer_or_one_sentence(tmp_path):
