@@ -46,7 +46,7 @@ def _over_all(answer: Answer) -> list[str]:
     known = [one for one in answer.choices if one.verdict == "share"]
     if known:
         said.append(verdict(max(known, key=_gain_of_each)))
-    worst = [one for one in answer.choices if one.best.work.est is not None and one not in known] or known[1:]
+    worst = [one for one in answer.choices if one.best.work.est is not None and one.verdict == "apart"] or known[1:]
     if worst:
         least = min(worst, key=_gain_of_each)
         said.append(f"{_mix(least)} gains least: the best way, {_how(least)}, {_effect(least.best)}.")
