@@ -48,7 +48,7 @@ class RecordedSteps:
 
 
 class _RecordedStep:
-    """The graph of a step with so many rows, and all tensors that it reads and writes."""
+    """The graph of a step for a number of rows, and all tensors that it reads and writes."""
 
     def __init__(self, model: nn.Module, rows: int, length: int, recorder: Recorder) -> None:
         from transformers import StaticCache
