@@ -1,6 +1,8 @@
 """Cells that are precise enough are visited less often, and never without their baselines."""
 
-from cotenant.measure.visiting import SELDOM, Visits, cell_of, visited
+from cotenant.analyse.estimates.estimate import Estimate
+from cotenant.analyse.sharing.slowdown import CurrentSlowdown
+from cotenant.measure.visiting import SELDOM, Visits, cell_of, visited, widths_of
 from cotenant.study.expand import expand
 from cotenant.study.files import study_from
 
@@ -47,3 +49,12 @@ def test_a_resumed_run_skips_the_same_cells():
         assert again.of(TRIALS, block) == visits.of(TRIALS, block)
     assert again.of(TRIALS, 3) == TRIALS
     assert labels(again.of(TRIALS, 7)) == ["b", "b+c", "c"]
+
+
+def test_a_precise_cell_with_too_few_requests_for_an_objective_does_not_rest():
+    narrow = Estimate(1.0, 0.99, 1.01, 5, "")
+    now = [CurrentSlowdown(mix, "processes", "closed(1)", "a", narrow) for mix in ("a+b", "a+c")]
+    lacking = {("a+b", "processes", "closed(1)"), ("a", "alone", "closed(1)")}
+    widths = widths_of(now, lacking, 0.03)
+    assert [mix for (mix, _, _), width in widths.items() if width <= 0.03] == ["a+c"]
+    assert len(widths) == 2

@@ -5,7 +5,6 @@ continues behind a dead node can't add a trial twice.
 """
 
 import logging
-import math
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -23,7 +22,7 @@ from cotenant.fleet.worker import READY
 from cotenant.measure import stopping
 from cotenant.measure.calibration import NUMBERS
 from cotenant.measure.events import BlockDone, CurrentEstimate, DeviceAt, Listener, Noticed, Preparing
-from cotenant.measure.visiting import Visits
+from cotenant.measure.visiting import Visits, widths_of
 from cotenant.store.chunks import trials_in
 from cotenant.store.folder import RunFolder, resume_command
 from cotenant.store.observe import observations
@@ -245,12 +244,7 @@ class Driver:
         now = seen.current()
         self._widest = stopping.widest([one.estimate for one in now])
         if rule.target is not None and seen.blocks >= max(rule.blocks_min, rule.precise_from):
-            widths: dict[tuple[str, str, str], float] = {}
-            for one in now:
-                cell, width = (one.mix, one.sharing, one.load), one.estimate.relative_half_width
-                widths[cell] = max(widths.get(cell, 0.0), float("inf") if width is None else width)
-            for cell in requests.lacking().keys() & widths.keys():
-                widths[cell] = max(widths[cell], math.nextafter(rule.target, math.inf))
+            widths = widths_of(now, requests.lacking(), rule.target)
             if self._visits.note(dispatch.begun, widths, rule.target):
                 self._folder.update_manifest(precise=self._visits.to_json())
         standing = self._standing(dispatch)

@@ -3,7 +3,6 @@
 Blocks of short windows are carried out several at a time, about a second's worth.
 """
 
-import math
 import time
 from collections.abc import Iterator, Sequence
 from itertools import count
@@ -18,7 +17,7 @@ from cotenant.measure.bench import Bench
 from cotenant.measure.events import BlockDone, CurrentEstimate, Listener, Noticed, Preparing, TrialDone, TrialStarted
 from cotenant.measure.plan import RunPlan
 from cotenant.measure.switching import Switching
-from cotenant.measure.visiting import CellKey, Visits
+from cotenant.measure.visiting import Visits, widths_of
 from cotenant.store.folder import RunFolder
 from cotenant.store.observe import observations, observe_trial
 from cotenant.store.reading import open_runs
@@ -157,7 +156,7 @@ class Runner:
         now = self._seen.current()
         self._widest = stopping.widest([one.estimate for one in now])
         if rule.target is not None and blocks >= max(rule.blocks_min, rule.precise_from):
-            self._note_widths(now, blocks, rule)
+            self._note_widths(now, blocks, rule.target, relax=rule.short)
         standing = self._standing(blocks, block_times)
         left = stopping.seconds_left(rule, standing)
         if left is not None:
@@ -174,15 +173,9 @@ class Runner:
         )
         return time.monotonic() - begin
 
-    def _note_widths(self, now: Sequence[CurrentSlowdown], blocks: int, rule: stopping.Rule) -> None:
-        widths: dict[CellKey, float] = {}
-        for one in now:
-            cell, width = (one.mix, one.sharing, one.load), one.estimate.relative_half_width
-            widths[cell] = max(widths.get(cell, 0.0), math.inf if width is None else width)
-        assert rule.target is not None
-        for cell in self._requests.lacking().keys() & widths.keys():
-            widths[cell] = max(widths[cell], math.nextafter(rule.target, math.inf))  # not precise enough yet
-        if self._visits.note(blocks, widths, rule.target, relax=rule.short):
+    def _note_widths(self, now: Sequence[CurrentSlowdown], blocks: int, target: float, *, relax: bool) -> None:
+        widths = widths_of(now, self._requests.lacking(), target)
+        if self._visits.note(blocks, widths, target, relax=relax):
             self._folder.update_manifest(precise=self._visits.to_json())
 
     def _count(self, found: Sequence[TenantObservation]) -> None:

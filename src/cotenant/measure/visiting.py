@@ -4,6 +4,8 @@ import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
+from cotenant.analyse.sharing.objective_requests import CellKey
+from cotenant.analyse.sharing.slowdown import CurrentSlowdown
 from cotenant.tenancy.nouns import Trial
 
 SELDOM = 4
@@ -13,8 +15,6 @@ RELAXED, RELAXED_EVERY = 0.5, 2
 LOOK_AGAIN = 1.25
 """Widths are judged again after this many times the blocks: in the short term they vary by chance."""
 
-CellKey = tuple[str, str, str]
-"""Mix, sharing and load, as results name them."""
 Cells = frozenset[CellKey]
 
 
@@ -51,6 +51,17 @@ class Visits:
             {"from": block, "cells": sorted(map(list, cells)), "relaxed": sorted(map(list, relaxed))}
             for block, cells, relaxed in self._since
         ]
+
+
+def widths_of(now: Iterable[CurrentSlowdown], lacking: Collection[CellKey], target: float) -> dict[CellKey, float]:
+    """The widest half-width of each cell; one with too few requests for an objective isn't precise enough yet."""
+    widths: dict[CellKey, float] = {}
+    for one in now:
+        cell, width = (one.mix, one.sharing, one.load), one.estimate.relative_half_width
+        widths[cell] = max(widths.get(cell, 0.0), math.inf if width is None else width)
+    for cell in widths.keys() & set(lacking):
+        widths[cell] = max(widths[cell], math.nextafter(target, math.inf))
+    return widths
 
 
 def _cells(kept: Iterable[Any]) -> Cells:
