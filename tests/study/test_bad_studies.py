@@ -10,15 +10,17 @@ from cotenant.study.library import builtin_names
 
 GOOD = "tenants: {bert: {workload: bert-base-mini}, gpt2: {workload: gpt2-mini}}\n"
 MIX_WORDS = (
-    "solo, pairs, all, {copies: {tenant: [2, 3]}}, {beside: {tenant: [tenant]}} or {groups: {name: [tenant, tenant]}}"
+    "solo, pairs, all, {copies: {tenant: [2, 3]}}, {replicas: {tenant: [2, 3]}}, "
+    "{beside: {tenant: [tenant]}} or {groups: {name: [tenant, tenant]}}"
 )
 STUDY_KEYS = (
     "name, about, device, tenants, mixes, sharing, shares, settings, spread, devices, turns, before, pause, loads, "
-    "window, lead, until, budget, blocks, fresh, alone_stopped, seed"
+    "window, lead, until, budget, blocks, fresh, alone_stopped, seed, prices, fairness, cache_memory, "
+    "threads, admin_key"
 )
 TENANTS_EXAMPLE = "{bert-mini: {workload: bert-base-mini, batch: 4}}"
 LOADS = "closed(n), poisson(rate), gamma(rate, cv), trace(file.csv, rate)"
-MODES = "processes, threads, streams, exclusive, mps, mps-static, green, mig, pinned"
+MODES = "processes, threads, streams, exclusive, mps, mps-static, green, mig, pinned, scheduled"
 
 
 @pytest.fixture(autouse=True)
@@ -34,6 +36,12 @@ def problems_of(text: str) -> list[str]:
     return list(caught.value.problems)
 
 
+BATCH = (
+    "batch: batch is the number of items in one request; how many requests the software executes together is at_once: "
+    "1..16"
+)
+
+
 @pytest.mark.parametrize(
     ("line", "sentence"),
     [
@@ -42,7 +50,7 @@ def problems_of(text: str) -> list[str]:
         ("batch: 1.5", "batch: expected a whole number of at least 1, not 1.5"),
         ("batch: true", "batch: expected a whole number of at least 1, not true"),
         ("batch:", "batch: expected a whole number of at least 1, not nothing"),
-        ("batch: [1]", "batch: expected a whole number of at least 1, not a list"),
+        ("batch: [1]", BATCH),
         ("batch: 99999999999999999999", 'batch: "99999999999999999999" is too long for a number'),
         ("btach: 4", 'btach: unknown key; did you mean "batch"?'),
         ("train: yes", 'train: expected true or false, not "yes"'),
@@ -55,13 +63,16 @@ def problems_of(text: str) -> list[str]:
             'timing: expected one of pipelined, synchronised, not "pipelind"; did you mean "pipelined"?',
         ),
         ("priority: high", 'priority: expected a whole number, not "high"'),
-        ("share: 0", "share: expected a share of the device such as 40 or 3g.20gb, not 0"),
-        ("slo: 50", "slo.latency: expected a time with its unit such as 50ms, not 50"),
-        ("slo: {latency: 0ms}", 'slo.latency: expected a time above 0, not "0ms"'),
-        ("slo: {latency: 5ms, quantile: p100}", 'slo.quantile: expected a quantile such as p99 or p99.9, not "p100"'),
-        ("slo: {quantile: p99}", "slo: latency is missing, such as 50ms"),
-        ("slo: {}", "slo: latency is missing, such as 50ms"),
-        ("slo: {ttft p95: 0.3}", "slo.ttft: expected a time with its unit such as 50ms, not 0.3"),
+        ("share: 0", "share: expected a share of the device such as 40% or 3g.20gb, not 0"),
+        ("slo: 50", "slo: expected a time with its unit such as 50ms, not 50"),
+        ("slo: {latency: 0ms}", 'slo: expected a time above 0, not "0ms"'),
+        ("slo: {p0: 5ms}", 'slo: expected a quantile such as p99 or p99.9, not "p0"'),
+        ("slo: {quantile: p99}", "slo: quantile is not an objective; expected p99, ttft p95, tpot p95 or the like"),
+        (
+            "slo: {}",
+            "slo: expected an objective such as 50ms, {p99: 30ms} or {ttft p95: 300ms, tpot p95: 40ms}, not a mapping",
+        ),
+        ("slo: {ttft p95: 0.3}", "slo: expected a time with its unit such as 50ms, not 0.3"),
         (
             "slo: {p50: 1ms, p99: 2ms}",
             "slo: latency has more than one limit; give each metric one quantile and one time",
@@ -110,14 +121,14 @@ def test_only_workloads_that_talk_to_a_server_have_one():
         ),
         ("blocks: {min: 5, max: 3}", "blocks: min is 5, which is more than max, 3"),
         ("blocks: {mn: 5}", 'blocks.mn: unknown key; did you mean "min"?'),
-        ("fresh: trial", 'fresh: expected one of study, block, not "trial"'),
+        ("fresh: window", 'fresh: expected one of study, block, trial, not "window"'),
         ("seed: 1e3", "seed: expected a whole number from 0 to 9223372036854775807, not 1000.0"),
         ("about: [1]", "about: expected a sentence, not a list"),
         ("device: ''", 'device: expected text, not ""'),
         ("mixes: pairs", 'mixes: expected a list such as [solo, pairs], not "pairs"'),
         ("mixes: []", "mixes: is an empty list; leave the key out for its default"),
         ("mixes: [piars]", f'mixes.0: expected {MIX_WORDS}, not "piars"; did you mean "pairs"?'),
-        ("mixes: [{}]", "mixes.0: expected copies, beside or groups in this mapping"),
+        ("mixes: [{}]", "mixes.0: expected copies, replicas, beside or groups in this mapping"),
         ("mixes: [{copy: {bert: [2]}}]", 'mixes.0.copy: unknown key; did you mean "copies"?'),
         ("mixes: [{copies: {bert: 2}}]", "mixes.0.copies.bert: expected a list, not 2"),
         ("mixes: [{copies: {bert: [1]}}]", "mixes.0.copies.bert.0: expected a whole number from 2 to 1000, not 1"),
@@ -145,7 +156,7 @@ def test_only_workloads_that_talk_to_a_server_have_one():
             "mixes: [{groups: {x+y: [bert, gpt2]}}]",
             'mixes.0.groups.x+y: a name with + must be that of the members, "bert+gpt2"',
         ),
-        ("sharing: processes", 'sharing: expected all or a list such as [processes, threads], not "processes"'),
+        ("sharing: some", 'sharing: expected all or a list such as [processes, threads], not "some"'),
         ("sharing: [thread]", f'sharing.0: expected one of {MODES}, not "thread"; did you mean "threads"?'),
         (
             "sharing: [alone]",

@@ -8,7 +8,7 @@ from cotenant.study.expand import needs_capacity, trials_per_block
 from cotenant.study.files import load_study
 from cotenant.study.library import StudyInfo, builtin_file, builtin_studies
 from cotenant.study.workload_check import check_workloads
-from cotenant.tenancy.nouns import Sharing
+from cotenant.tenancy.sharing import Sharing
 
 CPU = ("processes", "threads", "pinned")
 

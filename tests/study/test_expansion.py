@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from cotenant.study.expand import arrival_seed, expand, needs_capacity, trials_per_block
 from cotenant.study.files import load_study, study_from
 from cotenant.study.model import Study
-from cotenant.tenancy.nouns import ALONE, Trial
+from cotenant.tenancy.nouns import Trial
+from cotenant.tenancy.sharing import ALONE
 
 MODES = ("processes", "threads", "pinned")
 steady = settings(deadline=None, derandomize=True, max_examples=60)

@@ -16,7 +16,7 @@ def workloads_of(manifest: Mapping[str, Any]) -> dict[str, str]:
 
 def _of_tenants(manifest: Mapping[str, Any], key: str) -> dict[str, str]:
     from cotenant.errors import StudyError
-    from cotenant.study.tree import NotYaml, read
+    from cotenant.tenancy.document import NotYaml, read
 
     try:
         tenants = read(str(manifest.get("study", ""))).data["tenants"].items()
@@ -28,8 +28,8 @@ def _of_tenants(manifest: Mapping[str, Any], key: str) -> dict[str, str]:
 def asked_interval(manifests: Sequence[Mapping[str, Any]]) -> float | None:
     """The target precision of slowdowns (relative half-width), if all runs are of one study."""
     from cotenant.errors import StudyError
-    from cotenant.study.shares import share_of_one
-    from cotenant.study.tree import NotYaml, read
+    from cotenant.tenancy.document import NotYaml, read
+    from cotenant.tenancy.words import share_of_one
 
     asked = {str(manifest.get("study", "")) for manifest in manifests}
     if len(asked) != 1 or not (text := asked.pop()):

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from cotenant.study.expand import label_of, trials_per_block
 from cotenant.study.mixes import Mix, MixLists, mixes_of, pair_label
 from cotenant.study.model import Study
-from cotenant.study.places import Path
 from cotenant.study.windows import expected
-from cotenant.study.words import did_you_mean, shown
+from cotenant.tenancy.document import Path
 from cotenant.tenancy.load import MOST_ARRIVALS, Load
+from cotenant.tenancy.sharing import EQUAL
+from cotenant.tenancy.words import did_you_mean, shown
 from cotenant.text import amount
 
 MOST_TENANTS = 200
@@ -32,7 +33,7 @@ class Contradiction:
 
 def contradictions(study: Study) -> list[Contradiction]:
     """All reasons why a study can't be run as written, on any device."""
-    found = [*_tenants(study), *_lists(study), *_blocks(study), *_loads(study)]
+    found = [*_tenants(study), *_lists(study), *_blocks(study), *_loads(study), *_divided(study)]
     unknown = [*_unknown_members(study)]
     if len(study.tenants) <= MOST_TENANTS:
         found += [*_labels(study), *_shares(study)]
@@ -56,8 +57,9 @@ def _lists(study: Study) -> Iterator[Contradiction]:
         sentence = "a mix needs 2 tenants, and there is 1; write [solo] to measure it alone"
         yield Contradiction(("mixes",), sentence, frozenset({"mixes", "tenants"}))
     for path, rule in _spelled_out(study):
-        if not rule.copies and not rule.beside and not rule.groups:
-            yield Contradiction(path, "expected copies, beside or groups in this mapping", frozenset({"mixes"}))
+        if not rule.copies and not rule.replicas and not rule.beside and not rule.groups:
+            sentence = "expected copies, replicas, beside or groups in this mapping"
+            yield Contradiction(path, sentence, frozenset({"mixes"}))
 
 
 def _spelled_out(study: Study) -> Iterator[tuple[Path, MixLists]]:
@@ -68,11 +70,12 @@ def _spelled_out(study: Study) -> Iterator[tuple[Path, MixLists]]:
 
 def _unknown_members(study: Study) -> Iterator[Contradiction]:
     for path, rule in _spelled_out(study):
-        for tenant, counts in rule.copies.items():
-            yield from _unknown(study, (*path, "copies", tenant), tenant)
-            if not counts:
-                sentence = "expected how many copies, such as [2, 3, 4], not an empty list"
-                yield Contradiction((*path, "copies", tenant), sentence, frozenset({"tenants"}))
+        for key, several in (("copies", rule.copies), ("replicas", rule.replicas)):
+            for tenant, counts in several.items():
+                yield from _unknown(study, (*path, key, tenant), tenant)
+                if not counts:
+                    sentence = f"expected how many {key}, such as [2, 3, 4], not an empty list"
+                    yield Contradiction((*path, key, tenant), sentence, frozenset({"tenants"}))
         yield from _unknown_beside(study, (*path, "beside"), rule)
         yield from _unknown_in_groups(study, (*path, "groups"), rule)
 
@@ -130,14 +133,20 @@ def _mixes_with_paths(study: Study) -> Iterator[tuple[Path, Mix]]:
 def _key_of(mix: Mix, rule: MixLists) -> Path:
     if mix.label in rule.groups:
         return "groups", mix.label
-    return ("copies", mix.members[0]) if len(set(mix.members)) == 1 else ("beside", mix.members[-1])
+    if len(set(mix.members)) == 1:
+        return "copies" if mix.divided is None else "replicas", mix.members[0]
+    return "beside", mix.members[-1]
 
 
 def _shares(study: Study) -> Iterator[Contradiction]:
     if study.sharing == "all":
         return
     for index, sharing in enumerate(study.sharing):
-        wrong = [mix for mix in study.mix_list() if sharing.shares and len(mix.members) != len(sharing.shares)]
+        wrong = [
+            mix
+            for mix in study.mix_list()
+            if sharing.shares and len(mix.members) != len(sharing.among(len(mix.members)).shares)
+        ]
         if wrong:
             first, others = wrong[0], len(wrong) - 1
             more = f" (and {others} more mixes differ)" if others > 1 else " (and 1 more mix differs)" if others else ""
@@ -146,6 +155,27 @@ def _shares(study: Study) -> Iterator[Contradiction]:
                 f"but the mix {shown(first.label)} has {amount(len(first.members), 'tenant')}{more}"
             )
             yield Contradiction(("sharing", index), sentence, frozenset({"sharing", "mixes", "tenants"}))
+
+
+def disagreeing_shares(study: Study) -> Iterator[Contradiction]:
+    """Shares that a tenant and the way to share give differently; every verb refuses them."""
+    on = frozenset({"sharing", "mixes", "tenants", EVERY_TENANT})
+    if study.sharing == "all" or len(study.tenants) > MOST_TENANTS:
+        return
+    everyone = Mix("all", tuple(study.tenants))
+    for sharing in (one for one in study.sharing if one.shares != (EQUAL,)):
+        mixes = [mix for mix in (*study.mix_list(), everyone) if len(mix.members) == len(sharing.shares)]
+        for member, share in dict.fromkeys(
+            pair for mix in mixes for pair in zip(mix.members, sharing.shares, strict=True)
+        ):
+            own = study.tenants[member].share if member in study.tenants else None
+            if type(own) is type(share) and own != share:
+                sentence = f"is {_share_shown(own)}, but sharing: {sharing} gives it {_share_shown(share)}"
+                yield Contradiction(("tenants", member, "share"), sentence, on)
+
+
+def _share_shown(share: float | str) -> str:
+    return f"{share:g}%" if isinstance(share, float) else share
 
 
 def _blocks(study: Study) -> Iterator[Contradiction]:
@@ -177,6 +207,18 @@ def _loads(study: Study) -> Iterator[Contradiction]:
         if requests > MOST_ARRIVALS:
             sentence = f"{load} means {requests:.2g} requests in one trial; at most {MOST_ARRIVALS:,} are sent"
             yield Contradiction(path, sentence, frozenset({"window", "lead"}))
+
+
+def _divided(study: Study) -> Iterator[Contradiction]:
+    """A recorded trace without a rate has no part for a replica."""
+    listed = {tenant for _, rule in _spelled_out(study) for tenant in rule.replicas}
+    for name, entry in study.tenants.items():
+        loads = study.loads if entry.load is None else (entry.load,)
+        if (name in listed or (entry.replicas or 1) > 1) and any(
+            load.kind == "trace" and load.rate_rps is None and load.rate_share is None for load in loads
+        ):
+            sentence = "a trace is divided among replicas by its rate: write trace(file.csv, 50)"
+            yield Contradiction(("tenants", name, "load"), sentence, frozenset({"tenants", "loads", "mixes"}))
 
 
 def _size(study: Study) -> Iterator[Contradiction]:

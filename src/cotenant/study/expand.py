@@ -9,11 +9,12 @@ from types import MappingProxyType
 from cotenant.study.mixes import Mix
 from cotenant.study.model import Study
 from cotenant.study.spread import NOWHERE, Placement, placements
-from cotenant.study.values import Controls
 from cotenant.study.windows import expected
 from cotenant.tenancy.load import Load
-from cotenant.tenancy.nouns import ALONE, APART, Block, Sharing, Tenant, Trial
+from cotenant.tenancy.nouns import APART, Block, Tenant, Trial
 from cotenant.tenancy.records import OWN
+from cotenant.tenancy.sharing import ALONE, Sharing
+from cotenant.tenancy.values import Controls
 from cotenant.workloads.servers.names import is_server
 
 Layouts = Mapping[tuple[str, str], Sequence[Sharing]]
@@ -136,7 +137,7 @@ def _loads_of(study: Study, tenant: str) -> tuple[Load, ...]:
 
 def _levels(study: Study, mix: Mix) -> tuple[Load | None, ...]:
     """The study's loads, unless every tenant of the mix has its own."""
-    heeded = any(study.tenants[member].load is None for member in mix.members)
+    heeded = any(study.tenants[member].arrivals is None for member in mix.members)
     return study.loads if heeded else (None,)
 
 
@@ -173,7 +174,8 @@ def _solo_cells(study: Study) -> Iterator[_Cell]:
 
 def _shared_cells(study: Study, modes: Sequence[str], layouts: Layouts) -> Iterator[_Cell]:
     for mix in study.mix_list():
-        for named in study.sharings(modes):
+        for way in study.sharings(modes):
+            named = way.among(len(mix.members))
             for sharing in (named, *layouts.get((mix.label, named.mode), ())):
                 for settings in study.settings:
                     for level in _levels(study, mix):
@@ -196,9 +198,9 @@ def _tenants(study: Study, cell: _Cell) -> tuple[Tenant, ...]:
     tenants = []
     for name, member in zip(cell.mix.names, cell.mix.members, strict=True):
         entry = study.tenants[member]
-        load = entry.load if entry.load is not None else cell.level
+        load = entry.arrivals or cell.level
         assert load is not None, "the tenants of a cell without a level have their own loads"
-        tenants.append(entry.tenant(name, member, load))
+        tenants.append(entry.tenant(name, member, load.divided(cell.mix.divided or entry.replicas or 1)))
     if not cell.place.members:
         return tuple(tenants)
     return tuple(

@@ -4,6 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from cotenant.study.model import Study
 from cotenant.tenancy.load import Load
+from cotenant.tenancy.objective import objective_for
+from cotenant.workloads.protocol import in_steps
 from cotenant.workloads.servers.names import is_server
 
 
@@ -13,17 +15,17 @@ def demanding(study: Study) -> tuple[str, ...]:
 
 
 def _loads(study: Study, name: str) -> Sequence[tuple[Load, float]]:
-    """Loads with a rate, which a tenant may not keep up with, and their requests per second."""
+    """Loads with a rate, which a tenant that takes one request at a time may not keep up with, and their rates."""
     entry = study.tenants[name]
-    if is_server(entry.workload):
+    if is_server(entry.workload or "") or in_steps(entry.spec()):
         return ()
-    loads = study.loads if entry.load is None else (entry.load,)
+    loads = study.loads if entry.arrivals is None else (entry.arrivals,)
     return [(load, load.rate_rps) for load in loads if load.rate_rps is not None]
 
 
 def _limit_s(study: Study, name: str) -> float | None:
-    slo = study.tenants[name].slo
-    return None if slo is None else slo.latency_s
+    objective = objective_for(study.tenants[name].slo, "latency")
+    return None if objective is None else objective.limit_ms / 1e3
 
 
 def impossible(study: Study, alone_s: Mapping[str, float]) -> Iterator[str]:

@@ -1,25 +1,27 @@
-"""From a file (or a built-in name) to a validated study: all problems at once, each with its location."""
+"""From a file (or a built-in name) to the tenants and what a verb needs: all problems at once, with their lines."""
 
 import errno
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import ValidationError
 
 from cotenant import opening
 from cotenant.errors import CotenantError, StudyError
-from cotenant.study import places as where
-from cotenant.study.consistency import EVERY_TENANT, contradictions
+from cotenant.study.consistency import EVERY_TENANT, contradictions, disagreeing_shares
 from cotenant.study.library import builtin_file, builtin_names
 from cotenant.study.model import Study
 from cotenant.study.overrides import apply_overrides
-from cotenant.study.sentences import problems_of
-from cotenant.study.tree import NotYaml, Tree, read
-from cotenant.study.words import did_you_mean, shown
 from cotenant.study.workload_check import unknown_workloads
+from cotenant.tenancy import document as where
+from cotenant.tenancy.document import NotYaml, Tree, read
 from cotenant.tenancy.load import Load
+from cotenant.tenancy.plan import is_plan
+from cotenant.tenancy.sentences import problems_of
+from cotenant.tenancy.sharing import SCHEDULED, Sharing
+from cotenant.tenancy.words import did_you_mean, shown
 from cotenant.text import amount
 
 LARGEST_FILE = 256 * 1024
@@ -28,8 +30,13 @@ _STAND_IN = {"workload": "null"}
 """Stands in for a tenant whose entry is wrong, so that the rest of the file can still be checked."""
 
 
+Problem = tuple[where.Path, str]
+Needs = Callable[[Study], Iterable[Problem]]
+"""What a verb needs and a file lacks."""
+
+
 def load_study(name_or_path: str | Path, overrides: Sequence[str] = ()) -> Study:
-    """Read and validate a study.
+    """Read and validate a file to measure or predict.
 
     Args:
         name_or_path: A built-in study's name or the path of a YAML file.
@@ -38,12 +45,52 @@ def load_study(name_or_path: str | Path, overrides: Sequence[str] = ()) -> Study
     Raises:
         StudyError: with every problem of the file and the overrides.
     """
+    return read_tenants_file(name_or_path, to_measure, overrides)
+
+
+def read_tenants_file(name_or_path: str | Path, needs: Needs, overrides: Sequence[str] = ()) -> Study:
+    """Read and validate a tenants file for a verb; keys of other verbs are checked and otherwise ignored.
+
+    Args:
+        name_or_path: A built-in study's name or the path of a YAML file.
+        needs: What the verb needs and the file lacks. Not asked about tenants that are wrong in themselves.
+        overrides: As for `load_study`.
+
+    Raises:
+        StudyError: with every problem of the file and the overrides.
+    """
     path = _find(name_or_path)
     source = path.name if name_or_path in builtin_names() else str(name_or_path)
     source = source if source.isprintable() else shown(source)
     tree = _read(_text_of(path, source), source)
+    if is_plan(tree.data):
+        raise StudyError(
+            f"{source} is a plan, not a file of tenants",
+            hint=f"simulate it: cotenant plan --check {source}; measure it: cotenant run {source}; serve it: cotenant "
+            f"serve {source}; configure servers: cotenant plan {source} --export DIR",
+        )
     tree.data.setdefault("name", _name_from(path))
-    return _checked(tree, folder=path.resolve().parent, overrides=overrides)
+    return _checked(tree, folder=path.resolve().parent, overrides=overrides, needs=needs)
+
+
+def contents(path: Path) -> Literal["tenants", "plan", "other"]:
+    """What a file holds, as far as it can be read; reading it reports the errors."""
+    try:
+        data = read(opening.read_text(path, encoding="utf-8-sig"), str(path)).data
+    except (OSError, UnicodeDecodeError, NotYaml):
+        return "other"
+    return "plan" if is_plan(data) else "tenants" if isinstance(data, dict) and "tenants" in data else "other"
+
+
+def to_measure(study: Study) -> Iterator[Problem]:
+    """What `run` and `predict` need: workloads, and ways to share that trials can have."""
+    for name, entry in study.tenants.items():
+        if entry.workload is None:
+            yield ("tenants", name), "needs a workload: what only has a backend can be served, not measured"
+    for index, sharing in enumerate(study.sharing if study.sharing != "all" else ()):
+        if isinstance(sharing, Sharing) and sharing.mode == SCHEDULED:
+            sentence = "scheduled is how `cotenant serve` shares a device: it is measured by --record while serving"
+            yield ("sharing", index), sentence
 
 
 def load_with_tenants(name_or_path: str | Path, tenants_of: str | Path, overrides: Sequence[str] = ()) -> Study:
@@ -74,7 +121,7 @@ def study_from_text(text: str, source: str) -> Study:
     Raises:
         StudyError: with every problem.
     """
-    return _checked(_read(text, source), folder=Path.cwd(), overrides=())
+    return _checked(_read(text, source), folder=Path.cwd(), overrides=(), needs=to_measure)
 
 
 def study_from(data: Mapping[str, Any], overrides: Sequence[str] = ()) -> Study:
@@ -83,7 +130,9 @@ def study_from(data: Mapping[str, Any], overrides: Sequence[str] = ()) -> Study:
     Raises:
         StudyError: with every problem.
     """
-    return _checked(Tree(data=_copied(data), places=where.Places()), folder=Path.cwd(), overrides=overrides)
+    return _checked(
+        Tree(data=_copied(data), places=where.Places()), folder=Path.cwd(), overrides=overrides, needs=to_measure
+    )
 
 
 def _read(text: str, source: str) -> Tree:
@@ -120,6 +169,9 @@ def _find(name_or_path: str | Path) -> Path:
         raise StudyError(f"{shown(name)} is a directory, not a study file", hint=f"name a YAML file; {built_in}")
     if exists:
         raise StudyError(f"{shown(name)} is not a regular file", hint=f"name a YAML file; {built_in}")
+    if isinstance(name_or_path, Path):
+        hint = "name a tenants file: YAML with the key tenants"
+        raise StudyError(f"{shown(name)[1:-1]} can't be read: there is no such file", hint=hint)
     near = did_you_mean(path.stem, builtin_names())
     raise StudyError(f"there is no study {shown(name)}, neither a file nor a built-in one{near}", hint=built_in)
 
@@ -147,23 +199,33 @@ def _name_from(path: Path) -> str:
     return re.sub(r"[^\w.-]+", "-", path.stem).strip("-._")[:80] or "study"
 
 
-def _checked(tree: Tree, *, folder: Path, overrides: Sequence[str]) -> Study:
+def _checked(tree: Tree, *, folder: Path, overrides: Sequence[str], needs: Needs) -> Study:
     sayings = apply_overrides(tree, overrides)
     problems = list(tree.problems)
     already = {path for path, _ in problems}
     broken: set[str] = set()
+    wrong: set[where.Path] = set()
     try:
         study = Study.model_validate(tree.data)
     except ValidationError as error:
-        found = problems_of(error)
+        found = problems_of(error, Study)
         problems += [(path, sentence) for path, sentence in found if path not in already]
         study, broken = _sketch(tree.data, [path for path, _ in found])
-    problems += [(it.path, it.sentence) for it in contradictions(study) if not it.rests_on & broken]
+        wrong = {path[:2] for path, _ in found} | {path[:3] for path, _ in found}
+    if needs is to_measure:
+        problems += [(it.path, it.sentence) for it in contradictions(study) if not it.rests_on & broken]
+    problems += [(it.path, it.sentence) for it in disagreeing_shares(study) if not it.rests_on & broken]
+    # What a tenant lacks may be what is wrong with it; what is wrong with its other keys still holds.
+    problems += [
+        (path, sentence)
+        for path, sentence in needs(study)
+        if path[:2] not in wrong or (len(path) > 2 and path[:3] not in wrong)
+    ]
     study, missing = _with_traces(study, folder)
     problems += missing
     if problems or sayings:
         said = {path for path, _ in problems}
-        problems += [problem for problem in unknown_workloads(tree.data) if problem[0] not in said]
+        problems += [problem for problem in unknown_workloads(tree.data.get("tenants")) if problem[0] not in said]
         problems.sort(key=lambda problem: tree.places.line(problem[0]))
         lines = [tree.places.describe(path, sentence) for path, sentence in problems]
         raise _refusal(tree.places.source or "the study", list(dict.fromkeys([*lines, *sayings])))
@@ -180,8 +242,12 @@ def _sketch(data: dict[str, Any], wrong: list[where.Path]) -> tuple[Study, set[s
     for path in wrong:
         key = str(path[0]) if path else "tenants"
         match path:
-            case ("tenants", name, *_) if name in sound.get("tenants", ()):
-                sound["tenants"][name] = _STAND_IN
+            case ("tenants", name, *rest) if name in sound.get("tenants", ()):
+                entry = sound["tenants"][name]
+                if rest and rest[0] != "workload" and isinstance(entry, dict):
+                    entry.pop(rest[0], None)
+                else:
+                    sound["tenants"][name] = _STAND_IN
                 broken.add(EVERY_TENANT)
                 continue
             case ("mixes", int(index), "copies", tenant, *_) if isinstance(sound["mixes"][index], dict):
@@ -194,10 +260,16 @@ def _sketch(data: dict[str, Any], wrong: list[where.Path]) -> tuple[Study, set[s
                 sound.pop(key, None)
         broken.add(key)
     sound.setdefault("tenants", {})
-    try:
-        return Study.model_validate(sound), broken
-    except ValidationError:  # an invalid tenant name: nothing that names tenants can be checked
-        return Study.model_validate({**sound, "tenants": {"null": _STAND_IN}}), broken | {"tenants"}
+    for attempt in range(2):
+        try:
+            return Study.model_validate(sound), broken
+        except ValidationError as error:
+            names = {path[1] for path, _ in problems_of(error, Study) if path[:1] == ("tenants",) and len(path) > 1}
+            if attempt or not names <= set(sound["tenants"]):
+                break
+            sound["tenants"] |= dict.fromkeys(names, _STAND_IN)
+    # An invalid tenant name: nothing that names tenants can be checked.
+    return Study.model_validate({**sound, "tenants": {"null": _STAND_IN}}), broken | {"tenants"}
 
 
 def _with_traces(study: Study, folder: Path) -> tuple[Study, list[tuple[where.Path, str]]]:

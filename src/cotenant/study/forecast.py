@@ -9,7 +9,7 @@ from cotenant.study.expand import needs_capacity, trials_per_block
 from cotenant.study.mixes import Mix
 from cotenant.study.model import Study
 from cotenant.study.windows import expected
-from cotenant.study.words import shown
+from cotenant.tenancy.words import shown
 from cotenant.workloads.protocol import Figures, WorkloadSpec
 
 SWITCH_S = 0.022

@@ -8,12 +8,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, PlainValidator, Tag, WithJsonSchema
 
-from cotenant.study.values import Copies, GroupName, Name
-from cotenant.study.words import did_you_mean, expected
-from cotenant.tenancy.nouns import Frozen
+from cotenant.tenancy.sentences import LISTS, WORD
+from cotenant.tenancy.values import Copies, Frozen, GroupName, Name
+from cotenant.tenancy.words import did_you_mean, expected
 
-# Tags of unions appear in pydantic's error paths. No key of a file can contain a NUL, so the tags are unambiguous.
-WORD, LISTS = "\0word", "\0lists"
 WORDS = ("solo", "pairs", "all")
 
 
@@ -23,6 +21,8 @@ class Mix:
 
     label: str
     members: tuple[str, ...]
+    divided: int | None = None
+    """Replicas that divide the tenant's load; None: as the tenant's own `replicas` say."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -44,6 +44,11 @@ class MixLists(Frozen):
         description="Copies of one tenant beside each other: how many, for each tenant.",
         examples=[{"distilgpt2": [2, 3, 4, 10]}],
     )
+    replicas: Mapping[Name, tuple[Copies, ...]] = Field(
+        default_factory=dict,
+        description="Replicas of one tenant that divide its load: how many, for each tenant.",
+        examples=[{"chat": [2, 3, 4]}],
+    )
     beside: Mapping[Name, tuple[Name, ...]] = Field(
         default_factory=dict,
         description="Pairs with a fixed base: the tenants measured beside it, for each base.",
@@ -59,7 +64,10 @@ class MixLists(Frozen):
 def _word(value: Any) -> str:
     if value not in WORDS:
         near = did_you_mean(value, WORDS) if isinstance(value, str) else ""
-        lists = "{copies: {tenant: [2, 3]}}, {beside: {tenant: [tenant]}} or {groups: {name: [tenant, tenant]}}"
+        lists = (
+            "{copies: {tenant: [2, 3]}}, {replicas: {tenant: [2, 3]}}, {beside: {tenant: [tenant]}} or "
+            "{groups: {name: [tenant, tenant]}}"
+        )
         raise expected(f"{', '.join(WORDS)}, {lists}", value, near)
     return str(value)
 
@@ -92,6 +100,23 @@ def members_of(rules: Sequence[MixRule], tenants: Sequence[str]) -> tuple[str, .
     return tuple(name for name in tenants if "solo" in rules or name in used)
 
 
+def replica_mix(tenant: str, count: int) -> Mix:
+    """Replicas of a tenant that divide its load."""
+    return Mix(f"{tenant} /{count}", (tenant,) * count, count)
+
+
+def with_replicas(mixes: Sequence[Mix], replicas: Mapping[str, int]) -> tuple[Mix, ...]:
+    """The mixes with as many replicas as their tenants have; first the replicas of each tenant by themselves."""
+    own = {mix.label: mix for mix in (replica_mix(name, count) for name, count in replicas.items())}
+    for mix in mixes:
+        several = len(set(mix.members)) == 1  # copies of one tenant: as many as the study says
+        members = (
+            mix.members if several else tuple(one for name in mix.members for one in (name,) * replicas.get(name, 1))
+        )
+        own.setdefault(mix.label, Mix(mix.label, members, mix.divided))
+    return tuple(own.values())
+
+
 def pair_label(members: Sequence[str]) -> str:
     """`a+b`."""
     return "+".join(members)
@@ -104,11 +129,15 @@ def _mixes_of_one(rule: MixRule, tenants: Sequence[str]) -> Iterator[Mix]:
     if rule == "all" and len(tenants) > 1:  # all of two are a pair, and have its label
         yield Mix("all" if len(tenants) > 2 else pair_label(tenants), tuple(tenants))
     if isinstance(rule, MixLists):
-        for tenant, counts in rule.copies.items():
-            for count in counts:
-                yield Mix(f"{tenant} x{count}", (tenant,) * count)
-        for base, tests in rule.beside.items():
-            for test in tests:
-                yield Mix(pair_label((test, base)), (test, base))
-        for label, members in rule.groups.items():
-            yield Mix(label, tuple(members))
+        yield from _listed(rule)
+
+
+def _listed(rule: MixLists) -> Iterator[Mix]:
+    for tenant, counts in rule.copies.items():
+        yield from (Mix(f"{tenant} x{count}", (tenant,) * count) for count in counts)
+    for tenant, counts in rule.replicas.items():
+        yield from (replica_mix(tenant, count) for count in counts)
+    for base, tests in rule.beside.items():
+        yield from (Mix(pair_label((test, base)), (test, base)) for test in tests)
+    for label, members in rule.groups.items():
+        yield Mix(label, tuple(members))

@@ -1,157 +1,46 @@
-"""The typed study: what to measure, with a default for everything except the tenants."""
+"""The typed contents of a tenants file: the tenants, and what each verb reads beside them."""
 
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Discriminator, Field, PlainValidator, PrivateAttr, Tag, WithJsonSchema, model_validator
+from pydantic import (
+    BeforeValidator,
+    Discriminator,
+    Field,
+    PlainValidator,
+    PrivateAttr,
+    Tag,
+    WithJsonSchema,
+    model_validator,
+)
 
-from cotenant.study.loads_and_sharings import LoadText, Share, SharingText
-from cotenant.study.mixes import LISTS, WORD, Mix, MixRule, members_of, mixes_of
-from cotenant.study.objectives import SloEntry
-from cotenant.study.places import Places
+from cotenant.study.mixes import Mix, MixRule, members_of, mixes_of, with_replicas
 from cotenant.study.preconditions import Before
 from cotenant.study.spread import ROLES, SPREADS, Role, Spread
-from cotenant.study.values import (
-    AttentionName,
+from cotenant.tenancy.document import Places
+from cotenant.tenancy.load import Load, LoadText
+from cotenant.tenancy.sentences import LISTS, WORD
+from cotenant.tenancy.sharing import MODES, Sharing, SharingText
+from cotenant.tenancy.tenant_entry import KeyHash, TenantEntry
+from cotenant.tenancy.values import (
     AutoSeconds,
     AutoSecondsOrZero,
     Controls,
     Count,
-    DtypeName,
+    Frozen,
     Interval,
     Name,
-    Options,
-    Parallel,
-    Priority,
-    QuantisedName,
     Seconds,
     SecondsOrZero,
     Seed,
     Sentence,
-    SoftwareName,
     StudyName,
     Switch,
     Text,
     one_of,
+    read_bytes,
 )
-from cotenant.study.words import expected
-from cotenant.tenancy.load import Load
-from cotenant.tenancy.nouns import Frozen, Sharing, Tenant
-from cotenant.workloads.protocol import WorkloadSpec
-from cotenant.workloads.servers.names import SERVER_FORMS, is_server
-from cotenant.workloads.servers.spec import ServerSpec
-
-
-class TenantEntry(Frozen):
-    """A tenant in the file: a workload, its size, its load, its objective."""
-
-    workload: Text = Field(
-        description="A catalogue name, `package.module:function`, a directory, a file, `command:...` or an address.",
-        examples=["bert-base-mini"],
-    )
-    batch: Count = Field(default=1, description="Items per request.", examples=[8])
-    seq: Count | None = Field(default=None, description="Tokens per item; default: the workload's.", examples=[128])
-    dtype: DtypeName | None = Field(default=None, description="Number format; default: the device's preferred one.")
-    tf32: Switch = Field(default=False, description="Round products of float32 to TF32 for tensor cores.")
-    attention: AttentionName = Field(
-        default="fused", description="`unfused`: several kernels, as in torch before 2.0.", examples=["unfused"]
-    )
-    mode: Text | None = Field(
-        default=None,
-        description="Decoders: forward, prefill, decode, generate; encoders: embed, classify.",
-        examples=["generate"],
-    )
-    tokens: Count | None = Field(default=None, description="Number of tokens that `generate` produces.", examples=[32])
-    software: SoftwareName | None = Field(
-        default=None, description="Execution mode; default: operator by operator (eager).", examples=["compile"]
-    )
-    quantised: QuantisedName | None = Field(
-        default=None, description="Format of the layers' weights, on simulated GPUs.", examples=["int4"]
-    )
-    parallel: Parallel = Field(
-        default=1,
-        description="Number of GPUs to split layers over (tensor parallelism), on simulated GPUs.",
-        examples=[2],
-    )
-    train: Switch = Field(default=False, description="A training step instead of inference.")
-    layers: Text = Field(
-        default="full", description="Which blocks of the model: full, last 50%, last 3.", examples=["last 50%"]
-    )
-    weights: Text | None = Field(
-        default=None, description="Directory of safetensors or hub id; default: random from the seed."
-    )
-    params: Options = Field(
-        default_factory=dict, description="Options specific to this workload.", examples=[{"size": 2048}]
-    )
-    seed: Seed = Field(default=0, description="Seed of the weights and inputs.")
-    server: ServerSpec | None = Field(
-        default=None,
-        description="How to start the server that the workload talks to, inside the sharing under test.",
-        examples=[{"start": "python serve.py --port {port}"}],
-    )
-    load: LoadText | None = Field(
-        default=None, description="When its requests arrive; overrides the study's loads.", examples=["poisson(70%)"]
-    )
-    slo: SloEntry | None = Field(
-        default=None,
-        description="Its objective: quantiles of its latency, time to first token and time per output token.",
-        examples=[{"p99": "50ms"}],
-    )
-    priority: Priority = Field(default=0, description="Higher goes first where the sharing supports priorities.")
-    share: Share | None = Field(
-        default=None, description="Share of the device it is given where the sharing splits it.", examples=[40]
-    )
-    threads: Count | None = Field(default=None, description="CPU threads per operator; default: set by the sharing.")
-    timing: Annotated[
-        Literal["pipelined", "synchronised"],
-        PlainValidator(one_of("pipelined", "synchronised")),
-        WithJsonSchema({"type": "string", "enum": ["pipelined", "synchronised"]}),
-    ] = Field(
-        default="pipelined",
-        description="synchronised: wait for the device after each stage, so that stage times add up.",
-    )
-
-    @model_validator(mode="after")
-    def _server_has_a_client(self) -> Self:
-        if self.server is not None and not is_server(self.workload):
-            raise ValueError(f"server is for workloads that talk to one: {', '.join(SERVER_FORMS)}")
-        return self
-
-    def spec(self) -> WorkloadSpec:
-        """The workload and its size."""
-        return WorkloadSpec(
-            name=self.workload,
-            batch=self.batch,
-            seq=self.seq,
-            dtype=self.dtype,
-            tf32=self.tf32,
-            attention=self.attention,
-            mode=self.mode,
-            tokens=self.tokens,
-            software=self.software,
-            quantised=self.quantised,
-            parallel=self.parallel,
-            train=self.train,
-            layers=self.layers,
-            weights=self.weights,
-            params=self.params,
-            seed=self.seed,
-            server=self.server,
-        )
-
-    def tenant(self, name: str, of: str, load: Load) -> Tenant:
-        """As a tenant of a mix: with its name and load there."""
-        return Tenant(
-            name=name,
-            of=of,
-            workload=self.spec(),
-            load=load,
-            slo=self.slo.slo() if self.slo else None,
-            priority=self.priority,
-            share=self.share,
-            threads=self.threads,
-            synchronised=self.timing == "synchronised",
-        )
+from cotenant.tenancy.words import did_you_mean, expected, is_number
 
 
 class Until(Frozen):
@@ -190,6 +79,28 @@ def _all(value: Any) -> str:
     return "all"
 
 
+def _listed(value: Any) -> Any:
+    """A single way to share stands for a list of it."""
+    return [value] if isinstance(value, dict) or value in MODES else value
+
+
+def _devices(value: Any) -> str:
+    """The role of several machines, or the devices to plan for."""
+    if not isinstance(value, str) or not value.strip() or not value.isprintable():
+        raise expected(f"one of {', '.join(ROLES)}, or devices such as sim:a100-sxm4-80gb*4", value)
+    device = ":" in value or value.partition("*")[0] == "cpu"
+    near = "" if device or value in ROLES else did_you_mean(value, ROLES)
+    if near:
+        raise expected(f"one of {', '.join(ROLES)}, or devices such as sim:a100-sxm4-80gb*4", value, near)
+    return value
+
+
+def _price(value: Any) -> float:
+    if not is_number(value) or value < 0:
+        raise expected("dollars per hour such as 1.80", value)
+    return float(value)
+
+
 def _sharing_form(value: Any) -> str:
     return LISTS if isinstance(value, list | tuple) else WORD
 
@@ -198,11 +109,12 @@ SharingRule = Annotated[
     Annotated[Literal["all"], PlainValidator(_all), WithJsonSchema({"type": "string", "const": "all"}), Tag(WORD)]
     | Annotated[tuple[SharingText, ...], Tag(LISTS)],
     Discriminator(_sharing_form),
+    BeforeValidator(_listed),
 ]
 
 
 class Study(Frozen):
-    """What to measure. See `files.load_study` for how a file becomes one."""
+    """A tenants file: what to measure, plan and serve. See `files.load_study` for how a file becomes one."""
 
     name: StudyName = Field(default="study", description="Names the run's folder; default: the file's name.")
     about: Sentence = Field(default="", description="One sentence about the question the study answers.")
@@ -251,11 +163,17 @@ class Study(Frozen):
         examples=["each"],
     )
     devices: (
-        Annotated[Role, PlainValidator(one_of(*ROLES)), WithJsonSchema({"type": "string", "enum": list(ROLES)})] | None
+        Annotated[
+            str,
+            PlainValidator(_devices),
+            WithJsonSchema({"anyOf": [{"type": "string", "enum": list(ROLES)}, {"type": "string"}]}),
+        ]
+        | None
     ) = Field(
         default=None,
-        description="Role of several machines (`--on ray`): replicates run the same blocks, workers divide "
-        "the blocks, compare is replicates that may differ in kind; default: replicates with a `spread`, else workers.",
+        description="`run --on ray`: replicates run the same blocks, workers divide the blocks, compare is replicates "
+        "that may differ in kind; default: replicates with a `spread`, else workers. `plan`: the devices to plan for, "
+        "as with `--devices`.",
         examples=["workers"],
     )
     turns: Text | None = Field(
@@ -298,12 +216,13 @@ class Study(Frozen):
     )
     blocks: Blocks = Field(default=Blocks(), description="Number of repetitions, each in random order.")
     fresh: Annotated[
-        Literal["study", "block"],
-        PlainValidator(one_of("study", "block")),
-        WithJsonSchema({"type": "string", "enum": ["study", "block"]}),
+        Literal["study", "block", "trial"],
+        PlainValidator(one_of("study", "block", "trial")),
+        WithJsonSchema({"type": "string", "enum": ["study", "block", "trial"]}),
     ] = Field(
         default="study",
-        description="study: tenant processes live for the whole run; block: fresh ones for each block.",
+        description="study: tenant processes live for the whole run; block: fresh ones for each block; trial: each "
+        "trial starts its own, with nothing else running, and a failed start is a result.",
     )
     alone_stopped: Switch = Field(
         default=True,
@@ -311,6 +230,31 @@ class Study(Frozen):
         "block and after the last; in the blocks the others are loaded and idle.",
     )
     seed: Seed = Field(default=1, description="Seed of the order of trials and of all schedules.")
+    prices: Mapping[str, Annotated[float, PlainValidator(_price)]] = Field(
+        default_factory=dict,
+        description="`plan`: dollars per hour by kind of device.",
+        examples=[{"a100-sxm4-80gb": 1.8}],
+    )
+    fairness: Annotated[
+        Literal["shares", "equal"],
+        PlainValidator(one_of("shares", "equal")),
+        WithJsonSchema({"type": "string", "enum": ["shares", "equal"]}),
+    ] = Field(
+        default="shares",
+        description="`serve`: shares: a tenant within its share meets its objective; equal: all attain theirs equally "
+        "often.",
+    )
+    cache_memory: Annotated[int, PlainValidator(read_bytes), WithJsonSchema({"type": ["string", "integer"]})] | None = (
+        Field(
+            default=None,
+            description="`serve`: memory for the caches of decoders, divided by their shares, such as 8GB; default: "
+            "unlimited.",
+        )
+    )
+    threads: Count | None = Field(default=None, description="`serve`: CPU threads per operator; default: one per core.")
+    admin_key: KeyHash | None = Field(
+        default=None, description="`serve`: hash of the key for load, unload, drain, status and metrics."
+    )
 
     _places: Places = PrivateAttr(default_factory=Places)
 
@@ -320,6 +264,11 @@ class Study(Frozen):
         if isinstance(data, dict) and "until" not in data and _fixed(data.get("blocks")):
             return {**data, "until": None}
         return data
+
+    @property
+    def role(self) -> Role | None:
+        """What several machines are for; None if the file doesn't say, or names devices to plan for."""
+        return next((role for role in ROLES if role == self.devices), None)
 
     @property
     def places(self) -> Places:
@@ -334,7 +283,11 @@ class Study(Frozen):
 
     def mix_list(self) -> tuple[Mix, ...]:
         """The mixes of several tenants."""
-        return mixes_of(self.mixes, tuple(self.tenants))
+        mixes = mixes_of(self.mixes, tuple(self.tenants))
+        measured = self.measured()
+        several = {name: one.replicas for name, one in self.tenants.items() if one.replicas and one.replicas > 1}
+        replicas = {name: count for name, count in several.items() if name in measured}
+        return with_replicas(mixes, replicas) if replicas else mixes
 
     def measured(self) -> tuple[str, ...]:
         """The tenants that appear in any mix, in the study's order."""
@@ -346,7 +299,7 @@ class Study(Frozen):
 
     def to_yaml(self) -> str:
         """The study as equivalent YAML."""
-        from cotenant.study.tree import write
+        from cotenant.tenancy.document import write
 
         full = self.model_dump(mode="json", by_alias=True)
         terse = self.model_dump(mode="json", by_alias=True, exclude_defaults=True)

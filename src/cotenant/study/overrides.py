@@ -4,9 +4,8 @@ from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any
 
-from cotenant.study.places import Path, dotted
-from cotenant.study.tree import NotYaml, Tree, read
-from cotenant.study.words import did_you_mean, key_shown, shown
+from cotenant.tenancy.document import NotYaml, Path, Tree, dotted, read
+from cotenant.tenancy.words import did_you_mean, key_shown, shown
 
 
 class _Unset(ValueError):

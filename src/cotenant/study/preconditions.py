@@ -5,9 +5,8 @@ from typing import Annotated, Any
 
 from pydantic import Field, PlainValidator, WithJsonSchema
 
-from cotenant.study.values import Seconds
-from cotenant.study.words import expected
-from cotenant.tenancy.nouns import Frozen
+from cotenant.tenancy.values import Frozen, Seconds
+from cotenant.tenancy.words import expected
 
 STEADY = "steady"
 _ABOVE_IDLE = re.compile(r"^idle\s*\+\s*(\d+(?:\.\d+)?)\s*°?C$")

@@ -3,7 +3,6 @@
 from typing import Any
 
 from cotenant.study.model import Study
-from cotenant.study.objectives import GOAL
 from cotenant.workloads.servers.presets import PRESETS
 
 
@@ -14,21 +13,14 @@ def json_schema() -> dict[str, Any]:
         for key, form in definition.get("properties", {}).items():
             form["title"] = key
             _close_names(form)
+    schema["$defs"]["TenantEntry"]["anyOf"] = [{"required": ["workload"]}, {"required": ["backend"]}]
     _also(schema["$defs"]["Blocks"], {"type": "integer", "minimum": 1})
-    slo = schema["$defs"]["SloEntry"]
-    latency = slo["properties"]["latency"]
-    [time] = [form for form in latency.pop("anyOf") if form.get("type") != "null"]
-    latency |= time
-    slo["properties"] = {"latency": latency, "quantile": slo["properties"]["quantile"]}
-    slo["additionalProperties"] = time
-    slo["propertyNames"] = {"pattern": f"^(latency|ttft|tpot|quantile)$|{GOAL}"}
-    _also(slo, time)
     _also_presets(schema["$defs"]["ServerSpec"])
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         **schema,
-        "title": "cotenant study",
-        "description": "What to measure: tenants, their mixes, how they share a device, and when to stop.",
+        "title": "cotenant tenants file",
+        "description": "Tenants, and what to measure, plan and serve of them.",
     }
 
 

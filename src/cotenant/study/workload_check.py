@@ -5,8 +5,8 @@ from typing import Any
 
 from cotenant.errors import StudyError, WorkloadError
 from cotenant.study.model import Study
-from cotenant.study.places import Path
-from cotenant.study.words import shown
+from cotenant.tenancy.document import Path
+from cotenant.tenancy.words import shown
 from cotenant.text import amount
 from cotenant.workloads.protocol import ExecutesToCheck, WorkloadSpec
 from cotenant.workloads.servers.names import OPENAI, SERVERS
@@ -49,7 +49,7 @@ def check_workloads(study: Study, *, execute: bool = True, simulated: bool = Fal
         except WorkloadError as error:
             problems.append(study.places.describe(("tenants", name), _sentence(error)))
             continue
-        if entry.slo is not None and (entry.slo.ttft_s or entry.slo.tpot_s) and not _times_tokens(spec):
+        if any(objective.metric != "latency" for objective in entry.slo) and not _times_tokens(spec):
             said = f"{shown(spec.name)} has no tokens that are timed: give a latency instead, such as p99: 300ms"
             problems.append(study.places.describe(("tenants", name, "slo"), said))
     if problems:
@@ -72,14 +72,13 @@ def _times_tokens(spec: WorkloadSpec) -> bool:
     return not spec.name.startswith((*SERVERS, COMMAND))
 
 
-def unknown_workloads(data: Mapping[str, Any]) -> list[tuple[Path, str]]:
-    """Tenants of a file whose workload doesn't exist, even if the file has other errors."""
+def unknown_workloads(tenants: Any) -> list[tuple[Path, str]]:
+    """Tenants whose workload doesn't exist; entries, or the data of a file that may have other errors."""
     from cotenant import workloads
 
     problems: list[tuple[Path, str]] = []
-    tenants = data.get("tenants")
     for name, entry in tenants.items() if isinstance(tenants, Mapping) else ():
-        asked = entry.get("workload") if isinstance(entry, Mapping) else None
+        asked = entry.get("workload") if isinstance(entry, Mapping) else getattr(entry, "workload", None)
         if not isinstance(asked, str) or not asked.strip():
             continue
         try:

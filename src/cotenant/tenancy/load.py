@@ -1,9 +1,20 @@
 """When requests arrive: the kinds of load, their syntax, and MLPerf's names for them."""
 
 import re
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
-from pydantic import BaseModel, ConfigDict, model_serializer, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    PlainSerializer,
+    PlainValidator,
+    ValidationError,
+    WithJsonSchema,
+    model_serializer,
+    model_validator,
+)
+
+from cotenant.tenancy.words import did_you_mean, expected, is_number, shown
 
 Kind = Literal["closed", "poisson", "gamma", "trace"]
 
@@ -25,6 +36,8 @@ ALIASES = {
 FORMS = "closed(n), poisson(rate), gamma(rate, cv), trace(file.csv, rate)"
 _CALL = re.compile(r"^\s*([a-z][a-z-]*)\s*(?:\((.*)\))?\s*$", re.DOTALL)
 _PERCENT = re.compile(r"^(\d+(?:\.\d+)?)\s*%$")
+_RATE = re.compile(r"^(\d+(?:\.\d*)?|\.\d+)\s*/\s*(s|min|h)$")
+_SECONDS = {"s": 1.0, "min": 60.0, "h": 3600.0}
 
 
 class Load(BaseModel):
@@ -60,6 +73,18 @@ class Load(BaseModel):
     def at(self, rate_rps: float) -> "Load":
         """The same load at a known rate."""
         return self.model_copy(update={"rate_rps": rate_rps, "rate_share": None})
+
+    def divided(self, replicas: int) -> "Load":
+        """The part of each of so many replicas."""
+        if replicas == 1:
+            return self
+        return self.model_copy(
+            update={
+                "outstanding": max(1, -(-self.outstanding // replicas)),
+                "rate_rps": None if self.rate_rps is None else self.rate_rps / replicas,
+                "rate_share": None if self.rate_share is None else self.rate_share / replicas,
+            }
+        )
 
     def __str__(self) -> str:
         """The load as text."""
@@ -139,3 +164,42 @@ def _count(text: str) -> int:
             f"closed(n) requires a number of outstanding requests from 1 to {MOST_OUTSTANDING}, not {text!r}"
         )
     return int(text)
+
+
+def _load_from(value: Any) -> Load:
+    if isinstance(value, Load):
+        return value
+    if not isinstance(value, str):
+        raise expected("a load such as closed(1) or poisson(70%)", value)
+    if value.count("(") != value.count(")"):
+        raise ValueError(f'{shown(value)} is cut short; a load with a comma needs quotes inside [...]: "gamma(20, 2)"')
+    try:
+        return Load.model_validate(value)
+    except ValidationError as error:
+        kind, bracket, rest = value.partition("(")
+        kinds = (*get_args(Kind), *ALIASES)
+        if kind.strip() not in kinds:
+            near = did_you_mean(kind.strip(), kinds)
+            near = near.replace('"?', f'{bracket}{rest}"?') if near else ""
+            raise expected(f"a load ({FORMS})", value, near) from None
+        raise ValueError(str(error.errors()[0].get("ctx", {}).get("error", f"{shown(value)} is not a load"))) from None
+
+
+def _rate_from(value: Any) -> float:
+    match = _RATE.match(value.strip()) if isinstance(value, str) else None
+    if match is None:
+        near = f"; did you mean {value:g}/s?" if is_number(value) else ""
+        raise expected("a rate with its unit such as 20/s or 300/min", value, near)
+    rate = float(match.group(1)) / _SECONDS[match.group(2)]
+    if rate <= 0:
+        raise expected("a rate above 0 such as 20/s", value)
+    return rate
+
+
+_LOAD_SCHEMA = {
+    "type": "string",
+    "pattern": rf"^\s*({'|'.join((*get_args(Kind), *ALIASES))})\s*(\(.*\))?\s*$",
+    "examples": ["closed(1)", "poisson(70%)", "gamma(20, 2.5)", "trace(arrivals.csv, 50%)"],
+}
+LoadText = Annotated[Load, PlainValidator(_load_from), PlainSerializer(str), WithJsonSchema(_LOAD_SCHEMA)]
+RateText = Annotated[float, PlainValidator(_rate_from)]

@@ -72,12 +72,15 @@ MANIFEST: Mapping[str, str] = {
     "windows": "lengths of windows and leads, and the time of each tenant's request during warm-up",
     "precise": "cells that were precise enough, or far more precise than others, and the block from which they are "
     "visited less often",
-    "switching": "how long after a switch tenants had settled, and carry-over from the previous window",
+    "switching": "how long after a switch tenants had settled, and carry-over; on a cluster for each device",
     "reached": "blocks, seconds and half-widths of slowdowns at the end: the forecast for the next run of the study",
     "simulation": "error of simulated numbers, by class",
     "profile_pass": "the profiler of a profile pass, and its notes; no slowdown is computed from such a run",
+    "watched": "of a watched run: each tenant's software, process, container and granted parts; what happened to the "
+    "readings, and what can't be seen",
     "sealed": "true: every trial folder has a seal with the sizes and checksums of its files",
     "trials": "number of trials of the complete run, so that a missing one is noticed",
+    "gaps": "of served traffic: requests that could not be written, from when to when and why",
     "sha256": "checksum of the manifest itself, without this entry",
     "state": "running, complete, interrupted or failed",
     "why": "why the run ended",

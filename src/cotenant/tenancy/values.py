@@ -9,10 +9,9 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import Annotated, Any, get_args
 
-from pydantic import PlainSerializer, PlainValidator, WithJsonSchema
+from pydantic import BaseModel, ConfigDict, PlainSerializer, PlainValidator, WithJsonSchema
 
-from cotenant.study.shares import is_number, share_of_one, share_written
-from cotenant.study.words import did_you_mean, expected, key_shown, shown
+from cotenant.tenancy.words import did_you_mean, expected, is_number, key_shown, share_of_one, share_written, shown
 from cotenant.workloads.protocol import (
     ATTENTION,
     MOST_PARALLEL,
@@ -30,8 +29,13 @@ LARGEST_SEED = 2**63 - 1
 
 _DURATION = re.compile(r"^(\d+(?:\.\d*)?|\.\d+)\s*(us|ms|s|min|h)$")
 _SECONDS_IN = {"us": Decimal("1e-6"), "ms": Decimal("1e-3"), "s": Decimal(1), "min": Decimal(60), "h": Decimal(3600)}
-_QUANTILE = re.compile(r"^p(\d{1,2}(?:\.\d+)?)$")
 _STUDY_NAME = re.compile(r"^\w[\w .-]*$")
+
+
+class Frozen(BaseModel):
+    """Data that never changes after validation."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 def _whole(low: int, high: int | None = None) -> Callable[[Any], int]:
@@ -72,6 +76,8 @@ def _duration(example: str, *, zero: bool = False, bare: bool = True) -> Callabl
 
 read_duration = _duration("500ms, 2s or 2min")
 """Seconds from a time in the syntax of studies and the command line."""
+read_latency = _duration("50ms", bare=False)
+"""Seconds from a time that must have its unit."""
 
 
 _BYTES_IN = {
@@ -100,14 +106,6 @@ def _or_auto(read: Callable[[Any], float]) -> Callable[[Any], float | None]:
 
 def _auto_written(seconds: float | None) -> str:
     return AUTO if seconds is None else duration_written(seconds)
-
-
-def _quantile(value: Any) -> float:
-    match = _QUANTILE.match(value.strip()) if isinstance(value, str) else None
-    quantile = float(Decimal(match.group(1)) / 100) if match else value
-    if not is_number(quantile) or not 0 < quantile < 1:
-        raise expected("a quantile such as p99 or p99.9", value)
-    return float(quantile)
 
 
 def quantile_written(quantile: float) -> str:
@@ -190,10 +188,12 @@ _DURATION_SCHEMA = {
     ],
     "examples": ["500ms", "2s", "2min", 1.5],
 }
+LATENCY_SCHEMA = {**_DURATION_SCHEMA["anyOf"][1], "examples": ["50ms"]}  # type: ignore[dict-item] # see above
 AUTO = "auto"
 _AUTO_SCHEMA = {"anyOf": [{"const": AUTO}, *_DURATION_SCHEMA["anyOf"]]}
 
 Count = Annotated[int, PlainValidator(_whole(1)), WithJsonSchema({"type": "integer", "minimum": 1})]
+Bytes = Annotated[int, PlainValidator(_whole(0)), WithJsonSchema({"type": "integer", "minimum": 0})]
 Copies = Annotated[int, PlainValidator(_whole(2, 1000)), WithJsonSchema({"type": "integer", "minimum": 2})]
 Seed = Annotated[int, PlainValidator(_whole(0, LARGEST_SEED)), WithJsonSchema({"type": "integer", "minimum": 0})]
 Priority = Annotated[int, PlainValidator(_priority), WithJsonSchema({"type": "integer"})]
@@ -223,12 +223,6 @@ AutoSecondsOrZero = Annotated[
     PlainSerializer(_auto_written),
     WithJsonSchema(_AUTO_SCHEMA),
 ]
-Latency = Annotated[
-    float,
-    PlainValidator(_duration("50ms", bare=False)),
-    PlainSerializer(duration_written),
-    WithJsonSchema({**_DURATION_SCHEMA["anyOf"][1], "examples": ["50ms"]}),
-]
 Interval = Annotated[
     float,
     PlainValidator(share_of_one),
@@ -240,20 +234,6 @@ Interval = Annotated[
                 {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1},
             ],
             "examples": ["3%"],
-        }
-    ),
-]
-Quantile = Annotated[
-    float,
-    PlainValidator(_quantile),
-    PlainSerializer(quantile_written),
-    WithJsonSchema(
-        {
-            "anyOf": [
-                {"type": "string", "pattern": r"^p\d{1,2}(\.\d+)?$"},
-                {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1},
-            ],
-            "examples": ["p99", "p99.9"],
         }
     ),
 ]

@@ -7,15 +7,15 @@ from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
-from cotenant.study.mixes import LISTS, WORD
-from cotenant.study.model import Study
-from cotenant.study.places import Path
-from cotenant.study.words import did_you_mean, key_shown, shown
+from cotenant.tenancy.document import Path
+from cotenant.tenancy.words import did_you_mean, key_shown, shown
 
+# Tags of unions appear in pydantic's error paths. No key of a file can contain a NUL, so the tags are unambiguous.
+WORD, LISTS = "\0word", "\0lists"
 _MAPPINGS = frozenset({"model_type", "model_attributes_type", "dict_type", "mapping_type"})
 
 
-def problems_of(error: ValidationError, root: type[BaseModel] = Study) -> list[tuple[Path, str]]:
+def problems_of(error: ValidationError, root: type[BaseModel]) -> list[tuple[Path, str]]:
     """Path and sentence of every error in a file of this model."""
     return [_problem(details, root) for details in error.errors(include_url=False)]
 

@@ -1,0 +1,107 @@
+"""The studies behind `copies`: one copy at rising load, then one to N copies under every way to share. Pure."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from cotenant.study.files import study_from
+from cotenant.study.model import Study
+from cotenant.study.windows import LONGEST_S
+from cotenant.tenancy.load import MOST_OUTSTANDING, Load
+
+SEPARATE = ("processes", "pinned", "mps", "mig")
+"""Ways to share in which each tenant is a process of its own, as copies of a server are."""
+FIRST_LEVELS = (1, 2, 4, 8, 16, 32)
+MORE_LEVELS = (64, 128, 256)
+WINDOW_S = 2.0
+TUNING_WINDOW_S = 1.0
+LEAD_S = 0.5
+REQUESTS = 100
+"""In a window of each copy: three windows then have a p99."""
+REQUESTS_TUNED = 12
+"""In a window of one request at a time."""
+
+
+def ways_among(modes: Sequence[str], *, gpu: bool) -> list[str | dict[str, str]]:
+    """The ways to try, in the syntax of a file; of those that the device supports."""
+    ways: list[str | dict[str, str]] = []
+    for mode in SEPARATE:
+        if mode in modes:
+            ways.append(mode)
+            if mode == "mps" and gpu:
+                ways.append({"mps": "equal"})
+    return ways
+
+
+def levels_from(load: Load | None) -> tuple[int, ...]:
+    """Requests in flight to try with one copy; a given load must turn out to be enough."""
+    if load is None:
+        return FIRST_LEVELS
+    return tuple(dict.fromkeys(min(load.outstanding * times, MOST_OUTSTANDING) for times in (1, 2, 4)))
+
+
+def tuning_study(
+    name: str, entry: Mapping[str, Any], device: str, *, levels: Sequence[int], window_s: float, seed: int
+) -> Study:
+    """One copy under each number of requests in flight, in two blocks."""
+    return study_from(
+        {
+            "name": f"{name}-tuning",
+            "about": "From how many requests in flight on does one copy serve no more?",
+            "device": device,
+            "tenants": {name: {key: value for key, value in entry.items() if key not in {"load", "rate", "slo"}}},
+            "mixes": ["solo"],
+            "loads": [f"closed({level})" for level in levels],
+            "window": f"{window_s:g}s",
+            "lead": f"{LEAD_S:g}s",
+            "blocks": 2,
+            "budget": None,
+            "alone_stopped": False,
+            "seed": seed,
+        }
+    )
+
+
+def copies_study(
+    name: str,
+    entry: Mapping[str, Any],
+    device: str,
+    ways: Sequence[str | dict[str, str]],
+    load: Load,
+    *,
+    up_to: int,
+    window_s: float,
+    blocks: tuple[int, int],
+    budget_s: float | None,
+    seed: int,
+) -> Study:
+    """One to ``up_to`` copies under each way to share, every trial with servers of its own.
+
+    A closed load is that of each copy, to saturate it; the rate of an open one is divided among them.
+    """
+    several = "replicas" if load.open else "copies"
+    own = {key: value for key, value in entry.items() if key not in {"load", "rate"}}
+    return study_from(
+        {
+            "name": f"{name}-copies",
+            "about": "How many copies of this server should share the device, and how?",
+            "device": device,
+            "tenants": {name: {**own, "load": str(load), "own_cores": True}},
+            "mixes": ["solo", {several: {name: list(range(2, up_to + 1))}}],
+            "sharing": list(ways),
+            "shares": "given",
+            "fresh": "trial",
+            "window": f"{window_s:g}s",
+            "lead": f"{LEAD_S:g}s",
+            "blocks": {"min": blocks[0], "max": blocks[1]},
+            "until": {"interval": 0.05} if blocks[0] < blocks[1] else None,
+            "budget": None if budget_s is None else f"{budget_s:g}s",
+            "seed": seed,
+        }
+    )
+
+
+def window_for(rate_rps: float, up_to: int, latency_s: float) -> float:
+    """Seconds in which even the last of the copies has enough requests, if they only take turns."""
+    wanted = max(REQUESTS * up_to / rate_rps if rate_rps > 0 else 0.0, REQUESTS_TUNED * latency_s)
+    return float(math.ceil(min(max(WINDOW_S, wanted), LONGEST_S)))

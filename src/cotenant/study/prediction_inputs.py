@@ -1,0 +1,240 @@
+"""The tenants of a study as inputs to a prediction: solo profiles, the prior for each way to share, loads."""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from cotenant.errors import PredictionError
+from cotenant.text import listed
+
+if TYPE_CHECKING:
+    from cotenant.devices.target import TargetDevice
+    from cotenant.prediction.interference.forecasting import Asked, Engine
+    from cotenant.prediction.interference.gathered import Learnt, SoloTenant
+    from cotenant.prediction.interference.gpu_mixes import GpuMixes
+    from cotenant.study.model import Study
+    from cotenant.tenancy.identity import TenantIdentity
+    from cotenant.tenancy.load import Load
+    from cotenant.tenancy.sharing import Sharing
+    from cotenant.tenancy.tenant_entry import TenantEntry
+
+SIDE_BY_SIDE = ("mps", "streams", "exclusive")
+"""Ways to share a GPU in which kernels of all tenants may run at once."""
+
+IN_TORCH = ("eager", "compile", "graphs")
+
+
+def place_of(study: "Study", device: str | None) -> "TargetDevice":
+    """The study's device, or the one named. Raises DeviceError."""
+    from cotenant.devices.target import place_at
+
+    return place_at(study.device if device is None else device)
+
+
+def asked_of(
+    study: "Study", place: "TargetDevice", learnt: "Learnt", *, study_name: str, exact: bool = False
+) -> "Asked":
+    """Tenants of the study first, then others known from the runs.
+
+    Args:
+        study: The study to predict.
+        place: The device.
+        learnt: Evidence from runs there.
+        study_name: For the command that measures what is missing.
+        exact: Let the event engine compute mixes that were not measured, where available.
+
+    Raises:
+        PredictionError: A tenant was not measured alone, and there is no other source.
+    """
+    from cotenant.prediction.interference.forecasting import Asked
+    from cotenant.prediction.interference.shipped import CPU_PRIOR_HALF, GPU_PRIOR_HALF
+    from cotenant.tenancy.identity import not_used
+
+    known = learnt.found.solos
+    asked = {
+        name: identity_of(entry, place, load=study.loads[0], settings=study.settings[0])
+        for name, entry in study.tenants.items()
+    }
+    matched = {name: solo_of(name, identity, known) for name, identity in asked.items()}
+    unused = [
+        reason
+        for name, identity in asked.items()
+        if matched[name] is None and (reason := not_used(name, identity, [solo.key for solo in known]))
+    ]
+    names, keys, solos = _everybody(asked, matched, known)
+    common: dict[str, Any] = {
+        "device": place.name,
+        "simulated": place.simulated,
+        "names": names,
+        "keys": keys,
+        "loads": _loads(study),
+        "objectives": {name: entry.slo for name, entry in study.tenants.items() if entry.slo},
+        "mixes": learnt.found.mixes,
+        "notes": (*learnt.notes, *(f"{reason}." for reason in unused)),
+        "errors": learnt.found.errors,
+    }
+    if place.cores:
+        missing = [name for name, solo in matched.items() if solo is None]
+        if missing:
+            named = study_name if place.name == study.device else f"{study_name} --device {place.name}"
+            raise PredictionError(
+                f"{listed(missing)} {'has' if len(missing) == 1 else 'have'} not been measured alone on {place.kind}"
+                f"{''.join(f'; {reason}' for reason in unused)}",
+                hint=f"cotenant run {named} --set 'mixes=[solo]', then cotenant predict {named} --from RUN",
+            )
+        return Asked(
+            **common,
+            **on_cpu([solo for solo in solos if solo is not None], place.cores, learnt.bytes_per_s),
+            prior_half=CPU_PRIOR_HALF,
+        )
+    on_gpu = _on_gpu(study, place, names, solos, common["notes"], exact=exact)
+    return Asked(**(common | on_gpu), prior_half=GPU_PRIOR_HALF)
+
+
+def identity_of(
+    entry: "TenantEntry",
+    place: "TargetDevice",
+    *,
+    load: "Load | None" = None,
+    settings: Mapping[str, Any] | None = None,
+) -> "TenantIdentity":
+    """Everything that changes a tenant's time on the device."""
+    from cotenant.tenancy.identity import TenantIdentity
+    from cotenant.workloads.catalogue import published
+
+    spec = place.device.spec(entry.spec())
+    if spec.seq is None:
+        spec = spec.model_copy(update={"seq": published(spec.name)[1]})
+    found = TenantIdentity.of(entry, spec=spec, load=load, settings=place.device.absolute(settings or {}))
+    version = None if place.simulated or found.software not in IN_TORCH else _torch_here()
+    return found.with_records(version=version)
+
+
+def major_minor(version: str) -> str:
+    """`2.4` of `2.4.1+cpu`."""
+    return ".".join(version.split(".")[:2])
+
+
+def _torch_here() -> str | None:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return major_minor(version("torch"))
+    except PackageNotFoundError:
+        return None
+
+
+def solo_of(name: str, asked: "TenantIdentity", solos: "Sequence[SoloTenant]") -> "SoloTenant | None":
+    """The measured tenant with the same identity, of the same name if there are several."""
+    fits = [solo for solo in solos if not asked.differences(solo.key)]
+    return next((solo for solo in fits if solo.name == name), fits[0] if fits else None)
+
+
+def _everybody(
+    asked: "Mapping[str, TenantIdentity]", matched: "Mapping[str, SoloTenant | None]", solos: "Sequence[SoloTenant]"
+) -> "tuple[tuple[str, ...], tuple[TenantIdentity, ...], list[SoloTenant | None]]":
+    names, keys, found = [], [], []
+    for name, solo in matched.items():
+        names.append(name)
+        keys.append(asked[name] if solo is None else solo.key)
+        found.append(solo)
+    for solo in solos:
+        if solo.key not in keys:
+            names.append(solo.name if solo.name not in names else f"{solo.name} ({solo.key})")
+            keys.append(solo.key)
+            found.append(solo)
+    return tuple(names), tuple(keys), found
+
+
+def _loads(study: "Study") -> "dict[str, Load]":
+    usual = study.loads[0]
+    loads = {name: entry.arrivals or usual for name, entry in study.tenants.items()}
+    return {name: load for name, load in loads.items() if load.open}
+
+
+def on_cpu(solos: "Sequence[SoloTenant]", cores: int, bytes_per_s: float | None) -> dict[str, Any]:
+    """Features, priors by way to share, times and memory of CPU tenants that were measured alone."""
+    import numpy as np
+
+    from cotenant.prediction.interference.cpu_profiles import CpuProfiles, cores_wanted, roofline_shared
+    from cotenant.prediction.interference.shipped import CPU, CPU_THREADS
+
+    service = np.array([solo.service_ns for solo in solos])
+    busy = np.array([solo.service_ns if solo.device_ns is None else solo.device_ns for solo in solos])
+    moved = np.array([solo.moved_bytes or 0.0 for solo in solos])
+    flops = np.array([solo.flops or 0.0 for solo in solos])
+    threads = np.array([solo.threads or solo.key.threads or cores for solo in solos])
+    drawn = moved / (service / 1e9) / bytes_per_s if bytes_per_s else np.zeros(service.size)
+    profiles = CpuProfiles(
+        solo_ns=service,
+        cores=cores_wanted(busy / service, threads, cores),
+        bandwidth=np.clip(drawn, 0.0, 1.0),
+        intensity=np.where((moved > 0) & (flops > 0), flops / np.maximum(moved, 1.0), 1.0),
+    )
+    law = partial(roofline_shared, profiles)
+    return {
+        "features": profiles.features(),
+        "priors": {"processes": law, "threads": law, "pinned": partial(roofline_shared, profiles, pinned=True)},
+        "variances": {"processes": CPU, "threads": CPU_THREADS, "pinned": CPU},
+        "solo_s": service / 1e9,
+        "memory_bytes": tuple(solo.memory_bytes for solo in solos),
+    }
+
+
+def _on_gpu(
+    study: "Study",
+    place: "TargetDevice",
+    names: Sequence[str],
+    solos: "Sequence[SoloTenant | None]",
+    notes: Sequence[str],
+    *,
+    exact: bool,
+) -> dict[str, Any]:
+    import numpy as np
+
+    from cotenant.devices.target import twin_of
+    from cotenant.prediction.calibration.twin import calibrating
+    from cotenant.prediction.interference.energy import power_use
+    from cotenant.prediction.interference.gpu_mixes import GpuMixes
+    from cotenant.prediction.interference.gpu_profiles import profiles_of
+    from cotenant.prediction.interference.shipped import GPU
+    from cotenant.tenancy.sharing import Sharing
+
+    gpu = twin_of(place)
+    specs = [
+        study.tenants[name].spec() if name in study.tenants else _spec(solo)
+        for name, solo in zip(names, solos, strict=True)
+    ]
+    measured: Sequence[SoloTenant | None] = [None] * len(solos) if place.simulated else solos
+    controls, uncalibrated = calibrating(gpu, specs, measured)
+    priority = [study.tenants[name].priority if name in study.tenants else 0 for name in names]
+    mixes = GpuMixes(gpu, specs, controls, priority=priority)
+    traces = [mixes.trace(number) for number in range(len(specs))]
+    solo_ns = [trace.alone_ns() if solo is None else solo.service_ns for trace, solo in zip(traces, solos, strict=True)]
+    profiles = profiles_of(traces, solo_ns)
+    usual = [Sharing(mode=mode) for mode in ("processes", *SIDE_BY_SIDE)]
+    ways = {str(sharing): sharing for sharing in (*usual, *study.sharings(place.modes))}
+    return {
+        "notes": (*notes, *uncalibrated),
+        "features": profiles.features(),
+        "priors": {way: mixes.prior(sharing) for way, sharing in ways.items()},
+        "variances": dict.fromkeys(ways, GPU),
+        "solo_s": np.array(solo_ns) / 1e9,
+        "memory_bytes": tuple(gpu.memory_bytes(spec) for spec in specs),
+        "power": power_use(gpu.gpu, profiles),
+        "prior_basis": "closed form, prior only",
+        "engine": _simulated(mixes, ways, names) if exact else None,
+    }
+
+
+def _simulated(mixes: "GpuMixes", ways: "Mapping[str, Sharing]", names: Sequence[str]) -> "Engine":
+    def engine(group: tuple[str, ...], sharing: str, loads: "Mapping[str, Load]") -> Sequence[float] | None:
+        numbers = [names.index(name) for name in group]
+        return mixes.simulated(numbers, ways[sharing], {names.index(name): load for name, load in loads.items()})
+
+    return engine
+
+
+def _spec(solo: "SoloTenant | None") -> Any:
+    assert solo is not None, "a tenant that the study doesn't name is known from a run"
+    return solo.key.spec()
