@@ -4,14 +4,13 @@ import asyncio
 
 import pytest
 
+from cotenant.clients.metrics import read_metrics, read_sizes
 from cotenant.errors import HungUp, StudyError
 from cotenant.study.files import study_from
 from cotenant.study.workload_check import check_workloads
 from cotenant.workloads.protocol import WorkloadSpec
-from cotenant.workloads.servers.conversations import Conversations
-from cotenant.workloads.servers.generation import Generation
-from cotenant.workloads.servers.metrics import read_metrics, read_sizes
-from cotenant.workloads.servers.tokenizing import counter
+from cotenant.workloads.servers.generation import Generation, counter
+from cotenant.workloads.servers.prompts import Conversations
 from cotenant.workloads.yours import recognise
 
 FAST = ("--ttft", "0.001", "--itl", "0.001", "--sleep", "0.001")

@@ -141,4 +141,4 @@ def test_transformers_serve_answers_behind_our_admission(model):
     said = [choice["delta"].get("content") for chunk in chunks for choice in chunk["choices"]]
     assert 1 <= sum(bool(text) for text in said) <= 4
     assert (wrong.status, "no_such_field" in wrong.body.decode()) == (422, True)
-    assert counted.first_count == 1
+    assert counted.generation.first_s.count == 1

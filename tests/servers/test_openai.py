@@ -5,9 +5,9 @@ import json
 
 import pytest
 
+from cotenant.clients.events import Events
 from cotenant.errors import RequestFailed, WorkloadError
 from cotenant.workloads.protocol import Answer, WorkloadSpec
-from cotenant.workloads.servers.events import Events
 from cotenant.workloads.servers.generation import Generation
 from cotenant.workloads.servers.prompts import PromptOptions, Prompts
 from cotenant.workloads.yours import recognise

@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
+from cotenant.clients.arrivals import ArrivalTransport
+from cotenant.clients.http11 import _MOST_KEPT, Timing, _Connection
 from cotenant.errors import RequestFailed
-from cotenant.workloads.servers.arrivals import ArrivalTransport
-from cotenant.workloads.servers.http11 import _MOST_KEPT, Timing, _Connection
 
 HEAD = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 EVENT = b"9\r\ndata: a\n\n\r\n"

@@ -10,8 +10,7 @@ from cotenant.cli.main import main
 from cotenant.errors import StudyError, WorkloadError
 from cotenant.study.files import study_from
 from cotenant.workloads.protocol import WorkloadSpec
-from cotenant.workloads.servers.presets import PRESETS
-from cotenant.workloads.servers.programs import can_import, find_program
+from cotenant.workloads.servers.presets import PRESETS, can_import, find_program
 from cotenant.workloads.servers.spec import ServerSpec
 from cotenant.workloads.yours import recognise
 

@@ -81,9 +81,13 @@ def test_two_servers_are_started_measured_together_and_stopped(tmp_path):
         WHERE in_window AND ok AND tenant = 'chat' AND mix = 'chat' AND block >= 0""",
     )
     assert sum(parts.values()) == pytest.approx(mean_ms, rel=0.01)
-    [slo] = [one["slo"] for one in result.summary.to_json()["tenants"] if one["tenant"] == "chat" and one["solo"]]
-    assert [(one["metric"], one["attainment"]["est"]) for one in slo["objectives"]] == [("ttft", 1.0), ("tpot", 0.0)]
-    assert slo["goodput_rps"]["est"] == 0.0
+    [alone] = [row for row in result.summary.to_json()["tenants"] if row["tenant"] == "chat" and row["solo"]]
+    first, between = alone["slo"]["objectives"]
+    assert (first["metric"], first["attainment"]["est"]) == ("ttft", 1.0)
+    # A client that was kept off its core reads several tokens at once, without any time between them.
+    assert between["metric"] == "tpot"
+    assert between["attainment"]["est"] < 0.5
+    assert alone["slo"]["goodput_rps"]["est"] < 0.5 * alone["throughput_rps"]["est"]
     pids = [int(pid) for (pid,) in rows(tmp_path, "SELECT DISTINCT unnest(observed->'$.server_pids[*]') FROM tenants")]
     assert len(pids) >= 2
     assert not any(psutil.pid_exists(pid) for pid in pids)

@@ -51,7 +51,7 @@ def test_each_form_is_read(trace, text, seconds, tokens_in, tokens_out):
 
 @pytest.mark.parametrize("text", [AZURE + "2023-11-16 18:16:00,x,1\n", AZURE + "soon,1,1\n", MOONCAKE + "{}\n"])
 def test_a_row_without_its_values_is_refused_with_its_line(trace, text):
-    with pytest.raises(CotenantError, match=f"in line {len(text.splitlines())}$"):
+    with pytest.raises(CotenantError, match=rf"in line {len(text.splitlines())}\b"):
         read_trace(trace(text))
 
 

@@ -6,9 +6,8 @@ import pytest
 import torch
 
 from cotenant.workloads.catalogue import model_entries
-from cotenant.workloads.models.filling import materialise
 from cotenant.workloads.models.inputs import make_inputs
-from cotenant.workloads.models.skeleton import assemble, parameters_on_meta, skeleton
+from cotenant.workloads.models.skeleton import assemble, materialise, parameters_on_meta, skeleton
 from cotenant.workloads.protocol import WorkloadSpec
 
 MINIS = [e for e in model_entries() if e.mini_of is not None and e.architecture.module == "transformers"]

@@ -9,7 +9,7 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from cotenant.errors import DoesNotFit, WorkloadError
-from cotenant.workloads.kernels import WORKLOADS, room
+from cotenant.workloads.kernels import WORKLOADS, repetition
 from cotenant.workloads.protocol import WorkloadSpec
 
 BY_NAME = {workload.name: workload for workload in WORKLOADS}
@@ -214,10 +214,10 @@ def test_unsupported_options_are_refused_in_one_sentence(name, fields, message, 
     ("name", "params"), [("sgemm", {"size": 512}), ("triad", {"size": "1MiB"}), ("cache", {"size": "3MiB"})]
 )
 def test_sizes_beyond_memory_are_refused_before_allocation(name, params, monkeypatch):
-    monkeypatch.setattr(room, "_free_bytes", lambda device: 2 * 2**20)
+    monkeypatch.setattr(repetition, "_free_bytes", lambda device: 2 * 2**20)
     with pytest.raises(DoesNotFit, match=rf"`{name}` needs 0.00 GiB, but cpu has 0.00 GiB free"):
         BY_NAME[name].build(WorkloadSpec(name=name, params=params), Here())
 
 
 def test_free_memory_is_the_systems_figure():
-    assert 0 < room._free_bytes("cpu") <= psutil.virtual_memory().total
+    assert 0 < repetition._free_bytes("cpu") <= psutil.virtual_memory().total

@@ -8,9 +8,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
+from cotenant.clients.http11 import Reply, refused
 from cotenant.errors import WorkloadError
 from cotenant.workloads.protocol import SENT, WorkloadSpec
-from cotenant.workloads.servers.http11 import Reply, refused
 from cotenant.workloads.yours import recognise
 
 

@@ -21,6 +21,8 @@ from cotenant.workloads.models.workload import ModelWorkload
 from cotenant.workloads.protocol import Figures, Workload, WorkloadSpec
 from cotenant.workloads.shipped import shipped
 
+HUB = "huggingface.co/"
+
 
 class Listed(Workload, Protocol):
     """A workload that can be listed."""
@@ -102,6 +104,16 @@ def modules_of(name: str) -> tuple[str, ...]:
 def catalogue() -> tuple[Entry, ...]:
     """All named workloads by family, without the user's own."""
     return tuple(_line(workload) for workload in _workloads().values())
+
+
+def published(name: str) -> tuple[str | None, int | None]:
+    """A named model's hub id, and its default tokens per item; None where it has none."""
+    workload = _workloads().get(name)
+    if not isinstance(workload, ModelWorkload):
+        return None, None
+    model = workload.entry
+    on_hub = model.mini_of is None and model.source.startswith(HUB)
+    return model.source.removeprefix(HUB) if on_hub else None, model.seq
 
 
 def described(entry: Entry) -> WorkloadInfo:

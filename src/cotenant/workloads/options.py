@@ -1,13 +1,14 @@
 """Parses a spec strictly: unused options are refused, never ignored."""
 
 from collections.abc import Collection
-from typing import Any, TypeVar
+from dataclasses import dataclass
+from typing import Any, ClassVar, TypeVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ByteSize, ConfigDict, Field, ValidationError
 
 from cotenant.errors import WorkloadError
 from cotenant.text import did_you_mean
-from cotenant.workloads.protocol import WorkloadSpec
+from cotenant.workloads.protocol import Properties, WorkloadSpec
 
 
 class Options(BaseModel):
@@ -65,3 +66,47 @@ def _plain(value: Any) -> str:
 
 def _lower_first(text: str) -> str:
     return text[:1].lower() + text[1:].rstrip(".")
+
+
+FAMILY = "yours"
+UNKNOWN_DTYPE = "unknown"
+
+
+class Stated(Options):
+    """`params: {stated: {...}}`: recorded as stated; what is omitted stays unknown."""
+
+    parameters: int | None = Field(default=None, ge=0)
+    weights: ByteSize | None = None
+    flops: float | None = Field(default=None, ge=0)
+    bytes_moved: float | None = Field(default=None, ge=0)
+    memory: ByteSize | None = None
+
+    def properties(self) -> Properties:
+        """The stated costs of one request."""
+        return Properties(
+            params=self.parameters,
+            weight_bytes=None if self.weights is None else int(self.weights),
+            flops=self.flops,
+            bytes_moved=self.bytes_moved,
+            peak_memory_bytes=None if self.memory is None else int(self.memory),
+        )
+
+
+class StatedOptions(Options):
+    """The `params` common to all user workloads."""
+
+    stated: Stated = Stated()
+
+
+@dataclass(frozen=True, slots=True)
+class Opaque:
+    """A workload whose costs and number format are known only as far as the user states them."""
+
+    options: ClassVar[type[StatedOptions]] = StatedOptions
+    name: str
+    family: str = FAMILY
+    dtype: None = None
+
+    def properties(self, spec: WorkloadSpec) -> Properties:
+        """Only what the user states."""
+        return read_options(spec, self.options).stated.properties()

@@ -52,6 +52,8 @@ class WorkloadSpec(BaseModel):
     """Format of the layers' weights; None for the number format. Simulated only."""
     parallel: int = Field(default=1, ge=1, le=MOST_PARALLEL)
     """Number of GPUs each layer is split over (tensor parallelism). Simulated only."""
+    at_once: int | None = Field(default=None, ge=1)
+    """Most sequences that an engine executes together; None for its default. Simulated only."""
     train: bool = False
     """A training step (forward, backward, optimiser) instead of inference."""
     layers: str = "full"
@@ -63,6 +65,15 @@ class WorkloadSpec(BaseModel):
     seed: int = 0
     server: ServerSpec | None = None
     """How to start the workload's server; None if it is already running, or there is none."""
+
+
+def in_steps(spec: WorkloadSpec) -> bool:
+    """Whether its software is an engine that serves many such requests at once, in steps of continuous batching."""
+    return spec.software == "vllm" and spec.mode == "generate" and spec.batch == 1
+
+
+AUTO_AT_ONCE = (64, 256)
+"""Sequences of an engine that a plan chooses from unless the tenant says otherwise."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,9 +31,10 @@ backends, place = folder / "backends", folder / "models" / "echo" / "1"
 shutil.copytree(server / "backends", backends, dirs_exist_ok=True)
 version = f"{sys.version_info.major}.{sys.version_info.minor}"
 shutil.copy(server / "python_backend_stubs" / version / "triton_python_backend_stub", backends / "python")
-place.mkdir(parents=True, exist_ok=True)
-(place / "model.py").write_text(MODEL)
-(place.parent / "config.pbtxt").write_text(CONFIG)
+if not place.parents[1].exists():  # unless there are models already
+    place.mkdir(parents=True)
+    (place / "model.py").write_text(MODEL)
+    (place.parent / "config.pbtxt").write_text(CONFIG)
 os.environ["LD_LIBRARY_PATH"] = str(packages / "nvidia_pytriton.libs")
 os.environ["PYTHONPATH"] = str(packages)  # the stub is an interpreter of its own, which needs numpy
 library = Path(sysconfig.get_config_var("LIBDIR")) / sysconfig.get_config_var("INSTSONAME")

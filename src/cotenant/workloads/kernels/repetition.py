@@ -1,10 +1,23 @@
 """Common part of all kernels: a request repeats one operator."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
-from cotenant.workloads.kernels.numbers import BYTES, FloatName
-from cotenant.workloads.protocol import Operator, Properties
+from cotenant.errors import DoesNotFit, WorkloadError
+from cotenant.workloads.protocol import Operator, Place, Properties, WorkloadSpec
+
+FloatName = Literal["float64", "float32", "float16", "bfloat16"]
+
+BYTES: dict[FloatName, int] = {"float64": 8, "float32": 4, "float16": 2, "bfloat16": 2}
+
+
+def float_of(spec: WorkloadSpec) -> FloatName:
+    """The spec's number format, float32 by default; integers are refused."""
+    if spec.dtype == "int8":
+        raise WorkloadError(
+            f"`{spec.name}` computes with floating point numbers, not int8", hint=f"use one of {', '.join(BYTES)}"
+        )
+    return spec.dtype or "float32"
 
 
 def elementwise(name: str, dtype: FloatName, elements: int, *, inputs: int, flops_per_element: float) -> Operator:
@@ -47,3 +60,26 @@ def repeat(once: Callable[[], Any], times: int) -> Callable[[Any], Any]:
         return result
 
     return run
+
+
+def require_room(spec: WorkloadSpec, needed_bytes: int, place: Place) -> None:
+    """Refuse what exceeds the memory now free on the place."""
+    free = _free_bytes(place.torch_device)
+    if free is not None and needed_bytes > free:
+        raise DoesNotFit(
+            f"`{spec.name}` needs {needed_bytes / 2**30:.2f} GiB, but {place.torch_device} has {free / 2**30:.2f} GiB "
+            "free",
+            hint="lower `params: {size: ...}`",
+        )
+
+
+def _free_bytes(torch_device: str) -> int | None:
+    if torch_device.startswith("cpu"):
+        import psutil
+
+        return int(psutil.virtual_memory().available)
+    if torch_device.startswith("cuda"):
+        import torch
+
+        return int(torch.cuda.mem_get_info(torch_device)[0])
+    return None

@@ -4,11 +4,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from cotenant.clients.address import Address
+from cotenant.clients.asking import UnexpectedAnswer, ask_json
 from cotenant.errors import WorkloadError
-from cotenant.workloads.options import read_options, refuse_unused
+from cotenant.workloads.options import Opaque, StatedOptions, read_options, refuse_unused
 from cotenant.workloads.protocol import Built, Place, WorkloadSpec
-from cotenant.workloads.servers.address import Address
-from cotenant.workloads.servers.asking import UnexpectedAnswer, ask_json
+from cotenant.workloads.servers.generation import counter
 from cotenant.workloads.servers.names import OPENAI
 from cotenant.workloads.servers.openai_client import (
     GENERATING,
@@ -20,8 +21,6 @@ from cotenant.workloads.servers.openai_client import (
 )
 from cotenant.workloads.servers.prompts import Prompts
 from cotenant.workloads.servers.serving import address_in, built, check_start, not_asked, stand
-from cotenant.workloads.servers.tokenizing import counter
-from cotenant.workloads.yours.stated import Opaque, StatedOptions
 
 WHAT = "a server with the OpenAI API"
 

@@ -6,16 +6,14 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from cotenant.clients.address import Address
+from cotenant.clients.http11 import Timing, refused
 from cotenant.errors import HungUp, RequestFailed, WorkloadError
 from cotenant.workloads.options import Options, read_options
 from cotenant.workloads.protocol import SENT, Answer, Mark, WorkloadSpec
-from cotenant.workloads.servers.address import Address
-from cotenant.workloads.servers.conversations import Conversation, Conversations
-from cotenant.workloads.servers.generation import Generation, whole_answer
-from cotenant.workloads.servers.http11 import Timing, refused
-from cotenant.workloads.servers.prompts import PromptOptions, Prompts
+from cotenant.workloads.servers.generation import Generation, counter, whole_answer
+from cotenant.workloads.servers.prompts import Conversation, Conversations, PromptOptions, Prompts
 from cotenant.workloads.servers.serving import HttpClient, ServerOptions, Standing
-from cotenant.workloads.servers.tokenizing import counter
 
 DEFAULT_TOKENS = 32
 MOST_TOKENS = 4096

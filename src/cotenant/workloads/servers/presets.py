@@ -1,10 +1,12 @@
 """Common servers: how each is started, when it is ready, and how its memory is limited."""
 
+import importlib.util
 import re
+import shutil
+import sys
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
-
-from cotenant.workloads.servers.programs import can_import, find_program
 
 _SIZE = re.compile(r"^(\d+(?:\.\d+)?)\s*(MB|GB|MiB|GiB)$", re.IGNORECASE)
 _SHARE = re.compile(r"^(\d+(?:\.\d+)?)\s*%$")
@@ -110,3 +112,30 @@ PRESETS: dict[str, Preset] = {
         ),
     )
 }  # fmt: skip
+
+
+_LONGEST_LINE = 4096
+
+
+def find_program(name: str, path: str | None = None) -> str | None:
+    """Its path: on `PATH`, or beside the interpreter that runs cotenant (an environment that is not activated)."""
+    return shutil.which(name, path=path) or shutil.which(name, path=str(Path(sys.executable).parent))
+
+
+def can_import(program: str, module: str) -> bool:
+    """True if the Python that runs this program has the module."""
+    python = _interpreter(Path(program))
+    if python.parent == Path(sys.executable).parent:
+        return importlib.util.find_spec(module) is not None
+    return any(python.parent.parent.glob(f"lib/python3*/site-packages/{module}"))
+
+
+def _interpreter(program: Path) -> Path:
+    """From the first line of a script; a program of its own is its own interpreter."""
+    try:
+        with program.open("rb") as file:
+            first = file.readline(_LONGEST_LINE)
+    except OSError:
+        return program
+    words = first[2:].decode(errors="replace").split() if first.startswith(b"#!") else []
+    return Path(words[0]) if words and Path(words[0]).name.startswith("python") else program

@@ -10,10 +10,11 @@ import subprocess
 import tempfile
 import time
 
+from cotenant.clients.address import LOCAL, Address
+from cotenant.clients.asking import ask
 from cotenant.errors import WorkloadError
-from cotenant.workloads.servers.address import LOCAL, Address
-from cotenant.workloads.servers.asking import ask
-from cotenant.workloads.servers.programs import find_program
+from cotenant.workloads.servers.presets import find_program
+from cotenant.workloads.servers.resolved import READ_BYTES, read_log
 from cotenant.workloads.servers.spec import PORTS, ServerSpec
 
 LOOK_S = 0.05
@@ -21,6 +22,9 @@ PATIENCE_S = 2.5
 """Time between the stop signal and SIGKILL."""
 QUOTED_LINES = 3
 _SIGNALS = {"term": signal.SIGTERM, "int": signal.SIGINT, "kill": signal.SIGKILL}
+
+STARTED_BY_RUN = "COTENANT_STARTED_BY_RUN"
+"""Tells a server of ours that the run that starts it holds the device for it."""
 
 
 def program_of(spec: ServerSpec) -> str:
@@ -61,7 +65,7 @@ class ServerProcess:
                 stdin=subprocess.DEVNULL,
                 stdout=self._log,
                 stderr=self._log,
-                env={**os.environ, **spec.env},
+                env={**os.environ, STARTED_BY_RUN: "1", **spec.env},
                 start_new_session=True,  # its own process group: stopping it reaches all its children
             )
         except OSError as error:
@@ -83,7 +87,7 @@ class ServerProcess:
         last = "nothing listened"
         while True:
             if (gone := self.gone()) is not None:
-                raise WorkloadError(f"the server {gone}")
+                raise WorkloadError(f"the server {gone}{self._in_background()}")
             try:
                 status, _ = ask(self.address, self._spec.ready, within_s=2.0)
             except (OSError, http.client.HTTPException):
@@ -108,6 +112,12 @@ class ServerProcess:
         how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
         return f"{how}{self._log_ends()}"
 
+    def resolved(self) -> dict[str, int]:
+        """Cache, batch limits and device that its log names."""
+        if self._log.closed:
+            return {}
+        return read_log(os.pread(self._log.fileno(), READ_BYTES, 0).decode(errors="replace"))
+
     def stop(self) -> None:
         """Ask it to exit, wait, then kill its group and any other processes it started."""
         import psutil
@@ -126,6 +136,10 @@ class ServerProcess:
                 process.kill()
         psutil.wait_procs(offspring, timeout=PATIENCE_S)
         self._log.close()
+
+    def _in_background(self) -> str:
+        """A start line that returns without an error has probably put its server into the background."""
+        return "; a server must stay in the foreground until it is stopped" if self._process.returncode == 0 else ""
 
     def _signal(self, number: signal.Signals) -> None:
         with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -150,3 +164,21 @@ def _free_ports(count: int) -> list[int]:
             probe.bind((LOCAL, 0))
             found.append(int(probe.getsockname()[1]))
         return found
+
+
+def listening(address: Address) -> tuple[int, ...]:
+    """Processes that listen there; empty if the server is elsewhere or another user's."""
+    if not address.local:
+        return ()
+    import psutil
+
+    try:
+        found = psutil.net_connections(kind="tcp")
+    except psutil.Error:
+        return ()
+    pids = {
+        one.pid
+        for one in found
+        if one.status == psutil.CONN_LISTEN and one.laddr and one.laddr.port == address.port and one.pid is not None
+    }
+    return tuple(sorted(pids))

@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from cotenant.workloads.servers.arrivals import AVAILABLE, ArrivalTransport
+from cotenant.clients.arrivals import AVAILABLE, ArrivalTransport
 
 MODEL = "scripted"
 V2: Mapping[str, Any] = {

@@ -6,14 +6,13 @@ from typing import Any
 
 from pydantic import Field, field_validator
 
+from cotenant.clients.address import Address, read_address
+from cotenant.clients.http11 import Connections
+from cotenant.clients.metrics import PATH, page_of, read_metrics, read_sizes
 from cotenant.errors import WorkloadError
+from cotenant.workloads.options import UNKNOWN_DTYPE, StatedOptions
 from cotenant.workloads.protocol import Answer, Built, Client, Mark, WorkloadSpec
-from cotenant.workloads.servers.address import Address, read_address
-from cotenant.workloads.servers.http11 import Connections
-from cotenant.workloads.servers.listeners import listening
-from cotenant.workloads.servers.metrics import PATH, page_of, read_metrics, read_sizes
-from cotenant.workloads.servers.process import ServerProcess, program_of
-from cotenant.workloads.yours.stated import UNKNOWN_DTYPE, StatedOptions
+from cotenant.workloads.servers.process import ServerProcess, listening, program_of
 
 LAST_MOMENT_S = 0.3
 
@@ -69,6 +68,7 @@ class Standing:
             "ready_s": self.ready_s,
             "server_pid": self.process.pid,
             "start": self.process.started_as,
+            "resolved": self.process.resolved(),
             **self._metrics(self.process.metrics_path),
         }
 

@@ -6,17 +6,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from cotenant.clients.address import Address
+from cotenant.clients.asking import ask, ask_json
+from cotenant.clients.http11 import Timing, refused
 from cotenant.errors import WorkloadError
-from cotenant.workloads.options import read_options, refuse_unused
+from cotenant.workloads.options import Opaque, StatedOptions, read_options, refuse_unused
 from cotenant.workloads.protocol import SENT, Answer, Built, Mark, Place, WorkloadSpec
 from cotenant.workloads.servers import v2_grpc
-from cotenant.workloads.servers.address import Address
-from cotenant.workloads.servers.asking import ask, ask_json
-from cotenant.workloads.servers.http11 import Timing, refused
 from cotenant.workloads.servers.names import V2, V2_GRPC
 from cotenant.workloads.servers.serving import HttpClient, Standing, address_in, built, check_start, not_asked, stand
 from cotenant.workloads.servers.v2_inputs import Input, V2Options, inputs_of
-from cotenant.workloads.yours.stated import Opaque, StatedOptions
 
 WHAT = "a server with the Open Inference Protocol"
 BINARY = "binary_tensor_data"

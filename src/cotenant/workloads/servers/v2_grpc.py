@@ -5,10 +5,10 @@ from collections.abc import Mapping, Sequence
 from contextlib import closing
 from typing import Any
 
+from cotenant.clients import protobuf
+from cotenant.clients.address import Address
 from cotenant.errors import RequestFailed, WorkloadError
 from cotenant.workloads.protocol import Answer, Mark, WorkloadSpec
-from cotenant.workloads.servers import protobuf
-from cotenant.workloads.servers.address import Address
 from cotenant.workloads.servers.serving import Standing
 from cotenant.workloads.servers.v2_inputs import Input, V2Options
 

@@ -11,14 +11,13 @@ from typing import Any, ClassVar, Self
 from pydantic import Field, field_validator, model_validator
 
 from cotenant import opening
+from cotenant.clients.address import read_address
+from cotenant.clients.asking import unreachable
+from cotenant.clients.http11 import Timing, refused
 from cotenant.errors import WorkloadError
-from cotenant.workloads.options import read_options, refuse_unused
+from cotenant.workloads.options import Opaque, StatedOptions, read_options, refuse_unused
 from cotenant.workloads.protocol import SENT, Answer, Built, Mark, Place, WorkloadSpec
-from cotenant.workloads.servers.address import read_address
-from cotenant.workloads.servers.asking import unreachable
-from cotenant.workloads.servers.http11 import Timing, refused
 from cotenant.workloads.servers.serving import HttpClient, ServerOptions, Standing, built, check_start, stand
-from cotenant.workloads.yours.stated import Opaque, StatedOptions
 
 PREFIX = "http:"
 NUMBER = "{{number}}"

@@ -6,19 +6,18 @@ import inspect
 import json
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping
+import sysconfig
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from cotenant.errors import WorkloadError
 from cotenant.text import did_you_mean
-from cotenant.workloads.options import read_options, refuse_unused
-from cotenant.workloads.protocol import Built, Place, Properties, WorkloadSpec
-from cotenant.workloads.yours.answer import stages_of
-from cotenant.workloads.yours.raised import what_and_where
-from cotenant.workloads.yours.stated import FAMILY, UNKNOWN_DTYPE, StatedOptions
+from cotenant.workloads.options import FAMILY, UNKNOWN_DTYPE, StatedOptions, read_options, refuse_unused
+from cotenant.workloads.protocol import Built, Place, Properties, Stage, WorkloadSpec
 
 ARGUMENTS = ("batch", "seq", "device", "dtype", "seed", "params")
 """Arguments a user's function can have; it gets those in its signature."""
@@ -228,3 +227,108 @@ def _no_such_module(name: str, missing: str) -> WorkloadError:
 def _a(thing: Any) -> str:
     kind = type(thing).__name__
     return f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}"
+
+
+_FORMS = "return a callable without arguments, a list of (stage name, callable) pairs, or an object with `stages`"
+
+
+def stages_of(answer: Any, name: str) -> tuple[tuple[Stage, ...], Callable[[], None]]:
+    """The stages, and the function to call at the end.
+
+    Raises:
+        WorkloadError: It is none of the forms.
+    """
+    if inspect.iscoroutine(answer) or inspect.isgenerator(answer):
+        answer.close()
+        _refuse(name, f"is an async or generator function, so calling it gave {_kind(answer)} and ran nothing")
+    close: Callable[[], None] = lambda: None  # noqa: E731  (the default of an attribute that most answers lack)
+    if hasattr(answer, "stages"):
+        close = getattr(answer, "close", close)
+        answer = answer.stages
+    elif callable(answer):
+        return (Stage("compute", _without_argument(answer, name)),), close
+    if isinstance(answer, str) or not isinstance(answer, Sequence):
+        _refuse(name, f"returned {_kind(answer)}, which can't serve a request")
+    if not answer:
+        _refuse(name, "returned no stages")
+    stages = tuple(_stage(entry, name) for entry in answer)
+    names = [stage.name for stage in stages]
+    if len(set(names)) < len(names):
+        _refuse(name, f"returned two stages of one name ({', '.join(names)})")
+    return stages, close
+
+
+def _stage(entry: Any, name: str) -> Stage:
+    if isinstance(entry, Stage):
+        return entry
+    if not (isinstance(entry, tuple | list) and len(entry) == 2 and isinstance(entry[0], str) and callable(entry[1])):
+        _refuse(name, f"returned {_kind(entry)} where a (stage name, callable) pair was expected")
+    stage_name, run = entry
+    needed = _needed(run, name)
+    if len(needed) > 1:
+        _refuse(name, f"returned the stage `{stage_name}` that needs {len(needed)} arguments ({', '.join(needed)})")
+    if _takes_one(run):
+        return Stage(stage_name, run)
+    return Stage(stage_name, lambda _: run())
+
+
+def _without_argument(run: Callable[..., Any], name: str) -> Callable[[Any], Any]:
+    needed = _needed(run, name)
+    if needed:
+        _refuse(name, f"returned {_kind(run)} that needs arguments ({', '.join(needed)}), but a request brings none")
+    return lambda _: run()
+
+
+def _needed(run: Callable[..., Any], name: str) -> list[str]:
+    """The arguments it can't be called without."""
+    if inspect.iscoroutinefunction(run) or inspect.isgeneratorfunction(run):
+        _refuse(name, "returned an async or generator function: calling it would run nothing")
+    return [
+        p.name for p in _parameters(run) if p.default is p.empty and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)
+    ]
+
+
+def _takes_one(run: Callable[..., Any]) -> bool:
+    return any(
+        p.kind is p.POSITIONAL_ONLY or (p.kind is p.POSITIONAL_OR_KEYWORD and p.default is p.empty)
+        for p in _parameters(run)
+    )
+
+
+def _parameters(run: Callable[..., Any]) -> list[inspect.Parameter]:
+    # A torch module takes *args, **kwargs and passes them to `forward`, whose signature counts.
+    speaks = getattr(run, "forward", run)
+    try:
+        return list(inspect.signature(speaks).parameters.values())
+    except (TypeError, ValueError):
+        return []
+
+
+def _refuse(name: str, what: str) -> NoReturn:
+    raise WorkloadError(f"`{name}` {what}", hint=_FORMS)
+
+
+def _kind(thing: Any) -> str:
+    kind = type(thing).__name__
+    return f"{'an' if kind[0] in 'aeiouAEIOU' else 'a'} {kind}" if thing is not None else "None"
+
+
+_OURS = str(Path(__file__).resolve().parents[2])
+_LIBRARIES = tuple(sysconfig.get_paths()[key] for key in ("stdlib", "platstdlib", "purelib", "platlib"))
+
+
+def what_and_where(error: BaseException) -> str:
+    """For example `KeyError: 'width' (model.py:12)`; the line is the last one in the user's code, not a library's."""
+    text = str(error).strip()
+    first_line = text.splitlines()[0] if text else ""
+    what = f"{type(error).__name__}: {first_line[:300]}" if first_line else type(error).__name__
+    if isinstance(error, SyntaxError) and error.filename:
+        return f"{what} ({_shown(error.filename)}:{error.lineno})"
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith(("<frozen", _OURS))]
+    theirs = [f for f in frames if not f.filename.startswith(_LIBRARIES)] or frames
+    return f"{what} ({_shown(theirs[-1].filename)}:{theirs[-1].lineno})" if theirs else what
+
+
+def _shown(filename: str) -> str:
+    path = Path(filename)
+    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else filename

@@ -8,10 +8,9 @@ from typing import Any, ClassVar
 from pydantic import Field
 
 from cotenant.errors import WorkloadError
-from cotenant.workloads.options import read_options, refuse_unused
+from cotenant.workloads.options import UNKNOWN_DTYPE, Opaque, StatedOptions, read_options, refuse_unused
 from cotenant.workloads.protocol import Built, Place, Stage, WorkloadSpec
 from cotenant.workloads.yours.model_file import existing_file, identity
-from cotenant.workloads.yours.stated import UNKNOWN_DTYPE, Opaque, StatedOptions
 from cotenant.workloads.yours.tensors import InputDtype, made_up
 
 SUFFIXES = (".onnx",)

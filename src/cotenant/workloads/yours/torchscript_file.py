@@ -10,11 +10,10 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field, field_validator, model_validator
 
 from cotenant.errors import WorkloadError
-from cotenant.workloads.options import read_options, refuse_unused
+from cotenant.workloads.options import UNKNOWN_DTYPE, Opaque, StatedOptions, read_options, refuse_unused
 from cotenant.workloads.protocol import Built, Place, Stage, WorkloadSpec
+from cotenant.workloads.yours.function import what_and_where
 from cotenant.workloads.yours.model_file import existing_file, identity
-from cotenant.workloads.yours.raised import what_and_where
-from cotenant.workloads.yours.stated import UNKNOWN_DTYPE, Opaque, StatedOptions
 from cotenant.workloads.yours.tensors import InputDtype, made_up
 
 EXPORTED = ".pt2"

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from cotenant.workloads.servers import arrivals
+from cotenant.clients import arrivals
 
 pytestmark = pytest.mark.skipif(not arrivals.AVAILABLE, reason="the kernel's times of arrival are Linux's")
 

@@ -1,12 +1,13 @@
 """Servers' own Prometheus metrics: waiting and running requests, cache use."""
 
 import http.client
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from cotenant.workloads.servers.address import Address
-from cotenant.workloads.servers.asking import ask
+from cotenant.clients.address import Address
+from cotenant.clients.asking import ask
+from cotenant.clients.exposition import exposed
 
 LIMIT_S = 2.0
 PATH = "/metrics"
@@ -41,7 +42,9 @@ KNOWN: Mapping[str, Known] = {
     "cotenant_backlog_seconds": Known("backlog", "s"),
 }
 """By name, for any server; of two for one sensor, the first is read."""
-SIZES: Mapping[str, tuple[str, ...]] = {"vllm:cache_config_info": ("kv_cache_size_tokens", "kv_cache_memory_bytes")}
+SIZES: Mapping[str, tuple[str, ...]] = {
+    "vllm:cache_config_info": ("kv_cache_size_tokens", "kv_cache_memory_bytes", "num_gpu_blocks")
+}
 """Labels of metrics that give the size of the server's cache."""
 
 
@@ -57,19 +60,10 @@ class Reading:
 def read_metrics(text: str) -> list[Reading]:
     """The known metrics in a page, one for each sensor: some servers publish a value under several names."""
     found: dict[str, float] = {}
-    for line in _samples(text):
-        name = line.partition("{")[0].partition(" ")[0]
-        known = KNOWN.get(name)
-        if known is None:
-            continue
-        try:
-            value = float(line.rpartition("}")[2].split()[0] if "}" in line else line.split()[1])
-        except (IndexError, ValueError):
-            continue
-        if value == value:  # NaN: never set  # noqa: PLR0124
-            before = found.get(name)
-            together = max if known.together == "max" else float.__add__
-            found[name] = value if before is None else together(before, value)
+    for sample in exposed(text, KNOWN):
+        before = found.get(sample.metric)
+        together = max if KNOWN[sample.metric].together == "max" else float.__add__
+        found[sample.metric] = sample.value if before is None else together(before, sample.value)
     chosen: dict[Sensor, Reading] = {}
     for name, known in KNOWN.items():
         if name in found:
@@ -80,11 +74,9 @@ def read_metrics(text: str) -> list[Reading]:
 def read_sizes(text: str) -> dict[str, int]:
     """The size of the server's cache, where reported."""
     sizes: dict[str, int] = {}
-    for line in _samples(text):
-        name, _, rest = line.partition("{")
-        labels = dict(part.partition("=")[::2] for part in rest.partition("}")[0].split(","))
-        for label in SIZES.get(name, ()):
-            value = labels.get(label, "").strip('"')
+    for sample in exposed(text, SIZES):
+        for label in SIZES[sample.metric]:
+            value = sample.labels.get(label, "")
             if value.isdigit():
                 sizes[label] = sizes.get(label, 0) + int(value)
     return sizes
@@ -97,7 +89,3 @@ def page_of(address: Address, path: str) -> str | None:
     except (OSError, http.client.HTTPException):
         return None
     return body.decode(errors="replace") if status == 200 else None
-
-
-def _samples(text: str) -> Iterable[str]:
-    return (line for line in text.splitlines() if line and not line.startswith("#"))

@@ -5,8 +5,8 @@ import json
 from contextlib import suppress
 from typing import Any
 
+from cotenant.clients.address import Address
 from cotenant.errors import WorkloadError
-from cotenant.workloads.servers.address import Address
 
 LIMIT_S = 5.0
 _LARGEST = 8 << 20
@@ -27,14 +27,18 @@ def ask(
     *,
     within_s: float = LIMIT_S,
     post: bytes | None = None,
+    most: int = _LARGEST,
 ) -> tuple[int, bytes]:
-    """Status and body of a GET, or of a POST with this body. Raises OSError or http.client.HTTPException."""
+    """Status and body of a GET, or of a POST with this body. Raises OSError or http.client.HTTPException.
+
+    Of a longer body than ``most`` bytes, only so much is read.
+    """
     kind = http.client.HTTPSConnection if address.tls else http.client.HTTPConnection
     connection = kind(address.host, address.port, timeout=within_s)
     try:
         connection.request("GET" if post is None else "POST", path, body=post, headers=headers or {})
         response = connection.getresponse()
-        return response.status, response.read(_LARGEST)
+        return response.status, response.read(most)
     finally:
         connection.close()
 

@@ -7,17 +7,19 @@ as long for each.
 """
 
 import asyncio
+import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import cast
 
+from cotenant.clients import arrivals
+from cotenant.clients.address import Address
+from cotenant.clients.arrivals import ArrivalTransport
+from cotenant.clients.deadlines import Deadlines
+from cotenant.clients.framing import Framing, NotHttp, Reply
 from cotenant.errors import RequestFailed
-from cotenant.workloads.servers import arrivals
-from cotenant.workloads.servers.address import Address
-from cotenant.workloads.servers.arrivals import ArrivalTransport
-from cotenant.workloads.servers.deadlines import Deadlines
-from cotenant.workloads.servers.framing import Framing, NotHttp, Reply
 
 LARGEST_ANSWER = 256 << 20
 _MOST_KEPT = 16
@@ -27,6 +29,19 @@ _EVENT_END = b"\n\n\r\n"
 Sink = Callable[[bytes], None]
 Begun = Callable[[Reply], None]
 Headers = Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Timeouts:
+    """Seconds that a client waits for each step of a request; without limits of their own, steps share ``whole_s``."""
+
+    whole_s: float
+    connect_s: float = math.inf
+    first_s: float = math.inf
+    """From the request to the first byte of its answer."""
+    between_s: float = math.inf
+    """From one piece of the answer to the next."""
+    hint: str = "`params: {timeout_s: ...}` waits longer"
 
 
 @dataclass(slots=True)
@@ -67,6 +82,8 @@ class _Connection(asyncio.Protocol):
         self._done: asyncio.Future[Reply] | None = None
         self.answered = 0
         self.open = True
+        self.heard: Callable[[], None] | None = None
+        """Called with every piece of the answer that arrives."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)  # uvloop's are not subclasses
@@ -87,6 +104,8 @@ class _Connection(asyncio.Protocol):
         if self._done is None or self._done.done():
             self.close()  # unsolicited data
             return
+        if self.heard is not None:
+            self.heard()
         self._kept.append((time.monotonic_ns() if self._stamped is None else self._stamped.arrived_ns, data))
         more = self._patient and data.endswith(_EVENT_END) and self._framing.chunked
         if not more or len(self._kept) == _MOST_KEPT:
@@ -122,12 +141,18 @@ class _Connection(asyncio.Protocol):
         assert self._transport is not None
         self._sink, self._begun, self._parts, self._size, self._heard = sink, begun, [], 0, False
         self._timing, self._patient, self._kept = timing, patient, []
+        self.heard = None
         self._framing.begin(to_head=to_head)
         self._done = asyncio.get_running_loop().create_future()
         if timing is not None:
             timing.sending()
         self._transport.write(data)
         return self._done
+
+    @property
+    def answering(self) -> bool:
+        """Whether a part of the answer has arrived."""
+        return self._heard
 
     def close(self) -> None:
         """Drop it."""
@@ -178,12 +203,15 @@ class _Connection(asyncio.Protocol):
 class Connections:
     """Keep-alive connections to one address: as many as requests in flight."""
 
-    def __init__(self, address: Address, timeout_s: float, headers: Mapping[str, str]) -> None:
-        self._address, self._timeout_s = address, timeout_s
+    def __init__(self, address: Address, timeouts: float | Timeouts, headers: Mapping[str, str]) -> None:
+        self._address = address
+        self._timeouts = timeouts if isinstance(timeouts, Timeouts) else Timeouts(timeouts)
         own = {name: value for name, value in headers.items() if name.lower() != "host"}
         self._head = _lines({"Host": address.authority, "User-Agent": "cotenant", **own})
         """Common to all requests, encoded once."""
         self._idle: list[_Connection] = []
+        self.heard_ns = 0
+        """When any answer last continued; only known where pieces have a timeout."""
         self._deadlines = Deadlines()
 
     async def send(
@@ -198,29 +226,33 @@ class Connections:
         begun: Begun | None = None,
         timing: Timing | None = None,
         patient: bool = False,
+        within_s: float = math.inf,
     ) -> Reply:
         """Send one request and return its answer, over a new connection if none is idle.
 
         A server may close an idle connection just as a request is written to it: only then it is sent again.
         ``begun`` is called with the head of the answer, before its body goes to the sink; ``timing`` is kept current.
-        A ``patient`` sink may get parts of the body later than they arrive, with the right ``timing``.
+        A ``patient`` sink may get parts of the body later than they arrive, with the right ``timing``. ``within_s``
+        shortens the timeout of this request.
         """
         more = dict(headers or {}) | ({} if body is None else {"Content-Length": str(len(body))})
         data = f"{method} {target} HTTP/1.1\r\n".encode("latin-1") + self._head + _lines(more) + b"\r\n" + (body or b"")
         connection: _Connection | None = None
-        until_ns = time.monotonic_ns() + int(self._timeout_s * 1e9)
+        timeouts = self._timeouts
+        whole_s = min(within_s, timeouts.whole_s)
+        until_ns = time.monotonic_ns() + int(whole_s * 1e9)
         try:
             while True:
                 connection = self._idle.pop() if self._idle else None
                 if connection is not None and not connection.open:
                     continue
                 kept = connection is not None
-                connection = connection or await self._connect(timing)
+                connection = connection or await self._connect(timing, min(timeouts.connect_s, whole_s))
                 to_head = method == "HEAD"
                 answer = connection.send(data, sink, begun, timing, to_head=to_head, patient=patient)
                 if sent is not None:
                     sent()
-                self._deadlines.watch(answer, until_ns)
+                self._watch(connection, answer, until_ns)
                 try:
                     reply = await answer
                 except _Dropped as error:
@@ -232,11 +264,7 @@ class Connections:
                 break
         except TimeoutError:
             _drop(connection)
-            raise self._failed(
-                "timeout",
-                f"sent no answer within {self._timeout_s:g} s",
-                hint="`params: {timeout_s: ...}` waits longer",
-            ) from None
+            raise self._late(connection, until_ns, whole_s) from None
         except OSError as error:
             _drop(connection)
             raise self._failed("connection", f"can't be reached: {_said(error)}") from None
@@ -254,12 +282,39 @@ class Connections:
         self._deadlines.close()
         await asyncio.sleep(0)
 
-    async def _connect(self, timing: Timing | None) -> _Connection:
+    def _watch(self, connection: _Connection, answer: "asyncio.Future[Reply]", until_ns: int) -> None:
+        if self._timeouts.between_s < math.inf:
+            connection.heard = partial(self._heard, answer, until_ns)
+        self._deadlines.watch(answer, _sooner(until_ns, self._timeouts.first_s))
+
+    def _heard(self, answer: "asyncio.Future[Reply]", until_ns: int) -> None:
+        self.heard_ns = time.monotonic_ns()
+        self._deadlines.watch(answer, _sooner(until_ns, self._timeouts.between_s))
+
+    def _late(self, connection: _Connection | None, until_ns: int, whole_s: float) -> RequestFailed:
+        """Says which timeout was exceeded."""
+        timeouts = self._timeouts
+        if connection is None:
+            waited_s = min(timeouts.connect_s, whole_s)
+            what = f"accepted no connection within {waited_s:g} s"
+        elif time.monotonic_ns() >= until_ns:
+            waited_s = whole_s
+            what = f"sent no {'complete ' if connection.answering else ''}answer within {waited_s:g} s"
+        elif connection.answering:
+            waited_s = timeouts.between_s
+            what = f"sent nothing for {waited_s:g} s in the middle of an answer"
+        else:
+            waited_s = timeouts.first_s
+            what = f"sent no answer within {waited_s:g} s"
+        message = f"`{self._address.name}` {what}"
+        return RequestFailed("timeout", message, hint=timeouts.hint, waited_s=waited_s)
+
+    async def _connect(self, timing: Timing | None, within_s: float) -> _Connection:
         loop = asyncio.get_running_loop()
         address = self._address
         if timing is not None:
             timing.sending()
-        async with asyncio.timeout(self._timeout_s):
+        async with asyncio.timeout(within_s):
             if timing is not None and arrivals.AVAILABLE and not address.tls:
                 connection = _Connection()
                 await arrivals.connect(address.host, address.port, connection)
@@ -269,8 +324,8 @@ class Connections:
             )
             return connection
 
-    def _failed(self, kind: str, what: str, *, hint: str | None = None) -> RequestFailed:
-        return RequestFailed(kind, f"`{self._address.name}` {what}", hint=hint)
+    def _failed(self, kind: str, what: str) -> RequestFailed:
+        return RequestFailed(kind, f"`{self._address.name}` {what}")
 
 
 def refused(name: str, reply: Reply) -> RequestFailed:
@@ -287,6 +342,11 @@ def refused(name: str, reply: Reply) -> RequestFailed:
 
 def _lines(headers: Headers) -> bytes:
     return "".join(f"{name}: {value}\r\n" for name, value in headers.items()).encode("latin-1")
+
+
+def _sooner(until_ns: int, seconds: float) -> int:
+    """The earlier of a deadline and so many seconds from now."""
+    return until_ns if seconds == math.inf else min(until_ns, time.monotonic_ns() + int(seconds * 1e9))
 
 
 def _drop(connection: _Connection | None) -> None:

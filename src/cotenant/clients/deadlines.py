@@ -7,7 +7,7 @@ import asyncio
 import time
 from typing import Any
 
-from cotenant.workloads.servers.alarm import Alarm
+from cotenant.clients.alarm import Alarm
 
 
 class Deadlines:
@@ -18,6 +18,8 @@ class Deadlines:
         self._alarm: Alarm | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._set = False
+        self._rings_ns = 0
+        """The time that the alarm is set to."""
 
     def watch(self, answer: asyncio.Future[Any], until_ns: int) -> None:
         """Fail it with a TimeoutError if it isn't done by then, unless it is forgotten before."""
@@ -26,9 +28,9 @@ class Deadlines:
         if self._loop is not loop:
             self.close()
             self._loop, self._alarm = loop, Alarm(loop, self._rang)
-        if not self._set and self._alarm is not None:
-            self._set = True
-            self._alarm.at(until_ns)  # later deadlines are looked at when it rings: all waits are equally long
+        if self._alarm is not None and (not self._set or until_ns < self._rings_ns):
+            self._set, self._rings_ns = True, until_ns
+            self._alarm.at(until_ns)  # later deadlines are looked at when it rings
 
     def forget(self, answer: asyncio.Future[Any]) -> None:
         """It is no longer waited for."""
@@ -49,4 +51,5 @@ class Deadlines:
                     answer.set_exception(TimeoutError())
         self._set = bool(self._until_ns)
         if self._set and self._alarm is not None:
-            self._alarm.at(min(self._until_ns.values()))
+            self._rings_ns = min(self._until_ns.values())
+            self._alarm.at(self._rings_ns)

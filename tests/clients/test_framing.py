@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cotenant.workloads.servers.framing import Framing, NotHttp
+from cotenant.clients.framing import Framing, NotHttp
 
 CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n6;x=1\r\n world\r\n0\r\nA: b\r\n\r\n"
 BY_LENGTH = b"HTTP/1.1 404 Not Found\r\ncontent-length: 11\r\nConnection: close\r\n\r\nhello world"
