@@ -5,11 +5,12 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from cotenant.api.prediction_evidence import Learnt
-from cotenant.api.prediction_inputs import TargetDevice, asked_of
-from cotenant.prediction.interference.gathered import Gathered, SoloTenant, TenantKey
+from cotenant.devices.target import TargetDevice
+from cotenant.prediction.interference.gathered import Gathered, Learnt, SoloTenant
 from cotenant.prediction.interference.mixes import mixes_of
 from cotenant.study.files import study_from
+from cotenant.study.prediction_inputs import asked_of
+from cotenant.tenancy.identity import TenantIdentity
 
 BATCHES = {"two": 2, "eight": 8, "many": 32}
 STUDY = study_from(
@@ -25,13 +26,18 @@ STUDY = study_from(
     (),
 )
 A100 = TargetDevice(
-    "cuda:0", "NVIDIA A100-SXM4-40GB", simulated=False, modes=("mps",), cores=0, device=SimpleNamespace(simulated=False)
+    "cuda:0",
+    "NVIDIA A100-SXM4-40GB",
+    simulated=False,
+    modes=("mps",),
+    cores=0,
+    device=SimpleNamespace(simulated=False, spec=lambda spec: spec, absolute=dict),
 )
 
 
 def asked(milliseconds):
     solos = tuple(
-        SoloTenant(TenantKey("resnet50", BATCHES[name]), name, 1e6 * ms, None, None, None, None)
+        SoloTenant(TenantIdentity("resnet50", BATCHES[name]), name, 1e6 * ms, None, None, None, None)
         for name, ms in milliseconds.items()
     )
     return asked_of(STUDY, A100, Learnt(Gathered(solos, (), 0), None), study_name="trainings")

@@ -5,10 +5,11 @@ import math
 import pytest
 
 from cotenant.analyse.sharing.evidence import TenantEvidence, Work
-from cotenant.prediction.interference.gathered import TenantKey, gathered
+from cotenant.prediction.interference.gathered import gathered
+from cotenant.tenancy.identity import TenantIdentity
 from cotenant.tenancy.records import TenantObservation
 
-A, B = TenantKey("alpha", 1), TenantKey("beta", 2)
+A, B = TenantIdentity("alpha", 1), TenantIdentity("beta", 2)
 
 
 def seen(of, ns, *, trial, block, mix=None, tenant=None, verdict="valid", load="closed(1)", run="r"):

@@ -5,9 +5,8 @@ from functools import partial
 import numpy as np
 
 from cotenant.prediction.interference.correction import Evidence
-from cotenant.prediction.interference.fluid import side_by_side
 from cotenant.prediction.interference.gpu_profiles import GpuProfiles
-from cotenant.prediction.interference.mixes import by_victim, every_mix
+from cotenant.prediction.interference.mixes import by_victim, every_mix, placed, present
 from cotenant.prediction.interference.setting import Setting, setting_of
 
 TENANTS = 12
@@ -29,9 +28,17 @@ def profiles(tenants: int = TENANTS, seed: int = 3) -> GpuProfiles:
     )
 
 
+def expected(solo: GpuProfiles, mixes: np.ndarray) -> np.ndarray:
+    """A prior: a tenant loses what its neighbours keep of the device, as far as it needs the device."""
+    kept = placed(solo.work_ns / solo.solo_ns, mixes, 0.0)
+    needed = placed(solo.device_ns / solo.solo_ns, mixes, 0.0)
+    others = kept.sum(axis=1, keepdims=True) - kept
+    return np.where(present(mixes), np.log1p(needed * others), np.nan)
+
+
 def setting(tenants: int = TENANTS) -> Setting:
     solo = profiles(tenants)
-    return setting_of([f"model-{one // 2}" for one in range(tenants)], solo.features(), partial(side_by_side, solo))
+    return setting_of([f"model-{one // 2}" for one in range(tenants)], solo.features(), partial(expected, solo))
 
 
 def measured(where: Setting, mixes: np.ndarray, *, noise: float = 0.01, seed: int = 5) -> Evidence:

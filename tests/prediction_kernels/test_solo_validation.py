@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from cotenant.workloads.models.timm_names import stand_in
+from cotenant.workloads.models.libraries import stand_in
 from validation import max_batch, orion, vidur
 
 DATA = Path(os.environ.get("COTENANT_DATA") or Path(__file__).parents[2].parent / "shared" / "data")

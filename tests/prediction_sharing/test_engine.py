@@ -5,10 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from cotenant.prediction.sharing import simulate as simulating
-from cotenant.prediction.sharing.simulate import Player, simulate
-from cotenant.prediction.sharing.trace import Trace, plain_trace
-from cotenant.prediction.sharing.turns import Slicing
+from cotenant.prediction.contention import simulate as simulating
+from cotenant.prediction.contention.simulate import Player, simulate
+from cotenant.prediction.contention.trace import Trace, plain_trace
+from cotenant.prediction.contention.turns import Slicing
 
 _COLUMNS = ("duration_ns", "occupancy", "dram", "tensor", "launch_ns", "block_ns", "holds", "waited")
 

@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cotenant.prediction.sharing.contention import rates
-from cotenant.prediction.sharing.simulate import Outcome, Player, simulate
-from cotenant.prediction.sharing.trace import Trace, plain_trace
-from cotenant.prediction.sharing.turns import Slicing
+from cotenant.prediction.contention.rates import rates
+from cotenant.prediction.contention.simulate import Outcome, Player, simulate
+from cotenant.prediction.contention.trace import Trace, plain_trace
+from cotenant.prediction.contention.turns import Slicing
 
 TURNS = Slicing(slice_ns=2e6, interrupt_ns=2e5, yield_ns=1e4)
 shares = st.floats(0.01, 1.0)

@@ -5,20 +5,21 @@ import json
 import pytest
 
 from cotenant.devices import find_device
-from cotenant.devices.simulated.device import SimulatedGpu, open_simulated
+from cotenant.devices.simulated.device import SimulatedGpuDevice, open_simulated
 from cotenant.devices.simulated.sharing import sharing_modes
 from cotenant.errors import DeviceError, SharingUnavailable, WorkloadError
-from cotenant.prediction.sharing.layout import lay_out
+from cotenant.prediction.contention.layout import lay_out
 from cotenant.tenancy.load import Load
-from cotenant.tenancy.nouns import Sharing, Tenant
+from cotenant.tenancy.nouns import Tenant
+from cotenant.tenancy.sharing import Sharing
 from cotenant.workloads.protocol import WorkloadSpec
 
 GIB = 2**30
 
 
-def gpu(name: str = "a100-sxm4-40gb") -> SimulatedGpu:
+def gpu(name: str = "a100-sxm4-40gb") -> SimulatedGpuDevice:
     device = find_device(f"sim:{name}")
-    assert isinstance(device, SimulatedGpu)
+    assert isinstance(device, SimulatedGpuDevice)
     return device
 
 

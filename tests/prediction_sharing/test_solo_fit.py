@@ -46,7 +46,7 @@ def test_a_calibrated_tenant_reproduces_its_measured_solo_time():
     spec = WorkloadSpec(name="resnet18-mini", batch=4, dtype="float16")
     controls = GPU.controls({"solo_ms": {"resnet18-mini": 9.0}})
     request, fit = GPU.calibrated(GPU.request(spec), controls)
-    from cotenant.prediction.sharing.on_part import solo_of
+    from cotenant.prediction.contention.on_part import solo_of
 
     assert solo_of(GPU.gpu, request, 1.0).explained_ns(fit.host, fit.device, 0.0) == pytest.approx(9e6)
 

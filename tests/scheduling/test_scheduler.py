@@ -273,10 +273,24 @@ def test_a_paused_tenant_is_refused_and_its_requests_shed_while_the_others_go_on
     worker.lose_chunk(0.001)
     worker.arrive(0.002, "a2", "a")
     assert [worker.answers[name].why for name in ("a1", "a2")] == [Why.PAUSED, Why.PAUSED]
-    assert worker.answers["a2"].retry_after_s == 2.0
+    assert worker.answers["a2"].retry_after_s == pytest.approx(1.999)
     worker.send(TenantResumed(0.1, "a"))
     worker.arrive(0.1, "a3", "a")
     assert "a3" not in worker.answers
+
+
+def test_the_time_to_retry_counts_down_and_grows_again_if_a_pause_is_longer_than_expected():
+    worker = Worker(scheduler(("a", 0.2, encoder())))
+    worker.send(TenantPaused(0.0, "a", retry_after_s=8.0))
+
+    def retry_s(now):
+        worker.arrive(now, now, "a")
+        return worker.answers[now].retry_after_s
+
+    assert [retry_s(now) for now in (1.0, 5.0, 7.9)] == pytest.approx([7.0, 3.0, 0.5])
+    assert [retry_s(now) for now in (9.0, 20.0, 1000.0)] == pytest.approx([2.25, 5.0, 60.0])
+    worker.send(TenantPaused(1001.0, "a", retry_after_s=4.0))
+    assert retry_s(1002.0) == pytest.approx(3.0), "a failed attempt starts again"
 
 
 def test_requests_on_a_worker_that_died_are_shed_and_the_slot_goes_on_with_others():
@@ -409,3 +423,11 @@ def test_delivery_time_is_reserved_but_does_not_count_as_late():
     worker.run_until_idle()
     assert worker.answers["second"].met
     assert isinstance(worker.answers["third"], Shed)
+
+
+def test_equal_deadlines_are_served_in_the_order_of_arrival():
+    worker = Worker(scheduler(("a", 1.0, encoder())))
+    for name in ("first", "second", "third", "fourth"):
+        worker.arrive(0.0, name, "a", deadline=1.0)
+    worker.run_until_idle()
+    assert [chunk.requests for chunk in worker.ran] == [("first",), ("second",), ("third",), ("fourth",)]

@@ -37,7 +37,7 @@ class Answers:
     def wait_s(self, now: float, due: float) -> float:
         """Expected wait of a request due at ``due`` for the work ahead of it."""
         free = min(slot.free_at(now) for slot in self._slots)
-        return free - now + sum(job.rest_s for job in self._waiting if job.due <= due) / self._settings.slots
+        return free - now + self._waiting.rest_before_s(due) / self._settings.slots
 
     def finish(self, job: Job, request: Request, at: float) -> None:
         """A request was served."""
@@ -93,7 +93,7 @@ class Answers:
         job.tenant.backlog_s -= request.cost_s
         if request.holds:
             job.tenant.held_bytes -= request.cache_bytes
-        if not job.waits:
+        if job.block is None:
             job.leave(request)
             return
         self._waiting.remove(job)

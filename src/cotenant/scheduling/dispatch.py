@@ -140,6 +140,7 @@ class Dispatcher:
         for job in jobs:
             if not job.begun:
                 self._caches.hold(job)
+                self._waiting.begin(job)
             job.advance(chunk.steps)
             if job.stage >= job.stages and job.steps == 0:
                 self._waiting.remove(job)

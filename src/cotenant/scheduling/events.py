@@ -73,7 +73,10 @@ class TenantRemoved(NamedTuple):
 
 
 class TenantPaused(NamedTuple):
-    """A tenant can't be served for now. ``drain``: accepted requests are still served, new ones are shed."""
+    """A tenant can't be served for now, probably for ``retry_after_s`` from now on.
+
+    ``drain``: accepted requests are still served, new ones are shed.
+    """
 
     time: float
     tenant: str

@@ -1,10 +1,14 @@
 """Requests, and the jobs they run in: alone, or batched at their first chunk."""
 
 from math import sqrt
+from typing import TYPE_CHECKING
 
 from cotenant.scheduling.contract import Contract
 from cotenant.scheduling.events import Arrived
 from cotenant.scheduling.tenant import Tenant
+
+if TYPE_CHECKING:
+    from cotenant.scheduling.waiting import Block
 
 LONGEST_WAY = 0.05
 """Maximum delivery time to a client in plans, as a fraction of an objective."""
@@ -47,8 +51,8 @@ class Job:
     """
 
     __slots__ = (
-        "batch", "begun", "conforming", "deadline", "due", "estimate", "late", "members", "order", "plan_s",
-        "prefill_s", "rest_s", "scale", "stage", "stages", "stamp", "steps", "tenant", "waits",
+        "batch", "begun", "block", "conforming", "deadline", "due", "estimate", "late", "members", "order", "plan_s",
+        "prefill_s", "rest_s", "scale", "stage", "stages", "stamp", "steps", "tenant",
     )  # fmt: skip
 
     def __init__(self, tenant: Tenant, request: Request, order: int) -> None:
@@ -66,8 +70,8 @@ class Job:
         self.order = order
         self.begun = False
         self.late = False
-        self.waits = False
-        """Whether it is in the list of waiting jobs."""
+        self.block: Block | None = None
+        """Where it waits; None if it doesn't."""
         self.rest_s = self.plan_s = self.prefill_s = 0.0
         self.stamp = -1
 
@@ -95,6 +99,8 @@ class Job:
             assert step is not None
             rest += self.steps * step.p50_s * speed
             variance += self.steps * step.variance * speed * speed
+        if self.block is not None:
+            self.block.lengthen(rest - self.rest_s)
         self.rest_s = rest
         self.plan_s = rest + sqrt(variance)
 

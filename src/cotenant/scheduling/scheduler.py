@@ -92,11 +92,7 @@ class Scheduler:
         """When a ``Tick`` would first find a waiting request that can no longer be in time; None if none waits."""
         if not self._policy.sheds:
             return None
-        at = None
-        for job in self._waiting:
-            if not job.late and (at is None or job.deadline - job.rest_s < at):
-                at = job.deadline - job.rest_s
-        return at
+        return min([job.deadline - job.rest_s for job in self._waiting.view() if not job.late], default=None)
 
     def predicted_wait_s(self, tenant: str, now: float) -> float:
         """Expected wait of a request of the tenant arriving now."""
@@ -133,8 +129,9 @@ class Scheduler:
         if tenant is None:
             self._answers.refuse(event, Why.UNKNOWN_TENANT)
             return
-        if tenant.paused_retry_s is not None:
-            self._answers.refuse(event, Why.PAUSED, tenant.paused_retry_s)
+        paused_s = tenant.paused_for_s(now)
+        if paused_s is not None:
+            self._answers.refuse(event, Why.PAUSED, min(paused_s, self.settings.longest_retry_s))
             return
         self._fade_if_idle(now)
         costs = tenant.estimate.costs
@@ -173,12 +170,12 @@ class Scheduler:
 
         Otherwise the tenant's own newcomers would displace what it has begun, and waste the time already spent.
         """
-        for job in self._waiting:
-            beyond = job.tenant is tenant and job.begun and not (job.conforming or job.late)
-            if beyond and job.rest_s <= request.cost_s:
-                job.cover()
-                request.conforming = False
-                return
+        job = self._waiting.begun_beyond(tenant, request.cost_s)
+        if job is not None:
+            self._waiting.remove(job)
+            job.cover()
+            self._waiting.add(job)
+            request.conforming = False
 
     def _fade_if_idle(self, now: float) -> None:
         last = -math.inf
@@ -221,7 +218,7 @@ class Scheduler:
             return
         slot.end()
         for job in offer.jobs:
-            retry = job.tenant.paused_retry_s or job.tenant.objective_s
+            retry = job.tenant.paused_for_s(event.time) or job.tenant.objective_s
             for request in tuple(job.members):
                 self._answers.shed(job, request, Why.WORKER_LOST, event.time, retry)
 
@@ -237,9 +234,9 @@ class Scheduler:
 
     def _tenant_paused(self, event: TenantPaused) -> None:
         tenant = self._roster.named(event.tenant)
-        tenant.paused_retry_s = event.retry_after_s
+        tenant.pause(event.retry_after_s, event.time)
         if not event.drain:
             self._answers.shed_all(tenant, Why.PAUSED, event.time, event.retry_after_s)
 
     def _tenant_resumed(self, event: TenantResumed) -> None:
-        self._roster.named(event.tenant).paused_retry_s = None
+        self._roster.named(event.tenant).resume()

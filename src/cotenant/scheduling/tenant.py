@@ -9,20 +9,25 @@ from cotenant.scheduling.costs import TenantCosts
 HISTORY_S = 10.0
 """Time constant of a tenant's attainment: long enough to count a slow tenant's requests."""
 
+LEAST_RETRY_S = 0.5
+OVERDUE = 0.25
+"""Of the time that a pause has lasted: the rest to expect if it is longer than expected."""
+
 
 class Tenant:
     """One tenant on one device."""
 
     __slots__ = (
-        "_account_at", "_booked_until", "_capacity_s", "_fortune_at", "_memory_s", "_met", "_offered", "account_s",
-        "asked_s", "backlog_s", "beyond_s", "contract", "estimate", "held_bytes", "name", "objective_s",
-        "paused_retry_s", "rate", "spaced_s",
+        "_account_at", "_booked_until", "_capacity_s", "_fortune_at", "_memory_s", "_met", "_offered", "_paused_at",
+        "_paused_s", "account_s", "asked_s", "backlog_s", "beyond_s", "contract", "estimate", "held_bytes", "name",
+        "objective_s", "rate", "spaced_s",
     )  # fmt: skip
 
     def __init__(self, contract: Contract, costs: TenantCosts, speed: DeviceSpeed, now: float) -> None:
         self.backlog_s = 0.0
         self.held_bytes = 0
-        self.paused_retry_s: float | None = None
+        self._paused_at: float | None = None
+        self._paused_s = 0.0
         self._account_at = self._fortune_at = self._booked_until = now
         self.asked_s = self.beyond_s = self._offered = self._met = 0.0
         self.account_s = math.inf
@@ -37,6 +42,22 @@ class Tenant:
         self.objective_s = contract.within_s(costs.steps)
         self.estimate = CostEstimate(costs, speed)
         self.spaced_s = costs.spaced_s
+
+    def pause(self, seconds: float, now: float) -> None:
+        """It can't be served, for about so long."""
+        self._paused_at, self._paused_s = now, seconds
+
+    def resume(self) -> None:
+        """It can be served again."""
+        self._paused_at = None
+
+    def paused_for_s(self, now: float) -> float | None:
+        """The rest of its pause; None if it isn't paused. Longer than expected, a part of the time so far."""
+        if self._paused_at is None:
+            return None
+        passed = now - self._paused_at
+        rest = self._paused_s - passed if passed < self._paused_s else OVERDUE * passed
+        return max(LEAST_RETRY_S, rest)
 
     def grant(self, share: float, slots: int, burst: float, memory_s: float) -> None:
         """Set the guaranteed rate, in device-seconds per second, and the size of the account."""

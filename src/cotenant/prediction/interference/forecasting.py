@@ -18,26 +18,25 @@ from cotenant.prediction.interference.forecast import (
     TenantForecast,
     Trust,
 )
-from cotenant.prediction.interference.gathered import MeasuredMix, TenantKey
+from cotenant.prediction.interference.gathered import MeasuredMix
 from cotenant.prediction.interference.intervals import FEWEST, NORMAL
 from cotenant.prediction.interference.mixes import mixes_of
 from cotenant.prediction.interference.next_cells import next_cells
 from cotenant.prediction.interference.predictor import MEASURED, PRIOR_ONLY, Predictor, Slowdowns
 from cotenant.prediction.interference.setting import Prior, Setting, setting_of
 from cotenant.prediction.interference.simulated import error_of, in_reality, latency_in_reality
-from cotenant.prediction.interference.tails import latencies, quantiles, stretched
+from cotenant.prediction.interference.under_load import stretched
 from cotenant.prediction.kernels.columns import Floats
+from cotenant.scheduling.simulation.lines import NEVER, Replications, requests_at, tail_of
 from cotenant.tenancy.arrivals import arrivals_ns
+from cotenant.tenancy.identity import TenantIdentity
 from cotenant.tenancy.load import Load
-from cotenant.tenancy.nouns import Slo
+from cotenant.tenancy.objective import Objectives, objective_for
 from cotenant.tenancy.records import ModelError
 from cotenant.text import amount, listed, percent, ratio
 
-Engine = Callable[[tuple[str, ...], str], Sequence[float]]
-"""Slowdowns of a mix under a way to share, by the event engine."""
-
-TAIL_REQUESTS = 4000
-"""Requests simulated per tenant: enough for a p99."""
+Engine = Callable[[tuple[str, ...], str, Mapping[str, Load]], Sequence[float] | None]
+"""Slowdowns of a mix under a way to share at the tenants' loads, by the event simulation; None: it can't share so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +46,7 @@ class Asked:
     device: str
     simulated: bool
     names: tuple[str, ...]
-    keys: tuple[TenantKey, ...]
+    keys: tuple[TenantIdentity, ...]
     features: Floats
     priors: Mapping[str, Prior]
     """By way to share; others can't be predicted."""
@@ -55,16 +54,18 @@ class Asked:
     memory_bytes: tuple[int | None, ...]
     loads: Mapping[str, Load]
     """Loads of tenants with scheduled arrivals."""
-    objectives: Mapping[str, Slo]
+    objectives: Mapping[str, Objectives]
     mixes: tuple[MeasuredMix, ...]
     variances: Mapping[str, Variances]
     """By way to share."""
     prior_half: float
     notes: tuple[str, ...] = ()
+    prior_basis: str = "prior only"
+    """Basis of what rests on no measured mix."""
     engine: Engine | None = None
     power: PowerUse | None = None
     """None where the device's power law is unknown."""
-    errors: Mapping[tuple[str, TenantKey], ModelError] = field(default_factory=dict)
+    errors: Mapping[tuple[str, TenantIdentity], ModelError] = field(default_factory=dict)
     """By way to share and tenant: the simulation's error, where mixes were simulated."""
 
 
@@ -90,12 +91,22 @@ def forecast(
     trust: list[Trust] = []
     left_aside = [sharing for sharing in sharings if sharing not in asked.priors]
     for sharing in (one for one in sharings if one in asked.priors):
+        possible = _possible(asked, groups, sharing)
+        if not possible:
+            left_aside.append(sharing)
+            continue
         predictor = predictor_for(asked, sharing)
-        forecasts += _forecasts(asked, predictor, groups, sharing)
+        forecasts += _forecasts(asked, predictor, possible, sharing)
         trust.append(_trust(predictor, sharing))
-        worth += _worth_measuring(asked, predictor, groups, sharing, count=next_mixes, width=width)
+        worth += _worth_measuring(asked, predictor, possible, sharing, count=next_mixes, width=width)
     worth = sorted(worth, key=lambda one: -one.buys)[:next_mixes]
     return Prediction(asked.device, tuple(forecasts), tuple(worth), tuple(trust), _notes(asked, trust, left_aside))
+
+
+def _possible(asked: Asked, groups: Sequence[tuple[str, ...]], sharing: str) -> list[tuple[str, ...]]:
+    """Groups that can share the device this way: it may have too little room for some of them."""
+    logs = asked.priors[sharing](mixes_of([[asked.names.index(name) for name in group] for group in groups]))
+    return [group for group, first in zip(groups, logs[:, 0], strict=True) if not math.isnan(first)]
 
 
 def predictor_for(asked: Asked, sharing: str) -> Predictor:
@@ -105,7 +116,7 @@ def predictor_for(asked: Asked, sharing: str) -> Predictor:
     return Predictor(setting, evidence, asked.variances[sharing], prior_half=asked.prior_half)
 
 
-def evidence_of(mixes: Sequence[MeasuredMix], keys: Sequence[TenantKey]) -> Evidence:
+def evidence_of(mixes: Sequence[MeasuredMix], keys: Sequence[TenantIdentity]) -> Evidence:
     """Measured mixes as rows with the victim first."""
     place = {key: number for number, key in enumerate(keys)}
     rows, logs, variance, cells, blocks, half = [], [], [], [], [], []
@@ -137,18 +148,24 @@ def _forecasts(
 ) -> list[MixForecast]:
     rows = mixes_of([[asked.names.index(name) for name in group] for group in groups])
     found = predictor.slowdowns(rows)
+    closed = predictor.setting.prior(rows)
     forecasts = []
     for number, group in enumerate(groups):
         slowdowns = [_ranged(found, number, place) for place in range(len(group))]
         bases = [_basis(asked, predictor, found, number, place) for place in range(len(group))]
+        exact = None
         if asked.engine is not None and found.basis[number, 0] != MEASURED:
-            exact = asked.engine(group, sharing)
-            slowdowns = [_agreeing(guess, engine) for guess, engine in zip(slowdowns, exact, strict=True)]
-            bases = [f"simulated, {basis}" for basis in bases]
+            exact = asked.engine(group, sharing, _rates(asked, group))
+        if exact is not None:
+            # What was learnt from measured mixes corrects the event simulation as it does the closed form.
+            learnt = [guess.est / math.exp(prior) for guess, prior in zip(slowdowns, closed[number], strict=False)]
+            figures = [max(figure * factor, 1.0) for figure, factor in zip(exact, learnt, strict=True)]
+            slowdowns = [_as_wide(guess, figure) for guess, figure in zip(slowdowns, figures, strict=True)]
+            bases = ["simulated" if basis == asked.prior_basis else f"simulated, {basis}" for basis in bases]
         rests_on_mixes = found.basis[number, 0] != PRIOR_ONLY  # the prior's error is against real GPUs
         errors = [error_of(asked.errors, sharing, _key(asked, name)) if rests_on_mixes else None for name in group]
         real = [in_reality(one, error) for one, error in zip(slowdowns, errors, strict=True)]
-        tails = _tails(asked, predictor.setting, group, real)
+        tails = _tails(asked, predictor.setting, group, real, at_load=exact is not None)
         forecasts.append(_mix(asked, group, sharing, tuple(zip(slowdowns, errors, tails, bases, strict=True))))
     return forecasts
 
@@ -200,7 +217,7 @@ def _drawn(
     return Ranged(watts, None, None), [Ranged(one, None, None) for one in joules]
 
 
-def _key(asked: Asked, name: str) -> TenantKey:
+def _key(asked: Asked, name: str) -> TenantIdentity:
     return asked.keys[asked.names.index(name)]
 
 
@@ -210,15 +227,24 @@ def _ranged(found: Slowdowns, mix: int, place: int) -> Ranged:
     return Ranged(float(found.estimate[mix, place]), lo, hi)
 
 
-def _agreeing(guess: Ranged, exact: float) -> Ranged:
-    """The engine's figure; the interval widens by its distance from the closed form."""
-    apart = max(exact / guess.est, guess.est / exact)
+def _as_wide(guess: Ranged, exact: float) -> Ranged:
+    """The event simulation's figure, as far from the truth as the closed form is where both were validated."""
     lo, hi = guess.lo, guess.hi
     return Ranged(
         exact,
-        None if lo is None else max(exact * lo / guess.est / apart, min(exact, 1.0)),
-        None if hi is None else exact * hi / guess.est * apart,
+        None if lo is None else max(exact * lo / guess.est, min(exact, 1.0)),
+        None if hi is None else exact * hi / guess.est,
     )
+
+
+def _rates(asked: Asked, group: tuple[str, ...]) -> dict[str, Load]:
+    """Arrivals of the tenants that have any, at known rates."""
+    found = {}
+    for name in group:
+        load = _resolved(asked.loads.get(name), float(asked.solo_s[asked.names.index(name)]))
+        if load is not None:
+            found[name] = load
+    return found
 
 
 def _basis(asked: Asked, predictor: Predictor, found: Slowdowns, mix: int, place: int) -> str:
@@ -227,14 +253,16 @@ def _basis(asked: Asked, predictor: Predictor, found: Slowdowns, mix: int, place
         case 0:
             return f"{'simulated' if asked.simulated else 'measured'}, {amount(count, 'block')}"
         case code if code == PRIOR_ONLY:
-            return "prior only"
+            return asked.prior_basis
         case _ if count:
             return f"{amount(count, 'mix', 'mixes')} of this tenant"
         case _:
             return f"{amount(predictor.evidence.cells, 'mix', 'mixes')} of others"
 
 
-def _tails(asked: Asked, setting: Setting, group: tuple[str, ...], slowdowns: Sequence[Ranged]) -> list[Tail | None]:
+def _tails(
+    asked: Asked, setting: Setting, group: tuple[str, ...], slowdowns: Sequence[Ranged], *, at_load: bool
+) -> list[Tail | None]:
     loads = [asked.loads.get(name) for name in group]
     if all(load is None for load in loads):
         return [None] * len(group)
@@ -251,32 +279,43 @@ def _tails(asked: Asked, setting: Setting, group: tuple[str, ...], slowdowns: Se
         [one.est if one.lo is None else one.lo for one in slowdowns],
         [one.est if one.hi is None else one.hi for one in slowdowns],
     ]
-    services = [stretched(solo, np.array(case), weights, rates) for case in cases]
+    services = [solo * np.array(case) if at_load else stretched(solo, np.array(case), weights, rates) for case in cases]
     return [
         None
         if load is None
-        else _tail(load, [float(service[place]) for service in services], asked.objectives.get(name), slowdowns[place])
+        else _tail(
+            load, [float(service[place]) for service in services], asked.objectives.get(name, ()), slowdowns[place]
+        )
         for place, (name, load) in enumerate(zip(group, resolved, strict=True))
     ]
 
 
-def _tail(load: Load, services: Sequence[float], objective: Slo | None, slowdown: Ranged) -> Tail:
+def _tail(load: Load, services: Sequence[float], objectives: Objectives, slowdown: Ranged) -> Tail:
+    """From the queue at the estimate of the service time and at its ends: an error of it grows with the queue."""
     assert load.rate_rps is not None
-    due = arrivals_ns(load, seed=1, horizon_s=TAIL_REQUESTS / load.rate_rps)
-    found = []
-    for service in services:
-        late = latencies(due, service) if service * load.rate_rps < 1 else np.full(due.size, np.inf)
-        limit_ms = None if objective is None else objective.latency_ms
-        within = math.nan if limit_ms is None else float((late * 1e3 <= limit_ms).mean())
-        median, p99 = quantiles(late, (0.5, 0.99)) if np.isfinite(late).all() else (math.inf, math.inf)
-        found.append((1e3 * median, 1e3 * p99, within))
-    ends = slowdown.lo is not None
+    objective = objective_for(objectives, "latency")
+    tails = [_queue(load, service) for service in services]
 
-    def ranged(column: int) -> Ranged:
-        est, lo, hi = (one[column] for one in found)
-        return Ranged(est, min(lo, hi) if ends else None, max(lo, hi) if ends else None)
+    def ranged(level: float) -> Ranged:
+        (_, est, _), (lo, *_), (*_, hi) = (tail.quantile(level) for tail in tails)
+        return Ranged(1e3 * est, 1e3 * lo if slowdown.lo is not None else None, 1e3 * hi if slowdown.hi else None)
 
-    return Tail(ranged(0), ranged(1), None if objective is None or objective.latency_ms is None else ranged(2))
+    if objective is None:
+        return Tail(ranged(0.5), ranged(0.99), None)
+    within = [tail.within(objective.limit_ms / 1e3) for tail in tails]
+    ends = (min(within[1:]), max(within[1:])) if slowdown.lo is not None else (None, None)
+    return Tail(ranged(0.5), ranged(0.99), Ranged(within[0], *ends))
+
+
+def _queue(load: Load, service_s: float) -> Replications:
+    """One line of requests that all take as long; none that can't keep up."""
+    assert load.rate_rps is not None
+    busy = load.rate_rps * service_s
+    if busy >= 1:
+        return NEVER
+    seconds = requests_at(busy) / load.rate_rps
+    service = np.array([service_s])
+    return tail_of(lambda seed: arrivals_ns(load, seed=seed, horizon_s=seconds) / 1e9, lambda _: service)
 
 
 def _resolved(load: Load | None, solo_s: float) -> Load | None:
@@ -329,7 +368,9 @@ def _notes(asked: Asked, trust: Sequence[Trust], left_aside: Sequence[str]) -> t
     if asked.power is not None:
         notes.append("Power and energy are simulated, for a warm GPU at its boost clock: not validated for mixes.")
     if asked.loads:
-        notes.append("Latencies under open loads are simulated with predicted, constant service times: not validated.")
+        notes.append(
+            "Latencies under open loads are of simulated queues, with constant service times: not validated for mixes."
+        )
     return tuple(notes)
 
 

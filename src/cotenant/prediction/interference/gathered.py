@@ -3,38 +3,24 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean
-from typing import NamedTuple
 
 from cotenant.analyse.estimates.estimate import Estimate
 from cotenant.analyse.estimates.intervals import ratio_interval
 from cotenant.analyse.sharing.cells import usable
 from cotenant.analyse.sharing.evidence import TenantEvidence
 from cotenant.analyse.sharing.slowdown import Solos, log_slowdowns
+from cotenant.tenancy.identity import TenantIdentity
 from cotenant.tenancy.records import ModelError
 
 LEVEL = 0.9
 """Level of the intervals of measured slowdowns, the same as of predicted ones."""
 
 
-class TenantKey(NamedTuple):
-    """What runs, at which size: tenants of different runs with the same key are the same."""
-
-    workload: str
-    batch: int | None = None
-    seq: int | None = None
-    dtype: str | None = None
-    threads: int | None = None
-
-    def __str__(self) -> str:
-        """`bert-base, batch 4`."""
-        return self.workload + ("" if self.batch is None else f", batch {self.batch}")
-
-
 @dataclass(frozen=True, slots=True)
 class SoloTenant:
     """A tenant alone, over all its solo trials."""
 
-    key: TenantKey
+    key: TenantIdentity
     name: str
     """Name in the first run that has it."""
     service_ns: float
@@ -44,6 +30,8 @@ class SoloTenant:
     flops: float | None
     moved_bytes: float | None
     memory_bytes: int | None
+    threads: int | None = None
+    """CPU threads per operator that it had."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +39,9 @@ class MeasuredMix:
     """One mix under one sharing: the slowdown of each distinct tenant over blocks."""
 
     sharing: str
-    members: tuple[TenantKey, ...]
+    members: tuple[TenantIdentity, ...]
     """Sorted; copies are repeated."""
-    slowdowns: tuple[tuple[TenantKey, Estimate], ...]
+    slowdowns: tuple[tuple[TenantIdentity, Estimate], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +52,18 @@ class Gathered:
     mixes: tuple[MeasuredMix, ...]
     open_loads: int
     """Observations left out because their neighbours were not always active."""
-    errors: Mapping[tuple[str, TenantKey], ModelError] = field(default_factory=dict)
+    errors: Mapping[tuple[str, TenantIdentity], ModelError] = field(default_factory=dict)
     """By way to share and tenant: the simulation's error, where the mixes were simulated."""
+
+
+@dataclass(frozen=True, slots=True)
+class Learnt:
+    """Evidence from runs on this kind of device."""
+
+    found: Gathered
+    bytes_per_s: float | None
+    """Peak rate of memory, where a run recorded it."""
+    notes: tuple[str, ...] = ()
 
 
 def gathered(evidence: Sequence[TenantEvidence]) -> Gathered:
@@ -80,21 +78,21 @@ def gathered(evidence: Sequence[TenantEvidence]) -> Gathered:
     return Gathered(_solos(closed), _mixes(closed), len(good) - len(closed), errors)
 
 
-def key_of(one: TenantEvidence) -> TenantKey:
-    """Key of an observed tenant."""
+def key_of(one: TenantEvidence) -> TenantIdentity:
+    """Identity of an observed tenant: from its work alone where nothing more is known of it."""
     work = one.work
-    return TenantKey(work.workload, work.batch, work.seq, work.dtype, work.threads)
+    return one.identity or TenantIdentity(work.workload, work.batch, work.seq, work.dtype, work.threads)
 
 
 def _solos(evidence: Iterable[TenantEvidence]) -> tuple[SoloTenant, ...]:
-    alone: dict[TenantKey, list[TenantEvidence]] = {}
+    alone: dict[TenantIdentity, list[TenantEvidence]] = {}
     for one in evidence:
         if one.seen.solo:
             alone.setdefault(key_of(one), []).append(one)
     return tuple(_solo(key, group) for key, group in sorted(alone.items(), key=lambda item: item[1][0].seen.of))
 
 
-def _solo(key: TenantKey, group: Sequence[TenantEvidence]) -> SoloTenant:
+def _solo(key: TenantIdentity, group: Sequence[TenantEvidence]) -> SoloTenant:
     device = [one.seen.mean_device_ns for one in group if one.seen.mean_device_ns is not None]
     memory = [one.peak_memory_bytes for one in group if one.peak_memory_bytes is not None]
     return SoloTenant(
@@ -105,6 +103,7 @@ def _solo(key: TenantKey, group: Sequence[TenantEvidence]) -> SoloTenant:
         flops=group[0].work.flops_per_request,
         moved_bytes=group[0].work.bytes_per_request,
         memory_bytes=max(memory, default=None),
+        threads=group[0].work.threads,
     )
 
 
@@ -116,9 +115,9 @@ def _mixes(evidence: Sequence[TenantEvidence]) -> tuple[MeasuredMix, ...]:
             solos.add(one.seen)
         else:
             trials.setdefault((one.seen.run, one.seen.trial), []).append(one)
-    found: dict[tuple[str, tuple[TenantKey, ...]], dict[TenantKey, dict[str, list[TenantEvidence]]]] = {}
+    found: dict[tuple[str, tuple[TenantIdentity, ...]], dict[TenantIdentity, dict[str, list[TenantEvidence]]]] = {}
     for trial in trials.values():
-        members = tuple(sorted(map(key_of, trial), key=str))
+        members = tuple(sorted(map(key_of, trial), key=repr))
         cell = found.setdefault((trial[0].seen.sharing, members), {})
         for one in trial:
             cell.setdefault(key_of(one), {}).setdefault(one.seen.run, []).append(one)

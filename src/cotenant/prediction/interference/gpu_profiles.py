@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from cotenant.prediction.contention.trace import Trace
 from cotenant.prediction.interference.profiles import LOG_SCALE, SHARE_SCALE, Profiles
 from cotenant.prediction.kernels.columns import Floats
-from cotenant.prediction.sharing.trace import Trace
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,7 +57,7 @@ def setting_of(families: Sequence[str], features: Floats, prior: Prior) -> Setti
 
 def _pairs(tenants: int, prior: Prior) -> Floats:
     mixes = every_mix(tenants, 2)
-    logs = prior(mixes)
+    logs = np.nan_to_num(prior(mixes))  # a pair that can't share the device is in no mix that can
     table = np.zeros((tenants, tenants))
     table[mixes[:, 0], mixes[:, 1]] = logs[:, 0]
     table[mixes[:, 1], mixes[:, 0]] = logs[:, 1]

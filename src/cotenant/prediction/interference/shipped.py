@@ -63,8 +63,8 @@ pairs don't show of groups is from the triples of `predict-truth`, the half-widt
 CPU_THREADS = replace(CPU, group_half=0.57)
 """Tenants that are threads of one process also wait for its interpreter lock."""
 
-GPU_PRIOR_HALF = 0.38
-"""90 % of the slowdowns of Gavel's ResNets on a P100, the worse of its two GPUs, are within e^0.38 of the prior with
+GPU_PRIOR_HALF = 0.44
+"""90 % of the slowdowns of Gavel's ResNets on a P100, the worse of its two GPUs, are within e^0.44 of the prior with
 the profiles that `predict` makes."""
 CPU_PRIOR_HALF = 1.2
 """90 % of the slowdowns of `predict-truth` are within e^1.2 of the prior: it says little without measured mixes."""

@@ -4,11 +4,13 @@ from collections.abc import Mapping
 
 from cotenant.analyse.sharing.model_error import Ends, time_range
 from cotenant.prediction.interference.forecast import Ranged
-from cotenant.prediction.interference.gathered import TenantKey
+from cotenant.tenancy.identity import TenantIdentity
 from cotenant.tenancy.records import ModelError
 
 
-def error_of(errors: Mapping[tuple[str, TenantKey], ModelError], sharing: str, key: TenantKey) -> ModelError | None:
+def error_of(
+    errors: Mapping[tuple[str, TenantIdentity], ModelError], sharing: str, key: TenantIdentity
+) -> ModelError | None:
     """The simulation's error for a tenant under a way to share.
 
     Of one that was not simulated beside others, the widest of those that were; None if none was.

@@ -141,7 +141,8 @@ def solo_costs(
     memory = dram_bytes / (part.bandwidth * shares * reached)
     l2_rate = efficiency.l2_bytes_per_clock * gpu.clocks_mhz.boost * part.clock * used * 1e-3
     l2 = (kernels.read + kernels.written) / l2_rate
-    fixed = kernels.launches * gpu.launch_us * 1e3 + (partial > 0) * efficiency.split_us * 1e3
+    launch_us = gpu.launch_us if efficiency.launch_us is None else efficiency.launch_us
+    fixed = kernels.launches * launch_us * 1e3 + (partial > 0) * efficiency.split_us * 1e3
     sums = kernels.kind == ALL_REDUCE
     transfers = (kernels.kind == TRANSFER) | sums
     link = (gpu.link_gb_s or gpu.host_gb_s) * efficiency.link
@@ -150,7 +151,7 @@ def solo_costs(
     )
     compute, memory, l2 = (np.where(transfers, 0.0, values) for values in (compute, memory, l2))
     streamed = _streamed_ns(kernels, efficiency)
-    busy = np.where(transfers, wire, _overlapped(efficiency.overlap, compute, memory, l2, streamed))
+    busy = np.where(transfers, wire, overlapped(efficiency.overlap, compute, memory, l2, streamed))
     reordered = _reordered_bytes(kernels, part, efficiency, on_cores)
     busy = busy + reordered / (part.bandwidth * part.drawn(np.asarray(part.sms), efficiency))
     dram_bytes = dram_bytes + reordered
@@ -186,7 +187,7 @@ def _in_series(demand: Floats) -> Floats:
     return np.asarray(demand / np.sqrt(1.0 + demand**2))
 
 
-def _overlapped(exponent: float, *times: Floats) -> Floats:
+def overlapped(exponent: float, *times: Floats) -> Floats:
     """Between the largest and the sum."""
     largest = np.maximum.reduce(times)
     scale = np.where(largest > 0, largest, 1.0)
@@ -233,10 +234,11 @@ def _streamed_ns(kernels: Kernels, efficiency: Efficiency) -> Floats:
 
 
 def _reordered_bytes(kernels: Kernels, part: _Part, efficiency: Efficiency, on_cores: Bools) -> Floats:
-    """Traffic to bring a convolution's float32 operands into the order of tensor cores."""
+    """Traffic to bring operands into the order (a convolution's float32) or format of tensor cores."""
     rounded = np.isin(kernels.kind, (_CONV, _CONV3X3, _GRADIENT)) & on_cores & (kernels.dtype == _FLOAT32)
     moved = _dram_traffic(kernels, part, efficiency) - kernels.weights
-    return np.where(rounded, efficiency.layout * 2.0 * moved, 0.0)
+    operands = np.where(kernels.kind == _GEMM, kernels.m * kernels.k * kernels.batches, 0.0)
+    return np.where(rounded, efficiency.layout * 2.0 * moved, efficiency.rounding * 3.0 * operands)
 
 
 def _plain_compute(
@@ -282,7 +284,7 @@ def _tiled_compute(
             busy = np.minimum(part.sms, blocks)
             extra = (split > 1) * split * kernels.m * kernels.n * kernels.batches * _PARTIAL_SUM_BYTES
             memory = (dram_bytes + extra) / (part.bandwidth * efficiency.dram["gemm"] * part.reach(busy, efficiency))
-            total = _overlapped(efficiency.overlap, arithmetic, memory) + (split > 1) * efficiency.split_us * 1e3
+            total = overlapped(efficiency.overlap, arithmetic, memory) + (split > 1) * efficiency.split_us * 1e3
             allowed = (may_split & (split in efficiency.splits)) | long_sums | (split == 1)
             better = (total < best) & allowed
             best = np.where(better, total, best)

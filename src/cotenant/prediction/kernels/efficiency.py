@@ -144,6 +144,10 @@ class Efficiency:
     """Bytes per clock that an SM gets from L2."""
     l2_kept: float = 0.05
     """Fraction of the L2 that still holds the previous kernel's results."""
+    launch_us: float | None = None
+    """Start, fill and drain of a kernel; None: the GPU's."""
+    rounding: float = 0.0
+    """Passes over a product's first operand that round it to 8 bits: two bytes read and one written per value."""
 
 
 FITTED = Efficiency()

@@ -5,11 +5,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from cotenant.prediction.contention.trace import Trace
 from cotenant.prediction.gpu import Architecture
 from cotenant.prediction.kernels.columns import TRANSFER, Floats, Ints, Kernels, joined
 from cotenant.prediction.kernels.software import Execution
 from cotenant.prediction.kernels.training_step import OPTIMISER, backward_begins
-from cotenant.prediction.sharing.trace import Trace
 from cotenant.workloads.protocol import Operator, Properties, StageCost, WorkloadSpec
 
 _NOTHING = Operator("_to_copy", "float32", ((1,),), ((1,),), 0.0, 4.0, 4.0)

@@ -5,13 +5,13 @@ from collections.abc import Callable
 import numpy as np
 
 from cotenant.prediction.calibration.solo import UNFITTED, Solo, SoloFit
+from cotenant.prediction.contention.layout import Part, whole_of
+from cotenant.prediction.contention.trace import Trace, trace_of
 from cotenant.prediction.gpu import GpuSpec
 from cotenant.prediction.kernels.columns import Floats
 from cotenant.prediction.kernels.cost import solo_costs
 from cotenant.prediction.kernels.request import RequestKernels
 from cotenant.prediction.kernels.traces import calibrated
-from cotenant.prediction.sharing.layout import Part, whole_of
-from cotenant.prediction.sharing.trace import Trace, trace_of
 
 
 def on_part(

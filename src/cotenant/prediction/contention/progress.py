@@ -4,8 +4,7 @@ from typing import Any
 
 import numba
 
-from cotenant.prediction.kernels.columns import Floats, Ints
-from cotenant.prediction.sharing.state import (
+from cotenant.prediction.contention.state import (
     DEVICE_NS,
     DRAM,
     DRAM_PART,
@@ -20,6 +19,7 @@ from cotenant.prediction.sharing.state import (
     STRETCH,
     TENSOR,
 )  # fmt: skip
+from cotenant.prediction.kernels.columns import Floats, Ints
 
 NEVER_NS = 1e300
 ALMOST_NS = 1e-3

@@ -1,15 +1,16 @@
 """Simulate tenants on a layout: set up the engine, run it, collect requests."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
+from typing import Protocol
 
 import numpy as np
 
+from cotenant.prediction.contention import engine, state
+from cotenant.prediction.contention.trace import Trace
+from cotenant.prediction.contention.turns import Slicing
 from cotenant.prediction.kernels.columns import Floats, Ints
-from cotenant.prediction.sharing import engine, state
-from cotenant.prediction.sharing.trace import Trace
-from cotenant.prediction.sharing.turns import Slicing
 
 BUFFER_ROWS = 8192
 NEVER_NS = 1e300
@@ -19,8 +20,36 @@ priority doesn't end it earlier. Not fitted; seen in BERT beside trainings (Tall
 
 _SHORTEST_BLOCK_NS = 100.0
 _MOST_ROUNDS = 1e4
+_KERNELS, _SPANS, _HOSTS = 0, 2, 3
+"""Positions in the engine's tables."""
 _ANY = 0
 """Column of activity: share of the time in which any kernel runs."""
+
+
+class Steps(Protocol):
+    """A tenant that serves many requests in steps, such as a language-model engine; each step has its own kernels."""
+
+    @property
+    def most_kernels(self) -> int:
+        """Kernels of the longest step."""
+        ...
+
+    @property
+    def finished(self) -> bool:
+        """Whether every request due in the window is done."""
+        ...
+
+    def begin(self, now_ns: float) -> tuple[Trace | None, float]:
+        """The next step and when it can start; None if none will."""
+        ...
+
+    def end(self, now_ns: float, device_ns: float) -> None:
+        """The step is over; its kernels took this time."""
+        ...
+
+    def requests(self) -> "Requests":
+        """All requests that are done."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +70,8 @@ class Player:
     priority: int = 0
     first_output: int = -1
     """Index of the kernel that completes the first output; -1 if that is the end."""
+    steps: Steps | None = None
+    """Serves in steps: they replace the trace, which only reserves room for the longest, and the load."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +85,8 @@ class Requests:
     device: Floats
     slot_ends: Floats
     """Requests x slots: host work before the kernels, each stage of kernels, host work after."""
+    facts: Mapping[str, float] = field(default_factory=dict)
+    """What else is known of a tenant that serves in steps: sequences per step, use of its cache, preemptions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,14 +196,27 @@ def _simulate(
     turns = (slices.slice_ns, slices.interrupt_ns, slices.yield_ns)
     options = np.array([*turns, host_spread, float(seed % 2**52), WAITS, float(first)])
     limits = np.array([window_end_ns, deadline_ns, period_ns])
-    out_ints = np.zeros((BUFFER_ROWS + tenants, 2), np.int64)
-    out_floats = np.zeros((BUFFER_ROWS + tenants, 5 + slots))
+    stepped = [(tenant, player.steps) for tenant, player in enumerate(players) if player.steps is not None]
+    buffered = 1 if stepped else BUFFER_ROWS + tenants  # the next step is known when the last is over
+    out_ints = np.zeros((buffered, 2), np.int64)
+    out_floats = np.zeros((buffered, 5 + slots))
+    begins = tables[_SPANS][:, 0].copy()
+    for tenant, steps in stepped:
+        _begin_step(steps, (tenant, begins[tenant], 0.0), tables, ints, floats)
     parts: list[tuple[Ints, Floats]] = []
     why = engine.EMPTY_BUFFER if not ints[:, state.FINISHED].all() else engine.ALL_DONE
     while why == engine.EMPTY_BUFFER:
         written, why = engine.advance(
             *tables, options, limits, ints, floats, device, order, ring, slot_ends, activity, out_ints, out_floats
         )
+        for tenant, steps in stepped:
+            if written and out_ints[0, 0] == tenant:
+                steps.end(float(out_floats[0, 3]), float(out_floats[0, 4]))
+                now_ns = float(device[state.NOW_NS])
+                _begin_step(steps, (tenant, begins[tenant], now_ns), tables, ints, floats)
+                written = 0
+        if why == engine.ALL_DONE and not ints[:, state.FINISHED].all():
+            why = engine.EMPTY_BUFFER
         if record:
             parts.append((out_ints[:written].copy(), out_floats[:written].copy()))
     end = float(device[state.NOW_NS])
@@ -179,7 +225,10 @@ def _simulate(
     if used:
         lengths[-1] = max(end - (used - 1) * period_ns, 1.0)
     return Outcome(
-        requests=tuple(_requests(parts, tenant, slots) for tenant in range(tenants)),
+        requests=tuple(
+            _requests(parts, tenant, slots) if player.steps is None else player.steps.requests()
+            for tenant, player in enumerate(players)
+        ),
         activity=activity[:used] / lengths[:, None],
         period_ns=period_ns,
         completions=int(device[state.COMPLETIONS]),
@@ -194,28 +243,23 @@ def _first_due(player: Player) -> float:
     return float(player.arrivals_ns[0]) if player.arrivals_ns is not None and player.arrivals_ns.size else NEVER_NS
 
 
+def _begin_step(
+    steps: Steps, where: tuple[int, int, float], tables: tuple[np.ndarray, ...], ints: Ints, floats: Floats
+) -> None:
+    """Put the kernels of a tenant's next step, at its first row, in place of its last one's."""
+    tenant, begin, now_ns = where
+    trace, start_ns = steps.begin(now_ns)
+    if trace is not None:
+        tables[_KERNELS][begin : begin + trace.duration_ns.size] = _columns(trace)
+        tables[_SPANS][tenant, 1] = begin + trace.duration_ns.size
+        tables[_HOSTS][tenant, :2] = trace.before_ns, trace.after_ns
+    floats[tenant, state.NEXT_NS] = floats[tenant, state.INTENDED_NS] = start_ns if trace is not None else NEVER_NS
+    ints[tenant, state.FINISHED] = steps.finished
+
+
 def _tables(players: Sequence[Player]) -> tuple[np.ndarray, ...]:
     traces = [player.trace for player in players]
-    kernels = np.concatenate(
-        [
-            np.stack(
-                [
-                    t.duration_ns,
-                    t.occupancy,
-                    t.dram,
-                    t.tensor,
-                    t.launch_ns,
-                    np.cumsum(t.launch_ns),
-                    t.block_ns,
-                    t.holds,
-                    t.waited,
-                    _claims(t),
-                ],
-                axis=1,
-            ).astype(np.float64)
-            for t in traces
-        ]
-    )
+    kernels = np.concatenate([_columns(trace) for trace in traces])
     arrivals = [np.empty(0) if p.arrivals_ns is None else p.arrivals_ns.astype(np.float64) for p in players]
     return (
         kernels,
@@ -229,7 +273,15 @@ def _tables(players: Sequence[Player]) -> tuple[np.ndarray, ...]:
     )
 
 
-def _claims(trace: Trace) -> Floats:
+def _columns(t: Trace) -> Floats:
+    columns = (
+        t.duration_ns, t.occupancy, t.dram, t.tensor, t.launch_ns, np.cumsum(t.launch_ns), t.block_ns, t.holds,
+        t.waited, claims(t),
+    )  # fmt: skip
+    return np.stack(columns, axis=1).astype(np.float64)
+
+
+def claims(trace: Trace) -> Floats:
     """By kernel, its weight in the assignment of SMs: its waves of thread blocks, each of which asks for a place.
 
     Kernels that wait for DRAM leave their SMs to others meanwhile, and claim less.

@@ -9,11 +9,10 @@ leave through a buffer that the caller drains, so memory doesn't grow with the l
 import numba
 import numpy as np
 
-from cotenant.prediction.kernels.columns import Floats, Ints
-from cotenant.prediction.sharing.contention import drain_ns, fill_rates
-from cotenant.prediction.sharing.progress import ALMOST_NS, NEVER_NS, run_alone, settle
-from cotenant.prediction.sharing.spread import uniform
-from cotenant.prediction.sharing.state import (
+from cotenant.prediction.contention.progress import ALMOST_NS, NEVER_NS, run_alone, settle
+from cotenant.prediction.contention.rates import drain_ns, fill_rates
+from cotenant.prediction.contention.spread import uniform
+from cotenant.prediction.contention.state import (
     ACTIVE,
     BLOCK,
     CLOSING,
@@ -49,6 +48,7 @@ from cotenant.prediction.sharing.state import (
     WEIGHT,
     WORK_NS,
 )  # fmt: skip
+from cotenant.prediction.kernels.columns import Floats, Ints
 
 ACTIVITIES = ("busy", "sm", "tensor", "dram")
 """Columns of activity, each a mean over the period."""

@@ -3,9 +3,10 @@
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations_with_replacement, permutations
 
+from cotenant.prediction.contention.layout import can_stand, instance_bytes
 from cotenant.prediction.gpu import GpuSpec
-from cotenant.prediction.sharing.layout import can_stand, instance_bytes
-from cotenant.tenancy.nouns import Sharing, Tenant
+from cotenant.tenancy.nouns import Tenant
+from cotenant.tenancy.sharing import Sharing
 
 MOST_CUTS = 24
 """Maximum MIG layouts per mix: each is a trial in every block."""

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from itertools import combinations_with_replacement
 
 from cotenant.errors import SharingUnavailable
+from cotenant.prediction.contention.turns import Slicing
 from cotenant.prediction.gpu import GpuSpec, MigProfile
-from cotenant.prediction.sharing.turns import Slicing
-from cotenant.tenancy.nouns import ALONE, Sharing, Tenant
-from cotenant.tenancy.shares import percent_of_sms
+from cotenant.tenancy.nouns import Tenant
+from cotenant.tenancy.sharing import ALONE, Sharing, percent_of_sms
 
 MODES = ("processes", "mps", "streams", "green", "mig")
 EXCLUSIVE = "exclusive"

@@ -16,8 +16,7 @@ from typing import Any
 import numba
 import numpy as np
 
-from cotenant.prediction.kernels.columns import Floats, Ints
-from cotenant.prediction.sharing.state import (
+from cotenant.prediction.contention.state import (
     BLOCK,
     COLUMNS,
     DRAM,
@@ -31,6 +30,7 @@ from cotenant.prediction.sharing.state import (
     SPEED,
     WEIGHT,
 )  # fmt: skip
+from cotenant.prediction.kernels.columns import Floats, Ints
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy", inline="always")  # type: ignore[untyped-decorator]

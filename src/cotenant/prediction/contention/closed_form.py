@@ -1,0 +1,325 @@
+"""The event simulation in the mean: slowdowns of thousands of mixes at once.
+
+Tenants are taken to be independent of each other: a neighbour has a kernel of some class on the device, or none, with
+the probability that its own cycle gives. The speed of a kernel is the mean over these states of the speeds that
+`rates` gives, the law of the event simulation itself; a kernel that reaches the device waits for thread blocks of
+others as there; a host thread that launches for several tenants gives each an even part. Under time-slicing, a tenant
+keeps its turn until its slice ends or until it has run all that was launched while it waited. All of it depends on how
+long requests take, so it is repeated until it agrees.
+
+Nothing here is fitted. `benchmarks/contention.py` compares it with the event simulation on random mixes.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numba
+import numpy as np
+
+from cotenant.prediction.contention.demand import (
+    AFTER,
+    BEFORE,
+    BLOCK,
+    CLAIM,
+    COUNT,
+    DEVICE,
+    DRAM,
+    DURATION,
+    HOLDS,
+    LAUNCH,
+    OCCUPANCY,
+    RATIOS,
+    WAITED,
+    Demands,
+)  # fmt: skip
+from cotenant.prediction.contention.rates import fill_rates
+from cotenant.prediction.contention.simulate import WAITS
+from cotenant.prediction.contention.state import COLUMNS, FRESH, PRIORITY
+from cotenant.prediction.contention.state import DRAM as DRAM_NOW
+from cotenant.prediction.contention.state import DRAM_DOMAIN as DRAM_DOMAIN_NOW
+from cotenant.prediction.contention.state import HOLDS as HOLDS_NOW
+from cotenant.prediction.contention.state import OCCUPANCY as OCCUPANCY_NOW
+from cotenant.prediction.contention.state import SM_DOMAIN as SM_DOMAIN_NOW
+from cotenant.prediction.contention.state import WEIGHT as WEIGHT_NOW
+from cotenant.prediction.contention.turns import Slicing
+from cotenant.prediction.kernels.columns import Floats, Ints
+
+DIFFERENCES = {
+    "processes": 0.07,
+    "mps": 0.06,
+    "mps with shares": 0.02,
+    "streams": 0.05,
+    "exclusive": 0.05,
+    "green": 0.02,
+    "mig": 0.0,
+}
+"""By way to share: mean difference from the event simulation on random mixes (`benchmarks/contention.py`)."""
+ROUNDS = 8
+ROUNDS_OF_TURNS = 32
+_STATES = 6
+"""Joint states of several neighbours that are looked at for each class of kernels."""
+_LOWEST, _STEP = float(np.log(RATIOS[0])), float(np.log(RATIOS[1] / RATIOS[0]))
+_HIGHEST = float(RATIOS[-1])
+_SLOWEST = 1e-4
+_SETTLED = 0.01
+"""Change of a time from round to round that ends the search."""
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """How the tenants of mixes share the device; arrays have one row per mix."""
+
+    slicing: Slicing | None = None
+    """Time-slicing; None: kernels run side by side."""
+    shared_host: bool = False
+    """One thread launches for all."""
+    sm_domain: Ints | None = None
+    dram_domain: Ints | None = None
+    priority: Ints | None = None
+    rate_per_ns: Floats | None = None
+    """Requests per nanosecond; 0: the next request follows at once."""
+
+
+SIDE_BY_SIDE = Terms()
+
+
+def slowdowns(demands: Demands, mixes: Ints, terms: Terms = SIDE_BY_SIDE) -> Floats:
+    """Time of a request beside the others over its time alone on its part.
+
+    Args:
+        demands: Of all tenants, each on its part of the device.
+        mixes: Rows of indices into the demands, padded with -1.
+        terms: How they share.
+
+    Returns:
+        Rows x places; NaN in empty places.
+    """
+    shape = mixes.shape
+    turns = terms.slicing
+    nothing = np.zeros(shape, np.int64)
+    domains = [nothing if one is None else one for one in (terms.sm_domain, terms.dram_domain, terms.priority)]
+    result = np.full(shape, np.nan)
+    _every(
+        demands.kernels,
+        demands.request,
+        demands.paced,
+        np.ascontiguousarray(mixes, np.int64),
+        np.stack(domains, axis=-1).astype(np.int64),
+        np.zeros(shape) if terms.rate_per_ns is None else np.ascontiguousarray(terms.rate_per_ns, np.float64),
+        np.array([turns.slice_ns, turns.interrupt_ns, turns.yield_ns] if turns else [0.0, 0.0, 0.0]),
+        terms.shared_host,
+        _POINTS,
+        result,
+    )
+    return result
+
+
+def log_slowdowns(demands: Demands, mixes: Ints, *, slicing: Slicing | None = None) -> Floats:
+    """The logarithms of slowdowns of tenants that are always busy, each on the whole device."""
+    return np.asarray(np.log(slowdowns(demands, mixes, Terms(slicing))))
+
+
+def _spread(points: int, dimensions: int) -> Floats:
+    """Points that cover the range of every dimension evenly, in another order each (a Latin hypercube)."""
+    random = np.random.default_rng(1)
+    return np.array([(random.permutation(points) + 0.5) / points for _ in range(dimensions)]).T.copy()
+
+
+_POINTS = _spread(_STATES, 32)
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")  # type: ignore[untyped-decorator]
+def _paced(paced: Floats, ratio: float) -> Any:
+    """Time from the first launch to the last kernel's end if kernels are this much slower relative to the host."""
+    place = (np.log(ratio) - _LOWEST) / _STEP
+    last = paced.size - 1
+    if place <= 0:
+        return paced[0]
+    if place >= last:
+        return paced[last] * ratio / _HIGHEST
+    before = int(place)
+    part = place - before
+    return paced[before] * (1 - part) + paced[before + 1] * part
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")  # type: ignore[untyped-decorator]
+def _every(  # noqa: PLR0917 - compiled code takes its arguments by position
+    kernels: Floats, requests: Floats, paced: Floats, mixes: Ints, seats: Ints, rates: Floats, turns: Floats,
+    shared_host: bool, points: Floats, result: Floats,
+) -> None:  # fmt: skip
+    """Mix by mix; the tenants of a mix are its first columns that are not empty."""
+    width = mixes.shape[1]
+    places = np.zeros(width, np.int64)
+    for row in range(mixes.shape[0]):
+        count = 0
+        for place in range(width):
+            if mixes[row, place] >= 0:
+                places[count] = place
+                count += 1
+        if count == 0:
+            continue
+        of = mixes[row, places[:count]]
+        cycle = rates[row, places[:count]]
+        if not shared_host and turns[0] == 0 and _apart(seats[row, places[:count]]):
+            time = np.ones(count)
+        elif turns[0] > 0:
+            time = _in_turns(requests[of], kernels[of], paced[of], cycle, turns)
+        else:
+            time = _side_by_side(
+                requests[of], kernels[of], paced[of], cycle, seats[row, places[:count]], shared_host, points
+            )
+        for number in range(count):
+            result[row, places[number]] = max(time[number], 1.0)
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")  # type: ignore[untyped-decorator]
+def _apart(seats: Ints) -> Any:
+    """Whether no two tenants share SMs or memory: MIG instances, or a tenant alone."""
+    for one in range(len(seats)):
+        for other in range(one):
+            if seats[one, 0] == seats[other, 0] or seats[one, 1] == seats[other, 1]:
+                return False
+    return True
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")  # type: ignore[untyped-decorator]
+def _alone(request: Floats, paced: Floats) -> Any:
+    return request[BEFORE] + _paced(paced, 1.0) + request[AFTER]
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")  # type: ignore[untyped-decorator]
+def _in_turns(requests: Floats, kernels: Floats, paced: Floats, rates: Floats, turns: Floats) -> Any:
+    """One tenant's kernels at a time: turns of a slice, or of what was launched meanwhile."""
+    count = requests.shape[0]
+    slice_ns, interrupt_ns, yield_ns = turns[0], turns[1], turns[2]
+    alone, cycle, time = np.zeros(count), np.zeros(count), np.zeros(count)
+    wants, turn, cost, waits = np.zeros(count), np.zeros(count), np.zeros(count), np.zeros(count)
+    for one in range(count):
+        alone[one] = _alone(requests[one], paced[one])
+        cycle[one], wants[one] = alone[one], requests[one, DEVICE]
+        turn[one], cost[one] = min(slice_ns, requests[one, DEVICE]), yield_ns
+    for _ in range(ROUNDS_OF_TURNS):
+        for one in range(count):
+            free, wait = 1.0, 0.0
+            for other in range(count):
+                if other != one:
+                    wanting = min(wants[other] / cycle[other], 1.0)
+                    free *= 1 - wanting
+                    wait += wanting * (turn[other] + cost[other])
+            waits[one] = (waits[one] + wait + cost[one] * (1 - free)) / 2
+        for one in range(count):
+            device = requests[one, DEVICE]
+            ahead = device / max(requests[one, LAUNCH], 1e-9)  # work of the device launched per time of the host
+            backlog = waits[one] * ahead / (1 - ahead) if ahead < 1 else device
+            kernel = device / max(kernels[one, :, COUNT].sum(), 1.0)
+            turn[one] = (turn[one] + min(slice_ns, device, max(backlog, kernel))) / 2
+            cost[one] = interrupt_ns if turn[one] > 0.95 * slice_ns else yield_ns
+            wants[one] = (wants[one] + device + device / turn[one] * waits[one]) / 2
+            time[one] = (
+                requests[one, BEFORE]
+                + _paced(paced[one], wants[one] / device)
+                + requests[one, AFTER]
+                + requests[one, WAITED] * waits[one]  # while the host waits for a kernel, the device goes to others
+            )
+            cycle[one] = max(time[one], 1 / rates[one] if rates[one] > 0 else 0.0)
+    return time / alone
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")  # type: ignore[untyped-decorator]
+def _side_by_side(  # noqa: C901, PLR0912, PLR0915, PLR0917 - one compiled loop, as in the engine
+    requests: Floats, kernels: Floats, paced: Floats, rates: Floats, seats: Ints, shared_host: bool, points: Floats
+) -> Any:
+    """Kernels of all tenants at once; columns of `seats`: SM domain, DRAM domain, priority."""
+    count, classes = kernels.shape[0], kernels.shape[1]
+    alone, cycle, time = np.zeros(count), np.zeros(count), np.zeros(count)
+    speed, delay = np.ones((count, classes)), np.zeros((count, classes))
+    host, queued = np.ones(count), np.ones(count)
+    until = np.zeros((count, classes))  # probability of a kernel of this or an earlier class on the device
+    state, order = np.zeros((count, COLUMNS)), np.zeros(count, np.int64)
+    for one in range(count):
+        alone[one] = cycle[one] = _alone(requests[one], paced[one])
+        state[one, SM_DOMAIN_NOW], state[one, DRAM_DOMAIN_NOW] = seats[one, 0], seats[one, 1]
+        state[one, PRIORITY] = seats[one, 2]
+    for turn in range(ROUNDS):
+        fresh, moved = 1.0 if turn == 0 else 0.6, 0.0
+        for one in range(count if shared_host else 0):
+            hosting = 1.0
+            for other in range(count):
+                if other != one:
+                    launching = (requests[other, BEFORE] + requests[other, LAUNCH]) * host[other]
+                    hosting += min(launching / cycle[other], 1.0)
+            host[one] = hosting if turn == 0 else (host[one] + hosting) / 2
+        for one in range(count):
+            lasts = 0.0
+            for of in range(classes):
+                lasts += kernels[one, of, COUNT] * (kernels[one, of, DURATION] / speed[one, of] + delay[one, of])
+            inside = host[one] * _paced(paced[one], lasts / requests[one, DEVICE] / host[one])
+            queued[one] = min(lasts / inside, 1.0)
+            before, time[one] = time[one], requests[one, BEFORE] * host[one] + inside + requests[one, AFTER]
+            moved = max(moved, abs(time[one] - before) / time[one])
+            cycle[one] = max(time[one], 1 / rates[one] if rates[one] > 0 else 0.0)
+            total = 0.0
+            for of in range(classes):
+                total += kernels[one, of, COUNT] * kernels[one, of, DURATION] / speed[one, of] / cycle[one]
+                until[one, of] = total
+            for of in range(classes if total > 1 else 0):
+                until[one, of] /= total
+        if turn > 1 and moved < _SETTLED:
+            break
+        for one in range(count):
+            for of in range(classes):
+                if kernels[one, of, COUNT] == 0:
+                    continue
+                mean, waits = 0.0, 0.0
+                for draw in range(classes + 1 if count == 2 else points.shape[0]):
+                    resident, held, wanted, longest, dimension = 0, 0.0, 0.0, 0.0, 0
+                    weight = 1.0 / points.shape[0]
+                    for other in range(count):
+                        kind = of if other == one else -1
+                        if other != one and count == 2:
+                            kind = draw if draw < classes else -1
+                            below = until[other, draw - 1] if draw > 0 else 0.0
+                            weight = (until[other, draw] if draw < classes else 1.0) - below
+                        elif other != one:
+                            # Points are shifted from class to class and from round to round, so that all are seen.
+                            at = points[draw, dimension % points.shape[1]] + 0.37 * one + 0.11 * of + 0.23 * turn
+                            at -= np.floor(at)
+                            dimension += 1
+                            for candidate in range(classes):
+                                if at < until[other, candidate]:
+                                    kind = candidate
+                                    break
+                        if kind < 0:
+                            continue
+                        if other != one and seats[other, 0] == seats[one, 0]:
+                            wanted += kernels[other, kind, OCCUPANCY]
+                            held += kernels[other, kind, HOLDS]
+                            longest = max(longest, kernels[other, kind, BLOCK])
+                        state[other, OCCUPANCY_NOW] = kernels[other, kind, OCCUPANCY]
+                        state[other, DRAM_NOW] = kernels[other, kind, DRAM]
+                        state[other, WEIGHT_NOW] = kernels[other, kind, CLAIM]
+                        state[other, HOLDS_NOW] = kernels[other, kind, HOLDS]
+                        place = resident
+                        while place > 0 and seats[order[place - 1], 2] < seats[other, 2]:
+                            order[place] = order[place - 1]
+                            place -= 1
+                        order[place] = other
+                        resident += 1
+                    if weight <= 0:
+                        continue
+                    crowded = resident > 1 and fill_rates(resident, order, state)
+                    mean += weight * (state[one, FRESH] if crowded else 1.0)
+                    own = kernels[one, of, HOLDS]
+                    if longest > 0 and own > 0:
+                        beside = 0.0  # held by others while the kernel before it ran
+                        for place in range(resident):
+                            other = order[place]
+                            if other != one and seats[other, 0] == seats[one, 0]:
+                                beside += (state[other, FRESH] if crowded else 1.0) * state[other, HOLDS_NOW]
+                        held *= min(1.0, 1.0 / max(wanted, 1e-9))
+                        missing = queued[one] * min(max(beside + own - 1, 0.0) / own, 1.0)
+                        missing += (1 - queued[one]) * min(max(held + own - 1, 0.0) / own, 1.0)
+                        waits += weight * longest * missing * WAITS
+                speed[one, of] = max(speed[one, of] * (1 - fresh) + fresh * mean, _SLOWEST)
+                delay[one, of] = delay[one, of] * (1 - fresh) + fresh * waits
+    return time / alone

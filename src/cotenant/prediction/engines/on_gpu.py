@@ -1,0 +1,212 @@
+"""Engines on one GPU: which workloads they serve, the memory they need, and the tenant they become."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from cotenant.errors import DeviceError, DoesNotFit
+from cotenant.prediction.calibration.engine import LEAST_PROBES, EngineFit, fit_engine, kernel_law
+from cotenant.prediction.calibration.solo_time import SoloTime
+from cotenant.prediction.contention.layout import Part, whole_of
+from cotenant.prediction.engines.batching import EngineSettings
+from cotenant.prediction.engines.memory import cache_blocks, engine_bytes, token_bytes
+from cotenant.prediction.engines.model import LanguageModel, language_model
+from cotenant.prediction.engines.profile import ENGINES, EngineProfile
+from cotenant.prediction.engines.serving import step_ns
+from cotenant.prediction.engines.step import EnginePart, StepShape, StepTimes
+from cotenant.prediction.engines.tails import EngineQueue
+from cotenant.prediction.engines.tenant import EngineTenant
+from cotenant.prediction.engines.traces import StepTraces
+from cotenant.prediction.gpu import GpuSpec
+from cotenant.prediction.kernels.columns import Ints
+from cotenant.workloads.protocol import DEFAULT_TOKENS, WorkloadSpec, in_steps
+
+_DEFAULT_PROMPT = 128
+_HALVES = ("float16", "bfloat16")
+
+
+@dataclass(frozen=True, slots=True)
+class EngineLoad:
+    """When requests arrive at an engine, and the memory it may use."""
+
+    window_end_ns: float
+    memory_bytes: float
+    arrivals_ns: Ints | None = None
+    """Due times of an open load; None: closed."""
+    in_flight: int = 0
+    ramp_ns: float = 0.0
+    """Time over which a closed load starts."""
+    timed: bool = False
+    """Keep how long each step takes alone."""
+
+
+class Engines:
+    """Engines on one GPU; times of steps are kept."""
+
+    def __init__(self, gpu: GpuSpec, dimensions: Callable[[str], Mapping[str, Any] | None]) -> None:
+        self._gpu, self._dimensions = gpu, dimensions
+        self._models: dict[str, LanguageModel | None] = {}
+        self._times: dict[tuple[str, Part, float, float], StepTimes] = {}
+
+    def serve(self, spec: WorkloadSpec) -> bool:
+        """Whether this is served by an engine: generation, one sequence per request, in half precision."""
+        possible = in_steps(spec) and spec.dtype in _HALVES and spec.layers == "full"
+        return possible and self._model(spec) is not None
+
+    def least_bytes(self, spec: WorkloadSpec) -> int:
+        """Weights, activations of a step and the cache of one request."""
+        model, profile, part = self._known(spec), _profile(spec), self._part(spec)
+        needed = engine_bytes(model, part, profile, most_tokens=profile.limits(self._gpu)[1])
+        return int(needed + self.sequence_bytes(spec))
+
+    def sequence_bytes(self, spec: WorkloadSpec) -> float:
+        """Cache of one request.
+
+        Raises:
+            DoesNotFit: The request is longer than the model's context.
+        """
+        model, profile, (prompt, output) = self._known(spec), _profile(spec), _lengths(spec)
+        if model.max_context is not None and prompt + output > model.max_context:
+            raise DoesNotFit(
+                f"a request of {prompt + output} tokens is longer than the context of {spec.name}, "
+                f"{model.max_context} tokens",
+                hint="lower seq or tokens, or choose a model with a longer context",
+            )
+        blocks = -(-(prompt + output) // profile.block_tokens)
+        return blocks * profile.block_tokens * token_bytes(model, self._part(spec))
+
+    def fit(self, spec: WorkloadSpec, probes: Sequence[SoloTime]) -> EngineFit:
+        """Host and device of an engine from what its clients saw on the whole GPU.
+
+        Raises:
+            DeviceError: There are too few probes, or no such engine could be that fast.
+        """
+        profile = _profile(spec)
+        sequences, tokens = profile.limits(self._gpu)
+        if len(probes) < LEAST_PROBES:
+            raise DeviceError(
+                f"{probes[0].row}: {len(probes)} probes of {spec.name} can't calibrate an engine",
+                hint=f"give at least {LEAST_PROBES}, at several lengths of prompts and numbers of requests in flight",
+            )
+        clock = self._gpu.clocks_mhz.under_load
+        times = self._steps(spec, whole_of(self._gpu), clock, replace(profile, attention=1.0))
+        settings = EngineSettings(sequences, tokens, block_tokens=profile.block_tokens)
+        return fit_engine(kernel_law(times), probes, settings)
+
+    def request_s(
+        self, spec: WorkloadSpec, part: Part, in_flight: int, *, calibrated: EngineProfile | None = None
+    ) -> float:
+        """Time of a request alone with this many in flight, in closed form: prompts and tokens take turns."""
+        profile = calibrated or _profile(spec)
+        times = self._steps(spec, part, self._gpu.clocks_mhz.under_load, profile)
+        sequences, tokens = self._limits(spec)
+        prompt, output = _lengths(spec)
+        memory = part.memory_bytes * profile.memory_share
+        blocks = cache_blocks(times.model, times.part, profile, most_tokens=tokens, memory_bytes=memory)
+        held = blocks * profile.block_tokens / (prompt + output)
+        running = max(1, int(min(in_flight, sequences, held)))
+        decode_ns, _ = step_ns(profile, times, StepShape(running, running * (prompt + output / 2)))
+        prompt_ns, _ = step_ns(profile, times, StepShape(queries=(float(prompt),), contexts=(0.0,)))
+        return (decode_ns * output + prompt_ns * running) * max(1.0, in_flight / running) / 1e9
+
+    def tenant(
+        self,
+        spec: WorkloadSpec,
+        part: Part,
+        load: EngineLoad,
+        *,
+        clock_mhz: float,
+        slower: float,
+        calibrated: EngineProfile | None = None,
+    ) -> EngineTenant:
+        """The engine as a tenant on a part of the GPU."""
+        profile = calibrated or _profile(spec)
+        prompt, output = _lengths(spec)
+        return EngineTenant(
+            self.traces(spec, part, profile, clock_mhz=clock_mhz, slower=slower),
+            profile,
+            self._settings(spec, part, load.memory_bytes),
+            prompt=prompt,
+            output=output,
+            window_end_ns=load.window_end_ns,
+            arrivals_ns=load.arrivals_ns,
+            in_flight=load.in_flight,
+            ramp_ns=load.ramp_ns,
+            timed=load.timed,
+        )
+
+    def queue(self, spec: WorkloadSpec, part: Part, *, clock_mhz: float, slower: float) -> EngineQueue:
+        """The engine alone on a part of the GPU; its cache takes the memory that engines usually do."""
+        profile = _profile(spec)
+        times = self._steps(spec, part, clock_mhz, profile)
+        prompt, output = _lengths(spec)
+        settings = self._settings(spec, part, part.memory_bytes * profile.memory_share)
+        launching_ns = 0.0 if times.part.graphs else times.kernels * profile.eager_us * 1e3
+        table = times.tabulated(settings.max_sequences, prompt + output)
+        return EngineQueue(table, profile, settings, prompt, output, slower * profile.device, launching_ns)
+
+    def traces(
+        self, spec: WorkloadSpec, part: Part, profile: EngineProfile | None = None, *, clock_mhz: float, slower: float
+    ) -> StepTraces:
+        """Kernels of steps on a part of the GPU."""
+        engine = profile or _profile(spec)
+        times = self._steps(spec, part, clock_mhz, engine)
+        return StepTraces(times, domain_sms=part.domain_sms, slower=slower * engine.device)
+
+    def _settings(self, spec: WorkloadSpec, part: Part, memory_bytes: float) -> EngineSettings:
+        self.sequence_bytes(spec)  # refuses requests longer than the context
+        profile, (sequences, tokens) = _profile(spec), self._limits(spec)
+        blocks = cache_blocks(
+            self._known(spec), self._part(spec, part), profile, most_tokens=tokens, memory_bytes=memory_bytes
+        )
+        settings = EngineSettings(sequences, tokens, blocks, profile.block_tokens)
+        settings.check(*_lengths(spec))
+        return settings
+
+    def _limits(self, spec: WorkloadSpec) -> tuple[int, int]:
+        """Sequences and tokens of a step."""
+        sequences, tokens = _profile(spec).limits(self._gpu)
+        return spec.at_once or sequences, tokens
+
+    def _steps(self, spec: WorkloadSpec, part: Part, clock_mhz: float, profile: EngineProfile) -> StepTimes:
+        step = self._gpu.clocks_mhz.step
+        clock = max(round(clock_mhz / step), 1) * step
+        key = (spec.model_copy(update={"at_once": None}).model_dump_json(), part, clock, profile.attention)
+        if key not in self._times:
+            self._times[key] = StepTimes(
+                self._known(spec),
+                self._part(spec, part, clock),
+                most_tokens=profile.limits(self._gpu)[1],
+                graph_tokens=profile.graph_tokens,
+                attention=profile.attention,
+            )
+        return self._times[key]
+
+    def _part(self, spec: WorkloadSpec, part: Part | None = None, clock_mhz: float | None = None) -> EnginePart:
+        return EnginePart(
+            self._gpu,
+            sms=None if part is None else part.sms,
+            bandwidth_share=1.0 if part is None else part.dram_share,
+            clock_mhz=clock_mhz,
+            quantised=spec.quantised,
+            gpus=spec.parallel,
+        )
+
+    def _known(self, spec: WorkloadSpec) -> LanguageModel:
+        model = self._model(spec)
+        assert model is not None, "only asked of models that an engine serves"
+        return model
+
+    def _model(self, spec: WorkloadSpec) -> LanguageModel | None:
+        if spec.name not in self._models:
+            config = self._dimensions(spec.name)
+            self._models[spec.name] = language_model(spec.name, config) if config else None
+        return self._models[spec.name]
+
+
+def _profile(spec: WorkloadSpec) -> EngineProfile:
+    return ENGINES[str(spec.software)]
+
+
+def _lengths(spec: WorkloadSpec) -> tuple[int, int]:
+    return spec.seq or _DEFAULT_PROMPT, spec.tokens or DEFAULT_TOKENS

@@ -1,0 +1,164 @@
+"""Mixes of a GPU's tenants under any way to share: a prior in closed form, and the event simulation of one mix."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from cotenant.errors import SharingUnavailable
+from cotenant.prediction.contention.closed_form import Terms, slowdowns
+from cotenant.prediction.contention.demand import Demands, demands_of, joined
+from cotenant.prediction.contention.layout import Layout, Part, instance_bytes, lay_out, whole_of
+from cotenant.prediction.contention.mix import MixTenant, mean_slowdowns, stretches
+from cotenant.prediction.contention.trace import Trace
+from cotenant.prediction.interference.mixes import ABSENT
+from cotenant.prediction.interference.setting import Prior
+from cotenant.prediction.kernels.columns import Floats, Ints
+from cotenant.prediction.simulated_gpu import Controls, SimulatedGpu
+from cotenant.tenancy.load import Load
+from cotenant.tenancy.nouns import Tenant
+from cotenant.tenancy.sharing import Sharing
+from cotenant.workloads.protocol import WorkloadSpec
+
+_CLOSED = Load(kind="closed")
+
+
+class GpuMixes:
+    """All tenants of a prediction on one simulated GPU."""
+
+    def __init__(
+        self, gpu: SimulatedGpu, specs: Sequence[WorkloadSpec], controls: Controls, *, priority: Sequence[int] = ()
+    ) -> None:
+        """Describe the tenants.
+
+        Args:
+            gpu: The GPU, or the twin of a real one.
+            specs: By tenant.
+            controls: Its settings, with measured times that calibrate it.
+            priority: By tenant; default: none has any.
+        """
+        self.gpu, self.specs, self.controls = gpu, specs, controls
+        self.priority = list(priority) or [0] * len(specs)
+        self._needs = [gpu.memory_bytes(spec) for spec in specs]
+        profiles = gpu.gpu.mig.profiles.values() if gpu.gpu.mig else ()
+        self._fits = [sum(need <= instance_bytes(one) for one in profiles) for need in self._needs]
+        self._layouts: dict[object, Layout | None] = {}
+        self._demands: dict[tuple[int, Part | None], Demands] = {}
+
+    def trace(self, tenant: int, part: Part | None = None) -> Trace:
+        """A tenant's request on a part of the GPU; None: all of it."""
+        return self.gpu.trace(self.gpu.request(self.specs[tenant]), part or whole_of(self.gpu.gpu), self.controls)
+
+    def layout(self, sharing: Sharing, group: Sequence[int]) -> Layout | None:
+        """The tenants' parts; None if they can't share this GPU that way."""
+        key = sharing, self._order_of_needs(group) if sharing.mode == "mig" else len(group)
+        if key not in self._layouts:
+            tenants = [
+                Tenant(name=str(place), of=str(place), workload=self.specs[one], load=_CLOSED)
+                for place, one in enumerate(group)
+            ]
+            fitting = not sharing.shares or len(sharing.shares) == len(group)
+            asked = sharing if fitting else Sharing(mode=sharing.mode)
+            needs = {str(place): self._needs[one] for place, one in enumerate(group)}
+            try:
+                self._layouts[key] = lay_out(self.gpu.gpu, asked, tenants, needs)
+            except SharingUnavailable:
+                self._layouts[key] = None
+        return self._layouts[key]
+
+    def _order_of_needs(self, group: Sequence[int]) -> tuple[tuple[int, ...], ...]:
+        """What MIG instances depend on: who needs more memory than whom, and in how many instances each fits."""
+        ranks = sorted(range(len(group)), key=lambda place: -self._needs[group[place]])
+        return tuple(ranks), tuple(self._fits[one] for one in group)
+
+    def _alike(self, groups: Ints) -> dict[bytes, list[int]]:
+        """Groups that get the same MIG instances."""
+        needs, fits = np.array(self._needs), np.array(self._fits)
+        keys = np.concatenate([np.argsort(-needs[groups], axis=1, kind="stable"), fits[groups]], axis=1)
+        found: dict[bytes, list[int]] = {}
+        for row, key in enumerate(keys):
+            found.setdefault(key.tobytes(), []).append(row)
+        return found
+
+    def prior(self, sharing: Sharing) -> Prior:
+        """Log slowdowns of mixes in closed form, relative to alone on the whole GPU; NaN where they can't share it."""
+
+        def logs(mixes: Ints) -> Floats:
+            result = np.full(mixes.shape, np.nan)
+            size = (mixes != ABSENT).sum(axis=1)
+            for count in np.unique(size):
+                rows = np.flatnonzero(size == count)
+                groups = mixes[rows, :count]
+                result[rows, :count] = self._logs(sharing, groups)
+            return result
+
+        return logs
+
+    def _logs(self, sharing: Sharing, groups: Ints) -> Floats:
+        """Groups of one size."""
+        found: dict[Layout, list[int]] = {}
+        alike = self._alike(groups) if sharing.mode == "mig" else {b"": list(range(len(groups)))}
+        for rows in alike.values():
+            layout = self.layout(sharing, [int(one) for one in groups[rows[0]]])
+            if layout is not None:
+                found.setdefault(layout, []).extend(rows)
+        if not found:
+            return np.full(groups.shape, np.nan)
+        known: dict[tuple[int, Part | None], int] = {}
+        seats, domains, whole = (np.full(shape, ABSENT) for shape in (groups.shape, (2, *groups.shape), groups.shape))
+        for layout, mine in found.items():
+            for place, part in enumerate(layout.parts):
+                # Equal parts in different domains ask for the same.
+                shape = replace(part, sm_domain=0, dram_domain=0, memory_bytes=0, label=None)
+                tenants, which = np.unique(groups[mine, place], return_inverse=True)
+                for table, key in ((seats, shape), (whole, None)):
+                    numbers = [known.setdefault((int(one), key), len(known)) for one in tenants]
+                    table[mine, place] = np.array(numbers)[which]
+                domains[0, mine, place], domains[1, mine, place] = part.sm_domain, part.dram_domain
+        demands = joined([self._demand(tenant, part) for tenant, part in known])
+        first = next(iter(found))
+        priority = np.array(self.priority)[groups]
+        times = slowdowns(demands, seats, Terms(first.slicing, first.shared_host, domains[0], domains[1], priority))
+        alone = demands.alone_ns
+        times *= alone[seats] / alone[whole]
+        return np.asarray(np.log(np.maximum(times, 1.0)))
+
+    def _demand(self, tenant: int, part: Part | None) -> Demands:
+        key = tenant, part
+        if key not in self._demands:
+            self._demands[key] = demands_of([self.trace(tenant, part)])
+        return self._demands[key]
+
+    def simulated(
+        self, group: Sequence[int], sharing: Sharing, loads: Mapping[int, Load] | None = None
+    ) -> list[float] | None:
+        """Slowdowns of one mix by the event simulation, relative to alone on the whole GPU.
+
+        Args:
+            group: The tenants.
+            sharing: How they share.
+            loads: By tenant: arrivals at known rates; others send the next request at once.
+
+        Returns:
+            None if they can't share this GPU that way.
+        """
+        layout = self.layout(sharing, group)
+        if layout is None:
+            return None
+        tenants = []
+        for tenant, part in zip(group, layout.parts, strict=True):
+            load = (loads or {}).get(tenant, _CLOSED)
+            request = self.gpu.request(self.specs[tenant])
+            tenants.append(
+                MixTenant(
+                    self.trace(tenant, part),
+                    part,
+                    rate_rps=load.rate_rps or 0.0,
+                    cv=load.cv,
+                    priority=self.priority[tenant],
+                    first_output=request.first_output,
+                )
+            )
+        found = mean_slowdowns(stretches(tenants, slicing=layout.slicing, shared_host=layout.shared_host))
+        alone = [self.trace(tenant).alone_ns() for tenant in group]
+        return [one * tenant.trace.alone_ns() / whole for one, tenant, whole in zip(found, tenants, alone, strict=True)]
