@@ -1,31 +1,16 @@
-"""A server that batches what waits, request by request and in closed form."""
+"""A server that batches what waits, in closed form."""
 
 import itertools
 
 import numpy as np
 import pytest
 
-from cotenant.planning.mixes.batching import Service, quantile, waited
-
-EVEN = np.ones(1)
+from cotenant.planning.mixes.batching import Service, quantile
+from cotenant.scheduling.simulation.lines import Line, latencies
 
 
 def service(single, full, largest):
     return Service(np.float64(single), np.float64(full), np.int64(largest))
-
-
-def test_whatever_waits_starts_together_up_to_the_largest_batch():
-    due = np.array([0.0, 0.1, 0.2, 0.3])
-    found = waited(due, service(1.0, 1.2, 2), EVEN)
-    assert found + due == pytest.approx([1.0, 2.2, 2.2, 3.2])
-
-
-def test_no_request_waits_for_a_batch_to_fill():
-    assert waited(np.array([0.0, 5.0]), service(1.0, 1.2, 8), EVEN) == pytest.approx([1.0, 1.0])
-
-
-def test_each_batch_has_a_slowdown_of_its_own():
-    assert waited(np.array([0.0, 5.0, 9.0]), service(1.0, 1.0, 1), np.array([1.0, 2.0])) == pytest.approx([1, 2, 1])
 
 
 def test_the_usual_batch_is_what_arrives_during_one():
@@ -42,7 +27,9 @@ def test_the_closed_form_is_near_the_queue_that_it_describes():
     for load, largest, each in itertools.product((0.2, 0.5, 0.8), (1, 4, 16), (0.02, 0.3, 0.7)):
         times = service(1.0, 1.0 + each * (largest - 1), largest)
         rate = load * largest / times.full
-        found = waited(np.cumsum(random.exponential(1 / rate, 6_000)), times, stretch)
+        due = np.cumsum(random.exponential(1 / rate, 6_000))
+        growth = np.linspace(1.0, times.full, largest).tolist()
+        (found,) = latencies([Line(due, stretch, growth=growth)])
         levels = 0.5, 0.95, 0.99
         ratios += [float(quantile(times, rate, 1.0, level)) / np.quantile(found, level) for level in levels]
     assert np.abs(np.array(ratios) - 1).mean() < 0.15

@@ -2,7 +2,8 @@
 
 import pytest
 
-from cotenant.api.planning.check import attained, interval_over_seeds
+from cotenant.planning.check import attained, interval_over_seeds
+from cotenant.tenancy.plan import PlanDevice
 
 
 def test_seeds_that_all_agree_say_no_more_than_their_requests_do():
@@ -15,12 +16,13 @@ def test_seeds_that_all_agree_say_no_more_than_their_requests_do():
 
 
 def test_the_interval_covers_the_range_of_the_predicted_times():
-    device = {"name": "d", "kind": "sim:a100-sxm4-80gb", "sharing": "mps"}
-
     def checked(upper):
-        expected = {"p99": {"limit_ms": 40.0, "lower_ms": 4.0, "estimate_ms": 5.0, "upper_ms": upper}}
-        seat = {"rate_rps": 40.0, "batch": 1, "runs": {"workload": "bert-base"}, "expected": expected}
-        return attained(device, "t", seat, looks=(range(4),))
+        expected = {"p99": {"limit_ms": 20.0, "lower_ms": 4.0, "estimate_ms": 5.0, "upper_ms": upper}}
+        seat = {"rate_rps": 40.0, "at_once": 1, "runs": {"workload": "bert-base"}, "expected": expected}
+        device = PlanDevice.model_validate(
+            {"name": "d", "kind": "sim:a100-sxm4-80gb", "sharing": "mps", "tenants": {"t": seat}}
+        )
+        return attained(device, "t", device.tenants["t"], looks=(range(4),))
 
     sure, unsure = checked(5.5), checked(50.0)
     assert sure.verdict == "kept"

@@ -5,8 +5,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from cotenant.api.planning.errors import SimulationErrors
+from cotenant.devices.simulated.device import open_simulated
 from cotenant.planning.mixes.predictor import Mixes
+from cotenant.planning.predictors.errors import SimulationErrors
 from cotenant.planning.solver.problem import NOBODY
 from cotenant.prediction.trust import Class, classes, error_of, nearest
 from cotenant.reporting.terminal.serving_plan import doubts_of
@@ -17,7 +18,7 @@ SPECS = WorkloadSpec(name="resnet50"), WorkloadSpec(name="bert-base", seq=128)
 
 
 def errors(*, risk=0.05, measured=()):
-    gpu = SimpleNamespace(gpu=SimpleNamespace(architecture="ampere"))
+    gpu = open_simulated("sim:a100-sxm4-40gb")
     simulation = SimpleNamespace(
         risk=risk,
         measured=set(measured),
@@ -97,9 +98,8 @@ def test_empty_seats_have_no_error():
 def test_a_class_that_nothing_validates_is_named_with_the_classes_its_range_comes_from():
     validated = mixes(VISION, VISION)
     assert errors().doubts(validated) == (("", ""),)
-    gpu = SimpleNamespace(gpu=SimpleNamespace(architecture="hopper"))
     found = errors()
-    found._simulation.gpus["d"] = gpu
+    found._simulation.gpus["d"] = open_simulated("sim:h100-sxm5-80gb")
     ((alone,),) = found.doubts(mixes(BERT))
     assert alone.startswith("time alone of eager encoder on hopper (range of ")
     ((beside, _),) = found.doubts(mixes(BERT, VISION))

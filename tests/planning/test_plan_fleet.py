@@ -2,8 +2,8 @@
 
 import pytest
 
-from cotenant.api.planning.devices import devices_of
 from cotenant.errors import DeviceError, StudyError
+from cotenant.planning.inputs.devices import devices_of
 
 
 def written(folder, text):

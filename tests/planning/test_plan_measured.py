@@ -4,22 +4,24 @@ import numpy as np
 import pytest
 import yaml
 
-from cotenant.api.planning.measured import Law, Measured, most_of, require_measured
-from cotenant.api.planning.solos import ONE_BLOCK, Solo, drift
-from cotenant.api.planning.study import write_study
 from cotenant.errors import CotenantError, PredictionError
+from cotenant.planning.inputs.studies import write_study
 from cotenant.planning.mixes.budget import within_budget
 from cotenant.planning.mixes.devices import Clock, DeviceKind
 from cotenant.planning.mixes.make import Impossible
 from cotenant.planning.mixes.plan import PlannedDevice, ServingPlan
 from cotenant.planning.mixes.predictor import Mixes
 from cotenant.planning.mixes.study import study_of
-from cotenant.planning.mixes.tenants import Objective, ServingTenant
+from cotenant.planning.mixes.tenants import ServingTenant
+from cotenant.planning.predictors.measured import Law, Measured, most_of, require_measured
+from cotenant.planning.predictors.solo import ONE_BLOCK, Solo, drift
 from cotenant.prediction.interference.correction import Evidence, no_evidence
 from cotenant.prediction.interference.predictor import Predictor
 from cotenant.prediction.interference.setting import setting_of
 from cotenant.prediction.interference.shipped import CPU
 from cotenant.study.files import study_from
+from cotenant.tenancy.objective import Objective
+from cotenant.tenancy.plan import PlanDevice
 
 P99 = (Objective("latency", 0.99, 100.0),)
 TENANTS = [ServingTenant("a", 20.0, P99), ServingTenant("b", 20.0, P99)]
@@ -167,24 +169,24 @@ def test_a_device_of_a_plan_is_a_study_at_its_rates():
         "kind": "cpu",
         "sharing": "processes",
         "tenants": {
-            "a": {"batch": 4, "rate_rps": 40.0, "cv": 1.5, "runs": {"workload": "bert-base-mini"},
+            "a": {"at_once": 4, "rate_rps": 40.0, "cv": 1.5, "runs": {"workload": "bert-base-mini"},
                   "expected": {"p99": {"limit_ms": 100.0}}},
-            "b": {"batch": 1, "rate_rps": 0.0, "runs": {"workload": "resnet18-mini"}},
+            "b": {"at_once": 1, "rate_rps": 0.0, "runs": {"workload": "resnet18-mini"}},
         },
     }  # fmt: skip
-    study = study_from(yaml.safe_load(yaml.safe_dump(study_of(planned, about="x"))))
+    study = study_from(yaml.safe_load(yaml.safe_dump(study_of(PlanDevice.model_validate(planned), about="x"))))
     load = study.tenants["a"].load
     assert (load.rate_rps, load.cv) == (10.0, 0.75)
     # Three more items take 75 ms to arrive.
-    assert study.tenants["a"].slo.latency_s == pytest.approx(0.025)
+    assert study.tenants["a"].slo[0].limit_ms == pytest.approx(25)
     assert not study.tenants["b"].load.open
     assert study.device == "cpu"
 
 
 def test_where_few_wait_together_a_study_measures_batches_of_that_size():
-    seat = {"batch": 8, "together": 2, "rate_rps": 40.0, "runs": {"workload": "bert-base-mini"},
+    seat = {"at_once": 8, "together": 2, "rate_rps": 40.0, "runs": {"workload": "bert-base-mini"},
             "expected": {"p99": {"limit_ms": 100.0}}}  # fmt: skip
-    found = study_of({"kind": "cpu", "sharing": "alone", "tenants": {"a": seat}}, about="x")["tenants"]["a"]
+    found = study_of(PlanDevice.model_validate({"name": "cpu", "tenants": {"a": seat}}), about="x")["tenants"]["a"]
     assert found["batch"] == 2
     assert found["load"] == "gamma(20, 0.7071)"
     assert found["slo"] == {"p99": "75ms"}
@@ -223,7 +225,7 @@ def test_a_plan_for_a_cpu_needs_times_back_to_back_and_after_pauses(tmp_path):
     file = tmp_path / "tenants.yaml"
     file.write_text(
         "tenants:\n"
-        "  a: {workload: bert-base-mini, rate: 20/s, batch: 1..2}\n"
+        "  a: {workload: bert-base-mini, rate: 20/s, at_once: 1..2}\n"
         "  b: {workload: resnet18-mini, job: {time: 1h}}\n"
     )
     pairs, spaced = (yaml.safe_load(one.read_text()) for one in write_study(file, "cpu", tmp_path / "measure.yaml"))

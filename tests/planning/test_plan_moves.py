@@ -1,15 +1,20 @@
 """From an old plan to a new one with as few moves as possible, cheapest first."""
 
-from cotenant.planning.mixes.moves import moves
+from cotenant.planning.mixes.moves import moves as typed_moves
+from cotenant.tenancy.plan import Plan
 
 
 def seat(batch=1, rate=10.0, share=None, gib=1):
-    entry = {"batch": batch, "rate_rps": rate, "memory_bytes": gib * 2**30}
+    entry = {"at_once": batch, "rate_rps": rate, "memory_bytes": gib * 2**30, "runs": {"workload": "x"}}
     return entry if share is None else {**entry, "share": share}
 
 
 def device(name, sharing, **tenants):
     return {"name": name, "kind": "gpu", "sharing": sharing, "tenants": tenants}
+
+
+def moves(*plans):
+    return typed_moves(*(Plan.model_validate({"plan": 2, **plan}) for plan in plans))
 
 
 def test_equal_plans_need_no_move():

@@ -2,12 +2,13 @@
 
 import pytest
 
-from cotenant.api.planning.closed_form import ClosedForm
-from cotenant.api.planning.profiles import Simulation
-from cotenant.api.planning.spans import with_spans
 from cotenant.devices.simulated.device import open_simulated
 from cotenant.planning.mixes.devices import DeviceKind
-from cotenant.planning.tenants_file import PlannedEntry
+from cotenant.planning.mixes.tenants import planned
+from cotenant.planning.predictors.closed_form import ClosedForm
+from cotenant.planning.predictors.profiles import Simulation
+from cotenant.planning.predictors.spans import with_spans
+from cotenant.tenancy.tenant_entry import TenantEntry
 
 GPU = "sim:t4"
 LARGE = {"workload": "gpt2-medium", "mode": "prefill", "seq": 64, "rate": "1/s", "dtype": "float16"}
@@ -15,8 +16,8 @@ LARGE = {"workload": "gpt2-medium", "mode": "prefill", "seq": 64, "rate": "1/s",
 
 def split(*, available=8, short_bytes=1, **entry):
     """A tenant on GPUs whose memory it exceeds by this much, split where it can be."""
-    entries = {"big": PlannedEntry.model_validate({**LARGE, **entry})}
-    tenants = [one.planned(name) for name, one in entries.items()]
+    entries = {"big": TenantEntry.model_validate({**LARGE, **entry})}
+    tenants = planned(entries)
     predictor = ClosedForm(Simulation(tenants, entries, {GPU: open_simulated(GPU)}, risk=0.1))
     needed = predictor.simulation.profile(GPU, 0, 1, "", float("nan")).memory_bytes
     kind = DeviceKind(GPU, "T4", int(needed) - short_bytes, 0.4, "test", available, ("processes", "mps"))

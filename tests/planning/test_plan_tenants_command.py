@@ -8,15 +8,17 @@ import yaml
 
 from cotenant.cli.main import main
 from cotenant.errors import StudyError
+from cotenant.planning.inputs.tenants import tenants_to_plan
 from cotenant.planning.mixes.plan import Kept, PlannedDevice, SeatedTenant
-from cotenant.planning.tenants_file import is_tenants_file, read_tenants
+from cotenant.planning.mixes.tenants import planned
 from cotenant.reporting.terminal.listing import GAP
 from cotenant.reporting.terminal.serving_plan import run_by, seat_table
+from cotenant.study.files import contents
 
 DEVICES = "sim:a100-sxm4-80gb*2"
 SMALL = """
 tenants:
-  embed: {workload: bert-base-mini, rate: 200/s, batch: 1..4, slo: {p99: 50ms}}
+  embed: {workload: bert-base-mini, rate: 200/s, at_once: 1..4, slo: {p99: 50ms}}
   detect: {workload: resnet18-mini, load: "gamma(60, 2)", slo: {p99: 60ms}, priority: 1}
 """
 
@@ -39,34 +41,33 @@ def test_every_problem_of_a_file_is_named_with_its_line(tmp_path):
 """,
     )
     with pytest.raises(StudyError) as refused:
-        read_tenants(path)
+        tenants_to_plan(path)
     text = "\n".join(refused.value.problems)
     assert "tenants.yaml:2: tenants.a.rate: expected a rate with its unit such as 20/s or 300/min, not 20" in text
     assert "did you mean 20/s?" in text
     assert "there is no workload 'bert-bse'" in text
-    assert "expected a time with its unit such as 30ms for p99, not 30" in text
-    assert '"q99" is not an objective' in text
+    assert "expected a time with its unit such as 50ms, not 30" in text
+    assert "q99 is not an objective" in text
     assert 'there is no tenant "nobody"' in text
-    assert "tenants.c: expected one of rate, load and job" in text
+    assert "tenants.c: a plan needs a rate such as rate: 20/s, a load with a rate, or a job" in text
     assert 'tenants.d.isolaton: unknown key; did you mean "isolation"?' in text
     assert "tenants.e: ttft and tpot are times of generated tokens: add mode: generate" in text
 
 
-def test_contradictions_and_prices_are_named_with_the_other_problems(tmp_path):
+def test_numbers_and_prices_are_named_with_the_other_problems(tmp_path):
     path = written(
         tmp_path,
         """tenants:
   a: {workload: bert-base, rate: 20, near: [b]}
-  b: {workload: bert-base, rate: 5/s, batch: 0..16, apart: [a]}
+  b: {workload: bert-base, rate: 5/s, at_once: 0..16, apart: [a]}
 prices: {t4: -1, l4: free}
 """,
     )
     with pytest.raises(StudyError) as refused:
-        read_tenants(path)
+        tenants_to_plan(path)
     text = "\n".join(refused.value.problems)
     assert "tenants.a.rate: expected a rate with its unit" in text
-    assert "tenants.b: must be near a and apart from a" in text
-    assert "tenants.b.batch: expected a batch such as 4, a list such as [1, 4, 8] or a range such as 1..16" in text
+    assert "tenants.b.at_once: expected a number of requests such as 8, a range such as 1..16, or auto" in text
     assert 'not "0..16"' in text
     assert "prices.t4: expected dollars per hour such as 1.80, not -1" in text
     assert 'prices.l4: expected dollars per hour such as 1.80, not "free"' in text
@@ -97,23 +98,23 @@ def test_contradictory_constraints_are_named_before_planning(tmp_path):
         "  b: {workload: bert-base, rate: 5/s, apart: [a]}\n",
     )
     with pytest.raises(StudyError) as refused:
-        read_tenants(path)
+        tenants_to_plan(path)
     assert refused.value.problems == (f"{path}:3: tenants.b: must be near a and apart from a",)
 
 
 @pytest.mark.parametrize(
     ("text", "batches"), [("4", (4,)), ("[1, 3]", (1, 3)), ("1..8", (1, 2, 4, 8)), ("3..10", (3, 6, 10))]
 )
-def test_batches_are_a_number_a_list_or_a_range(tmp_path, text, batches):
-    path = written(tmp_path, f"tenants: {{a: {{workload: bert-base, rate: 60/min, batch: {text}}}}}")
-    (tenant,) = read_tenants(path).planned()
+def test_requests_at_once_are_a_number_a_list_or_a_range(tmp_path, text, batches):
+    path = written(tmp_path, f"tenants: {{a: {{workload: bert-base, rate: 60/min, at_once: {text}}}}}")
+    (tenant,) = planned(tenants_to_plan(path).tenants)
     assert tenant.batches == batches
     assert tenant.rate_rps == 1.0
 
 
 def test_a_list_of_jobs_is_not_a_tenants_file(tmp_path):
-    assert not is_tenants_file(written(tmp_path, "- {name: train, class: bert, time: 2h}\n"))
-    assert is_tenants_file(written(tmp_path, SMALL))
+    assert contents(written(tmp_path, "- {name: train, class: bert, time: 2h}\n")) == "other"
+    assert contents(written(tmp_path, SMALL)) == "tenants"
 
 
 def test_a_plan_is_made_written_and_checked(tmp_path, capsys):
@@ -146,7 +147,7 @@ def test_checking_an_overcommitted_plan_reports_missed(tmp_path, capsys):
 
 def test_an_objective_that_no_device_meets_is_one_sentence(tmp_path, capsys):
     path = written(tmp_path, "tenants: {big: {workload: bert-large, rate: 1/s, slo: {p99: 1ms}}}")
-    assert main(["plan", str(path), "--devices", DEVICES]) == 1
+    assert main(["plan", str(path), "--devices", DEVICES]) == 3, "an answer, not an error"
     said = capsys.readouterr().err
     assert "big can't meet its objectives even alone on sim:a100-sxm4-80gb: p99 of big" in " ".join(said.split())
 
@@ -192,9 +193,9 @@ def test_tenants_without_devices_are_an_error_that_asks_for_them(tmp_path, capsy
 
 def test_a_device_that_would_suffice_is_named(tmp_path, capsys):
     # Of encoders, those run by TensorRT have the narrowest validated range.
-    big = "workload: bert-base, seq: 512, batch: 8, rate: 400/s, software: tensorrt, slo: {p99: 15ms}"
+    big = "workload: bert-base, seq: 512, at_once: 8, rate: 400/s, software: tensorrt, slo: {p99: 15ms}"
     path = written(tmp_path, f"tenants: {{big: {{{big}}}}}")
-    assert main(["plan", str(path), "--devices", "sim:t4"]) == 1
+    assert main(["plan", str(path), "--devices", "sim:t4"]) == 3
     said = " ".join(capsys.readouterr().err.split())
     assert "big can't meet its objectives even alone on sim:t4: p99 of big" in said
     assert re.search(r"hint: sim:\S+ could: add it to --devices", said)

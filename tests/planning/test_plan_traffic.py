@@ -6,13 +6,14 @@ import duckdb
 import numpy as np
 import pytest
 
-from cotenant.api.planning.traffic import as_served
 from cotenant.errors import CotenantError
-from cotenant.planning.tenants_file import TenantsFile
+from cotenant.planning.inputs.traffic import as_served
+from cotenant.planning.mixes.tenants import planned
 from cotenant.serving.recording import STUDY
 from cotenant.store.traffic import SERVED, Traffic, traffic_of
+from cotenant.study.model import Study
 
-FILE = TenantsFile.model_validate(
+FILE = Study.model_validate(
     {
         "tenants": {
             "a": {"workload": "bert-base-mini", "rate": "20/s", "slo": {"p99": "30ms"}},
@@ -33,7 +34,7 @@ def served(rate, count=400, *, load=SERVED, batch=1):
         refused = number % 10 == 0
         values = [number * 2 // count, one, None if refused else 6_000_000, not refused]
         con.execute("INSERT INTO requests VALUES ('r', ?, 0, ?, ?, ?)", values)
-    return SimpleNamespace(con=con)
+    return SimpleNamespace(con=con, manifests=[{}])
 
 
 def test_the_rate_and_bursts_are_those_of_all_recorded_arrivals():
@@ -70,9 +71,9 @@ def traffic(monkeypatch):
 def test_a_plan_uses_the_served_rate_and_keeps_what_was_not_served(traffic):
     traffic({"a": Traffic(1000, 31.0, 1.4), "b": Traffic(3, 1.0, 1.0)})
     found = as_served(FILE, ["run"])
-    a, b = found.file.planned()
-    assert (a.rate_rps, a.cv, a.objectives) == (31.0, 1.4, FILE.planned()[0].objectives)
-    assert b == FILE.planned()[1]
+    a, b = planned(found.file.tenants)
+    assert (a.rate_rps, a.cv, a.objectives) == (31.0, 1.4, planned(FILE.tenants)[0].objectives)
+    assert b == planned(FILE.tenants)[1]
     assert found.sentence == "rates as served: a 31.0/s (cv 1.4) instead of 20.0/s"
     assert found.costs_s == {}
 

@@ -11,9 +11,10 @@ from cotenant.errors import CotenantError
 from cotenant.planning.mixes.devices import DeviceKind
 from cotenant.planning.mixes.make import Ask, make_plan
 from cotenant.planning.mixes.mig import Mig
-from cotenant.planning.mixes.plan import to_document
-from cotenant.planning.mixes.tenants import BatchJob, Objective, ServingTenant
+from cotenant.planning.mixes.plan import document_of
+from cotenant.planning.mixes.tenants import BatchJob, ServingTenant
 from cotenant.reporting.terminal.serving_plan import answer_of
+from cotenant.tenancy.objective import Objective
 
 A100 = Mig.of(7, 8, {f"{c}g": (c, m, m * 10 * GIB) for c, m in ((1, 1), (2, 2), (3, 4), (4, 4), (7, 8))})
 BIG = DeviceKind("big", "Big GPU", 80 * GIB, 2.0, "test", 8, ("processes", "mps"))
@@ -129,12 +130,12 @@ def test_a_larger_batch_is_taken_where_it_saves_a_device():
     batched = plan([tenant("a", 120, 400, batches=(1, 2, 4, 8))], [Work(10)])
     assert len(one.devices) == 2
     assert len(batched.devices) == 1
-    assert batched.devices[0].tenants[0].batch > 1
+    assert batched.devices[0].tenants[0].at_once > 1
 
 
 def test_a_small_objective_keeps_the_batch_small():
     made = plan([tenant("a", 30, 17, batches=(1, 2, 4, 8))], [Work(10)])
-    assert made.devices[0].tenants[0].batch == 1
+    assert made.devices[0].tenants[0].at_once == 1
 
 
 def test_the_stated_room_for_growth_is_exact():
@@ -193,7 +194,8 @@ def test_more_tenants_than_devices_leaves_some_out_and_names_them():
 
 def test_a_plan_document_is_enough_to_carry_it_out():
     made = plan([tenant("a", 20, 100), tenant("b", 20, 100, priority=2)], [Work(10), Work(10)])
-    document = to_document(made)
+    names = {seat.tenant for device in made.devices for seat in device.tenants}
+    document = document_of(made, {name: {"workload": "x"} for name in names}).to_data()
     (device,) = document["devices"]
     assert device["kind"] == "big"
     assert device["basis"] == "simulated"
@@ -240,7 +242,7 @@ def test_a_model_split_over_devices_has_them_to_itself_and_pays_for_each():
     assert (split.price_per_h, made.cost_per_h) == (4.0, 6.0)
     assert split.name == "big#0 to big#1"
     assert split.power_w > 200
-    document = to_document(made, {"big": {"workload": "x"}, "a": {"workload": "y"}})
+    document = document_of(made, {"big": {"workload": "x"}, "a": {"workload": "y"}}).to_data()
     runs = {name: seat["runs"] for one in document["devices"] for name, seat in one["tenants"].items()}
     assert runs == {"big": {"workload": "x", "parallel": 2}, "a": {"workload": "y"}}
 

@@ -8,8 +8,8 @@ from cotenant import opening
 from cotenant.errors import StudyError
 from cotenant.planning.assignment import Job
 from cotenant.planning.jobs import CLASSES, JobClass
-from cotenant.study.tree import NotYaml, read
-from cotenant.study.values import Seconds
+from cotenant.tenancy.document import NotYaml, read
+from cotenant.tenancy.values import Seconds
 from cotenant.text import amount
 
 _KNOWN = {kind.name: kind for kind in CLASSES}

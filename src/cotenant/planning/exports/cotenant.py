@@ -1,18 +1,19 @@
 """Export for cotenant itself: the plan, and a study per device that measures its predictions."""
 
-from cotenant.planning.exports.model import Models
-from cotenant.planning.exports.yaml_text import document
-from cotenant.planning.mixes.plan import ServingPlan, to_document
+from cotenant.planning.exports.model import ExportedFolder, ExportedPlan
+from cotenant.planning.exports.quoting import yaml_document
 from cotenant.planning.mixes.study import study_of
 
 
-def export(plan: ServingPlan, models: Models) -> dict[str, str]:
+def export(plan: ExportedPlan) -> ExportedFolder:
     """`plan.yaml`, and `measure-N.yaml` for `cotenant run`."""
-    runs = {name: model.runs for name, model in models.items() if model.runs is not None}
-    whole = to_document(plan, runs)
-    files = {"plan.yaml": document(whole)}
-    for number, (planned, device) in enumerate(zip(whole["devices"], plan.devices, strict=True)):
-        if device.devices == 1:
+    document = plan.document()
+    files = {"plan.yaml": yaml_document(document.to_data())}
+    for device in plan.devices:
+        if device.gpus == 1:
             about = f"What the plan expects of {device.name}, measured."
-            files[f"measure-{number}.yaml"] = document(study_of(planned, about=about))
-    return files
+            study = study_of(document.devices[device.number], about=about)
+            files[f"measure-{device.number}.yaml"] = yaml_document(study)
+    devices = ", ".join(device.name for device in plan.devices)
+    notes = ["serve it with cotenant serve plan.yaml --device NAME, one server per device: " + devices]
+    return ExportedFolder(files, tuple(notes))

@@ -7,15 +7,15 @@ neither unequal shares nor a choice of which tenants share.
 from collections import Counter
 from typing import Any
 
-from cotenant.planning.exports.model import CannotExpress, Models, shares_of, slug
-from cotenant.planning.exports.pods import deployment, product
-from cotenant.planning.exports.yaml_text import document, documents
-from cotenant.planning.mixes.plan import PlannedDevice, ServingPlan
+from cotenant.planning.exports.manifests import with_script
+from cotenant.planning.exports.model import CannotExpress, ExportedDevice, ExportedFolder, ExportedPlan, slug
+from cotenant.planning.exports.pods import deployment, mig_resource, product
+from cotenant.planning.exports.quoting import yaml_document, yaml_documents
 
 TARGET = "kubernetes-device-plugin"
 
 
-def export(plan: ServingPlan, models: Models) -> dict[str, str]:
+def export(plan: ExportedPlan) -> ExportedFolder:
     """`device-plugin.yaml` (a ConfigMap with one configuration per GPU model) and `deployments.yaml`."""
     kinds = Counter(device.kind for device in plan.devices)
     configurations: dict[str, str] = {}
@@ -23,14 +23,13 @@ def export(plan: ServingPlan, models: Models) -> dict[str, str]:
     for device in plan.devices:
         if kinds[device.kind] > 1 and device.sharing not in {"alone", "mig"}:
             raise CannotExpress(TARGET, f"who shares which of {kinds[device.kind]} {device.kind}", "kubernetes")
-        configurations[slug(device.kind)] = document(_configuration(device))
+        configurations[slug(device.kind)] = yaml_document(_configuration(device))
         for tenant in device.tenants:
-            resource = f"nvidia.com/mig-{tenant.share}" if device.sharing == "mig" else _resource(device)
+            resource = mig_resource(tenant) if device.sharing == "mig" else _resource(device)
             found.append(
                 deployment(
                     tenant,
-                    models,
-                    resources={"limits": {resource: device.devices}},
+                    resources={"limits": {resource: device.gpus}},
                     pod={"nodeSelector": product(device.title)},
                 )
             )
@@ -40,23 +39,27 @@ def export(plan: ServingPlan, models: Models) -> dict[str, str]:
         "metadata": {"name": "cotenant-device-plugin", "namespace": "nvidia-device-plugin"},
         "data": configurations,
     }
-    return {"device-plugin.yaml": document(config), "deployments.yaml": documents(found)}
+    manifests = {"device-plugin.yaml": yaml_document(config), "deployments.yaml": yaml_documents(found)}
+    notes = [
+        "point the plugin at the ConfigMap, and label nodes with the configuration of their GPU",
+        "memory isn't limited: every replica sees the whole GPU",
+    ]
+    return with_script(plan, manifests, notes)
 
 
-def _resource(device: PlannedDevice) -> str:
+def _resource(device: ExportedDevice) -> str:
     return "nvidia.com/gpu" if device.sharing == "alone" else "nvidia.com/gpu.shared"
 
 
-def _configuration(device: PlannedDevice) -> dict[str, Any]:
+def _configuration(device: ExportedDevice) -> dict[str, Any]:
     if device.sharing == "alone":
         return {"version": "v1"}
     if device.sharing == "mig":
         return {"version": "v1", "flags": {"migStrategy": "mixed"}}
     if device.sharing not in {"processes", "mps"}:
         raise CannotExpress(TARGET, f"`{device.sharing}` on {device.name}", "cotenant")
-    shares = shares_of(device)
-    if len(set(shares)) > 1:
-        written = ", ".join(f"{tenant.name} {tenant.share:.0f} %" for tenant in device.tenants if tenant.share)
+    if len(set(device.percentages)) > 1:
+        written = ", ".join(f"{tenant.name} {tenant.percentage} %" for tenant in device.tenants)
         raise CannotExpress(TARGET, f"unequal MPS shares on {device.name} ({written})", "kubernetes-hami")
     way = "timeSlicing" if device.sharing == "processes" else "mps"
     resources = [{"name": "nvidia.com/gpu", "replicas": len(device.tenants)}]

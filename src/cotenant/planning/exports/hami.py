@@ -5,40 +5,41 @@ HAMi throttles each tenant to a percentage of the cores. It doesn't use MPS, and
 
 from typing import Any
 
-from cotenant.planning.exports.model import CannotExpress, Models, gpu_index
+from cotenant.planning.exports.manifests import with_script
+from cotenant.planning.exports.model import CannotExpress, ExportedDevice, ExportedFolder, ExportedPlan, ExportedTenant
 from cotenant.planning.exports.pods import deployment, product
-from cotenant.planning.exports.yaml_text import documents
-from cotenant.planning.mixes.plan import PlannedDevice, SeatedTenant, ServingPlan
+from cotenant.planning.exports.quoting import yaml_documents
 
 TARGET = "kubernetes-hami"
 _MIB = 2**20
 
 
-def export(plan: ServingPlan, models: Models) -> dict[str, str]:
+def export(plan: ExportedPlan) -> ExportedFolder:
     """`hami.yaml`: a deployment per tenant."""
     found: list[dict[str, Any]] = []
     for device in plan.devices:
         if device.sharing == "mig":
             raise CannotExpress(TARGET, f"the MIG instances on {device.name}", "kubernetes")
         for tenant in device.tenants:
-            first = gpu_index(plan, device)
-            uuids = [f"REPLACE-WITH-THE-UUID-OF-GPU-{first + number}" for number in range(device.devices)]
+            uuids = [f"REPLACE-WITH-THE-UUID-OF-GPU-{device.index + number}" for number in range(device.gpus)]
             found.append(
                 deployment(
                     tenant,
-                    models,
                     resources={"limits": _limits(device, tenant)},
                     pod={"schedulerName": "hami-scheduler", "nodeSelector": product(device.title)},
                     annotations={"nvidia.com/use-gpuuuid": ",".join(uuids)},
                 )
             )
-    return {"hami.yaml": documents(found)}
+    notes = ["write the GPUs' UUIDs in place of REPLACE-WITH-THE-UUID-OF-GPU"]
+    if any(device.sharing == "mps" for device in plan.devices):
+        notes.append("MPS isn't used: HAMi throttles each tenant to its cores, so times differ from the plan's")
+    return with_script(plan, {"hami.yaml": yaml_documents(found)}, notes)
 
 
-def _limits(device: PlannedDevice, tenant: SeatedTenant) -> dict[str, int]:
-    limits = {"nvidia.com/gpu": device.devices}
+def _limits(device: ExportedDevice, tenant: ExportedTenant) -> dict[str, int]:
+    limits = {"nvidia.com/gpu": device.gpus}
     if device.sharing != "alone":
         limits["nvidia.com/gpumem"] = -(-tenant.memory_bytes // _MIB)
-    if isinstance(tenant.share, float):
-        limits["nvidia.com/gpucores"] = int(tenant.share)
+    if tenant.percentage is not None:
+        limits["nvidia.com/gpucores"] = tenant.percentage
     return limits

@@ -6,74 +6,94 @@ shares can't be expressed.
 
 from typing import Any
 
-from cotenant.planning.exports.model import CannotExpress, Models, shares_of, slug
+from cotenant.planning.exports.manifests import with_script
+from cotenant.planning.exports.model import CannotExpress, ExportedDevice, ExportedFolder, ExportedPlan
 from cotenant.planning.exports.pods import deployment
-from cotenant.planning.mixes.plan import PlannedDevice, SeatedTenant, ServingPlan
+from cotenant.planning.exports.quoting import cel_string, yaml_documents
 
 _DRIVER = "gpu.nvidia.com"
 _CONFIG = "resource.nvidia.com/v1beta1"
 
 
-def export(plan: ServingPlan, models: Models) -> dict[str, str]:
-    """`plan.yaml`, ready to apply."""
-    from cotenant.planning.exports.yaml_text import documents
-
+def export(plan: ExportedPlan) -> ExportedFolder:
+    """`kubernetes.yaml`."""
     found: list[dict[str, Any]] = []
-    for number, device in enumerate(plan.devices):
-        found += _claims(device, number)
+    for device in plan.devices:
+        found.append(_claim(device))
+        claim = {"name": "gpu", "resourceClaimName": _name(device)}
         for tenant in device.tenants:
-            claim = {"name": "gpu", "resourceClaimName": _claim_of(device, number, tenant)}
-            claimed = {"claims": [{"name": "gpu"}]}
-            found.append(deployment(tenant, models, resources=claimed, pod={"resourceClaims": [claim]}))
-    return {"kubernetes.yaml": documents(found)}
+            claimed = {"name": "gpu", **({"request": tenant.key} if device.sharing == "mig" else {})}
+            found.append(deployment(tenant, resources={"claims": [claimed]}, pod={"resourceClaims": [claim]}))
+    return with_script(plan, {"kubernetes.yaml": yaml_documents(found)}, _notes(plan))
 
 
-def _claims(device: PlannedDevice, number: int) -> list[dict[str, Any]]:
+def _notes(plan: ExportedPlan) -> list[str]:
+    ways = {device.sharing for device in plan.devices}
+    notes = []
+    if ways & {"mps", "processes"}:
+        notes.append("memory isn't limited: pods that share a claim see the whole GPU")
+    if "mps" in ways:
+        notes.append("MPS needs the feature gate MPSSupport of NVIDIA's driver, time-slicing TimeSlicingSettings")
+    if "mig" in ways:
+        notes.append(
+            "instances are made on demand from Kubernetes 1.36, by the feature gate DynamicMIG of NVIDIA's driver"
+        )
+        notes.append("before that, make them on the nodes; DynamicMIG and MPSSupport exclude each other")
+    return notes
+
+
+def _claim(device: ExportedDevice) -> dict[str, Any]:
+    """One claim per device, so that its tenants share it: instances of a claim come from one GPU."""
+    devices: dict[str, Any] = {"requests": _requests(device)}
     if device.sharing == "mig":
-        return [
-            _claim(
-                _claim_of(device, number, tenant),
-                {"deviceClassName": "mig.nvidia.com", "selectors": [_cel("profile", str(tenant.share))]},
-            )
-            for tenant in device.tenants
-        ]
-    exactly: dict[str, Any] = {"deviceClassName": _DRIVER, "selectors": [_cel("productName", device.title)]}
-    if device.devices > 1:
-        exactly["count"] = device.devices
-    return [_claim(_claim_of(device, number, device.tenants[0]), exactly, _sharing(device))]
-
-
-def _claim(name: str, exactly: dict[str, Any], sharing: dict[str, Any] | None = None) -> dict[str, Any]:
-    devices: dict[str, Any] = {"requests": [{"name": "gpu", "exactly": exactly}]}
+        devices["constraints"] = [{"requests": [], "matchAttribute": f"{_DRIVER}/parentUUID"}]
+    sharing = _sharing(device)
     if sharing is not None:
         parameters = {"apiVersion": _CONFIG, "kind": "GpuConfig", "sharing": sharing}
         devices["config"] = [{"requests": ["gpu"], "opaque": {"driver": _DRIVER, "parameters": parameters}}]
     return {
         "apiVersion": "resource.k8s.io/v1",
         "kind": "ResourceClaim",
-        "metadata": {"name": name},
+        "metadata": {"name": _name(device)},
         "spec": {"devices": devices},
     }
 
 
-def _sharing(device: PlannedDevice) -> dict[str, Any] | None:
-    if device.sharing == "alone":
+def _requests(device: ExportedDevice) -> list[dict[str, Any]]:
+    model = _cel("productName", device.title)
+    if device.sharing != "mig":
+        exactly: dict[str, Any] = {"deviceClassName": _DRIVER, "selectors": [model]}
+        return [{"name": "gpu", "exactly": {**exactly, **({"count": device.gpus} if device.gpus > 1 else {})}}]
+    return [
+        {
+            "name": tenant.key,
+            "exactly": {
+                "deviceClassName": "mig.nvidia.com",
+                "selectors": [_cel("profile", str(tenant.profile)), model],
+            },
+        }
+        for tenant in device.tenants
+    ]
+
+
+def _sharing(device: ExportedDevice) -> dict[str, Any] | None:
+    if device.sharing in {"alone", "mig"}:
         return None
     if device.sharing == "processes":
         return {"strategy": "TimeSlicing", "timeSlicingConfig": {"interval": "Default"}}
     if device.sharing != "mps":
         raise CannotExpress("kubernetes", f"`{device.sharing}` on {device.name}", "cotenant")
-    shares = shares_of(device)
+    shares = device.percentages
     if len(set(shares)) > 1:
-        written = ", ".join(f"{tenant.name} {tenant.share:.0f} %" for tenant in device.tenants if tenant.share)
+        written = ", ".join(f"{tenant.name} {tenant.percentage} %" for tenant in device.tenants)
         raise CannotExpress("kubernetes", f"unequal MPS shares on {device.name} ({written})", "kubernetes-hami")
-    config: dict[str, Any] = {"defaultActiveThreadPercentage": int(shares[0]) if shares else 100}
+    config: dict[str, Any] = {"defaultActiveThreadPercentage": shares[0] if shares else 100}
     return {"strategy": "MPS", "mpsConfig": config}
 
 
 def _cel(attribute: str, value: str) -> dict[str, Any]:
-    return {"cel": {"expression": f"device.attributes['{_DRIVER}'].{attribute} == '{value}'"}}
+    return {"cel": {"expression": f"device.attributes['{_DRIVER}'].{attribute} == {cel_string(value)}"}}
 
 
-def _claim_of(device: PlannedDevice, number: int, tenant: SeatedTenant) -> str:
-    return f"cotenant-{slug(tenant.name)}" if device.sharing == "mig" else f"cotenant-device-{number}"
+def _name(device: ExportedDevice) -> str:
+    return f"cotenant-device-{device.number}"

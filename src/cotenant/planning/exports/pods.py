@@ -1,15 +1,16 @@
 """Shared by the Kubernetes exports: a deployment per tenant with its resources."""
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
-from cotenant.planning.exports.model import Models, slug
-from cotenant.planning.mixes.plan import SeatedTenant
+from cotenant.planning.exports.model import ExportedTenant
+
+LONGEST_LABEL = 63
 
 
 def deployment(
-    tenant: SeatedTenant,
-    models: Models,
+    tenant: ExportedTenant,
     *,
     resources: Mapping[str, Any],
     pod: Mapping[str, Any] | None = None,
@@ -20,19 +21,18 @@ def deployment(
 
     Args:
         tenant: The tenant.
-        models: What tenants run.
         resources: The container's resources.
         pod: Additional pod specification: claims, node selectors, a scheduler.
         annotations: The pod's annotations.
         labels: The pod's labels besides its name.
     """
-    name = slug(tenant.name)
+    name = tenant.key
     own = {"app.kubernetes.io/name": name, "app.kubernetes.io/part-of": "cotenant"}
     container = {
         "name": name,
-        "image": f"REPLACE-WITH-THE-IMAGE-OF/{slug(models[tenant.tenant].workload)}",
+        "image": f"REPLACE-WITH-THE-IMAGE-OF/{tenant.workload_key}",
         "env": [
-            {"name": "COTENANT_BATCH", "value": str(tenant.batch)},
+            {"name": "COTENANT_BATCH", "value": str(tenant.items_at_once)},
             {"name": "COTENANT_PRIORITY", "value": str(tenant.priority)},
         ],
         "resources": dict(resources),
@@ -54,4 +54,10 @@ def deployment(
 
 def product(title: str) -> dict[str, str]:
     """Node selector for a GPU model, as labelled by GPU feature discovery."""
-    return {"nvidia.com/gpu.product": title.removeprefix("NVIDIA ").replace(" ", "-")}
+    label = re.sub("[^A-Za-z0-9._-]", "-", title.removeprefix("NVIDIA "))[:LONGEST_LABEL]
+    return {"nvidia.com/gpu.product": label.strip("-._")}
+
+
+def mig_resource(tenant: ExportedTenant) -> str:
+    """The resource of a MIG instance; a profile's `+` becomes a dot."""
+    return f"nvidia.com/mig-{tenant.profile}".replace("+", ".")

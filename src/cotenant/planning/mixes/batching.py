@@ -1,7 +1,7 @@
 """A server that batches what waits: up to a number of requests start together as soon as the previous batch is done.
 
-The time of a batch grows linearly from one request to the largest batch. Used in closed form for all mixes, and request
-by request for those that a plan would use.
+The time of a batch grows linearly from one request to the largest batch. In closed form, for all mixes; those that a
+plan would use are simulated request by request (`scheduling.simulation.lines`).
 """
 
 from typing import NamedTuple
@@ -46,7 +46,8 @@ def quantile(service: Service, rate: Floats, cv: float, level: float) -> Floats:
     """A request's time from arrival to answer; infinite where the largest batch can't keep up.
 
     The sum of the running batch's rest and its own batch, as a gamma distribution with their mean and variance, and of
-    full batches ahead of it in bursts (heavy traffic). Within 15 % of the queue below on average for Poisson arrivals.
+    full batches ahead of it in bursts (heavy traffic). Within 15 % of the simulated queue on average for Poisson
+    arrivals.
 
     Args:
         service: Times of batches.
@@ -75,23 +76,3 @@ def quantile(service: Service, rate: Floats, cv: float, level: float) -> Floats:
         ahead = (cv**2 / largest + SERVICE_CV2) / 2 / (1 - load) * tail - 1
     gamma = gammaincinv(mean**2 / variance, level) * variance / mean
     return np.where(load < 1, gamma + full * np.maximum(ahead, 0.0), np.inf)
-
-
-def waited(due: Floats, service: Service, stretch: Floats) -> Floats:
-    """Times from arrival to answer of a single server's requests.
-
-    Args:
-        due: Arrival times, ascending.
-        service: Times of batches, as scalars.
-        stretch: Slowdown of each batch in turn, repeated from the start.
-    """
-    done = np.empty_like(due)
-    free, place, turn = -np.inf, 0, 0
-    largest = int(service.largest)
-    while place < due.size:
-        begin = max(free, due[place])
-        end = min(place + largest, int(np.searchsorted(due, begin, side="right")))
-        free = begin + float(service.time(np.array(float(end - place)))) * stretch[turn % stretch.size]
-        done[place:end] = free
-        place, turn = end, turn + 1
-    return done - due

@@ -4,6 +4,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from pydantic import ValidationError
+
+from cotenant.errors import StudyError
+from cotenant.tenancy.device_name import DeviceName
+from cotenant.tenancy.plan import VERSION, Plan, PlanDevice, PlanSeat, PromisedTime
+from cotenant.tenancy.sentences import problems_of
+from cotenant.tenancy.tenant_entry import TenantEntry
+from cotenant.tenancy.words import key_shown
+
 HOURS_PER_MONTH = 730.0
 
 
@@ -32,7 +41,8 @@ class SeatedTenant:
     replica: int
     replicas: int
     rate_rps: float
-    batch: int
+    at_once: int
+    """The most requests that its software executes together."""
     software: str
     share: float | str | None
     """Percentage of the device, or a MIG profile; None if unrestricted."""
@@ -84,7 +94,7 @@ class PlannedDevice:
     @property
     def simulated(self) -> bool:
         """Its predictions come from the simulation."""
-        return self.kind.startswith("sim:")
+        return DeviceName(self.kind).simulated
 
     @property
     def used_bytes(self) -> int:
@@ -171,80 +181,86 @@ class ServingPlan:
         return not self.left_out and all(kept.headroom >= 0 for tenant in seats for kept in tenant.kept)
 
 
-def to_document(
-    plan: ServingPlan, runs: Mapping[str, Mapping[str, Any]] | None = None, rests_on: Sequence[str] = ()
-) -> dict[str, Any]:
-    """Contents of plan.yaml: enough to carry the plan out, and its predictions.
+def document_of(plan: ServingPlan, runs: Mapping[str, Mapping[str, Any]], rests_on: Sequence[str] = ()) -> Plan:
+    """The plan for its file.
 
     Args:
         plan: The plan.
-        runs: Entries of the tenants file by tenant.
+        runs: What each tenant runs: its keys of the tenants file that say so.
         rests_on: Run folders whose measurements were used.
+
+    Raises:
+        StudyError: The plan has names or values that a file can't hold.
     """
-    return {
-        "plan": 1,
+    try:
+        return _document(plan, runs, rests_on)
+    except ValidationError as error:
+        problems = tuple(
+            f"{key_shown(str(path[-1]))}: {sentence}" if path else sentence
+            for path, sentence in problems_of(error, Plan)
+        )
+        raise StudyError("the plan can't be written", problems=problems, hint="rename what it names") from None
+
+
+def _document(plan: ServingPlan, runs: Mapping[str, Mapping[str, Any]], rests_on: Sequence[str]) -> Plan:
+    data = {
+        "plan": VERSION,
         "minimised": plan.minimised,
         "cost_per_h": _rounded(plan.cost_per_h),
         "bound": _rounded(plan.bound),
         "risk": plan.risk,
-        **({"from": list(rests_on)} if rests_on else {}),
-        "devices": [_device(device, runs or {}) for device in plan.devices],
-        **({"left_out": list(plan.left_out)} if plan.left_out else {}),
+        "from": tuple(rests_on),
+        "devices": tuple(_device(device, runs) for device in plan.devices),
+        "left_out": plan.left_out,
     }
+    return Plan.model_validate(data)
 
 
-def _device(device: PlannedDevice, runs: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    return {
-        "name": device.name,
-        "kind": device.kind,
-        "sharing": device.sharing,
-        **({"devices": device.devices} if device.devices > 1 else {}),
-        **({"clock_mhz": _rounded(device.clock_mhz)} if device.clock_mhz else {}),
-        **({"power_w": _rounded(device.power_limit_w)} if device.power_limit_w else {}),
-        "price_per_h": _rounded(device.price_per_h),
-        "basis": device.basis,
-        "tenants": {
-            tenant.name: _tenant(tenant, _split(device, tenant, runs.get(tenant.tenant))) for tenant in device.tenants
-        },
-    }
+def _device(device: PlannedDevice, runs: Mapping[str, Mapping[str, Any]]) -> PlanDevice:
+    return PlanDevice(
+        name=device.name,
+        kind=device.kind,
+        sharing=device.sharing,
+        devices=device.devices,
+        clock_mhz=_rounded(device.clock_mhz) if device.clock_mhz else None,
+        power_w=_rounded(device.power_limit_w) if device.power_limit_w else None,
+        price_per_h=_rounded(device.price_per_h),
+        basis=device.basis,
+        tenants={tenant.name: _seat(tenant, _split(device, tenant, runs)) for tenant in device.tenants},
+    )
 
 
-def _split(device: PlannedDevice, tenant: SeatedTenant, runs: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+def _split(device: PlannedDevice, tenant: SeatedTenant, runs: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Any]:
     """What a tenant runs, split over the devices that the plan gives it; a job splits itself."""
-    if runs is None or device.devices == 1 or not tenant.rate_rps:
-        return runs
-    return {**runs, "parallel": device.devices}
+    own = runs[tenant.tenant]
+    return own if device.devices == 1 or not tenant.rate_rps else {**own, "parallel": device.devices}
 
 
-def _tenant(tenant: SeatedTenant, runs: Mapping[str, Any] | None) -> dict[str, Any]:
-    entry: dict[str, Any] = {"tenant": tenant.tenant, "rate_rps": _rounded(tenant.rate_rps), "batch": tenant.batch}
-    if tenant.together is not None:
-        entry["together"] = tenant.together
-    if runs is not None:
-        entry["runs"] = dict(runs)
-    if tenant.cv != 1:
-        entry["cv"] = tenant.cv
-    entry["software"] = tenant.software
-    if tenant.share is not None:
-        entry["share"] = tenant.share
-    if tenant.priority:
-        entry["priority"] = tenant.priority
-    if tenant.isolated:
-        entry["isolated"] = True
-    entry["memory_bytes"] = tenant.memory_bytes
-    entry["slowdown"] = _rounded(tenant.slowdown[1])
-    entry["expected"] = {
-        kept.objective: {
-            "limit_ms": _rounded(kept.limit_ms),
-            "lower_ms": _rounded(kept.lower_ms),
-            "estimate_ms": _rounded(kept.estimate_ms),
-            "upper_ms": _rounded(kept.upper_ms),
-        }
-        for kept in tenant.kept
-    }
-    if tenant.doubt:
-        entry["not_validated"] = tenant.doubt
-    return entry
+def _seat(tenant: SeatedTenant, runs: Mapping[str, Any]) -> PlanSeat:
+    return PlanSeat(
+        tenant=tenant.tenant,
+        rate_rps=_rounded(tenant.rate_rps),
+        at_once=tenant.at_once,
+        together=tenant.together,
+        runs=TenantEntry.model_validate(runs),
+        cv=tenant.cv,
+        software=tenant.software,  # type: ignore[arg-type] # checked by the model
+        share=tenant.share,
+        priority=tenant.priority,
+        isolated=tenant.isolated,
+        memory_bytes=tenant.memory_bytes,
+        slowdown=_rounded(tenant.slowdown[1]),
+        expected={
+            kept.objective: PromisedTime(
+                limit_ms=_rounded(kept.limit_ms),
+                lower_ms=_rounded(kept.lower_ms),
+                estimate_ms=_rounded(kept.estimate_ms),
+                upper_ms=_rounded(kept.upper_ms),
+            )
+            for kept in tenant.kept
+        },
+        not_validated=tenant.doubt or None,
+    )
 
 
 def _rounded(value: float) -> float:

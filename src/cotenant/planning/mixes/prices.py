@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cotenant.errors import CotenantError
+from cotenant.tenancy.device_name import DeviceName
 from cotenant.text import listed
 
 
@@ -41,7 +42,7 @@ PRICES: dict[str, Price] = {
 
 def price_of(kind: str, own: dict[str, float]) -> Price | None:
     """Price of a kind of device: the user's, else the table's; None if neither knows it."""
-    short = kind.removeprefix("sim:")
+    short = DeviceName(kind).model
     for name in (kind, short):
         if name in own:
             return Price(own[name], "your price", "given")

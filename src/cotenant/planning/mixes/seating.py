@@ -71,7 +71,7 @@ def _tenant(judge: Judge, laid: Laid, place: int, seat: Seat) -> SeatedTenant:
         replica=seat.replica,
         replicas=seat.of,
         rate_rps=seat.rate_rps,
-        batch=int(laid.mixes.batch[0, place]),
+        at_once=int(laid.mixes.batch[0, place]),
         together=None if predicted.together is None else int(predicted.together[0, place]),
         doubt="" if predicted.doubts is None else predicted.doubts[0][place],
         software=tenant.software_on(laid.mixes.device),

@@ -1,65 +1,53 @@
 """A device of a plan as a study: the same mix, rates and sharing."""
 
-from collections.abc import Mapping
 from typing import Any
 
+from cotenant.tenancy.device_name import DeviceName
+from cotenant.tenancy.plan import PlanDevice, PlanSeat
+from cotenant.tenancy.sharing import sharing_written
+from cotenant.workloads.protocol import in_steps
 
-def study_of(planned: Mapping[str, Any], *, about: str) -> dict[str, Any]:
+
+def study_of(planned: PlanDevice, *, about: str) -> dict[str, Any]:
     """A study for `cotenant run`.
 
     Args:
-        planned: A device of a plan's document.
+        planned: A device of a plan.
         about: The study's description.
     """
-    seats: Mapping[str, Mapping[str, Any]] = planned["tenants"]
-    name = str(planned.get("name", planned["kind"]))
     study: dict[str, Any] = {
         "about": about,
-        "device": planned["kind"] if name.startswith("sim:") else name,
-        "tenants": {tenant: _tenant(seat) for tenant, seat in seats.items()},
+        "device": planned.kind if DeviceName(planned.name).simulated else planned.name,
+        "tenants": {tenant: _tenant(seat) for tenant, seat in planned.tenants.items()},
         "mixes": ["solo"],
     }
-    if len(seats) > 1:
-        study["mixes"] = [{"groups": {"plan": list(seats)}}]
-        study["sharing"] = [sharing_of(planned)]
-    settings = {key: planned[key] for key in ("clock_mhz",) if planned.get(key)}
-    if settings:
-        study["settings"] = [settings]
+    if len(planned.tenants) > 1:
+        study["mixes"] = [{"groups": {"plan": list(planned.tenants)}}]
+        study["sharing"] = [sharing_written(planned.way)]
+    if planned.clock_mhz:
+        study["settings"] = [{"clock_mhz": planned.clock_mhz}]
     return study
 
 
-def sharing_of(planned: Mapping[str, Any]) -> Any:
-    """How the tenants of a plan's device share it, as a study says it: `{mps: [60, 40]}`, or `mps` without shares."""
-    shares = [seat.get("share") for seat in planned["tenants"].values()]
-    return {planned["sharing"]: shares} if all(share is not None for share in shares) else planned["sharing"]
-
-
-def usual_batch(seat: Mapping[str, Any]) -> int:
-    """Items that run together: the planned batch is the most, for a server that batches what waits."""
-    return int(seat.get("together", seat.get("batch", 1)))
-
-
-def gathered_ms(seat: Mapping[str, Any]) -> float:
-    """How long the first item of a batch waits for the last."""
-    rate = float(seat.get("rate_rps", 0))
-    return (usual_batch(seat) - 1) / rate * 1e3 if rate > 0 else 0.0
-
-
-def _tenant(seat: Mapping[str, Any]) -> dict[str, Any]:
-    """Requests are the usual batches: rarer and less bursty than items, and with less time left, since they filled."""
-    batch, rate, cv = usual_batch(seat), float(seat.get("rate_rps", 0)), float(seat.get("cv", 1))
-    entry: dict[str, Any] = {**seat["runs"], "batch": batch}
-    if seat.get("software", "eager") != "eager":
-        entry["software"] = seat["software"]
-    if seat.get("priority"):
-        entry["priority"] = seat["priority"]
-    if rate <= 0:
+def _tenant(seat: PlanSeat) -> dict[str, Any]:
+    """What usually runs together is one request: rarer, less bursty, and with less time left, since it gathered."""
+    engine = in_steps(seat.entry.spec())
+    together = 1 if engine else seat.usually_together
+    runs = seat.runs.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+    entry: dict[str, Any] = {**runs, "batch": together * seat.runs.batch}
+    if engine:
+        entry["at_once"] = seat.at_once
+    if seat.software != "eager":
+        entry["software"] = seat.software
+    if seat.priority:
+        entry["priority"] = seat.priority
+    if seat.rate_rps <= 0:
         return {**entry, "load": "closed(1)"}
-    burst, often = cv / batch**0.5, f"{rate / batch:.6g}"
+    burst, often = seat.cv / together**0.5, f"{seat.rate_rps / together:.6g}"
     entry["load"] = f"poisson({often})" if abs(burst - 1) < 1e-9 else f"gamma({often}, {burst:.4g})"
     limits = {
-        label: float(one["limit_ms"]) - (0.0 if label.startswith("tpot") else gathered_ms(seat))
-        for label, one in (seat.get("expected") or {}).items()
+        label: one.limit_ms - (0.0 if label.startswith("tpot") or engine else seat.gathered_ms)
+        for label, one in seat.expected.items()
     }
     if limits:
         entry["slo"] = {label: f"{max(limit, 0.001):.6g}ms" for label, limit in limits.items()}

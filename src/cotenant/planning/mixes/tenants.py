@@ -2,28 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
 
-Metric = Literal["latency", "ttft", "tpot"]
-METRICS: tuple[Metric, ...] = ("latency", "ttft", "tpot")
-"""Time of a complete request; until its first output; per output after that."""
-Isolation = Literal["any", "process", "mig"]
-"""Required isolation: none; its own process; its own MIG instance."""
+from cotenant.tenancy.objective import Objective
+from cotenant.tenancy.tenant_entry import Isolation, TenantEntry
+from cotenant.tenancy.words import did_you_mean, shown
 
-
-@dataclass(frozen=True, slots=True)
-class Objective:
-    """An objective: this quantile of request times is within this limit."""
-
-    metric: Metric
-    quantile: float
-    limit_ms: float
-
-    @property
-    def label(self) -> str:
-        """`p99`, `ttft p95`."""
-        quantile = f"p{self.quantile * 100:g}"
-        return quantile if self.metric == "latency" else f"{self.metric} {quantile}"
+STRETCH = 2.0
+"""Default deadline of a job: this many times its duration."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +28,12 @@ class ServingTenant:
 
     name: str
     rate_rps: float
-    """Items per second; 0 for a job."""
+    """Requests per second; 0 for a job."""
     objectives: tuple[Objective, ...] = ()
     cv: float = 1.0
     """Burstiness of its arrivals; 1 is Poisson."""
     batches: tuple[int, ...] = (1,)
+    """Numbers of requests that its software may execute together."""
     software: str = "eager"
     on_kinds: Mapping[str, str] = field(default_factory=dict)
     """By kind of device: the best software there, where there is a choice."""
@@ -144,3 +130,59 @@ def _joined(tenants: Sequence[ServingTenant]) -> list[tuple[int, ...]]:
                 old, new = group[number[name]], group[place]
                 group = [new if one == old else one for one in group]
     return [tuple(member for member, one in enumerate(group) if one == root) for root in dict.fromkeys(group)]
+
+
+def planned(tenants: Mapping[str, TenantEntry]) -> tuple[ServingTenant, ...]:
+    """The tenants of a file, in planning's terms."""
+    return tuple(_planned(name, entry) for name, entry in tenants.items())
+
+
+def _planned(name: str, entry: TenantEntry) -> ServingTenant:
+    job = None
+    if entry.job is not None:
+        stretch = entry.job.within / entry.job.time if entry.job.within else STRETCH
+        job = BatchJob(entry.job.gpus, entry.job.time, stretch)
+    return ServingTenant(
+        name=name,
+        rate_rps=entry.load.rate_rps or 0.0 if entry.load else 0.0,
+        objectives=entry.slo,
+        cv=entry.load.cv if entry.load else 1.0,
+        batches=entry.choices_at_once if entry.workload else (1,),
+        software=entry.software[0] if entry.software else "eager",
+        share=entry.share if isinstance(entry.share, float) else None,
+        priority=entry.priority,
+        isolation=entry.isolation,
+        near=frozenset(entry.near),
+        apart=frozenset(entry.apart),
+        replicas=entry.replicas,
+        job=job,
+        parallel=entry.parallel,
+    )
+
+
+def lacking(tenants: Mapping[str, TenantEntry]) -> list[tuple[tuple[str | int, ...], str]]:
+    """What planning needs and a file lacks, by key."""
+    problems: list[tuple[tuple[str | int, ...], str]] = []
+    for name, entry in tenants.items():
+        problems += [(("tenants", name, *key), sentence) for key, sentence in _lacking(entry)]
+        for key in ("near", "apart"):
+            for other in getattr(entry, key):
+                if other not in tenants:
+                    near = did_you_mean(other, tenants)
+                    problems.append((("tenants", name, key), f"there is no tenant {shown(other)}{near}"))
+    problems += [(("tenants", name), sentence) for name, sentence in contradictions(planned(tenants))]
+    return problems
+
+
+def _lacking(entry: TenantEntry) -> list[tuple[tuple[str, ...], str]]:
+    found: list[tuple[tuple[str, ...], str]] = []
+    if entry.workload is None:
+        found.append(((), "needs a workload: what only has a backend can be served, not planned for"))
+    if entry.load is None and entry.job is None:
+        found.append(((), "a plan needs a rate such as rate: 20/s, a load with a rate, or a job"))
+    if entry.load is not None and (not entry.load.open or entry.load.rate_rps is None):
+        sentence = f"{entry.load} has no rate to plan for; write rate: 20/s, poisson(20) or gamma(20, 2)"
+        found.append((("load",), sentence))
+    if entry.mode != "generate" and any(objective.metric != "latency" for objective in entry.slo):
+        found.append(((), "ttft and tpot are times of generated tokens: add mode: generate"))
+    return found

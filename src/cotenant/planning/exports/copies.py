@@ -1,0 +1,75 @@
+"""`plan.sh` that starts copies of a server as they were measured, one after another, and stops them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from cotenant.planning.exports import machine
+from cotenant.planning.exports.model import (
+    ExportedDevice,
+    ExportedFolder,
+    ExportedPlan,
+    ExportedTenant,
+    Model,
+    distinct,
+)
+from cotenant.planning.exports.servers import ServerCommand
+from cotenant.tenancy.plan import Plan
+
+
+@dataclass(frozen=True, slots=True)
+class CopyCommand:
+    """How one copy is started."""
+
+    words: Sequence[str]
+    ports: Sequence[int]
+    ready: str
+    environment: Mapping[str, str]
+    cores: str
+    """In the kernel's notation; empty: all."""
+    percentage: int | None = None
+    """Of the SMs under MPS."""
+    profile: str | None = None
+    """Of its MIG instance."""
+
+
+def export_copies(
+    name: str, copies: Sequence[CopyCommand], *, sharing: str, gpu: int | None, memory_bytes: int = 0
+) -> ExportedFolder:
+    """The script.
+
+    Args:
+        name: Of the server.
+        copies: In the order in which they start.
+        sharing: The way to share: `alone`, `processes`, `mps` or `mig`; core blocks are part of the commands.
+        gpu: Number of the GPU; None: a CPU.
+        memory_bytes: Device memory of each copy; 0 if unknown.
+    """
+    keys = distinct([f"{name}-{number}" for number in range(1, len(copies) + 1)])
+    tenants = tuple(
+        ExportedTenant(
+            key=key, name=key, model=Model(workload=name), at_once=1, together=None, software="eager", priority=0,
+            memory_bytes=memory_bytes, percentage=one.percentage, profile=one.profile, isolated=False, limit_ms=None,
+        )
+        for key, one in zip(keys, copies, strict=True)
+    )  # fmt: skip
+    device = ExportedDevice(
+        number=0, name="device", kind="cpu" if gpu is None else "gpu", title="", sharing=sharing, index=gpu or 0,
+        gpus=0 if gpu is None else 1, tenants=tenants, memory_bytes=1, clock_mhz=None, power_limit_w=None,
+    )  # fmt: skip
+    commands = [
+        ServerCommand(
+            device=device, tenant=tenant, server=name, words=_words(one), ports=tuple(one.ports), ready=one.ready,
+            image="",
+        )
+        for tenant, one in zip(tenants, copies, strict=True)
+    ]  # fmt: skip
+    return machine.with_servers(ExportedPlan((device,), _no_plan, ""), commands)
+
+
+def _words(one: CopyCommand) -> tuple[str, ...]:
+    settings = [f"{name}={value}" for name, value in one.environment.items()]
+    return (*(("env", *settings) if settings else ()), *(("taskset", "-c", one.cores) if one.cores else ()), *one.words)
+
+
+def _no_plan() -> Plan:
+    raise NotImplementedError("copies have no plan file")

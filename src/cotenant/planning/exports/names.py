@@ -1,0 +1,10 @@
+"""Names of export targets, for the command line, which loads nothing else."""
+
+SERVERS = ("vllm", "triton")
+"""Servers on this machine; several can be named, and each tenant goes to the first that can run it."""
+CARRIERS = ("compose", "systemd", "llama-swap")
+"""Tools that keep servers running; they go with servers, by default with all."""
+TARGETS = (
+    "cotenant", *SERVERS, *CARRIERS, "shell",
+    "kubernetes", "kubernetes-device-plugin", "kubernetes-hami", "kubernetes-kai", "ray",
+)  # fmt: skip

@@ -1,0 +1,50 @@
+"""Text from people inside files of other tools: one function per language, none for comments, which hold no names."""
+
+import json
+import re
+import shlex
+from collections.abc import Sequence
+from typing import Any
+
+import yaml
+
+
+def shell_word(text: str) -> str:
+    """One word of a shell command."""
+    return shlex.quote(text)
+
+
+def shell_words(words: Sequence[str]) -> str:
+    """Words of a shell command."""
+    return shlex.join(words)
+
+
+def yaml_document(data: Any) -> str:
+    """One YAML document."""
+    return yaml.safe_dump(data, sort_keys=False, allow_unicode=True, width=100)
+
+
+def yaml_documents(data: Sequence[Any]) -> str:
+    """Several YAML documents in one text."""
+    return yaml.safe_dump_all(data, sort_keys=False, allow_unicode=True, width=100, explicit_start=True)
+
+
+def json_text(data: Any) -> str:
+    """A JSON file."""
+    return json.dumps(data, indent=2) + "\n"
+
+
+def cel_string(text: str) -> str:
+    """A string of the Common Expression Language."""
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def markdown(text: str) -> str:
+    """Text of a Markdown page or table."""
+    return re.sub(r"([\\`*_{}\[\]<>#|~&$])", r"\\\1", text)
+
+
+def systemd_program(text: str) -> str:
+    """The program of a command in a unit, where systemd expands `%` but no variables."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%")
+    return f'"{escaped}"'

@@ -1,0 +1,70 @@
+"""Commands that start tenants in servers of others, in the order in which they start."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from cotenant.planning.exports.model import CannotExpress, ExportedDevice, ExportedPlan, ExportedTenant
+
+FIRST_PORT = 8000
+HOST = "127.0.0.1"
+
+
+@dataclass(frozen=True, slots=True)
+class ServerCommand:
+    """A server for one tenant. Its paths are relative to the export's folder, where it is started."""
+
+    device: ExportedDevice
+    tenant: ExportedTenant
+    server: str
+    words: tuple[str, ...]
+    ports: tuple[int, ...]
+    """The first answers HTTP."""
+    ready: str
+    """Path that answers 200 once the model is loaded."""
+    image: str
+    """Container image with the server."""
+    files: Mapping[str, str] = field(default_factory=dict)
+    needs: tuple[str, ...] = ()
+    """Files that people have to provide."""
+    notes: tuple[str, ...] = ()
+
+
+MakeCommand = Callable[[ExportedDevice, ExportedTenant, int], ServerCommand | None]
+"""The command on ports from the given one; None for a tenant that the server can't run."""
+
+
+def commands_for(plan: ExportedPlan, servers: Mapping[str, MakeCommand], names: Sequence[str]) -> list[ServerCommand]:
+    """A command per tenant: of the named servers, the first that can run it.
+
+    Raises:
+        CannotExpress: None of them can.
+    """
+    found: list[ServerCommand] = []
+    port = FIRST_PORT
+    for device in plan.devices:
+        for tenant in device.tenants:
+            made = (servers[name](device, tenant, port) for name in names)
+            command = next((one for one in made if one is not None), None)
+            if command is None:
+                what = f"{tenant.name}, which doesn't generate"
+                raise CannotExpress(" and ".join(names), what, ",".join([*names, "triton"]))
+            found.append(command)
+            port = command.ports[-1] + 1
+    return found
+
+
+def software_note(tenant: ExportedTenant, server: str, *, runs: Sequence[str]) -> tuple[str, ...]:
+    """A note if the plan was made for other software than the server runs."""
+    if tenant.software in runs:
+        return ()
+    differs = f"planned in {tenant.software}, exported to {server}, which runs it in {runs[0]}"
+    return (f"{tenant.key}: {differs}: times and memory aren't the plan's; plan with software: {runs[0]}",)
+
+
+def model_note(tenant: ExportedTenant) -> tuple[str, ...]:
+    """A note if the tenant doesn't say which weights it serves."""
+    if tenant.model.weights is not None:
+        return ()
+    if tenant.model.hub_id is not None:
+        return (f"{tenant.key}: serves {tenant.model.hub_id}, the published model; change it if you mean another",)
+    return (f"{tenant.key}: write the hub id or the folder of its model in place of {tenant.model.source}",)

@@ -1,0 +1,194 @@
+"""Parse `--devices` of a plan: kinds of devices with their number, price, memory and ways to share."""
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cotenant.errors import DeviceError
+from cotenant.planning.mixes.devices import Clock, DeviceKind
+from cotenant.planning.mixes.mig import Mig
+from cotenant.planning.mixes.prices import Price, price_of, unknown_prices
+from cotenant.tenancy.device_name import DeviceName
+from cotenant.text import did_you_mean
+
+if TYPE_CHECKING:
+    from cotenant.devices.simulated.device import SimulatedGpuDevice
+    from cotenant.devices.target import TargetDevice
+
+WAYS = ("processes", "mps", "mig")
+"""Ways to share a GPU that plans use where available."""
+CLOCK_PERCENTS = (100, 90, 80, 70, 60, 50)
+CPU_WAYS = ("processes", "threads", "pinned")
+_UNKNOWN = Price(math.nan, "", "")
+_OWN = Price(0.0, "your own machine, no price given", "")
+_MORE_OF_IT = re.compile(r"^\d+(-\d+)?$")
+
+
+@dataclass(frozen=True, slots=True)
+class Devices:
+    """Kinds of devices, and the source of predictions for each."""
+
+    kinds: tuple[DeviceKind, ...]
+    gpus: "Mapping[str, SimulatedGpuDevice]" = field(default_factory=dict)
+    """By kind: the simulated GPU; for a real GPU, its twin in the catalogue."""
+    places: "Mapping[str, TargetDevice]" = field(default_factory=dict)
+    """By kind: real CPUs, known from runs only."""
+
+
+def devices_of(devices: str, prices: Mapping[str, float], *, priced: bool, clocked: bool = False) -> Devices:
+    """Parse a list of devices.
+
+    Args:
+        devices: Comma-separated: `sim:a100-sxm4-80gb*4, sim:t4`, `cuda:0,1`, `cpu`; or a fleet.yaml.
+        prices: The user's prices, dollars per hour by kind.
+        priced: False: a kind without a price is free.
+        clocked: GPUs can run at lower clocks.
+
+    Raises:
+        CotenantError: A device is unknown, can't be planned for, or has no known price beside others.
+    """
+    from cotenant.devices.simulated.device import open_simulated
+    from cotenant.planning.inputs.fleet_file import is_fleet_file, read_fleet
+
+    if is_fleet_file(devices):
+        devices, stated = read_fleet(Path(devices))
+        prices = {**stated, **prices}
+    kinds: dict[str, DeviceKind] = {}
+    gpus: dict[str, SimulatedGpuDevice] = {}
+    places: dict[str, TargetDevice] = {}
+    for name, number in _named(devices):
+        if DeviceName(name).simulated:
+            gpu = open_simulated(name)
+            before = kinds.get(gpu.name)
+            if before is not None and before.members:
+                raise DeviceError(
+                    f"{name} is the simulated twin of {before.members[0]}, and both were given",
+                    hint="plan for one of them",
+                )
+            count = number + (before.available if before else 0)
+            kinds[gpu.name] = _gpu_kind(gpu, count, _price(gpu.name, prices, priced=priced))
+            gpus[gpu.name] = gpu
+            continue
+        if DeviceName(name).on_cpu:
+            kinds[name], places[name] = _cpu_kind(name, prices)
+        else:
+            kind, gpu = _real_gpu(name, prices, priced=priced)
+            before = kinds.get(kind.name)
+            members = (*(before.members if before else ()), name)
+            kinds[kind.name] = replace(kind, members=members, available=len(members))
+            gpus[kind.name] = gpu
+        if number != 1:
+            raise DeviceError(f"{name} is there once, not {number} times", hint="name each device, e.g. cuda:0,1")
+    if not kinds:
+        raise DeviceError("no device was given", hint="write e.g. --devices sim:a100-sxm4-80gb*4")
+    kinds = _counted_without_price(kinds)
+    _check_names(prices, kinds)
+    if clocked:
+        kinds = {
+            name: replace(kind, clocks=_clocks(gpus[name])) if name in gpus else kind for name, kind in kinds.items()
+        }
+    return Devices(tuple(kinds.values()), gpus, places)
+
+
+def _counted_without_price(kinds: dict[str, DeviceKind]) -> dict[str, DeviceKind]:
+    """Devices of one kind need no price: they can be counted."""
+    unpriced = [kind.name for kind in kinds.values() if math.isnan(kind.price_per_h)]
+    if unpriced and len(kinds) > 1:
+        raise unknown_prices(unpriced)
+    return {name: replace(kind, price_per_h=0.0) if unpriced else kind for name, kind in kinds.items()}
+
+
+def _check_names(prices: Mapping[str, float], kinds: Mapping[str, DeviceKind]) -> None:
+    """Refuse prices of devices that don't exist: a misspelt name would leave the list price in force."""
+    from cotenant.devices.simulated.catalogue.find import gpu_names
+
+    given = {name for kind in kinds.values() for name in (kind.name, *kind.members)}
+    known = {*gpu_names(), *given}
+    for name in prices:
+        if DeviceName(name).model not in known and name not in known:
+            raise DeviceError(
+                f"there is a price for {name!r}, which is not a device",
+                hint=did_you_mean(name, sorted(known), most=3, cutoff=0.4) or "remove it, or write e.g. t4: 0.50",
+            )
+
+
+def _clocks(gpu: "SimulatedGpuDevice") -> tuple[Clock, ...]:
+    """From the highest clock down to half of it, with the power of the fully busy GPU at each."""
+    from cotenant.prediction.power.draw import Activity, mean_w
+
+    levels = dict.fromkeys(float(gpu.absolute({"clock_mhz": f"{part}%"})["clock_mhz"]) for part in CLOCK_PERCENTS)
+    return tuple(Clock(mhz, mean_w(gpu.gpu, Activity(1.0, 1.0), mhz)) for mhz in levels)
+
+
+def _named(devices: str) -> list[tuple[str, int]]:
+    """Names and counts; in `cuda:0,1` the second part inherits the family of the first."""
+    found: list[tuple[str, int]] = []
+    for part in (one.strip() for one in devices.split(",")):
+        if not part:
+            continue
+        name, _, number = part.partition("*")
+        if number and (not number.isdigit() or int(number) < 1):
+            raise DeviceError(f"{part!r} does not end in a number of devices", hint="write e.g. sim:a100-sxm4-80gb*4")
+        if _MORE_OF_IT.match(name) and found:
+            name = f"{found[-1][0].partition(':')[0]}:{name}"
+        found.append((name.strip(), int(number or 1)))
+    return found
+
+
+def _price(kind: str, prices: Mapping[str, float], *, priced: bool) -> Price:
+    return (price_of(kind, dict(prices)) or _UNKNOWN) if priced else Price(0.0, "not minimised", "")
+
+
+def _gpu_kind(gpu: "SimulatedGpuDevice", count: int, price: Price) -> DeviceKind:
+    there = {mode.mode for mode in gpu.sharings() if mode.available}
+    mig = None
+    if gpu.gpu.mig is not None:
+        profiles = {
+            name: (one.compute_slices, one.memory_slices, int(one.memory_gib * 2**30))
+            for name, one in gpu.gpu.mig.profiles.items()
+        }
+        mig = Mig.of(gpu.gpu.mig.compute_slices, gpu.gpu.mig.memory_slices, profiles)
+    return DeviceKind(
+        name=gpu.name,
+        title=gpu.gpu.title,
+        memory_bytes=gpu.gpu.memory_bytes,
+        price_per_h=price.usd_per_h,
+        price_basis=price.basis,
+        available=count,
+        ways=tuple(way for way in WAYS if way in there),
+        mig=mig,
+        idle_w=gpu.gpu.power.idle_w,
+    )
+
+
+def _real_gpu(name: str, prices: Mapping[str, float], *, priced: bool) -> "tuple[DeviceKind, SimulatedGpuDevice]":
+    """A GPU of this machine, predicted by its twin in the catalogue; its ways to share are those available here."""
+    from cotenant.devices.target import place_at, twin_of
+
+    place = place_at(name)
+    twin = twin_of(place)
+    own = {twin.name: prices[name]} if name in prices else {}
+    kind = _gpu_kind(twin, 1, _price(twin.name, {**prices, **own}, priced=priced))
+    return replace(kind, ways=tuple(way for way in kind.ways if way in place.modes)), twin
+
+
+def _cpu_kind(name: str, prices: Mapping[str, float]) -> "tuple[DeviceKind, TargetDevice]":
+    from cotenant.devices.target import place_at
+
+    place = place_at(name)
+    price = price_of(name, dict(prices)) or _OWN
+    free = place.device.least_free_bytes()
+    kind = DeviceKind(
+        name=name,
+        title=place.kind,
+        memory_bytes=free,
+        price_per_h=price.usd_per_h,
+        price_basis=price.basis,
+        available=1,
+        ways=tuple(way for way in CPU_WAYS if way in place.modes),
+        members=(name,),
+    )
+    return kind, place

@@ -1,0 +1,113 @@
+"""Studies around a plan: the measurements needed to plan for a real device, and the measurement of a plan."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cotenant.errors import CotenantError
+from cotenant.paths import AnyPath
+from cotenant.planning.inputs.tenants import runs_of
+from cotenant.planning.mixes.study import study_of
+from cotenant.tenancy.device_name import DeviceName
+
+if TYPE_CHECKING:
+    from cotenant.tenancy.tenant_entry import TenantEntry
+
+MOST_PAIRED = 8
+"""Up to this many tenants all pairs are measured at once; beyond, `cotenant run --active` chooses."""
+
+
+def write_study(tenants: AnyPath, devices: str | None, out: AnyPath) -> tuple[Path, ...]:
+    """Write the study that a plan for a real device needs: every tenant alone at every batch, and pairs.
+
+    For a CPU a second one measures every tenant at its own rate, because requests after a pause take longer there. It
+    is a study of its own since open loads need longer windows than slowdowns do.
+
+    Args:
+        tenants: The tenants file.
+        devices: As for the plan, None for those of the file; the study is for the first of them.
+        out: The study's file.
+
+    Returns:
+        The files written.
+
+    Raises:
+        CotenantError: The tenants file or a device is wrong, or the study can't be written.
+    """
+    from cotenant.planning.inputs.devices import devices_of
+    from cotenant.planning.inputs.tenants import devices_in, tenants_to_plan
+    from cotenant.tenancy.document import write
+
+    tenants = Path(tenants)
+    out = Path(out)
+    file = tenants_to_plan(tenants)
+    devices = devices or devices_in(file, tenants)
+    kind = devices_of(devices, file.prices, priced=False).kinds[0]
+    study: dict[str, Any] = {
+        "about": f"Measurements needed to plan for {tenants.name}: every tenant alone, and pairs.",
+        "device": kind.member(0),
+        "tenants": {},
+        "mixes": ["solo"],
+        "sharing": [kind.ways[0]],
+    }
+    for name, entry in file.tenants.items():
+        for place, together in enumerate(entry.at_once or (1,)):
+            study["tenants"][name if not place else f"{name}-b{together * entry.batch}"] = _entry(entry, together)
+    names = list(file.tenants)
+    if 1 < len(names) <= MOST_PAIRED:
+        pairs = {f"{one}-{other}": [one, other] for place, one in enumerate(names) for other in names[place + 1 :]}
+        study["mixes"].append({"groups": pairs})
+    head = f"# For: cotenant plan {tenants} --devices {devices} --from RUN\n"
+    _written(out, head + write(study))
+    spaced = _spaced(file.tenants)
+    if not DeviceName(kind.name).on_cpu or not spaced:
+        return (out,)
+    about = f"Every tenant of {tenants.name} alone at its own rate: requests after a pause."
+    beside = out.with_name(f"{out.stem}-spaced{out.suffix}")
+    _written(
+        beside,
+        head
+        + write({"about": about, "device": kind.member(0), "tenants": spaced, "mixes": ["solo"], "budget": "2min"}),
+    )
+    return out, beside
+
+
+def _spaced(tenants: "Mapping[str, TenantEntry]") -> dict[str, Any]:
+    """Tenants at their own rates; not jobs."""
+    return {
+        name: {**_entry(entry, (entry.at_once or (1,))[0]), "load": f"poisson({entry.load.rate_rps:.6g})"}
+        for name, entry in tenants.items()
+        if entry.load is not None
+    }
+
+
+def _entry(entry: "TenantEntry", together: int) -> dict[str, Any]:
+    software = {"software": entry.software[0]} if entry.software else {}
+    return {**runs_of(entry), **software, "batch": together * entry.batch}
+
+
+def planned_study(path: str | Path, device: str | None) -> dict[str, Any] | None:
+    """One device of a plan as a study: its mix at the plan's rates, shared as planned; None if it isn't a plan.
+
+    Args:
+        path: A plan.yaml, or another file.
+        device: Which of its devices; None: the only one.
+
+    Raises:
+        StudyError: It is a plan that can't be measured.
+    """
+    from cotenant.study.files import contents
+    from cotenant.tenancy.plan import read_plan
+
+    file = Path(path)
+    if file.suffix not in {".yaml", ".yml"} or not file.is_file() or contents(file) != "plan":
+        return None
+    planned = read_plan(file).device(device, str(file))
+    return study_of(planned, about=f"What {file.name} expects of {planned.name}, measured.")
+
+
+def _written(path: Path, text: str) -> None:
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise CotenantError(f"{path} can't be written: {error.strerror}", hint="choose another file") from None

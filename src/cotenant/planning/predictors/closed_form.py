@@ -1,0 +1,286 @@
+"""Predictions for planning on simulated GPUs, in closed form: fast enough for all mixes.
+
+Requests that wait are served together, up to the planned batch; none waits for a batch to fill. A generating tenant
+instead has as many slots as its batch, and a sequence takes the first free one. The simulation's solo times are
+stretched by the neighbours' use of the device, and queueing time is added.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import ndtri
+
+from cotenant.planning.mixes.batching import Service, quantile
+from cotenant.planning.mixes.evidence import NOTHING, Corrections
+from cotenant.planning.mixes.predictor import Mixes, Predicted, Range
+from cotenant.planning.predictors.errors import SimulationErrors
+from cotenant.planning.predictors.profiles import WHOLE, Simulation
+from cotenant.planning.solver.problem import Bools, Floats, Ints
+from cotenant.prediction.contention.closed_form import Terms, slowdowns
+from cotenant.prediction.contention.layout import TURNS
+from cotenant.tenancy.objective import Objective
+
+CLOSED = "simulated (closed form)"
+ROOM = 1.5
+"""Sequences in progress beside neighbours over those alone, for the size of an engine's cache."""
+ROUNDS = 30
+"""Until the number of sequences in progress and the time of a step agree."""
+
+
+class ClosedForm:
+    """Predictions for arrays of mixes."""
+
+    def __init__(self, simulation: Simulation) -> None:
+        self.simulation = simulation
+        self.errors = SimulationErrors(simulation)
+        self.corrections: Corrections = NOTHING
+
+    def __call__(self, mixes: Mixes, /) -> Predicted:
+        """What would happen."""
+        seats = Seats.of(self.simulation, mixes)
+        slowdown = self.slowdown(mixes, seats)
+        held = 1.0 if mixes.sharing == "processes" else seats.holds
+        needed, busy = (seats.need * held).sum(axis=1), np.minimum((seats.use * held).sum(axis=1), 1.0)
+        busy = np.where(needed > 1, needed, busy)  # above 1: they can't keep up
+        bandwidth = (seats.use * seats.moves).sum(axis=1)
+        slowdown, halves, measured = self.corrections.apply(mixes, slowdown, least=self.errors.queue)
+        low, high = self.errors.factors(mixes, closed=True)
+        low, high = np.maximum(low, 1 / (1 + halves[:, None])), np.minimum(high, 1 + halves[:, None])
+        ends = [self.latency(mixes, seats, slowdown * factor) for factor in (low, np.ones_like(low), high)]
+        beside = mixes.there.sum(axis=1, keepdims=True) > 1
+        # A tenant on a part of the device is slower than on all of it, even without neighbours.
+        over_whole = slowdown * seats.alone / seats.whole
+        least, most = (over_whole * np.where(beside, end, 1.0) for end in (low, high))
+        stretched = Range(np.maximum(least, 1.0), over_whole, most)
+        pairs = zip(busy, bandwidth, strict=True)
+        watts = [self.simulation.power_w(mixes.device, *pair, mixes.clock_mhz) for pair in pairs]
+        memory = np.where(mixes.there, seats.memory, 0.0)
+        basis = tuple(one or CLOSED for one in measured)
+        together = seats.together(mixes, slowdown, self.simulation)
+        return Predicted(Range(*ends), stretched, memory, busy, bandwidth, np.array(watts), basis, together)
+
+    def slowdown(self, mixes: Mixes, seats: "Seats") -> Floats:
+        """Time beside the others over time alone, without measurements."""
+        if mixes.sharing == "mig" or mixes.tenants.shape[1] == 1:
+            return np.ones(mixes.tenants.shape)
+        demands = self.simulation.demands
+        rows = np.where(mixes.there, seats.demand, -1).astype(np.int64)
+        priorities = np.array([*(tenant.priority for tenant in self.simulation.tenants), 0])
+        terms = Terms(
+            slicing=TURNS if mixes.sharing == "processes" else None,
+            priority=priorities[mixes.tenants],
+            rate_per_ns=np.where(mixes.rate_rps > 0, seats.active / demands.alone_ns[np.maximum(rows, 0)], 0.0),
+        )
+        return np.nan_to_num(slowdowns(demands, rows, terms), nan=1.0)
+
+    def latency(self, mixes: Mixes, seats: "Seats", slowdown: Floats) -> Floats:
+        """Quantiles by objective."""
+        result = np.zeros((*mixes.tenants.shape, self.simulation.objectives))
+        for number, tenant in enumerate(self.simulation.tenants):
+            mine = mixes.tenants == number
+            if not mine.any():
+                continue
+            one = seats.only(mine)
+            asked = _Asked(mixes.rate_rps[mine] / 1e3, mixes.batch[mine], slowdown[mine], tenant.cv)
+            law = _generating if one.outputs.max() > 1 else _in_batches
+            if one.engine.max() >= 0 or not np.isfinite(one.alone).all():
+                law = self._engine
+                asked = asked._replace(slowdown=asked.slowdown * float(self.simulation.scale[number]))
+            for place, objective in enumerate(tenant.objectives or (_ANY,)):
+                result[mine, place] = law(one, asked, objective)
+        return result
+
+    def _engine(self, seats: "Seats", asked: "_Asked", objective: Objective) -> Floats:
+        """By the tables of each engine; a job's requests take as long as a single one, slowed down."""
+        found = np.full(asked.rate.shape, np.inf)
+        for number in np.unique(seats.engine[seats.engine >= 0]):
+            mine, engine = seats.engine == number, self.simulation.engines[int(number)]
+            rate, slowdown = 1e3 * asked.rate[mine], asked.slowdown[mine]
+            found[mine] = 1e3 * engine.quantile(objective.metric, objective.quantile, rate, slowdown)
+        return np.where(asked.rate > 0, found, seats.alone * asked.slowdown)
+
+
+_ANY = Objective("latency", 0.5, np.inf)
+
+
+class _Asked(NamedTuple):
+    """The load on a tenant's seats: items per ms, batch size, slowdown, burstiness."""
+
+    rate: Floats
+    batch: Ints
+    slowdown: Floats
+    cv: float
+
+
+@dataclass(frozen=True, slots=True)
+class Seats:
+    """Profiles of all seats of some mixes, in the mixes' shape."""
+
+    alone: Floats
+    """With the planned batch."""
+    single: Floats
+    """With one request."""
+    first: Floats
+    step: Floats
+    """With as many sequences as the planned batch."""
+    step_1: Floats
+    """With one sequence."""
+    device: Floats
+    holds: Floats
+    moves: Floats
+    memory: Floats
+    outputs: Floats
+    whole: Floats
+    """Alone on the whole device."""
+    demand: Floats
+    """Row of the simulation's demands: what the usual batch asks of the device."""
+    active: Floats
+    """Share of time with a request in service, if nothing else runs."""
+    use: Floats
+    """Share of time with kernels on the device, if nothing else runs."""
+    engine: Floats
+    """Number among the simulation's engines; -1: none."""
+    need: Floats
+    """The least share that keeps up: a generating tenant slowed down by others has more sequences in each step."""
+
+    @classmethod
+    def of(cls, simulation: Simulation, mixes: Mixes) -> "Seats":
+        """Look up every seat's profile, each distinct one once."""
+        shares = np.where(np.isnan(mixes.share), WHOLE, mixes.share)
+        keys = np.stack([mixes.tenants, mixes.batch, shares], axis=-1).reshape(-1, 3).astype(float)
+        needed, index = np.unique(keys, axis=0, return_inverse=True)
+        rows = []
+        for tenant, batch, share in needed:
+            if tenant < 0:
+                rows.append([1.0, 1.0, *[0.0] * 8, 1.0, 1.0, 0.0, 0.0, -1.0, 0.0])
+                continue
+            held = float("nan") if share == WHOLE else float(share)
+            at = mixes.clock_mhz
+            one = simulation.profile(mixes.device, int(tenant), int(batch), mixes.sharing, held, clock_mhz=at)
+            engine = simulation.served(mixes.device, int(tenant))
+            single = one
+            if not engine:
+                single = simulation.profile(mixes.device, int(tenant), 1, mixes.sharing, held, clock_mhz=at)
+            first = single.first_ms  # a sequence joins by itself, whatever else runs
+            whole = one.alone_ms
+            if share != WHOLE or at is not None:
+                whole = simulation.profile(mixes.device, int(tenant), int(batch), "", float("nan")).alone_ms
+            times = [one.alone_ms, single.alone_ms, first, one.step_ms, single.step_ms, one.device_ms]
+            asked = [
+                simulation.demand(mixes.device, int(tenant), size, mixes.sharing, held, clock_mhz=at)
+                for size in ((int(batch),) * 2 if engine else (int(batch), 1))
+                if one.engine >= 0 or not engine
+            ] or [0, 0]
+            rows.append([
+                *times, single.device_ms, one.holds, one.moves, one.memory_bytes, one.outputs, whole, *asked,
+                one.engine, one.sequence_bytes,
+            ])  # fmt: skip
+        columns = np.moveaxis(np.array(rows)[index.reshape(mixes.tenants.shape)], -1, 0)
+        alone, single, first, step, step_1, device, device_1, holds, moves, memory, outputs, whole = columns[:12]
+        rate = mixes.rate_rps / 1e3
+        service = Service(single, alone, mixes.batch)
+        size = np.where((rate > 0) & (outputs == 1), service.usual(rate), mixes.batch)
+        prompts, steps = rate * first, rate * (outputs - 1) * step
+        least = np.where(outputs > 1, prompts + steps / mixes.batch, rate * service.time(size) / size)
+        usual = np.where(outputs > 1, np.maximum(np.minimum(prompts + steps, 1.0), least), least)
+        on_device = Service(device_1, device, mixes.batch).time(size) / service.time(size)
+        # A job is always busy.
+        use, need = (
+            np.where(mixes.there, np.where(rate > 0, np.minimum(part, 1.5), 1.0) * on_device, 0.0)
+            for part in (usual, least)
+        )
+        demand = np.where((outputs == 1) & (size**2 <= mixes.batch), columns[13], columns[12])
+        active = np.minimum(usual, 1.5)
+        engine, each = columns[14], columns[15]
+        for number in np.unique(engine[engine >= 0]):
+            mine = (engine == number) & (mixes.rate_rps > 0)
+            busy = simulation.engines[int(number)].usual(mixes.rate_rps[mine])
+            active[mine], use[mine], need[mine] = np.minimum(busy[0], 1.0), np.minimum(busy[1], 1.0), busy[2]
+            memory[mine] += each[mine] * (np.minimum(_room_for(busy[3]), mixes.batch[mine]) - 1)
+        return cls(
+            alone, single, first, step, step_1, device, holds, moves, memory, outputs, whole, demand, active, use,
+            engine, need,
+        )  # fmt: skip
+
+    def together(self, mixes: Mixes, slowdown: Floats, simulation: Simulation) -> Ints:
+        """Requests, or sequences, that usually run together."""
+        rate = mixes.rate_rps / 1e3
+        active = np.round(_active(self, rate, mixes.batch, slowdown))
+        waiting = np.ceil(Service(self.single * slowdown, self.alone * slowdown, mixes.batch).usual(rate))
+        usual = np.where(self.outputs > 1, active, waiting)
+        for number in np.unique(self.engine[self.engine >= 0]):
+            mine = self.engine == number
+            found = simulation.engines[int(number)].usual(mixes.rate_rps[mine] * slowdown[mine])[3]
+            usual[mine] = np.where(np.isfinite(found), found, mixes.batch[mine])
+        usual = np.nan_to_num(usual, nan=1.0, posinf=1e6)
+        return np.where(rate > 0, np.clip(usual, 1, mixes.batch), mixes.batch).astype(np.int64)
+
+    def only(self, mine: Bools) -> "Seats":
+        """A subset of the seats, flattened."""
+        return Seats(*(getattr(self, name)[mine] for name in Seats.__slots__))
+
+
+def _in_batches(seats: Seats, asked: _Asked, objective: Objective) -> Floats:
+    """Requests that wait are served together; a job's batches are always full."""
+    service = Service(seats.single * asked.slowdown, seats.alone * asked.slowdown, asked.batch)
+    return np.where(asked.rate > 0, quantile(service, asked.rate, asked.cv, objective.quantile), service.full)
+
+
+def _generating(seats: Seats, asked: _Asked, objective: Objective) -> Floats:
+    """A sequence waits for a slot, its prompt is processed between two steps of the others, then it takes its steps.
+
+    The wait is that of a queue with as many servers as slots (Erlang's formula, scaled by the burstiness).
+    """
+    rate, batch, slowdown, cv = asked
+    active = _active(seats, rate, batch, slowdown)
+    if objective.metric == "tpot":
+        busier = np.minimum(active + float(ndtri(objective.quantile)) * cv * np.sqrt(active), batch)
+        return _step(seats, rate, batch, slowdown, busier)
+    prompt, step = seats.first * slowdown, _step(seats, rate, batch, slowdown, active)
+    lasts = prompt + (seats.outputs - 1) * step
+    waits = _erlang(active, batch)
+    tail = np.log(np.maximum(waits / (1 - objective.quantile), 1.0))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        queued = np.where(tail > 0, lasts * (1 + cv**2) / 2 / (batch - active) * tail, 0.0)
+    queued = np.where(active < batch, queued, np.inf)
+    begun = queued + prompt + step
+    return np.asarray(begun if objective.metric == "ttft" else begun + (seats.outputs - 1) * step)
+
+
+def _step(seats: Seats, rate: Floats, batch: Ints, slowdown: Floats, active: Floats) -> Floats:
+    """Time of a step with this many sequences, and with the prompts of others that come in between."""
+    part = (np.clip(active, 1, batch) - 1) / np.maximum(batch - 1, 1)
+    left = 1 - rate * seats.first * slowdown
+    alone = seats.step_1 + (seats.step - seats.step_1) * part
+    return np.where(left > 0, alone * slowdown / np.maximum(left, 1e-9), np.inf)
+
+
+def _active(seats: Seats, rate: Floats, batch: Ints, slowdown: Floats) -> Floats:
+    """Sequences in progress: more of them take longer steps, and then stay longer. At most more than the batch."""
+    later = np.maximum(seats.outputs - 1, 0)
+    found = np.ones_like(rate)
+    for _ in range(ROUNDS):
+        each = np.where(later > 0, _step(seats, rate, batch, slowdown, found), 0.0)  # infinite where it can't keep up
+        steps = later * each
+        found = rate * (seats.first * slowdown + steps)
+    return found
+
+
+def _room_for(sequences: Floats) -> Floats:
+    """Sequences that the cache should hold so that hardly any has to wait: of as many in progress on average."""
+    usual = np.where(np.isfinite(sequences), sequences, 1e6)
+    return np.asarray(np.ceil(ROOM * usual + 4 * np.sqrt(usual) + 2))
+
+
+def _erlang(active: Floats, places: Ints) -> Floats:
+    """Probability that all slots are taken."""
+    result = np.ones_like(active)
+    for count in np.unique(places):
+        mine = (places == count) & (active < count)
+        blocked = np.ones(int(mine.sum()))
+        for place in range(1, int(count) + 1):
+            blocked = active[mine] * blocked / (place + active[mine] * blocked)
+        share = active[mine] / count
+        result[mine] = blocked / (1 - share + share * blocked)
+    return result

@@ -1,0 +1,188 @@
+"""Predictions for planning on simulated GPUs by the event simulation, for the mixes that matter most.
+
+The kernels of all tenants run against each other under seeded arrivals, in batches of the size that usually waits. That
+gives the slowdown of batch after batch by the neighbours. Queues of single requests are then simulated with it, at the
+estimate of the service time and at both ends of its range; those of a generating tenant are computed in closed form.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from cotenant.planning.mixes.predictor import Mixes, Predicted, Range
+from cotenant.planning.predictors.closed_form import CLOSED, ClosedForm, Seats
+from cotenant.planning.predictors.profiles import Simulation
+from cotenant.planning.solver.problem import Floats, Ints
+from cotenant.prediction.contention.layout import TURNS, Part
+from cotenant.prediction.contention.mix import LEAST_CV, MixTenant, mean_slowdowns, stretches
+from cotenant.prediction.engines.on_gpu import EngineLoad
+from cotenant.prediction.engines.tails import NO_TIMES, EngineTimes, engine_times
+from cotenant.prediction.engines.tenant import EngineTenant
+from cotenant.scheduling.simulation.lines import NEVER, Replications, requests_at, tail_of
+from cotenant.tenancy.arrivals import arrivals_ns
+from cotenant.tenancy.load import Load
+
+ENGINE = "simulated (event engine)"
+QUEUES = 100
+"""Seeds of a seat's arrivals."""
+
+
+class Engine:
+    """The event simulation, mix by mix; caches its results."""
+
+    def __init__(self, simulation: Simulation, rough: ClosedForm, *, seed: int = 1) -> None:
+        self.simulation, self.rough, self.seed = simulation, rough, seed
+        self._known: dict[tuple[object, ...], tuple[Floats, Floats]] = {}
+
+    def __call__(self, mixes: Mixes, /) -> Predicted:
+        """Predict: latencies and slowdowns from the event simulation, the rest from the closed form."""
+        rough = self.rough(mixes)
+        low, high = self.rough.errors.factors(mixes, closed=False)
+        found = [self._outcome(mixes, row, low[row], high[row]) for row in range(len(mixes.tenants))]
+        latency = np.stack([one[0] for one in found], axis=1)
+        seats = Seats.of(self.simulation, mixes)
+        slowdown = np.stack([one[1] for one in found]) * seats.alone / seats.whole
+        beside = mixes.there.sum(axis=1, keepdims=True) > 1
+        measured = np.array([not one.startswith(CLOSED) for one in rough.basis])  # a measurement beats any simulation
+        known = measured[:, None]
+        slow = Range(
+            np.where(known, rough.slowdown.lower, np.maximum(slowdown * np.where(beside, low, 1.0), 1.0)),
+            np.where(known, rough.slowdown.estimate, slowdown),
+            np.where(known, rough.slowdown.upper, slowdown * np.where(beside, high, 1.0)),
+        )
+        ends = (rough.latency_ms.lower, rough.latency_ms.estimate, rough.latency_ms.upper)
+        late = Range(*(np.where(known[:, :, None], was, now) for was, now in zip(ends, latency, strict=True)))
+        basis = tuple(one if one != CLOSED else ENGINE for one in rough.basis)
+        return replace(rough, latency_ms=late, slowdown=slow, basis=basis, doubts=self.rough.errors.doubts(mixes))
+
+    def _outcome(self, mixes: Mixes, row: int, low: Floats, high: Floats) -> tuple[Floats, Floats]:
+        """Ends x seats x objectives of latency, and the slowdown of each seat on its part."""
+        seats = [place for place in range(mixes.tenants.shape[1]) if mixes.there[row, place]]
+        key = (mixes.device, mixes.sharing, mixes.clock_mhz, tuple(
+            (int(mixes.tenants[row, s]), round(float(mixes.rate_rps[row, s]), 9), int(mixes.batch[row, s]),
+             str(float(mixes.share[row, s])), float(low[s]), float(high[s])) for s in seats))  # fmt: skip
+        if key not in self._known:
+            self._known[key] = self._simulated(mixes, row, seats, np.stack([low, np.ones_like(low), high]))
+        return self._known[key]
+
+    def _simulated(self, mixes: Mixes, row: int, seats: Sequence[int], factors: Floats) -> tuple[Floats, Floats]:
+        one = Mixes(
+            mixes.device,
+            mixes.sharing,
+            mixes.tenants[row : row + 1],
+            mixes.rate_rps[row : row + 1],
+            mixes.batch[row : row + 1],
+            mixes.share[row : row + 1],
+            mixes.clock_mhz,
+        )
+        table = Seats.of(self.simulation, one)
+        batches = table.together(one, self.rough.slowdown(one, table), self.simulation)
+        if not np.isfinite(table.alone[0, seats]).all():  # an engine without room for one request
+            return np.full((3, mixes.tenants.shape[1], self.simulation.objectives), np.inf), np.full(
+                mixes.tenants.shape[1], np.inf
+            )
+        tenants = [self._seated(one, seat, order, int(batches[0, seat])) for order, seat in enumerate(seats)]
+        slowed = [np.ones(1)]
+        if len(tenants) > 1 or tenants[0].engine is None:  # alone, an engine's steps take the time they take alone
+            slowed = stretches(tenants, slicing=TURNS if mixes.sharing == "processes" else None, seed=self.seed)
+        result = np.zeros((3, mixes.tenants.shape[1], self.simulation.objectives))
+        slowdown = np.ones(one.tenants.shape)
+        slowdown[0, seats] = mean_slowdowns(slowed)
+        for end, factor in enumerate(factors):
+            for seat, stretch in zip(seats, slowed, strict=True):
+                objectives = self.simulation.tenants[int(one.tenants[0, seat])].objectives
+                if table.engine[0, seat] >= 0:
+                    times = self._steps(one, table, seat, stretch * factor[seat])
+                    for place, objective in enumerate(objectives):
+                        result[end, seat, place] = 1e3 * times.of(objective.metric).quantile(objective.quantile)[end]
+                    continue
+                queue = self._queue(one, table, seat, stretch * factor[seat])
+                for place, objective in enumerate(objectives):
+                    result[end, seat, place] = 1e3 * queue.quantile(objective.quantile)[end]
+            generating = (table.outputs[0] > 1) & (table.engine[0] < 0)
+            if generating.any():
+                result[end, generating] = self.rough.latency(one, table, slowdown * factor)[0][generating]
+        return result, slowdown[0]
+
+    def _steps(self, mixes: Mixes, table: Seats, seat: int, stretch: Floats) -> EngineTimes:
+        """Requests of an engine whose steps are slowed down like this, one after another."""
+        tenant, rate = int(mixes.tenants[0, seat]), float(mixes.rate_rps[0, seat])
+        engine = self.simulation.engines[int(table.engine[0, seat])]
+        slowdown = stretch * float(self.simulation.scale[tenant])
+        if rate <= 0:
+            return engine.idle.stretched(float(slowdown.mean()))
+        load = rate * float(slowdown.mean()) / engine.capacity_rps
+        if not load < 1:
+            return NO_TIMES
+        return engine_times(
+            engine.engine,
+            lambda seed, horizon: engine.arrivals(rate, seed, horizon),
+            rate_rps=rate,
+            stretch=slowdown,
+            together=float(engine.usual(np.array(rate))[3]),
+            seed=self.seed + QUEUES * seat,
+        )
+
+    def _queue(self, mixes: Mixes, table: Seats, seat: int, stretch: Floats) -> Replications:
+        """Requests of a seat whose batches are slowed down like this, one after another."""
+        if not np.isfinite(stretch).all():
+            return NEVER
+        rate, largest = float(mixes.rate_rps[0, seat]), int(mixes.batch[0, seat])
+        single_s, full_s = table.single[0, seat] / 1e3, table.alone[0, seat] / 1e3
+        if rate <= 0:  # a job's batches are always full
+            return Replications((stretch * full_s,))
+        load = rate * full_s / largest * float(stretch.mean())
+        if load >= 1:
+            return NEVER
+        wanted = Load(
+            kind="gamma", rate_rps=rate, cv=max(self.simulation.tenants[int(mixes.tenants[0, seat])].cv, LEAST_CV)
+        )
+        seconds = requests_at(load) / rate
+        return tail_of(
+            lambda seed: arrivals_ns(wanted, seed=seed, horizon_s=seconds) / 1e9,
+            # Every replication begins elsewhere among the simulated batches.
+            lambda seed: np.roll(stretch, -37 * seed) * single_s,
+            np.linspace(1.0, full_s / single_s, largest).tolist(),
+            seed=self.seed + QUEUES * seat,
+        )
+
+    def _seated(self, mixes: Mixes, seat: int, order: int, batch: int) -> MixTenant:
+        """A tenant in batches of this size, as often as they come together."""
+        tenant = int(mixes.tenants[0, seat])
+        part = self.simulation.part(mixes.device, mixes.sharing, float(mixes.share[0, seat]), order)
+        if self.simulation.served(mixes.device, tenant):
+            return self._served(mixes, seat, part)
+        trace, first, _ = self.simulation.trace(mixes.device, tenant, batch, part, mixes.clock_mhz)
+        wanted = self.simulation.tenants[tenant]
+        return MixTenant(
+            trace,
+            part,
+            rate_rps=float(mixes.rate_rps[0, seat]) / batch,
+            cv=wanted.cv / float(np.sqrt(batch)),
+            priority=wanted.priority,
+            first_output=first,
+        )
+
+    def _served(self, mixes: Mixes, seat: int, part: Part) -> MixTenant:
+        """An engine at the rate of its requests; a job's is never idle."""
+        simulation, tenant, most = self.simulation, int(mixes.tenants[0, seat]), int(mixes.batch[0, seat])
+        wanted, gpu, clock = simulation.tenants[tenant], simulation.gpus[mixes.device], mixes.clock_mhz
+        held = float(mixes.share[0, seat])
+        profile = simulation.profile(mixes.device, tenant, most, mixes.sharing, held, clock_mhz=clock)
+        loads = simulation.engines[profile.engine]
+        spec = simulation.spec(mixes.device, tenant, most)
+        memory = part.memory_bytes * loads.engine.profile.memory_share
+
+        def engine(window_ns: float, arrivals: Ints) -> EngineTenant:
+            load = EngineLoad(window_ns, memory, arrivals, timed=True)
+            return gpu.engine(spec, part, load, clock_mhz=clock)
+
+        return MixTenant(
+            simulation.usual_step(mixes.device, tenant, part, loads, clock),
+            part,
+            rate_rps=float(mixes.rate_rps[0, seat]),
+            cv=wanted.cv,
+            priority=wanted.priority,
+            engine=engine,
+        )

@@ -1,0 +1,151 @@
+"""How far real times may be from a plan's simulated ones, by tenant and way to share."""
+
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from cotenant.planning.mixes.predictor import Mixes
+from cotenant.planning.solver.problem import Floats
+from cotenant.prediction.contention.closed_form import DIFFERENCES
+from cotenant.prediction.engines.accuracy import engine_error
+from cotenant.text import listed
+
+if TYPE_CHECKING:
+    from cotenant.planning.predictors.profiles import Simulation
+    from cotenant.prediction.trust import Class, Quantity
+
+CLOSED_FORM_ERROR = 0.15
+"""Mean error of the closed form's queue, in addition to that of its slowdowns and to the simulation's own."""
+STATED = 0.05
+"""Part of the measured values above the upper end of a validated range."""
+
+
+class SimulationErrors:
+    """Ranges of the validated classes (docs/validation.md), at the plan's risk."""
+
+    def __init__(self, simulation: "Simulation") -> None:
+        self._simulation = simulation
+        self._known: dict[tuple[str, int, str, bool], tuple[Floats, Floats]] = {}
+
+    def factors(self, mixes: Mixes, *, closed: bool) -> tuple[Floats, Floats]:
+        """Ends of the interval over the estimate: mixes x seats.
+
+        Args:
+            mixes: The mixes.
+            closed: True if the closed form computed them, False for the engine.
+        """
+        low, high = np.ones(mixes.tenants.shape), np.ones(mixes.tenants.shape)
+        crowded = np.broadcast_to((mixes.there.sum(axis=1) > 1)[:, None], low.shape)
+        limited = np.isfinite(mixes.share)
+        for tenant in np.unique(mixes.tenants[mixes.there]):
+            for shared, held in ((False, False), (False, True), (True, False), (True, True)):
+                mine = (mixes.tenants == tenant) & (crowded == shared) & (limited == held)
+                if mine.any():
+                    way = _way(mixes.sharing, shared=shared, limited=held)
+                    low[mine], high[mine] = self._ends(mixes.device, int(tenant), way, closed=closed)
+        return low, high
+
+    def doubts(self, mixes: Mixes) -> tuple[tuple[str, ...], ...]:
+        """Mixes x seats: what nothing validates, and where the range comes from instead; empty if all is validated."""
+        several = mixes.there.sum(axis=1) > 1
+        return tuple(
+            tuple(
+                self._doubt(mixes.device, int(tenant), _way(mixes.sharing, shared=bool(shared), limited=bool(held)))
+                if tenant >= 0
+                else ""
+                for tenant, held in zip(row, np.isfinite(shares), strict=True)
+            )
+            for row, shares, shared in zip(mixes.tenants, mixes.share, several, strict=True)
+        )
+
+    def _doubt(self, device: str, tenant: int, way: str) -> str:
+        from cotenant.prediction.trust import nearest
+
+        found = []
+        engine = self._simulation.served(device, tenant)
+        for kind, quantity in self._classes(device, tenant, way, tenant in self._simulation.measured):
+            if engine and quantity == "time" and engine_error(kind.family).validated:
+                continue
+            near = nearest(kind, quantity)
+            if kind not in near:
+                others = listed(list(dict.fromkeys(_different(one, kind) for one in near))) or "the widest known"
+                what = "time alone" if quantity == "time" else f"slowdown under {kind.sharing}"
+                found.append(f"{what} of {kind.software} {kind.phase} on {kind.family} (range of {others})")
+        if self._simulation.spans_of(device, tenant) > 1:
+            found.append("tensor parallelism")
+        return " and ".join(found)
+
+    @cached_property
+    def queue(self) -> float:
+        """Half-width of the closed form's queue, for slowdowns that were measured."""
+        return float(np.expm1(self._scale * _law(CLOSED_FORM_ERROR)))
+
+    def _ends(self, device: str, tenant: int, way: str, *, closed: bool) -> tuple[float, float]:
+        key = device, tenant, way, tenant in self._simulation.measured
+        if key not in self._known:
+            self._known[key] = self._logs(*key)
+        law = float(np.hypot(_law(CLOSED_FORM_ERROR), _law(DIFFERENCES.get(way, 0.0)))) if closed else 0.0
+        low, high = (float(np.hypot.reduce([*logs, law])) for logs in self._known[key])
+        return float(np.exp(-self._scale * low)), float(np.exp(self._scale * high))
+
+    def _logs(self, device: str, tenant: int, way: str, measured: bool) -> tuple[Floats, Floats]:
+        """Logarithms of both ends: of the time alone, unless it was measured, and of the slowdown."""
+        from cotenant.prediction.trust import error_of
+
+        ranges = [
+            engine_error(self._simulation.gpus[device].gpu.architecture).around_one
+            if one[1] == "time" and self._simulation.served(device, tenant)
+            else error_of(*one).around_one
+            for one in self._classes(device, tenant, way, measured)
+        ]
+        logs = np.abs(np.log(np.array(ranges).reshape(-1, 2)))
+        return logs[:, 0], logs[:, 1]
+
+    def _classes(self, device: str, tenant: int, way: str, measured: bool) -> "list[tuple[Class, Quantity]]":
+        from cotenant.prediction.trust import Class, Quantity, phase_of
+
+        spec = self._simulation.spec(device, tenant, self._simulation.tenants[tenant].batches[0])
+        gpu = self._simulation.gpus[device]
+        wanted: list[tuple[str, Quantity]] = [] if measured else [("alone", "time")]
+        if way != "alone":
+            wanted.append((way, "slowdown"))
+        phase = phase_of(gpu.family(spec), spec)
+        return [
+            (Class(gpu.gpu.architecture, spec.software or "eager", phase, sharing, measured), quantity)
+            for sharing, quantity in wanted
+        ]
+
+    @property
+    def _scale(self) -> float:
+        """Converts a range's ends, exceeded in 5 % of cases, to the risk."""
+        from scipy.special import ndtri
+
+        return float(ndtri(1 - self._simulation.risk) / ndtri(1 - STATED))
+
+
+def _different(one: "Class", wanted: "Class") -> str:
+    """A class by what sets it apart from the wanted one."""
+    parts = ((one.software, wanted.software), (one.phase, wanted.phase), (one.family, wanted.family))
+    words = [mine for mine, other in parts if mine != other] or ["the same"]
+    words += [f"under {one.sharing}"] if one.sharing != wanted.sharing else []
+    words += ["with measured solo times" if one.calibrated else "without them"] * (one.calibrated != wanted.calibrated)
+    return " ".join(words)
+
+
+def _way(sharing: str, *, shared: bool, limited: bool) -> str:
+    """The sharing as validation names it; a MIG instance is slower than the whole GPU even without neighbours."""
+    if sharing == "mig":
+        return "mig"
+    if not shared:
+        return "alone"
+    if sharing == "streams":
+        return "mps"  # nothing public validates streams; the same kernels run side by side
+    return "mps with shares" if sharing == "mps" and limited else sharing
+
+
+def _law(error: float) -> float:
+    """A mean error of the closed form as the logarithm of a range's end, if its errors are normal."""
+    from scipy.special import ndtri
+
+    return float(np.log1p(error * np.sqrt(np.pi / 2) * ndtri(1 - STATED)))

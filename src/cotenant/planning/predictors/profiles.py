@@ -1,0 +1,280 @@
+"""Every tenant alone on every part of a simulated GPU."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from cotenant.errors import DoesNotFit
+from cotenant.planning.mixes.tenants import ServingTenant
+from cotenant.planning.solver.problem import Floats
+from cotenant.prediction.contention.demand import Demands, demands_of, joined
+from cotenant.prediction.contention.mix import LEAST_CV
+from cotenant.prediction.engines.loads import EngineLoads
+from cotenant.prediction.engines.step import StepShape
+from cotenant.prediction.simulated_gpu import Controls
+from cotenant.tenancy.arrivals import arrivals_ns
+from cotenant.tenancy.load import Load
+
+if TYPE_CHECKING:
+    from cotenant.prediction.contention.layout import Part
+    from cotenant.prediction.contention.trace import Trace
+    from cotenant.prediction.simulated_gpu import SimulatedGpu
+    from cotenant.tenancy.identity import TenantIdentity
+    from cotenant.tenancy.tenant_entry import TenantEntry
+    from cotenant.workloads.protocol import WorkloadSpec
+
+WHOLE = -1.0
+"""Denotes the whole device where parts are numbers."""
+HOST_COUNTS = 0.5
+"""Weight of a request's host time when choosing software: neighbours may use the device meanwhile."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartProfile:
+    """A batch of one tenant alone on a part of a GPU."""
+
+    alone_ms: float
+    first_ms: float
+    """Until its first output; the total if there is none before the end."""
+    step_ms: float
+    """Per output after the first; 0 if there is only one."""
+    device_ms: float
+    """Sum of its kernels' times."""
+    holds: float
+    """Share of the GPU's SMs used while they run."""
+    moves: float
+    """Share of its bandwidth used while they run."""
+    memory_bytes: float
+    outputs: int
+    """Per request; 1 if it doesn't generate."""
+    engine: int = -1
+    """Number among the simulation's engines, if one serves it; -1: none."""
+    sequence_bytes: float = 0.0
+    """Memory per request that an engine executes at the same time, beyond one."""
+
+
+NO_ROOM = PartProfile(np.inf, np.inf, np.inf, np.inf, 1.0, 1.0, np.inf, 2)
+"""An engine whose cache can't hold one request."""
+
+
+class Simulation:
+    """Profiles of all tenants on all kinds of simulated GPUs, computed on demand."""
+
+    def __init__(
+        self,
+        tenants: Sequence[ServingTenant],
+        entries: Mapping[str, "TenantEntry"],
+        gpus: Mapping[str, "SimulatedGpu"],
+        *,
+        risk: float,
+    ) -> None:
+        self.tenants, self.gpus, self.risk = tenants, gpus, risk
+        self._entries = [entries[tenant.name] for tenant in tenants]
+        self._profiles: dict[tuple[str, int, int, int, str, float, float | None], PartProfile] = {}
+        self.scale: Floats = np.ones(len(tenants))
+        """By tenant: measured time alone over the simulated one."""
+        self.measured: set[int] = set()
+        """Tenants whose time alone was measured on a real device."""
+        self.objectives = max((len(tenant.objectives) for tenant in tenants), default=1) or 1
+        self._software: dict[tuple[str, int], str] = {}
+        self.spans: dict[tuple[str, int], int] = {}
+        """By device and tenant: devices that a replica is split over, where one is not enough."""
+        self._demands: dict[tuple[object, ...], int] = {}
+        self._summaries: list[Demands] = []
+        self.engines: list[EngineLoads] = []
+        """Engines that were asked for, each on its part of a device."""
+        self._choose_software()
+
+    def profile(
+        self, device: str, tenant: int, batch: int, sharing: str, share: float, *, clock_mhz: float | None = None
+    ) -> PartProfile:
+        """A single profile; the share is a percentage of SMs, a number of a MIG profile, or NaN."""
+        part = (sharing, share) if np.isfinite(share) else ("", WHOLE)
+        key = (device, tenant, batch, self.spans.get((device, tenant), 1), *part, clock_mhz)
+        if key not in self._profiles:
+            self._profiles[key] = self._found(device, tenant, batch, sharing, share, clock_mhz=clock_mhz)
+        return self._profiles[key]
+
+    def demand(
+        self, device: str, tenant: int, batch: int, sharing: str, share: float, *, clock_mhz: float | None = None
+    ) -> int:
+        """Row of `demands` with what a batch of a tenant asks of its part of a GPU."""
+        part = (sharing, share) if np.isfinite(share) else ("", WHOLE)
+        key = (device, tenant, batch, self.spans.get((device, tenant), 1), *part, clock_mhz, float(self.scale[tenant]))
+        if key not in self._demands:
+            here = self.part(device, sharing, share)
+            if self.served(device, tenant):
+                engine = self.profile(device, tenant, batch, sharing, share, clock_mhz=clock_mhz).engine
+                trace = self.usual_step(device, tenant, here, self.engines[engine], clock_mhz)
+            else:
+                trace, _, _ = self.trace(device, tenant, batch, here, clock_mhz)
+            self._demands[key] = len(self._summaries)
+            self._summaries.append(demands_of([trace]))
+        return self._demands[key]
+
+    @property
+    def demands(self) -> Demands:
+        """All that were asked for."""
+        return joined(self._summaries)
+
+    def identity(self, tenant: int) -> "TenantIdentity":
+        """Everything that changes a tenant's time on these GPUs."""
+        from cotenant.tenancy.identity import TenantIdentity
+
+        entry, gpu = self._entries[tenant], next(iter(self.gpus.values()))
+        return TenantIdentity.of(entry, spec=gpu.spec(entry.spec()))
+
+    def allowed(self, tenant: int) -> tuple[str, ...]:
+        """Software that a plan may choose for a tenant."""
+        return self._entries[tenant].software or ()
+
+    def together(self, tenant: int, items: int) -> int | None:
+        """Requests of a tenant that have this many items; None if none have."""
+        each = self._entries[tenant].batch
+        return items // each if items % each == 0 else None
+
+    def spec(self, device: str, tenant: int, batch: int) -> "WorkloadSpec":
+        """A tenant's trace with the chosen software."""
+        spec = self.gpus[device].spec(self._entries[tenant].spec(batch))
+        chosen = {"software": self._software.get((device, tenant)), "parallel": self.spans.get((device, tenant))}
+        return spec.model_copy(update={name: value for name, value in chosen.items() if value is not None})
+
+    def _choose_software(self) -> None:
+        """Choose the software whose largest batch keeps the device busy for the shortest time.
+
+        It is the better neighbour as well, so the choice does not depend on the mix.
+        """
+        for number, (tenant, entry) in enumerate(zip(self.tenants, self._entries, strict=True)):
+            for device in self.gpus if entry.software and len(entry.software) > 1 else ():
+                times = {}
+                for software in entry.software or ():
+                    self._software[device, number] = software
+                    one = self._found(device, number, tenant.batches[-1], "", float("nan"))
+                    times[software] = max(one.device_ms, one.alone_ms * HOST_COUNTS)
+                self._software[device, number] = min(times, key=times.__getitem__)
+
+    def spans_of(self, device: str, tenant: int) -> int:
+        """Devices that a replica is split over."""
+        return self.spans.get((device, tenant), self.tenants[tenant].parallel)
+
+    def softwares(self, tenant: int) -> dict[str, str]:
+        """By kind of device: the software chosen for a tenant, where there was a choice."""
+        return {device: software for (device, number), software in self._software.items() if number == tenant}
+
+    def forget(self) -> None:
+        """Drop cached profiles; the scale has changed."""
+        self._profiles.clear()
+
+    def trace(
+        self, device: str, tenant: int, batch: int, part: "Part", clock_mhz: float | None = None
+    ) -> "tuple[Trace, int, int]":
+        """For the engine: the trace, the kernel of the first output, and the number of outputs."""
+        gpu = self.gpus[device]
+        request = gpu.request(self.spec(device, tenant, batch))
+        outputs = sum(stage == "decode" for stage in request.stages) + 1
+        trace = gpu.trace(request, part, Controls(), clock_mhz=clock_mhz)
+        return self._scaled(trace, tenant), request.first_output, outputs
+
+    def served(self, device: str, tenant: int) -> bool:
+        """Whether an engine serves it: many requests at once, in steps."""
+        return self.gpus[device].served(self.spec(device, tenant, self.tenants[tenant].batches[0]))
+
+    def usual_step(
+        self, device: str, tenant: int, part: "Part", engine: EngineLoads, clock_mhz: float | None = None
+    ) -> "Trace":
+        """A step of an engine with the sequences and the tokens of prompts that it usually has at the tenant's rate."""
+        queue = engine.engine
+        spec = self.spec(device, tenant, queue.settings.max_sequences)
+        rate, scale = np.array(self.tenants[tenant].rate_rps), np.array(float(self.scale[tenant]))
+        most = min(queue.settings.max_sequences, queue.held)
+        usual = float(engine.fact("sequences_per_step", rate, scale)) if rate > 0 else most
+        sequences = int(np.clip(round(usual) if np.isfinite(usual) else most, 1, most))
+        prompts = sequences * queue.prompt / queue.output  # as many tokens are read as requests are completed
+        step = StepShape(sequences, sequences * (queue.prompt + queue.output / 2), (max(prompts, 1.0),), (0.0,))
+        trace = self.gpus[device].engine_step(spec, part, step, clock_mhz=clock_mhz)
+        return self._scaled(trace, tenant)
+
+    def _scaled(self, trace: "Trace", tenant: int) -> "Trace":
+        """As slow as it was measured alone."""
+        scale = float(self.scale[tenant])
+        return trace if scale == 1 else replace(trace.slowed(scale), launch_ns=trace.launch_ns * scale)
+
+    def _engine(self, device: str, tenant: int, batch: int, part: "Part", clock_mhz: float | None) -> PartProfile:
+        """An engine alone; its memory is that of one request."""
+        gpu, spec = self.gpus[device], self.spec(device, tenant, batch)
+        queue = gpu.engine_queue(spec, part, clock_mhz=clock_mhz)
+        cv = max(self.tenants[tenant].cv, LEAST_CV)
+
+        def arrivals(rate_rps: float, seed: int, horizon_s: float) -> Floats:
+            return np.asarray(
+                arrivals_ns(Load(kind="gamma", rate_rps=rate_rps, cv=cv), seed=seed, horizon_s=horizon_s) / 1e9
+            )
+
+        loads = EngineLoads(queue, arrivals)
+        self.engines.append(loads)
+        step = self.usual_step(device, tenant, part, loads, clock_mhz)
+        working = float(step.duration_ns.sum())
+        scale = 1e3 * float(self.scale[tenant])
+        idle = loads.idle
+        return PartProfile(
+            alone_ms=idle.latency.quantile(0.5)[1] * scale,
+            first_ms=idle.ttft.quantile(0.5)[1] * scale,
+            step_ms=idle.tpot.quantile(0.5)[1] * scale,
+            device_ms=idle.latency.quantile(0.5)[1] * scale * idle.facts["device_busy"] / idle.facts["busy"],
+            holds=float((step.occupancy * step.duration_ns).sum() / working) * part.domain_sms / gpu.gpu.sms,
+            moves=float((step.dram * step.duration_ns).sum() / working) * part.dram_share,
+            memory_bytes=float(gpu.memory_bytes(spec)),
+            outputs=max(queue.output, 2),
+            engine=len(self.engines) - 1,
+            sequence_bytes=gpu.sequence_bytes(spec),
+        )
+
+    def part(self, device: str, sharing: str, share: float, domain: int = 0) -> "Part":
+        """The part of a GPU that a seat has."""
+        from cotenant.prediction.contention.layout import Part
+
+        gpu = self.gpus[device].gpu
+        if not np.isfinite(share):
+            return Part(gpu.sms, 0, gpu.sms, gpu.memory_bytes)
+        if sharing == "mig":
+            assert gpu.mig is not None
+            name = list(gpu.mig.profiles)[int(share)]
+            one = gpu.mig.profiles[name]
+            size = int(one.memory_gib * 2**30)
+            dram = one.memory_slices / gpu.mig.memory_slices
+            return Part(one.sms, domain, one.sms, size, dram_domain=domain, dram_share=dram, label=name)
+        return Part(max(1, int(gpu.sms * share / 100)), 0, gpu.sms, gpu.memory_bytes)
+
+    def power_w(self, device: str, busy: float, bandwidth: float, clock_mhz: float | None = None) -> float:
+        """Mean power, at the boost clock or at the given one."""
+        from cotenant.prediction.power.draw import Activity, mean_w
+
+        return mean_w(self.gpus[device].gpu, Activity(min(busy, 1.0), min(bandwidth, 1.0)), clock_mhz)
+
+    def _found(
+        self, device: str, tenant: int, batch: int, sharing: str, share: float, *, clock_mhz: float | None = None
+    ) -> PartProfile:
+        gpu = self.gpus[device]
+        part = self.part(device, sharing, share)
+        if self.served(device, tenant):
+            try:
+                return self._engine(device, tenant, batch, part, clock_mhz)
+            except DoesNotFit:
+                return replace(NO_ROOM, memory_bytes=float(gpu.memory_bytes(self.spec(device, tenant, batch))))
+        trace, first, outputs = self.trace(device, tenant, batch, part, clock_mhz)
+        alone = trace.alone_ns()
+        until = alone if first < 0 else trace.alone_ns(first + 1)
+        working = trace.duration_ns.sum()
+        whole = part.domain_sms / gpu.gpu.sms
+        return PartProfile(
+            alone_ms=alone / 1e6,
+            first_ms=until / 1e6,
+            step_ms=(alone - until) / max(outputs - 1, 1) / 1e6 if first >= 0 else 0.0,
+            device_ms=working / 1e6,
+            holds=float((trace.occupancy * trace.duration_ns).sum() / working) * whole,
+            moves=float((trace.dram * trace.duration_ns).sum() / working) * part.dram_share,
+            memory_bytes=float(gpu.memory_bytes(self.spec(device, tenant, batch))),
+            outputs=outputs if first >= 0 else 1,
+        )

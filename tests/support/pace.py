@@ -1,0 +1,27 @@
+"""How slow this machine is at the moment, as a factor for deadlines: a busy machine gets more time, not a failure."""
+
+import os
+import time
+
+_USUAL_S = 0.05
+"""Wall time of the piece of work below on an idle core of the kind this suite was written on."""
+_MOST = 4.0
+
+
+def _work() -> float:
+    begin = time.perf_counter()
+    total = 0
+    for number in range(1_000_000):
+        total += number & 7
+    return time.perf_counter() - begin
+
+
+def slowness(seconds: float, *, load: float, cores: int) -> float:
+    """The factor for a measured piece of work on a machine with that many runnable processes; never below 1."""
+    crowded = (load + 1) / cores
+    return min(max(1.0, seconds / _USUAL_S, crowded), _MOST)
+
+
+def measured() -> float:
+    """The factor of this machine now: the median of five pieces of work, or what its load average says."""
+    return slowness(sorted(_work() for _ in range(5))[2], load=os.getloadavg()[0], cores=os.cpu_count() or 1)
