@@ -55,6 +55,51 @@ def test_a_decoder_returns_tokens_at_once_or_as_a_stream():
     assert [len(whole), len(short), single] == [6, 3, whole[:1]]
 
 
+def test_a_decoder_takes_ids_as_generate_does():
+    gpt, inputs = mini("gpt2-mini")
+    row = inputs.ring[0]["input_ids"][:1, :6]
+    padded = {"input_ids": nn.functional.pad(row, (2, 0)), "attention_mask": nn.functional.pad(row * 0 + 1, (2, 0))}
+
+    async def main():
+        async with cotenant.Scheduler("cpu") as device:
+            tenant = device.admit(gpt, slo="60s", tokens=4)
+            same = [
+                await tenant(row[0].tolist()),
+                await tenant(row),
+                await tenant(row[0]),
+                await tenant(input_ids=row, attention_mask=torch.ones_like(row), max_new_tokens=4),
+                await tenant(padded),
+                [token async for token in tenant.stream(**padded)],
+            ]
+            for wrong, sentence in (
+                ({"input_ids": torch.cat([row, row])}, "2 prompts"),
+                ({"input_ids": row, "top_kk": 3}, "did you mean top_k"),
+                ({}, "one prompt"),
+                ({"input_ids": []}, "empty"),
+            ):
+                with pytest.raises(ServingError) as caught:
+                    await tenant(**wrong)
+                assert sentence in f"{caught.value.message} {caught.value.hint}"
+            return same
+
+    first, *others = asyncio.run(main())
+    assert len(first) == 4
+    assert others == [first] * 5
+
+
+def test_closing_it_ends_waiting_callers_with_an_error_of_ours():
+    async def main():
+        async with cotenant.Scheduler("cpu") as device:
+            tenant = device.admit(lambda x: x, slo="20s")
+            await tenant.prepare(1)
+            waiting = asyncio.ensure_future(tenant(2))
+            await asyncio.sleep(0)
+        with pytest.raises(ServingError, match="closed before this request was served"):
+            await waiting
+
+    asyncio.run(main())
+
+
 def test_a_caller_has_its_result_before_it_is_counted_and_the_next_call_comes_after():
     async def main():
         order = []

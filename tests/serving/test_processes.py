@@ -24,7 +24,7 @@ from cotenant.serving.processes.frames import Reader, Writer, frame
 from cotenant.serving.processes.orders import TenantOrder, WorkerOrder
 from cotenant.serving.processes.parcel import label, unpack
 from cotenant.serving.processes.remote import CHILD, Remote
-from cotenant.serving.processes.supervisor import Patience, Supervisor
+from cotenant.serving.processes.supervisor import Patience, Post, Supervisor
 from cotenant.workloads.protocol import WorkloadSpec
 
 pytestmark = [pytest.mark.slow, pytest.mark.long]
@@ -98,6 +98,21 @@ def test_a_killed_worker_is_restarted_without_affecting_others():
     assert refusal.why == "paused"
     assert refusal.retry_after_s >= 1
     assert (len(other), len(back.tensors), restarts) == (3, 1, 1)
+
+
+def test_the_time_of_a_restart_is_what_restarts_have_taken_here():
+    post = Post(order(bert=BERT))
+    post.start_s = 8.0
+    assert post.lost(100.0) == 8.0, "before the first one, the time of the first start"
+    assert post.restarted(121.0) == 21.0
+    assert post.lost(200.0) == 21.0
+    post.restarted(203.0)
+    assert post.lost(300.0) == 21.0, "the longest of the last few"
+    for _ in range(5):
+        post.restarted(302.0)
+        post.lost(300.0)
+    assert post.restart_s == 2.0
+    assert post.restarts == 8
 
 
 def test_a_prepared_spare_takes_the_place_of_a_killed_worker():

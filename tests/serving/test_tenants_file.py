@@ -6,10 +6,10 @@ from cotenant.errors import ServingError, StudyError
 from cotenant.scheduling import TenantCosts, chunk_cost
 from cotenant.serving.dry_run import judge, simulate_contracts
 from cotenant.serving.generation import orders, worker_cores
-from cotenant.serving.http.keys import new_key
-from cotenant.serving.server import Listening, check_exposure
+from cotenant.serving.http.access import new_key
+from cotenant.serving.server import Listening, _checked, check_exposure
 from cotenant.serving.tenants_file import TenantsFile, read_tenants
-from cotenant.study.tree import write
+from cotenant.tenancy.document import write
 
 
 def read(tmp_path, text):
@@ -31,13 +31,13 @@ def test_objectives_and_shares_are_read_in_all_their_forms(tmp_path):
         tmp_path,
         "tenants:\n"
         "  a: {workload: bert-base-mini, slo: 50ms, share: 40%}\n"
-        "  b: {workload: bert-base-mini, slo: {p95: 0.1s}, share: 0.2}\n"
+        "  b: {workload: bert-base-mini, slo: {p95: 0.1s}, share: 20%}\n"
         "  c: {workload: gpt2-mini, slo: {ttft p99: 300ms, tpot p99: 40ms}, share: 10, mode: generate}\n"
         "  d: {workload: bert-base-mini, slo: {latency: 1s}, best_effort: true, hard: false}\n",
     )
     a, b, c, d = file.contracts()
     assert (a.objective_s, a.share) == (0.05, 0.4)
-    assert (b.objective_s, b.share, file.tenants["b"].slo.quantile) == (0.1, 0.2, 0.95)
+    assert (b.objective_s, b.share, file.tenants["b"].deadline.quantile) == (0.1, 0.2, 0.95)
     assert (c.within_s(10), c.share) == (0.3 + 0.4, 0.1)
     assert (d.hard, d.service) == (False, "best-effort")
 
@@ -47,7 +47,7 @@ def test_a_rate_stands_for_poisson_arrivals_as_in_a_file_for_plan(tmp_path):
     assert str(file.tenants["a"].arrivals) == "poisson(1.5)"
     with pytest.raises(StudyError) as refusal:
         read(tmp_path, "tenants:\n  a: {workload: bert-base-mini, slo: 50ms, rate: 2/s, load: poisson(2)}\n")
-    assert "expected load or rate, not both" in "".join(refusal.value.problems)
+    assert "expected one of rate, load and job, not rate and load" in "".join(refusal.value.problems)
 
 
 def test_every_problem_is_reported_with_its_line(tmp_path):
@@ -64,10 +64,10 @@ def test_every_problem_is_reported_with_its_line(tmp_path):
         )
     text = "\n".join(refusal.value.problems)
     assert 'tenants.yaml:2: tenants.a.slow: unknown key; did you mean "slo"?' in text
-    assert "tenants.yaml:2: tenants.a.slo: slo is missing" in text
+    assert "tenants.yaml:2: tenants.a: serve needs an objective" not in text, "slow may be what was meant"
     assert "tenants.yaml:6: tenants.e: ttft and tpot are times of generated tokens: add mode: generate" in text
-    assert 'tenants.yaml:3: tenants.b.slo: expected a time such as 500ms, 2s or 2min, not "soon"' in text
-    assert "tenants.yaml:4: tenants.c.share: expected a share such as 40%" in text
+    assert 'tenants.yaml:3: tenants.b.slo: expected a time with its unit such as 50ms, not "soon"' in text
+    assert "tenants.yaml:4: tenants.c.share: expected a share of the device such as 40%" in text
     assert "tenants.yaml:5: tenants.d.key: expected the hash of a key" in text
     assert 'tenants.yaml:7: devise: unknown key; did you mean "device"?' in text
 
@@ -75,20 +75,21 @@ def test_every_problem_is_reported_with_its_line(tmp_path):
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("", "has no mapping"),
-        ("tenants: {}", "1 problem"),
+        ("", "is empty; expected a mapping with the key tenants"),
+        ("tenants: {}", "serve needs a tenant with requests"),
         ("tenants: [", "not valid YAML"),
-        ("tenants: {a: {workload: x, slo: 1s, share: 70%}, b: {workload: x, slo: 1s, share: 60%}}", "1 problem"),
-        ("tenants: {a: {workload: x, slo: {tpot: 1s}}}", "1 problem"),
+        ("tenants: {a: {workload: x, slo: 1s, share: 70%}, b: {workload: x, slo: 1s, share: 60%}}", "add up to"),
+        ("tenants: {a: {workload: x, slo: {tpot: 1s}}}", "state one latency, or ttft and tpot"),
     ],
 )
 def test_an_invalid_tenants_file_is_refused(tmp_path, text, sentence):
-    with pytest.raises(StudyError, match=sentence):
+    with pytest.raises(StudyError) as refused:
         read(tmp_path, text)
+    assert sentence in "\n".join(refused.value.problems)
 
 
 def test_groups_share_a_worker_and_isolated_tenants_have_their_own():
-    file = tenants(a=bert(), b=bert(batch=4), c=bert(isolation="process"), d=bert(group="others"))
+    file = tenants(a=bert(), b=bert(at_once=4), c=bert(isolation="process"), d=bert(group="others"))
     homes = [[tenant.name for tenant in order.tenants] for order in orders(file, "cpu")]
     assert homes == [["a", "b"], ["c"], ["d"]]
     assert orders(file, "cpu")[0].tenants[1].largest == 4
@@ -117,6 +118,16 @@ def test_a_public_address_requires_keys_and_tls():
     check_exposure(keyed, Listening("::", tls_cert="a.pem", tls_key="b.pem"))
 
 
+def test_a_reload_may_not_take_the_keys_of_a_public_server_away():
+    key = new_key()[1]
+    public = Listening("::", tls_cert="a.pem", tls_key="b.pem")
+    for file in (tenants(a=bert()), tenants(a=bert(key=key))):
+        with pytest.raises(ServingError, match="public address"):
+            _checked(lambda file=file: file, public)()
+    assert _checked(lambda: tenants(a=bert()), Listening("127.0.0.1"))().tenants, "on this machine only, it may"
+    assert _checked(None, public) is None
+
+
 def test_a_dry_run_reports_kept_and_missed_objectives():
     file = tenants(
         calm=bert(slo={"p95": "80ms"}, load="poisson(20%)", share="50%"),
@@ -141,14 +152,14 @@ def plan(**changes):
     bert = {
         "tenant": "bert",
         "rate_rps": 20.0,
-        "batch": 4,
+        "at_once": 4,
         "runs": {"workload": "bert-base-mini", "seq": 32},
         "software": "eager",
         "share": 40.0,
         "expected": {"p99": {"limit_ms": 60.0, "lower_ms": 1.0, "estimate_ms": 2.0, "upper_ms": 3.0}},
         **changes,
     }
-    return {"plan": 1, "devices": [{"name": "sim:a100-sxm4-40gb", "sharing": "mps", "tenants": {"bert": bert}}]}
+    return {"plan": 2, "devices": [{"name": "sim:a100-sxm4-40gb", "sharing": "mps", "tenants": {"bert": bert}}]}
 
 
 def written(tmp_path, data):
@@ -160,8 +171,8 @@ def written(tmp_path, data):
 def test_a_plan_is_served_as_it_was_made(tmp_path):
     file = read_tenants(written(tmp_path, plan()))
     bert = file.tenants["bert"]
-    assert (file.device, bert.workload, bert.seq, bert.batch) == ("sim:a100-sxm4-40gb", "bert-base-mini", 32, 4)
-    assert (bert.slo.latency_s, bert.slo.quantile, str(bert.load)) == (0.06, 0.99, "poisson(20)")
+    assert (file.device, bert.workload, bert.seq, bert.most_at_once) == ("sim:a100-sxm4-40gb", "bert-base-mini", 32, 4)
+    assert (bert.deadline.latency_s, bert.deadline.quantile, str(bert.load)) == (0.06, 0.99, "poisson(20)")
     assert str(file.sharing) == "mps[40]"
 
 
@@ -181,7 +192,7 @@ def test_software_that_only_simulated_gpus_have_is_refused_at_start(tmp_path):
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
-        ({"runs": None}, "doesn't say what tenant bert runs"),
+        ({"runs": None}, r"1 problem\n.*:\d+: devices\.0\.tenants.bert.runs: expected a mapping"),
         ({"expected": {}}, "has no objective for bert"),
     ],
 )

@@ -8,8 +8,9 @@ from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import Whitespace
 
 from cotenant.errors import BadInput
+from cotenant.serving.engines.protocol import Prompt
 from cotenant.serving.models.text import FIRST_BYTE, ByteCodec, find_codec
-from cotenant.serving.written_text import Writer
+from cotenant.serving.written_text import WINDOW, Writer
 
 
 class Utf8Codec(ByteCodec):
@@ -19,48 +20,67 @@ class Utf8Codec(ByteCodec):
         return bytes(one - FIRST_BYTE for one in ids).decode(errors="replace")
 
 
-def written(text, size, *stops):
+def written(text, *stops, **options):
     codec, out = Utf8Codec(), []
-    writer = Writer(codec, stops)
     ids = codec.encode(text)
-    for at in range(0, len(ids), size):
-        out.append(writer.put(ids[at : at + size]))
-        if writer.stopped:
+    writer = Writer(codec, Prompt((1,), len(ids), **options), stops)
+    for token in ids:
+        out.append(writer.put(token))
+        if writer.reason:
             break
-    return [*out, writer.end()], writer
+    return out, writer
 
 
-@pytest.mark.parametrize("size", [1, 2, 3, 7])
-def test_pieces_add_up_to_the_text_without_broken_characters(size):
-    pieces, writer = written("naïve 日本 🙂!", size)
-    assert "".join(pieces) == "naïve 日本 🙂!"
+def test_pieces_add_up_to_the_text_without_broken_characters():
+    pieces, writer = written("naïve 日本 🙂!" * 20)
+    assert "".join(pieces) == "naïve 日本 🙂!" * 20
     assert not any("\ufffd" in piece for piece in pieces)
-    assert writer.why(writer.count) == "length"
+    assert writer.reason == "length"
+
+
+def test_a_long_answer_is_not_decoded_from_its_beginning_for_every_token():
+    decoded = []
+
+    class Counting(Utf8Codec):
+        def decode(self, ids):
+            decoded.append(len(ids))
+            return super().decode(ids)
+
+    writer = Writer(Counting(), Prompt((1,), 1000))
+    text = "".join(writer.put(token) for token in Counting().encode("é" * 500))
+    assert text == "é" * 500
+    assert max(decoded) <= 3 * WINDOW
 
 
 def test_bytes_that_never_become_a_character_do_not_hold_the_stream_up():
-    writer = Writer(Utf8Codec())
-    pieces = [writer.put([0x80 + FIRST_BYTE]) for _ in range(6)]
-    assert pieces == ["", "", "", "\ufffd", "\ufffd", "\ufffd"]
-    assert writer.end() == "\ufffd" * 3
+    writer = Writer(Utf8Codec(), Prompt((1,), 6))
+    pieces = [writer.put(0x80 + FIRST_BYTE) for _ in range(6)]
+    assert pieces == ["", "", "", "\ufffd", "\ufffd", "\ufffd" * 4]
 
 
 def test_without_a_tokenizer_every_token_is_streamed_as_a_character():
-    writer = Writer(ByteCodec())
-    pieces = [writer.put([token]) for token in range(1000)]
+    writer = Writer(ByteCodec(), Prompt((1,), 1000))
+    pieces = [writer.put(token) for token in range(1000)]
     assert {len(piece) for piece in pieces} == {1}
     assert ByteCodec().decode(ByteCodec().encode("plain text\n")) == "plain text\n"
 
 
-@pytest.mark.parametrize("size", [1, 2, 5, 40])
-def test_a_stop_text_never_leaks(size):
-    pieces, writer = written("one END two", size, "END")
+def test_a_stop_text_never_leaks():
+    pieces, writer = written("one END two", "END")
     assert "".join(pieces) == "one "
-    assert writer.why(100) == "stop"
+    assert (writer.stopped, writer.reason, writer.stopped_by) == (True, "stop", "END")
 
 
 def test_a_false_start_of_a_stop_text_is_emitted():
-    assert "".join(written("one EN two", 1, "END")[0]) == "one EN two"
+    assert "".join(written("one EN two", "END")[0]) == "one EN two"
+    assert "".join(written("one EN", "END")[0]) == "one EN"
+
+
+def test_neither_stop_texts_nor_stop_tokens_end_an_answer_before_its_least_length():
+    comma = ord(",") + FIRST_BYTE
+    assert "".join(written("a,b,c,d", ",", min_tokens=2)[0]) == "a,b"
+    assert "".join(written("a,b,c,d", stop=(comma,), min_tokens=2)[0]) == "a,b"
+    assert written("a,b,c,d", stop=(comma,))[1].stopped_by == comma
 
 
 @pytest.fixture
@@ -79,6 +99,11 @@ def test_a_folders_own_tokenizer_and_template_are_used(folder):
     assert codec.encode("hi there") == (1, 3)
     assert codec.stops == (0,)
     assert codec.chat([{"role": "user", "content": "hi"}]) == (2, 1)
+
+
+def test_a_template_may_have_a_file_of_its_own(folder):
+    (folder / "chat_template.jinja").write_text("{% for m in messages %}{{ m.content }}{% endfor %}")
+    assert find_codec(str(folder)).chat([{"role": "user", "content": "there"}]) == (3,)
 
 
 def test_a_template_is_run_in_a_sandbox(folder):

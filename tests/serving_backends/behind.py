@@ -72,6 +72,8 @@ class Repeater:
             "/v2": {"name": "repeater", "extensions": ["binary_tensor_data"]},
             "/v2/models/only": {"name": "only", "inputs": [tensor], "outputs": [tensor]},
         }
+        if method == "GET" and path not in replies:
+            return 404, b"{}", plain
         if method == "GET":
             return 200, json.dumps(replies[path]).encode(), plain
         if path in {"/sleep?level=1", "/wake_up"}:

@@ -29,7 +29,7 @@ def test_a_stream_is_passed_piece_by_piece_and_counted():
     assert answer.headers["content-type"] == "text/event-stream"
     assert answer.events()[-1] == "[DONE]"
     assert sum("word" in event for event in answer.events()) == 6
-    assert (measured.served, measured.within, measured.first_count) == (1, 1, 1)
+    assert (measured.served, measured.within, measured.generation.first_s.count) == (1, 1, 1)
     assert measured.tokens >= 6
 
 
@@ -134,8 +134,8 @@ def test_a_flood_is_refused_with_a_retry_time_and_the_other_tenant_is_served():
         async with scripted(sleep_s=0.04) as (_, port):
             backend = {"v2": f"http://127.0.0.1:{port}", "model": "scripted", "parallel": 1}
             tenants = {
-                "flood": {"slo": "0.3s", "share": 0.3, "backend": backend},
-                "calm": {"slo": "0.5s", "share": 0.7, "backend": backend},
+                "flood": {"slo": "0.3s", "share": "30%", "backend": backend},
+                "calm": {"slo": "0.5s", "share": "70%", "backend": backend},
             }
             async with fronting(tenants) as client:
                 body = {"inputs": [{"name": "ids", "datatype": "INT64", "shape": [1, 1], "data": [1]}]}

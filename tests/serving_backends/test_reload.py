@@ -96,7 +96,7 @@ def test_an_accepted_request_is_finished_by_the_old_workers_and_counts_in_a_drai
 def test_new_contracts_alone_keep_the_workers():
     async def scenario(one):
         before = one.service.conductor_of("net")
-        answer = await one.take_over(slo="10s", share=0.5)
+        answer = await one.take_over(slo="10s", share="50%")
         standing = one.service.standings()[0]
         return answer.json(), one.service.conductor_of("net") is before, standing.share_rate, one.service.tenants["net"]
 
@@ -120,7 +120,7 @@ def test_shares_can_be_swapped_without_exceeding_one():
             return file.model_copy(update={"tenants": tenants})
 
         found = []
-        for a, b in ((0.9, 0.1), (0.1, 0.9), (0.5, 0.5)):
+        for a, b in ((90.0, 10.0), (10.0, 90.0), (50.0, 50.0)):
             one.file = shares(a, b)
             answer = await one.client.post("/reload")
             found.append((answer.json()["workers_replaced"], [each.share_rate for each in one.service.standings()]))
@@ -157,7 +157,7 @@ def test_without_a_file_there_is_nothing_to_reload():
 @pytest.mark.parametrize(
     ("tenant", "sentence"),
     [
-        ({"slo": "1s"}, "either a workload, served here, or a backend"),
+        ({"slo": "1s"}, "workload is missing"),
         ({"slo": "1s", "workload": "bert-base-mini", "backend": {"v2": "http://a:1"}}, "either a workload"),
         ({"slo": "1s", "backend": {}}, "a backend needs exactly one address"),
         ({"slo": "1s", "backend": {"openai": "http://a:1", "v2": "http://a:1"}}, "a backend needs exactly one address"),

@@ -13,12 +13,13 @@ from cotenant.serving.tenants_file import TenantsFile
 INPUT = torch.arange(8, 16).reshape(1, 8)
 
 
-def file(sharing, *names, device="cuda:1", **more):
+def file(sharing, *names, device="cuda:1", settings=None, **more):
     """Tenants with the smallest encoder, on an A100 unless stated."""
     tenants = {name: {"workload": "bert-base-mini", "seq": 8, "slo": "60s"} for name in names or ("a", "b")}
     for name, entry in tenants.items():
         entry.update(more.get(name, {}))
-    return TenantsFile.model_validate({"device": device, "sharing": sharing, "threads": 1, "tenants": tenants})
+    held = {} if settings is None else {"settings": settings}
+    return TenantsFile.model_validate({"device": device, "sharing": sharing, "threads": 1, "tenants": tenants, **held})
 
 
 def served(wanted, scenario=None, again=None, **patience):

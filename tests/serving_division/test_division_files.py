@@ -6,7 +6,7 @@ from pydantic import ValidationError
 from cotenant.errors import StudyError
 from cotenant.serving.lanes import lanes_of
 from cotenant.serving.tenants_file import TenantsFile, read_tenants
-from cotenant.study.tree import write
+from cotenant.tenancy.document import write
 from tests.serving_division.division import file
 
 
@@ -16,7 +16,7 @@ def planned(sharing, shares, **changes):
         name: {
             "tenant": name,
             "rate_rps": 20.0,
-            "batch": 1,
+            "at_once": 1,
             "runs": {"workload": "bert-base-mini", "seq": 32},
             "software": "eager",
             **({} if share is None else {"share": share}),
@@ -27,7 +27,7 @@ def planned(sharing, shares, **changes):
         for name, share in zip(("a", "b"), shares, strict=True)
     }
     device = {"name": "sim:a100-sxm4-40gb", "kind": "sim:a100-sxm4-40gb", "sharing": sharing, "tenants": tenants}
-    return {"plan": 1, "devices": [device]}
+    return {"plan": 2, "devices": [device]}
 
 
 def read(tmp_path, plan):
@@ -41,7 +41,6 @@ def read(tmp_path, plan):
     [
         ("mps", (60.0, 40.0), "mps[60, 40]"),
         ("mps", (None, None), "mps"),
-        ("mps", (60.0, None), "mps"),
         ("mig", ("3g.20gb", "4g.20gb"), "mig[3g.20gb, 4g.20gb]"),
         ("pinned", (None, None), "pinned"),
     ],
@@ -54,12 +53,24 @@ def test_a_plan_that_splits_its_device_gives_each_tenant_a_lane(tmp_path, sharin
     assert [one.slowdown for one in found.tenants.values()] == [1.5, 1.5]
 
 
+def test_a_share_of_one_tenant_is_not_dropped_silently(tmp_path):
+    with pytest.raises(StudyError, match=r"gives b no share of sim:a100-sxm4-40gb, but gives the others one"):
+        read(tmp_path, planned("mps", (60.0, None)))
+
+
+def test_the_clock_and_power_limit_of_a_plan_are_carried_out(tmp_path):
+    plan = planned("mps", (60.0, 40.0))
+    assert read(tmp_path, plan).settings == {}
+    plan["devices"][0] |= {"clock_mhz": 1110.0, "power_w": 250.0}
+    assert read(tmp_path, plan).settings == {"clock_mhz": 1110.0, "power_w": 250.0}
+
+
 @pytest.mark.parametrize("sharing", ["alone", "processes", "threads"])
 def test_without_a_split_requests_take_turns_in_one_lane(tmp_path, sharing):
     found = read(tmp_path, planned(sharing, (60.0, 40.0)))
     assert found.sharing is None
     assert [lane.tenants for lane in lanes_of(found)] == [("a", "b")]
-    assert [one.share for one in found.tenants.values()] == [0.6, 0.4]
+    assert [one.share for one in found.tenants.values()] == [60.0, 40.0]
 
 
 def test_an_instance_without_mig_and_an_unknown_sharing_are_refused(tmp_path):
@@ -74,7 +85,6 @@ def test_an_instance_without_mig_and_an_unknown_sharing_are_refused(tmp_path):
     ("sharing", "changes", "sentence"),
     [
         ({"mps": [60]}, {}, "names 1 shares for 2 tenants"),
-        ("mps", {"a": {"share": "40%"}}, "tenants.a: share is a part of the device's time"),
         ("mps", {"b": {"group": "x"}}, "tenants.b: under sharing: mps each tenant has its own worker"),
     ],
 )

@@ -6,15 +6,16 @@ import re
 from functools import partial
 from pathlib import Path
 
+import pynvml
 import pytest
 
 from cotenant.devices import find_device
 from cotenant.devices.nvidia import nvml
 from cotenant.devices.nvidia.sharing import green
 from cotenant.devices.nvidia.sharing.daemon import CONTROL
-from cotenant.devices.nvidia.torch_build import TorchBuild
+from cotenant.devices.nvidia.tools import TorchBuild
 from cotenant.devices.protocol import SeatReport
-from cotenant.errors import ServingError, SharingUnavailable
+from cotenant.errors import DeviceError, ServingError, SharingUnavailable
 from cotenant.serving.division.granted import granted, in_words
 from cotenant.serving.division.ground import Division, tenants_of
 from cotenant.serving.division.opening import Parts
@@ -174,3 +175,52 @@ def test_green_contexts_are_cut_from_one_split_in_one_process(with_green_context
 )
 def test_a_part_is_named_by_what_was_read_back(observed, part):
     assert in_words(granted(observed)) == part
+
+
+def clock_and_limit():
+    """What the driver says of the A100."""
+    device = nvml.handle(nvml.find(1))
+    return pynvml.nvmlDeviceGetClockInfo(device, 1), pynvml.nvmlDeviceGetPowerManagementLimit(device) / 1e3
+
+
+def test_the_plans_clock_and_power_limit_are_held_while_serving_and_put_back(gpus, tools, hollow_workers):
+    before = clock_and_limit()
+
+    async def scenario(service):
+        await ask(service, "a", "b")
+        return clock_and_limit(), state_of(service)["settings"]
+
+    settings = {"clock_mhz": 1110.0, "power_w": 250.0}
+    during, said = served(file({"mps": [60, 40]}, settings=settings), scenario)
+    assert during == (1110, 250.0)
+    assert said == settings
+    assert clock_and_limit() == before
+
+
+def test_a_reload_with_another_clock_holds_that_one_and_a_rejected_file_changes_nothing(gpus, tools, hollow_workers):
+    first, second = (file({"mps": [60, 40]}, settings={"clock_mhz": clock}) for clock in (1110.0, 1200.0))
+    wrong = file({"mps": [60, 40]}, settings={"clock_mhz": 9000.0})
+    files = iter((second, wrong))
+
+    async def scenario(service):
+        await service.reload()
+        reloaded = clock_and_limit()[0]
+        with pytest.raises(DeviceError):
+            await service.reload()
+        return reloaded, clock_and_limit()[0]
+
+    assert served(first, scenario, again=lambda: next(files)) == (1200, 1200)
+
+
+def test_settings_that_do_not_take_effect_are_refused(gpus, tools, hollow_workers, monkeypatch):
+    from contextlib import contextmanager
+
+    from cotenant.devices.nvidia.device import CudaDevice
+
+    @contextmanager
+    def apply(device, settings):
+        yield ["the clock is 900 MHz instead of 1110 MHz"]
+
+    monkeypatch.setattr(CudaDevice, "apply", apply)
+    with pytest.raises(ServingError, match="doesn't keep the plan's settings: the clock is 900 MHz instead of 1110"):
+        served(file({"mps": [60, 40]}, settings={"clock_mhz": 1110.0}))

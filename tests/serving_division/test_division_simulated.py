@@ -4,11 +4,11 @@ import asyncio
 
 import pytest
 
-from cotenant.api.planning.check import check_plan
-from cotenant.errors import SharingUnavailable
+from cotenant.errors import DeviceError, SharingUnavailable
+from cotenant.planning.check import check_plan
 from cotenant.serving.dry_run import simulate_contracts
 from cotenant.serving.tenants_file import read_tenants
-from cotenant.study.tree import write
+from cotenant.tenancy.document import write
 from tests.serving_division.division import ask, file, served
 from tests.serving_division.test_division_files import planned
 
@@ -16,11 +16,20 @@ A100 = "sim:a100-sxm4-40gb"
 LARGE = {name: {"workload": "bert-large", "seq": 384, "software": "graphs"} for name in "ab"}
 
 
-def costs(sharing, **changes):
+def costs(sharing, settings=None, **changes):
     async def scenario(service):
         return {name: one.costs.total_s for name, one in service.tenants.items()}
 
-    return served(file(sharing, device=A100, **(LARGE | changes)), scenario)
+    return served(file(sharing, device=A100, settings=settings, **(LARGE | changes)), scenario)
+
+
+def test_requests_take_as_long_as_at_the_plans_clock():
+    assert costs(None, {"clock_mhz": 705})["a"] > 1.2 * costs(None)["a"]
+
+
+def test_a_clock_that_the_device_does_not_have_is_refused():
+    with pytest.raises(DeviceError, match="5000"):
+        costs(None, {"clock_mhz": 5000})
 
 
 def test_requests_take_as_long_as_on_their_part():
@@ -41,8 +50,8 @@ def test_a_batch_costs_what_the_simulation_says_of_it():
     async def scenario(service):
         return {name: one.costs for name, one in service.tenants.items()}
 
-    chat = {"workload": "gpt2", "mode": "generate", "tokens": 8, "batch": 4}
-    found = served(file(None, device=A100, a={**LARGE["a"], "batch": 4}, b=chat), scenario)
+    chat = {"workload": "gpt2", "mode": "generate", "tokens": 8, "at_once": 4}
+    found = served(file(None, device=A100, a={**LARGE["a"], "at_once": 4}, b=chat), scenario)
     for curve in (found["a"].curve, found["b"].step_curve):
         assert curve.largest == 4
         assert 1 <= curve.factors[3] < 4, "cheaper than one after another"

@@ -9,7 +9,8 @@ from cotenant.scheduling import BatchCurve, Contract, Scheduler, Settings, Tenan
 from cotenant.serving.conduct.conductor import Conductor
 from cotenant.serving.conduct.crew import Crew
 from cotenant.serving.http.app import Application
-from cotenant.serving.http.asgi import Limits
+from cotenant.serving.http.listener import listener_at, listening
+from cotenant.serving.http.responder import HttpLimits
 from cotenant.serving.measures import Measures
 from cotenant.serving.models.signature import Signature, TensorSpec
 from cotenant.serving.models.text import ByteCodec
@@ -58,16 +59,18 @@ async def front(*, slow=(), keys=None, admin=None, cache_memory=None, **limits):
         key = (keys or {}).get(name)
         service.tenants[name] = Served(name, contract, costs, signature, ByteCodec(), 8, key)
     try:
-        yield Client(Application(service, Limits(**limits)), service)
+        yield Client(Application(service), service, HttpLimits(**limits))
     finally:
         conductor.close()
         measures.settle()
 
 
 class Answer:
+    """An answer as its client reads it."""
+
     def __init__(self, status, headers, body):
         self.status = status
-        self.headers = {name.decode(): value.decode() for name, value in headers}
+        self.headers = headers
         self.body = body
 
     def json(self):
@@ -79,44 +82,64 @@ class Answer:
         return [line.removeprefix("data: ") for line in lines]
 
 
-class Client:
-    """Speaks ASGI to the application."""
+@asynccontextmanager
+async def served(responder, limits=None):
+    """A server on a port of its own."""
+    with listener_at("127.0.0.1", 0) as listener:
+        async with listening(responder, listener, limits) as server:
+            yield server
 
-    def __init__(self, application, service):
+
+class Client:
+    """Speaks HTTP to an application, over a socket. Every request has a server and a connection of its own."""
+
+    def __init__(self, application, service, limits=None):
         self.application = application
         self.service = service
+        self.limits = limits
 
     async def ask(self, method, path, body=b"", headers=None, *, leave_after_s=None, pieces=None):
         if isinstance(body, dict | list):
             body = json.dumps(body).encode()
-        sent = [(name.encode(), value.encode()) for name, value in (headers or {}).items()]
-        scope = {"type": "http", "method": method, "path": path, "headers": sent}
-        coming = [{"type": "http.request", "body": piece, "more_body": True} for piece in pieces or ()]
-        coming.append({"type": "http.request", "body": body, "more_body": False})
-        out = []
-
-        async def receive():
-            if coming:
-                return coming.pop(0)
-            if leave_after_s is not None:
-                await asyncio.sleep(leave_after_s)
-                return {"type": "http.disconnect"}
-            return await asyncio.Event().wait()
-
-        async def send(message):
-            out.append(message)
-
-        await self.application(scope, receive, send)
-        if not out:
-            return None
-        body = b"".join(message.get("body", b"") for message in out[1:])
-        return Answer(out[0]["status"], out[0]["headers"], body)
+        sent = {"host": "localhost", **(headers or {})}
+        if pieces is not None:
+            sent["transfer-encoding"] = "chunked"
+            body = b"".join(b"%x\r\n%s\r\n" % (len(piece), piece) for piece in (*pieces, body) if piece) + b"0\r\n\r\n"
+        else:
+            sent.setdefault("content-length", str(len(body)))
+        head = f"{method} {path} HTTP/1.1\r\n" + "".join(f"{name}: {value}\r\n" for name, value in sent.items())
+        async with served(self.application, self.limits) as server:
+            reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+            writer.write(head.encode() + b"\r\n" + body)
+            try:
+                async with asyncio.timeout(leave_after_s):
+                    return await answer_from(reader, method)
+            except TimeoutError:
+                return None
+            finally:
+                writer.close()
 
     async def get(self, path, **more):
         return await self.ask("GET", path, **more)
 
     async def post(self, path, body=b"", **more):
         return await self.ask("POST", path, body, **more)
+
+
+async def answer_from(reader, method="GET"):
+    """Read one answer."""
+    lines = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")[:-2]
+    headers = dict(line.split(": ", 1) for line in lines[1:])
+    status = int(lines[0].split()[1])
+    if method == "HEAD":
+        return Answer(status, headers, b"")
+    if headers.get("transfer-encoding") != "chunked":
+        return Answer(status, headers, await reader.readexactly(int(headers["content-length"])))
+    body = b""
+    while size := int(await reader.readuntil(b"\r\n"), 16):
+        body += (await reader.readexactly(size + 2))[:-2]
+    await reader.readexactly(2)
+    return Answer(status, headers, body)
 
 
 def run(scenario, **options):

@@ -5,6 +5,8 @@ import struct
 
 import pytest
 
+import cotenant
+from cotenant.serving.http.v2 import EXTENSIONS
 from tests.serving_http.front import run
 
 IDS = {"name": "input_ids", "datatype": "INT64", "shape": [1, 3], "data": [9, 10, 11]}
@@ -66,7 +68,70 @@ def test_a_decoder_generates_tokens():
     assert run(scenario).json()["outputs"][0]["shape"] == [1, 8]
 
 
+@pytest.mark.parametrize(
+    ("parameters", "tokens"),
+    [
+        ({"max_tokens": 3}, 3),
+        ({"max_tokens": 9, "stop": "@@"}, 2),
+        ({"max_tokens": 9, "stop_token_ids": [72]}, 1),
+        ({"max_tokens": 9, "stop_token_ids": 72, "min_tokens": 4}, 5),
+        ({"max_tokens": 3, "temperature": 0.5, "top_k": 2, "seed": 7}, 3),
+    ],
+)
+def test_a_decoder_takes_options_as_parameters(parameters, tokens):
+    async def scenario(client):
+        return await client.post("/v2/models/gpt/infer", {"inputs": [IDS], "parameters": parameters})
+
+    assert run(scenario).json()["outputs"][0] == {
+        "name": "tokens",
+        "datatype": "INT64",
+        "shape": [1, tokens],
+        "data": [72] * tokens,
+    }
+
+
+@pytest.mark.parametrize(("number", "told"), [("a7", "a7"), (7, "7"), (None, None)], ids=["text", "number", "without"])
+def test_ids_come_back_as_text_and_no_outputs_are_all_outputs(number, told):
+    async def scenario(client):
+        body = {"inputs": [IDS], "outputs": []} | ({} if number is None else {"id": number})
+        return await client.post("/v2/models/bert/infer", body)
+
+    answer = run(scenario).json()
+    assert answer.get("id") == told
+    assert [one["name"] for one in answer["outputs"]] == ["embedding"]
+
+
+def test_configuration_is_in_tritons_form():
+    async def scenario(client):
+        return (await client.get("/v2/models/conv/config")).json()
+
+    config = run(scenario)
+    assert (config["name"], config["max_batch_size"]) == ("conv", 0)
+    assert config["input"] == [{"name": "pixels", "data_type": "TYPE_FP32", "dims": [-1, 3, 2, 2], "optional": False}]
+
+
+def test_health_has_json_bodies():
+    async def scenario(client):
+        paths = ("/v2/health/live", "/v2/health/ready", "/v2/models/bert/ready", "/health", "/ping")
+        return [(await client.get(path)).json() for path in paths]
+
+    ready = {"ready": True}
+    assert run(scenario) == [{"live": True}, ready, {"name": "bert", "ready": True}, ready, ready]
+
+
 WRONG = {
+    "unknown parameter": ({"inputs": [IDS], "parameters": {"max_tokens": 3}}, "no option `max_tokens`"),
+    "unknown field": ({"inputs": [IDS], "outpts": []}, "did you mean outputs"),
+    "classes": (
+        {"inputs": [IDS], "outputs": [{"name": "embedding", "parameters": {"classification": 3}}]},
+        "`classification` isn't supported",
+    ),
+    "shared memory": (
+        {"inputs": [{**IDS, "parameters": {"shared_memory_region": "x"}}]},
+        "`shared_memory_region` isn't supported",
+    ),
+    "a sequence": ({"inputs": [IDS], "parameters": {"sequence_id": 4}}, "`sequence_id` isn't supported"),
+    "odd id": ({"inputs": [IDS], "id": [1]}, "`id` is a text or an integer"),
     "no JSON": (b"{", "isn't valid JSON"),
     "no object": (b"[]", "must be a JSON object"),
     "NaN": (b'{"inputs": NaN}', "NaN is not JSON"),
@@ -120,7 +185,7 @@ def test_metadata_lists_the_models():
         ]
 
     server, bert, conv, stats = run(scenario)
-    assert server["extensions"] == ["binary_tensor_data", "model_repository", "schedule_policy", "statistics"]
+    assert server["extensions"] == list(EXTENSIONS)
     assert [one["name"] for one in bert["inputs"]] == ["input_ids", "attention_mask"]
     assert conv["inputs"][0]["shape"] == [-1, 3, 2, 2]
     assert stats["model_stats"][0]["inference_count"] == 0
@@ -140,6 +205,59 @@ def test_unknown_paths_models_versions_and_methods():
         ]
 
     assert run(scenario) == [404, 404, 404, 405, 404]
+
+
+def test_a_405_lists_the_methods_and_is_no_server_error():
+    async def scenario(client):
+        return await client.ask("DELETE", "/v1/models"), await client.ask("PUT", "/ping")
+
+    models, ping = run(scenario)
+    assert (models.status, models.headers["allow"]) == (405, "GET, HEAD")
+    assert models.json()["error"]["type"] == "invalid_request_error"
+    assert ping.headers["allow"] == "GET, HEAD, POST"
+
+
+def test_the_front_page_leads_on():
+    async def scenario(client):
+        bare = await client.get("/")
+        client.service.page = b"page"
+        return bare, await client.get("/"), (await client.get("/version")).json()
+
+    bare, page, version = run(scenario)
+    assert (bare.status, bare.headers["location"]) == (307, "/v1/models")
+    assert (page.status, page.headers["location"]) == (307, "/ui")
+    assert version == {"version": cotenant.__version__}
+
+
+def test_text_is_tokenized_and_back():
+    async def scenario(client):
+        text = await client.post("/tokenize", {"model": "gpt", "prompt": "ab", "return_token_strs": True})
+        chat = await client.post("/tokenize", {"model": "gpt", "messages": [{"role": "user", "content": "a"}]})
+        back = await client.post("/detokenize", {"model": "gpt", "tokens": text.json()["tokens"]})
+        wrong = await client.post("/detokenize", {"model": "gpt", "tokens": [1000]})
+        return text.json(), chat.json(), back.json(), wrong
+
+    text, chat, back, wrong = run(scenario)
+    assert text == {"count": 2, "max_model_len": 128, "tokens": [105, 106], "token_strs": ["a", "b"]}
+    assert chat["count"] == len("user: a\nassistant: ")
+    assert back == {"prompt": "ab"}
+    assert (wrong.status, "between 0 and 999" in wrong.body.decode()) == (400, True)
+
+
+def test_the_description_lists_the_models_that_a_path_takes():
+    async def scenario(client):
+        return (await client.get("/openapi.json")).json()["paths"]
+
+    paths = run(scenario)
+
+    def models(path):
+        body = paths[path]["post"]["requestBody"]["content"]["application/json"]["schema"]
+        return body["properties"]["model"]["enum"]
+
+    assert models("/v1/completions") == models("/v1/chat/completions") == ["gpt"]
+    assert models("/v1/embeddings") == ["bert"]
+    infer = paths["/v2/models/{model}/infer"]["post"]["parameters"][0]["schema"]
+    assert infer == {"enum": ["bert", "conv", "gpt"]}
 
 
 def test_an_unloaded_model_is_gone_until_it_is_loaded():
@@ -167,3 +285,16 @@ def test_health_follows_draining():
     assert (before, drained, after) == ([200, 200, 200], {"drained": True}, [200, 503, 503])
     assert refused.status == 503
     assert "draining" in refused.json()["error"]
+
+
+@pytest.mark.parametrize("announced", [16, 23, 25, 32])
+def test_announced_bytes_that_the_shape_contradicts_are_refused(announced):
+    async def scenario(client):
+        input_ids = {"name": "input_ids", "datatype": "INT64", "shape": [1, 3]}
+        head = json.dumps({"inputs": [{**input_ids, "parameters": {"binary_data_size": announced}}]}).encode()
+        headers = {"inference-header-content-length": str(len(head))}
+        return await client.post("/v2/models/bert/infer", head + bytes(32), headers=headers)
+
+    answer = run(scenario)
+    assert answer.status == 400
+    assert f"needs 24 bytes, but {announced} were announced and 32 sent" in answer.json()["error"]

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from cotenant.serving.histograms import Histogram
 from cotenant.serving.tracing import trace
 from tests.serving_http.front import run
 
@@ -26,10 +27,32 @@ def test_dashboards_for_other_servers_find_their_names():
     text = run(_used)
     assert 'nv_inference_count{model="bert",version="1"} 2' in text
     assert 'nv_inference_pending_request_count{model="bert",version="1"} 0' in text
-    assert 'vllm:num_requests_running{model_name="gpt"} 0' in text
-    assert 'vllm:generation_tokens_total{model_name="gpt"} 4' in text
-    assert 'vllm:time_to_first_token_seconds_count{model_name="gpt"} 1' in text
-    assert 'vllm:num_requests_running{model_name="bert"}' not in text
+    assert 'nv_inference_request_failure{model="bert",reason="REJECTED",version="1"} 0' in text
+    for line in (
+        'num_requests_running{engine="0",model_name="gpt"} 0',
+        'prompt_tokens_total{engine="0",model_name="gpt"} 1',
+        'generation_tokens_total{engine="0",model_name="gpt"} 4',
+        'request_success_total{engine="0",finished_reason="length",model_name="gpt"} 1',
+        'time_to_first_token_seconds_count{engine="0",model_name="gpt"} 1',
+        'inter_token_latency_seconds_count{engine="0",model_name="gpt"} 3',
+        'e2e_request_latency_seconds_bucket{engine="0",model_name="gpt",le="7680.0"} 1',
+        'request_generation_tokens_bucket{engine="0",model_name="gpt",le="2.0"} 0',
+        'request_generation_tokens_bucket{engine="0",model_name="gpt",le="5.0"} 1',
+        'request_params_max_tokens_sum{engine="0",model_name="gpt"} 4',
+    ):
+        assert f"vllm:{line}" in text
+    assert 'model_name="bert"' not in text
+    assert 'model_name="gpt",le="200.0"' not in text.split("vllm:request_prompt_tokens ")[-1]  # it takes 128
+
+
+def test_a_histogram_counts_values_up_to_each_edge():
+    histogram = Histogram((1.0, 2.0))
+    for value in (0.5, 1.0, 1.5, 9.0):
+        histogram.add(value)
+    histogram.add(2.0, count=3)
+    assert list(histogram.buckets()) == [(1.0, 2), (2.0, 6), (float("inf"), 7)]
+    assert list(histogram.buckets(1)) == [(1.0, 2), (float("inf"), 7)]
+    assert (histogram.count, histogram.total) == (7, 18.0)
 
 
 def test_waiting_and_started_requests_are_distinguished():

@@ -16,10 +16,10 @@ import pytest
 TENANTS = """
 threads: 1
 tenants:
-  bert: {workload: bert-base-mini, seq: 16, slo: 60s, batch: 2, group: encoders}
+  bert: {workload: bert-base-mini, seq: 16, slo: 60s, at_once: 2, group: encoders}
   conv: {workload: resnet18-mini, slo: 60s, group: encoders}
   gpt:
-    {workload: distilgpt2-mini, seq: 8, mode: generate, tokens: 6, slo: {ttft: 60s, tpot: 5s}, batch: 2,
+    {workload: distilgpt2-mini, seq: 8, mode: generate, tokens: 6, slo: {ttft: 60s, tpot: 5s}, at_once: 2,
      isolation: process}
 """
 
@@ -64,15 +64,15 @@ def _json(body):
 
 
 @contextlib.contextmanager
-def serving(folder, tenants=TENANTS, *options):
-    """Start a server, and stop it."""
+def serving(folder, tenants=TENANTS, *options, locks=None):
+    """Start a server, and stop it; it shares a device with servers of other tests, unless they have the same locks."""
     file = folder / "tenants.yaml"
     file.write_text(tenants)
     process = subprocess.Popen(
         [sys.executable, "-m", "cotenant.cli.main", "serve", str(file), "--port", "0", *options],
         stdout=subprocess.PIPE,
         text=True,
-        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+        env={**os.environ, "PYTHONUNBUFFERED": "1", "COTENANT_LOCKS": str(locks or folder / "locks")},
     )
     try:
         url = process.stdout.readline().strip()

@@ -11,7 +11,7 @@ from tests.serving_server.conftest import serving
 
 pytestmark = pytest.mark.slow
 IDS = {"inputs": [{"name": "input_ids", "datatype": "INT64", "shape": [1, 4], "data": [9, 10, 11, 12]}]}
-TENANTS = "threads: 1\ntenants:\n  bert: {workload: bert-base-mini, seq: 16, slo: 60s, batch: %d}\n"
+TENANTS = "threads: 1\ntenants:\n  bert: {workload: bert-base-mini, seq: 16, slo: 60s, at_once: %d}\n"
 
 
 class Asking(threading.Thread):
@@ -49,4 +49,4 @@ def test_reloading_on_sighup_loses_no_request(tmp_path):
         assert server.ask("/v2/models/bert/infer", IDS)[0] == 200
     assert {status for _, status in answers} == {200}
     assert status == 409
-    assert "slo is missing" in refused["error"]
+    assert "serve needs an objective" in refused["error"]

@@ -11,7 +11,7 @@ pytestmark = NEEDS_CHROMIUM
 TENANTS = """
 threads: 1
 tenants:
-  bert: {workload: bert-base-mini, seq: 16, slo: 60s, batch: 2, group: encoders}
+  bert: {workload: bert-base-mini, seq: 16, slo: 60s, at_once: 2, group: encoders}
   conv: {workload: resnet18-mini, slo: 60s, group: encoders}
 """
 IDS = {"inputs": [{"name": "input_ids", "datatype": "INT64", "shape": [1, 4], "data": [9, 10, 11, 12]}]}
@@ -37,6 +37,9 @@ def test_it_shows_tenants_and_stays_up_to_date(server, chromium):
     playwright.expect(rows.nth(0).get_by_role("img", name="1 of 1 requests in time")).to_be_visible()
     assert page.locator("#state").inner_text().startswith("cpu:")
     playwright.expect(page.locator("#answer")).to_have_text("Requests are served in time.")
+    promise = page.locator("#promises tbody tr").nth(0)
+    playwright.expect(promise.locator("td").nth(2)).to_have_text("can't tell: 298 more requests decide")
+    playwright.expect(promise.get_by_role("img", name="limit 60,000.0 ms")).to_be_visible()
     page.set_viewport_size({"width": 400, "height": 800})
     assert page.evaluate("document.documentElement.scrollWidth") <= 400
     page.close()

@@ -92,7 +92,7 @@ def judge(file: TenantsFile, costs: Mapping[str, TenantCosts], *, basis: str, se
 
 def _kept(file: TenantsFile, costs: Mapping[str, TenantCosts], name: str, parts: list[float]) -> Kept:
     tenant, cost = file.tenants[name], costs[name]
-    mean, quantile = (statistics.mean(parts) if parts else 1.0), tenant.slo.quantile
+    mean, quantile = (statistics.mean(parts) if parts else 1.0), tenant.deadline.quantile
     within_s = tenant.scheduled_contract(name, _tokens(tenant)).within_s(cost.steps)
     asked = _rate(tenant, cost) * cost.total_s
     return Kept(name, 1e3 * within_s, quantile, asked, mean, min(parts, default=1.0), kept=mean >= quantile)

@@ -21,6 +21,7 @@ from cotenant.serving.processes.orders import TenantOrder, WorkerOrder
 from cotenant.serving.processes.supervisor import Patience, Supervisor
 from cotenant.serving.service import Served
 from cotenant.serving.tenants_file import ServedTenant, TenantsFile
+from cotenant.tenancy.device_name import DeviceName
 from cotenant.workloads.protocol import DEFAULT_TOKENS
 
 if TYPE_CHECKING:
@@ -150,7 +151,7 @@ async def _open_device(
     file, own = generation.file, generation.own
     if not own:
         return
-    if file.device.startswith("sim:"):
+    if DeviceName(file.device).simulated:
         from cotenant.serving.simulated import open_simulated
 
         generation.basis = "simulated"
@@ -182,9 +183,9 @@ def orders(file: TenantsFile, device: str, allowed: Iterable[int] | None = None)
     for name, tenant in file.tenants.items():
         if tenant.backend is not None:
             continue
-        apart = file.divided or tenant.isolation == "process"
+        apart = file.divided or tenant.isolation != "any"
         home = f"/{name}" if apart else tenant.group  # group names contain no slash
-        order = TenantOrder(name=name, workload=tenant.spec(), largest=tenant.batch)
+        order = TenantOrder(name=name, workload=tenant.spec(), largest=tenant.most_at_once)
         groups.setdefault(home, []).append(order)
     cores = worker_cores(device, sorted(os.sched_getaffinity(0) if allowed is None else allowed))
     threads = file.threads or (len(cores) if cores else None)

@@ -57,7 +57,7 @@ class Lately:
         slot.met += met
         slot.device_s += device_s
         if why is None:
-            slot.latencies[math.ceil(math.log(max(latency_s, 1e-9)) / _STEP)] += 1
+            slot.latencies[bin_of(latency_s)] += 1
         else:
             slot.why[why] += 1
 
@@ -76,9 +76,9 @@ class Lately:
             requests=requests,
             device_s=sum(slot.device_s for slot in slots),
             attainment=sum(slot.met for slot in slots) / requests if requests else None,
-            p50_ms=_quantile_ms(latencies, 0.5) if served else None,
-            p90_ms=_quantile_ms(latencies, 0.9) if served else None,
-            p99_ms=_quantile_ms(latencies, 0.99) if served >= ENOUGH_FOR_P99 else None,
+            p50_ms=quantile_ms(latencies, 0.5) if served else None,
+            p90_ms=quantile_ms(latencies, 0.9) if served else None,
+            p99_ms=quantile_ms(latencies, 0.99) if served >= ENOUGH_FOR_P99 else None,
             shed=dict(why),
         )
 
@@ -88,8 +88,23 @@ class Lately:
         last = int(now / SLOT_S)
         return [known.get(number, (0, 0)) for number in range(last - SLOTS + 1, last + 1)]
 
+    def curve(self, now: float, share: float, step_s: float = 60.0) -> list[float | None]:
+        """This quantile in ms by minute, oldest first, the current one last; None without a request."""
+        slots_each, last = round(step_s / SLOT_S), int(now / SLOT_S)
+        by_step: dict[int, Counter[int]] = {}
+        for slot in self._slots:
+            by_step.setdefault((last - slot.number) // slots_each, Counter()).update(slot.latencies)
+        steps = [by_step.get(back, Counter()) for back in reversed(range(SLOTS // slots_each))]
+        return [quantile_ms(latencies, share) if latencies else None for latencies in steps]
 
-def _quantile_ms(latencies: Counter[int], share: float) -> float:
+
+def bin_of(seconds: float) -> int:
+    """The bin of a time in a histogram."""
+    return math.ceil(math.log(max(seconds, 1e-9)) / _STEP)
+
+
+def quantile_ms(latencies: Counter[int], share: float) -> float:
+    """A quantile of the times in a histogram."""
     rank, seen = int(share * latencies.total()), 0
     for place in sorted(latencies):
         seen += latencies[place]

@@ -23,8 +23,10 @@ from cotenant.serving.admission import admit
 from cotenant.serving.conduct.conductor import Conductor
 from cotenant.serving.conduct.crew import Crew
 from cotenant.serving.conduct.pending import Pending
+from cotenant.serving.conduct.tickets import TokenSink
 from cotenant.serving.costs import check_floor
-from cotenant.serving.engines.protocol import Call, Prompt
+from cotenant.serving.engines.prompting import prompt_of
+from cotenant.serving.engines.protocol import Call, Progress, Prompt
 from cotenant.serving.engines.rows import rows_of
 from cotenant.serving.worker.bench import Ended
 from cotenant.serving.worker.place import GreenPart, find_place, find_recorder
@@ -86,7 +88,7 @@ class Scheduler:
         self._loop = asyncio.get_running_loop()
         place = find_place(self._device, threads=self._threads, green=self._green)
         self.place = place
-        self._station = Station(place, self._report)
+        self._station = Station(place, self._report, self._tell)
         self._conductor = Conductor(Core([], self._settings, now=time.monotonic()), Crew())
         return self
 
@@ -96,7 +98,7 @@ class Scheduler:
         conductor, station = self._conductor, self._station
         self._conductor = self._station = None
         if conductor is not None:
-            conductor.close()
+            conductor.close(ServingError("The scheduler was closed before this request was served."))
         if station is not None:
             await asyncio.to_thread(station.close)
 
@@ -133,7 +135,7 @@ class Scheduler:
         Raises:
             SchedulingError: The objective or the share is invalid.
         """
-        from cotenant.study.values import read_duration
+        from cotenant.tenancy.values import read_duration
 
         name = name or f"{type(model).__name__.lower()}-{next(self._names)}"
         if name in self._contracts:
@@ -172,6 +174,13 @@ class Scheduler:
         assert self._loop is not None
         if self._conductor is not None:
             self._loop.call_soon_threadsafe(self._ended, end)
+
+    def _tell(self, progress: Progress) -> None:
+        """Tokens before the end of their chunk, from the station's thread to the loop's."""
+        assert self._loop is not None
+        conductor, at = self._conductor, time.monotonic()
+        if conductor is not None:
+            self._loop.call_soon_threadsafe(conductor.tokens_made, progress, at)
 
     def _ended(self, end: Ended) -> None:
         """A caller goes on with its result before what follows from it is counted and learnt."""
@@ -257,24 +266,32 @@ class Admission:
         """Serve one request.
 
         Args:
-            args: The model's arguments; for a decoder, the token ids.
+            args: The model's arguments; for a decoder, the token ids of one prompt as `generate` takes them: a list, a
+                tensor of shape (n) or (1, n), or what a tokenizer returns, also as `input_ids=` and `attention_mask=`.
             deadline: Seconds after which the result is useless; it can only tighten the objective.
             priority: Higher goes first among this tenant's requests.
-            kwargs: The model's keyword arguments; for a decoder `tokens`, `stop`, `temperature`, `top_p` and `seed`.
+            kwargs: The model's keyword arguments; for a decoder `tokens` (or `max_new_tokens`), `stop` (token ids),
+                `min_tokens`, `temperature`, `top_p`, `top_k`, `min_p`, `seed`, `logit_bias` and the penalties
+                `repetition_penalty`, `presence_penalty` and `frequency_penalty`.
+
+        Returns:
+            The model's result. Its tensors are inference tensors: without gradients, and not to be changed in place
+            outside `torch.inference_mode`; `clone` them for that. For a decoder, a list of the new tokens.
 
         Raises:
             Refused: It can't be served in time; states why, and when to retry.
+            ServingError: The scheduler was closed before.
         """
         if self.costs is None:
             await self.prepare(*args, **kwargs)
         return await self._serve(self._work(args, kwargs), deadline=deadline, priority=priority)
 
-    async def stream(self, ids: Sequence[int], **kwargs: Any) -> AsyncIterator[int]:
+    async def stream(self, *args: Any, **kwargs: Any) -> AsyncIterator[int]:
         """The tokens of one decoder request, as they are generated."""
         made: asyncio.Queue[list[int] | None] = asyncio.Queue()
         if self.costs is None:
-            await self.prepare(ids, **kwargs)
-        serving = self._serve(self._work((ids,), kwargs), sink=made.put_nowait)
+            await self.prepare(*args, **kwargs)
+        serving = self._serve(self._work(args, {**kwargs, "streams": True}), sink=lambda new, _: made.put_nowait(new))
         serving.then(lambda _: made.put_nowait(None))
         try:
             while (tokens := await made.get()) is not None:
@@ -294,7 +311,7 @@ class Admission:
         *,
         deadline: float | None = None,
         priority: int = 0,
-        sink: Callable[[list[int]], bool | None] | None = None,
+        sink: TokenSink | None = None,
     ) -> Pending[Any]:
         conductor, _ = self._home._at_work()  # noqa: SLF001
         steps = max(1, work.tokens - 1) if isinstance(work, Prompt) else None
@@ -312,8 +329,7 @@ class Admission:
     def _work(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call | Prompt:
         if self._tokens is None:
             return Call(args, kwargs)
-        (ids,) = args
-        return Prompt(tuple(int(one) for one in ids), **{"tokens": self._tokens, **kwargs})
+        return prompt_of(args, kwargs, self._tokens)
 
     def _size(self, work: Call | Prompt) -> float:
         return float(len(work.ids) if isinstance(work, Prompt) else rows_of(work) or 1)

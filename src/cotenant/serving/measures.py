@@ -4,17 +4,75 @@ Outcomes are counted a little later, many at a time: no client waits for it. Who
 """
 
 import asyncio
-from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from cotenant.serving.conduct.tickets import NOT_OURS, Outcome
+from cotenant.serving.histograms import Histogram
 from cotenant.serving.lately import Lately
 
 BUCKETS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+_FIRST_S = (
+    0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0, 20.0, 40.0, 80.0, 160.0,
+    640.0, 2560.0,
+)  # fmt: skip
+_GAP_S = (
+    0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0, 20.0, 40.0, 80.0,
+)  # fmt: skip
+_REQUEST_S = (
+    0.3, 0.5, 0.8, 1.0, 1.5, 2.0, 2.5, 5.0, 10.0, 15.0, 20.0, 30.0, 40.0, 50.0, 60.0, 120.0, 240.0, 480.0, 960.0,
+    1920.0, 7680.0,
+)  # fmt: skip
+_TOKENS = tuple(float(step * 10**power) for power in range(6) for step in (1, 2, 5))
 LATER_S = 0.02
 """Outcomes are counted this long after the first of them."""
+
+
+class GenerationMeasures:
+    """Times and tokens of a decoder's served requests, in vLLM's buckets."""
+
+    def __init__(self) -> None:
+        self.first_s = Histogram(_FIRST_S)
+        """From arrival to the first token."""
+        self.gap_s = Histogram(_GAP_S)
+        """From token to token."""
+        self.per_token_s = Histogram(_GAP_S)
+        """The same, as a mean of each request."""
+        self.whole_s = Histogram(_REQUEST_S)
+        self.queue_s = Histogram(_REQUEST_S)
+        self.inference_s = Histogram(_REQUEST_S)
+        """From the first chunk to the end."""
+        self.prefill_s = Histogram(_REQUEST_S)
+        self.decode_s = Histogram(_REQUEST_S)
+        self.prompt_tokens = Histogram(_TOKENS)
+        self.made_tokens = Histogram(_TOKENS)
+        self.most_tokens = Histogram(_TOKENS)
+        """How many were asked for."""
+        self.reasons: Counter[str] = Counter()
+        """Why answers ended: `stop` or `length`."""
+
+    def add(self, outcome: Outcome) -> None:
+        """Count a served request."""
+        arrived, began, first, done = outcome.arrived, outcome.began, outcome.first, outcome.done
+        if first is None:
+            return
+        self.first_s.add(first - arrived)
+        self.whole_s.add(done - arrived)
+        self.made_tokens.add(outcome.tokens)
+        self.decode_s.add(done - first)
+        if outcome.tokens > 1:
+            self.per_token_s.add((done - first) / (outcome.tokens - 1))
+        for gap, count in outcome.gaps:
+            self.gap_s.add(gap, count)
+        if began is not None:
+            self.queue_s.add(began - arrived)
+            self.inference_s.add(done - began)
+            self.prefill_s.add(first - began)
+        if outcome.prompt:  # unknown of a backend's
+            self.prompt_tokens.add(outcome.prompt)
+            self.most_tokens.add(outcome.most)
+        self.reasons["length" if outcome.tokens >= outcome.most > 0 else "stop"] += 1
 
 
 @dataclass(slots=True)
@@ -26,12 +84,10 @@ class TenantMeasures:
     tokens: int = 0
     device_s: float = 0.0
     predicted_s: float = 0.0
-    latency_s: float = 0.0
+    latency_s: Histogram = field(default_factory=lambda: Histogram(BUCKETS_S))
     queue_s: float = 0.0
-    first_s: float = 0.0
-    first_count: int = 0
     why: Counter[str] = field(default_factory=Counter)
-    buckets: list[int] = field(default_factory=lambda: [0] * (len(BUCKETS_S) + 1))
+    generation: GenerationMeasures = field(default_factory=GenerationMeasures)
     lately: Lately = field(default_factory=Lately)
 
     @property
@@ -79,7 +135,7 @@ class Measures:
         return found
 
     def _count(self, outcome: Outcome) -> None:
-        tenant, arrived, began, first, done, device_s, predicted_s, met, why, tokens, _ = outcome
+        tenant, arrived, began, _, done, device_s, predicted_s, met, why, tokens, *_ = outcome
         one = self._of(tenant)
         if why not in NOT_OURS:
             one.lately.add(done, done - arrived, device_s, met=met, why=why)
@@ -90,11 +146,9 @@ class Measures:
             one.served += 1
             one.within += met
             one.predicted_s += predicted_s
-            one.latency_s += latency
+            one.latency_s.add(latency)
             one.queue_s += (began or done) - arrived
-            one.buckets[bisect_left(BUCKETS_S, latency)] += 1
-            if first is not None:
-                one.first_s += first - arrived
-                one.first_count += 1
+            if tokens:
+                one.generation.add(outcome)
         else:
             one.why[why] += 1

@@ -4,11 +4,11 @@ import asyncio
 import logging
 import os
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import ExitStack, asynccontextmanager
 from typing import Any
 
-from cotenant.errors import SchedulingError, ServingError
+from cotenant.errors import CotenantError, SchedulingError, ServingError
 from cotenant.scheduling import TenantAdded
 from cotenant.serving.division.ground import Ground
 from cotenant.serving.generation import Generation, begin, orders
@@ -17,6 +17,7 @@ from cotenant.serving.processes.supervisor import Patience
 from cotenant.serving.service import Service
 from cotenant.serving.tenants_file import TenantsFile
 from cotenant.serving.worker.beside import kept_off
+from cotenant.tenancy.device_name import DeviceName
 
 log = logging.getLogger(__name__)
 
@@ -39,11 +40,23 @@ async def opened(
     service = await opening.open(file)
     if again is not None:
         read = again
-        service.reload = lambda: opening.reload(read)
+        service.reload = lambda: _said(opening.reload(read))
     try:
         yield service
     finally:
         await opening.close()
+
+
+async def _said(reloading: Awaitable[dict[str, Any]]) -> dict[str, Any]:
+    """Reload the file, and log what came of it, whoever asked for it."""
+    try:
+        done = await reloading
+    except CotenantError as error:
+        problems = "; ".join(getattr(error, "problems", ()))
+        log.warning("the file was rejected, and nothing changes: %s %s", error.message, problems)
+        raise
+    log.warning("the file was reloaded: %s", "nothing changed" if not done["changed"] else ", ".join(done["tenants"]))
+    return done
 
 
 class Opening:
@@ -65,7 +78,7 @@ class Opening:
         """Start the first generation; this process leaves its cores to the workers."""
         try:
             division = await self._ground.divide(file)  # while this process may use all cores
-            if not file.device.startswith("sim:"):
+            if not DeviceName(file.device).simulated:
                 wanted = orders(file, file.device, self._allowed)
                 cores = {core for order in wanted for core in order.cores or ()}
                 self._beside.enter_context(kept_off(division.cores() if division else cores))
@@ -111,14 +124,18 @@ class Opening:
                 for name, tenant in file.tenants.items()
                 if name in before.measured and _work(before.file, name) == _work(file, name)
             }
-            following = await begin(
-                file,
-                self._measures,
-                division=await self._ground.divide(file),
-                allowed=self._allowed,
-                patience=self._patience,
-                measured=known,
-            )
+            try:
+                following = await begin(
+                    file,
+                    self._measures,
+                    division=await self._ground.divide(file),
+                    allowed=self._allowed,
+                    patience=self._patience,
+                    measured=known,
+                )
+            except BaseException:
+                self._ground.hold(before.file)
+                raise
             self._current = following
             self._adopt(following)
             self._let_go(before)
@@ -190,7 +207,13 @@ def _work(file: TenantsFile, name: str) -> Any:
     tenant = file.tenants.get(name)
     if tenant is None or tenant.backend is not None:
         return None
-    return tenant.spec(), tenant.batch, file.sharing, list(file.tenants).index(name) if file.divided else 0
+    return (
+        tenant.spec(),
+        tenant.most_at_once,
+        file.sharing,
+        file.settings,
+        list(file.tenants).index(name) if file.divided else 0,
+    )
 
 
 def _same_work(before: TenantsFile, after: TenantsFile) -> bool:
@@ -200,6 +223,7 @@ def _same_work(before: TenantsFile, after: TenantsFile) -> bool:
         backends[0] == backends[1]
         and before.fairness == after.fairness
         and before.cache_memory == after.cache_memory
+        and before.settings == after.settings
         and (before.sharing, [one.priority for one in before.tenants.values()])
         == (after.sharing, [one.priority for one in after.tenants.values()])
         and orders(before, before.device) == orders(after, after.device)

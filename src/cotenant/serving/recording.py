@@ -6,8 +6,10 @@ import json
 import logging
 import shutil
 import time
+from collections import deque
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,7 +19,9 @@ from cotenant.serving.conduct.tickets import NOT_OURS, Outcome
 from cotenant.serving.service import Service
 from cotenant.serving.tenants_file import ServedTenant, TenantsFile
 from cotenant.store.folder import RunFolder
+from cotenant.store.gaps import KEY, Gap, as_entry, with_gap
 from cotenant.store.naming import new_run_path
+from cotenant.tenancy.objective import slo_columns
 from cotenant.tenancy.records import MISSING_NS, TrialRecords
 
 log = logging.getLogger(__name__)
@@ -26,6 +30,8 @@ STUDY = "served"
 STRETCH_S = 30.0
 MOST_ROWS = 100_000
 """An interval ends early with this many requests."""
+MOST_KEPT = 2 * MOST_ROWS
+"""Requests kept in memory while they can't be written."""
 TRIALS = 720
 """Trials per run folder, at least six hours; then a new one is started."""
 MOST_BYTES = 1 << 30
@@ -33,8 +39,17 @@ REMOVED = ".removed"
 """Name of a run while it is deleted: what a kill leaves of it is then neither read as a run nor kept for ever."""
 
 
+class _Interval(NamedTuple):
+    """Records of one interval, not yet on disk."""
+
+    records: TrialRecords
+    requests: int
+    since_utc: str
+    until_utc: str
+
+
 class Recorder:
-    """Records a service's outcomes. Never blocks serving: what can't be written is dropped."""
+    """Records a service's outcomes. Never blocks serving: what can't be written is kept, and dropped when too much."""
 
     def __init__(self, service: Service, file: TenantsFile, root: Path, *, most_bytes: int = MOST_BYTES) -> None:
         self._service = service
@@ -48,11 +63,34 @@ class Recorder:
         self._folder: RunFolder | None = None
         self._full = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
+        self._closing = False
+        self._writing = asyncio.Lock()
+        self._unwritten: deque[_Interval] = deque()
+        self._left_out = 0
+        """Requests of this interval that there was no room for."""
+        self._gaps: tuple[Gap, ...] = ()
+        """Of the current folder."""
+        self._gaps_written: tuple[Gap, ...] = ()
+        self.recorded = 0
+        self.missing = 0
+        """Requests that are in no folder, and never will be."""
+        self.failing: str | None = None
+        """Why nothing can be written now."""
 
     @property
     def path(self) -> Path | None:
         """The current run folder."""
         return self._folder.path if self._folder else None
+
+    def state(self) -> dict[str, Any]:
+        """For `/status`."""
+        return {
+            "path": str(self.path),
+            "recorded": self.recorded,
+            "missing": self.missing,
+            "unwritten": sum(interval.requests for interval in self._unwritten),
+            "failing": self.failing,
+        }
 
     @property
     def _file(self) -> TenantsFile:
@@ -70,44 +108,111 @@ class Recorder:
 
     async def close(self) -> None:
         """Write the rest."""
+        self._closing = True
+        self._full.set()
         if self._task is not None:
-            self._task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._task
+            await self._task  # not cancelled: a thread may be writing for it
         await self._write()
+        self._drop(0)
+        self._note_gaps()
         if self._folder is not None:
             self._finish(self._folder, "the server was stopped")
 
     def _hear(self, outcomes: list[Outcome]) -> None:
-        room = 2 * MOST_ROWS - len(self._outcomes)
-        self._outcomes += [one for one in outcomes if one.why not in NOT_OURS][:room]
+        room = MOST_KEPT - len(self._outcomes)
+        ours = [one for one in outcomes if one.why not in NOT_OURS]
+        self._outcomes += ours[:room]
+        self._left_out += len(ours[room:])
         if len(self._outcomes) >= MOST_ROWS:
             self._full.set()
 
     async def _go_on(self) -> None:
-        while True:
+        while not self._closing:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._full.wait(), STRETCH_S)
             self._full.clear()
             await self._write()
 
     async def _write(self) -> None:
-        self._service.measures.settle()
+        async with self._writing:
+            self._service.measures.settle()
+            self._end_interval()
+            while self._unwritten and self._folder is not None:
+                try:
+                    await self._commit(self._folder, self._unwritten[0])
+                except Exception as error:  # noqa: BLE001 - recording goes on, whatever fails
+                    self._failed(error)
+                    break
+                self._unwritten.popleft()
+                await self._written()
+            self._drop(MOST_KEPT)
+
+    def _end_interval(self) -> None:
         outcomes, self._outcomes = self._outcomes, []
+        left_out, self._left_out = self._left_out, 0
         since, self._since = self._since, time.monotonic()
         since_utc, self._since_utc = self._since_utc, now_utc()
-        if not outcomes or self._folder is None:
-            return
-        records = self._records(outcomes, since, since_utc, self._since)
+        if left_out:
+            self._miss(Gap(left_out, since_utc, self._since_utc, f"more than {MOST_KEPT:,} requests at once"))
+        if outcomes:
+            records = self._records(outcomes, since, since_utc, self._since)
+            requests = len(records.requests["seq"])
+            if requests < len(outcomes):
+                self._miss(Gap(len(outcomes) - requests, since_utc, self._since_utc, "their tenants were removed"))
+            self._unwritten.append(_Interval(records, requests, since_utc, self._since_utc))
+
+    async def _commit(self, folder: RunFolder, interval: _Interval) -> None:
+        number = {"trial": self._trial, "block": self._trial}
+        records = replace(interval.records, trial={**interval.records.trial, **number})
+        await asyncio.to_thread(folder.commit, records)
+        self._trial += 1
+        self.recorded += interval.requests
+
+    async def _written(self) -> None:
+        """Records are on disk: note what is missing before them, start the next folder, make room."""
+        assert self._folder is not None
+        if self.failing is not None:
+            log.warning("requests are recorded again; %s are missing so far", f"{self.missing:,}")
+            self.failing = None
+        self._note_gaps()
         try:
-            await asyncio.to_thread(self._folder.commit, records)
-            self._trial += 1
             if self._trial >= TRIALS:
                 self._finish(self._folder, "a new run was started")
                 self._folder, self._trial = self._new_folder(), 0
+                self._gaps = () if self._gaps == self._gaps_written else self._gaps
+                self._gaps_written = ()
             await asyncio.to_thread(self._make_room)
+        except (RunFolderError, OSError) as error:
+            log.warning("the record could not be tidied up: %s", error)
+
+    def _failed(self, error: Exception) -> None:
+        why = (error.reason if isinstance(error, RunFolderError) else None) or str(error).partition("\n")[0]
+        why = why or type(error).__name__
+        if self.failing is None:
+            log.warning("requests can't be recorded: %s; up to %s are kept in memory", why, f"{MOST_KEPT:,}")
+        self.failing = why
+
+    def _drop(self, most: int) -> None:
+        """Give up the oldest intervals until no more than so many requests are kept."""
+        kept = sum(interval.requests for interval in self._unwritten)
+        while kept > most and self._unwritten:
+            interval = self._unwritten.popleft()
+            kept -= interval.requests
+            self._miss(Gap(interval.requests, interval.since_utc, interval.until_utc, self.failing or "not written"))
+
+    def _miss(self, gap: Gap) -> None:
+        self.missing += gap.requests
+        self._gaps = with_gap(self._gaps, gap)
+        log.error("%d requests are missing from the record: %s", gap.requests, gap.why)
+
+    def _note_gaps(self) -> None:
+        if self._folder is None or self._gaps == self._gaps_written:
+            return
+        try:
+            self._folder.update_manifest(**{KEY: as_entry(self._gaps)})
+            self._gaps_written = self._gaps
         except RunFolderError as error:
-            log.warning("%d requests were not recorded: %s", len(outcomes), error.message)
+            log.warning("%s That %d requests are missing is not in the record.", error.message, self.missing)
 
     def _new_folder(self) -> RunFolder:
         service = self._service
@@ -165,7 +270,7 @@ class Recorder:
                 "device": self._service.device,
                 "simulated": self._service.basis == "simulated",
                 "sharing": _sharing(self._file),
-                "settings": json.dumps({"fairness": self._file.fairness}),
+                "settings": json.dumps({"fairness": self._file.fairness, **self._file.settings}),
                 "load": STUDY,
                 "seed": 0,
                 "started_utc": since_utc,
@@ -185,13 +290,14 @@ class Recorder:
                 "first_ns": ns([one.first for one in kept]),
                 "done_ns": ns([one.done if ok else None for one, ok in zip(kept, served, strict=True)]),
                 "device_ns": ns([one.device_s if ok else None for one, ok in zip(kept, served, strict=True)]),
+                "tokens_out": np.array([one.tokens or MISSING_NS for one in kept], np.int64),
                 "in_window": np.ones(len(kept), np.bool_),
                 "ok": np.array(served, np.bool_),
             },
         )
 
     def _tenant(self, name: str) -> dict[str, Any]:
-        entry, served = self._file.tenants[name], self._service.tenants[name]
+        entry = self._file.tenants[name]
         return {
             "tenant": name,
             "of": name,
@@ -200,9 +306,8 @@ class Recorder:
             "seq": entry.seq,
             "dtype": entry.dtype,
             "load": STUDY,
-            "slo_ms": 1e3 * served.contract.within_s(served.tokens - 1 if served.signature.decodes else 0),
-            "slo_quantile": entry.slo.quantile,
-            "share": None if entry.share is None else f"{100 * entry.share:g}%",
+            **slo_columns(entry.slo),
+            "share": None if entry.share_of_time is None else f"{100 * entry.share_of_time:g}%",
             "weights": entry.weights or f"random({entry.seed})",
             "facts": json.dumps({"mode": entry.mode, "tokens": entry.tokens}),
         }

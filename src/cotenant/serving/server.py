@@ -1,4 +1,4 @@
-"""The server: a service behind uvicorn, with draining, limits, and no public address without keys and TLS."""
+"""The server: a service behind HTTP and gRPC, with draining, limits, and no public address without keys and TLS."""
 
 import asyncio
 import gc
@@ -9,28 +9,32 @@ import os
 import signal
 import socket
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from types import FrameType
-from typing import Any
+from typing import Any, Self
 
+from cotenant.devices import find_device
 from cotenant.errors import CotenantError, ServingError
 from cotenant.interruption import ONE_WISH_S
+from cotenant.measure.locking import device_lock
 from cotenant.serving.http.app import Application
-from cotenant.serving.http.asgi import Limits
+from cotenant.serving.http.listener import listener_at, tls_of
+from cotenant.serving.http.listener import listening as answering
+from cotenant.serving.http.responder import HttpLimits, Responder
 from cotenant.serving.opening import opened
+from cotenant.serving.promises import PromiseCounts
 from cotenant.serving.recording import MOST_BYTES, Recorder
 from cotenant.serving.service import Service
 from cotenant.serving.tenants_file import TenantsFile
 from cotenant.serving.tracing import trace
+from cotenant.tenancy.device_name import DeviceName
+from cotenant.workloads.servers.process import STARTED_BY_RUN
 
 log = logging.getLogger(__name__)
 
 PORT = 8700
-CONNECTIONS = 1024
-KEEP_ALIVE_S = 75
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +51,10 @@ class Listening:
     record_most: int = MOST_BYTES
     page: str | None = None
     """The live page."""
-    limits: Limits | None = None
+    limits: HttpLimits | None = None
     grpc_port: int | None = None
     """None: no gRPC."""
-    behind: Callable[[Application, Service], Any] | None = None
+    behind: Callable[[Application, Service], Responder] | None = None
     """Wraps the application of a server that only front ends of a cluster may reach; it checks who connects."""
 
 
@@ -92,6 +96,7 @@ async def serve(
     *,
     ready: Callable[[str, Service], None],
     again: Callable[[], TenantsFile] | None = None,
+    ended: Callable[[Service], None] | None = None,
 ) -> None:
     """Serve until a signal arrives, then finish accepted requests.
 
@@ -100,50 +105,52 @@ async def serve(
         listening: Where to listen.
         ready: Called with the address once requests can be sent.
         again: Rereads the file on SIGHUP or at the admin's request.
+        ended: Called once everything was answered and recorded.
 
     Raises:
         ServingError: The file can't be served, or not at this address.
+        DeviceBusy: A run or another server uses the device.
     """
-    import uvicorn
-
     check_exposure(file, listening)
-    with listener_at(listening) as listener:
+    tls = tls_of(listening.tls_cert, listening.tls_key)
+    with listener_for(listening) as listener, _device_held(file, listening, url_of(listener, listening)):
         async with opened(file, again=_checked(again, listening)) as service:
             trace(service.measures)
+            counts = PromiseCounts(service)
+            service.judged, service.promises = counts.judged, counts.to_json
             service.page = None if listening.page is None else listening.page.encode()
-            application = Application(service, listening.limits or Limits())
-            config = uvicorn_config(
-                listening.behind(application, service) if listening.behind else application, listening
-            )
-            server = _server(uvicorn, config, service, listening.drain_s)
+            application = Application(service)
+            responder = listening.behind(application, service) if listening.behind else application
             async with _grpc(service, listening), _recorded(service, file, listening), _reloading_on_sighup(service):
-                ready(url_of(listener, listening), service)
-                gc.collect()
-                gc.freeze()  # what exists now stays: keep the collector from walking it while requests wait
-                await server.serve(sockets=[listener])
+                with _Stopping(service, listening.drain_s) as stopping:
+                    ready(url_of(listener, listening), service)
+                    gc.collect()
+                    gc.freeze()  # what exists now stays: keep the collector from walking it while requests wait
+                    try:
+                        async with answering(responder, listener, listening.limits, tls) as server:
+                            await stopping.done.wait()
+                            server.grace_s = 0.0 if stopping.forced else server.grace_s
+                    finally:
+                        gc.unfreeze()  # else nothing frees the types of compiled modules, which complain at the exit
+            if ended is not None:
+                ended(service)
 
 
-def uvicorn_config(application: Any, listening: Listening) -> Any:
-    """Uvicorn's settings for an application."""
-    import uvicorn
+@contextmanager
+def _device_held(file: TenantsFile, listening: Listening, url: str) -> Iterator[None]:
+    """Hold the device, so that no second server and no run uses it. On a cluster, the server's keeper does.
 
-    from cotenant.serving.http.wire import Connection
-
-    return uvicorn.Config(
-        application,
-        http=Connection,
-        ws="none",
-        proxy_headers=False,
-        lifespan="off",
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        date_header=False,
-        limit_concurrency=CONNECTIONS,
-        timeout_keep_alive=KEEP_ALIVE_S,
-        ssl_certfile=listening.tls_cert,
-        ssl_keyfile=listening.tls_key,
-    )
+    Raises:
+        DeviceBusy: Names who holds it.
+        DeviceError: There is no such device here.
+    """
+    own = any(tenant.backend is None for tenant in file.tenants.values())
+    held_for_us = STARTED_BY_RUN in os.environ or listening.behind is not None
+    if not own or held_for_us or DeviceName(file.device).simulated:
+        yield
+        return
+    with device_lock(find_device(file.device).lock_keys(), run=f"serve {url}", purpose="serve"):
+        yield
 
 
 def url_of(listener: socket.socket, listening: Listening) -> str:
@@ -175,12 +182,8 @@ async def _reloading_on_sighup(service: Service) -> AsyncIterator[None]:
     tasks: set[asyncio.Task[None]] = set()
 
     async def again() -> None:
-        try:
-            done = await reload()
-        except CotenantError as error:
-            log.warning("the file was rejected, and nothing changes: %s", error)
-        else:
-            log.warning("the file was reloaded: %s", done)
+        with suppress(CotenantError):  # logged where it is reloaded
+            await reload()
 
     def on_signal() -> None:
         task = loop.create_task(again())
@@ -214,10 +217,10 @@ async def _grpc(service: Service, listening: Listening) -> AsyncIterator[None]:
         return
     from cotenant.serving.grpc.server import listening as over_grpc
 
-    limits = listening.limits or Limits()
+    limits = listening.limits or HttpLimits()
     tls = (listening.tls_cert, listening.tls_key) if listening.tls_cert and listening.tls_key else None
     async with over_grpc(
-        service, listening.host, listening.grpc_port, body=limits.body, calls=CONNECTIONS, tls=tls
+        service, listening.host, listening.grpc_port, body=limits.body, calls=limits.connections, tls=tls
     ) as address:
         service.grpc = address
         yield
@@ -230,6 +233,7 @@ async def _recorded(service: Service, file: TenantsFile, listening: Listening) -
         return
     recorder = Recorder(service, file, listening.record, most_bytes=listening.record_most)
     recorder.open()
+    service.record = recorder.state
     if service.reload is not None:
         service.reload = _after(recorder.cut, service.reload)
     try:
@@ -238,52 +242,53 @@ async def _recorded(service: Service, file: TenantsFile, listening: Listening) -
         await recorder.close()
 
 
-def _server(uvicorn: Any, config: Any, service: Service, drain_s: float) -> Any:
-    """A uvicorn server that drains on the first signal and stops at once on the second."""
+class _Stopping:
+    """Drains on the first signal and stops at once on the second."""
 
-    class Server(uvicorn.Server):  # type: ignore[misc]
-        draining: asyncio.Task[None] | None = None
-        asked_s = -math.inf
+    def __init__(self, service: Service, drain_s: float) -> None:
+        self._service, self._drain_s = service, drain_s
+        self._loop = asyncio.get_running_loop()
+        self._asked_s = -math.inf
+        self._draining: asyncio.Task[None] | None = None
+        self.done = asyncio.Event()
+        self.forced = False
 
-        def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-            del frame
-            loop = service_loop
-            again = time.monotonic() - self.asked_s < ONE_WISH_S
-            self.asked_s = time.monotonic()
-            if again:  # one request, sent to the process and to its group
-                return
-            if service.draining:
-                self.force_exit = self.should_exit = True
-                if sig == signal.SIGTERM:
-                    os._exit(143)
-                return
-            loop.call_soon_threadsafe(self.begin_to_drain)
+    def __enter__(self) -> Self:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            self._loop.add_signal_handler(number, self._on_signal, number)
+        return self
 
-        def begin_to_drain(self) -> None:
-            service.draining = True
-            self.draining = asyncio.ensure_future(self.drain())
+    def __exit__(self, *_: object) -> None:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            self._loop.remove_signal_handler(number)
+        if self._draining is not None:
+            self._draining.cancel()
 
-        async def drain(self) -> None:
-            await service.drain(drain_s)
-            await asyncio.sleep(0.05)  # let final answers reach their clients
-            self.should_exit = True
+    def _on_signal(self, number: int) -> None:
+        again = time.monotonic() - self._asked_s < ONE_WISH_S
+        self._asked_s = time.monotonic()
+        if again:  # one request, sent to the process and to its group
+            return
+        if self._draining is None:
+            self._service.draining = True
+            self._draining = self._loop.create_task(self._drain())
+        elif number == signal.SIGTERM:
+            os._exit(143)
+        else:
+            self.forced = True
+            self.done.set()
 
-    service_loop = asyncio.get_running_loop()
-    return Server(config)
+    async def _drain(self) -> None:
+        await self._service.drain(self._drain_s)
+        self.done.set()
 
 
-def listener_at(listening: Listening) -> socket.socket:
+def listener_for(listening: Listening) -> socket.socket:
     """A socket that listens already. Raises ServingError."""
-    family = socket.AF_INET6 if ":" in listening.host else socket.AF_INET
-    listener = socket.socket(family)
     try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind((listening.host, listening.port))
-        listener.listen(CONNECTIONS)  # clients can connect from here on; they are answered once the tenants are ready
+        return listener_at(listening.host, listening.port)
     except OSError as error:
-        listener.close()
         raise ServingError(
             f"{listening.host}:{listening.port} can't be listened on: {(error.strerror or str(error)).lower()}.",
             hint="Choose another port; --port 0 finds a free one.",
         ) from None
-    return listener

@@ -7,17 +7,19 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from cotenant.analyse.promises import JudgedPromise
 from cotenant.errors import BadInput, Refused
 from cotenant.scheduling import Contract, Standing, TenantCosts, TenantPaused, TenantResumed, Why
 from cotenant.serving.backends.errand import Errand
 from cotenant.serving.backends.probing import Passing
 from cotenant.serving.conduct.conductor import Conductor
 from cotenant.serving.conduct.pending import Pending
+from cotenant.serving.conduct.tickets import TokenSink
 from cotenant.serving.engines.protocol import Prompt
 from cotenant.serving.measures import Measures
 from cotenant.serving.models.signature import Signature
 from cotenant.serving.models.text import Codec
-from cotenant.serving.processes.parcel import Parcel, Tensor
+from cotenant.serving.processes.parcel import Parcel
 from cotenant.serving.tenants_file import TenantsFile
 from cotenant.text import size
 
@@ -85,6 +87,12 @@ class Service:
     """Address of gRPC, if enabled."""
     page: bytes | None = None
     """The live page, if enabled."""
+    record: Callable[[], dict[str, Any] | None] = lambda: None
+    """State of the record of served traffic; None without one."""
+    judged: Callable[[], tuple[JudgedPromise, ...]] = tuple
+    """What was promised, and what came so far."""
+    promises: Callable[[float], list[dict[str, Any]]] = lambda _: []
+    """The same for `/status`, at a time of the monotonic clock."""
     draining: bool = False
     started: float = field(default_factory=time.monotonic)
 
@@ -142,7 +150,7 @@ class Service:
         return not self.draining and all(self.ready(one.name) for one in self.tenants.values() if one.loaded)
 
     def infer(self, name: str, parcel: Parcel, wishes: Wishes) -> Pending[Parcel]:
-        """One request with tensors.
+        """One pass of a model with tensors.
 
         Raises:
             BadInput: The model can't accept it.
@@ -150,14 +158,9 @@ class Service:
         """
         served = self.named(name)
         served.signature.check(parcel)
-        if served.signature.decodes:
-            ids = tuple(memoryview(parcel.tensors[0].data).cast("B").cast("q"))
-            return self.generate(served.name, Prompt(ids, served.tokens), wishes).into(_token_parcel)
         return self._serve(served, parcel, wishes, scale=_scale(served.signature, parcel))
 
-    def generate(
-        self, name: str, prompt: Prompt, wishes: Wishes, sink: Callable[[list[int]], bool | None] | None = None
-    ) -> Pending[list[int]]:
+    def generate(self, name: str, prompt: Prompt, wishes: Wishes, sink: TokenSink | None = None) -> Pending[list[int]]:
         """Generate tokens for a prompt; ``sink`` receives them as they are generated.
 
         Raises:
@@ -222,7 +225,7 @@ class Service:
         scale: float,
         steps: int | None = None,
         cache_bytes: int | None = None,
-        sink: Callable[[list[int]], bool | None] | None = None,
+        sink: TokenSink | None = None,
     ) -> Pending[Any]:
         if self.draining:
             raise Refused(served.name, "draining", retry_after_s=1.0, predicted_wait_s=0.0)
@@ -258,11 +261,6 @@ class Service:
         except TimeoutError:
             return False
         return True
-
-
-def _token_parcel(made: list[int]) -> Parcel:
-    data = b"".join(token.to_bytes(8, "little", signed=True) for token in made)
-    return Parcel((Tensor("tokens", "INT64", (1, len(made)), data),))
 
 
 def _scale(signature: Signature, parcel: Parcel) -> float:

@@ -3,12 +3,12 @@
 import asyncio
 import time
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cotenant.scheduling import BatchCurve, Chunk, ChunkCost, RequestId, TenantAdded, TenantCosts, some_batches
 from cotenant.serving.conduct.conductor import Conductor
 from cotenant.serving.costs import check_floor
-from cotenant.serving.engines.protocol import Progress, Prompt
+from cotenant.serving.engines.protocol import Progress, Prompt, Scored
 from cotenant.serving.models.signature import Signature
 from cotenant.serving.processes.parcel import SIZES, Parcel, Tensor
 from cotenant.serving.tenants_file import ServedTenant, TenantsFile
@@ -16,7 +16,8 @@ from cotenant.serving.worker.bench import Ended
 from cotenant.workloads.protocol import WorkloadSpec
 
 if TYPE_CHECKING:
-    from cotenant.prediction.sharing.layout import Part
+    from cotenant.devices.simulated.device import SimulatedGpuDevice
+    from cotenant.prediction.contention.layout import Part
     from cotenant.serving.division.ground import Division
 
 CHUNKS = 4
@@ -46,7 +47,7 @@ async def open_simulated(
     known = {}
     for name, conductor in own.items():
         tenant, worker = file.tenants[name], workers[conductor]
-        costs, signature = await asyncio.to_thread(_known, gpu, tenant, parts[name])
+        costs, signature = await asyncio.to_thread(_known, _Held(gpu, file.settings), tenant, parts[name])
         contract = tenant.contract(name)
         check_floor(contract, costs)
         known[name] = costs, signature
@@ -115,16 +116,24 @@ class SimulatedWorker:
             if work is None:
                 continue
             if isinstance(work, Prompt):
-                new = chunk.steps or int(last)
-                self._made[request] += new
-                progress.tokens[request] = [ZERO_TOKEN] * new
-                if self._made[request] >= work.tokens:
-                    progress.results[request] = [ZERO_TOKEN] * work.tokens
+                self._write(request, work, chunk.steps or int(last), progress)
             elif last:
                 progress.results[request] = self._zeros(chunk.tenant, work)
             if request in progress.results:
                 self.free((request,))
         return progress
+
+    def _write(self, request: RequestId, work: Prompt, new: int, progress: Progress) -> None:
+        ends = min(work.tokens, work.min_tokens + 1) if ZERO_TOKEN in work.stop else work.tokens
+        before = self._made[request]
+        new = min(new, ends - before)
+        self._made[request] += new
+        progress.tokens[request] = [ZERO_TOKEN] * new
+        if work.logprobs is not None:
+            known = new + (len(work.ids) - 1 if work.prompt_logprobs and not before and new else 0)
+            progress.scores[request] = [Scored(0.0, ((ZERO_TOKEN, 0.0),) if work.logprobs else ())] * known
+        if self._made[request] >= ends:
+            progress.results[request] = [ZERO_TOKEN] * ends
 
     def _zeros(self, tenant: str, work: Parcel) -> Parcel:
         rows = work.tensors[0].rows
@@ -148,22 +157,35 @@ def _parts(names: list[str], division: "Division | None") -> "dict[str, Part | N
     return dict(zip(names, division.arrangement.layout.parts, strict=True))
 
 
-def _known(gpu: Any, tenant: ServedTenant, part: "Part | None") -> tuple[TenantCosts, Signature]:
+class _Held(NamedTuple):
+    """A simulated GPU at the clock and power limit of a plan."""
+
+    device: "SimulatedGpuDevice"
+    settings: Mapping[str, Any]
+
+
+def _known(gpu: _Held, tenant: ServedTenant, part: "Part | None") -> tuple[TenantCosts, Signature]:
     """Simulated costs, and the model's signature on the meta device."""
     from cotenant.serving.models.servable import build_servable, with_cache
 
-    spec = gpu.spec(tenant.spec())
+    spec = gpu.device.spec(tenant.spec())
 
     def times(**changes: Any) -> dict[int, float]:
         """By batch."""
         return {
-            size: _request_s(gpu, spec.model_copy(update={"batch": size, **changes}), part, tenant.slowdown)
-            for size in some_batches(tenant.batch)
+            size: _request_s(
+                gpu, spec.model_copy(update={"batch": size * spec.batch, **changes}), part, tenant.slowdown
+            )
+            for size in some_batches(tenant.most_at_once)
         }
 
-    built = build_servable(spec, device="meta", dtype=gpu.default_dtype)
+    built = build_servable(spec, device="meta", dtype=gpu.device.default_dtype)
     signature = built.signature
-    if isinstance(built.sample, Prompt):
+    if isinstance(built.sample, Prompt) and gpu.device.served(spec):
+        prompt, step = _steps(gpu, spec, part, tenant)
+        steps = max(1, built.sample.tokens - 1)
+        costs = TenantCosts((_cost(prompt),), BatchCurve(), _cost(step[1]), BatchCurve.through(step), steps)
+    elif isinstance(built.sample, Prompt):
         prompt = _request_s(gpu, spec.model_copy(update={"mode": "prefill", "tokens": None}), part, tenant.slowdown)
         step = times(mode="decode", tokens=None)
         steps = max(1, built.sample.tokens - 1)
@@ -174,23 +196,47 @@ def _known(gpu: Any, tenant: ServedTenant, part: "Part | None") -> tuple[TenantC
     return with_cache(costs, built), signature
 
 
-def _request_s(gpu: Any, spec: WorkloadSpec, part: "Part | None", slowdown: float) -> float:
+def _steps(gpu: _Held, spec: WorkloadSpec, part: "Part | None", tenant: ServedTenant) -> tuple[float, dict[int, float]]:
+    """Seconds of a prompt in an idle engine, and of steps by number of sequences."""
+    from cotenant.prediction.contention.layout import whole_of
+    from cotenant.prediction.engines.step import StepShape
+
+    device, whole = gpu.device, whole_of(gpu.device.gpu)
+    clock = device.controls(gpu.settings).limits.clock_mhz
+    engine = device.engine_queue(spec, whole, clock_mhz=clock)
+
+    def step_s(step: StepShape) -> float:
+        """The plan's slowdown is relative to the entire GPU; a step never takes less than alone on its part."""
+        alone = device.engine_step(spec, whole, step, clock_mhz=clock).alone_ns() / 1e9
+        if part is None:
+            return alone
+        return max(device.engine_step(spec, part, step, clock_mhz=clock).alone_ns() / 1e9, alone * tenant.slowdown)
+
+    context = engine.prompt + engine.output / 2
+    sizes = some_batches(min(tenant.most_at_once, engine.held))
+    prompt = step_s(StepShape(queries=(float(engine.prompt),), contexts=(0.0,)))
+    return prompt, {size: step_s(StepShape(size, size * context)) for size in sizes}
+
+
+def _request_s(gpu: _Held, spec: WorkloadSpec, part: "Part | None", slowdown: float) -> float:
     """Time of a request on its part of the GPU.
 
     The plan's slowdown is that beside its neighbours, relative to the entire GPU alone. A plan that was edited by hand
     may give a smaller part than it was predicted for: a request never takes less than alone on its part.
     """
-    from cotenant.prediction.sharing.layout import whole_of
+    from cotenant.prediction.contention.layout import whole_of
 
-    whole_s = _solo_s(gpu, spec, whole_of(gpu.gpu))
+    whole_s = _solo_s(gpu, spec, whole_of(gpu.device.gpu))
     return whole_s if part is None else max(_solo_s(gpu, spec, part), whole_s * slowdown)
 
 
-def _solo_s(gpu: Any, spec: WorkloadSpec, part: "Part") -> float:
+def _solo_s(gpu: _Held, spec: WorkloadSpec, part: "Part") -> float:
     """Time of a request alone on a part of the GPU: the host launches, the device follows."""
     import numpy as np
 
-    trace = gpu.trace(gpu.request(spec), part, gpu.controls({}))
+    device, settings = gpu
+    controls = device.controls(settings)
+    trace = device.trace(device.request(spec), part, controls, clock_mhz=controls.limits.clock_mhz)
     launched = np.cumsum(trace.launch_ns)
     remaining = np.cumsum(trace.duration_ns[::-1])[::-1]
     return float(np.max(launched + remaining) + trace.before_ns + trace.after_ns) / 1e9

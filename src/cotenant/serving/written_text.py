@@ -2,45 +2,70 @@
 
 from collections.abc import Sequence
 
+from cotenant.serving.engines.protocol import Prompt
 from cotenant.serving.models.text import Codec
 
 _UNFINISHED = "\ufffd"
 _LONGEST_UNFINISHED = 3
 """Bytes of an unfinished UTF-8 character, which some tokenizers replace one by one; more are invalid and stay so."""
 
+WINDOW = 32
+"""Tokens whose text is final at the latest then."""
+
 
 class Writer:
     """Assembles the text of one answer."""
 
-    def __init__(self, codec: Codec, stops: Sequence[str] = ()) -> None:
+    def __init__(self, codec: Codec, prompt: Prompt, stops: Sequence[str] = ()) -> None:
         self._codec = codec
+        self._prompt = prompt
         self._stops = tuple(stops)
         self._ids: list[int] = []
         self._said = 0
-        self._ended = False
+        self._settled = ""
+        self._unsearched = 0
+        """Where the part of the text begins that stop texts are searched in."""
+        self._from = self._read = self._context = 0
         self.count = 0
         self.stopped = False
+        """Whether a stop text was met: what follows isn't wanted."""
+        self.reason: str | None = None
+        """Why the answer is over: `stop` or `length`; None: it isn't."""
+        self.stopped_by: str | int | None = None
+        """The stop text or, apart from the model's own end, the stop token."""
 
-    def put(self, tokens: Sequence[int]) -> str:
-        """The text added by these tokens; a possible beginning of a stop text is held back."""
-        self.count += len(tokens)
-        kept = [token for token in tokens if token not in self._codec.stops]
-        self._ended = self._ended or len(kept) < len(tokens)
-        self._ids += kept
-        text = self._codec.decode(self._ids)
-        found = [at for stop in self._stops if (at := text.find(stop)) >= 0]
+    def put(self, token: int) -> str:
+        """The text added by a token; a possible beginning of a stop text is held back until it is none."""
+        self.count += 1
+        early = self.count <= self._prompt.min_tokens
+        if token in self._prompt.stop and not early:
+            self.reason = "stop"
+            self.stopped_by = None if token in self._codec.stops else token
+            return self._rest()
+        self._ids.append(token)
+        text = self._text()
+        if early:
+            self._unsearched = len(text)
+        found = [(at, stop) for stop in self._stops if (at := text.find(stop, self._unsearched)) >= 0]
         if found:
-            self.stopped = True
-            return self._say(text[: min(found)])
+            at, self.stopped_by = min(found)
+            self.stopped, self.reason = True, "stop"
+            return self._say(text[:at])
+        if self.count >= self._prompt.tokens:
+            self.reason = "length"
+            return self._rest()
         return self._say(text[: len(text) - self._held(text)])
 
-    def end(self) -> str:
-        """The remaining text."""
-        return "" if self.stopped else self._say(self._codec.decode(self._ids))
+    def _rest(self) -> str:
+        return self._say(self._text())
 
-    def why(self, tokens: int) -> str:
-        """The finish reason: `stop`, or `length` if all requested tokens were generated."""
-        return "stop" if self.stopped or self._ended or self.count < tokens else "length"
+    def _text(self) -> str:
+        """All text so far. Only the last tokens are decoded again, those before them once more as their context."""
+        text = self._settled + self._codec.decode(self._ids[self._from :])[self._context :]
+        if len(self._ids) - self._read >= WINDOW and not text.endswith(_UNFINISHED):
+            self._settled, self._from, self._read = text, self._read, len(self._ids)
+            self._context = len(self._codec.decode(self._ids[self._from :]))
+        return text
 
     def _say(self, text: str) -> str:
         new = text[self._said :]

@@ -1,17 +1,23 @@
-"""A backend server: pooled connections, health checks, sleep and wake."""
+"""A backend server: pooled connections with timeouts, health checks, sleep and wake."""
 
 import os
+import time
 from collections.abc import Mapping
 from typing import Any
 
+from cotenant.clients.framing import Reply
+from cotenant.clients.http11 import Connections, Timeouts
 from cotenant.errors import RequestFailed, ServingError, WorkloadError
-from cotenant.serving.backends.entry import BackendEntry
 from cotenant.serving.backends.errand import Errand
-from cotenant.workloads.servers.framing import Reply
-from cotenant.workloads.servers.http11 import Connections
+from cotenant.tenancy.backend import BackendEntry
 
-TIMEOUT_S = 600.0
 ALIVE = {"openai": "/v1/models", "v2": "/v2/health/ready"}
+PROBE_S = 10.0
+"""Longest wait for the answer to a health check."""
+NEARLY = 0.99
+"""A timer may ring a little early on another clock's tick."""
+SERVER_ERROR = 500
+TIMEOUTS_HINT = "`timeouts:` of the backend waits longer"
 
 
 class Backend:
@@ -20,8 +26,38 @@ class Backend:
     def __init__(self, entry: BackendEntry) -> None:
         self.entry = entry
         self.address = entry.address
-        self.up = True
-        self._connections = Connections(self.address, TIMEOUT_S, _headers(entry))
+        self.down: str | None = None
+        """Why it is marked: None while it answers."""
+        self.down_since = 0.0
+        self.timeouts = 0
+        """Requests that it did not answer in time."""
+        self.check: Errand | None = None
+        """A small request that proves more than a GET: that the model answers."""
+        waits = entry.timeouts
+        self._connections = Connections(
+            self.address,
+            Timeouts(waits.whole, waits.connect, waits.first, waits.between, hint=TIMEOUTS_HINT),
+            _headers(entry),
+        )
+        self.probe_s = min(PROBE_S, waits.first, waits.whole)
+
+    @property
+    def up(self) -> bool:
+        """Whether it answered when it was last asked."""
+        return self.down is None
+
+    def mark(self, why: str) -> None:
+        """Nothing is sent until it answers a health check."""
+        self.down, self.down_since = why, time.monotonic()
+
+    def unmark(self) -> float:
+        """It answers again; returns the seconds that it was down."""
+        self.down = None
+        return time.monotonic() - self.down_since
+
+    def silent(self, seconds: float) -> bool:
+        """Whether no answer to any request has continued for so long."""
+        return time.monotonic_ns() - self._connections.heard_ns >= NEARLY * seconds * 1e9
 
     async def send(self, errand: Errand) -> Reply:
         """Send one request. Cancelling closes the connection, so that the backend stops too.
@@ -40,7 +76,8 @@ class Backend:
 
     async def get(self, path: str) -> Reply:
         """A GET request. Raises RequestFailed."""
-        return await self._connections.send("GET", self.address.path.rstrip("/") + path, None)
+        path = self.address.path.rstrip("/") + path
+        return await self._connections.send("GET", path, None, within_s=self.probe_s)
 
     async def json(self, path: str) -> Any:
         """The JSON at this path. Raises ServingError."""
@@ -57,12 +94,19 @@ class Backend:
             ) from None
         raise ServingError(f"The backend {self.address.name} answered {path} with status {reply.status}.")
 
-    async def alive(self) -> bool:
-        """Whether it answers."""
+    async def alive(self, *, check: bool = False) -> bool:
+        """Whether it answers; ``check``: whether its model does, where that can be asked."""
         try:
-            return (await self.get(ALIVE[self.entry.protocol])).ok
+            if not (await self.get(ALIVE[self.entry.protocol])).ok:
+                return False
+            if not check or self.check is None:
+                return True
+            path = self.address.path.rstrip("/") + self.check.target
+            headers = self.check.headers
+            reply = await self._connections.send("POST", path, self.check.body, headers=headers, within_s=self.probe_s)
         except RequestFailed:
             return False
+        return reply.status < SERVER_ERROR
 
     async def sleep(self) -> None:
         """Free the device's memory; weights move to the host. Raises RequestFailed."""

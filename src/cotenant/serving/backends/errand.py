@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from cotenant.workloads.servers.framing import Reply
+from cotenant.clients.framing import Reply
 
 Piece = Reply | bytes
 

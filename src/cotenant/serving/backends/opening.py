@@ -16,6 +16,7 @@ from cotenant.serving.costs import check_floor
 from cotenant.serving.lanes import SLEEPERS, Lane
 from cotenant.serving.measures import Measures
 from cotenant.serving.tenants_file import TenantsFile
+from cotenant.tenancy.backend import BackendTimeouts
 from cotenant.workloads.protocol import DEFAULT_TOKENS
 
 DEFAULT_WORDS = 16
@@ -35,9 +36,18 @@ class OpenLane:
 
     def describe(self) -> list[dict[str, Any]]:
         """Each backend: its address, tenants and health."""
+        now = time.monotonic()
         return [
-            {"backend": one.backend.address.name, "tenants": one.tenants, "up": one.backend.up, "restarts": 0}
-            for one in self.workers
+            {
+                "backend": worker.backend.address.name,
+                "tenants": worker.tenants,
+                "up": worker.backend.up,
+                "why": worker.backend.down,
+                "down_s": None if worker.backend.up else now - worker.backend.down_since,
+                "timeouts": worker.backend.timeouts,
+                "restarts": 0,
+            }
+            for worker in self.workers
         ]
 
     async def close(self) -> None:
@@ -83,6 +93,7 @@ async def _admit(file: TenantsFile, opened: OpenLane, worker: BackendWorker, gat
         known = opened.known[name]
         contract, costs = file.tenants[name].scheduled_contract(name, known.passing.tokens), known.costs
         check_floor(contract, costs)
+        worker.backend.check = worker.backend.check or known.check
         opened.conductor.crew.assign(name, worker)
         opened.conductor.tell(TenantAdded(time.monotonic(), contract, costs))
 
@@ -103,12 +114,12 @@ async def _probe_all(file: TenantsFile, opened: OpenLane, worker: BackendWorker)
             raise ServingError(f"Tenant {name}: {error.message}", hint=error.hint) from None
 
 
-def _by_address(file: TenantsFile, lane: Lane) -> dict[tuple[str, str], tuple[str, ...]]:
+def _by_address(file: TenantsFile, lane: Lane) -> dict[tuple[str, str, BackendTimeouts], tuple[str, ...]]:
     """Tenants of one server share its connections, and are paused together when it is down."""
-    found: dict[tuple[str, str], tuple[str, ...]] = {}
+    members: dict[tuple[str, str, BackendTimeouts], tuple[str, ...]] = {}
     for name in lane.tenants:
         entry = file.tenants[name].backend
         assert entry is not None
-        place = (entry.address.name, entry.key_env or "")
-        found[place] = (*found.get(place, ()), name)
-    return found
+        server = (entry.address.name, entry.key_env or "", entry.timeouts)
+        members[server] = (*members.get(server, ()), name)
+    return members

@@ -11,9 +11,9 @@ from typing import Any
 from cotenant.errors import ServingError, WorkloadError
 from cotenant.scheduling import ChunkCost, TenantCosts
 from cotenant.serving.backends.backend import Backend
-from cotenant.serving.backends.entry import BackendEntry
 from cotenant.serving.backends.errand import Errand
 from cotenant.serving.models.signature import Signature, TensorSpec
+from cotenant.tenancy.backend import BackendEntry
 from cotenant.workloads.protocol import WorkloadSpec
 
 PROBES = 5
@@ -44,6 +44,8 @@ class Passing:
     token_s: float
     tokens: int
     letters: int
+    config: Mapping[str, Any] | None = None
+    """The model's configuration, where the server states it as Triton does."""
 
     def scale(self, letters: int, tokens: int) -> float:
         """Cost of a request relative to the typical one."""
@@ -59,6 +61,8 @@ class Known:
     passing: Passing
     costs: TenantCosts
     signature: Signature
+    check: Errand | None = None
+    """A small request whose answer proves that the model works."""
 
 
 async def probe(backend: Backend, entry: BackendEntry, *, seq: int, tokens: int, embeds: bool) -> Known:
@@ -79,19 +83,26 @@ async def probe(backend: Backend, entry: BackendEntry, *, seq: int, tokens: int,
     model = entry.model or await _only_model(backend)
     prompt = (PROMPT * (seq // 8 + 1))[: max(8, 4 * seq)]
     if embeds:
-        whole = await _times(backend, entry, "/v1/embeddings", {"model": model, "input": prompt})
+        question = {"model": model, "input": prompt}
+        whole = await _times(backend, entry, "/v1/embeddings", question)
         passing = Passing(entry, model, statistics.median(whole), 0.0, 1, len(prompt))
-        return Known(passing, _costs(whole), Signature((), (), embeds=True))
+        return Known(passing, _costs(whole), Signature((), (), embeds=True), _check("/v1/embeddings", question))
     if entry.cost is not None:
         step = entry.cost / tokens
         passing = Passing(entry, model, step, step, tokens, len(prompt))
-        return Known(passing, _costs([entry.cost]), Signature((), (), decodes=True))
+        check = _check("/v1/completions", _question("/v1/completions", {}, model, prompt, 1))
+        return Known(passing, _costs([entry.cost]), Signature((), (), decodes=True), check)
     first, (target, fields) = await _first_token(backend, entry, model, prompt)
     whole = await _times(backend, entry, target, _question(target, fields, model, prompt, tokens))
     prompt_s = min(statistics.median(first), statistics.median(whole))
     token_s = (statistics.median(whole) - prompt_s) / max(1, tokens - 1)
     passing = Passing(entry, model, prompt_s, token_s, tokens, len(prompt))
-    return Known(passing, _costs(whole), Signature((), (), decodes=True))
+    check = _check(target, _question(target, fields, model, prompt, 1))
+    return Known(passing, _costs(whole), Signature((), (), decodes=True), check)
+
+
+def _check(target: str, question: Mapping[str, Any]) -> Errand:
+    return Errand(target, json.dumps(question).encode(), _JSON)
 
 
 async def _first_token(backend: Backend, entry: BackendEntry, model: str, prompt: str) -> tuple[list[float], _Form]:
@@ -121,18 +132,22 @@ async def _probe_v2(backend: Backend, entry: BackendEntry, seq: int) -> Known:
     if not isinstance(described, Mapping) or not isinstance(described.get("inputs"), list):
         raise ServingError(f"The backend {entry.address.name} doesn't describe the inputs of {entry.model}.")
     signature = Signature(_specs(described["inputs"]), _specs(described.get("outputs") or []))
-    if entry.cost is not None:
-        times = [entry.cost]
-    else:
-        extensions = server.get("extensions") if isinstance(server, Mapping) else None
-        try:
-            inputs = inputs_of(entry.address.name, described, WorkloadSpec(name=entry.model, seq=seq), V2Options())
-        except WorkloadError as error:
-            raise ServingError(error.message, hint="State the time of a request: `cost: 20ms`.") from None
+    extensions = server.get("extensions") if isinstance(server, Mapping) else None
+    check = None
+    try:
+        inputs = inputs_of(entry.address.name, described, WorkloadSpec(name=entry.model, seq=seq), V2Options())
         body, headers = body_of(inputs, binary="binary_tensor_data" in (extensions or ()))
-        times = await _times(backend, entry, f"{path}/infer", body, headers)
-    passing = Passing(entry, entry.model, statistics.median(times), 0.0, 1, 1)
-    return Known(passing, _costs(times), signature)
+        check = Errand(f"{path}/infer", body, headers)
+    except WorkloadError as error:
+        if entry.cost is None:
+            raise ServingError(error.message, hint="State the time of a request: `cost: 20ms`.") from None
+    times = [entry.cost or 0.0] if check is None else await _times(backend, entry, check.target, check.body, headers)
+    config = None
+    with suppress(ServingError):  # an extension that not every server has
+        config = await backend.json(f"{path}/config")
+    config = config if isinstance(config, Mapping) else None
+    passing = Passing(entry, entry.model, statistics.median(times), 0.0, 1, 1, config)
+    return Known(passing, _costs(times), signature, check)
 
 
 def _specs(tensors: list[Any]) -> tuple[TensorSpec, ...]:

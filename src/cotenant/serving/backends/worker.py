@@ -1,4 +1,4 @@
-"""A worker that forwards requests to a backend; a backend that is down is polled until it is back."""
+"""A worker that forwards requests to a backend; a backend that is down or silent is polled until it answers."""
 
 import asyncio
 import logging
@@ -6,7 +6,8 @@ import time
 from collections.abc import Iterable
 from typing import Any
 
-from cotenant.errors import Refused, RequestFailed
+from cotenant.clients.framing import Reply
+from cotenant.errors import BackendTimeout, Refused, RequestFailed
 from cotenant.scheduling import Chunk, RequestId, TenantPaused, TenantResumed, Why
 from cotenant.serving.backends.backend import Backend
 from cotenant.serving.backends.errand import Errand, Piece
@@ -14,7 +15,6 @@ from cotenant.serving.backends.gate import Gate
 from cotenant.serving.conduct.conductor import Conductor
 from cotenant.serving.engines.protocol import Progress
 from cotenant.serving.worker.bench import Ended
-from cotenant.workloads.servers.framing import Reply
 
 log = logging.getLogger(__name__)
 
@@ -79,7 +79,9 @@ class BackendWorker:
                 if not reply.ok:
                     self._conductor.refused_by_backend(request, reply.status)
         except RequestFailed as error:
-            progress.failures[request] = self._lost(chunk.tenant, error)
+            progress.failures[request] = failure = self._failure(chunk.tenant, error)
+            self._conductor.fail(request, failure)  # before its tenant is paused, which refuses what is under way
+            self._pause(error)
         except Exception as error:  # noqa: BLE001 - it belongs to this request
             progress.failures[request] = error
         finally:
@@ -101,22 +103,41 @@ class BackendWorker:
         async with self._gate.through(self.backend):
             return await self.backend.send(counted)
 
-    def _lost(self, tenant: str, error: RequestFailed) -> Exception:
-        """The request's error; if the backend is unreachable, nothing is sent until it answers again."""
-        if error.kind != "connection":
-            return error
-        if self._asking is None or self._asking.done():
-            log.warning("%s; its tenants are paused", error.message)
-            self.backend.up = False
-            now = time.monotonic()
-            for one in self.tenants:
-                self._conductor.tell(TenantPaused(now, one, 2 * AGAIN_S))
-            self._asking = asyncio.get_running_loop().create_task(self._ask())
-        return Refused(tenant, Why.WORKER_LOST, retry_after_s=2 * AGAIN_S, predicted_wait_s=0.0)
+    def _failure(self, tenant: str, error: RequestFailed) -> Exception:
+        """The client's error."""
+        if error.kind == "timeout":
+            message = f"The backend {error.message}."
+            return BackendTimeout(message, retry_after_s=self._retry_s(error), hint=error.hint)
+        if error.kind == "connection":
+            return Refused(tenant, Why.WORKER_LOST, retry_after_s=self._retry_s(error), predicted_wait_s=0.0)
+        return error
 
-    async def _ask(self) -> None:
-        while not await self.backend.alive():
+    def _retry_s(self, error: RequestFailed) -> float:
+        return AGAIN_S + (self.backend.probe_s if error.kind == "timeout" else AGAIN_S)
+
+    def _pause(self, error: RequestFailed) -> None:
+        """A backend that can't be reached, or is silent, gets nothing until it answers again."""
+        if error.kind not in ("timeout", "connection"):
+            return
+        if error.kind == "timeout":
+            self.backend.timeouts += 1
+            if not self.backend.silent(error.waited_s):
+                log.warning("%s to one request; it answers others", error.message)
+                return
+        if self._asking is not None and not self._asking.done():
+            return
+        log.warning("%s; its tenants (%s) are paused", error.message, ", ".join(self.tenants))
+        self.backend.mark(error.message)
+        now, retry_s = time.monotonic(), self._retry_s(error)
+        for tenant in self.tenants:
+            self._conductor.tell(TenantPaused(now, tenant, retry_s))
+        check = error.kind == "timeout" and self._gate is None  # asleep, no model answers
+        self._asking = asyncio.get_running_loop().create_task(self._ask(check=check))
+
+    async def _ask(self, *, check: bool) -> None:
+        while not await self.backend.alive(check=check):
             await asyncio.sleep(AGAIN_S)
-        self.backend.up = True
-        for one in self.tenants:
-            self._conductor.tell(TenantResumed(time.monotonic(), one))
+        down_s = self.backend.unmark()
+        log.warning("`%s` answers again after %.1f s", self.backend.address.name, down_s)
+        for tenant in self.tenants:
+            self._conductor.tell(TenantResumed(time.monotonic(), tenant))

@@ -32,6 +32,7 @@ from cotenant.scheduling import (
 from cotenant.serving.conduct.crew import Crew, Worker
 from cotenant.serving.conduct.pending import Pending
 from cotenant.serving.conduct.tickets import BAD_INPUT, FAILED, Outcome, Ticket, TokenSink
+from cotenant.serving.engines.protocol import Progress, Prompt
 from cotenant.serving.worker.bench import Ended
 
 LATER_S = 2e-3
@@ -114,6 +115,8 @@ class Conductor:
         now = self._clock()
         number = next(self._numbers)
         self._tickets[number] = ticket = Ticket(number, tenant, now, sink, self._left)
+        if isinstance(work, Prompt):
+            ticket.prompt, ticket.most = len(work.ids), work.tokens
         deadline = None if deadline_s is None else now + deadline_s
         out = self.scheduler.handle(Arrived(now, number, tenant, deadline, scale, steps, priority, cache_bytes))
         for one in out:
@@ -151,8 +154,8 @@ class Conductor:
         if chunk is not None:
             slot = chunk.slot
             self._account(chunk, began)
-        for request, made in tokens.items():
-            self._put_tokens(request, made, ended)
+        if tokens:
+            self.tokens_made(progress, ended)
         if self.device_waits(end):
             for request, result in results.items():
                 ticket = self._tickets.get(request)  # type: ignore[arg-type] # ours are numbers
@@ -161,7 +164,7 @@ class Conductor:
         else:
             self.hand_out(end)
         for request, error in failures.items():
-            self._fail(request, error)
+            self.fail(request, error)
         self._forget_chunks(version, slot)
         started = self.crew.ended(end, slot)
         finished = tuple(results)
@@ -173,12 +176,21 @@ class Conductor:
             if request in self._tickets:
                 self.tell(Cancelled(self._clock(), request))
 
+    def tokens_made(self, progress: Progress, at: float) -> None:
+        """New tokens, perhaps before the end of their chunk."""
+        for request, made in progress.tokens.items():
+            ticket = self._tickets.get(request)  # type: ignore[arg-type] # ours are numbers
+            if ticket is None:
+                continue
+            ticket.made(len(made), at)
+            if ticket.sink is not None and ticket.sink(made, progress.scores.get(request, ())):
+                ticket.enough = True
+
     def put_output(self, request: RequestId, tokens: int) -> None:
         """A backend started or continued its answer: record the first output, count tokens."""
         ticket = self._tickets.get(request)  # type: ignore[arg-type] # ours are numbers
         if ticket is not None:
-            ticket.first = ticket.first or self._clock()
-            ticket.tokens += tokens
+            ticket.made(tokens, self._clock())
 
     def refused_by_backend(self, request: RequestId, status: int) -> None:
         """A backend answered with an error: the client gets it as it is, but it wasn't served."""
@@ -195,13 +207,13 @@ class Conductor:
         if version is not None:
             self.tell(ChunkLost(now, version))
 
-    def close(self) -> None:
-        """Stop the timer and cancel every waiting request."""
+    def close(self, error: BaseException | None = None) -> None:
+        """Stop the timer, and end every waiting request with an error; None: cancel it."""
         if self._timer is not None:
             self._timer.cancel()
         tickets, self._tickets = self._tickets, {}
         for ticket in tickets.values():
-            ticket.resolve(error=asyncio.CancelledError())
+            ticket.resolve(error=error or asyncio.CancelledError())
 
     def _carry_out(self, instructions: list[Instruction]) -> None:
         for one in instructions:
@@ -230,9 +242,11 @@ class Conductor:
             met, device_s = end.met and why is None, end.device_s
             ticket.resolve(ticket.held)
         elif isinstance(end, Shed):
-            why = str(end.why)
+            why = why or str(end.why)
             wait_s = end.predicted_wait_s
-            ticket.resolve(error=Refused(end.tenant, why, retry_after_s=end.retry_after_s, predicted_wait_s=wait_s))
+            ticket.resolve(
+                error=Refused(end.tenant, str(end.why), retry_after_s=end.retry_after_s, predicted_wait_s=wait_s)
+            )
         else:
             why = why or "cancelled"
         if self._observe is not None:
@@ -264,21 +278,12 @@ class Conductor:
         for one in [one for one, chunk in chunks.items() if one <= version and chunk.slot == slot]:
             del chunks[one]
 
-    def _fail(self, request: Any, error: Exception) -> None:
-        """The model raised: report it to the caller at once."""
-        ticket = self._tickets.get(request)
+    def fail(self, request: RequestId, error: Exception) -> None:
+        """The model or the backend failed: report it to the caller at once."""
+        ticket = self._tickets.get(request)  # type: ignore[arg-type] # ours are numbers
         if ticket is not None:
             ticket.why = BAD_INPUT if isinstance(error, BadInput) else FAILED
             ticket.resolve(error=error)
-
-    def _put_tokens(self, request: Any, tokens: list[int], at: float) -> None:
-        ticket = self._tickets.get(request)
-        if ticket is None:
-            return
-        ticket.first = ticket.first or at
-        ticket.tokens += len(tokens)
-        if ticket.sink is not None and ticket.sink(tokens):
-            ticket.enough = True
 
     def _set_timer(self) -> None:
         """Wake up when a waiting request can no longer be in time, to refuse it early.

@@ -2,15 +2,19 @@
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
+from typing import Any
 
 from cotenant.devices import find_device
 from cotenant.devices.protocol import Arrangement, Device, Fixture, SeatReport
 from cotenant.errors import ServingError
 from cotenant.serving.tenants_file import TenantsFile
+from cotenant.tenancy.device_name import DeviceName
 from cotenant.tenancy.load import Load
-from cotenant.tenancy.nouns import Sharing, Tenant
+from cotenant.tenancy.nouns import Tenant
+from cotenant.tenancy.sharing import Sharing
 
 log = logging.getLogger(__name__)
 
@@ -40,16 +44,21 @@ class Ground:
         self._device: Device | None = None
         self._standing: list[Fixture] = []
         self._in_use = False
+        self._settings: Mapping[str, Any] = {}
+        self._held = ExitStack()
+        self._problems: Sequence[str] = ()
 
     async def divide(self, file: TenantsFile) -> Division | None:
         """Set up what the file's sharing needs; None if requests take turns on the whole device.
+
+        The clock and the power limit of a plan are held from then on: see `hold`.
 
         Raises:
             SharingUnavailable: It can't be set up here; says what is missing and the next best way.
             DeviceError: There is no such device here.
             ServingError: It would take the device away from the workers that serve now.
         """
-        if self._device is None and (file.divided or file.device.startswith("cpu")):
+        if self._device is None and (file.divided or DeviceName(file.device).on_cpu):
             self._device = find_device(file.device)  # raises if there is no such core or GPU
         arrangement = None
         if file.divided:
@@ -57,12 +66,45 @@ class Ground:
             assert self._device is not None
             arrangement = self._device.arrange(file.sharing, tenants_of(file))
         await self._set_up(arrangement.fixture if arrangement else None, str(file.sharing))
+        self.hold(file)
         if arrangement is None or file.sharing is None:
             return None
         return Division(file.device, file.sharing, arrangement)
 
+    def hold(self, file: TenantsFile) -> None:
+        """Hold the clock and the power limit that the file's plan assumes, until the end or another file.
+
+        Raises:
+            DeviceError: The device has no such control, or this user may not change it.
+            ServingError: It was set, but didn't take effect.
+        """
+        if file.settings == self._settings:
+            return
+        self._release()
+        if not file.settings:
+            return
+        device = self._device or find_device(file.device)
+        self._problems = self._held.enter_context(device.apply(file.settings))
+        self._settings = file.settings
+        if self._problems:
+            sentence = self._problems[0].rstrip(".")
+            self._release()
+            raise ServingError(
+                f"{file.device} doesn't keep the plan's settings: {sentence}.",
+                hint="Make it possible, or plan again without a power budget.",
+            )
+
+    def _release(self) -> None:
+        """Put clock and power limit back."""
+        self._settings = {}
+        self._held.close()
+        for sentence in self._problems:  # some show only at the end
+            log.warning("the plan's settings were not kept all the time: %s", sentence)
+        self._problems = ()
+
     async def close(self) -> None:
         """Put the device back as it was; no worker may be left on it."""
+        self._release()
         while self._standing:
             fixture = self._standing.pop()
             log.info("removing %s", fixture.name)

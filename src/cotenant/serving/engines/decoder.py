@@ -9,7 +9,7 @@ from torch import nn
 from cotenant.scheduling import RequestId
 from cotenant.serving.chunking.greenlets import Cuts, Running
 from cotenant.serving.engines.gang import Gang, Layers, layers_of
-from cotenant.serving.engines.protocol import Call, Progress, Prompt
+from cotenant.serving.engines.protocol import Call, Progress, Prompt, Tell
 from cotenant.serving.engines.recorded_steps import RecordedGang, RecordedSteps
 from cotenant.serving.engines.sampling import Chooser
 
@@ -29,7 +29,8 @@ class _Generation:
     def put(self, token: int) -> bool:
         """Add a token; returns whether it was the last."""
         self.made.append(token)
-        return len(self.made) >= self.prompt.tokens or token in self.prompt.stop
+        ends = token in self.prompt.stop and len(self.made) > self.prompt.min_tokens
+        return ends or len(self.made) >= self.prompt.tokens
 
     def own_cache(self) -> Layers:
         if self.gang is not None:
@@ -70,10 +71,11 @@ class DecoderEngine:
                 self.free(request)
         return progress
 
-    def step(self, requests: Sequence[RequestId], steps: int) -> Progress:
+    def step(self, requests: Sequence[RequestId], steps: int, tell: Tell | None = None) -> Progress:
         """Run joint decode steps; requests that end early leave the gang with their last token."""
         progress = Progress()
         held = [request for request in requests if request in self._requests]
+        heard = [request for request in held if self._requests[request].prompt.streams] if tell else []
         for done in range(steps):
             if not held:
                 break
@@ -87,6 +89,8 @@ class DecoderEngine:
                 break
             if done < steps - 1:
                 held = [request for request in held if request in self._requests]
+                if heard and tell is not None:
+                    tell(_taken_out(progress, heard))
         return progress
 
     def free(self, request: RequestId) -> None:
@@ -116,8 +120,11 @@ class DecoderEngine:
             return
         generation.cache, scores = generation.prefill.result
         generation.prefill = None
-        token = generation.chooser.choose(scores)
+        prompt, chooser = generation.prompt, generation.chooser
+        token = chooser.choose(scores[-1])
         progress.tokens[request] = [token]
+        if prompt.logprobs is not None:
+            progress.scores[request] = chooser.score(scores, [*prompt.ids[len(prompt.ids) + 1 - len(scores) :], token])
         if generation.put(token):
             self._finish(request, generation, progress)
 
@@ -126,8 +133,9 @@ class DecoderEngine:
 
         cache = DynamicCache()
         ids = torch.tensor([prompt.ids], device=self._device)
-        result: Any = self._model(input_ids=ids, past_key_values=cache, use_cache=True, logits_to_keep=1)
-        return layers_of(cache), result.logits[0, -1]
+        kept = 0 if prompt.prompt_logprobs else 1  # 0: all
+        result: Any = self._model(input_ids=ids, past_key_values=cache, use_cache=True, logits_to_keep=kept)
+        return layers_of(cache), result.logits[0]
 
     def _form(self, members: tuple[RequestId, ...]) -> None:
         """A gang of exactly these members; the last step's gang is reused if unchanged."""
@@ -147,14 +155,25 @@ class DecoderEngine:
         assert self._gang is not None
         generations = [self._requests[member] for member in members]
         scores = self._gang.step(self._model, [generation.made[-1] for generation in generations])
-        greedy = all(generation.chooser.greedy for generation in generations)
-        likeliest = scores.argmax(dim=-1).tolist() if greedy else []
+        plain = all(generation.chooser.plain for generation in generations)
+        likeliest = scores.argmax(dim=-1).tolist() if plain else []
         for place, (request, generation) in enumerate(zip(members, generations, strict=True)):
-            token = likeliest[place] if greedy else generation.chooser.choose(scores[place])
+            chooser = generation.chooser
+            token = likeliest[place] if plain else chooser.choose(scores[place])
             progress.tokens.setdefault(request, []).append(token)
+            if generation.prompt.logprobs is not None:
+                progress.scores.setdefault(request, []).extend(chooser.score(scores[place : place + 1], [token]))
             if generation.put(token):
                 self._finish(request, generation, progress)
 
     def _finish(self, request: RequestId, generation: _Generation, progress: Progress) -> None:
         progress.results[request] = generation.made
         self.free(request)
+
+
+def _taken_out(progress: Progress, requests: Sequence[RequestId]) -> Progress:
+    """The new tokens of some requests, which the progress then no longer has."""
+    return Progress(
+        tokens={request: made for request in requests if (made := progress.tokens.pop(request, None))},
+        scores={request: scores for request in requests if (scores := progress.scores.pop(request, None))},
+    )

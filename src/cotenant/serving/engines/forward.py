@@ -5,7 +5,7 @@ from typing import Any
 
 from cotenant.scheduling import RequestId
 from cotenant.serving.chunking.greenlets import Cuts, Running
-from cotenant.serving.engines.protocol import Call, Progress, Prompt
+from cotenant.serving.engines.protocol import Call, Progress, Prompt, Tell
 from cotenant.serving.engines.recorded import Recordings, Replay
 from cotenant.serving.engines.rows import apart, rows_of, shape_of, together
 
@@ -54,8 +54,9 @@ class ForwardEngine:
             self._advance(batch, progress, last=stage >= self.stages - 1)
         return progress
 
-    def step(self, requests: Sequence[RequestId], steps: int) -> Progress:
+    def step(self, requests: Sequence[RequestId], steps: int, tell: Tell | None = None) -> Progress:
         """It has no decode steps."""
+        del tell
         raise AssertionError(f"{len(requests)} requests need {steps} decode steps, but a forward pass has none")
 
     def free(self, request: RequestId) -> None:

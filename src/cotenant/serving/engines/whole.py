@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from cotenant.scheduling import RequestId
-from cotenant.serving.engines.protocol import Call, Progress, Prompt
+from cotenant.serving.engines.protocol import Call, Progress, Prompt, Tell
 
 
 class WholeEngine:
@@ -35,8 +35,9 @@ class WholeEngine:
                 progress.failures[request] = error
         return progress
 
-    def step(self, requests: Sequence[RequestId], steps: int) -> Progress:
+    def step(self, requests: Sequence[RequestId], steps: int, tell: Tell | None = None) -> Progress:
         """It has no decode steps."""
+        del tell
         raise AssertionError(f"{len(requests)} requests need {steps} decode steps, but a function has none")
 
     def free(self, request: RequestId) -> None:

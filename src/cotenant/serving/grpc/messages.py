@@ -30,6 +30,13 @@ def message(name: str) -> Any:
     return message_factory.GetMessageClass(_pool().FindMessageTypeByName(f"inference.{name}"))
 
 
+def filled(name: str, data: dict[str, Any]) -> Any:
+    """A message with this content; fields that ours lacks are left out."""
+    from google.protobuf import json_format
+
+    return json_format.ParseDict(data, message(name)(), ignore_unknown_fields=True)
+
+
 def methods() -> dict[str, tuple[Any, Any]]:
     """Each method of the service: the classes of its request and its response."""
     found = _pool().FindServiceByName(SERVICE)

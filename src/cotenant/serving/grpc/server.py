@@ -1,15 +1,16 @@
 """The gRPC server: dispatch by name, errors as statuses, client deadlines."""
 
+import asyncio
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from cotenant.errors import ServingError
+from cotenant.errors import BadInput, Refused, ServingError
 from cotenant.serving.conduct.tickets import TRACEPARENT
 from cotenant.serving.grpc.messages import SERVICE, methods
-from cotenant.serving.grpc.servicer import Asking, Method, Servicer, code_of
+from cotenant.serving.grpc.servicer import Asking, Method, Servicer, Stream, code_of
 from cotenant.serving.http.problems import status_of
 from cotenant.serving.service import Service
 
@@ -79,29 +80,69 @@ def _handlers(servicer: Servicer) -> Any:
     return grpc.method_handlers_generic_handler(
         SERVICE,
         {
-            name: grpc.unary_unary_rpc_method_handler(
-                _answering(method),
-                request_deserializer=known[name][0].FromString,
-                response_serializer=known[name][1].SerializeToString,
-            )
+            name: grpc.unary_unary_rpc_method_handler(_answering(method, known[name][0]))
             for name, method in servicer.methods().items()
+        }
+        | {
+            name: grpc.stream_stream_rpc_method_handler(_streaming(stream, known[name][0]))
+            for name, stream in servicer.streams().items()
         },
     )
 
 
-def _answering(method: Method) -> Any:
-    async def answer(request: Any, context: Any) -> Any:
-        import grpc
+def _asking(context: Any) -> Asking:
+    metadata = {key: value for key, value in context.invocation_metadata() or () if isinstance(value, str)}
+    TRACEPARENT.set(metadata.get("traceparent"))
+    return Asking(metadata, context.time_remaining())
 
-        metadata = {key: value for key, value in context.invocation_metadata() or () if isinstance(value, str)}
-        TRACEPARENT.set(metadata.get("traceparent"))
+
+def _read(kind: Any, data: bytes) -> Any:
+    """A message; here and not in grpc, which would answer UNKNOWN with the name of a Python class."""
+    from google.protobuf.message import DecodeError
+
+    try:
+        return kind.FromString(data)
+    except DecodeError:
+        raise BadInput(f"This is not a {kind.DESCRIPTOR.name}.", hint="Check the client's version.") from None
+
+
+def _streaming(stream: Stream, kind: Any) -> Any:
+    async def answer(requests: Any, context: Any) -> Any:
+        async def read() -> AsyncIterator[Any]:
+            async for data in requests:
+                yield _read(kind, data)
+
         try:
-            return await method(request, Asking(metadata, context.time_remaining()))
-        except Exception as error:  # outermost handler: every failure becomes an answer
-            if status_of(error) == 500:
-                log.exception("a call over gRPC failed")
-            code, sentence, trailing = code_of(error)
-        await context.abort(grpc.StatusCode[code], sentence, tuple(trailing))
-        return None
+            async for response in stream(read(), _asking(context)):
+                yield response.SerializeToString()
+        except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - outermost handler
+            await _abort(context, error)
 
     return answer
+
+
+def _answering(method: Method, kind: Any) -> Any:
+    async def answer(data: bytes, context: Any) -> Any:
+        try:
+            return (await method(_read(kind, data), _asking(context))).SerializeToString()
+        except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - outermost handler
+            await _abort(context, error)
+
+    return answer
+
+
+async def _abort(context: Any, error: BaseException) -> None:
+    """Every failure becomes an answer: a status of ours with a sentence."""
+    import grpc
+
+    if isinstance(error, asyncio.CancelledError):
+        if context.cancelled():  # the client is gone
+            raise error
+        error = Refused("this server", "draining", retry_after_s=1.0, predicted_wait_s=0.0)
+    assert isinstance(error, Exception)
+    if isinstance(error, grpc.aio.AbortError):
+        raise error
+    if status_of(error) == 500:
+        log.error("a call over gRPC failed", exc_info=error)
+    code, sentence, trailing = code_of(error)
+    await context.abort(grpc.StatusCode[code], sentence, tuple(trailing))

@@ -1,27 +1,36 @@
 """The methods of the protocol: the gRPC counterpart of HTTP."""
 
+import asyncio
 import json
+import logging
 import math
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from cotenant import __version__
-from cotenant.errors import CotenantError, Refused
-from cotenant.serving.grpc.messages import message
-from cotenant.serving.grpc.tensors import parameter, read_parcel, write_response
-from cotenant.serving.http.access import check_stranger, check_tenant
+from cotenant.errors import BackendTimeout, CotenantError, Refused
+from cotenant.serving.engines.protocol import Scored
+from cotenant.serving.grpc.forwarding import answered, forwarded
+from cotenant.serving.grpc.messages import filled, message
+from cotenant.serving.grpc.tensors import parameter, parameters_of, read_parcel, write_response
+from cotenant.serving.http.access import check_admin, check_stranger, check_tenant, presented
 from cotenant.serving.http.asked import wishes_of
-from cotenant.serving.http.keys import presented
 from cotenant.serving.http.passing import pass_tensors
 from cotenant.serving.http.problems import Status, status_of
-from cotenant.serving.http.v2 import VERSION
-from cotenant.serving.http.v2_tensors import read_outputs, write_inputs
+from cotenant.serving.http.v2 import VERSION, config_of, index_of, statistics_of
+from cotenant.serving.http.v2_decoding import infer_tensors, token_parcel
+from cotenant.serving.http.v2_tensors import check_output
 from cotenant.serving.models.signature import TensorSpec
 from cotenant.serving.processes.parcel import Parcel
 from cotenant.serving.service import Served, Service, Wishes
 
-EXTENSIONS = ("schedule_policy",)
+log = logging.getLogger(__name__)
+
+EXTENSIONS = ("model_configuration", "model_repository", "schedule_policy", "statistics")
 """Extensions supported over gRPC; raw contents are part of the protocol here."""
+IN_FLIGHT = 64
+"""Requests of one stream that are served at the same time."""
+FINAL = "triton_final_response"
 _CODES = {
     400: "INVALID_ARGUMENT",
     401: "UNAUTHENTICATED",
@@ -31,8 +40,10 @@ _CODES = {
     429: "RESOURCE_EXHAUSTED",
     502: "UNAVAILABLE",
     503: "UNAVAILABLE",
+    504: "DEADLINE_EXCEEDED",
 }
 Method = Callable[[Any, "Asking"], Awaitable[Any]]
+Stream = Callable[[AsyncIterator[Any], "Asking"], AsyncIterator[Any]]
 
 
 class Asking:
@@ -63,7 +74,16 @@ class Servicer:
             "ServerMetadata": self.server,
             "ModelMetadata": self.model,
             "ModelInfer": self.infer,
+            "ModelConfig": self.config,
+            "ModelStatistics": self.statistics,
+            "RepositoryIndex": self.index,
+            "RepositoryModelLoad": self.load,
+            "RepositoryModelUnload": self.unload,
         }
+
+    def streams(self) -> Mapping[str, Stream]:
+        """Methods with a stream of requests and one of responses."""
+        return {"ModelStreamInfer": self.stream_infer}
 
     async def live(self, request: Any, asking: Asking) -> Any:
         """The process answers."""
@@ -76,8 +96,13 @@ class Servicer:
         return message("ServerReadyResponse")(ready=self._service.all_ready())
 
     async def model_ready(self, request: Any, asking: Asking) -> Any:
-        """Whether a model can be served now."""
-        served = self._model(request.name, request.version, asking)
+        """Whether a model can be served now; one that isn't there can't."""
+        try:
+            served = self._model(request.name, request.version, asking)
+        except Status as error:
+            if error.status != 404:
+                raise
+            return message("ModelReadyResponse")(ready=False)
         ready = not self._service.draining and self._service.ready(served.name)
         return message("ModelReadyResponse")(ready=ready)
 
@@ -94,28 +119,121 @@ class Servicer:
         _describe(response.outputs, served.signature.outputs)
         return response
 
+    async def config(self, request: Any, asking: Asking) -> Any:
+        """A model's configuration."""
+        config = config_of(self._model(request.name, request.version, asking))
+        return filled("ModelConfigResponse", {"config": config})
+
+    async def statistics(self, request: Any, asking: Asking) -> Any:
+        """Counts and times of a model; without a name, of all."""
+        if request.name:
+            names = [self._model(request.name, request.version, asking).name]
+        else:
+            check_admin(self._service, asking.key)
+            names = list(self._service.tenants)
+        return filled("ModelStatisticsResponse", {"model_stats": [statistics_of(self._service, one) for one in names]})
+
+    async def index(self, request: Any, asking: Asking) -> Any:
+        """All models, loaded or not."""
+        check_admin(self._service, asking.key)
+        return filled("RepositoryIndexResponse", {"models": index_of(self._service, ready=request.ready)})
+
+    async def load(self, request: Any, asking: Asking) -> Any:
+        """Load an unloaded model of the file again."""
+        self._service.load(self._listed(request.model_name, asking))
+        return message("RepositoryModelLoadResponse")()
+
+    async def unload(self, request: Any, asking: Asking) -> Any:
+        """Finish accepted requests and refuse new ones."""
+        self._service.unload(self._listed(request.model_name, asking))
+        return message("RepositoryModelUnloadResponse")()
+
     async def infer(self, request: Any, asking: Asking) -> Any:
         """One request."""
         served = self._model(request.model_name, request.model_version, asking)
-        parcel, wishes = read_parcel(request), _wishes(request, asking)
         if served.passing is not None:
-            answer = await self._pass(served, parcel, wishes)
-        else:
-            answer = await self._service.infer(served.name, parcel, wishes)
-        wanted = {one.name for one in request.outputs}
-        known = {one.name for one in answer.tensors}
-        if not wanted <= known:
-            raise Status(400, f"There is no output {min(wanted - known)[:100]!r}; there are {', '.join(known)}.")
-        kept = Parcel(tuple(one for one in answer.tensors if not wanted or one.name in wanted))
-        return write_response(kept, served.name, VERSION, request.id)
+            return await self._pass(served, request, asking)
+        wanted = _wanted(request, served)
+        given = parameters_of(request.parameters)
+        pending = infer_tensors(self._service, served, read_parcel(request), given, _wishes(request, asking))
+        return _response(await pending, wanted, served, request)
 
-    async def _pass(self, served: Served, parcel: Parcel, wishes: Wishes) -> Parcel:
+    async def stream_infer(self, requests: AsyncIterator[Any], asking: Asking) -> AsyncIterator[Any]:
+        """Requests of one stream, answered in order; with `stream`, a decoder's tokens one by one."""
+        answers: asyncio.Queue[asyncio.Queue[Any] | None] = asyncio.Queue(IN_FLIGHT)
+        tasks: set[asyncio.Task[None]] = set()
+
+        async def read() -> None:
+            try:
+                async for request in requests:
+                    answer: asyncio.Queue[Any] = asyncio.Queue()
+                    task = asyncio.ensure_future(self._answer(request, asking, answer))
+                    tasks.add(task)
+                    task.add_done_callback(tasks.discard)
+                    await answers.put(answer)
+            finally:
+                await answers.put(None)
+
+        reading = asyncio.ensure_future(read())
+        try:
+            while (answer := await answers.get()) is not None:
+                while (response := await answer.get()) is not None:
+                    yield response
+            await reading  # raises if what was sent is no request
+        finally:
+            for task in (reading, *tasks):
+                task.cancel()
+            await asyncio.gather(reading, *tasks, return_exceptions=True)
+
+    async def _answer(self, request: Any, asking: Asking, answer: "asyncio.Queue[Any]") -> None:
+        """Put the responses to one request of a stream into a queue, and None at the end."""
+        try:
+            if parameter(request.parameters, "stream") is True:
+                await self._tokens(request, asking, answer)
+            else:
+                answer.put_nowait(_streamed(await self.infer(request, asking), final=True))
+        except Exception as error:
+            if status_of(error) == 500:
+                log.exception("a request of a stream failed")
+            failed = message("ModelInferResponse")(model_name=request.model_name, id=request.id)
+            response = _streamed(failed, final=True)
+            response.error_message = code_of(error)[1]
+            answer.put_nowait(response)
+        finally:
+            answer.put_nowait(None)
+
+    async def _tokens(self, request: Any, asking: Asking, answer: "asyncio.Queue[Any]") -> None:
+        served = self._model(request.model_name, request.model_version, asking)
+        if served.passing is not None or not served.signature.decodes:
+            raise Status(400, f"{served.name} doesn't generate tokens one by one.", hint="Leave `stream` out.")
+        wanted = _wanted(request, served)
+
+        def take(tokens: list[int], scores: Sequence[Scored]) -> None:
+            del scores
+            for token in tokens:
+                response = _response(token_parcel([token]), wanted, served, request)
+                answer.put_nowait(_streamed(response, final=False))
+
+        given = parameters_of(request.parameters)
+        wishes = _wishes(request, asking)
+        await infer_tensors(self._service, served, read_parcel(request), given, wishes, sink=take)
+        last = message("ModelInferResponse")(model_name=served.name, model_version=VERSION, id=request.id)
+        answer.put_nowait(_streamed(last, final=True))
+
+    async def _pass(self, served: Served, request: Any, asking: Asking) -> Any:
         """Forward to a backend over HTTP, as bytes."""
-        body, header = write_inputs(parcel, {"parameters": {"binary_data_output": True}})
-        reply = await pass_tensors(self._service, served, body, header, wishes)
+        body, header = forwarded(request)
+        reply = await pass_tensors(self._service, served, body, header, _wishes(request, asking))
         if reply.status != 200:
             raise Status(reply.status, _said(reply.body))
-        return read_outputs(reply.headers, reply.body)
+        return answered(reply.headers, reply.body, name=served.name, version=VERSION)
+
+    def _listed(self, name: str, asking: Asking) -> str:
+        """A model of the file, loaded or not, for an administrator."""
+        check_admin(self._service, asking.key)
+        if name not in self._service.tenants:
+            raise Status(404, f"There is no model {name[:100]!r}.")
+        return name
 
     def _model(self, name: str, version: str, asking: Asking) -> Served:
         service = self._service
@@ -138,10 +256,32 @@ def code_of(error: Exception) -> tuple[str, str, list[tuple[str, str]]]:
     if isinstance(error, Refused):
         trailing.append(("x-cotenant-why", error.why.replace(" ", "-")))
         trailing.append(("x-cotenant-predicted-wait-ms", f"{error.predicted_wait_s * 1e3:.1f}"))
-        if error.retry_after_s is not None:
-            wait_ms = str(max(1, math.ceil(error.retry_after_s * 1e3)))
-            trailing += [("retry-after-ms", wait_ms), ("grpc-retry-pushback-ms", wait_ms)]
+    if isinstance(error, Refused | BackendTimeout) and error.retry_after_s is not None:
+        wait_ms = str(max(1, math.ceil(error.retry_after_s * 1e3)))
+        trailing += [("retry-after-ms", wait_ms), ("grpc-retry-pushback-ms", wait_ms)]
     return _CODES.get(status_of(error), "INTERNAL"), sentence, trailing
+
+
+def _wanted(request: Any, served: Served) -> set[str]:
+    """Requested outputs; none: all."""
+    known = [one.name for one in served.signature.outputs]
+    wanted = set()
+    for one in request.outputs:
+        if one.name not in known:
+            raise Status(400, f"There is no output {one.name[:100]!r}; there are {', '.join(known)}.")
+        check_output({"name": one.name, "parameters": parameters_of(one.parameters)})
+        wanted.add(one.name)
+    return wanted
+
+
+def _response(answer: Parcel, wanted: set[str], served: Served, request: Any) -> Any:
+    kept = Parcel(tuple(one for one in answer.tensors if not wanted or one.name in wanted))
+    return write_response(kept, served.name, VERSION, request.id)
+
+
+def _streamed(response: Any, *, final: bool) -> Any:
+    response.parameters[FINAL].bool_param = final
+    return message("ModelStreamInferResponse")(infer_response=response)
 
 
 def _wishes(request: Any, asking: Asking) -> Wishes:

@@ -6,12 +6,14 @@ from typing import Any
 
 from cotenant.errors import BadInput
 from cotenant.serving.grpc.messages import message
-from cotenant.serving.http.v2_tensors import LARGEST_RANK
+from cotenant.serving.http.options import check_options
+from cotenant.serving.http.v2_tensors import LARGEST_RANK, SHARED_MEMORY
 from cotenant.serving.processes.parcel import SIZES, Parcel, Tensor
 
 _CONTENTS = {
     "BOOL": ("bool_contents", "?"), "INT8": ("int_contents", "b"), "INT16": ("int_contents", "h"),
     "INT32": ("int_contents", "i"), "INT64": ("int64_contents", "q"), "UINT8": ("uint_contents", "B"),
+    "UINT16": ("uint_contents", "H"), "UINT32": ("uint_contents", "I"), "UINT64": ("uint64_contents", "Q"),
     "FP32": ("fp32_contents", "f"), "FP64": ("fp64_contents", "d"),
 }  # fmt: skip
 """Field of a type's numbers in a message, and their packing."""
@@ -36,6 +38,11 @@ def write_response(parcel: Parcel, name: str, version: str, request_id: str) -> 
     return response
 
 
+def parameters_of(parameters: Any) -> dict[str, Any]:
+    """All parameters of a request, a tensor or an output."""
+    return {name: parameter(parameters, name) for name in parameters}
+
+
 def parameter(parameters: Any, name: str) -> Any:
     """A request parameter of any type; None if missing."""
     if name not in parameters:
@@ -47,18 +54,21 @@ def parameter(parameters: Any, name: str) -> Any:
 
 def _tensor(entry: Any, raw: bytes | None) -> Tensor:
     name, datatype, shape = entry.name[:200], entry.datatype, tuple(entry.shape)
+    # KServe's client states the size here too, where nothing depends on it.
+    check_options(parameters_of(entry.parameters), ("binary_data_size",), SHARED_MEMORY, where="An input")
     if datatype not in SIZES:
         raise BadInput(f"The input {name} has an unknown datatype; there are {', '.join(SIZES)}.")
     if len(shape) > LARGEST_RANK or not all(0 <= size < 2**31 for size in shape):
         raise BadInput(f"The shape of the input {name} must be a list of sizes.")
     expected = math.prod(shape) * SIZES[datatype]
-    data = raw if raw is not None else _packed(name, datatype, math.prod(shape), entry.contents)
+    data = raw if raw is not None else packed_contents(name, datatype, math.prod(shape), entry.contents)
     if len(data) != expected:
         raise BadInput(f"The input {name} needs {expected} bytes, but {len(data)} were sent.")
     return Tensor(name, datatype, shape, data)
 
 
-def _packed(name: str, datatype: str, count: int, contents: Any) -> bytes:
+def packed_contents(name: str, datatype: str, count: int, contents: Any) -> bytes:
+    """Numbers of a message as bytes. Raises BadInput."""
     if datatype not in _CONTENTS:
         raise BadInput(f"The input {name}: {datatype} can only be sent as raw contents.")
     field, form = _CONTENTS[datatype]

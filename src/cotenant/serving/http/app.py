@@ -1,43 +1,41 @@
 """The application of a `Service`: its keys, routes and handlers."""
 
 from collections.abc import Awaitable, Mapping
-from typing import Any
 
 from cotenant.serving.conduct.tickets import TRACEPARENT
-from cotenant.serving.http.access import check_admin, check_stranger, check_tenant, locked
-from cotenant.serving.http.asgi import Answer, Asgi, Limits
-from cotenant.serving.http.foreign import refuse_foreign_pages
-from cotenant.serving.http.keys import presented
+from cotenant.serving.http.access import (
+    check_admin,
+    check_stranger,
+    check_tenant,
+    locked,
+    presented,
+    refuse_foreign_pages,
+)
 from cotenant.serving.http.messages import Reply, Request, read_json
+from cotenant.serving.http.parsing import RequestHead
 from cotenant.serving.http.problems import Status
+from cotenant.serving.http.responder import Answer, Responder
 from cotenant.serving.http.routes import find_route
 from cotenant.serving.service import Service
 
 
-class Application(Asgi):
-    """Serves a `Service` over ASGI."""
+class Application(Responder):
+    """Serves a `Service` over HTTP."""
 
-    def __init__(self, service: Service, limits: Limits | None = None) -> None:
-        super().__init__(limits)
+    def __init__(self, service: Service) -> None:
         self._service = service
 
-    def ask(self, scope: dict[str, Any], body: bytes) -> Awaitable[Reply]:
-        """Begin to answer a request that has arrived completely, without ASGI.
-
-        Raises:
-            Exception: What `problem` turns into an answer.
-        """
-        headers = self._head(scope)
-        answer = self._find(scope["method"], scope["path"], headers)
-        self.check_length(headers, len(body))
-        return answer(Request(scope["method"], scope["path"], headers, body))
-
-    def _find(self, method: str, path: str, headers: Mapping[str, str]) -> Answer:
-        route, parts, known = find_route(method, path)
+    def find(self, head: RequestHead) -> Answer:
+        """The handler of a request, if its sender may use it. Raises Status."""
+        headers = head.headers
+        route, parts, known = find_route(head.method, head.path)
         if route is None:
             if known:
-                raise Status(405, f"{path} takes {' or '.join(sorted(set(known)))}.")
-            raise Status(404, f"There is nothing at {path[:200]}.")
+                methods = sorted({*known, *(("HEAD",) if "GET" in known else ())})
+                raise Status(
+                    405, f"{head.path} takes {' or '.join(sorted(set(known)))}.", headers={"allow": ", ".join(methods)}
+                )
+            raise Status(404, f"There is nothing at {head.path[:200]}.")
         service = self._service
         if not locked(service):
             refuse_foreign_pages(headers)
@@ -55,9 +53,10 @@ class Application(Asgi):
 
         return answer
 
-    def _marks(self) -> list[tuple[bytes, bytes]]:
+    def marks(self) -> Mapping[str, str]:
+        """Says where the numbers come from, unless they are measured."""
         basis = self._service.basis
-        return [] if basis == "measured" else [(b"x-cotenant-basis", basis.encode())]
+        return {} if basis == "measured" else {"x-cotenant-basis": basis}
 
     def _check_tenant(self, key: str | None, parts: Mapping[str, str], request: Request) -> None:
         """A tenant's key is valid for its model; the admin's for all."""

@@ -1,5 +1,6 @@
-"""Requests and replies as values."""
+"""Requests and replies as values, and the head of a reply as bytes."""
 
+import http
 import json
 from collections.abc import AsyncIterator, Mapping
 from types import MappingProxyType
@@ -10,15 +11,19 @@ import pydantic_core
 from cotenant.errors import BadInput
 
 JSON = "application/json"
+RETRY_AFTER_S = "1"
+"""When a refused client may come back, where nothing better is known."""
+_STATUS_LINES = {status.value: f"HTTP/1.1 {status.value} {status.phrase}" for status in http.HTTPStatus}
 
 
 class Request(NamedTuple):
-    """One HTTP request; header names are lower case."""
+    """One HTTP request; header names are lower case, the path is as it was sent."""
 
     method: str
     path: str
     headers: Mapping[str, str]
     body: bytes = b""
+    query: str = ""
 
     def json(self) -> dict[str, Any]:
         """The body as a mapping. Raises BadInput."""
@@ -33,6 +38,41 @@ class Reply(NamedTuple):
     kind: str = JSON
     headers: Mapping[str, str] = MappingProxyType({})
     pieces: AsyncIterator[bytes] | None = None
+
+
+def write_head(reply: Reply, own: Mapping[str, str], *, old: bool, keep: bool) -> bytes:
+    """The head of an answer.
+
+    Args:
+        reply: The answer; its headers take precedence.
+        own: Headers of the server.
+        old: The client speaks HTTP/1.0, which has no chunks.
+        keep: The connection stays open.
+
+    Raises:
+        ValueError: A header contains a line break, or characters that can't be sent.
+    """
+    status = reply.status
+    headers = {"content-type": reply.kind, **own, **reply.headers}
+    if status == 503:
+        headers.setdefault("retry-after", RETRY_AFTER_S)
+    if reply.pieces is None:
+        if status not in (204, 304):
+            headers["content-length"] = str(len(reply.body))
+    else:
+        headers["cache-control"] = "no-store"
+        if not old:
+            headers["transfer-encoding"] = "chunked"
+    if old or not keep:
+        headers["connection"] = "keep-alive" if keep else "close"
+    lines = [
+        _STATUS_LINES.get(status) or f"HTTP/1.1 {status} ",
+        *[f"{name}: {value}" for name, value in headers.items()],
+    ]
+    head = "\r\n".join(lines)
+    if head.count("\r") != len(lines) - 1 or head.count("\n") != len(lines) - 1:
+        raise ValueError("a header contains a line break")
+    return (head + "\r\n\r\n").encode("latin-1")
 
 
 def in_json(data: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Reply:

@@ -1,120 +1,206 @@
-"""Options of a completion; unsupported ones are refused rather than ignored."""
+"""What completions, chats and embeddings may ask for."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from cotenant.errors import BadInput
+from cotenant.serving.http.options import (
+    MOST_LOGPROBS,
+    SAMPLING,
+    Off,
+    Sampling,
+    check_options,
+    read_sampling,
+    switch,
+    whole,
+)
 from cotenant.serving.models.text import Codec
 from cotenant.serving.service import Served
 
 MOST_PROMPTS = 64
-MOST_STOPS = 4
-_NOT_OFFERED: Mapping[str, tuple[Any, ...]] = {
-    "tools": ([],),
-    "tool_choice": ("auto", "none"),
-    "functions": ([],),
-    "response_format": ({"type": "text"},),
-    "logit_bias": ({},),
-    "suffix": ("",),
-    "audio": (),
-    "n": (1,),
-    "best_of": (1,),
-    "echo": (False,),
-    "logprobs": (False, 0),
-    "top_logprobs": (0,),
-    "presence_penalty": (0,),
-    "frequency_penalty": (0,),
+MOST_TEXTS = 2048
+"""Of one request for embeddings, as at OpenAI."""
+MOST_ANSWERS = 64
+_NOTES = ("user", "metadata", "safety_identifier", "prompt_cache_key", "request_id")
+"""What a client says about itself; it has no influence on an answer."""
+_COMMON = ("model", "stream", "stream_options", "n", "logprobs", "priority", *SAMPLING, *_NOTES)
+_TAKEN = {
+    "/v1/completions": ("prompt", "echo", "best_of", *_COMMON),
+    "/v1/chat/completions": ("messages", "top_logprobs", *_COMMON),
+    "/v1/embeddings": ("model", "input", "encoding_format", "dimensions", "priority", *_NOTES),
 }
-"""Unsupported options, with the values that mean off."""
+_OFF: Off = {
+    "store": (False,),
+    "service_tier": ("auto", "default"),
+    "response_format": ({"type": "text"},),
+    "structured_outputs": (),
+    "guided_json": (),
+    "guided_regex": (),
+    "guided_choice": (),
+    "guided_grammar": (),
+    "allowed_token_ids": (),
+    "bad_words": ([],),
+    "prompt_logprobs": (),
+    "truncate_prompt_tokens": (),
+    "add_special_tokens": (True,),
+    "skip_special_tokens": (True,),
+    "spaces_between_special_tokens": (True,),
+    "include_stop_str_in_output": (False,),
+    "return_token_ids": (False,),
+    "return_tokens_as_token_ids": (False,),
+    "use_beam_search": (False,),
+    "length_penalty": (1.0,),
+}
+_OFF_AT: Mapping[str, Off] = {
+    "/v1/completions": {**_OFF, "suffix": ("",), "add_special_tokens": (True,)},
+    "/v1/chat/completions": {
+        **_OFF,
+        "add_special_tokens": (False,),
+        "tools": ([],),
+        "tool_choice": ("auto", "none"),
+        "parallel_tool_calls": (True, False),
+        "functions": ([],),
+        "function_call": ("auto", "none"),
+        "modalities": (["text"],),
+        "audio": (),
+        "prediction": (),
+        "reasoning_effort": ("none",),
+        "verbosity": (),
+        "web_search_options": (),
+        "echo": (False,),
+        "documents": ([],),
+        "chat_template": (),
+        "chat_template_kwargs": ({},),
+        "add_generation_prompt": (True,),
+        "continue_final_message": (False,),
+    },
+    "/v1/embeddings": {"truncate_prompt_tokens": (), "add_special_tokens": (True,)},
+}
+_STREAM_OPTIONS = ("include_usage", "continuous_usage_stats")
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """The options of one request."""
+    """The options of one completion or chat."""
 
-    tokens: int | None
-    temperature: float
-    top_p: float
-    seed: int
-    stop: tuple[str, ...]
+    sampling: Sampling
+    answers: int
+    """For each prompt."""
+    logprobs: int | None
+    """Report log probabilities, with those of this many most likely tokens; None: don't."""
+    echo: bool
     stream: bool
     usage: bool
-    ignore_end: bool
+    usage_each: bool
+    """Usage so far with every event."""
     priority: Any
 
 
-def read_asked(body: Mapping[str, Any], served: Served) -> Asked:
-    """Read and check the options. Raises BadInput."""
-    for name, harmless in _NOT_OFFERED.items():
-        if body.get(name) not in (None, *harmless):
-            raise BadInput(f"`{name}` isn't supported by {served.name}.", hint="Leave it out.")
+def read_asked(body: Mapping[str, Any], served: Served, path: str) -> Asked:
+    """Read and check the options of a completion or chat. Raises BadInput."""
+    refuse_unknown(body, path)
     options = body.get("stream_options") or {}
     if not isinstance(options, dict):
-        raise BadInput("`stream_options` must be an object.")
-    stop = body.get("stop") or ()
-    stop = (stop,) if isinstance(stop, str) else stop
-    if not isinstance(stop, list | tuple) or len(stop) > MOST_STOPS or not all(isinstance(o, str) and o for o in stop):
-        raise BadInput(f"`stop` is a text or up to {MOST_STOPS} of them.")
-    tokens = body.get("max_completion_tokens", body.get("max_tokens"))
-    if tokens is not None and (type(tokens) is not int or tokens < 1):
-        raise BadInput("`max_tokens` is an integer above 0.")
+        raise BadInput("`stream_options` must be an object.", param="stream_options")
+    check_options(options, _STREAM_OPTIONS, {"include_obfuscation": (False,)}, where="`stream_options`")
+    answers = whole(body, "n", 1, least=1, most=MOST_ANSWERS) or 1
+    if body.get("best_of") not in (None, answers):
+        raise BadInput("`best_of` other than `n` isn't supported.", hint="Leave it out.", param="best_of")
+    sampling = read_sampling(body, served.signature)
+    if answers > 1 and not sampling.prompt.temperature:
+        raise BadInput("With `temperature` 0 all `n` answers would be the same.", hint="Ask for one.", param="n")
+    each = switch(options, "continuous_usage_stats")
     return Asked(
-        tokens,
-        _between(body, "temperature", 1.0, 0.0, 2.0),
-        _between(body, "top_p", 1.0, 0.0, 1.0),
-        _seed(body.get("seed")),
-        tuple(stop),
-        body.get("stream") is True,
-        options.get("include_usage") is True,
-        body.get("ignore_eos") is True,
+        sampling,
+        answers,
+        _chat_logprobs(body) if "messages" in body else _logprobs(body),
+        switch(body, "echo"),
+        switch(body, "stream"),
+        switch(options, "include_usage") or each,
+        each,
         body.get("priority"),
     )
 
 
+def refuse_unknown(body: Mapping[str, Any], path: str) -> None:
+    """Refuse options that an endpoint would ignore. Raises BadInput."""
+    check_options(body, _TAKEN[path], _OFF_AT[path], where=path)
+
+
 def prompts_of(prompt: Any, codec: Codec | None) -> list[tuple[int, ...]]:
     """Token ids of one or several texts or lists of ids. Raises BadInput."""
-    return texts_of(prompt, codec, name="prompt")
+    return texts_of(prompt, codec, name="prompt", most=MOST_PROMPTS)
 
 
-def texts_of(value: Any, codec: Codec | None, *, name: str = "input") -> list[tuple[int, ...]]:
+def texts_of(value: Any, codec: Codec | None, *, name: str, most: int) -> list[tuple[int, ...]]:
     """The same for any field. Raises BadInput."""
     several = value if isinstance(value, list) and value and isinstance(value[0], list | str) else [value]
-    if len(several) > MOST_PROMPTS:
-        raise BadInput(f"At most {MOST_PROMPTS} texts can be sent at once.")
+    if len(several) > most:
+        raise BadInput(f"`{name}` has at most {most} texts, not {len(several)}.", param=name)
     return [_ids(one, codec, name) for one in several]
+
+
+def conversation_of(messages: Any) -> list[dict[str, Any]]:
+    """The messages of a chat, for the model's template. Raises BadInput."""
+    if not isinstance(messages, list) or not messages:
+        raise BadInput("`messages` must be a list of messages.", param="messages")
+    return [_message(place, message) for place, message in enumerate(messages)]
+
+
+_ROLES = ("system", "developer", "user", "assistant", "tool")
+_KEPT = ("name", "tool_calls", "tool_call_id")
+
+
+def _message(place: int, message: Any) -> dict[str, Any]:
+    param = f"messages[{place}]"
+    role = message.get("role") if isinstance(message, dict) else None
+    if role not in _ROLES:
+        known = f"{', '.join(_ROLES[:-1])} or {_ROLES[-1]}"
+        raise BadInput(f"A message's role is {known}, not {str(role)[:40]!r}.", param=f"{param}.role")
+    kept = {name: message[name] for name in _KEPT if message.get(name) is not None}
+    calls = kept.get("tool_calls", [])
+    if not isinstance(calls, list) or not all(isinstance(call, dict) for call in calls):
+        raise BadInput("`tool_calls` is a list of objects.", param=f"{param}.tool_calls")
+    return {"role": role, "content": _content(message.get("content"), role, param), **kept}
+
+
+def _content(content: Any, role: str, param: str) -> str:
+    if isinstance(content, str):
+        return content
+    if content is None and role == "assistant":  # it called a tool
+        return ""
+    if isinstance(content, list) and all(isinstance(part, dict) and part.get("type") == "text" for part in content):
+        return "".join(str(part.get("text", "")) for part in content)
+    raise BadInput("A message's content is text.", param=f"{param}.content")
+
+
+def _logprobs(body: Mapping[str, Any]) -> int | None:
+    """Of a completion: the number of most likely tokens."""
+    if body.get("logprobs") is False:
+        return None
+    return whole(body, "logprobs", None, most=MOST_LOGPROBS)
+
+
+def _chat_logprobs(body: Mapping[str, Any]) -> int | None:
+    """Of a chat: whether, and the number of most likely tokens."""
+    top = whole(body, "top_logprobs", 0, most=MOST_LOGPROBS)
+    if switch(body, "logprobs"):
+        return top
+    if top:
+        raise BadInput("`top_logprobs` needs `logprobs: true`.", param="top_logprobs")
+    return None
 
 
 def _ids(value: Any, codec: Codec | None, name: str) -> tuple[int, ...]:
     if isinstance(value, str):
         if codec is None:
-            raise BadInput("This model has no tokenizer; send token ids.")
-        ids = codec.encode(value)
+            raise BadInput("This model has no tokenizer; send token ids.", param=name)
+        ids: Sequence[int] = codec.encode(value)
     elif isinstance(value, list) and all(type(one) is int for one in value):
-        ids = tuple(value)
+        ids = value
     else:
-        raise BadInput(f"`{name}` is a text, a list of texts or token ids.")
+        raise BadInput(f"`{name}` is a text, a list of texts or token ids.", param=name)
     if not ids:
-        raise BadInput(f"`{name}` is empty.")
-    if not all(0 <= one < 2**31 for one in ids):
-        raise BadInput(f"`{name}` contains a number that isn't a token.")
-    return ids
-
-
-def _between(body: Mapping[str, Any], name: str, default: float, low: float, high: float) -> float:
-    value = body.get(name)
-    if value is None:
-        return default
-    if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
-        raise BadInput(f"`{name}` lies between {low:g} and {high:g}.")
-    return float(value)
-
-
-def _seed(value: Any) -> int:
-    import secrets
-
-    if value is None:
-        return secrets.randbits(62)
-    if type(value) is not int or abs(value) >= 2**62:
-        raise BadInput("`seed` is an integer.")
-    return abs(value)
+        raise BadInput(f"`{name}` is empty.", param=name)
+    return tuple(ids)

@@ -5,7 +5,10 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from cotenant import __version__
+from cotenant.serving.http.openai_input import MOST_ANSWERS, MOST_PROMPTS, MOST_TEXTS
+from cotenant.serving.http.options import MOST_LOGPROBS, MOST_STOPS
 from cotenant.serving.processes.parcel import SIZES
+from cotenant.serving.service import Served
 
 if TYPE_CHECKING:
     from cotenant.serving.http.routes import Route
@@ -18,21 +21,46 @@ def _object(required: Iterable[str] = (), **properties: Any) -> dict[str, Any]:
     return {"type": "object", "required": list(required), "properties": properties}
 
 
-_TEXTS: dict[str, Any] = {
-    "oneOf": [
-        {"type": "string", "minLength": 1},
-        {"type": "array", "minItems": 1, "maxItems": 64, "items": {"type": "string", "minLength": 1}},
-        {"type": "array", "minItems": 1, "items": {"type": "integer", "minimum": 0}},
-    ]
-}
+def _texts(most: int) -> dict[str, Any]:
+    ids = {"type": "array", "minItems": 1, "items": {"type": "integer", "minimum": 0}}
+    some = [{"type": "string", "minLength": 1}, ids]
+    several = {"type": "array", "minItems": 1, "maxItems": most}
+    return {"oneOf": [*some, *({**several, "items": one} for one in some)]}
+
+
+def _number(least: float, most: float) -> dict[str, Any]:
+    return {"type": "number", "minimum": least, "maximum": most}
+
+
+def _whole(least: int, most: int | None = None) -> dict[str, Any]:
+    return {"type": "integer", "minimum": least, **({} if most is None else {"maximum": most})}
+
+
 _SAMPLING: dict[str, Any] = {
-    "model": {"type": "string"},
-    "max_tokens": {"type": "integer", "minimum": 1, "maximum": 4096},
-    "temperature": {"type": "number", "minimum": 0, "maximum": 2},
-    "top_p": {"type": "number", "minimum": 0, "maximum": 1},
+    "max_tokens": _whole(1, 4096),
+    "max_completion_tokens": _whole(1, 4096),
+    "min_tokens": _whole(0, 4096),
+    "temperature": _number(0, 2),
+    "top_p": _number(0, 1),
+    "top_k": _whole(-1),
+    "min_p": _number(0, 1),
     "seed": {"type": "integer"},
+    "stop": {"oneOf": [{"type": "string", "minLength": 1}, {"type": "array", "maxItems": MOST_STOPS}]},
+    "stop_token_ids": {"type": "array", "maxItems": MOST_STOPS, "items": _whole(0)},
+    "ignore_eos": {"type": "boolean"},
+    "repetition_penalty": _number(0.01, 100),
+    "presence_penalty": _number(-2, 2),
+    "frequency_penalty": _number(-2, 2),
+    "logit_bias": {"type": "object", "additionalProperties": _number(-100, 100)},
+}
+_GENERATING: dict[str, Any] = {
+    **_SAMPLING,
+    "model": {"type": "string"},
+    "n": _whole(1, MOST_ANSWERS),
     "stream": {"type": "boolean"},
+    "stream_options": _object(include_usage={"type": "boolean"}, continuous_usage_stats={"type": "boolean"}),
     "priority": {"type": "integer", "description": "vLLM's: lower goes first."},
+    "user": {"type": "string"},
 }
 _TENSOR = _object(
     ("name", "datatype", "shape", "data"),
@@ -43,21 +71,48 @@ _TENSOR = _object(
 )
 _INFER = _object(
     ("inputs",),
-    id={"type": "string"},
+    id={"type": ["string", "integer"]},
     inputs={"type": "array", "minItems": 1, "items": _TENSOR},
-    parameters=_object(timeout={"type": "integer", "description": "Microseconds."}, priority={"type": "integer"}),
+    outputs={"type": "array", "items": _object(("name",), name={"type": "string"}, parameters=_object())},
+    parameters={
+        **_object(timeout={"type": "integer", "description": "Microseconds."}, priority={"type": "integer"}),
+        "description": "Decoders also take the sampling options of /v1/completions.",
+    },
 )
 _MESSAGE = _object(
-    ("role", "content"), role={"enum": ["system", "developer", "user", "assistant"]}, content={"type": "string"}
+    ("role", "content"),
+    role={"enum": ["system", "developer", "user", "assistant", "tool"]},
+    content={"type": ["string", "null"], "description": "null only of an assistant that called a tool."},
 )
+_NAMED = {"model": {"type": "string"}}
 _BODIES: dict[str, dict[str, Any]] = {
     "/infer": _INFER,
-    "/v1/completions": _object(("model", "prompt"), prompt=_TEXTS, **_SAMPLING),
-    "/v1/chat/completions": _object(
-        ("model", "messages"), messages={"type": "array", "minItems": 1, "items": _MESSAGE}, **_SAMPLING
+    "/v1/completions": _object(
+        ("model", "prompt"),
+        prompt=_texts(MOST_PROMPTS),
+        echo={"type": "boolean"},
+        logprobs=_whole(0, MOST_LOGPROBS),
+        **_GENERATING,
     ),
+    "/v1/chat/completions": _object(
+        ("model", "messages"),
+        messages={"type": "array", "minItems": 1, "items": _MESSAGE},
+        logprobs={"type": "boolean"},
+        top_logprobs=_whole(0, MOST_LOGPROBS),
+        **_GENERATING,
+    ),
+    "/v1/responses": _object(("model", "input"), input={}, **_NAMED),
     "/v1/embeddings": _object(
-        ("model", "input"), model={"type": "string"}, input=_TEXTS, encoding_format={"enum": ["float", "base64"]}
+        ("model", "input"),
+        input=_texts(MOST_TEXTS),
+        encoding_format={"enum": ["float", "base64"]},
+        dimensions=_whole(1),
+        user={"type": "string"},
+        **_NAMED,
+    ),
+    "/detokenize": _object(("model", "tokens"), tokens={"type": "array", "items": _whole(0)}, **_NAMED),
+    "/tokenize": _object(
+        ("model",), prompt={"type": "string"}, messages={"type": "array", "items": _MESSAGE}, **_NAMED
     ),
 }
 _ERRORS = {
@@ -76,12 +131,13 @@ _ERRORS = {
 }
 
 
-def describe(routes: Iterable["Route"], models: Sequence[str] = ()) -> dict[str, Any]:
-    """The complete document; ``models`` are listed in it, if any."""
-    model = {"enum": list(models)} if models else {"type": "string", "minLength": 1}
+def describe(routes: Iterable["Route"], models: Sequence[Served] = ()) -> dict[str, Any]:
+    """The complete document; each path lists those of the ``models`` that it takes, if there are any."""
     paths: dict[str, dict[str, Any]] = {}
     for route in routes:
         path = route.path.removesuffix("/?") or "/"
+        names = [one.name for one in models if _takes(path, one)]
+        model = {"enum": names} if names else {"type": "string", "minLength": 1}
         paths.setdefault(path, {})[route.method.lower()] = _operation(route, path, model)
     return {
         "openapi": "3.1.0",
@@ -91,13 +147,29 @@ def describe(routes: Iterable["Route"], models: Sequence[str] = ()) -> dict[str,
     }
 
 
+def _takes(path: str, served: Served) -> bool:
+    """Whether a model can be asked at a path."""
+    protocol = None if served.passing is None else served.passing.entry.protocol
+    if path == "/v1/responses":
+        return protocol == "openai"
+    if path in ("/v1/completions", "/v1/chat/completions"):
+        return served.signature.decodes and (protocol == "openai" or served.codec is not None)
+    if path == "/v1/embeddings":
+        return served.signature.embeds and protocol in (None, "openai")
+    if path in ("/tokenize", "/detokenize"):
+        return served.codec is not None
+    return not path.endswith("/infer") or protocol in (None, "v2")
+
+
 def _operation(route: "Route", path: str, model: dict[str, Any]) -> dict[str, Any]:
     about = (route.handler.__doc__ or "").strip().splitlines()[0]
     names = re.findall(r"\{(\w+)\}", path)
     body = next((schema for ending, schema in _BODIES.items() if path.endswith(ending)), None)
     if body is not None and "model" in body["properties"]:
         body = {**body, "properties": {**body["properties"], "model": model}}
-    done = {"description": "Done.", "content": {kind: {} for kind in _kinds(path)}}
+    done: dict[str, Any] = {"description": "Done.", "content": {kind: {} for kind in _kinds(path)}}
+    if path == "/":
+        done = {"description": "There is another page to look at.", "headers": {"location": {"schema": {}}}}
     error = {_JSON: {"schema": _object(("error",), error={})}}
     return {
         "summary": about,
@@ -108,7 +180,7 @@ def _operation(route: "Route", path: str, model: dict[str, Any]) -> dict[str, An
         ],
         **({"requestBody": {"required": True, "content": {_JSON: {"schema": body}}}} if body else {}),
         "responses": {
-            "200": done,
+            "307" if path == "/" else "200": done,
             **{status: {"description": about, "content": error} for status, about in _ERRORS.items()},
         },
         **({} if route.access == "open" else {"security": [{}, {"key": []}]}),

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
+from cotenant import __version__
 from cotenant.errors import CotenantError
 from cotenant.serving.division.granted import parts_of
 from cotenant.serving.http.messages import Reply, Request, in_json
@@ -13,6 +14,22 @@ from cotenant.serving.service import Service
 
 WINDOWS_S = {"1min": 60.0, "15min": 900.0}
 DRAIN_S = 30.0
+
+
+async def readiness(service: Service, request: Request, parts: Mapping[str, str]) -> Reply:
+    """Whether all tenants can be served, and how many can't be and why; no names, as it needs no key."""
+    del request, parts
+    loaded = [tenant.name for tenant in service.tenants.values() if tenant.loaded]
+    ready = service.all_ready()
+    body = {
+        "ready": ready,
+        "draining": service.draining,
+        "tenants": len(loaded),
+        "tenants_not_ready": sum(not service.ready(name) for name in loaded),
+        "backends_down": sum(not worker.get("up", True) for worker in service.workers()),
+        "requests_not_recorded": (service.record() or {}).get("missing", 0),
+    }
+    return in_json(body, 200 if ready else 503)
 
 
 async def status(service: Service, request: Request, parts: Mapping[str, str]) -> Reply:
@@ -29,6 +46,18 @@ async def live_page(service: Service, request: Request, parts: Mapping[str, str]
     policy = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'"
     headers = {"content-security-policy": policy, "x-content-type-options": "nosniff", "referrer-policy": "no-referrer"}
     return Reply(200, service.page, "text/html; charset=utf-8", headers)
+
+
+async def front_page(service: Service, request: Request, parts: Mapping[str, str]) -> Reply:
+    """Leads to the live page or, without one, to the models."""
+    del request, parts
+    return Reply(307, headers={"location": "/v1/models" if service.page is None else "/ui"})
+
+
+async def version(service: Service, request: Request, parts: Mapping[str, str]) -> Reply:
+    """The version, as vLLM states its own."""
+    del service, request, parts
+    return in_json({"version": __version__})
 
 
 async def drain(service: Service, request: Request, parts: Mapping[str, str]) -> Reply:
@@ -82,11 +111,14 @@ def state_of(service: Service) -> dict[str, Any]:
         "device": service.device,
         "basis": service.basis,
         "up_s": now - service.started,
+        "settings": {} if service.file is None else service.file.settings,
         "sharing": None if service.file is None or service.file.sharing is None else str(service.file.sharing),
         "busy_s": service.busy_s,
         "slowdown": service.slowdown,
         "in_flight": service.in_flight,
         "draining": service.draining,
         "workers": workers,
+        "record": service.record(),
         "tenants": tenants,
+        "promises": service.promises(now),
     }

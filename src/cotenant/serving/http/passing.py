@@ -16,13 +16,15 @@ from cotenant.serving.service import GENERATE_MOST, Served, Service, Wishes
 
 _KEPT = (HEADER, "retry-after", "retry-after-ms", "x-request-id")
 """Headers of a backend's answer passed on to the client, besides its content type."""
-_TEXTS = ("messages", "prompt", "input")
+_TEXTS = ("messages", "prompt", "input", "instructions")
+_TOKENS = ("max_completion_tokens", "max_output_tokens", "max_tokens")
 
 
 async def pass_openai(service: Service, served: Served, request: Request, body: Mapping[str, Any]) -> Reply:
     """A completion, chat or embedding request, unchanged except for the model's name."""
     passing = _passing(served, "openai")
-    tokens = body.get("max_completion_tokens", body.get("max_tokens")) or served.tokens
+    limits = (body.get(name) for name in _TOKENS)
+    tokens = next((limit for limit in limits if limit is not None), served.tokens)
     if type(tokens) is not int or not 0 < tokens <= GENERATE_MOST:
         raise BadInput(f"An answer has between 1 and {GENERATE_MOST} tokens.")
     sent = {**body, "model": passing.model}

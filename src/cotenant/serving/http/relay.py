@@ -4,11 +4,11 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
+from cotenant.clients.framing import Reply as Answer
 from cotenant.errors import CotenantError
 from cotenant.serving.backends.errand import Piece
 from cotenant.serving.http.messages import JSON, Reply
 from cotenant.serving.http.problems import reply_to
-from cotenant.workloads.servers.framing import Reply as Answer
 
 Kept = Callable[[str], bool]
 """Whether a header of the answer, by its lower-case name, is passed on besides the content type."""

@@ -8,9 +8,12 @@ from urllib.parse import unquote
 
 from cotenant.serving.http import openai, operations, v2
 from cotenant.serving.http.access import locked
+from cotenant.serving.http.embeddings import embeddings
 from cotenant.serving.http.messages import Reply, Request, in_json
 from cotenant.serving.http.metrics import metrics
 from cotenant.serving.http.openapi import describe
+from cotenant.serving.http.problems import Status
+from cotenant.serving.http.tokenizing import detokenize, tokenize
 from cotenant.serving.service import Service
 
 Handler = Callable[[Service, Request, Mapping[str, str]], Awaitable[Reply]]
@@ -37,13 +40,18 @@ async def _openapi(service: Service, request: Request, parts: Mapping[str, str])
     """The OpenAPI document."""
     del request, parts
     # Without a key, the tenants are not revealed.
-    return in_json(describe(ROUTES, () if locked(service) else tuple(service.tenants)))
+    return in_json(describe(ROUTES, () if locked(service) else tuple(service.tenants.values())))
 
 
 _VERSIONED = "/v2/models/{model}/versions/{version}"
 ROUTES = (
     _route("GET", "/healthz", v2.live, "open"),
-    _route("GET", "/readyz", v2.ready, "open"),
+    _route("GET", "/readyz", operations.readiness, "open"),
+    _route("GET", "/health", v2.ready, "open"),
+    _route("GET", "/ping", v2.ready, "open"),
+    _route("POST", "/ping", v2.ready, "open"),
+    _route("GET", "/", operations.front_page, "open"),
+    _route("GET", "/version", operations.version, "open"),
     _route("GET", "/v2/health/live", v2.live, "open"),
     _route("GET", "/v2/health/ready", v2.ready, "open"),
     _route("GET", "/v2/?", v2.server, "open"),
@@ -54,6 +62,8 @@ ROUTES = (
     _route("GET", _VERSIONED + "/stats", v2.statistics),
     _route("GET", "/v2/models/{model}/ready", v2.model_ready),
     _route("GET", _VERSIONED + "/ready", v2.model_ready),
+    _route("GET", "/v2/models/{model}/config", v2.config),
+    _route("GET", _VERSIONED + "/config", v2.config),
     _route("GET", "/v2/models/{model}", v2.model),
     _route("GET", _VERSIONED, v2.model),
     _route("POST", "/v2/repository/index", v2.index, "admin"),
@@ -63,7 +73,10 @@ ROUTES = (
     _route("GET", "/v1/models/{model}", openai.model),
     _route("POST", "/v1/completions", openai.completions),
     _route("POST", "/v1/chat/completions", openai.chat),
-    _route("POST", "/v1/embeddings", openai.embeddings),
+    _route("POST", "/v1/responses", openai.responses),
+    _route("POST", "/v1/embeddings", embeddings),
+    _route("POST", "/tokenize", tokenize),
+    _route("POST", "/detokenize", detokenize),
     _route("GET", "/metrics", metrics, "admin"),
     _route("GET", "/status", operations.status, "admin"),
     _route("GET", "/openapi.json", _openapi, "open"),
@@ -75,13 +88,24 @@ ROUTES = (
 
 @lru_cache(maxsize=1024)
 def find_route(method: str, path: str) -> tuple[Route | None, Mapping[str, str], tuple[str, ...]]:
-    """The route, its path parameters, and the methods the path supports."""
+    """The route, its path parameters, and the methods the path supports. Raises Status."""
     known: list[str] = []
     for route in ROUTES:
         match = route.pattern.fullmatch(path)
         if match is None:
             continue
         if route.method == method or (method == "HEAD" and route.method == "GET"):
-            return route, {name: unquote(part) for name, part in match.groupdict().items()}, ()
+            return route, {name: _name(part) for name, part in match.groupdict().items()}, ()
         known.append(route.method)
     return None, {}, tuple(known)
+
+
+def _name(part: str) -> str:
+    """A name in a path, unquoted once. Raises Status."""
+    try:
+        name = unquote(part, errors="strict")
+    except UnicodeDecodeError:
+        raise Status(400, "A name in the path isn't UTF-8.") from None
+    if not name.isprintable():
+        raise Status(400, "A name in the path has characters that can't be printed.")
+    return name

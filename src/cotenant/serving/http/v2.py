@@ -9,12 +9,13 @@ from cotenant.serving.http.asked import wishes_of
 from cotenant.serving.http.messages import Reply, Request, in_json
 from cotenant.serving.http.passing import pass_v2
 from cotenant.serving.http.problems import Status
-from cotenant.serving.http.v2_tensors import HEADER, read_inputs, write_outputs
+from cotenant.serving.http.v2_decoding import infer_tensors
+from cotenant.serving.http.v2_tensors import HEADER, check_output, read_inputs, write_outputs
 from cotenant.serving.models.signature import TensorSpec
 from cotenant.serving.processes.parcel import Parcel
 from cotenant.serving.service import Served, Service
 
-EXTENSIONS = ("binary_tensor_data", "model_repository", "schedule_policy", "statistics")
+EXTENSIONS = ("binary_tensor_data", "model_configuration", "model_repository", "schedule_policy", "statistics")
 VERSION = "1"
 
 
@@ -27,13 +28,13 @@ async def server(service: Service, request: Request, parts: Mapping[str, str]) -
 async def live(service: Service, request: Request, parts: Mapping[str, str]) -> Reply:
     """The process answers."""
     del service, request, parts
-    return Reply(200)
+    return in_json({"live": True})
 
 
 async def ready(service: Service, request: Request, parts: Mapping[str, str]) -> Reply:
     """Whether all tenants can be served."""
     del request, parts
-    return Reply(200 if service.all_ready() else 503)
+    return _readiness({}, ready=service.all_ready())
 
 
 async def model(service: Service, request: Request, parts: Mapping[str, str]) -> Reply:
@@ -55,7 +56,13 @@ async def model_ready(service: Service, request: Request, parts: Mapping[str, st
     """Whether a model can be served now."""
     del request
     served = _model(service, parts)
-    return Reply(200 if not service.draining and service.ready(served.name) else 503)
+    return _readiness({"name": served.name}, ready=not service.draining and service.ready(served.name))
+
+
+async def config(service: Service, request: Request, parts: Mapping[str, str]) -> Reply:
+    """A model's configuration in Triton's form."""
+    del request
+    return in_json(config_of(_model(service, parts)))
 
 
 def infer(service: Service, request: Request, parts: Mapping[str, str]) -> Awaitable[Reply]:
@@ -66,14 +73,17 @@ def infer(service: Service, request: Request, parts: Mapping[str, str]) -> Await
     header, parcel = read_inputs(request.headers, request.body)
     parameters = header.get("parameters") or {}
     if not isinstance(parameters, dict):
-        raise BadInput("`parameters` must be an object.")
+        raise BadInput("`parameters` must be an object.", param="parameters")
+    number = header.get("id")
+    if number is not None and not (isinstance(number, str) or type(number) is int):
+        raise BadInput("`id` is a text or an integer.", param="id")
     wishes = wishes_of(request.headers, timeout_us=parameters.get("timeout"), priority=parameters.get("priority"))
     binary = _wanted(header, parameters, served)
 
     def reply(answer: Parcel) -> Reply:
         head: dict[str, Any] = {"model_name": served.name, "model_version": VERSION}
-        if isinstance(header.get("id"), str):
-            head["id"] = header["id"]
+        if number is not None:
+            head["id"] = str(number)
         if service.basis != "measured":
             head["parameters"] = {"basis": service.basis}
         body, length = write_outputs([one for one in answer.tensors if one.name in binary], head, binary)
@@ -81,30 +91,21 @@ def infer(service: Service, request: Request, parts: Mapping[str, str]) -> Await
             return Reply(200, body)
         return Reply(200, body, "application/octet-stream", {HEADER: str(length)})
 
-    return service.infer(served.name, parcel, wishes).into(reply)
+    return infer_tensors(service, served, parcel, parameters, wishes).into(reply)
 
 
 async def statistics(service: Service, request: Request, parts: Mapping[str, str]) -> Reply:
     """Counts and times since the start, in nanoseconds."""
     del request
     names = [_model(service, parts).name] if "model" in parts else [one.name for one in service.tenants.values()]
-    return in_json({"model_stats": [_statistics(service, name) for name in names]})
+    return in_json({"model_stats": [statistics_of(service, name) for name in names]})
 
 
 async def index(service: Service, request: Request, parts: Mapping[str, str]) -> Reply:
-    """All models, loaded or not."""
-    del request, parts
-    return in_json(
-        [
-            {
-                "name": one.name,
-                "version": VERSION,
-                "state": "READY" if one.loaded and service.ready(one.name) else "UNAVAILABLE",
-                "reason": "" if one.loaded else "unloaded",
-            }
-            for one in service.tenants.values()
-        ]
-    )
+    """All models, loaded or not; with `ready`, those that can be served."""
+    del parts
+    body = request.json() if request.body else {}
+    return in_json(index_of(service, ready=body.get("ready") is True))
 
 
 async def load(service: Service, request: Request, parts: Mapping[str, str]) -> Reply:
@@ -119,6 +120,44 @@ async def unload(service: Service, request: Request, parts: Mapping[str, str]) -
     del request
     service.unload(_known(service, parts).name)
     return Reply(200)
+
+
+def config_of(served: Served) -> dict[str, Any]:
+    """A model's configuration in Triton's form; that of a backend where it has one."""
+    if served.passing is not None and served.passing.config is not None:
+        return {**served.passing.config, "name": served.name}
+    return {
+        "name": served.name,
+        "platform": "cotenant",
+        "backend": "cotenant",
+        "max_batch_size": 0,  # the first dimension is part of the shapes
+        "input": [{**_configured(one), "optional": one.optional} for one in served.signature.inputs],
+        "output": [_configured(one) for one in served.signature.outputs],
+        "model_transaction_policy": {"decoupled": False},
+    }
+
+
+def index_of(service: Service, *, ready: bool) -> list[dict[str, Any]]:
+    """All models, loaded or not; ``ready``: only those that can be served."""
+    rows = [
+        {
+            "name": one.name,
+            "version": VERSION,
+            "state": "READY" if one.loaded and service.ready(one.name) else "UNAVAILABLE",
+            "reason": "" if one.loaded else "unloaded",
+        }
+        for one in service.tenants.values()
+    ]
+    return [row for row in rows if not ready or row["state"] == "READY"]
+
+
+def _readiness(about: dict[str, Any], *, ready: bool) -> Reply:
+    return in_json({**about, "ready": ready}, 200 if ready else 503)
+
+
+def _configured(spec: TensorSpec) -> dict[str, Any]:
+    kind = "TYPE_STRING" if spec.datatype == "BYTES" else f"TYPE_{spec.datatype}"
+    return {"name": spec.name, "data_type": kind, "dims": list(spec.shape)}
 
 
 def _known(service: Service, parts: Mapping[str, str]) -> Served:
@@ -146,7 +185,7 @@ def _wanted(header: Mapping[str, Any], parameters: Mapping[str, Any], served: Se
     all_binary = parameters.get("binary_data_output") is True
     known = [one.name for one in served.signature.outputs]
     asked = header.get("outputs")
-    if asked is None:
+    if not asked:
         return dict.fromkeys(known, all_binary)
     if not isinstance(asked, list):
         raise BadInput("`outputs` must be a list.")
@@ -155,13 +194,12 @@ def _wanted(header: Mapping[str, Any], parameters: Mapping[str, Any], served: Se
         name = entry.get("name") if isinstance(entry, dict) else None
         if name not in known:
             raise BadInput(f"There is no output {str(name)[:100]!r}; there are {', '.join(known)}.")
-        own = entry.get("parameters") or {}
-        raw = own.get("binary_data", all_binary) if isinstance(own, dict) else all_binary
-        wanted[str(name)] = raw is True
+        wanted[str(name)] = check_output(entry).get("binary_data", all_binary) is True
     return wanted
 
 
-def _statistics(service: Service, name: str) -> dict[str, Any]:
+def statistics_of(service: Service, name: str) -> dict[str, Any]:
+    """Counts and times of a model in Triton's form; moving inputs and outputs is part of `compute_infer`."""
     one = service.measures.of(name)
     failed = one.asked - one.served
 
@@ -174,9 +212,12 @@ def _statistics(service: Service, name: str) -> dict[str, Any]:
         "inference_count": one.served,
         "execution_count": one.served,
         "inference_stats": {
-            "success": pair(one.served, one.latency_s),
+            "success": pair(one.served, one.latency_s.total),
             "fail": pair(failed, 0.0),
             "queue": pair(one.served, one.queue_s),
+            "compute_input": pair(one.served, 0.0),
             "compute_infer": pair(one.served, one.device_s),
+            "compute_output": pair(one.served, 0.0),
         },
+        "batch_stats": [],
     }

@@ -36,9 +36,10 @@ def build_servable(spec: WorkloadSpec, *, device: str, dtype: str) -> Servable:
         ServingError: It isn't a model, or the spec can't be served.
     """
     entry = _entry(spec)
-    one = spec.model_copy(update={"batch": 1, "weights": spec.weights or entry.folder})
     torch_dtype: torch.dtype = getattr(torch, spec.dtype or dtype)
     mode = mode_of(entry, spec)
+    items = 1 if entry.family == "decoder" and mode == "generate" else spec.batch
+    one = spec.model_copy(update={"batch": items, "weights": spec.weights or entry.folder})
     model, inputs = stand(entry, one, device=device, dtype=torch_dtype)
     sample = inputs.ring[0]
     if entry.family == "decoder" and mode == "generate":

@@ -1,12 +1,15 @@
 """Inputs and outputs of a served model, as stated by the protocols. Needs no torch."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from cotenant.errors import BadInput
 from cotenant.serving.processes.parcel import Parcel, Tensor
 from cotenant.text import did_you_mean
+
+TOO_LONG = "context_length_exceeded"
+"""OpenAI's code of the error."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +69,7 @@ class Signature:
             raise BadInput(f"The input {missing} is missing.")
         ids, mask = by_name.get("input_ids"), by_name.get("attention_mask")
         if ids is not None and self.longest is not None and ids.shape[1] > self.longest:
-            raise BadInput(f"The model takes at most {self.longest} tokens, not {ids.shape[1]}.")
+            raise BadInput(f"The model takes at most {self.longest} tokens, not {ids.shape[1]}.", code=TOO_LONG)
         if ids is not None and mask is not None and ids.shape != mask.shape:
             raise BadInput(f"attention_mask is {list(mask.shape)}, but input_ids is {list(ids.shape)}.")
 
@@ -80,15 +83,20 @@ class Signature:
         sent = [tensor.name for tensor in parcel.tensors]
         return BadInput(f"The input {max(sent, key=sent.count)} was sent twice.")
 
-    def check_prompt(self, ids: tuple[int, ...], tokens: int) -> None:
+    def check_prompt(self, ids: Sequence[int], tokens: int) -> None:
         """Reject a prompt the decoder can't read. Raises BadInput."""
         if not ids:
             raise BadInput("The prompt is empty.")
         if self.longest is not None and len(ids) + tokens > self.longest:
             asked = f"{len(ids)} of the prompt and {tokens} new"
-            raise BadInput(f"The model takes at most {self.longest} tokens, and {asked} are more.")
-        if self.vocabulary is not None and not all(0 <= one < self.vocabulary for one in ids):
-            raise BadInput(f"Token ids have to lie between 0 and {self.vocabulary - 1}.")
+            raise BadInput(f"The model takes at most {self.longest} tokens, and {asked} are more.", code=TOO_LONG)
+        self.check_ids(ids)
+
+    def check_ids(self, ids: Sequence[int], *, param: str | None = None) -> None:
+        """Reject token ids that the model doesn't have. Raises BadInput."""
+        most = 2**31 if self.vocabulary is None else self.vocabulary
+        if ids and not (min(ids) >= 0 and max(ids) < most):
+            raise BadInput(f"Token ids have to lie between 0 and {most - 1}.", param=param)
 
     def to_json(self) -> dict[str, Any]:
         """Plain data."""

@@ -27,6 +27,10 @@ class Codec(Protocol):
         """Text of tokens; the end of an unfinished character is U+FFFD."""
         ...
 
+    def piece(self, token: int) -> str:
+        """Text of a single token, special ones included."""
+        ...
+
     def chat(self, messages: Sequence[Mapping[str, Any]]) -> tuple[int, ...]:
         """Tokens of a conversation, up to where the answer begins."""
         ...
@@ -49,6 +53,10 @@ class ByteCodec:
         """An ASCII character for each token."""
         return bytes((one - FIRST_BYTE) % 128 for one in ids).decode("ascii")
 
+    def piece(self, token: int) -> str:
+        """An ASCII character."""
+        return self.decode((token,))
+
     def chat(self, messages: Sequence[Mapping[str, Any]]) -> tuple[int, ...]:
         """Role and content, a line each."""
         lines = [f"{message['role']}: {message['content']}\n" for message in messages]
@@ -63,7 +71,7 @@ class TokenizerCodec:
 
         self._tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
         config = _json(folder / "tokenizer_config.json")
-        self._template = config.get("chat_template")
+        self._template = config.get("chat_template") or _text(folder / "chat_template.jinja")
         self._special = {
             key: value if isinstance(value, str) else (value or {}).get("content", "")
             for key, value in config.items()
@@ -80,6 +88,10 @@ class TokenizerCodec:
     def decode(self, ids: Sequence[int]) -> str:
         """Without special tokens."""
         return str(self._tokenizer.decode(list(ids), skip_special_tokens=True))
+
+    def piece(self, token: int) -> str:
+        """With special tokens."""
+        return str(self._tokenizer.decode([token], skip_special_tokens=False))
 
     def chat(self, messages: Sequence[Mapping[str, Any]]) -> tuple[int, ...]:
         """Apply the model's template, sandboxed since a template is a program."""
@@ -102,6 +114,13 @@ def find_codec(folder: str | None) -> Codec | None:
         return ByteCodec()
     path = Path(folder).expanduser()
     return TokenizerCodec(path) if (path / "tokenizer.json").is_file() else None
+
+
+def _text(path: Path) -> str | None:
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError:
+        return None
 
 
 def _json(path: Path) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from typing import Any
 
 from cotenant.errors import BadInput, CotenantError
 from cotenant.scheduling import Chunk, RequestId
-from cotenant.serving.engines.protocol import Call, Prompt
+from cotenant.serving.engines.protocol import Call, Progress, Prompt
 from cotenant.serving.processes.arena import INLINE, Arena
 from cotenant.serving.processes.frames import Bytes, Reader, frame
 from cotenant.serving.processes.orders import BETWEEN, TenantOrder, WorkerOrder
@@ -122,13 +122,17 @@ class Child:
     def _carry_out(self, chunk: Chunk) -> None:
         """Run a chunk; the one that was queued meanwhile is next."""
         began = time.monotonic()
-        progress = self._bench.run(chunk)
+        progress = self._bench.run(chunk, self._tell)
         ended = time.monotonic()
         self._receive(wait=False)
         following = self._next = self._queued
         self._queued = None
         self._running = following.version if following else None
         self._report(Ended(chunk.version, began, ended, self._running, progress))
+
+    def _tell(self, progress: Progress) -> None:
+        """Tokens before the end of their chunk."""
+        self._send(frame(["told", time.monotonic(), *_tokens(progress)]))
 
     def _build(self, order: WorkerOrder, place: Place) -> None:
         for tenant in order.tenants:
@@ -156,8 +160,8 @@ class Child:
         results = [self._result(request, result, data) for request, result in progress.results.items()]
         failures = [[request, *_failure(error)] for request, error in progress.failures.items()]
         read, self._read = self._read, []
-        tokens = list(progress.tokens.items())
-        self._send(frame(["ended", version, began, ended, started, results, failures, tokens, read], data))
+        said = ["ended", version, began, ended, started, results, failures, *_tokens(progress), read]
+        self._send(frame(said, data))
 
     def _result(self, request: RequestId, result: Any, data: list[Bytes]) -> list[Any]:
         """A result as plain data: tokens, or the labels of tensors whose bytes follow (``data``) or are shared."""
@@ -213,7 +217,13 @@ def _prepare(workloads: list[Any]) -> None:
 
 
 def _prompt(data: dict[str, Any]) -> Prompt:
-    return Prompt(**{**data, "ids": tuple(data["ids"]), "stop": tuple(data["stop"])})
+    bias = tuple((token, by) for token, by in data["logit_bias"])
+    return Prompt(**{**data, "ids": tuple(data["ids"]), "stop": tuple(data["stop"]), "logit_bias": bias})
+
+
+def _tokens(progress: Progress) -> tuple[list[Any], list[Any]]:
+    """New tokens and their scores, by request."""
+    return list(progress.tokens.items()), list(progress.scores.items())
 
 
 def _failure(error: Exception) -> tuple[bool, str]:

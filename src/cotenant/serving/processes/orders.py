@@ -5,7 +5,7 @@ from typing import Any
 
 from pydantic import Field
 
-from cotenant.tenancy.nouns import Frozen
+from cotenant.tenancy.values import Frozen
 from cotenant.workloads.protocol import WorkloadSpec
 
 BETWEEN = "+"

@@ -5,7 +5,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 SIZES = {
-    "BOOL": 1, "UINT8": 1, "INT8": 1, "INT16": 2, "FP16": 2, "BF16": 2, "INT32": 4, "FP32": 4, "INT64": 8, "FP64": 8,
+    "BOOL": 1, "UINT8": 1, "INT8": 1, "UINT16": 2, "INT16": 2, "FP16": 2, "BF16": 2, "UINT32": 4, "INT32": 4, "FP32": 4,
+    "UINT64": 8, "INT64": 8, "FP64": 8,
 }  # fmt: skip
 """Bytes of one number, by its name in the Open Inference Protocol."""
 

@@ -13,7 +13,7 @@ from typing import Any, cast
 
 from cotenant.errors import BadInput, ServingError
 from cotenant.scheduling import Chunk, RequestId, TenantCosts
-from cotenant.serving.engines.protocol import Call, Progress, Prompt
+from cotenant.serving.engines.protocol import Call, Progress, Prompt, Scored
 from cotenant.serving.models.signature import Signature, signature_in
 from cotenant.serving.processes.arena import INLINE, Arena
 from cotenant.serving.processes.frames import Reader, Writer
@@ -60,6 +60,8 @@ class Remote(asyncio.Protocol):
         self.expected_s = 0.0
         self.ended = ended
         """Called with each ended chunk."""
+        self.told: Callable[[Progress, float], None] = lambda *_: None
+        """Called with tokens that come before the end of their chunk, and their time."""
         self._env = dict(env or {})
         self._inbox, self._outbox = Arena.create(arena), Arena.create(arena)
         self._reader = Reader()
@@ -227,6 +229,8 @@ class Remote(asyncio.Protocol):
                 match kind:
                     case "ended":
                         self._chunk_ended(rest, payload)
+                    case "told":
+                        self.told(_made(*rest[1:]), rest[0])
                     case "admitted":
                         self.admitted[rest[0]] = costs_in(rest[1]), signature_in(rest[2])
                     case "failed":
@@ -236,8 +240,8 @@ class Remote(asyncio.Protocol):
                         self._ready.set_result(None)
 
     def _chunk_ended(self, fields: list[Any], payload: bytes) -> None:
-        version, began, ended, started, results, failures, tokens, read = fields
-        progress, place = Progress(tokens=dict(tokens)), 0
+        version, began, ended, started, results, failures, tokens, scores, read = fields
+        progress, place = _made(tokens, scores), 0
         for request, labels, at, size in results:
             if size is None:
                 progress.results[request] = labels  # a decoder's tokens
@@ -271,6 +275,12 @@ class Remote(asyncio.Protocol):
 
     def _names(self) -> str:
         return ", ".join(tenant.name for tenant in self.order.tenants) if self.order else "no tenant"
+
+
+def _made(tokens: list[Any], scores: list[Any]) -> Progress:
+    """New tokens, and the scores of those whose requests want them."""
+    scored = {request: [Scored(own, tuple(map(tuple, top))) for own, top in some] for request, some in scores}
+    return Progress(tokens=dict(tokens), scores=scored)
 
 
 def _has_descriptor(stream: Any) -> bool:

@@ -3,12 +3,13 @@
 import asyncio
 import logging
 import time
+from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from cotenant.errors import ServingError
-from cotenant.scheduling import Contract, TenantAdded, TenantCosts, TenantResumed
+from cotenant.scheduling import Contract, TenantAdded, TenantCosts, TenantPaused, TenantResumed
 from cotenant.serving.conduct.conductor import Conductor
 from cotenant.serving.costs import check_floor
 from cotenant.serving.division.granted import granted
@@ -19,6 +20,8 @@ from cotenant.serving.worker.bench import Ended
 
 log = logging.getLogger(__name__)
 
+RESTARTS = 5
+"""Restarts remembered, to say how long the next one will take."""
 
 Hire = Callable[[Callable[[Ended], None]], Awaitable[Remote]]
 """Finds the worker of a post in a process of several; reports of ended chunks go to the argument."""
@@ -50,7 +53,26 @@ class Post:
         self.worker: Remote | None = None
         self.restarts = 0
         self.start_s = 1.0
-        """Duration of the last start: the retry time given to clients."""
+        """Duration of the first start: what a restart is expected to take while there was none."""
+        self._lost_at = 0.0
+        self._restarts_s: deque[float] = deque(maxlen=RESTARTS)
+
+    def lost(self, now: float) -> float:
+        """Its worker is gone; returns how long a restart is expected to take."""
+        self.worker = None
+        self.restarts += 1
+        self._lost_at = now
+        return self.restart_s
+
+    def restarted(self, now: float) -> float:
+        """It has a worker again; returns how long that took."""
+        self._restarts_s.append(now - self._lost_at)
+        return self._restarts_s[-1]
+
+    @property
+    def restart_s(self) -> float:
+        """What a restart takes here: the longest of the last few."""
+        return max(1.0, *self._restarts_s) if self._restarts_s else max(1.0, self.start_s)
 
     @property
     def tenants(self) -> tuple[str, ...]:
@@ -151,8 +173,9 @@ class Supervisor:
         except BaseException:
             await worker.close()
             raise
-        post.worker, post.start_s = worker, time.monotonic() - began
-        now = time.monotonic()
+        post.worker, now = worker, time.monotonic()
+        if first:
+            post.start_s = now - began
         for tenant, measured in worker.admitted.items():
             costs, signature = self._known_before(tenant, measured) if first else measured
             self.known[tenant] = costs, signature
@@ -175,9 +198,7 @@ class Supervisor:
         if self._closing or post.worker is not gone:
             return
         log.warning("the worker of %s (process %s) died; restarting it", ", ".join(post.tenants), gone.pid)
-        post.worker = None
-        post.restarts += 1
-        self._conductor.worker_lost(gone, post.tenants, max(1.0, post.start_s))
+        self._conductor.worker_lost(gone, post.tenants, post.lost(time.monotonic()))
         self._watch(self._restart(post, gone))
 
     async def _restart(self, post: Post, gone: Remote) -> None:
@@ -190,15 +211,21 @@ class Supervisor:
             except ServingError as error:
                 delay = min(2 * delay, self._patience.again_most_s)
                 log.warning("the worker of %s did not start: %s", ", ".join(post.tenants), error)
+                now = time.monotonic()
+                for tenant in post.tenants:
+                    self._conductor.tell(TenantPaused(now, tenant, delay + post.restart_s))
             else:
+                took_s = post.restarted(time.monotonic())
+                log.warning("the worker of %s is back after %.1f s", ", ".join(post.tenants), took_s)
                 if self._replaced is not None:
                     await self._replaced()
                 return
 
     async def _new(self) -> Remote:
-        if self._hire is not None:
-            return await self._hire(self._conductor.chunk_ended)
-        return Remote(ended=self._conductor.chunk_ended, env=self._env)
+        ended = self._conductor.chunk_ended
+        remote = Remote(ended=ended, env=self._env) if self._hire is None else await self._hire(ended)
+        remote.told = self._conductor.tokens_made
+        return remote
 
     def _take_spare(self) -> Remote | None:
         if self._spare is None or not self._spare.alive:

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from cotenant.scheduling import Chunk, RequestId
-from cotenant.serving.engines.protocol import Call, Engine, Progress, Prompt
+from cotenant.serving.engines.protocol import Call, Engine, Progress, Prompt, Tell
 from cotenant.serving.worker.place import Place
 
 
@@ -53,14 +53,14 @@ class Bench:
             if engine is not None:
                 engine.free(request)
 
-    def run(self, chunk: Chunk) -> Progress:
+    def run(self, chunk: Chunk, tell: Tell | None = None) -> Progress:
         """Run a chunk of the requests that are still held, and wait for the device."""
         engine = self._engines.get(chunk.tenant)
         held = [request for request in chunk.requests if request in self._homes]
         if engine is None or not held:
             return Progress()
         try:
-            progress = engine.step(held, chunk.steps) if chunk.steps else engine.run(held, chunk.stage)
+            progress = engine.step(held, chunk.steps, tell) if chunk.steps else engine.run(held, chunk.stage)
             self._place.wait()
         except Exception as error:  # noqa: BLE001 - the device's own errors come out at the wait
             for request in held:

@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 
 from cotenant.errors import ServingError
+from cotenant.tenancy.device_name import DeviceName
 
 if TYPE_CHECKING:
     from cotenant.devices.cpu.sharing import CpuSeatOptions
@@ -143,7 +144,7 @@ class SeatPlace:
 
 def seated(device: str, options: Mapping[str, Any]) -> SeatPlace:
     """The part of a device with these options; called in the worker. Raises DeviceError if the device is unusable."""
-    if device.partition(":")[0] == "cpu":
+    if DeviceName(device).on_cpu:
         from cotenant.devices.cpu.seat import CpuSeat
         from cotenant.devices.tree import FileTree
 

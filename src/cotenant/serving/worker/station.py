@@ -8,7 +8,7 @@ from queue import SimpleQueue
 from typing import TypeVar
 
 from cotenant.scheduling import Chunk, RequestId
-from cotenant.serving.engines.protocol import Call, Engine, Prompt
+from cotenant.serving.engines.protocol import Call, Engine, Prompt, Tell
 from cotenant.serving.worker.bench import Bench, Ended
 from cotenant.serving.worker.place import Place
 
@@ -18,9 +18,10 @@ T = TypeVar("T")
 class Station:
     """A bench with a thread of its own. Engines are only used in that thread."""
 
-    def __init__(self, place: Place, report: Callable[[Ended], None]) -> None:
+    def __init__(self, place: Place, report: Callable[[Ended], None], tell: Tell | None = None) -> None:
         self._place = place
         self._report = report
+        self._tell = tell
         self._bench = Bench(place)
         self._inbox: SimpleQueue[Callable[[], None] | Chunk | None] = SimpleQueue()
         """Errands, chunks to start, and None to end: in order, and cheaper to wait for than a condition."""
@@ -97,7 +98,7 @@ class Station:
     def _carry_out(self, chunk: Chunk) -> Chunk | None:
         """Run a chunk; returns the queued one that follows it at once, if any."""
         began = time.monotonic()
-        progress = self._bench.run(chunk)
+        progress = self._bench.run(chunk, self._tell)
         ended = time.monotonic()
         with self._lock:
             following, self._queued = self._queued, None
