@@ -163,3 +163,15 @@ def test_a_very_long_series_is_averaged_first_and_keeps_its_mean():
     assert estimate.est == pytest.approx(series.mean())
     assert averaged(series, 1000).size == 1000
     assert averaged(series, 1000).mean() == pytest.approx(series.mean())
+
+
+@pytest.mark.parametrize(("n", "widest"), [(12, 1.16), (40, 1.06), (200, 1.02)])
+def test_the_bootstrap_is_as_wide_as_students_t_or_a_little_wider(n, widest):
+    rng = np.random.default_rng(n)
+    ratios = []
+    for _ in range(60):
+        values = rng.normal(10, 1, n)
+        found = mean_interval(values)
+        assert found.method == "bootstrap"
+        ratios.append((found.hi - found.lo) / (2 * stats.t.ppf(0.975, n - 1) * values.std(ddof=1) / np.sqrt(n)))
+    assert 0.995 <= np.mean(ratios) <= widest

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import gmean
 
-from cotenant.analyse.sharing import sharing_metrics as metrics
+from cotenant.analyse.sharing import summarise as metrics
 
 progress = st.lists(st.floats(0.01, 2), min_size=1, max_size=10)
 
@@ -62,3 +62,16 @@ def test_each_metric_covers_its_truth():
             estimate = metrics.over_blocks(name, list(blocks))
             hits[name] += estimate.lo <= value_of(truth) <= estimate.hi
     assert {name: 0.92 <= count / 400 <= 0.98 for name, count in hits.items()} == dict.fromkeys(hits, True)
+
+
+@pytest.mark.parametrize("count", [3, 40])
+def test_no_interval_of_fairness_exceeds_its_bound(count):
+    rng = np.random.default_rng(3)
+    nearly_fair = [0.5 * np.exp(rng.normal(0, 0.004, 2)) for _ in range(count)]
+    skewed = [*nearly_fair, np.array([0.5, 0.2])]
+    for name, (_, most) in metrics.METRICS.items():
+        found = metrics.over_blocks(name, skewed)
+        if most is not None:
+            assert found.hi <= most, name
+            assert found.lo >= 0, name
+    assert metrics.over_blocks("jain", skewed).hi == 1.0, "clipped: the spread alone reaches beyond"

@@ -64,3 +64,21 @@ def test_attainment_without_requests_is_refused():
         attainment([], [], 0.9)
     with pytest.raises(ValueError, match="between 0 and 1"):
         queries_needed(1.0, 0)
+
+
+@pytest.mark.parametrize(
+    ("in_time", "answer"), [(191, "missed"), (192, "missed"), (194, "undecided"), (196, "undecided")]
+)
+def test_an_objective_is_missed_with_99_percent_confidence_only(in_time, answer):
+    one_sided = stats.binomtest(in_time, 200).proportion_ci(0.98, method="exact").high
+    assert (one_sided < 0.99) == (answer == "missed"), "what the exact test says"
+    assert attainment([in_time], [200], 0.99).answer == answer
+
+
+def test_part_of_a_late_request_counts_as_a_late_request():
+    one_trial_is_late = attainment([148, 150, 150, 150, 150, 150], [150] * 6, 0.99)
+    assert one_trial_is_late.answer == "undecided"
+    once = attainment([149, 150, 150, 150, 150, 150], [150] * 6, 0.99)
+    assert "design effect 1.7" in once.share.method, "so it stands for 0.58 of an independent late request"
+    assert queries_needed(0.99, 0) < 900 / 1.7221, "rounded down, none was late and the objective met"
+    assert once.answer == "undecided"

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cotenant.analyse.estimates.variance import variance_components
+from cotenant.analyse.variability.decomposition import variance_components
 
 
 def nested(rng, sizes, spreads):

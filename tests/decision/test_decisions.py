@@ -12,7 +12,7 @@ from cotenant.analyse.decision.in_words import in_words
 from cotenant.analyse.decision.objective import objective_of
 from cotenant.analyse.decision.wording import headline, option_sentence, slowdowns, what_would_tell
 from cotenant.analyse.estimates.quantiles import QuantileEstimate
-from cotenant.analyse.plain import plain
+from cotenant.analyse.tabular import plain
 from cotenant.reporting.terminal.answer import answer_parts
 from cotenant.tenancy.records import ModelError
 from tests.decision.truth import Truth

@@ -5,7 +5,8 @@ import pytest
 from cotenant.devices.cpu.sharing import arrange, sharing_modes
 from cotenant.devices.protocol import SeatReport
 from cotenant.errors import SharingUnavailable
-from cotenant.tenancy.nouns import Sharing, Trial
+from cotenant.tenancy.nouns import Trial
+from cotenant.tenancy.sharing import Sharing
 
 FOUR = ((0,), (1,), (2,), (3,))
 TWO = ((0,), (1,))

@@ -4,8 +4,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from cotenant.analyse.sharing.evidence import TenantEvidence, Work
-from cotenant.analyse.sharing.peaks import Peaks
+from cotenant.analyse.sharing.evidence import Peaks, TenantEvidence, Work
 from cotenant.tenancy.records import TenantObservation
 
 PEAKS = Peaks(flops_per_s={"float32": 100e9}, bytes_per_s=20e9, cores=2, memory_bytes=8 << 30, cache_bytes=32 << 20)

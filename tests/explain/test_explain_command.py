@@ -8,7 +8,7 @@ import pytest
 from scenes_of_tenants import COMPUTE, MEMORY, Beside, Scene, Tenant
 
 from cotenant.analyse.sharing.metrics import METRICS, find_metric
-from cotenant.analyse.sharing.sharing_metrics import METRICS as OF_MIXES
+from cotenant.analyse.sharing.summarise import METRICS as OF_MIXES
 from cotenant.analyse.sharing.summary import QUANTILES
 from cotenant.cli.main import main
 from cotenant.store.folder import RunFolder

@@ -9,7 +9,7 @@ from scenes_of_tenants import COMPUTE, MEMORY, PEAKS, Beside, Scene, Tenant
 
 from cotenant.analyse.explanation.explain import explain_run
 from cotenant.analyse.explanation.sentences import explanation_sentences
-from cotenant.analyse.sharing.peaks import Peaks
+from cotenant.analyse.sharing.evidence import Peaks
 from cotenant.tenancy.records import ModelError
 
 

@@ -18,8 +18,9 @@ from cotenant.fleet.serving.loads import SILENT_S, DeviceLoad, TenantLoad, choos
 from cotenant.fleet.serving.placing import place
 from cotenant.fleet.serving.serve import OnCluster, _apply, _keep, _offer
 from cotenant.fleet.surveying import Surveyed
-from cotenant.serving.http.keys import new_key
+from cotenant.serving.http.access import new_key
 from cotenant.serving.tenants_file import read_tenants
+from tests.serving_http.front import Client, served
 from tests.serving_http.front import front as service_app
 
 
@@ -104,7 +105,7 @@ def node(name, *devices):
 
 TENANTS = "tenants: {bert: {workload: bert-base-mini, slo: 60s, share: 60%}}"
 PLAN = """
-plan: {}
+plan: 2
 devices:
   - {name: cpu, tenants: {bert: {runs: {workload: bert-base-mini}, expected: {p99: {limit_ms: 100}}}}}
   - {name: b/cpu, tenants: {conv: {runs: {workload: resnet18-mini}, expected: {p99: {limit_ms: 100}}}}}
@@ -134,7 +135,7 @@ def test_tenants_of_a_lost_device_join_others_without_a_share_where_shares_dont_
     one = read_tenants(file)
     joined = _joined(one, {"twin": one.tenants["bert"]})
     assert joined.tenants["twin"].share is None
-    assert joined.tenants["bert"].share == 0.6
+    assert joined.tenants["bert"].share == 60
 
 
 class LosingTwo(Fleet):
@@ -181,51 +182,31 @@ class Device:
     """A device's server in this process, behind its fence, on a port of its own."""
 
     def __init__(self, application, service, epoch=1):
-        import uvicorn
-
         self.ownership = Ownership(epoch, time.time() + 3600)
-        config = uvicorn.Config(
-            Fence(application, service, "secret", self.ownership), port=0, http="httptools", lifespan="off",
-            log_level="error",
-        )  # fmt: skip
-        self.server = uvicorn.Server(config)
-        self.server.install_signal_handlers = lambda: None
+        self.serving = served(Fence(application, service, "secret", self.ownership))
 
     async def start(self):
-        self.task = asyncio.ensure_future(self.server._serve())
-        while not self.server.started:
-            await asyncio.sleep(0.005)
-        self.port = self.server.servers[0].sockets[0].getsockname()[1]
+        self.server = await self.serving.__aenter__()
+        self.port = self.server.port
         return self
 
     async def stop(self):
-        self.server.should_exit = self.server.force_exit = True
-        for one in list(self.server.server_state.connections):
-            one.transport.abort()  # as when its process dies
-        await self.task
+        if self.server is not None:
+            self.server.grace_s = 0.0  # as when its process dies
+            self.server = None
+            await self.serving.__aexit__(None, None, None)
 
 
 async def ask(app, path, body=None, headers=()):
-    """Status and body of an answer of an ASGI application."""
+    """Status and body of an answer."""
     status, _, said = await answer(app, path, body, headers)
     return status, said
 
 
 async def answer(app, path, body=None, headers=()):
     """The same with its headers."""
-    sent = []
-    asked = [{"type": "http.request", "body": json.dumps(body).encode() if body is not None else b""}]
-
-    async def receive():
-        return asked.pop() if asked else await asyncio.Event().wait()
-
-    async def send(message):
-        sent.append(message)
-
-    scope = {"type": "http", "method": "GET" if body is None else "POST", "path": path,
-             "headers": [(b"host", b"localhost"), *headers]}  # fmt: skip
-    await app(scope, receive, send)
-    return sent[0]["status"], dict(sent[0]["headers"]), b"".join(one.get("body", b"") for one in sent[1:])
+    got = await Client(app, None).ask("GET" if body is None else "POST", path, body or b"", dict(headers))
+    return got.status, got.headers, got.body
 
 
 async def until(true):
@@ -294,7 +275,7 @@ def test_a_tenant_that_waits_for_another_device_is_refused_for_a_moment(fleet):
     async def body(front, devices, apps):
         async def refused(why):
             status, headers, said = await answer(front, "/v2/models/bert/infer", INFER)
-            assert (status, headers[b"retry-after"]) == (503, b"1")
+            assert (status, headers["retry-after"]) == (503, "1")
             assert why in said.decode()
 
         for device in devices:
@@ -315,10 +296,10 @@ def test_a_devices_server_refuses_strangers_and_old_epochs(fleet):
         del front, devices
         fence = Fence(apps[0].application, apps[0].service, "secret", Ownership(2, time.time() + 60))
         assert (await ask(fence, "/v2/models/bert/infer", INFER))[0] == 401
-        secret = (SECRET.encode(), b"secret")
-        assert (await ask(fence, LOADS, headers=[secret, (EPOCH.encode(), b"1")]))[0] == 503
-        assert (await ask(fence, "/v2/models/bert/infer", INFER, [secret, (EPOCH.encode(), b"1")]))[0] == 503
-        assert (await ask(fence, "/v2/models/bert/infer", INFER, [secret, (EPOCH.encode(), b"2")]))[0] == 200
+        secret = (SECRET, "secret")
+        assert (await ask(fence, LOADS, headers=[secret, (EPOCH, "1")]))[0] == 503
+        assert (await ask(fence, "/v2/models/bert/infer", INFER, [secret, (EPOCH, "1")]))[0] == 503
+        assert (await ask(fence, "/v2/models/bert/infer", INFER, [secret, (EPOCH, "2")]))[0] == 200
 
     fleet(body)
 
@@ -343,7 +324,7 @@ class Servers:
         self.changed = {}
 
     def change(self, server, file):
-        if any(tenant.slo.latency_s < 0.01 for tenant in file.tenants.values()):
+        if any(objective.limit_ms < 10 for tenant in file.tenants.values() for objective in tenant.slo):
             raise ServingError("an objective is too short")
         self.changed[server.placement.name] = file
 
@@ -357,7 +338,7 @@ def test_a_new_version_of_the_file_is_applied_and_a_wrong_one_changes_nothing(tm
     assert not said, "the same tenants"
     file.write_text(TENANTS.replace("60s", "30s"))
     _apply(fleet, file, said.append)
-    assert [one.tenants["bert"].slo.latency_s for one in fleet.changed.values()] == [30.0, 30.0]
+    assert [file.tenants["bert"].slo[0].limit_ms for file in fleet.changed.values()] == [30_000, 30_000]
     assert said == ["a/cpu serves the new tenants.yaml", "b/cpu serves the new tenants.yaml"]
     fleet.changed.clear()
     for wrong in (TENANTS.replace("60s", "1ms"), "tenants: ["):
@@ -391,6 +372,6 @@ def test_a_stream_passes_piece_by_piece_and_only_the_admin_sees_the_status(fleet
         key, hashed = new_key()
         locked = Front("secret", admin_key=hashed, locked=True, own=[])
         assert (await ask(locked, "/status"))[0] == 403
-        assert (await ask(locked, "/status", headers=[(b"authorization", f"Bearer {key}".encode())]))[0] == 200
+        assert (await ask(locked, "/status", headers=[("authorization", f"Bearer {key}")]))[0] == 200
 
     fleet(body)

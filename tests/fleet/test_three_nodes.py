@@ -157,7 +157,7 @@ def test_selftest_asks_the_nodes_that_are_up(nodes):
 
 
 PLAN = """
-plan: {}
+plan: 2
 devices:
   - {name: "sim:t4", tenants: {bert: {runs: {workload: bert-base}, expected: {p99: {limit_ms: 60000}}}}}
   - {name: "sim:l4", tenants: {rerank: {runs: {workload: bert-base}, expected: {p99: {limit_ms: 60000}}}}}
@@ -236,6 +236,7 @@ def test_a_run_whose_head_died_is_resumed_on_a_new_cluster(nodes, study):
     nodes.lose_head()
     _, said = ended(driver, codes=(1,))
     assert "Traceback" not in said
+    assert "every node is gone" in RunFolder.open(run).manifest["why"]
     nodes.start(1)
     _, said = ended(nodes.cotenant("run", "--resume", run))
     assert numbers(run) == Counter(range(120)), "nothing lost, nothing doubled"

@@ -10,7 +10,8 @@ import pytest
 from cotenant.measure.assemble import Circumstances, assemble
 from cotenant.measure.gather import Timing
 from cotenant.measure.sampler import Samples
-from cotenant.tenancy.nouns import Sharing, Trial
+from cotenant.tenancy.nouns import Trial
+from cotenant.tenancy.sharing import Sharing
 
 SECOND = 1_000_000_000
 TIMING = Timing(start_ns=0, window_start_ns=SECOND, window_end_ns=3 * SECOND, deadline_ns=5 * SECOND)

@@ -11,8 +11,9 @@ from cotenant.measure.sampler import Samples
 from cotenant.measure.tenants.arena import ANSWER_COLUMNS
 from cotenant.measure.tenants.messages import SeatReady, SeatResult
 from cotenant.tenancy.load import Load
-from cotenant.tenancy.nouns import Sharing, Tenant, Trial
+from cotenant.tenancy.nouns import Tenant, Trial
 from cotenant.tenancy.records import MISSING_NS
+from cotenant.tenancy.sharing import Sharing
 from cotenant.workloads.protocol import Properties, WorkloadSpec
 
 MS = 1_000_000

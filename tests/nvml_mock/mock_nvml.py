@@ -131,9 +131,14 @@ class MockNvml:
         self.change(index, instances=have)
         return uuid
 
-    def occupy(self, index: int, pid: int, *, memory_bytes: int = 0, load: float = 0.0) -> None:
-        """Let a process work on a GPU while it lives or until `vacate`; loads add up to at most 1."""
-        occupy(self.folder, index, pid, memory_bytes=memory_bytes, load=load)
+    def occupy(
+        self, index: int, pid: int, *, memory_bytes: int = 0, load: float = 0.0, mps: bool = False, instance: int = -1
+    ) -> None:
+        """Let a process work on a GPU while it lives or until `vacate`; loads add up to at most 1.
+
+        ``mps``: as a client of MPS. ``instance``: in the MIG instance of this number, counted from 1.
+        """
+        occupy(self.folder, index, pid, memory_bytes=memory_bytes, load=load, mps=mps, instance=instance)
 
     def vacate(self, pid: int) -> None:
         """Remove the process from the GPU."""
@@ -158,10 +163,13 @@ class MockNvml:
         new.replace(self.folder / "scenario")
 
 
-def occupy(folder: Path, index: int, pid: int, *, memory_bytes: int = 0, load: float = 0.0) -> None:
+def occupy(
+    folder: Path, index: int, pid: int, *, memory_bytes: int = 0, load: float = 0.0, mps: bool = False,
+    instance: int = -1,
+) -> None:  # fmt: skip
     """Like the method, for processes that only know the folder ($NVML_MOCK)."""
     new = folder / "clients" / f".{pid}"
-    new.write_text(f"{index} {memory_bytes} {load}\n")
+    new.write_text(f"{index} {memory_bytes} {load} {int(mps)} {instance}\n")
     new.replace(folder / "clients" / str(pid))
     _touch(folder / "clients")
 

@@ -178,3 +178,15 @@ def test_a_hash_is_computed_once_for_each_file_of_a_process(run, monkeypatch):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert read(run) == [0, 1, 2, 3]
+
+
+def test_a_trial_of_another_run_is_left_out_even_under_the_same_name(run, tmp_path):
+    other = RunFolder.create(tmp_path / "other", {})
+    for number in range(4):
+        other.commit(trial(number, requests=3 + number))
+    shutil.rmtree(run.trial_path(2))
+    shutil.copytree(other.trial_path(2), run.trial_path(2))
+    with pytest.raises(seals.Broken, match="belongs to"):
+        seals.check(run.trial_path(2), run.run, required=True)
+    with pytest.warns(IntegrityWarning):
+        assert read(run) == [0, 1, 3]

@@ -126,7 +126,7 @@ class TestDamageWithoutSeals:
     def test_a_trial_without_its_row(self, tmp_path):
         run = unsealed(make(tmp_path / "run"))
         (run.path / "trials/000001/trials.parquet").unlink()
-        with pytest.raises(RunFolderError, match=r"000001/trials\.parquet is damaged: it is missing\.$"):
+        with pytest.raises(RunFolderError, match=r"000001/trials\.parquet is damaged: it is missing\."):
             connect([run.path])
 
     def test_bytes_overwritten_in_the_middle_are_found_when_they_are_read(self, tmp_path):

@@ -3,16 +3,16 @@
 import numpy as np
 import pytest
 
-from cotenant.analyse.variability.correlation import rank_correlations
-from cotenant.analyse.variability.distributions import (
+from cotenant.analyse.variability.profiles import gpu_profiles
+from cotenant.analyse.variability.readings import Readings
+from cotenant.analyse.variability.summary import (
     alikeness,
     anderson_darling,
     kolmogorov_smirnov_pairs,
+    rank_correlations,
     robust_effect,
+    straggler_cost,
 )
-from cotenant.analyse.variability.profiles import gpu_profiles
-from cotenant.analyse.variability.readings import Readings
-from cotenant.analyse.variability.straggler import straggler_cost
 from cotenant.analyse.variability.variation import upper_fence, variation, whisker_range
 
 

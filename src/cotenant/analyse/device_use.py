@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from cotenant.analyse.energy import energy
-from cotenant.analyse.energy.power_sensor import Floats, PowerSensor
+from cotenant.analyse.energy.energy import Floats, PowerSensor
 from cotenant.analyse.sharing.cells import Cell
 
 THROTTLED = "throttled_"

@@ -1,16 +1,20 @@
 """Results as tables: data frames for notebooks, through Arrow, and HTML."""
 
 import html
+import math
 from collections.abc import Mapping, Sequence
+from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING, Any
 
 from cotenant.errors import CotenantError
+from cotenant.tenancy.records import SCHEMA_VERSION
 from cotenant.text import figure
 
 if TYPE_CHECKING:
     import pandas as pd
     import polars as pl
     import pyarrow as pa
+
 
 Row = Mapping[str, Any]
 MOST_ROWS_SHOWN = 100
@@ -70,3 +74,31 @@ def _shown(value: Any) -> str:
 
 def _not_installed(error: ModuleNotFoundError, packages: str) -> CotenantError:
     return CotenantError(f"{error.name} is not installed.", hint=f"pip install {packages}")
+
+
+def plain(data: Any) -> Any:  # noqa: PLR0911 - one return per case
+    """Convert to lists, dicts, text and finite numbers; infinity and NaN, which JSON lacks, become null.
+
+    An object is converted by its `to_json`; a dataclass without one becomes its fields.
+    """
+    if hasattr(data, "to_json"):  # first: a named tuple with `to_json` is also a sequence
+        return plain(data.to_json())
+    match data:
+        case None | bool() | int() | str():
+            return data
+        case float():
+            return data if math.isfinite(data) else None
+        case Mapping():
+            return {str(key): plain(value) for key, value in data.items()}
+        case Sequence():
+            return [plain(value) for value in data]
+    if is_dataclass(data):
+        return {field.name: plain(getattr(data, field.name)) for field in fields(data)}
+    if hasattr(data, "tolist"):
+        return plain(data.tolist())  # numpy
+    return str(data)  # paths, dates, decimals
+
+
+def document(**fields: Any) -> dict[str, Any]:
+    """These fields as plain data, stable within the schema version they are preceded by."""
+    return {"schema_version": SCHEMA_VERSION} | {name: plain(value) for name, value in fields.items()}

@@ -26,11 +26,12 @@ from cotenant.devices.protocol import (
 )
 from cotenant.errors import DeviceError
 from cotenant.prediction.batch_limit import Room
-from cotenant.tenancy.nouns import ALONE, APART, Sharing, Tenant
+from cotenant.tenancy.nouns import APART, Tenant
+from cotenant.tenancy.sharing import ALONE, Sharing
 from cotenant.workloads.protocol import Dtype, WorkloadSpec
 
 if TYPE_CHECKING:
-    from cotenant.devices.simulated.device import SimulatedGpu
+    from cotenant.devices.simulated.device import SimulatedGpuDevice
 
 _MEMBER = "member"
 """The seat option that names its member."""
@@ -153,7 +154,7 @@ class DeviceGroup:
             self._opened[name] = self._open(name)
         return self._opened[name]
 
-    def simulation(self, member: str | None = None) -> "SimulatedGpu":
+    def simulation(self, member: str | None = None) -> "SimulatedGpuDevice":
         """The simulated GPU behind a member."""
         return self.member(member).simulation()
 

@@ -11,11 +11,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol, Self
 
 from cotenant.prediction.batch_limit import Room
-from cotenant.tenancy.nouns import Sharing, Tenant
+from cotenant.tenancy.nouns import Tenant
+from cotenant.tenancy.sharing import Sharing
 from cotenant.workloads.protocol import Dtype, Place, WorkloadSpec
 
 if TYPE_CHECKING:
-    from cotenant.devices.simulated.device import SimulatedGpu
+    from cotenant.devices.simulated.device import SimulatedGpuDevice
 
 DeviceKind = Literal["cpu", "gpu"]
 
@@ -211,7 +212,7 @@ class Device(Protocol):
         """One sentence for each member of a group that no longer answers."""
         ...
 
-    def simulation(self, member: str | None = None) -> "SimulatedGpu":
+    def simulation(self, member: str | None = None) -> "SimulatedGpuDevice":
         """The simulated GPU behind it (or behind a group's member). Raises DeviceError for a real device."""
         ...
 

@@ -8,11 +8,12 @@ from cotenant.devices.protocol import DeviceKind, Roofline
 from cotenant.errors import DeviceError
 from cotenant.prediction.batch_limit import Room
 from cotenant.prediction.memory import FRAGMENTATION
-from cotenant.tenancy.nouns import Sharing, Tenant
+from cotenant.tenancy.nouns import Tenant
+from cotenant.tenancy.sharing import Sharing
 from cotenant.workloads.protocol import Dtype, WorkloadSpec
 
 if TYPE_CHECKING:
-    from cotenant.devices.simulated.device import SimulatedGpu
+    from cotenant.devices.simulated.device import SimulatedGpuDevice
 
 PROCESS_BYTES = 400 << 20
 """Estimated memory of a tenant process besides its model: Python and torch."""
@@ -49,7 +50,7 @@ class SingleDevice:
         """Empty: it has no members."""
         return ()
 
-    def simulation(self, member: str | None = None) -> "SimulatedGpu":
+    def simulation(self, member: str | None = None) -> "SimulatedGpuDevice":
         """Raise: a real device."""
         raise DeviceError(f"{member or self.name} is a real device: nothing on it is simulated")
 
@@ -72,9 +73,7 @@ class SingleDevice:
         """The spec with a number format: its own, else its workload's, else this device's."""
         if spec.dtype is not None:
             return spec
-        here = "float32" if self.stand_in else self.default_dtype
-        dtype = getattr(workloads.find(spec.name), "dtype", here)  # None: the workload has no number format
-        return spec if dtype is None else spec.model_copy(update={"dtype": dtype})
+        return with_dtype(spec, "float32" if self.stand_in else self.default_dtype)
 
     @property
     def nsys_index(self) -> int | None:
@@ -115,3 +114,11 @@ class SingleDevice:
     def remembered_roofline(self) -> Roofline | None:
         """None: nothing is cached."""
         return None
+
+
+def with_dtype(spec: WorkloadSpec, usual: Dtype) -> WorkloadSpec:
+    """The spec with a number format: its own, else its workload's, else the usual one."""
+    if spec.dtype is not None:
+        return spec
+    dtype = getattr(workloads.find(spec.name), "dtype", usual)  # None: the workload has no number format
+    return spec if dtype is None else spec.model_copy(update={"dtype": dtype})

@@ -123,7 +123,7 @@ def _doctor(device: str | None) -> list[dict[str, Any]]:
 
 
 def _selftest(device: str) -> Any:
-    from cotenant.analyse.plain import plain
+    from cotenant.analyse.tabular import plain
     from cotenant.devices import find_device
     from cotenant.measure.selftest import try_out
 

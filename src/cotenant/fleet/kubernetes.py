@@ -6,7 +6,7 @@ from typing import Any
 from cotenant.fleet.selection import ALL
 from cotenant.fleet.settings import HEALTH, QUIET
 from cotenant.fleet.slurm import SlurmJob
-from cotenant.study.tree import write
+from cotenant.tenancy.document import write
 
 TOKEN = "cotenant-ray-token"  # noqa: S105 - the name of a secret
 VOLUME = "cotenant-runs"

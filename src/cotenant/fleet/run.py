@@ -3,24 +3,23 @@
 import os
 import socket
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from cotenant import interruption
 from cotenant.devices.group import described_together
-from cotenant.errors import RunFolderError
+from cotenant.errors import RunFolderError, StudyError
+from cotenant.fleet.bench import ClusterBench
 from cotenant.fleet.cluster import connected
 from cotenant.fleet.crew import Crew
-from cotenant.fleet.driver import Driver
 from cotenant.fleet.selection import ALL, Host, select
 from cotenant.fleet.surveying import Survey, differences, held_back, survey
-from cotenant.fleet.trials import Layout, role_of
+from cotenant.fleet.trials import Division, laid_out, role_of
 from cotenant.measure import provenance
-from cotenant.measure.events import Listener, Noticed, Preparing, RunEnded
+from cotenant.measure.events import Listener, Noticed, Preparing
 from cotenant.measure.locking import device_lock
 from cotenant.measure.plan import RunPlan
-from cotenant.measure.session import started
+from cotenant.measure.session import conduct, started
 from cotenant.store.folder import RunFolder
 from cotenant.store.integrity import set_damaged_aside
 from cotenant.store.naming import new_run_path
@@ -53,6 +52,10 @@ def carry_out(
     Raises:
         CotenantError: It can't be carried out. Finished measurements are kept.
     """
+    if study.fresh == "trial":
+        raise StudyError(
+            "`fresh: trial` can't be run on a cluster", hint="run it on one machine, or write `fresh: block`"
+        )
     path = folder.path if folder else new_run_path(out, study.name)
     listener(Preparing("querying the nodes of the cluster"))
     with interruption.heard(), connected(on, insecure=insecure) as cluster:
@@ -69,8 +72,7 @@ def carry_out(
                 session = len(folder.manifest.get("sessions", [])) if folder else 0
                 listener(Preparing(f"taking {_counted(hosts)}"))
                 replies = crew.open(_orders(study, hosts, run=run, session=session))
-                plan = _plan(study, replies)
-                layout = Layout(plan, hosts, role, members)
+                plan = laid_out(_plan(study, replies), role, members)
                 if folder is None:
                     folder = RunFolder.create(path, {"run": run, **_manifest(plan, hosts, replies, role=role)})
                     resumed = False
@@ -81,35 +83,24 @@ def carry_out(
                 fleet = _fleet(hosts, found, role=role) | {"on": str(cluster.address), "devices": devices or ALL}
                 fleet["members"] = list(members)
                 sessions = [*folder.manifest.get("sessions", []), provenance.session()]
-                folder.update_manifest(sessions=sessions, state="running", fleet=fleet)
+                folder.update_manifest(sessions=sessions, state="running", why=None, fleet=fleet)
                 name, simulated = str(folder.manifest["device"]), hosts[0].simulated
-                listener(started(layout.plan, name, folder, resumed=resumed, simulated=simulated))
-                driver = Driver(crew, layout, folder, listener=listener)
-                driver.gather({host: reply["staged"] for host, reply in replies.items()})
-                why = _driven(driver, crew, folder, listener)
+                listener(started(plan, name, folder, resumed=resumed, simulated=simulated))
+                turns = _turns(study, hosts)
+                bench = ClusterBench(crew, Division(hosts, role), folder, turns=turns, listener=listener)
+                bench.gather({host: reply["staged"] for host, reply in replies.items()})
+                conduct(plan, bench, folder, listener)
             finally:
                 crew.kill()
-    listener(RunEnded(folder=path, why=why))
     return path
 
 
-def _driven(driver: Driver, crew: Crew, folder: RunFolder, listener: Listener) -> str:
-    try:
-        why = driver.run()
-    except BaseException as problem:
-        asked = isinstance(problem, KeyboardInterrupt) or interruption.came()
-        with suppress(KeyboardInterrupt, RunFolderError), interruption.held():
-            crew.kill()
-            folder.update_manifest(state="interrupted" if asked else "failed")
-            if asked:
-                folder.update_manifest(why="interrupted")
-                listener(RunEnded(folder=folder.path, why="interrupted"))
-        if asked:
-            raise KeyboardInterrupt from None
-        raise
-    crew.close()
-    folder.update_manifest(state="complete", why=why, trials=len(folder.committed()), devices_at={})
-    return why
+def _turns(study: Study, hosts: Sequence[Host]) -> dict[str, str]:
+    """Hosts of nodes with the same label, if the study has them take turns."""
+    label = study.turns
+    return {} if label is None else {
+        host.name: host.node.labels[label] for host in hosts if label in host.node.labels
+    }  # fmt: skip
 
 
 def reopened(path: Path) -> tuple[RunFolder, Study, Mapping[str, Any]]:

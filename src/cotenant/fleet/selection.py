@@ -8,6 +8,7 @@ from itertools import pairwise
 from cotenant.errors import DeviceError, FleetError
 from cotenant.fleet.cluster import Node
 from cotenant.fleet.surveying import Surveyed
+from cotenant.tenancy.device_name import DeviceName
 
 ALL = "all"
 FORMS = "all, cpu, cuda:*, NODE/cuda:0, label=value, or sim:v100-sxm2-16gb*392; several with commas"
@@ -54,7 +55,7 @@ def select(wanted: str, nodes: Sequence[Surveyed]) -> tuple[Host, ...]:
         FleetError: Nothing matches, or two nodes have the same device.
     """
     parts = [part.strip() for part in wanted.split(",") if part.strip()]
-    if any(part.startswith("sim:") for part in parts):
+    if any(DeviceName(part).simulated for part in parts):
         if len(parts) > 1:
             raise FleetError(f"{wanted!r} mixes simulated and other devices", hint="measure them in two runs")
         return _simulated(parts[0], [one.node for one in nodes])
@@ -76,7 +77,7 @@ def _of_node(part: str, one: Surveyed) -> list[Host]:
     devices = {str(device["name"]): device for device in one.facts["devices"]}
     node = one.node
     if part == ALL:
-        gpus = [name for name in devices if not name.startswith("cpu")]
+        gpus = [name for name in devices if not DeviceName(name).on_cpu]
         names = gpus or list(devices)
     elif "=" in part:
         label, _, value = part.partition("=")

@@ -1,4 +1,4 @@
-"""The trials of a block on a host: pure, and numbered independently of which host runs them."""
+"""The trials of a block on a host: pure, and numbered independently of which host carries them out."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -14,7 +14,7 @@ from cotenant.tenancy.nouns import Trial
 
 def role_of(study: Study, hosts: Sequence[Host]) -> Role:
     """The role of the devices. Raises StudyError or FleetError if they can't fill it."""
-    role: Role = study.devices or ("workers" if study.spread is None else "replicates")
+    role: Role = study.role or ("workers" if study.spread is None else "replicates")
     if study.spread not in (None, "auto", "each"):
         raise StudyError(
             f"`spread: {study.spread}` needs all devices in one trial, and those of a cluster have a trial each",
@@ -33,45 +33,45 @@ MOST_KEPT = 4
 """Number of blocks whose trials are cached."""
 
 
-class Layout:
-    """The trials of each block on each host."""
+class Division:
+    """How the trials of a block are divided over the hosts."""
 
-    def __init__(self, plan: RunPlan, hosts: Sequence[Host], role: Role, members: Sequence[str]) -> None:
-        """Lay the blocks out.
-
-        Args:
-            plan: What to measure.
-            hosts: The hosts that are present.
-            role: The role of the hosts.
-            members: The devices that the run began with, which determine its trial numbers.
-        """
-        self._role, self._hosts = role, {host.name: host for host in hosts}
+    def __init__(self, hosts: Sequence[Host], role: Role) -> None:
         self.divided = role == "workers"
-        self.members = tuple(members)
-        members = () if self.divided else self.members
-        study = plan.study.model_copy(update={"spread": None if self.divided else "each"})
-        self.plan = replace(plan.with_study(study), members=tuple(members))
+        self._hosts = {host.name: host for host in hosts}
         self._owners = {member: host.name for host in hosts for member in host.members}
+        self._plan: RunPlan | None = None
         self._kept: dict[int, dict[str, list[Trial]]] = {}
 
-    def with_study(self, study: Study) -> "Layout":
-        """The same trials of a study whose windows are now known."""
-        return Layout(self.plan.with_study(study), list(self._hosts.values()), self._role, self.members)
-
-    def of(self, block: int, host: str) -> Sequence[Trial]:
-        """The trials of a block that this host would run."""
+    def trials(self, plan: RunPlan, block: int, host: str) -> Sequence[Trial]:
+        """The trials of a block that this host would carry out."""
         if self.divided:
-            return [_on(trial, self._hosts[host], block) for trial in self.plan.block(block).trials]
+            return [_on(trial, self._hosts[host], block) for trial in plan.block(block).trials]
+        if plan is not self._plan:
+            self._plan, self._kept = plan, {}
         if block not in self._kept:  # all hosts ask for it at about the same time, and it may have thousands
-            found: dict[str, list[Trial]] = {}
-            for trial in self.plan.block(block).trials:
+            by_host: dict[str, list[Trial]] = {}
+            for trial in plan.block(block).trials:
                 owner = self._owners.get(str(trial.tenants[0].member))
                 if owner is not None:
-                    found.setdefault(owner, []).append(trial)
-            self._kept[block] = found
+                    by_host.setdefault(owner, []).append(trial)
+            self._kept[block] = by_host
             if len(self._kept) > MOST_KEPT:
                 del self._kept[min(self._kept)]
         return self._kept[block].get(host, [])
+
+
+def laid_out(plan: RunPlan, role: Role, members: Sequence[str]) -> RunPlan:
+    """The plan for hosts in this role.
+
+    Args:
+        plan: What all hosts can do of the study.
+        role: The role of the hosts.
+        members: The devices that the run began with, which determine its trial numbers.
+    """
+    divided = role == "workers"
+    study = plan.study.model_copy(update={"spread": None if divided else "each"})
+    return replace(plan.with_study(study), members=() if divided else tuple(members))
 
 
 def _on(trial: Trial, host: Host, block: int) -> Trial:

@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from cotenant import errors, opening
 from cotenant.errors import CotenantError, FleetError
 
@@ -19,7 +21,11 @@ MOST_BYTES = 1 << 31
 
 def packed(value: Any) -> bytes:
     """A value as JSON."""
-    return json.dumps(value, default=str).encode()
+    return json.dumps(value, default=_plain).encode()
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else str(value)
 
 
 def unpacked(data: bytes) -> Any:

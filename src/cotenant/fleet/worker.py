@@ -9,27 +9,28 @@ import shutil
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from cotenant.devices.protocol import Device
 from cotenant.devices.state_folder import state_folder
-from cotenant.errors import CotenantError, SharingUnavailable, TenantFailed
+from cotenant.errors import CotenantError
 from cotenant.fleet import wire
 from cotenant.fleet.agent import NodeAgent
-from cotenant.measure.bench import Bench, bench_for
+from cotenant.measure.bench import Stretch, bench_for
 from cotenant.measure.events import Event, Noticed, Preparing
 from cotenant.measure.fit import forecast_for, require_fit
+from cotenant.measure.local_bench import LocalBench
 from cotenant.measure.locking import device_lock
 from cotenant.measure.plan import RunPlan, plan_for
-from cotenant.measure.runner import Runner
-from cotenant.measure.session import manifest_of, note_peaks
+from cotenant.measure.session import manifest_of
 from cotenant.store.chunks import LONGEST_NAME, chunk_name
 from cotenant.store.chunks import MOST_TRIALS as MOST_IN_CHUNK
 from cotenant.store.folder import RunFolder
 from cotenant.store.naming import slug
+from cotenant.store.observe import counted_rows
 from cotenant.study.files import study_from_text
 from cotenant.tenancy.nouns import Trial
 from cotenant.tenancy.records import TrialRecords
@@ -40,7 +41,7 @@ READY = ("instrument", "capacity_rps", "windows", "roofline")
 """Entries of the manifest that are measured before the first block, once for all devices."""
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _Opened:
     """State for the duration of a run."""
 
@@ -49,11 +50,8 @@ class _Opened:
     identity: str | None
     """Sensors of a real device; simulated ones have theirs in their trials."""
     plan: RunPlan
-    place: Device
-    bench: Bench
+    bench: LocalBench
     folder: RunFolder
-    session: int
-    began: bool = False
 
 
 class DeviceWorker(NodeAgent):
@@ -63,6 +61,7 @@ class DeviceWorker(NodeAgent):
         super().__init__()
         self._held = ExitStack()
         self._opened: _Opened | None = None
+        self._sentences: list[bytes] = []
 
     def open(self, order: bytes) -> bytes:
         """Acquire the device, and report what it can do for the study; a problem as JSON if it is unavailable."""
@@ -79,34 +78,20 @@ class DeviceWorker(NodeAgent):
         """
         asked = wire.unpacked(order)
         here = self._here()
-        said: list[bytes] = []
-
-        def listen(event: Event) -> None:
-            if isinstance(event, Preparing | Noticed):
-                said.append(wire.packed({"event": type(event).__name__, "text": event.text}))
-
         try:
-            if not asked["measure"]:
-                here.bench.prepare(here.plan.block(0).trials)
-                yield wire.packed({"ready": {}})  # Ray never notices the end of an empty stream
-                return
-            here.folder.update_manifest(**asked["known"])
-            note_peaks(here.folder, here.place, listen)
-            Runner(
-                here.plan,
-                here.bench,
-                here.folder,
-                session=here.session,
-                listener=listen,
-                simulated=here.place.simulated,
-            ).get_ready()
+            if asked["measure"]:
+                here.folder.update_manifest(**asked["known"])
+                here.bench.get_ready(here.plan, here.folder)
+            else:
+                here.bench.start_tenants(here.plan)
         except CotenantError as error:
             yield wire.problem(error)
             return
-        for one in said:  # noqa: UP028 - Ray sends into what it iterates over, and a list takes nothing
-            yield one
-        yield wire.packed({"ready": {key: here.folder.manifest[key] for key in READY if key in here.folder.manifest}})
-        for chunk in here.folder.chunks():
+        for sentence in self._sentences:  # noqa: UP028 - Ray sends into what it iterates over, and a list takes nothing
+            yield sentence
+        known = here.folder.manifest if asked["measure"] else {}
+        yield wire.packed({"ready": {key: known[key] for key in READY if key in known}})
+        for chunk in here.folder.chunks() if asked["measure"] else ():
             yield wire.parcel(chunk)
 
     def carry_out(self, order: bytes) -> Iterator[bytes]:
@@ -129,6 +114,11 @@ class DeviceWorker(NodeAgent):
         shutil.rmtree(here.folder.path, ignore_errors=True)
         return wire.packed({"closed": True})
 
+    def _listen(self, event: Event) -> None:
+        """Keep what the user should read before the first block; later the trials show what happens."""
+        if isinstance(event, Preparing | Noticed):
+            self._sentences.append(wire.packed({"event": type(event).__name__, "text": event.text}))
+
     def _here(self) -> _Opened:
         assert self._opened is not None, "opened before anything else is asked of it"
         return self._opened
@@ -146,57 +136,53 @@ class DeviceWorker(NodeAgent):
         self._held.enter_context(device_lock(place.lock_keys(), run=order["owner"]))
         folder = _staging(order["run"], order["host"])
         staged = [path.name for path in folder.chunks()]
+        run, session = order["run"], int(order["session"])
+        bench = bench_for(device, run=run, before=study.before)
         self._opened = _Opened(
             device=order["device"],
             identity=None if place.simulated else order["identities"][0],
             plan=plan,
-            place=place,
-            bench=bench_for(device, run=order["run"], before=study.before),
+            bench=LocalBench(place, bench, study, run=run, session=session, listener=self._listen),
             folder=folder,
-            session=int(order["session"]),
         )
         return {"plan": plan.to_json(), "manifest": manifest_of(plan, place), "staged": staged, "pid": os.getpid()}
 
     def _carry_out(self, order: Mapping[str, Any]) -> Iterator[bytes]:
         here = self._here()
-        study = here.plan.study
-        missing = [_local(Trial.model_validate(one), simulated=here.place.simulated) for one in order["trials"]]
-        if study.fresh == "block":
-            here.bench.refresh()
-        if study.pause_s and here.began:
-            here.bench.pause(study.pause_s)
-        try:
-            here.bench.prepare(missing)
-        except (SharingUnavailable, TenantFailed):
-            if not here.began:  # before anything was measured this is for the user to fix; later the trial records it
-                raise
-        found: list[TrialRecords] = []
+        self._sentences.clear()
+        simulated = here.bench.simulated
+        trials = tuple(_local(Trial.model_validate(trial), simulated=simulated) for trial in order["trials"])
+        first, after = order["blocks"]
+        stretch = Stretch(first, after, trials, begins=order["begins"], alone=order["alone"])
+        records: list[TrialRecords] = []
         begin = last_report = time.monotonic()
-        while missing:
-            if time.monotonic() - last_report >= TELL_S or not found:
+        yield _progress(trials[0], 0)
+        for some in here.bench.carry_out_stretch(stretch, order["rates"]):
+            records += [_placed(trial, here) for trial in some]
+            if time.monotonic() - last_report >= TELL_S:
                 last_report = time.monotonic()
-                yield wire.packed({"event": "Trial", "mix": missing[0].mix, "done": len(found)})
-            some = here.bench.carry_out_some(missing, session=here.session, rates=order["rates"])
-            found += some
-            numbers = {int(records.trial["trial"]) for records in some}
-            missing = [trial for trial in missing if trial.number not in numbers]
-        here.began = True
-        mine = [_placed(records, here) for records in found]
-        verdicts = [str(records.trial["verdict"]) for records in mine]
-        device_s = sum(
-            float(one.trial["window_s"]) + (one.trial["window_start_ns"] - one.trial["start_ns"]) / 1e9 for one in mine
-        )
+                yield _progress(trials[len(records) - 1], len(records))
         for name in order["delivered"]:
             shutil.rmtree(here.folder.path / "trials" / name, ignore_errors=True)
         names = []
-        for some_of_them in _chunked(mine):
-            here.folder.commit(*some_of_them)
-            names.append(chunk_name(int(one.trial["trial"]) for one in some_of_them))
+        for chunk in _chunked(records):
+            here.folder.commit(*chunk)
+            names.append(chunk_name(int(trial.trial["trial"]) for trial in chunk))
         for name in names:
             yield wire.parcel(here.folder.path / "trials" / name)
+        delivery = here.bench.delivery(records, seconds=time.monotonic() - begin, complete=True)
         yield wire.packed(
-            {"end": len(mine), "verdicts": verdicts, "device_s": device_s, "seconds": time.monotonic() - begin}
+            {
+                "end": [asdict(trial) for trial in delivery.trials],
+                "counted": [row for trial in records for row in counted_rows(trial, here.folder.run)],
+                "device_s": delivery.device_s,
+                **here.bench.facts(),
+            }
         )
+
+
+def _progress(trial: Trial, done: int) -> bytes:
+    return wire.packed({"event": "Trial", "block": trial.block, "mix": trial.mix, "done": done})
 
 
 def _places(order: Mapping[str, Any]) -> tuple[Device, Device]:
@@ -259,13 +245,13 @@ def _chunked(trials: Sequence[TrialRecords]) -> Iterator[list[TrialRecords]]:
     """In order of their numbers, cut where a folder's name could become too long."""
     some: list[TrialRecords] = []
     before, gaps = None, 0
-    for one in sorted(trials, key=lambda one: int(one.trial["trial"])):
-        number = int(one.trial["trial"])
+    for records in sorted(trials, key=lambda records: int(records.trial["trial"])):
+        number = int(records.trial["trial"])
         gaps += number - 1 != before
         if some and (len(some) == MOST_IN_CHUNK or gaps * (2 * max(6, len(str(number))) + 2) > LONGEST_NAME):
             yield some
             some, gaps = [], 1
-        some.append(one)
+        some.append(records)
         before = number
     if some:
         yield some

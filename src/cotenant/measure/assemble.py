@@ -18,6 +18,7 @@ from cotenant.measure.gather import (
     request_table,
     stage_table,
     tenant_row,
+    unequal_copies,
 )
 from cotenant.measure.sampler import Samples
 from cotenant.measure.tenants.own_use import OWN_CPU, growths, share_of_window
@@ -82,6 +83,7 @@ def assemble(trial: Trial, outcomes: Sequence[SeatOutcome], around: Circumstance
         CheckedTrial(
             tenants=tuple(facts),
             sharing_violations=around.sharing_violations,
+            unequal_copies=unequal_copies(outcomes),
             control_violations=around.control_violations,
             foreign_share=foreign_share,
             beside_share=_beside_share(around),

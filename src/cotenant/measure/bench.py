@@ -1,19 +1,27 @@
-"""Carries out trials, with tenants on a real device or a model of one. The runner treats both alike."""
+"""Where a run's trials are carried out: hosts that each take a stretch of blocks at a time.
 
-from collections.abc import Mapping, Sequence
-from typing import Protocol
+On this machine there is one host: a device with tenants on it, or a model of one. A cluster has a host per device.
+The runner treats all of them alike.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 from cotenant.devices.protocol import Device
+from cotenant.measure.events import TrialDone
+from cotenant.measure.plan import RunPlan
 from cotenant.measure.properties import PropertyCache
+from cotenant.store.folder import RunFolder
 from cotenant.study.preconditions import Before
 from cotenant.tenancy.nouns import Trial
-from cotenant.tenancy.records import TrialRecords
+from cotenant.tenancy.records import TenantObservation, TrialRecords
 
 WARM_S = (0.25, 2.0)
 """A new tenant serves at least and at most this long before its first trial."""
 
 
-class Bench(Protocol):
+class DeviceBench(Protocol):
     """A device prepared for trials."""
 
     def prepare(self, trials: Sequence[Trial]) -> None:
@@ -51,7 +59,9 @@ class Bench(Protocol):
         ...
 
 
-def bench_for(device: Device, *, run: str, before: Before | None = None, warm_s: tuple[float, float] = WARM_S) -> Bench:
+def bench_for(
+    device: Device, *, run: str, before: Before | None = None, warm_s: tuple[float, float] = WARM_S
+) -> DeviceBench:
     """The bench for a device: tenants on a real one, a model for a simulated one.
 
     Args:
@@ -79,3 +89,97 @@ def bench_for(device: Device, *, run: str, before: Before | None = None, warm_s:
     from cotenant.measure.simulated.bench import SimulatedBench
 
     return SimulatedBench(device.simulation(), run=run)
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """Trials of consecutive blocks for one host."""
+
+    first: int
+    """The first block."""
+    after: int
+    """The block after the last."""
+    trials: tuple[Trial, ...]
+    begins: bool = False
+    """Nothing was measured before: a tenant that can't start is for the user to fix. Later it is a result."""
+    alone: bool = False
+    """All other tenants of the host are stopped first."""
+
+
+NextStretch = Callable[[str], Stretch | None]
+"""The next stretch for a free host; None if there is nothing for it to do now."""
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """Trials that a host has carried out."""
+
+    host: str
+    trials: tuple[TrialDone, ...]
+    observations: tuple[TenantObservation, ...]
+    device_s: float
+    """Time of these trials on the device's clock."""
+    complete: bool
+    """The host is done with its stretch."""
+    store: Callable[[RunFolder], None]
+    """Writes their records into the run folder."""
+
+
+@dataclass(frozen=True, slots=True)
+class HostLost:
+    """A host is gone, with the stretch it had begun."""
+
+    host: str
+
+
+class Bench(Protocol):
+    """The hosts of a run."""
+
+    @property
+    def simulated(self) -> bool:
+        """True if the trials are computed."""
+        ...
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """Names of the hosts that are there."""
+        ...
+
+    @property
+    def divided(self) -> bool:
+        """True if each block is done once, by any host; False if each host does every block."""
+        ...
+
+    @property
+    def turns(self) -> Mapping[str, str]:
+        """Hosts with the same value don't work at the same time."""
+        ...
+
+    def trials(self, plan: RunPlan, block: int, host: str) -> Sequence[Trial]:
+        """The trials of a block as this host carries them out."""
+        ...
+
+    def get_ready(self, plan: RunPlan, folder: RunFolder) -> None:
+        """Measure what has to be known before the first block, unless the manifest has it; see `calibration`."""
+        ...
+
+    def carry_out(self, next_stretch: NextStretch, rates: Mapping[str, float]) -> Iterator[Delivery | HostLost]:
+        """Carry out stretches until no host gets another one; a delivery is stored before the next one.
+
+        Args:
+            next_stretch: Called for each host that is free.
+            rates: Each tenant's capacity alone, in requests per second; for loads given as a share of it.
+        """
+        ...
+
+    def facts(self) -> Mapping[str, Any]:
+        """Entries of the manifest that were measured beside the trials."""
+        ...
+
+    def close(self) -> None:
+        """Shut down in order."""
+        ...
+
+    def kill(self) -> None:
+        """Shut down at once."""
+        ...

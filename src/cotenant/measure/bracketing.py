@@ -11,8 +11,9 @@ from typing import Literal
 from cotenant.measure.calibration import FIRST_NUMBER
 from cotenant.study.model import Study
 from cotenant.study.windows import Windows
-from cotenant.tenancy.nouns import ALONE, Sharing, Tenant, Trial
+from cotenant.tenancy.nouns import Tenant, Trial
 from cotenant.tenancy.records import STOPPED_BLOCK, WHOLE_BLOCK
+from cotenant.tenancy.sharing import ALONE, Sharing
 
 Moment = Literal["before", "after"]
 _FIRST = {"before": FIRST_NUMBER + 100_000, "after": FIRST_NUMBER + 200_000, "whole": FIRST_NUMBER + 300_000}
@@ -21,13 +22,13 @@ SHORTEST_S = 2.0
 
 def bracket_trials(study: Study, moment: Moment, lengths: Windows) -> Iterator[Trial]:
     """Trials to run then; each needs every other tenant stopped."""
-    if not study.alone_stopped:
+    if not study.alone_stopped or study.fresh == "trial":  # the others are always stopped
         return
     servers = [name for name in study.measured() if study.tenants[name].server is not None]
     shared = any(len(mix.members) > 1 for mix in study.mix_list())
     for place, name in enumerate(servers):
         entry = study.tenants[name]
-        tenant = entry.tenant(name, name, entry.load or study.loads[0])
+        tenant = entry.tenant(name, name, entry.arrivals or study.loads[0])
         if shared:
             yield _alone(tenant, study, _FIRST[moment] + place, STOPPED_BLOCK, lengths)
         whole = entry.server.with_whole_memory() if entry.server is not None else None

@@ -59,6 +59,12 @@ CHECKS: dict[str, Check] = {
             "`cotenant doctor` lists the sharing modes that work here",
         ),
         Check(
+            "copies_equal",
+            "invalid",
+            "copies of a server resolved the same cache, batch limits and device, by their logs and metrics",
+            "give each the same explicit memory: `server: {memory: ...}`, or `copies --memory`",
+        ),
+        Check(
             "controls_applied",
             "invalid",
             "clocks and limits were set as requested, and held",
@@ -189,6 +195,8 @@ class CheckedTrial:
 
     tenants: tuple[CheckedTenant, ...]
     sharing_violations: tuple[str, ...] = ()
+    unequal_copies: tuple[str, ...] = ()
+    """One sentence for each quantity that copies of a server resolved differently."""
     control_violations: tuple[str, ...] = ()
     foreign_share: float | None = None
     beside_share: float | None = None
@@ -225,6 +233,7 @@ def failures(facts: CheckedTrial) -> tuple[CheckFailure, ...]:
     for tenant in facts.tenants:
         found += [failed for failed in _of_tenant(tenant) if failed[0] not in facts.elsewhere]
     found += [("sharing_verified", sentence) for sentence in facts.sharing_violations]
+    found += [("copies_equal", sentence) for sentence in facts.unequal_copies]
     found += [("controls_applied", sentence) for sentence in facts.control_violations]
     found += [("device_present", sentence) for sentence in facts.devices_lost]
     found += [("device_free", sentence) for sentence in facts.foreign_jobs]

@@ -24,6 +24,8 @@ class RunStarted:
     """The run stops when every slowdown's relative half-width is below this."""
     resumed: bool
     done_trials: int
+    demands: tuple[str, ...] = ()
+    """Requests and items per second of each tenant with a rate."""
 
 
 @dataclass(frozen=True, slots=True)

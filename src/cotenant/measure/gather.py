@@ -12,8 +12,10 @@ from cotenant.errors import HUNG_UP
 from cotenant.measure.checks import CheckedTenant
 from cotenant.measure.tenants.messages import SeatReady, SeatResult
 from cotenant.tenancy.nouns import Tenant
+from cotenant.tenancy.objective import slo_columns
 from cotenant.tenancy.records import MISSING_NS, Columns, Int64s
 from cotenant.workloads.protocol import Properties
+from cotenant.workloads.servers.resolved import differences
 
 TOKENS = ("tokens_in", "tokens_out", "tokens_reasoning")
 """Columns of the records that count tokens."""
@@ -241,6 +243,17 @@ def stage_table(outcomes: Sequence[SeatOutcome]) -> Columns:
     return {name: np.concatenate(values) for name, values in parts.items()}
 
 
+def unequal_copies(outcomes: Sequence[SeatOutcome]) -> tuple[str, ...]:
+    """A sentence for each quantity that copies of a server resolved differently, by their logs and metrics."""
+    copies: dict[str, list[tuple[str, Mapping[str, int]]]] = {}
+    for outcome in outcomes:
+        if outcome.ready is not None and outcome.tenant.workload.server is not None:
+            facts = outcome.ready.facts
+            resolved = {**facts.get("resolved", {}), **facts.get("cache", {})}
+            copies.setdefault(outcome.tenant.of, []).append((outcome.tenant.name, resolved))
+    return tuple(sentence for group in copies.values() for sentence in differences(group))
+
+
 def tenant_row(outcome: SeatOutcome, facts: CheckedTenant) -> Mapping[str, Any]:
     """The tenant's row of the `tenants` table."""
     tenant, ready, result = outcome.tenant, outcome.ready, outcome.result
@@ -254,7 +267,7 @@ def tenant_row(outcome: SeatOutcome, facts: CheckedTenant) -> Mapping[str, Any]:
         "software": tenant.workload.software,
         "load": str(tenant.load),
         "rate_rps": outcome.rate_rps,
-        **(tenant.slo.columns() if tenant.slo else {}),
+        **slo_columns(tenant.slo),
         "priority": tenant.priority,
         "share": None if tenant.share is None else str(tenant.share),
         "member": tenant.member,

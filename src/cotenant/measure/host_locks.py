@@ -19,6 +19,15 @@ LONGEST = 100
 """Bytes of a name; the kernel allows 107."""
 
 
+SERVE = "(serve "
+"""Part of the words for a server that holds a device."""
+
+
+def holder_words(pid: int, run: str) -> str:
+    """The holder of a lock: `process 7 (run 'runs/quick')`, `process 7 (serve http://127.0.0.1:8700)`."""
+    return f"process {pid} ({run})" if run.startswith(SERVE[1:]) else f"process {pid} (run {run!r})"
+
+
 @contextlib.contextmanager
 def held(key: str, run: str) -> Iterator[str | None]:
     """Hold a key until exit; yield None, or its current holder. Raises OSError without such sockets."""
@@ -58,7 +67,7 @@ def _holder(key: str, table: Path) -> str | None:
             _, found, rest = line.partition(marker)
             if found:
                 pid, _, run = rest.partition(":")
-                return f"process {int(pid)} (run {run.rstrip('@')!r})"
+                return holder_words(int(pid), run.rstrip("@"))
     return None
 
 

@@ -1,4 +1,6 @@
-"""One run at a time per device, machine-wide. The kernel holds the lock, so a killed run never leaves a stale one.
+"""One run or server at a time per device, machine-wide. The kernel holds the lock: a killed run leaves no stale one.
+
+A run that only asks servers uses no device itself, so it may run beside a server of ours, but not beside another run.
 
 Locks are socket names, shared by all users and temporary folders (see `host_locks`). `COTENANT_LOCKS` names a
 folder for lock files instead, e.g. one that several containers mount.
@@ -12,18 +14,28 @@ import os
 import stat
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Literal
 
 from cotenant.errors import DeviceBusy
 from cotenant.measure import host_locks
 
 log = logging.getLogger(__name__)
 
+ASKED = "/asked"
+"""Added to the key of a device for the lock of whoever measures on it, its own tenants or servers."""
+
+Purpose = Literal["measure", "ask", "serve"]
+"""ask: measure servers that are already running."""
 _FLAGS = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 
 
 @contextlib.contextmanager
-def device_lock(keys: Sequence[str], *, run: str, directory: Path | None = None) -> Iterator[None]:
+def device_lock(
+    keys: Sequence[str], *, run: str, directory: Path | None = None, purpose: Purpose = "measure"
+) -> Iterator[None]:
     """Hold the physical resources named by ``keys``; DeviceBusy names the current holder."""
+    uses = () if purpose == "ask" else keys
+    keys = (*uses, *(f"{key}{ASKED}" for key in keys if purpose != "serve"))
     named = os.environ.get("COTENANT_LOCKS")
     directory = directory or (Path(named) if named else None)
     with contextlib.ExitStack() as held:
@@ -93,6 +105,12 @@ def _one(path: Path, folder: int, key: str, run: str) -> Iterator[None]:
 
 
 def _busy(key: str, holder: str) -> DeviceBusy:
+    key = key.removesuffix(ASKED)
+    if host_locks.SERVE in holder:
+        return DeviceBusy(
+            f"{key} is in use by {holder}, and would be disturbed",
+            hint="stop that server, or choose another device with --device; a study that only asks servers can run now",
+        )
     return DeviceBusy(
         f"{key} is being measured by {holder}; two runs on one device would measure each other",
         hint="wait until that run ends, or choose another device with --device",
@@ -123,7 +141,7 @@ def _regular(fd: int) -> int:
 def _holder(fd: int) -> str:
     try:
         holder = json.loads(os.pread(fd, 4096, 0))
-        return f"process {int(holder['pid'])} (run {str(holder['run'])[:200]!r})"
+        return host_locks.holder_words(int(holder["pid"]), str(holder["run"])[:200])
     except (ValueError, KeyError, TypeError):
         return "another run"
 

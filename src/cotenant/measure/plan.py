@@ -10,8 +10,9 @@ from cotenant.study import windows
 from cotenant.study.consistency import MOST_TRIALS
 from cotenant.study.expand import Layouts, expand, trials_per_block
 from cotenant.study.model import Study
-from cotenant.study.values import Controls
-from cotenant.tenancy.nouns import Block, Sharing
+from cotenant.tenancy.nouns import Block
+from cotenant.tenancy.sharing import Sharing
+from cotenant.tenancy.values import Controls
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +55,7 @@ class RunPlan:
             ],
             "left_out": self.left_out,
             "skipped": sorted(self._skipped),
+            "shortest": [self.shortest.window_s, self.shortest.lead_s],
         }
 
     @classmethod
@@ -70,6 +72,8 @@ class RunPlan:
                 for mix, mode, ways in decided["layouts"]
             },
             left_out=tuple(decided["left_out"]),
+            as_written=study,
+            shortest=windows.Windows(*decided["shortest"]),
             _skipped=frozenset((mix, sharing) for mix, sharing in decided["skipped"]),
         )
 
@@ -95,11 +99,11 @@ def plan_for(study: Study, device: Device, modes: Sequence[str] | None = None) -
     """Lay out every mix once before anything starts.
 
     Raises:
-        SharingUnavailable: A sharing named by the study is unavailable for one of its mixes.
+        SharingUnavailable: A sharing named by the study is unavailable for all of its mixes.
         StudyError: It can't be spread over the device as written.
         DeviceError: The device lacks a control or value, or this user may not set it.
     """
-    as_written, switched = study, not device.simulated and not device.names
+    as_written, switched = study, not device.simulated and not device.names and study.fresh != "trial"
     study = windows.settled(study, switched=switched)
     study = _shares_settled(study, device, new=modes is None)
     if modes is None:
@@ -124,14 +128,20 @@ def plan_for(study: Study, device: Device, modes: Sequence[str] | None = None) -
     )
     whole = replace(whole, layouts=_layouts(whole, device) if study.shares == "searched" else {})
     skipped: dict[tuple[str, str], str] = {}
+    refused: dict[str, SharingUnavailable] = {}
+    possible = set()
     for trial in whole.block(0).trials:
         try:
             device.arrange(trial.sharing, trial.tenants)
         except SharingUnavailable as refusal:
             sentence = f"{trial.mix}: {refusal.message}"
-            if study.sharing != "all":
-                raise SharingUnavailable(sentence, hint=refusal.hint) from None
             skipped[trial.mix, str(trial.sharing)] = sentence
+            refused.setdefault(trial.sharing.mode, SharingUnavailable(sentence, hint=refusal.hint))
+        else:
+            possible.add(trial.sharing.mode)
+    # Core blocks for two copies but not for three are a result; a named way that is possible for no mix is a mistake.
+    if study.sharing != "all" and (never := [refusal for mode, refusal in refused.items() if mode not in possible]):
+        raise never[0]
     return replace(whole, left_out=tuple(skipped.values()), _skipped=frozenset(skipped))
 
 

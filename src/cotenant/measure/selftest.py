@@ -15,12 +15,13 @@ from cotenant.analyse.energy.sensor_faults import faults
 from cotenant.devices.nvidia import nvml
 from cotenant.devices.protocol import Device
 from cotenant.errors import DeviceError, SharingUnavailable
-from cotenant.measure.bench import Bench, bench_for
+from cotenant.measure.bench import DeviceBench, bench_for
 from cotenant.measure.locking import device_lock
 from cotenant.measure.tenants.own_use import OWN_CPU, RUNNER_CPU
 from cotenant.tenancy.load import Load
-from cotenant.tenancy.nouns import Sharing, Tenant, Trial
+from cotenant.tenancy.nouns import Tenant, Trial
 from cotenant.tenancy.records import TrialRecords
+from cotenant.tenancy.sharing import Sharing
 from cotenant.workloads.protocol import WorkloadSpec
 
 WINDOW_S = 1.0
@@ -78,7 +79,7 @@ def try_out(device: Device) -> SelfTest:
     return SelfTest(device.name, _facts(device), checks, time.monotonic() - begin)
 
 
-def _checks(device: Device, bench: Bench) -> Iterator[SelfCheck]:
+def _checks(device: Device, bench: DeviceBench) -> Iterator[SelfCheck]:
     alone = bench.carry_out(_trial(0, "alone", (), 1, window_s=WATCHED_S), session=0, rates={})
     yield _timing(alone)
     yield _memory(alone)
@@ -145,7 +146,7 @@ def _sensors(records: TrialRecords) -> Iterator[SelfCheck]:
         yield SelfCheck("sensors agree", "ok", "power, energy, clock and temperature don't contradict each other")
 
 
-def _sharing(device: Device, bench: Bench) -> Iterator[SelfCheck]:
+def _sharing(device: Device, bench: DeviceBench) -> Iterator[SelfCheck]:
     """Run two tenants under each sharing mode: it passes only if it is verified."""
     number = itertools.count(1)
     for mode in device.sharings():
@@ -191,7 +192,7 @@ def _served(records: TrialRecords, tenant: str) -> int:
     return int(((records.requests["tenant"] == tenant) & records.requests["in_window"]).sum())
 
 
-def _controls(device: Device, bench: Bench) -> Iterator[SelfCheck]:
+def _controls(device: Device, bench: DeviceBench) -> Iterator[SelfCheck]:
     """Set, watch under load, restore."""
     wanted: list[dict[str, Any]] = [{"sm_clock_mhz": "70%"}, {"power_limit_w": "80%"}]
     if device.kind == "cpu":

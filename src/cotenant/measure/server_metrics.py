@@ -5,10 +5,10 @@ import threading
 from collections.abc import Iterable, Sequence
 from typing import Self
 
+from cotenant.clients.address import read_address
+from cotenant.clients.metrics import KNOWN, page_of, read_metrics
 from cotenant.devices.protocol import SensorInfo
 from cotenant.errors import WorkloadError
-from cotenant.workloads.servers.address import read_address
-from cotenant.workloads.servers.metrics import KNOWN, page_of, read_metrics
 
 PERIOD_S = 1.0
 """A metrics page costs its server some milliseconds: more often would disturb the measurement."""

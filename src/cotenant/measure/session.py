@@ -1,26 +1,25 @@
 """One start (or resume) of a run: the lock, the folder, the bench, and an orderly end on every exit."""
 
-import logging
 from contextlib import suppress
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from cotenant import interruption
 from cotenant.devices.protocol import Device
-from cotenant.errors import CotenantError, DeviceError, RunFolderError
+from cotenant.errors import CotenantError, RunFolderError
 from cotenant.measure import provenance
-from cotenant.measure.bench import bench_for
+from cotenant.measure.bench import Bench, bench_for
 from cotenant.measure.calibration import FIRST_NUMBER
-from cotenant.measure.events import Listener, Preparing, RunEnded, RunStarted
+from cotenant.measure.events import Listener, RunEnded, RunStarted
+from cotenant.measure.local_bench import LocalBench
 from cotenant.measure.locking import device_lock
 from cotenant.measure.plan import RunPlan
 from cotenant.measure.runner import Runner
 from cotenant.store.folder import RunFolder
 from cotenant.store.integrity import set_damaged_aside
 from cotenant.store.naming import new_run_path
-
-log = logging.getLogger(__name__)
+from cotenant.tenancy.tenant_entry import demands
+from cotenant.workloads.servers.names import is_server
 
 
 def carry_out(
@@ -28,7 +27,9 @@ def carry_out(
 ) -> tuple[str, Path]:
     """Resume a run, or start one in a new folder under ``out``; return why it ended and where it is."""
     path = folder.path if folder else new_run_path(out, plan.study.name)
-    with interruption.heard(), device_lock(device.lock_keys(), run=str(path)):
+    asks = _only_asks(plan)
+    lock = device_lock(device.lock_keys(), run=str(path), purpose="ask" if asks else "measure")
+    with interruption.heard(), lock:
         if folder is not None:
             folder = RunFolder.open(path)  # the previous holder of the lock may have continued it
             resumed = True
@@ -40,44 +41,47 @@ def carry_out(
         sessions = [*folder.manifest.get("sessions", []), provenance.session()]
         folder.update_manifest(sessions=sessions, state="running", why=None)
         listener(started(plan, device.name, folder, resumed=resumed, simulated=device.simulated))
-        bench = bench_for(device, run=folder.run, before=plan.study.before)
-        try:
-            note_peaks(folder, device, listener)
-            why = Runner(
-                plan, bench, folder, session=len(sessions) - 1, listener=listener, simulated=device.simulated
-            ).run()
-        except BaseException as problem:
-            asked = isinstance(problem, KeyboardInterrupt) or interruption.came()
-            with suppress(KeyboardInterrupt), interruption.held():  # a second Ctrl-C must not interrupt the shutdown
-                bench.kill()
-                if asked:
-                    folder.update_manifest(state="interrupted", why="interrupted")
-            if asked:
-                with suppress(OSError):  # the terminal may be gone
-                    listener(RunEnded(folder=path, why="interrupted"))
-                raise KeyboardInterrupt from None
-            with suppress(RunFolderError):  # a full disk is the likely cause: the error itself matters more
-                why = problem.message if isinstance(problem, CotenantError) else "an unexpected error"
-                folder.update_manifest(state="failed", why=why)
-            raise
-        bench.close()
-        folder.update_manifest(state="complete", why=why, trials=len(folder.committed()))
-        listener(RunEnded(folder=path, why=why))
+        bench = LocalBench(
+            device,
+            bench_for(device, run=folder.run, before=plan.study.before),
+            plan.study,
+            run=folder.run,
+            session=len(sessions) - 1,
+            listener=listener,
+            measure_peaks=not asks,
+        )
+        why = conduct(plan, bench, folder, listener)
     return why, path
 
 
-def note_peaks(folder: RunFolder, device: Device, listener: Listener) -> None:
-    """Write peak rates into the manifest: they explain the records later, on any machine."""
-    if "roofline" in folder.manifest:
-        return
-    found = device.remembered_roofline()
-    if found is None:
-        listener(Preparing("measuring the device's peak rates, once"))
-        try:
-            found = device.roofline()
-        except DeviceError as error:
-            log.warning("the run's manifest has no peak rates: %s", error.message)
-    folder.update_manifest(roofline=None if found is None else asdict(found))
+def conduct(plan: RunPlan, bench: Bench, folder: RunFolder, listener: Listener) -> str:
+    """Run to the end and shut the bench down, whatever happens; the manifest says how it ended, and why."""
+    try:
+        why = Runner(plan, bench, folder, listener=listener).run()
+    except BaseException as problem:
+        asked = isinstance(problem, KeyboardInterrupt) or interruption.came()
+        with suppress(KeyboardInterrupt), interruption.held():  # a second Ctrl-C must not interrupt the shutdown
+            bench.kill()
+            if asked:
+                folder.update_manifest(state="interrupted", why="interrupted")
+        if asked:
+            with suppress(OSError):  # the terminal may be gone
+                listener(RunEnded(folder=folder.path, why="interrupted"))
+            raise KeyboardInterrupt from None
+        with suppress(RunFolderError):  # a full disk is the likely cause: the error itself matters more
+            why = problem.message if isinstance(problem, CotenantError) else "an unexpected error"
+            folder.update_manifest(state="failed", why=why)
+        raise
+    bench.close()
+    folder.update_manifest(state="complete", why=why, trials=len(folder.committed()))
+    listener(RunEnded(folder=folder.path, why=why))
+    return why
+
+
+def _only_asks(plan: RunPlan) -> bool:
+    """Whether all tenants are servers that run already: the study itself uses no device."""
+    specs = [tenant.spec() for tenant in plan.study.tenants.values()]
+    return all(is_server(spec.name) and spec.server is None for spec in specs)
 
 
 def started(plan: RunPlan, device: str, folder: RunFolder, *, resumed: bool, simulated: bool) -> RunStarted:
@@ -95,13 +99,14 @@ def started(plan: RunPlan, device: str, folder: RunFolder, *, resumed: bool, sim
         target=study.until.interval if study.until else None,
         resumed=resumed,
         done_trials=sum(number < FIRST_NUMBER for number in folder.committed()),
+        demands=tuple(demands(study.tenants)),
     )
 
 
 def _simulation(plan: RunPlan, device: Device) -> dict[str, Any]:
     """How far to trust a simulated run; it has no instrument to measure."""
     from cotenant.measure.simulated.model_error import model_error
-    from cotenant.tenancy.nouns import ALONE, Sharing
+    from cotenant.tenancy.sharing import ALONE, Sharing
 
     gpu = device.simulation()
     study = plan.study

@@ -4,7 +4,7 @@ import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from cotenant.analyse.sharing.objective_requests import CellKey
+from cotenant.analyse.sharing.slo import CellKey
 from cotenant.analyse.sharing.slowdown import CurrentSlowdown
 from cotenant.tenancy.nouns import Trial
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from cotenant.analyse.sharing.evidence import TenantEvidence, Work
-from cotenant.analyse.sharing.peaks import cores_of
+from cotenant.analyse.sharing.evidence import TenantEvidence, Work, cores_of
 from cotenant.store import parquet
+from cotenant.store.identities import Identities
 from cotenant.store.observe import observations
 from cotenant.store.portions import TrialKey, of_trials, portions, rows_by_trial
 from cotenant.store.reading import OpenRuns
@@ -26,7 +26,7 @@ Key = tuple[str, int, str]
 _TENANTS = """
 SELECT run, trial, tenant, workload, batch, seq, dtype, threads, flops_per_request, bytes_per_request,
     coalesce(tenants.load, trials.load), rate_rps, switches_voluntary, observed, facts, peak_memory_bytes,
-    coalesce(started_utc, '')
+    coalesce(started_utc, ''), software, settings
 FROM tenants JOIN trials USING (run, trial)
 """
 _SERVICE = """
@@ -72,12 +72,14 @@ class _TenantRow(NamedTuple):
     facts: str | None
     peak_memory_bytes: int | None
     started_utc: str
+    software: str | None
+    settings: str | None
 
 
 def evidence(runs: OpenRuns) -> list[TenantEvidence]:
     """Every tenant of every trial that belongs to a block."""
     facts = {row[:3]: _TenantRow._make(row[3:]) for row in runs.con.execute(_TENANTS).fetchall()}
-    bulk = _bulk(runs)
+    bulk, identities = _bulk(runs), Identities(runs)
     found = []
     for seen in observations(runs, raw=False):
         if seen.block < 0:
@@ -97,6 +99,18 @@ def evidence(runs: OpenRuns) -> list[TenantEvidence]:
                 working_set_bytes=_entry(row.facts, "working_set_bytes", int),
                 stages_ns=bulk.stages_ns.get(key, {}),
                 started_utc=row.started_utc,
+                identity=identities.of(
+                    seen.run,
+                    seen.of,
+                    load=row.load,
+                    settings=row.settings,
+                    workload=row.workload,
+                    batch=row.batch,
+                    seq=row.seq,
+                    dtype=row.dtype,
+                    threads=row.threads,
+                    software=row.software,
+                ),
                 **bulk.around.get((seen.run, seen.trial), {}),
             )
         )

@@ -255,7 +255,7 @@ def _explained(what: str, hint: Callable[[bool], str]) -> Iterator[None]:
         yield
     except (OSError, duckdb.IOException) as error:
         reason = system_words(error)
-        raise RunFolderError(f"{what}: {reason}.", hint=hint(reason in _FULL)) from None
+        raise RunFolderError(f"{what}: {reason}.", hint=hint(reason in _FULL), reason=reason) from None
 
 
 _FULL = {os.strerror(code).lower() for code in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)}

@@ -9,6 +9,7 @@ from cotenant import opening
 from cotenant.errors import DamagedTrials, IntegrityWarning, RunFolderError
 from cotenant.store import seals
 from cotenant.store.folder import RunFolder, resume_command
+from cotenant.store.gaps import Gap, gap_sentence, gaps_of
 
 _NAMED = 3
 """Damaged trials named in a sentence; `verify` lists all of them."""
@@ -23,6 +24,20 @@ class RunState:
     damaged: Mapping[int, seals.Broken]
     missing: int
     """Trials that a completed run had and that are gone."""
+
+    gaps: tuple[Gap, ...] = ()
+    """Requests that could not be written."""
+
+    @property
+    def requests(self) -> int:
+        """Recorded requests, by the seals of usable trials."""
+        return sum(
+            tables.get("requests", 0)
+            for trial, seal in self.whole.items()
+            if seal is not None
+            for number, tables in seal.rows.items()
+            if number == trial
+        )
 
     @property
     def unsealed(self) -> int:
@@ -48,7 +63,7 @@ def standing(folder: RunFolder) -> RunState:
             broken |= dict.fromkeys(trials, seals.Broken(".", opening.why(error)))
         else:
             whole |= dict.fromkeys(trials, seal)
-    return RunState(whole, broken, _missing(folder, len(whole) + len(broken)))
+    return RunState(whole, broken, _missing(folder, len(whole) + len(broken)), gaps_of(folder.manifest))
 
 
 def usable(folder: RunFolder) -> RunState:
@@ -72,7 +87,7 @@ def usable(folder: RunFolder) -> RunState:
 
 
 def sentences(folder: RunFolder, found: RunState) -> list[str]:
-    """Sentences about damaged or missing trials; empty for an intact run."""
+    """Sentences about damaged or missing trials and requests; empty for an intact run."""
     said = []
     if found.damaged:
         folders = [(path, trials) for path, trials in folder.chunks().items() if trials[0] in found.damaged]
@@ -85,6 +100,8 @@ def sentences(folder: RunFolder, found: RunState) -> list[str]:
         )
     if found.missing:
         said.append(f"{found.missing} trials that {folder.path} had when it was complete are missing.")
+    if found.gaps:
+        said.append(f"In {folder.path} {gap_sentence(found.gaps, found.requests)}.")
     return said
 
 

@@ -17,6 +17,7 @@ CHECKSUM = "sha256"
 KINDS: Mapping[str, type[Any]] = {
     "capacity_rps": dict,
     "device_description": dict,
+    "gaps": list,
     "instrument": dict,
     "left_out": list,
     "modes": list,

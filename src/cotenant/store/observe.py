@@ -17,6 +17,7 @@ Definitions, the same for runs on disk (a query here) and for a trial in memory 
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import astuple
 from typing import Any
 
 import numpy as np
@@ -136,6 +137,16 @@ def observe_trial(records: TrialRecords, run: str, *, raw: bool = False) -> tupl
         _observation(row, latency, tokens) if raw else _observation(row, None)
         for row, latency, tokens in count_trial(records, run)
     )
+
+
+def counted_rows(records: TrialRecords, run: str) -> list[list[Any]]:
+    """The counts behind `observe_trial` as plain data, for another process; see `counted_from`."""
+    return [list(astuple(row)) for row, _, _ in count_trial(records, run)]
+
+
+def counted_from(rows: Sequence[Sequence[Any]]) -> tuple[TenantObservation, ...]:
+    """Observations of trials that were counted elsewhere."""
+    return tuple(_observation(Counted(*row), None) for row in rows)
 
 
 def _times(runs: OpenRuns, rows: Sequence[Counted]) -> tuple[list[Int64s], list[TokenTimes | None]]:

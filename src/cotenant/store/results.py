@@ -13,12 +13,12 @@ from cotenant.analyse.sharing.capacity import capacity_curves, capacity_sentence
 from cotenant.analyse.sharing.result import Result
 from cotenant.analyse.sharing.sentences import closing_sentences
 from cotenant.analyse.sharing.summarise import summarise
-from cotenant.store.clock_readings import clock_readings
 from cotenant.store.manifest import PROFILE_PASS
 from cotenant.store.observe import observations
 from cotenant.store.reading import OpenRuns
-from cotenant.store.readings import readings
+from cotenant.store.readings import clock_readings, readings
 from cotenant.store.reduced import Reduced
+from cotenant.store.watched import require_requests
 from cotenant.study.asked import asked_interval
 from cotenant.tenancy.records import STOPPED_BLOCK, TenantObservation
 
@@ -32,6 +32,7 @@ def result_of(runs: OpenRuns, *, watch: Callable[[Observations], Observations] =
         runs: Open runs.
         watch: Called with every observation, including raw latencies.
     """
+    require_requests(runs, "a result")
     manifests = runs.manifests
     members = MemberTimes()
     counted = (seen for seen in observations(runs, raw=True) if seen.block >= 0)

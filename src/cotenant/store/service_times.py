@@ -1,18 +1,20 @@
 """Service times of tenants alone, for simulating queues."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
+from cotenant.store.identities import Identities
 from cotenant.store.reading import OpenRuns
+from cotenant.tenancy.identity import TenantIdentity
 
 POINTS = 200
 """Quantiles that represent the requests of a block."""
 
 _SOLO = """
-SELECT tenants.workload, tenants.batch, tenants.seq, tenants.dtype, tenants.threads, tenants."of", run, trials.block,
+SELECT run, tenants."of", {columns}, trials.block,
     quantile_cont(done_ns - started_ns, {points}),
     avg(done_ns - started_ns), avg(first_ns - started_ns),
     avg((done_ns - first_ns) / (tokens_out - 1)) FILTER (tokens_out > 1), max(tokens_out), count(*)
@@ -25,7 +27,7 @@ GROUP BY ALL ORDER BY run, trials.block
 
 _AFTER_PAUSE = """
 WITH served AS (
-    SELECT tenants.workload, tenants.batch, tenants.seq, tenants.dtype, tenants.threads,
+    SELECT run, tenants."of", {columns},
         started_ns, done_ns, intended_ns, in_window, ok,
         max(done_ns) OVER (PARTITION BY run, trial, tenant ORDER BY started_ns ROWS BETWEEN UNBOUNDED PRECEDING
             AND 1 PRECEDING) AS before_ns
@@ -33,15 +35,17 @@ WITH served AS (
     WHERE trials.solo AND trials.block >= 0 AND trials.verdict != 'invalid' AND done_ns IS NOT NULL
         AND NOT starts_with(coalesce(tenants.load, trials.load), 'closed')
 )
-SELECT workload, batch, seq, dtype, threads, count(*), quantile_cont(done_ns - started_ns, {points})
+SELECT run, "of", workload, batch, seq, dtype, threads, software, load, settings,
+    list((done_ns - started_ns) ORDER BY done_ns)
 FROM served WHERE in_window AND coalesce(ok, false) AND intended_ns > before_ns
 GROUP BY ALL
 """
 FEWEST_PAUSES = 30
 """Requests after a pause that say how long they take."""
 
-Key = tuple[str, int | None, int | None, str | None, int | None]
-"""Workload, batch, length, number format, threads."""
+_COLUMNS = """tenants.workload, tenants.batch, tenants.seq, tenants.dtype, tenants.threads, tenants.software,
+    coalesce(tenants.load, trials.load) AS load, trials.settings"""
+_NAMES = ("workload", "batch", "seq", "dtype", "threads", "software", "load", "settings")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,20 +65,27 @@ class ServiceTimes:
     outputs: int
 
 
-def service_times(runs: OpenRuns) -> Mapping[tuple[Key, str], ServiceTimes]:
-    """By workload and tenant name: closed loads, usable trials."""
+def service_times(runs: OpenRuns) -> Mapping[tuple[TenantIdentity, str], ServiceTimes]:
+    """By identity and name: closed loads, usable trials."""
     points = [(place + 0.5) / POINTS for place in range(POINTS)]
-    blocks: dict[tuple[Key, str], list[tuple[object, ...]]] = {}
-    for row in runs.con.execute(_SOLO.format(points=points)).fetchall():
-        blocks.setdefault((tuple(row[:5]), row[5]), []).append(row[8:])
+    identities = Identities(runs)
+    blocks: dict[tuple[TenantIdentity, str], list[tuple[object, ...]]] = {}
+    for run, name, *row in runs.con.execute(_SOLO.format(points=points, columns=_COLUMNS)).fetchall():
+        key = identities.of(run, name, **dict(zip(_NAMES, row, strict=False)))
+        blocks.setdefault((key, name), []).append(tuple(row[len(_NAMES) + 1 :]))
     return {key: _of(rows) for key, rows in blocks.items()}
 
 
-def after_pauses(runs: OpenRuns) -> Mapping[Key, npt.NDArray[np.float64]]:
-    """By workload: times in seconds of requests under open loads that came while nothing ran, alone on the device."""
+def after_pauses(runs: OpenRuns) -> Mapping[TenantIdentity, npt.NDArray[np.float64]]:
+    """By identity: times in seconds of requests under open loads that came while nothing ran, alone on the device."""
     points = [(place + 0.5) / POINTS for place in range(POINTS)]
-    rows = runs.con.execute(_AFTER_PAUSE.format(points=points)).fetchall()
-    return {tuple(row[:5]): np.asarray(row[6], np.float64) / 1e9 for row in rows if row[5] >= FEWEST_PAUSES}
+    identities = Identities(runs)
+    times: dict[TenantIdentity, list[int]] = {}
+    for run, name, *row, taken in runs.con.execute(_AFTER_PAUSE.format(columns=_COLUMNS)).fetchall():
+        # Whether the load is open doesn't change what runs.
+        key = replace(identities.of(run, name, **dict(zip(_NAMES, row, strict=True))), in_flight=None)
+        times.setdefault(key, []).extend(taken)
+    return {key: np.quantile(taken, points) / 1e9 for key, taken in times.items() if len(taken) >= FEWEST_PAUSES}
 
 
 def _of(rows: list[tuple[object, ...]]) -> ServiceTimes:

@@ -1,13 +1,16 @@
 """Verify a run on disk: its manifest, its seals, and the rows of its tables."""
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from cotenant import opening
 from cotenant.errors import RunFolderError
 from cotenant.store import damage, integrity, parquet, seals
 from cotenant.store.folder import RunFolder
+from cotenant.store.gaps import gap_sentence
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,12 +26,16 @@ class Verified:
     """One sentence per trial that doesn't match its seal, or for an unreadable manifest."""
     missing: int
     """Trials that a completed run had and that are gone."""
+    incomplete: str | None = None
+    """A sentence about requests that could not be written, though what was written is unchanged."""
 
     @property
-    def state(self) -> Literal["whole", "unsealed", "damaged"]:
+    def state(self) -> Literal["whole", "incomplete", "unsealed", "damaged"]:
         """The result in one word."""
         if self.damaged or self.missing:
             return "damaged"
+        if self.incomplete:
+            return "incomplete"
         return "unsealed" if self.unsealed else "whole"
 
 
@@ -50,7 +57,23 @@ def verify_run(path: Path) -> Verified:
             said.append(f"{what}: {error.message}")
         except seals.Broken as how:
             said.append(f"{what}: {how}")
-    return Verified(path, len(found.whole) + len(found.damaged), found.unsealed, tuple(said), found.missing)
+    gaps = gap_sentence(found.gaps, found.requests) if found.gaps else None
+    return Verified(path, len(found.whole) + len(found.damaged), found.unsealed, tuple(said), found.missing, gaps)
+
+
+def digest_of_run(path: Path) -> str:
+    """The SHA-256 over the names and contents of all files of a run.
+
+    Raises:
+        RunFolderError: A file can't be read.
+    """
+    whole = hashlib.sha256()
+    try:
+        for file in sorted(entry for entry in path.rglob("*") if entry.is_symlink() or not entry.is_dir()):
+            whole.update(f"{file.relative_to(path).as_posix()}\0{seals.digest_of(file)}\n".encode())
+    except OSError as error:
+        raise RunFolderError(f"{file} can't be read: {opening.why(error)}.", hint="Check its permissions.") from None
+    return whole.hexdigest()
 
 
 def _recount(folder: Path, trials: Sequence[int], seal: seals.Seal | None) -> None:

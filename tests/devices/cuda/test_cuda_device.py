@@ -8,10 +8,10 @@ import pytest
 from cotenant.devices import find_device, list_devices
 from cotenant.devices.nvidia import accelerator, green_contexts, nvml, torch_side
 from cotenant.devices.nvidia.seat import GpuSeat
-from cotenant.devices.nvidia.torch_build import TorchBuild, torch_build
+from cotenant.devices.nvidia.tools import TorchBuild, torch_build
 from cotenant.errors import DeviceError, SharingUnavailable
 from cotenant.measure.tenants.out_of_memory import says_out_of_memory
-from cotenant.tenancy.nouns import Sharing
+from cotenant.tenancy.sharing import Sharing
 
 MARK = "[torch on cpu]"
 OPTIONS = {"kind": "cuda", "index": 0, "threads": 1, "dtype": "float16"}

@@ -7,7 +7,7 @@ from cotenant.api.doctor import doctor
 from cotenant.devices import find_device, jetson
 from cotenant.devices.nvidia import jetson_device
 from cotenant.errors import DeviceError, SharingUnavailable
-from cotenant.tenancy.nouns import Sharing
+from cotenant.tenancy.sharing import Sharing
 
 FILES = {
     "/proc/device-tree/model": "NVIDIA Jetson Orin Nano Developer Kit\0",

@@ -9,7 +9,7 @@ from cotenant.devices import find_device
 from cotenant.devices.nvidia import nvml
 from cotenant.devices.nvidia.sharing import leftovers
 from cotenant.errors import DeviceError, SharingUnavailable
-from cotenant.tenancy.nouns import Sharing
+from cotenant.tenancy.sharing import Sharing
 
 
 @pytest.fixture

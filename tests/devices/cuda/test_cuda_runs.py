@@ -15,7 +15,8 @@ from cotenant.devices.nvidia.sharing import leftovers
 from cotenant.measure.live import LiveBench
 from cotenant.measure.sampler import Sampler
 from cotenant.tenancy.load import Load
-from cotenant.tenancy.nouns import Sharing, Tenant, Trial
+from cotenant.tenancy.nouns import Tenant, Trial
+from cotenant.tenancy.sharing import Sharing
 from cotenant.workloads.protocol import Properties, WorkloadSpec
 
 pytestmark = [pytest.mark.slow, pytest.mark.long]

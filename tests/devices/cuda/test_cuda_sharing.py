@@ -13,12 +13,12 @@ import pytest
 from cotenant.devices import find_device
 from cotenant.devices.nvidia import nvml
 from cotenant.devices.nvidia.sharing import compute_mode, green, leftovers
-from cotenant.devices.nvidia.torch_build import TorchBuild
+from cotenant.devices.nvidia.tools import TorchBuild
 from cotenant.devices.protocol import SeatReport
 from cotenant.errors import SharingUnavailable
 from cotenant.measure.plan import plan_for
 from cotenant.study.files import study_from
-from cotenant.tenancy.nouns import Sharing
+from cotenant.tenancy.sharing import Sharing
 
 A100 = "cuda:1"
 NOBODY = "/nonexistent/cotenant-without-mps"

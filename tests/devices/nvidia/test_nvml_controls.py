@@ -9,7 +9,7 @@ import time
 import pynvml
 import pytest
 
-from cotenant.devices.nvidia import clock_watch, controls, notes, nvml, settings
+from cotenant.devices.nvidia import controls, notes, nvml, settings
 from cotenant.errors import DeviceError
 
 HOLD = """
@@ -114,7 +114,7 @@ def test_a_locked_clock_lowered_by_the_power_limit_is_reported(mock_nvml):
 @pytest.fixture
 def watched_often(monkeypatch):
     """Even on a busy machine, wait until the watch has seen something."""
-    monkeypatch.setattr(clock_watch, "PERIOD_S", 0.01)
+    monkeypatch.setattr(controls, "PERIOD_S", 0.01)
 
 
 @pytest.mark.usefixtures("watched_often")

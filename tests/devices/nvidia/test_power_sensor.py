@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from cotenant.analyse.energy import energy, sensor_faults
-from cotenant.analyse.energy import power_sensor as sensor_arithmetic
+from cotenant.analyse.energy import energy as sensor_arithmetic
 from cotenant.devices.nvidia import power_sensor
 
 DATA = Path(os.environ.get("COTENANT_DATA", Path(__file__).parents[4] / "shared" / "data"))

@@ -18,7 +18,7 @@ enum { OK = 0, UNINITIALIZED = 1, INVALID_ARGUMENT = 2, NOT_SUPPORTED = 3, NO_PE
 enum { REASON_IDLE = 0x1, REASON_CLOCK_SETTING = 0x2, REASON_POWER_CAP = 0x4, REASON_SW_THERMAL = 0x20,
        REASON_HW_THERMAL = 0x40, REASON_POWER_BRAKE = 0x80 };
 
-typedef struct { unsigned pid; uint64_t bytes; double load; int gpu; } Process;
+typedef struct { unsigned pid; uint64_t bytes; double load; int gpu, mps, gi; } Process;   /* gi -1: no instance */
 typedef struct { char profile[32], uuid[96]; unsigned gi, ci, sms, slices; uint64_t memory_mib; } Instance;
 
 /* Read from the scenario; calls can't change it. */

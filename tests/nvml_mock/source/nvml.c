@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #define API __attribute__((visibility("default"))) int
@@ -17,6 +18,7 @@ typedef Handle *Device;
 typedef union { double d; unsigned u; unsigned long long ull; long long sll; int i; } Value;
 typedef struct { unsigned id, scope; int64_t timestamp, latency; unsigned type; int code; Value value; } Field;
 typedef struct { unsigned pid; unsigned long long bytes; unsigned gi, ci; } ProcessInfo;
+typedef struct { unsigned pid; unsigned long long at_us; unsigned sm, memory, encoder, decoder; } ProcessUse;
 typedef struct { char legacy[16]; unsigned domain, bus, device, pci_id, subsystem; char bus_id[32]; } Pci;
 typedef struct { unsigned long long total, free, used; } Memory;
 typedef struct { unsigned version; unsigned long long total, reserved, free, used; } Memory2;
@@ -225,23 +227,48 @@ API nvmlDeviceGetMemoryInfo_v2(Device d, Memory2 *to) {
     to->total = plain.total; to->used = plain.used; to->free = plain.free; to->reserved = 0;
     return OK;
 }
+enum { NO_PROCESSES, COMPUTE, MPS_CLIENTS };
 static int listed(Device d, unsigned *count, ProcessInfo *to, int wanted) {
     ON(d);
     ProcessInfo found[2 * MAX_PROCESSES];
     unsigned n = 0;
-    for (int i = 0; wanted && i < gpu->n_processes; i++)
+    for (int i = 0; wanted == COMPUTE && d->instance < 0 && i < gpu->n_processes; i++)
         found[n++] = (ProcessInfo){gpu->processes[i].pid, gpu->processes[i].bytes, 0xffffffff, 0xffffffff};
-    for (int i = 0; wanted && i < n_clients; i++)
-        if (clients[i].gpu == d->gpu) found[n++] = (ProcessInfo){clients[i].pid, clients[i].bytes, 0xffffffff, 0xffffffff};
+    for (int i = 0; wanted && i < n_clients; i++) {
+        const Process *p = &clients[i];
+        if (p->gpu != d->gpu || p->mps != (wanted == MPS_CLIENTS)) continue;
+        if (d->instance >= 0 && p->gi != (int)gpu->instances[d->instance].gi) continue;
+        found[n++] = (ProcessInfo){p->pid, p->bytes, (unsigned)p->gi, p->gi < 0 ? 0xffffffff : 0};
+    }
     if (n > *count) { *count = n; DONE(INSUFFICIENT_SIZE); }
     if (n) memcpy(to, found, n * sizeof *found); /* callers that only need the count pass no buffer */
     *count = n;
     DONE(OK);
 }
-API nvmlDeviceGetComputeRunningProcesses_v3(Device d, unsigned *count, ProcessInfo *to) { return listed(d, count, to, 1); }
-API nvmlDeviceGetComputeRunningProcesses_v2(Device d, unsigned *count, ProcessInfo *to) { return listed(d, count, to, 1); }
-API nvmlDeviceGetGraphicsRunningProcesses_v3(Device d, unsigned *count, ProcessInfo *to) { return listed(d, count, to, 0); }
-API nvmlDeviceGetMPSComputeRunningProcesses_v3(Device d, unsigned *count, ProcessInfo *to) { return listed(d, count, to, 0); }
+API nvmlDeviceGetComputeRunningProcesses_v3(Device d, unsigned *count, ProcessInfo *to) { return listed(d, count, to, COMPUTE); }
+API nvmlDeviceGetComputeRunningProcesses_v2(Device d, unsigned *count, ProcessInfo *to) { return listed(d, count, to, COMPUTE); }
+API nvmlDeviceGetGraphicsRunningProcesses_v3(Device d, unsigned *count, ProcessInfo *to) { return listed(d, count, to, NO_PROCESSES); }
+API nvmlDeviceGetMPSComputeRunningProcesses_v3(Device d, unsigned *count, ProcessInfo *to) { return listed(d, count, to, MPS_CLIENTS); }
+
+/* One sample for each client and update period since the last one seen, as kept by the driver for some seconds. */
+API nvmlDeviceGetProcessUtilization(Device d, ProcessUse *to, unsigned *count, unsigned long long since_us) {
+    ON(d);
+    if (d->instance >= 0 || live->mig) DONE(NOT_SUPPORTED);
+    struct timespec wall;
+    clock_gettime(CLOCK_REALTIME, &wall);
+    unsigned long long now_us = (unsigned long long)wall.tv_sec * 1000000ULL + (unsigned long long)wall.tv_nsec / 1000;
+    unsigned long long at_us = now_us - now_us % 166667;
+    ProcessUse found[MAX_PROCESSES];
+    unsigned n = 0;
+    for (int i = 0; i < n_clients && at_us > since_us; i++)
+        if (clients[i].gpu == d->gpu && clients[i].load > 0)
+            found[n++] = (ProcessUse){clients[i].pid, at_us, (unsigned)lround(100 * clients[i].load), (unsigned)lround(100 * clients[i].load * gpu->dram), 0, 0};
+    if (!n) DONE(NOT_FOUND);
+    if (!to || n > *count) { *count = n; DONE(INSUFFICIENT_SIZE); }
+    memcpy(to, found, n * sizeof *found);
+    *count = n;
+    DONE(OK);
+}
 
 /* ---- sensors ---- */
 API nvmlDeviceGetPowerUsage(Device d, unsigned *to) {

@@ -134,7 +134,8 @@ static void read_clients(const char *path) {
         if (!file) continue;
         Process *p = &clients[n_clients];
         p->pid = (unsigned)atoi(entry->d_name);
-        if (fscanf(file, "%d %lu %lf", &p->gpu, &p->bytes, &p->load) == 3 && (!kill((pid_t)p->pid, 0) || errno == EPERM))
+        p->mps = 0; p->gi = -1;
+        if (fscanf(file, "%d %lu %lf %d %d", &p->gpu, &p->bytes, &p->load, &p->mps, &p->gi) >= 3 && (!kill((pid_t)p->pid, 0) || errno == EPERM))
             n_clients++;
         fclose(file);
     }

@@ -12,12 +12,12 @@ from cotenant.analyse.comparison.changes import LEVEL, MARGIN
 from cotenant.analyse.comparison.common import alone_by_tenant, common_part
 from cotenant.analyse.comparison.outcomes import CLOCK_MOVED
 from cotenant.analyse.comparison.series import Blocks, Row, Series, pooled, relative_to, series_by_row
-from cotenant.analyse.document import document
 from cotenant.analyse.estimates.estimate import Estimate
 from cotenant.analyse.estimates.intervals import Floats, student_t
-from cotenant.analyse.estimates.missing import Missing, Number
+from cotenant.analyse.estimates.quantiles import Missing, Number
 from cotenant.analyse.estimates.steps import Step, find_steps, noise_of, penalty
 from cotenant.analyse.sharing.evidence import TenantEvidence
+from cotenant.analyse.tabular import document
 
 FEWEST_RUNS = 3
 LEAST_NOISE = 0.003

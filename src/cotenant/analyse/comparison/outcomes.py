@@ -10,7 +10,7 @@ from cotenant.analyse.comparison.changes import LEVEL, Judged, Verdict, change, 
 from cotenant.analyse.comparison.series import Blocks, Series, pooled, relative_to
 from cotenant.analyse.estimates.effects import RatioEffect
 from cotenant.analyse.estimates.equivalence import equivalence
-from cotenant.analyse.estimates.missing import Missing, Number
+from cotenant.analyse.estimates.quantiles import Missing, Number
 
 Because = Literal[
     "beyond the margin", "within the margin", "the clock", "all tenants alike", "requests not served",

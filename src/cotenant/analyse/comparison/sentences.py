@@ -6,7 +6,7 @@ from cotenant.analyse.comparison.outcomes import ComparisonOutcome
 from cotenant.analyse.comparison.pair import CommonChange, Comparison, RowChange, TenantChange
 from cotenant.analyse.comparison.series import Row
 from cotenant.analyse.estimates.estimate import Estimate
-from cotenant.analyse.estimates.missing import Number
+from cotenant.analyse.estimates.quantiles import Number
 from cotenant.text import amount, percent
 
 MOST_ROWS = 5

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from cotenant.analyse.decision.objective import Kept, MeasuredObjective
-from cotenant.analyse.estimates.missing import Number
+from cotenant.analyse.estimates.quantiles import Number
 from cotenant.analyse.sharing.cells import Cell
 from cotenant.analyse.sharing.summary import MixSummary
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from cotenant.analyse.estimates.design_effect import Stretches, design_effect, stretch_bounds
+from cotenant.analyse.estimates.estimate import Estimate
 from cotenant.tenancy.records import Int64s
 
 LEVEL = 0.95
@@ -182,3 +183,21 @@ def _spread_ranks(n: int, q: float, deff: float) -> tuple[int | None, int | None
         return None, None
     lo, hi = interval_ranks(independent, q)
     return max(1, math.floor(lo / independent * n)), min(n, math.ceil(hi / independent * n))
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """An estimate that could not be made: the same shape, and the reason."""
+
+    reason: str
+    n: int = 0
+    est: None = None
+    lo: None = None
+    hi: None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data."""
+        return {"est": None, "lo": None, "hi": None, "n": self.n, "reason": self.reason}
+
+
+Number = Estimate | Missing

@@ -6,10 +6,10 @@ from typing import Any, Literal
 
 from cotenant.analyse.estimates.estimate import Estimate
 from cotenant.analyse.estimates.intervals import mean_interval
-from cotenant.analyse.estimates.missing import Missing, Number
+from cotenant.analyse.estimates.quantiles import Missing, Number
 from cotenant.analyse.sharing.cells import by_block, usable
-from cotenant.analyse.sharing.evidence import TenantEvidence
-from cotenant.analyse.sharing.peaks import Peaks
+from cotenant.analyse.sharing.evidence import Peaks, TenantEvidence
+from cotenant.tenancy.device_name import DeviceName
 from cotenant.text import percent
 
 Bound = Literal[
@@ -154,7 +154,7 @@ def _measured(used: Sequence[TenantEvidence], service_s: float, peaks: Peaks) ->
     item = used[0]
     work = item.work
     device = _mean(used, lambda one: None if one.seen.mean_device_ns is None else one.seen.mean_device_ns / 1e9)
-    on_cpu = item.seen.device.startswith("cpu")
+    on_cpu = DeviceName(item.seen.device).on_cpu
     cores = device.est / service_s if isinstance(device, Estimate) else None
     starved = on_cpu and cores is not None and cores < BUSY_CORE * (work.threads or 1) and not _waits_itself(used)
     if starved and cores is not None:

@@ -10,13 +10,14 @@ from cotenant.analyse.decision.objective import Kept
 from cotenant.analyse.decision.option import VISIBLE
 from cotenant.analyse.estimates.estimate import Estimate
 from cotenant.analyse.estimates.intervals import ratio_interval
-from cotenant.analyse.estimates.missing import Missing, Number
+from cotenant.analyse.estimates.quantiles import Missing, Number
 from cotenant.analyse.explanation.binding import Binding
 from cotenant.analyse.explanation.split import CLOCK, CORES, DEVICE, HOST, MEMORY, QUEUE, Split
 from cotenant.analyse.sharing.cells import Cell
+from cotenant.analyse.sharing.evidence import Peaks
 from cotenant.analyse.sharing.model_error import inverse, widened
-from cotenant.analyse.sharing.peaks import Peaks
 from cotenant.analyse.sharing.summary import MixSummary, Summary
+from cotenant.tenancy.device_name import DeviceName
 
 Resource = Literal[
     "nothing", "cores", "memory bandwidth", "cache", "memory bandwidth or cache", "clock", "queue", "host", "device",
@@ -151,7 +152,7 @@ def _story(
             _fight(split, member, [other for other in known if other is not member], bandwidth)
             for split, member in zip(splits, members, strict=True)
         ),
-        cores_wanted=cores if cell.device.startswith("cpu") else None,
+        cores_wanted=cores if DeviceName(cell.device).on_cpu else None,
         cores=peaks.cores,
         bandwidth_wanted=bandwidth,
         aggressor=aggressor,

@@ -7,7 +7,6 @@ from typing import Any
 
 from cotenant.analyse.decision import Answer, decide
 from cotenant.analyse.decision.in_words import in_words
-from cotenant.analyse.document import document
 from cotenant.analyse.explanation.binding import Binding, bindings
 from cotenant.analyse.explanation.contention import MixStory, Pair, stories
 from cotenant.analyse.explanation.split import WORK, Split, splits
@@ -16,11 +15,13 @@ from cotenant.analyse.insight.groups import Contrast, contrasts
 from cotenant.analyse.insight.pattern import Pattern, patterns
 from cotenant.analyse.insight.properties import sufferers
 from cotenant.analyse.sharing.cells import Cell
-from cotenant.analyse.sharing.evidence import TenantEvidence
+from cotenant.analyse.sharing.evidence import Peaks, TenantEvidence
 from cotenant.analyse.sharing.model_error import of_ratio
-from cotenant.analyse.sharing.peaks import Peaks
 from cotenant.analyse.sharing.slowdown import Solos, log_slowdowns
 from cotenant.analyse.sharing.summarise import summarise
+from cotenant.analyse.sharing.summary import Summary
+from cotenant.analyse.tabular import document
+from cotenant.tenancy.device_name import DeviceName
 from cotenant.tenancy.records import TenantObservation
 
 
@@ -63,6 +64,7 @@ class Explanation:
 def explain_run(
     evidence: Sequence[TenantEvidence],
     peaks: Peaks,
+    summary: Summary | None = None,
     answer: Answer | None = None,
     kinds: Mapping[str, str] = MappingProxyType({}),
 ) -> Explanation:
@@ -71,12 +73,13 @@ def explain_run(
     Args:
         evidence: Every tenant in every trial.
         peaks: Peak rates of the device, as far as known.
+        summary: The run's summary, if it is known already.
         answer: The decision made from all latencies; by default the one this evidence supports.
         kinds: Kind of each tenant of the study, where known: `encoder`, `decoder`.
     """
     seen = [item.seen for item in evidence]
     alone, parts = bindings(evidence, peaks), splits(evidence)
-    summary = summarise(sorted(seen, key=_in_cells))
+    summary = summarise(sorted(seen, key=_in_cells)) if summary is None else summary
     answer = decide(summary) if answer is None else answer
     suffering = sufferers(summary, alone)
     mixes = stories(summary, parts, alone, peaks, _pairs(seen), answer=answer)
@@ -123,7 +126,7 @@ def _more(
     mixes: Sequence[MixStory],
     peaks: Peaks,
 ) -> Iterator[str]:
-    on_cpu = any(item.seen.device.startswith("cpu") for item in evidence)
+    on_cpu = any(DeviceName(item.seen.device).on_cpu for item in evidence)
     if any(WORK in split.parts and split.slowed for split in parts):
         yield (
             "There is no clock sensor, so a lower clock and slower memory look alike: a machine that shows its clock "

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 
 from cotenant.analyse.decision.option import VISIBLE
 from cotenant.analyse.estimates.estimate import Estimate
-from cotenant.analyse.estimates.missing import Number
+from cotenant.analyse.estimates.quantiles import Number
 from cotenant.analyse.explanation.binding import Binding
 from cotenant.analyse.explanation.contention import Fight, MixStory, contribution
 from cotenant.analyse.explanation.explain import Explanation

@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from cotenant.analyse.estimates.intervals import ratio_interval
-from cotenant.analyse.estimates.missing import Missing, Number
+from cotenant.analyse.estimates.quantiles import Missing, Number
 from cotenant.analyse.sharing.cells import Cell, usable
 from cotenant.analyse.sharing.evidence import TenantEvidence
 from cotenant.analyse.sharing.model_error import widened
+from cotenant.tenancy.device_name import DeviceName
 
 QUEUE, CORES, CLOCK, MEMORY, DEVICE, HOST, WORK = (
     "queueing", "fewer cores", "clock", "memory and cache", "device", "host", "more CPU time",
@@ -103,7 +104,7 @@ def _split(cell: Cell, tenant: str, of: str, alone: Sequence[TenantEvidence], gr
     device = _ratios(alone, group, lambda item: item.seen.mean_device_ns)
     clock = _ratios(alone, group, lambda item: item.clock_mhz)
     unsplit = _unsplit(alone, group, device)
-    on_cpu = cell.device.startswith("cpu")
+    on_cpu = DeviceName(cell.device).on_cpu
     error = group[0].seen.model_error
     logs: dict[str, Logs] = {}
     if service:

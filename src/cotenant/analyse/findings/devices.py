@@ -6,7 +6,7 @@ from typing import Any
 
 from cotenant.analyse.decision import Answer, Choice
 from cotenant.analyse.decision.wording import headline, mix_name
-from cotenant.analyse.plain import plain
+from cotenant.analyse.tabular import plain
 
 
 @dataclass(frozen=True, slots=True)

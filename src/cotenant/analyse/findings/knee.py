@@ -6,7 +6,7 @@ from itertools import pairwise
 
 from cotenant.analyse.decision import Answer, Choice
 from cotenant.analyse.decision.wording import mix_name
-from cotenant.analyse.sharing.arriving import arrivals_and_rate
+from cotenant.analyse.sharing.evidence import arrivals_and_rate
 from cotenant.analyse.sharing.summary import Summary
 from cotenant.text import percent
 

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from cotenant.analyse.sharing.arriving import arrivals_and_rate
 from cotenant.analyse.sharing.cells import Cell
+from cotenant.analyse.sharing.evidence import arrivals_and_rate
 from cotenant.analyse.sharing.summary import Summary, TenantSummary
 from cotenant.text import in_time, percent
 

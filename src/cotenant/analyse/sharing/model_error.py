@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from cotenant.analyse.estimates.estimate import Estimate
-from cotenant.analyse.estimates.missing import Number
-from cotenant.analyse.estimates.quantiles import QuantileEstimate
+from cotenant.analyse.estimates.quantiles import Number, QuantileEstimate
 from cotenant.tenancy.records import ModelError
 
 Ends = tuple[float, float]

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +15,9 @@ from cotenant.analyse.findings.devices import SideBySide, side_by_side
 from cotenant.analyse.findings.members import Apart
 from cotenant.analyse.findings.opening import opening
 from cotenant.analyse.findings.stages import StageShare
-from cotenant.analyse.plain import plain
 from cotenant.analyse.sharing.capacity import capacity_curves
 from cotenant.analyse.sharing.summary import MixSummary, Summary, TenantSummary
-from cotenant.analyse.tabular import Row, Tabular
+from cotenant.analyse.tabular import Row, Tabular, plain
 
 
 @dataclass(frozen=True)
@@ -63,12 +63,12 @@ class Result(Tabular):
         """Why the run ended: precise enough, time budget used, all blocks done."""
         return str(self.manifests[0].get("why") or self.manifests[0].get("state") or "")
 
-    @property
+    @cached_property
     def answer(self) -> Answer:
         """Recommendations: who may share, how, and what would decide the rest."""
         return decide(self.summary)
 
-    @property
+    @cached_property
     def side_by_side(self) -> SideBySide | None:
         """Recommendations by device; None if there is only one."""
         return side_by_side(self.answer, self.manifests)

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from cotenant.analyse.estimates.estimate import Estimate
 from cotenant.analyse.estimates.intervals import student_t
-from cotenant.analyse.estimates.missing import Number
+from cotenant.analyse.estimates.quantiles import Number
 from cotenant.analyse.sharing.cells import Cell
 from cotenant.analyse.sharing.summary import MixSummary, Summary, TenantSummary
 from cotenant.text import duration, milliseconds, percent

@@ -1,6 +1,7 @@
 """Attainment of a latency objective: the share of requests within it, and when enough have been seen to decide."""
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
@@ -9,6 +10,8 @@ import numpy as np
 
 from cotenant.analyse.estimates.design_effect import Stretches, design_effect
 from cotenant.analyse.estimates.estimate import Estimate
+from cotenant.analyse.sharing.cells import counts
+from cotenant.tenancy.records import TenantObservation
 
 Metric = Literal["latency", "ttft", "tpot"]
 """What an objective limits: a whole request, the time to its first token, the time per output token."""
@@ -65,20 +68,26 @@ def attainment(met: Sequence[int], total: Sequence[int], quantile: float) -> Att
     trials; the verdict applies MLPerf's early stopping to the equivalent number of independent requests.
     """
     hits, sizes = np.asarray(met, dtype=np.int64), np.asarray(total, dtype=np.int64)
-    n = int(sizes.sum())
+    return attainment_of([Stretches(sizes[i : i + 1], hits[i : i + 1]) for i in range(sizes.size)], quantile)
+
+
+def attainment_of(trials: Sequence[Stretches], quantile: float, confidence: float = CONFIDENCE) -> Attainment:
+    """The same where each trial's requests are counted in stretches, decided with a confidence of one's own."""
+    counted = [trial for trial in trials if trial.sizes.sum()]
+    n = sum(int(trial.sizes.sum()) for trial in counted)
     if n == 0:
         raise ValueError("attainment needs at least one request")
-    in_time = int(hits.sum())
-    deff = design_effect([Stretches(sizes[i : i + 1], hits[i : i + 1]) for i in range(sizes.size) if sizes[i]])
+    in_time = sum(int(trial.hits.sum()) for trial in counted)
+    deff = design_effect(counted)
     lo, hi = binomial_interval(in_time / deff, n / deff)
     method = "binomial" if deff == 1 else f"binomial, design effect {deff:.1f}"
     share = Estimate(in_time / n, lo, hi, n, method)
     late = int(np.ceil((n - in_time) / deff))
-    if n / deff >= queries_needed(quantile, late):
+    if n / deff >= queries_needed(quantile, late, confidence):
         return Attainment(share, quantile, "met", None)
-    if binomial_interval(in_time / deff, n / deff, 2 * CONFIDENCE - 1)[1] < quantile:
+    if binomial_interval(in_time / deff, n / deff, 2 * confidence - 1)[1] < quantile:
         return Attainment(share, quantile, "missed", None)
-    return Attainment(share, quantile, "undecided", _would_decide(in_time / n, n, quantile, deff))
+    return Attainment(share, quantile, "undecided", _would_decide(in_time / n, n, quantile, deff, confidence))
 
 
 def binomial_interval(hits: float, n: float, level: float = 0.95) -> tuple[float, float]:
@@ -91,14 +100,14 @@ def binomial_interval(hits: float, n: float, level: float = 0.95) -> tuple[float
     return lo, hi
 
 
-def _would_decide(share: float, n: int, quantile: float, deff: float) -> int | None:
+def _would_decide(share: float, n: int, quantile: float, deff: float, confidence: float) -> int | None:
     """Requests at which the same share would decide, by doubling, then bisection; None beyond a thousandfold."""
 
     def decided(size: int) -> bool:
         effective = size / deff
         if share > quantile:
-            return effective >= queries_needed(quantile, int(np.ceil(effective * (1 - share))))
-        return binomial_interval(share * effective, effective, 2 * CONFIDENCE - 1)[1] < quantile
+            return effective >= queries_needed(quantile, int(np.ceil(effective * (1 - share))), confidence)
+        return binomial_interval(share * effective, effective, 2 * confidence - 1)[1] < quantile
 
     enough = n
     while not decided(enough):
@@ -106,7 +115,42 @@ def _would_decide(share: float, n: int, quantile: float, deff: float) -> int | N
         if enough > 1000 * n:
             return None
     too_few = enough // 2
-    while enough - too_few > max(1, enough // 100):
+    while enough - too_few > max(1, enough // 1000):
         middle = (too_few + enough) // 2
         too_few, enough = (too_few, middle) if decided(middle) else (middle, enough)
     return enough
+
+
+LATE = 2
+"""Late requests that the number allows for. It is fixed beforehand: stopping as soon as the requests so far happen to
+decide would decide too often."""
+
+CellKey = tuple[str, str, str]
+"""Mix, sharing and load."""
+
+
+class ObjectiveRequests:
+    """Requests so far by cell and tenant."""
+
+    def __init__(self) -> None:
+        self._seen: Counter[tuple[CellKey, str, float]] = Counter()
+
+    def add(self, observations: Iterable[TenantObservation]) -> None:
+        """Count the requests of tenants with an objective."""
+        for seen in filter(counts, observations):
+            quantiles = [goal.quantile for goal in seen.token_goals]
+            if seen.slo_met is not None:
+                quantiles.append(seen.slo_quantile or 0.99)
+            if quantiles:
+                self._seen[(seen.mix, str(seen.sharing), seen.load), seen.role, max(quantiles)] += (
+                    seen.n + seen.unfinished
+                )
+
+    def lacking(self) -> dict[CellKey, float]:
+        """Cells with too few, and how many times as many they need."""
+        found: dict[CellKey, float] = {}
+        for (cell, _, quantile), n in self._seen.items():
+            times = queries_needed(quantile, LATE) / max(n, 1)
+            if times > 1:
+                found[cell] = max(times, found.get(cell, 0.0))
+        return found

@@ -4,14 +4,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from cotenant.analyse.document import document
-from cotenant.analyse.estimates.missing import Number
-from cotenant.analyse.estimates.quantiles import QuantileEstimate
+from cotenant.analyse.estimates.quantiles import Number, QuantileEstimate
 from cotenant.analyse.sharing.accuracy import Accuracy
 from cotenant.analyse.sharing.cells import Cell
 from cotenant.analyse.sharing.short_windows import Agree
 from cotenant.analyse.sharing.slo import Attainment
 from cotenant.analyse.sharing.tokens import TokenSummary
+from cotenant.analyse.tabular import document
 from cotenant.tenancy.records import ModelError, Verdict
 
 QUANTILES = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99}

@@ -9,8 +9,7 @@ from typing import NamedTuple
 from cotenant.analyse.estimates.autocorrelation import Common
 from cotenant.analyse.estimates.estimate import Estimate
 from cotenant.analyse.estimates.intervals import mean_interval, positive_interval, ratio_interval
-from cotenant.analyse.estimates.missing import Missing, Number
-from cotenant.analyse.estimates.quantiles import QuantileEstimate, latency_quantiles
+from cotenant.analyse.estimates.quantiles import Missing, Number, QuantileEstimate, latency_quantiles
 from cotenant.analyse.sharing.cells import Cell, by_block, usable
 from cotenant.analyse.sharing.model_error import inverse, time_range, widened, widened_quantile
 from cotenant.analyse.sharing.slo import Attainment, Metric, attainment

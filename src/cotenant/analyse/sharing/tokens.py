@@ -4,8 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from cotenant.analyse.estimates.missing import Number
-from cotenant.analyse.estimates.quantiles import QuantileEstimate
+from cotenant.analyse.estimates.quantiles import Number, QuantileEstimate
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,16 +9,126 @@ Each level is reported three ways, since each alone is misleading:
 The mixed estimate is that of nested random effects (cabinet, node in it, GPU in it, day of that GPU, run), by moments.
 """
 
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from cotenant.analyse.estimates.intervals import Floats
-from cotenant.analyse.estimates.missing import Missing, Number
-from cotenant.analyse.estimates.variance import Component, variance_components
+from cotenant.analyse.estimates.estimate import Estimate
+from cotenant.analyse.estimates.intervals import SEED, Floats, Numbers
+from cotenant.analyse.estimates.quantiles import Missing, Number
 from cotenant.analyse.variability.readings import UNKNOWN, Codes, Readings
-from cotenant.analyse.variability.resampling import Ints, counted, draws_of, estimated
+
+FEWEST_GPUS = 5
+"""Fewest GPUs: fewer have too few distinct resamples for a meaningful interval."""
+_WORK = 4_000_000
+METHOD = "bootstrap over GPUs"
+
+Ints = npt.NDArray[np.int64]
+
+
+def resamples_for(gpus: int) -> int:
+    """Number of resamples: as many as fit in a second, at least 200."""
+    return int(np.clip(_WORK // max(1, gpus), 200, 1000))
+
+
+def draws_of(gpus: int) -> Ints:
+    """Positions of the drawn GPUs, a row for each resample; deterministic for a given number of GPUs."""
+    return np.random.default_rng(SEED).integers(gpus, size=(resamples_for(gpus), gpus))
+
+
+def counted(draws: Ints) -> Ints:
+    """How often each GPU was drawn in each resample."""
+    gpus = draws.shape[1]
+    shifted = draws + gpus * np.arange(len(draws))[:, None]
+    return np.bincount(shifted.ravel(), minlength=draws.size).reshape(draws.shape)
+
+
+def estimated(estimate: float, resampled: Callable[[], Floats], gpus: int, level: float = 0.95) -> Number:
+    """The estimate with the percentiles of its resamples; without an interval for few GPUs."""
+    if not np.isfinite(estimate):
+        return Missing("it was not recorded, or did not vary", gpus)
+    if gpus < FEWEST_GPUS:
+        return Estimate(estimate, None, None, gpus, f"{gpus} GPUs: no interval")
+    values = resampled()
+    values = values[np.isfinite(values)]
+    if values.size < 100:
+        return Estimate(estimate, None, None, gpus, "too few resamples have a value")
+    lo, hi = np.quantile(values, [(1 - level) / 2, (1 + level) / 2])
+    return Estimate(estimate, float(lo), float(hi), gpus, METHOD)
+
+
+RESIDUAL = "residual"
+
+
+@dataclass(frozen=True, slots=True)
+class Component:
+    """Variance of one level."""
+
+    level: str
+    variance: float
+    """In the squared unit of the values; negative estimates (no sign of this level) become 0."""
+    share: float
+    """Share of the sum over all levels."""
+    groups: int
+
+
+def variance_components(values: Numbers, levels: Mapping[str, Sequence[Hashable]]) -> tuple[Component, ...]:
+    """Nested random effects by the method of moments (Henderson's first), outermost level first, then the residual.
+
+    ``levels`` maps each level's name, from the outside in, to every value's group; labels need to be unique only within
+    the enclosing group. Assumes independent effects with one variance per level; no distribution is assumed. Groups may
+    differ in size.
+    """
+    data = np.asarray(values, dtype=np.float64)
+    n = data.size
+    nested = _nested_groups(n, levels)
+    if n < 2 or any(groups.max() + 1 < 2 for groups in nested):
+        raise ValueError("variance components need at least two groups at every level")
+    centred = data - data.mean()
+    whole = np.zeros(n, dtype=np.int64)
+    partitions = [whole, *nested, np.arange(n)]
+    names = [*levels, RESIDUAL]
+    if any(inner.max() == outer.max() for outer, inner in pairwise(partitions)):
+        raise ValueError("a level splits nothing that the level around it does not: leave one of them out")
+    squares = np.array([_sum_of_squares(centred, groups) for groups in partitions])
+    weights = np.array([[_weight(outer, inner) for inner in partitions[1:]] for outer in partitions])
+    solved = np.linalg.solve(np.diff(weights, axis=0), np.diff(squares))
+    variances = np.maximum(solved, 0)
+    total = float(variances.sum())
+    return tuple(
+        Component(name, float(variance), float(variance) / total if total else 0.0, int(groups.max()) + 1)
+        for name, variance, groups in zip(names, variances, partitions[1:], strict=True)
+    )
+
+
+def _nested_groups(n: int, levels: Mapping[str, Sequence[Hashable]]) -> list[npt.NDArray[np.int64]]:
+    """Group numbers at each level; a group is identified by its own label and those of all enclosing groups."""
+    outer: Sequence[Any] = [()] * n
+    nested = []
+    for name, labels in levels.items():
+        if len(labels) != n:
+            raise ValueError(f"level {name!r} labels {len(labels)} values, not {n}")
+        outer = [(*path, label) for path, label in zip(outer, labels, strict=True)]
+        numbers = {path: number for number, path in enumerate(dict.fromkeys(outer))}
+        nested.append(np.array([numbers[path] for path in outer], dtype=np.int64))
+    return nested
+
+
+def _sum_of_squares(values: npt.NDArray[np.float64], groups: npt.NDArray[np.int64]) -> float:
+    sums, sizes = np.bincount(groups, values), np.bincount(groups)
+    return float((sums**2 / sizes).sum())
+
+
+def _weight(outer: npt.NDArray[np.int64], inner: npt.NDArray[np.int64]) -> float:
+    """Coefficient of the inner level's variance in the expected sum of squares of the outer groups."""
+    pairs = outer * (int(inner.max()) + 1) + inner
+    _, first, counts = np.unique(pairs, return_index=True, return_counts=True)
+    return float((counts**2 / np.bincount(outer)[outer[first]]).sum())
+
 
 DAY_S = 86_400
 MOST_ROWS = 200_000

@@ -9,7 +9,7 @@ import numpy as np
 
 from cotenant.analyse.estimates.estimate import Estimate
 from cotenant.analyse.estimates.intervals import Floats, averaged
-from cotenant.analyse.estimates.missing import Missing, Number
+from cotenant.analyse.estimates.quantiles import Missing, Number
 from cotenant.analyse.estimates.steps import Step, find_steps, noise_of, penalty
 from cotenant.analyse.variability.readings import Readings
 from cotenant.text import amount

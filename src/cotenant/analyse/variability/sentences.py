@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
-from cotenant.analyse.estimates.missing import Number
+from cotenant.analyse.estimates.quantiles import Number
 from cotenant.analyse.variability.attribution import MEANINGS as ATTRIBUTION
 from cotenant.analyse.variability.attribution import Rule
 from cotenant.analyse.variability.decomposition import Decomposition

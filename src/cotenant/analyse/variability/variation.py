@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 
 from cotenant.analyse.estimates.intervals import SEED, Floats
-from cotenant.analyse.estimates.missing import Number
+from cotenant.analyse.estimates.quantiles import Number
+from cotenant.analyse.variability.decomposition import Ints, counted, draws_of, estimated
 from cotenant.analyse.variability.readings import Readings
-from cotenant.analyse.variability.resampling import Ints, counted, draws_of, estimated
 
 WHISKER = 1.5
 MOST_POINTS = 50_000

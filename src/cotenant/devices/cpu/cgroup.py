@@ -1,16 +1,18 @@
-"""CPU time and memory that a container or batch system grants this process (control groups v1 and v2)."""
+"""CPU time and memory that a container or batch system grants a process (control groups v1 and v2)."""
 
 from collections.abc import Iterator
 
 from cotenant.devices.tree import FileTree
 
+OURS = "self"
+"""This process, in place of a number."""
 _NO_LIMIT_BYTES = 1 << 60
 """Version 1 writes "no limit" as a number of this order."""
 
 
-def quota_cores(tree: FileTree) -> float | None:
+def quota_cores(tree: FileTree, process: str = OURS) -> float | None:
     """CPU seconds per second that may be used; None if only the core count limits it."""
-    quotas = [quota for folder in _folders(tree, "cpu") if (quota := _quota(tree, folder)) is not None]
+    quotas = [quota for folder in _folders(tree, "cpu", process) if (quota := _quota(tree, folder)) is not None]
     return min(quotas, default=None)
 
 
@@ -20,6 +22,22 @@ def quota_statistics(tree: FileTree) -> str | None:
         if _quota(tree, folder) is not None:
             return f"{folder}/cpu.stat"
     return None
+
+
+def memory_limit_bytes(tree: FileTree, process: str = OURS) -> int | None:
+    """The tightest limit; None without one."""
+    limits = (
+        _first_number(tree, folder, "memory.max", "memory.limit_in_bytes")
+        for folder in _folders(tree, "memory", process)
+    )
+    return min((int(limit) for limit in limits if limit is not None and limit < _NO_LIMIT_BYTES), default=None)
+
+
+def group_of(tree: FileTree, process: str = OURS) -> str:
+    """The path of a process's control group; empty if unknown."""
+    lines = (tree.text(f"/proc/{process}/cgroup") or "").splitlines()
+    paths = [line.split(":", 2)[2] for line in lines if line.count(":") >= 2]
+    return max(paths, key=len, default="")
 
 
 def free_memory_bytes(tree: FileTree) -> int | None:
@@ -34,9 +52,9 @@ def free_memory_bytes(tree: FileTree) -> int | None:
     return min(left, default=None)
 
 
-def _folders(tree: FileTree, controller: str) -> Iterator[str]:
-    """Folders whose limits apply to us, innermost first. In a container the path may be the host's: only `/` exists."""
-    for line in (tree.text("/proc/self/cgroup") or "").splitlines():
+def _folders(tree: FileTree, controller: str, process: str = OURS) -> Iterator[str]:
+    """Folders whose limits apply, innermost first. In a container the path may be the host's: only `/` exists."""
+    for line in (tree.text(f"/proc/{process}/cgroup") or "").splitlines():
         _, controllers, path = [*line.split(":", 2), "", ""][:3]
         if controllers and controller not in controllers.split(","):
             continue

@@ -87,11 +87,34 @@ def physical_cores(tree: FileTree, cores: Cores) -> tuple[Cores, ...]:
     return tuple(tuple(group) for group in groups.values())
 
 
-def numa_nodes(tree: FileTree, cores: Cores) -> tuple[int, ...]:
-    """Memory nodes the cores belong to; empty if the system doesn't say."""
-    nodes = []
+def by_node(tree: FileTree, physical: tuple[Cores, ...]) -> tuple[Cores, ...]:
+    """Physical cores in the order of their memory nodes, so that neighbours in the order share a node."""
+    nodes = {core: node for node, cores in _cores_of_nodes(tree).items() for core in cores}
+    return tuple(sorted(physical, key=lambda group: (nodes.get(group[0], 0), group[0])))
+
+
+def equal_blocks(physical: tuple[Cores, ...], count: int) -> tuple[Cores, ...]:
+    """Disjoint blocks with the same number of cores each; what can't be divided is left out.
+
+    Hyper-threads of a physical core stay together while there are enough physical cores; else the blocks share them.
+    Empty if there are fewer cores than blocks.
+    """
+    units = physical if len(physical) >= count else tuple((core,) for group in physical for core in group)
+    each = len(units) // count
+    parts = [units[each * number : each * (number + 1)] for number in range(count)] if each else []
+    fewest = min((sum(map(len, part)) for part in parts), default=0)
+    return tuple(tuple(sorted([core for unit in part for core in unit][:fewest])) for part in parts)
+
+
+def _cores_of_nodes(tree: FileTree) -> dict[int, Cores]:
+    found = {}
     for path in tree.glob("/sys/devices/system/node/node[0-9]*"):
         listed = tree.text(f"{path}/cpulist")
-        if listed and set(parse_cores(listed)) & set(cores):
-            nodes.append(int(path.rsplit("node", 1)[1]))
-    return tuple(sorted(nodes))
+        if listed:
+            found[int(path.rsplit("node", 1)[1])] = parse_cores(listed)
+    return found
+
+
+def numa_nodes(tree: FileTree, cores: Cores) -> tuple[int, ...]:
+    """Memory nodes the cores belong to; empty if the system doesn't say."""
+    return tuple(sorted(node for node, listed in _cores_of_nodes(tree).items() if set(listed) & set(cores)))

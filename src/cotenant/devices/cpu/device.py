@@ -6,7 +6,15 @@ from typing import Any
 
 from cotenant.devices.cpu import cgroup, controls, machine, tiles
 from cotenant.devices.cpu.checkup import checkup
-from cotenant.devices.cpu.cores import Cores, allowed_cores, format_cores, parse_cores, physical_cores, usable_cores
+from cotenant.devices.cpu.cores import (
+    Cores,
+    allowed_cores,
+    by_node,
+    format_cores,
+    parse_cores,
+    physical_cores,
+    usable_cores,
+)
 from cotenant.devices.cpu.roofline import remembered, roofline
 from cotenant.devices.cpu.seat import CpuSeat
 from cotenant.devices.cpu.sensors import open_probes
@@ -16,7 +24,8 @@ from cotenant.devices.single import SingleDevice
 from cotenant.devices.tree import FileTree
 from cotenant.errors import DeviceError
 from cotenant.prediction.batch_limit import Room
-from cotenant.tenancy.nouns import Sharing, Tenant
+from cotenant.tenancy.nouns import Tenant
+from cotenant.tenancy.sharing import Sharing
 from cotenant.workloads.protocol import Dtype
 
 FORK_BYTES = 160 << 20
@@ -75,7 +84,7 @@ class CpuDevice(SingleDevice):
 
     def arrange(self, sharing: Sharing, tenants: Sequence[Tenant]) -> CpuArrangement:
         """Cores, threads and processes for each tenant."""
-        return arrange(physical_cores(self._tree, self.cores), sharing, tenants)
+        return arrange(by_node(self._tree, physical_cores(self._tree, self.cores)), sharing, tenants)
 
     def seat(self, options: Mapping[str, Any]) -> CpuSeat:
         """A tenant's seat, from the options in its plan."""

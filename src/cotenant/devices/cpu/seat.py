@@ -45,9 +45,7 @@ class CpuSeat:
     def occupy(self) -> Iterator[None]:
         """Keep the process on the seat's cores until the block ends, with torch's threads set to match."""
         own = threading.get_native_id()
-        before = {tid: cores for tid in _thread_ids() if (cores := _affinity(tid)) is not None}
-        for tid in before:
-            _set_affinity(tid, self._cores)
+        before = keep_on(self._cores)
         self._set_torch_threads()
         try:
             yield
@@ -84,14 +82,13 @@ class CpuSeat:
         """Cores, process, memory nodes, clock, and torch's threads if it is loaded, as reported by the system."""
         self._set_torch_threads()
         cores = tuple(sorted(os.sched_getaffinity(0)))
-        everywhere = {core for tid in _thread_ids() for core in _affinity(tid) or ()}
         get_num_threads = getattr(sys.modules.get("torch"), "get_num_threads", None)
         return {
             **({"threads": get_num_threads()} if get_num_threads else {}),
             "pid": os.getpid(),
             "tid": threading.get_native_id(),
             "cores": list(cores),
-            "process_cores": sorted(everywhere),
+            "process_cores": process_cores(),
             "environment": {name: os.environ[name] for name in _RECORDED if name in os.environ},
             "numa_nodes": list(numa_nodes(self._tree, cores)),
             "device_clock": f"{self._clock_name} CPU time",
@@ -108,6 +105,19 @@ class CpuSeat:
             get_num_threads()
             set_num_threads(self._threads)
             self._threads_set = True
+
+
+def keep_on(cores: frozenset[int]) -> dict[int, frozenset[int]]:
+    """Keep every thread of this process on these cores; return where each was allowed to run before, by thread id."""
+    before = {tid: allowed for tid in _thread_ids() if (allowed := _affinity(tid)) is not None}
+    for tid in before:
+        _set_affinity(tid, cores)
+    return before
+
+
+def process_cores() -> list[int]:
+    """Cores that any thread of this process may run on."""
+    return sorted({core for tid in _thread_ids() for core in _affinity(tid) or ()})
 
 
 def _thread_ids() -> set[int]:

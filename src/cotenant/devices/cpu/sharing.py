@@ -9,7 +9,8 @@ from cotenant.devices.cpu.cores import Cores, format_cores
 from cotenant.devices.processes import wrong_processes
 from cotenant.devices.protocol import Fixture, HostPlan, SeatPlan, SeatReport, SharingMode
 from cotenant.errors import SharingUnavailable
-from cotenant.tenancy.nouns import ALONE, Sharing, Tenant
+from cotenant.tenancy.nouns import Tenant
+from cotenant.tenancy.sharing import ALONE, Sharing
 
 MEANINGS = {
     "processes": "one process per tenant on all cores, time-sliced by the operating system",
@@ -90,16 +91,21 @@ class CpuArrangement:
 
 def _differences(name: str, wanted: Mapping[str, Any], observed: Mapping[str, Any]) -> list[str]:
     sentences = []
-    cores = tuple(wanted["cores"])
-    got = tuple(observed.get("cores") or ())
-    if set(got) != set(cores):
-        sentences.append(f"{name} may run on {_cores(got)}, not on {_cores(cores)} as arranged")
-    elif outside := set(observed.get("process_cores") or ()) - set(cores):
-        sentences.append(f"threads of {name}'s process may also run on {_cores(tuple(outside))}, outside its cores")
+    sentences += other_cores(name, tuple(wanted["cores"]), observed)
     threads = observed.get("threads")
     if threads is not None and threads != wanted["threads"]:
         sentences.append(f"torch uses {threads} threads in {name}, not {wanted['threads']} as arranged")
     return sentences
+
+
+def other_cores(name: str, cores: Cores, observed: Mapping[str, Any]) -> list[str]:
+    """A sentence if a tenant's process or its server may run on other cores than these."""
+    got = tuple(observed.get("cores") or ())
+    if set(got) != set(cores):
+        return [f"{name} may run on {_cores(got)}, not on {_cores(cores)} as arranged"]
+    if outside := set(observed.get("process_cores") or ()) - set(cores):
+        return [f"threads of {name}'s process may also run on {_cores(tuple(outside))}, outside its cores"]
+    return []
 
 
 def _cores(cores: Cores) -> str:

@@ -1,12 +1,13 @@
 """The doctor's findings on a Jetson."""
 
 import math
+import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from cotenant.devices.jetson.board import JetsonBoard, find
 from cotenant.devices.jetson.clocks import EMC_RATE, find_gpu
-from cotenant.devices.jetson.power_mode import find_power_mode
 from cotenant.devices.jetson.rails import find_rails
 from cotenant.devices.jetson.thermal import celsius, find_zones
 from cotenant.devices.protocol import Finding
@@ -114,3 +115,34 @@ def _emc(tree: FileTree) -> Finding:
     if tree.number(EMC_RATE) is not None:
         return Finding("memory clock", "ok", "can be read")
     return Finding("memory clock", "note", "readable by root only, so it will be missing", "run as root if it matters")
+
+
+STATUS = "/var/lib/nvpmodel/status"
+CATALOGUE = "/etc/nvpmodel.conf"
+
+
+@dataclass(frozen=True, slots=True)
+class PowerMode:
+    """The current mode and the available ones."""
+
+    number: int
+    name: str | None
+    modes: dict[int, str]
+
+    @property
+    def unlimited(self) -> int | None:
+        """The mode without a power budget, if the board has one: its number varies by board."""
+        return next((number for number, name in self.modes.items() if name.upper().startswith("MAXN")), None)
+
+
+def find_power_mode(tree: FileTree) -> PowerMode | None:
+    """The current mode; None if unknown."""
+    modes = {
+        int(number): name
+        for number, name in re.findall(r"<\s*POWER_MODEL\s+ID=(\d+)\s+NAME=(\S+)", tree.text(CATALOGUE) or "")
+    }
+    status = re.search(r"pmode:0*(\d+)", tree.text(STATUS) or "")
+    if status is None:
+        return None
+    number = int(status[1])
+    return PowerMode(number, modes.get(number), modes)

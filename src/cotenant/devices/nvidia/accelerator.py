@@ -14,12 +14,13 @@ from cotenant.devices.nvidia import torch_side
 from cotenant.devices.nvidia.seat import GpuSeat, GpuSeatOptions
 from cotenant.devices.nvidia.sharing import processes, streams
 from cotenant.devices.nvidia.sharing.layout import Expected, GpuArrangement, host_plan, ranks
-from cotenant.devices.nvidia.torch_build import torch_build
+from cotenant.devices.nvidia.tools import torch_build
 from cotenant.devices.protocol import Finding, HostPlan, Probe, Roofline, SharingMode
 from cotenant.devices.single import SingleDevice
 from cotenant.devices.tree import FileTree
 from cotenant.errors import DeviceError, SharingUnavailable
-from cotenant.tenancy.nouns import ALONE, Sharing, Tenant
+from cotenant.tenancy.nouns import Tenant
+from cotenant.tenancy.sharing import ALONE, Sharing
 from cotenant.workloads.protocol import Dtype
 
 log = logging.getLogger(__name__)

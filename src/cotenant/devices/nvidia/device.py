@@ -4,27 +4,30 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from cotenant.devices.cpu.cores import usable_cores
 from cotenant.devices.nvidia import nvml
-from cotenant.devices.nvidia.nvml import GpuFacts, Instance
-from cotenant.devices.nvidia.occupants import others_on, servers_elsewhere
+from cotenant.devices.nvidia.nvml import GpuFacts, Instance, processes
 from cotenant.devices.nvidia.seat import GpuSeat, GpuSeatOptions
 from cotenant.devices.nvidia.sharing import Fixtures, GpuPlace, arrange, sharing_modes
-from cotenant.devices.nvidia.torch_build import torch_build
+from cotenant.devices.nvidia.sharing.core_blocks import in_core_blocks
+from cotenant.devices.nvidia.tools import torch_build
 from cotenant.devices.nvidia.torch_side import ON_CPU, SEAM, on_cpu
-from cotenant.devices.protocol import Arrangement, Finding, Probe, Roofline, SharingMode
+from cotenant.devices.protocol import Arrangement, Finding, Probe, Roofline, SeatReport, SharingMode
 from cotenant.devices.single import SingleDevice
 from cotenant.devices.tree import FileTree
 from cotenant.errors import DeviceError, SharingUnavailable
-from cotenant.prediction.sharing.candidates import mps_caps
-from cotenant.tenancy.nouns import ALONE, Sharing, Tenant
+from cotenant.prediction.contention.candidates import mps_caps
+from cotenant.tenancy.nouns import Tenant
+from cotenant.tenancy.sharing import ALONE, Sharing
 from cotenant.workloads.protocol import Dtype
 
 if TYPE_CHECKING:
     from cotenant.devices.nvidia.activity import DcgmActivity
     from cotenant.devices.nvidia.ladder import SourceChoice
+
 
 FLUSH = "flush_l2"
 """The only setting that acts in the tenants' processes instead of on the GPU."""
@@ -123,6 +126,7 @@ class CudaDevice(SingleDevice):
             )
         found = arrange(place, self._fixtures, sharing, tenants)
         found.servers = partial(servers_elsewhere, self.gpu, self.name)
+        in_core_blocks(found, tenants, FileTree())
         return found
 
     def layouts(self, mode: str, tenants: Sequence[Tenant]) -> tuple[Sharing, ...]:
@@ -275,3 +279,55 @@ def open_cuda(part: str) -> CudaDevice:
     gpu = nvml.find(wanted or "0")
     by_number = not wanted or wanted.isdecimal()
     return CudaDevice(f"cuda:{gpu.index if by_number else gpu.uuid}{mark}", gpu)
+
+
+_SERVANTS = ("nvidia-cuda-mps", "nvidia-persistenced")
+"""Processes of the driver itself."""
+
+
+def others_on(gpu: GpuFacts, name: str, own: Collection[int], proc: Path = Path("/proc")) -> tuple[str, ...]:
+    """One sentence for each foreign process on the GPU.
+
+    Args:
+        gpu: Where to look.
+        name: The device's, for messages.
+        own: The study's processes.
+        proc: Where processes are listed. In a container the driver may report pids of the host: a pid
+            unknown here counts only if the study's own pids are listed as well.
+    """
+    try:
+        found = processes(gpu)
+    except DeviceError:  # a lost GPU is reported elsewhere
+        return ()
+    same_numbers = any(process.pid in own for process in found)
+    return tuple(
+        f"process {process.pid} ({process.name or 'name unknown'}) is also on {name}"
+        for process in found
+        if process.pid not in own
+        and (same_numbers or (proc / str(process.pid)).exists())
+        and not Path(process.name or "").name.startswith(_SERVANTS)
+    )
+
+
+def servers_elsewhere(gpu: GpuFacts, name: str, reports: Sequence[SeatReport]) -> list[str]:
+    """One sentence for each tenant whose server has no context on the GPU it should run on.
+
+    Unlike a tenant's own process, a server can't report where it runs. In a container the driver may report pids
+    of the host: unless at least one is known, nothing is concluded.
+    """
+    servers = {report.tenant: set(report.observed.get("server_pids", ())) for report in reports}
+    servers = {tenant: pids for tenant, pids in servers.items() if pids}
+    if not servers:
+        return []
+    try:
+        there = {process.pid for process in processes(gpu)}
+    except DeviceError:  # a lost GPU is reported elsewhere
+        return []
+    known = set().union(*servers.values()) | {report.pid for report in reports}
+    if there and not there & known:
+        return []
+    return [
+        f"the server of {tenant} is not on {name}: the driver lists none of its processes there"
+        for tenant, pids in servers.items()
+        if not pids & there
+    ]

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from cotenant.analyse.energy.power_sensor import FEWEST_CHANGES, Counter, Floats, PowerSensor
+from cotenant.analyse.energy.energy import FEWEST_CHANGES, Counter, Floats, PowerSensor
 
 SPLIT_DRIVER = "530"
 """The driver branch in which the average on Ampere and Ada was an instantaneous reading."""

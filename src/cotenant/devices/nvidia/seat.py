@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, TypedDict
 
+from cotenant.devices.cpu.seat import keep_on, process_cores
 from cotenant.devices.nvidia.torch_side import Green, TorchSide, open_side
 from cotenant.workloads.protocol import Dtype
 
@@ -29,6 +30,8 @@ class GpuSeatOptions(TypedDict, total=False):
     green_part: int
     """The index of this tenant's context."""
     threads: int
+    cores: list[int]
+    """The host's cores for this process; without it, all."""
     flush_l2: bool
     """Flush the L2 cache before each request."""
     dtype: Dtype
@@ -51,6 +54,8 @@ class GpuSeat:
         set_num_threads = getattr(sys.modules.get("torch"), "set_num_threads", None)
         if set_num_threads:  # on the CPU seam, leave torch unloaded: the environment has the same effect
             set_num_threads(self._options["threads"])
+        if (cores := self._options.get("cores")) is not None:
+            keep_on(frozenset(cores))
         sms = self._options.get("green_sms")
         place = self._side.entered(
             stream=self._options.get("stream", False),
@@ -90,6 +95,8 @@ class GpuSeat:
             "threads": get_num_threads() if get_num_threads else self._options["threads"],
             "priority": self._options.get("priority", 0),
             "flush_l2": self._flush,
+            "cores": sorted(os.sched_getaffinity(0)),
+            "process_cores": process_cores(),
             **self._side.facts(),
             "environment": {name: value for name, value in sorted(os.environ.items()) if name.startswith(_RECORDED)},
             "device_clock": self._side.clock,

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from cotenant import sensors
-from cotenant.analyse.energy.power_sensor import Counter, PowerSensor, update_period_s
+from cotenant.analyse.energy.energy import Counter, PowerSensor, update_period_s
 from cotenant.devices.nvidia import fields, gpm, library, pcie, power_sensor
 from cotenant.devices.nvidia.ladder import SourceChoice, choose
 from cotenant.devices.nvidia.nvml import GpuFacts, handle, process_function

@@ -1,29 +1,17 @@
 """The settings of a simulated GPU: read from a study, checked against its data sheet."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from cotenant import workloads
-from cotenant.devices.simulated.solo_times import SoloTime, solo_times
+from cotenant.devices.simulated.solo_times import solo_times
 from cotenant.errors import DeviceError
 from cotenant.prediction.gpu import GpuSpec
-from cotenant.prediction.power.settling import FREE, Limits
+from cotenant.prediction.power.settling import Limits
+from cotenant.prediction.simulated_gpu import Controls
 
 NAMES = ("clock_mhz", "power_w", "boost", "host_us", "device_ms", "solo_ms")
-
-
-@dataclass(frozen=True, slots=True)
-class Controls:
-    """The settings of a simulated GPU."""
-
-    limits: Limits = FREE
-    host_us: float | None = None
-    """Host time per launch; None for the default of a tenant's software."""
-    device_ms: tuple[tuple[str, float], ...] = ()
-    """Measured kernel times by workload, alone on the whole GPU, that calibrate its trace."""
-    solo_ms: tuple[SoloTime, ...] = ()
-    """Measured times of complete requests alone, that calibrate host and device."""
 
 
 def read_controls(gpu: GpuSpec, settings: Mapping[str, Any]) -> Controls:

@@ -7,6 +7,7 @@ from cotenant.devices.simulated.catalogue import find_gpu
 from cotenant.errors import DeviceError
 from cotenant.prediction.gpu import GpuSpec
 from cotenant.prediction.power.dies import TYPICAL, Die, draw
+from cotenant.tenancy.device_name import DeviceName
 
 MOST = 100_000
 _NAME = re.compile(r"(?P<gpu>[^*#]+)(?:(?P<sign>[*#])(?P<number>\d+))?")
@@ -39,7 +40,7 @@ def parse(name: str) -> Named:
     Raises:
         DeviceError: No such GPU, or it is not followed by a number of GPUs.
     """
-    wanted = name.strip().removeprefix("sim:")
+    wanted = DeviceName(name.strip()).model
     match = _NAME.fullmatch(wanted)
     if match is None:
         raise DeviceError(

@@ -1,17 +1,45 @@
 """Requests of a workload on a simulated GPU, from a dry run of the real model that is cached on disk."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
+from typing import Any
 
+from cotenant.devices.single import with_dtype
 from cotenant.errors import WorkloadError
 from cotenant.prediction.kernels.columns import Kernels
 from cotenant.prediction.kernels.fusion import Fusion, Tf32, kernels_of
 from cotenant.prediction.kernels.request import RequestKernels, generation, inference, staged, training
 from cotenant.prediction.kernels.software import EXECUTIONS, Execution
 from cotenant.workloads import find
-from cotenant.workloads.protocol import Attention, Staged, WorkloadSpec
+from cotenant.workloads.models.workload import ModelWorkload
+from cotenant.workloads.protocol import Attention, Dtype, Staged, WorkloadSpec
 
 _KEPT = 256
+
+
+class Catalogue:
+    """Describes workloads of the catalogue, model files and the user's own."""
+
+    def spec(self, spec: WorkloadSpec, usual: Dtype) -> WorkloadSpec:
+        """The spec with a number format: its own, else its workload's, else the usual one."""
+        return with_dtype(spec, usual)
+
+    def request(self, spec: WorkloadSpec, execution: Execution | None = None) -> RequestKernels:
+        """The kernels of one request, from a dry run."""
+        return request_of(spec, execution)
+
+    def family(self, name: str) -> str:
+        """Family of a workload."""
+        return find(name).family
+
+    def dimensions(self, name: str) -> Mapping[str, Any] | None:
+        """The configuration of a language model; None if it is something else."""
+        workload = find(name)
+        return workload.entry.config if isinstance(workload, ModelWorkload) and workload.family == "decoder" else None
+
+
+CATALOGUE = Catalogue()
 
 
 def request_of(spec: WorkloadSpec, execution: Execution | None = None) -> RequestKernels:

@@ -4,9 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from cotenant.devices.protocol import Fixture, HostPlan, SeatReport, SharingMode
+from cotenant.prediction.contention.layout import Layout, lay_out, missing, nearest
 from cotenant.prediction.gpu import GpuSpec
-from cotenant.prediction.sharing.layout import Layout, lay_out, missing, nearest
-from cotenant.tenancy.nouns import Sharing, Tenant
+from cotenant.tenancy.nouns import Tenant
+from cotenant.tenancy.sharing import Sharing
 
 MEANINGS = {
     "processes": "one process per tenant; the driver time-slices the whole GPU",

@@ -6,51 +6,19 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import ValidationError
 
 from cotenant import opening
 from cotenant.errors import CotenantError, DeviceError
+from cotenant.prediction.calibration.solo_time import PROBED, SoloTime
 from cotenant.workloads import find
-from cotenant.workloads.protocol import Dtype, Software, WorkloadSpec
 
-COLUMNS = ("workload", "ms", "batch", "seq", "dtype", "mode", "software", "train")
-_HINT = f"a row has workload and ms (milliseconds per request, alone), and where they matter {', '.join(COLUMNS[2:])}"
-
-
-class SoloTime(BaseModel):
-    """One measured time of a request alone on the whole device; None in a field matches any value."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
-
-    workload: str
-    ms: float = Field(gt=0)
-    batch: int | None = Field(default=None, ge=1)
-    seq: int | None = Field(default=None, ge=1)
-    dtype: Dtype | None = None
-    mode: str | None = None
-    software: Software | None = None
-    train: bool = False
-    row: str = ""
-    """Where it is written, for messages."""
-
-    def of_kind(self, spec: WorkloadSpec) -> bool:
-        """True if it applies to this workload, at this batch or another."""
-        return (
-            self.workload == spec.name
-            and self.train == spec.train
-            and self.mode in (None, spec.mode)
-            and (self.software or "eager") == (spec.software or "eager")
-            and self.dtype in (None, spec.dtype)
-            and (self.batch is not None or self.seq in (None, spec.seq))
-        )
-
-    def exactly(self, spec: WorkloadSpec) -> bool:
-        """True if it was measured at exactly this batch and length."""
-        return self.of_kind(spec) and self.batch in (None, spec.batch) and self.seq in (None, spec.seq)
-
-    def spec(self, like: WorkloadSpec) -> WorkloadSpec:
-        """The measurement's conditions."""
-        return like.model_copy(update={"batch": self.batch or like.batch, "seq": self.seq or like.seq})
+COLUMNS = ("workload", "ms", "batch", "seq", "dtype", "mode", "software", "train", "utilisation")
+PROBE_COLUMNS = ("tokens", "tokens_spread", *PROBED)
+_HINT = (
+    f"a row has workload and ms (milliseconds per request, alone), and where they matter {', '.join(COLUMNS[2:])}; "
+    f"a probe of an engine also {', '.join(PROBE_COLUMNS)}"
+)
 
 
 def solo_times(value: Any) -> tuple[SoloTime, ...]:
@@ -77,7 +45,7 @@ def _read(path: Path) -> tuple[SoloTime, ...]:
         with io.StringIO(opening.read_text(path, encoding="utf-8-sig"), newline="") as stream:
             reader = csv.DictReader(stream, skipinitialspace=True)
             names = reader.fieldnames or []
-            unknown = [name for name in names if name not in COLUMNS]
+            unknown = [name for name in names if name not in COLUMNS + PROBE_COLUMNS]
             if unknown or "workload" not in names or "ms" not in names:
                 wrong = f"a column {unknown[0]!r}" if unknown else "no column 'workload' or 'ms'"
                 raise DeviceError(f"{path} has {wrong}", hint=_HINT)
@@ -97,6 +65,8 @@ def _row(row: Any, where: str) -> SoloTime:
     except ValidationError as error:
         problem = error.errors(include_url=False)[0]
         key = ".".join(map(str, problem["loc"]))
+        if not key:
+            raise DeviceError(f"{where}: {str(problem['msg']).removeprefix('Value error, ')}", hint=_HINT) from None
         raise DeviceError(f"{where}: `{key}` is {row.get(key, 'missing')!r}", hint=_HINT) from None
     try:
         find(time.workload)

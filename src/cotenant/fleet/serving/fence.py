@@ -13,10 +13,10 @@ from typing import Any
 
 from cotenant.fleet.serving.loads import REPORT_S
 from cotenant.serving.http.app import Application
-from cotenant.serving.http.asgi import Answer, Asgi, Send
 from cotenant.serving.http.messages import Reply, Request
+from cotenant.serving.http.parsing import RequestHead
 from cotenant.serving.http.problems import Status
-from cotenant.serving.http.visits import Receive
+from cotenant.serving.http.responder import Answer, Responder
 from cotenant.serving.service import Service
 
 SECRET, EPOCH, FENCED = "x-cotenant-fleet", "x-cotenant-epoch", "x-cotenant-fenced"
@@ -42,41 +42,30 @@ class Ownership:
         return None if epoch == str(self.epoch) else f"it serves epoch {self.epoch}"
 
 
-class Fence(Asgi):
+class Fence(Responder):
     """Passes requests of the cluster's front ends on to the application, and reports its load to them."""
 
     def __init__(self, inner: Application, service: Service, secret: str, ownership: Ownership) -> None:
-        super().__init__()
         self._inner, self._service, self._secret, self._ownership = inner, service, secret, ownership
 
-    async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
-        """Handle one ASGI request."""
-        if scope["type"] != "http":
-            await self._inner(scope, receive, send)
-            return
-        known = {SECRET: "", EPOCH: None}
-        kept = []
-        for name, value in scope["headers"]:
-            said = name.decode("latin-1").lower()
-            if said in known:
-                known[said] = value.decode("latin-1")
-            elif said != "host":  # the front end has checked the client's
-                kept.append((name, value))
-        if not hmac.compare_digest(str(known[SECRET]).encode(), self._secret.encode()):
-            reply = _refused(401, "Only front ends of this cluster are served here.")
-            await self.send_reply(reply, scope, receive, send)
-        elif (why := self._ownership.why_not(known[EPOCH])) is not None:
-            await self.send_reply(_refused(503, f"This server is fenced: {why}."), scope, receive, send)
-        elif scope["path"] == LOADS:
-            await super().__call__(scope, receive, send)
-        else:
-            await self._inner({**scope, "headers": kept}, receive, send)
+    def find(self, head: RequestHead) -> Answer:
+        """The application's handler, or the reports, for front ends that know the owner. Raises Status."""
+        if not hmac.compare_digest(head.headers.get(SECRET, "").encode(), self._secret.encode()):
+            raise _refused(401, "Only front ends of this cluster are served here.")
+        if (why := self._ownership.why_not(head.headers.get(EPOCH))) is not None:
+            raise _refused(503, f"This server is fenced: {why}.")
+        if head.path == LOADS:
+            if head.method != "GET":
+                raise Status(405, f"{LOADS} takes GET.", headers={"allow": "GET"})
+            return self._loads
+        # The front end has checked the host that its client asked for.
+        headers = {name: value for name, value in head.headers.items() if name not in (SECRET, EPOCH, "host")}
+        answer = self._inner.find(head._replace(headers=headers))
+        return lambda request: answer(request._replace(headers=headers))
 
-    def _find(self, method: str, path: str, headers: Mapping[str, str]) -> Answer:
-        del path, headers
-        if method != "GET":
-            raise Status(405, f"{LOADS} takes GET.")
-        return self._loads
+    def marks(self) -> Mapping[str, str]:
+        """Those of the application."""
+        return self._inner.marks()
 
     async def _loads(self, request: Request) -> Reply:
         del request
@@ -110,5 +99,5 @@ def report(service: Service) -> dict[str, Any]:
     return {"device": service.device, "tenants": tenants}
 
 
-def _refused(status: int, why: str) -> Reply:
-    return Reply(status, json.dumps({"error": why}).encode(), headers={FENCED: "1"})
+def _refused(status: int, why: str) -> Status:
+    return Status(status, why, headers={FENCED: "1"})

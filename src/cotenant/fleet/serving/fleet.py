@@ -17,6 +17,7 @@ from cotenant.fleet.serving.keeper import Keeper
 from cotenant.fleet.serving.placing import Placement
 from cotenant.fleet.surveying import CLOCK_S
 from cotenant.serving.tenants_file import TenantsFile
+from cotenant.tenancy.device_name import DeviceName
 
 LEASE_S = 2.0
 RENEW_S = 0.4
@@ -312,7 +313,7 @@ def _joined(file: TenantsFile, more: Mapping[str, Any]) -> TenantsFile | None:
 
 
 def _alike(one: Host, other: Host) -> bool:
-    return one.simulated == other.simulated and one.device.partition(":")[0] == other.device.partition(":")[0]
+    return one.simulated == other.simulated and DeviceName(one.device).family == DeviceName(other.device).family
 
 
 def _place(url: str) -> tuple[str, int]:

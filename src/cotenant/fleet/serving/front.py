@@ -10,18 +10,18 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import unquote
 
+from cotenant.clients.address import Address
+from cotenant.clients.framing import Reply as Head
+from cotenant.clients.http11 import Connections
 from cotenant.errors import RequestFailed
 from cotenant.fleet.serving.fence import EPOCH, FENCED, LOADS, SECRET
 from cotenant.fleet.serving.loads import SILENT_S, DeviceLoad, TenantLoad, choose
-from cotenant.serving.http.asgi import Answer, Asgi, Limits
-from cotenant.serving.http.foreign import refuse_foreign_pages
-from cotenant.serving.http.keys import opens, presented
+from cotenant.serving.http.access import opens, presented, refuse_foreign_pages
 from cotenant.serving.http.messages import Reply, Request, in_json, read_json
+from cotenant.serving.http.parsing import RequestHead
 from cotenant.serving.http.problems import Status
 from cotenant.serving.http.relay import relay
-from cotenant.workloads.servers.address import Address
-from cotenant.workloads.servers.framing import Reply as Head
-from cotenant.workloads.servers.http11 import Connections
+from cotenant.serving.http.responder import Answer, Responder
 
 TIMEOUT_S = 600.0
 ENDLESS_S = 1e9
@@ -61,13 +61,10 @@ class Owner:
     """Set by its first report since the last table."""
 
 
-class Front(Asgi):
+class Front(Responder):
     """Sends each request to the fullest device that keeps its deadline, and to another one if that is lost."""
 
-    def __init__(
-        self, secret: str, *, admin_key: str | None, locked: bool, own: Iterable[str], limits: Limits | None = None
-    ) -> None:
-        super().__init__(limits)
+    def __init__(self, secret: str, *, admin_key: str | None, locked: bool, own: Iterable[str]) -> None:
         self._secret, self._admin_key, self._locked, self._own = secret, admin_key, locked, tuple(own)
         self.owners: dict[str, Owner] = {}
         self._promised: frozenset[str] = frozenset()
@@ -112,7 +109,9 @@ class Front(Asgi):
         if gone.listening is not None:
             gone.listening.cancel()
 
-    def _find(self, method: str, path: str, headers: Mapping[str, str]) -> Answer:
+    def find(self, head: RequestHead) -> Answer:
+        """What answers a path. Raises Status."""
+        method, path, headers = head.method, head.path, head.headers
         if path in _OWN:
             return self._health
         if not self._locked:

@@ -1,7 +1,6 @@
 """The process of a front end: listens for clients, and follows the table of devices."""
 
 import asyncio
-import os
 import signal
 from typing import Any
 
@@ -9,7 +8,9 @@ from cotenant.errors import CotenantError
 from cotenant.fleet import wire
 from cotenant.fleet.serving import child
 from cotenant.fleet.serving.front import Front
-from cotenant.serving.server import Listening, listener_at, url_of, uvicorn_config
+from cotenant.serving.http.listener import listening as answering
+from cotenant.serving.http.listener import tls_of
+from cotenant.serving.server import Listening, listener_for, url_of
 
 DRAIN_POLL_S = 0.02
 HEARD_S = 2.0
@@ -29,14 +30,14 @@ def main() -> None:
 
 
 async def _serve(order: dict[str, Any]) -> None:
-    import uvicorn
-
     listening = Listening(str(order["host"]), int(order["port"]), order["tls_cert"], order["tls_key"])
     front = Front(
         str(order["secret"]), admin_key=order["admin_key"], locked=bool(order["locked"]), own=[str(order["host"])]
     )
-    with listener_at(listening) as listener:
-        server = uvicorn.Server(uvicorn_config(front, listening))
+    with listener_for(listening) as listener:
+        stopped = asyncio.Event()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().add_signal_handler(number, stopped.set)
 
         async def obey(said: dict[str, Any]) -> dict[str, Any] | None:
             if "owners" in said:
@@ -49,14 +50,15 @@ async def _serve(order: dict[str, Any]) -> None:
                 end = asyncio.get_running_loop().time() + float(said["stop"])
                 while front.in_flight and asyncio.get_running_loop().time() < end:
                     await asyncio.sleep(DRAIN_POLL_S)
-                os.kill(os.getpid(), signal.SIGTERM)
+                stopped.set()
                 return None
             return front.state()
 
         child.follow(obey)
         child.reply(wire.packed({"url": url_of(listener, listening)}))
         try:
-            await server.serve(sockets=[listener])
+            async with answering(front, listener, tls=tls_of(listening.tls_cert, listening.tls_key)):
+                await stopped.wait()
         finally:
             await front.close()
 

@@ -79,7 +79,7 @@ class Keeper(NodeAgent):
 
         place = find_device(str(asked["file"]["device"]))
         if not place.simulated:
-            self._held.enter_context(device_lock(place.lock_keys(), run=str(asked["owner"])))
+            self._held.enter_context(device_lock(place.lock_keys(), run=f"serve {asked['owner']}", purpose="serve"))
 
     def _started(self, module: str, asked: dict[str, Any]) -> bytes:
         self._process = subprocess.Popen(

@@ -13,7 +13,8 @@ from cotenant.devices.protocol import Device
 from cotenant.errors import TenantFailed
 from cotenant.measure.batching.outcomes import Attempt, classify
 from cotenant.tenancy.load import Load
-from cotenant.tenancy.nouns import ALONE, Sharing, Tenant
+from cotenant.tenancy.nouns import Tenant
+from cotenant.tenancy.sharing import ALONE, Sharing
 from cotenant.workloads.protocol import WorkloadSpec
 
 log = logging.getLogger(__name__)

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from cotenant.errors import CotenantError
-from cotenant.tenancy.nouns import Frozen, Trial
+from cotenant.tenancy.nouns import Trial
+from cotenant.tenancy.values import Frozen
 
 BEGINS, DONE = "cotenant-profile begins ", "cotenant-profile done "
 """Progress lines; the trial's number or its verdict follows."""

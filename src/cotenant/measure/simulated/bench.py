@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from itertools import pairwise
 
-from cotenant.devices.simulated.device import SimulatedGpu
+from cotenant.devices.simulated.device import SimulatedGpuDevice
 from cotenant.measure.assemble import Circumstances, assemble
 from cotenant.measure.provenance import now_utc
 from cotenant.measure.sampler import Samples
@@ -12,7 +12,7 @@ from cotenant.measure.simulated.alone import request_times
 from cotenant.measure.simulated.modelled import Modelled
 from cotenant.measure.simulated.samples import samples_of, settled_clock_mhz
 from cotenant.measure.simulated.setup import TrialSetup, play, seat_outcome, set_up, shortages, unserved
-from cotenant.prediction.sharing.simulate import Outcome
+from cotenant.prediction.contention.simulate import Outcome
 from cotenant.tenancy.nouns import Trial
 from cotenant.tenancy.records import TrialRecords
 
@@ -20,7 +20,7 @@ from cotenant.tenancy.records import TrialRecords
 class SimulatedBench(Modelled):
     """A simulated GPU prepared for trials."""
 
-    def __init__(self, device: SimulatedGpu, *, run: str) -> None:
+    def __init__(self, device: SimulatedGpuDevice, *, run: str) -> None:
         super().__init__(device, threads=1)
         self._device, self._run = device, run
         self._following: dict[int, Trial] = {}
@@ -33,7 +33,12 @@ class SimulatedBench(Modelled):
 
     def request_times(self, trials: Sequence[Trial]) -> Mapping[str, float]:
         """Seconds of a request alone by tenant, in closed form."""
-        return request_times(self._device, {one.of: one.workload for trial in trials for one in trial.tenants})
+        tenants = {one.of: one for trial in trials for one in trial.tenants}
+        return request_times(
+            self._device,
+            {name: one.workload for name, one in tenants.items()},
+            {name: one.load.outstanding for name, one in tenants.items()},
+        )
 
     def pause(self, seconds: float) -> None:
         """A no-op: nothing changes with time."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from cotenant.devices.protocol import Device
-from cotenant.devices.simulated.device import SimulatedGpu
+from cotenant.devices.simulated.device import SimulatedGpuDevice
 from cotenant.measure.assemble import Circumstances, assemble
 from cotenant.measure.gather import SeatOutcome
 from cotenant.measure.preconditions import DEGREES, PRECONDITION, START_C, WAITED_S
@@ -27,8 +27,9 @@ from cotenant.prediction.power.thermal import Cooling, Heat
 from cotenant.prediction.power.timeline import Phase, timeline, warm
 from cotenant.study.expand import stable_number
 from cotenant.study.preconditions import Before
-from cotenant.tenancy.nouns import ALONE, APART, Sharing, Tenant, Trial
+from cotenant.tenancy.nouns import APART, Tenant, Trial
 from cotenant.tenancy.records import TrialRecords
+from cotenant.tenancy.sharing import ALONE, Sharing
 
 MOST_CLOSELY = 16
 """Members of a trial whose sensors are read ten times a second; in a larger fleet once, as its tools would."""
@@ -38,7 +39,7 @@ MOST_CLOSELY = 16
 class _Stage:
     """One member in one trial."""
 
-    device: SimulatedGpu
+    device: SimulatedGpuDevice
     die: Die
     """The die with the air temperature of this trial."""
     setup: TrialSetup
@@ -92,7 +93,7 @@ class SimulatedFleetBench(Modelled):
             ),
         )
 
-    def _member(self, name: str) -> SimulatedGpu:
+    def _member(self, name: str) -> SimulatedGpuDevice:
         return self._group.simulation(name)
 
     def _stage(self, trial: Trial, name: str, tenants: tuple[Tenant, ...], rates: Mapping[str, float]) -> _Stage:

@@ -3,18 +3,25 @@
 from collections.abc import Mapping
 from typing import Any
 
-from cotenant.devices.simulated.controls import Controls
+from cotenant.prediction.engines.accuracy import engine_error
 from cotenant.prediction.gpu import GpuSpec
-from cotenant.prediction.trust import MEASURED, Class, Quantity, directly, error_of, phase_of
-from cotenant.tenancy.nouns import ALONE, Sharing
+from cotenant.prediction.simulated_gpu import Controls
+from cotenant.prediction.trust import MEASURED, Class, ModelError, Quantity, directly, error_of, phase_of
+from cotenant.tenancy.sharing import ALONE, Sharing
 from cotenant.workloads import find
-from cotenant.workloads.protocol import WorkloadSpec
+from cotenant.workloads.protocol import WorkloadSpec, in_steps
 
 _BESIDE: Mapping[str, Quantity] = {"shared": "time", "shared_tail": "tail_time"}
 
 
 def model_error(
-    gpu: GpuSpec, spec: WorkloadSpec, sharing: Sharing, controls: Controls, *, first: bool
+    gpu: GpuSpec,
+    spec: WorkloadSpec,
+    sharing: Sharing,
+    controls: Controls,
+    *,
+    first: bool,
+    calibrated: ModelError | None = None,
 ) -> dict[str, Any]:
     """The tenant's class, and the range of measured values in it, as shares of the simulated ones.
 
@@ -24,10 +31,13 @@ def model_error(
         sharing: The sharing.
         controls: The settings, for measured solo times.
         first: True if it has the highest priority.
+        calibrated: Error of its times alone as probes of its engine show it.
     """
     kind = _class(gpu, spec, controls, _shared_as(sharing, first=first))
     alone = _class(gpu, spec, controls, ALONE)
     errors = {"time": error_of(alone, "time"), "slowdown": error_of(kind, "slowdown"), "tail": error_of(kind, "tail")}
+    if in_steps(spec):
+        errors["time"] = calibrated or engine_error(gpu.architecture)
     exactly = any(one.exactly(spec) for one in controls.solo_ms)
     if exactly:
         errors["time"] = MEASURED

@@ -4,7 +4,7 @@ import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from cotenant.devices.simulated.device import SimulatedGpu
+from cotenant.devices.simulated.device import SimulatedGpuDevice
 from cotenant.tenancy.nouns import Trial
 from cotenant.tenancy.records import TrialRecords
 
@@ -15,7 +15,7 @@ TOGETHER_S, MOST_TOGETHER = 1.0, 24
 class Modelled:
     """A bench whose workloads are described by one GPU and whose trials are computed by these threads."""
 
-    def __init__(self, describing: SimulatedGpu, *, threads: int) -> None:
+    def __init__(self, describing: SimulatedGpuDevice, *, threads: int) -> None:
         self._describing = describing
         self._workers = ThreadPoolExecutor(threads, thread_name_prefix="simulation")
 

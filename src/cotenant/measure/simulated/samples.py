@@ -2,8 +2,10 @@
 
 import numpy as np
 
-from cotenant.devices.simulated.device import ACTIVITIES, SimulatedGpu
+from cotenant.devices.simulated.device import ACTIVITIES, SimulatedGpuDevice
 from cotenant.measure.sampler import Samples
+from cotenant.prediction.contention.engine import ACTIVITIES as COLUMNS
+from cotenant.prediction.contention.simulate import Outcome
 from cotenant.prediction.gpu import GpuSpec
 from cotenant.prediction.power import readings as sensors
 from cotenant.prediction.power.dies import TYPICAL, Die
@@ -11,15 +13,13 @@ from cotenant.prediction.power.draw import Activity
 from cotenant.prediction.power.settling import FREE, Limits, settle
 from cotenant.prediction.power.thermal import Heat
 from cotenant.prediction.power.timeline import Phase, timeline
-from cotenant.prediction.sharing.engine import ACTIVITIES as COLUMNS
-from cotenant.prediction.sharing.simulate import Outcome
 
 _HEATED = 5
 """Periods over which heat and power are computed at once: they settle in seconds."""
 _SHOWN = {"sm_active": "sm", "tensor_active": "tensor", "dram_active": "dram"}
 
 
-def settled_clock_mhz(device: SimulatedGpu, outcome: Outcome, limits: Limits) -> float | None:
+def settled_clock_mhz(device: SimulatedGpuDevice, outcome: Outcome, limits: Limits) -> float | None:
     """The clock of this die under the limits set by a study; None if it is the one that costs assume."""
     if limits == FREE and device.die == TYPICAL:
         return None
@@ -34,7 +34,7 @@ def assumed_over_typical(gpu: GpuSpec, activity: Activity) -> float:
 
 
 def samples_of(
-    device: SimulatedGpu, outcome: Outcome, limits: Limits, *, die: Die | None = None, start: Heat | None = None
+    device: SimulatedGpuDevice, outcome: Outcome, limits: Limits, *, die: Die | None = None, start: Heat | None = None
 ) -> Samples:
     """Activity per period, and power, clock, temperature and energy through their sensors.
 

@@ -5,24 +5,30 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cotenant.devices.simulated.controls import Controls
-from cotenant.devices.simulated.device import ACTIVITY_PERIOD_S, SimulatedGpu
+from cotenant.devices.simulated.device import ACTIVITY_PERIOD_S, SimulatedGpuDevice
 from cotenant.measure.gather import MODEL_ERROR, RequestColumns, SeatOutcome, Timing, queued, with_unserved
 from cotenant.measure.simulated.model_error import model_error
 from cotenant.measure.tenants.messages import SeatReady, SeatResult
 from cotenant.measure.tenants.seat_run import resolve
+from cotenant.prediction.contention.layout import Layout, Part
+from cotenant.prediction.contention.simulate import Outcome, Player, Requests, simulate
+from cotenant.prediction.contention.trace import plain_trace
+from cotenant.prediction.engines.on_gpu import EngineLoad
+from cotenant.prediction.engines.tenant import EngineTenant
 from cotenant.prediction.kernels.request import RequestKernels
-from cotenant.prediction.sharing.layout import Layout, Part
-from cotenant.prediction.sharing.simulate import Outcome, Player, Requests, simulate
+from cotenant.prediction.simulated_gpu import Controls
 from cotenant.study.expand import arrival_seed
 from cotenant.tenancy.arrivals import arrivals_ns
 from cotenant.tenancy.load import Load
-from cotenant.tenancy.nouns import Sharing, Tenant, Trial
+from cotenant.tenancy.nouns import Tenant, Trial
 from cotenant.tenancy.records import MISSING_NS, Int64s
+from cotenant.tenancy.sharing import Sharing
 
 NS = 1_000_000_000
 HOST_SPREAD = 0.02
 """Relative spread of the host's part of a request; an estimate, so that tenants don't run in lockstep."""
+ENGINE_MEMORY = 0.9
+"""Share of the memory that an engine takes at most."""
 PATIENCE_WINDOWS = 1.0
 """Requests due in the window may take this many windows more."""
 
@@ -50,7 +56,7 @@ class TrialSetup:
     sharing: Sharing
 
 
-def set_up(device: SimulatedGpu, trial: Trial, rates: Mapping[str, float]) -> TrialSetup:
+def set_up(device: SimulatedGpuDevice, trial: Trial, rates: Mapping[str, float]) -> TrialSetup:
     """Place the tenants on this GPU and schedule their requests."""
     layout = device.arrange(trial.sharing, trial.tenants).layout
     controls, timing = device.controls(trial.settings), timing_of(trial)
@@ -64,7 +70,7 @@ def set_up(device: SimulatedGpu, trial: Trial, rates: Mapping[str, float]) -> Tr
     return TrialSetup(tuple(seats), layout, controls, timing, trial.seed, trial.sharing)
 
 
-def shortages(device: SimulatedGpu, setup: TrialSetup) -> Mapping[str, str]:
+def shortages(device: SimulatedGpuDevice, setup: TrialSetup) -> Mapping[str, str]:
     """Tenants that run out of memory: they allocate one after another in their parts."""
     left = {seat.part.dram_domain: seat.part.memory_bytes for seat in setup.seats}
     fates = {}
@@ -82,25 +88,10 @@ def shortages(device: SimulatedGpu, setup: TrialSetup) -> Mapping[str, str]:
     return fates
 
 
-def play(device: SimulatedGpu, setup: TrialSetup, clock_mhz: float | None) -> Outcome:
+def play(device: SimulatedGpuDevice, setup: TrialSetup, clock_mhz: float | None) -> Outcome:
     """Simulate it at one clock; None for the one that costs assume."""
-    players = [
-        Player(
-            device.trace(seat.request, seat.part, setup.controls, clock_mhz=clock_mhz),
-            outstanding=0 if seat.load.open else seat.load.outstanding,
-            arrivals_ns=seat.offsets_ns,
-            sm_domain=seat.part.sm_domain,
-            dram_domain=seat.part.dram_domain,
-            sm_part=seat.part.domain_sms / device.gpu.sms,
-            dram_part=seat.part.dram_share,
-            shared_host=setup.layout.shared_host and len(setup.seats) > 1,
-            priority=seat.tenant.priority,
-            first_output=seat.request.first_output,
-        )
-        for seat in setup.seats
-    ]
     return simulate(
-        players,
+        [_player(device, seat, setup, clock_mhz) for seat in setup.seats],
         window_end_ns=float(setup.timing.window_end_ns),
         deadline_ns=float(setup.timing.deadline_ns),
         slicing=setup.layout.slicing,
@@ -110,6 +101,47 @@ def play(device: SimulatedGpu, setup: TrialSetup, clock_mhz: float | None) -> Ou
     )
 
 
+def _player(device: SimulatedGpuDevice, seat: SimulatedTenant, setup: TrialSetup, clock_mhz: float | None) -> Player:
+    steps = _engine(device, seat, setup, clock_mhz) if device.served(seat.request.spec) else None
+    if steps is None:
+        trace = device.trace(seat.request, seat.part, setup.controls, clock_mhz=clock_mhz)
+    else:
+        trace = plain_trace(kernels=steps.most_kernels, device_ns=float(steps.most_kernels))
+    return Player(
+        trace,
+        outstanding=0 if seat.load.open or steps is not None else seat.load.outstanding,
+        arrivals_ns=None if steps is not None else seat.offsets_ns,
+        sm_domain=seat.part.sm_domain,
+        dram_domain=seat.part.dram_domain,
+        sm_part=seat.part.domain_sms / device.gpu.sms,
+        dram_part=seat.part.dram_share,
+        # An engine is a process of its own, whoever launches for the others.
+        shared_host=setup.layout.shared_host and len(setup.seats) > 1 and steps is None,
+        priority=seat.tenant.priority,
+        first_output=seat.request.first_output if steps is None else -1,
+        steps=steps,
+    )
+
+
+def _engine(
+    device: SimulatedGpuDevice, seat: SimulatedTenant, setup: TrialSetup, clock_mhz: float | None
+) -> EngineTenant:
+    """Its cache gets what the others leave of the memory; several engines get equal parts of it."""
+    here = [one for one in setup.seats if one.part.dram_domain == seat.part.dram_domain]
+    engines = [one for one in here if device.served(one.request.spec)]
+    needed = sum(device.memory_bytes(one.request.spec) for one in here)
+    spare = (seat.part.memory_bytes - needed) / len(engines)
+    mine = device.memory_bytes(seat.request.spec) - device.tenant_bytes + spare
+    load = EngineLoad(
+        window_end_ns=float(setup.timing.window_end_ns),
+        memory_bytes=min(mine, ENGINE_MEMORY * seat.part.memory_bytes),
+        arrivals_ns=seat.offsets_ns,
+        in_flight=0 if seat.load.open else seat.load.outstanding,
+        ramp_ns=float(setup.timing.window_start_ns),
+    )
+    return device.engine(seat.request.spec, seat.part, load, clock_mhz=clock_mhz, controls=setup.controls)
+
+
 def timing_of(trial: Trial) -> Timing:
     """The simulated clock starts at zero, so that the same trial leaves the same records."""
     window_start = int(trial.lead_s * NS)
@@ -117,7 +149,9 @@ def timing_of(trial: Trial) -> Timing:
     return Timing(0, window_start, window_end, window_end + int(max(1.0, PATIENCE_WINDOWS * trial.window_s) * NS))
 
 
-def seat_outcome(device: SimulatedGpu, seat: SimulatedTenant, requests: Requests, setup: TrialSetup) -> SeatOutcome:
+def seat_outcome(
+    device: SimulatedGpuDevice, seat: SimulatedTenant, requests: Requests, setup: TrialSetup
+) -> SeatOutcome:
     """The result of a tenant that served."""
     controls, timing = setup.controls, setup.timing
     columns = _columns(seat.request, requests)
@@ -129,7 +163,10 @@ def seat_outcome(device: SimulatedGpu, seat: SimulatedTenant, requests: Requests
     memory = device.memory_bytes(spec)
     others = [one.tenant.priority for one in setup.seats if one is not seat]
     first = bool(others) and seat.tenant.priority > max(others)
-    off = model_error(device.gpu, spec, setup.sharing, controls, first=first)
+    fit = device.engine_fit(spec, controls) if device.served(spec) else None
+    sequences = requests.facts.get("most_sequences", 1.0) if requests.facts else 1.0
+    calibrated = None if fit is None else fit.error(spec.seq or 1, sequences)
+    off = model_error(device.gpu, spec, setup.sharing, controls, first=first, calibrated=calibrated)
     return SeatOutcome(
         tenant=seat.tenant,
         rate_rps=seat.load.rate_rps,
@@ -145,6 +182,7 @@ def seat_outcome(device: SimulatedGpu, seat: SimulatedTenant, requests: Requests
                 "software": spec.software or "eager",
                 "kernels": len(seat.request.kernels),
                 MODEL_ERROR: off,
+                **({"engine": dict(requests.facts)} if requests.facts else {}),
             },
             slots=seat.request.stages,
             memory_bytes=memory,

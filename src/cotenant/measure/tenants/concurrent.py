@@ -10,13 +10,13 @@ import time
 from collections import deque
 from collections.abc import Callable
 
+from cotenant.clients.alarm import Alarm
 from cotenant.errors import CotenantError, HungUp, RequestFailed
 from cotenant.measure.tenants.arena import ANSWER_COLUMNS, ArenaPart, Page
 from cotenant.measure.tenants.serving import ERRORS_IN_A_ROW, NAP_NS, SeatOrder, Served, Usage
 from cotenant.tenancy.load import MOST_OUTSTANDING
 from cotenant.tenancy.records import MISSING_NS
 from cotenant.workloads.protocol import SENT, Answer, Client, Stage
-from cotenant.workloads.servers.alarm import Alarm
 
 LOOK_NS = 100_000_000
 """How often to check whether the trial was stopped. Each look wakes an idle process, which takes a tenth of a

@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from cotenant.measure.tenants.arena import ANSWER_COLUMNS
-from cotenant.tenancy.nouns import Frozen, Tenant
+from cotenant.tenancy.nouns import Tenant
+from cotenant.tenancy.values import Frozen
 
 
 class SeatOrderMessage(Frozen):

@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 
 BUILD_TIMEOUT_S = 900.0
 GIVE_UP_AFTER = 2
-"""A tenant that failed to build this often is not tried again in this run."""
+"""A tenant that failed to build this often in a row is not tried again in this run."""
 
 SeatKey = tuple[str, int | None, str]
 
@@ -231,7 +231,10 @@ class TenantPool:
                 for tenant, seat in zip(host.tenants, host.ready.seats, strict=True)
             ]
         failed = [(key, sentence) for key, sentence in zip(entry.keys, sentences, strict=False) if sentence]
-        if failed:
+        if not failed:
+            for key in entry.keys:
+                self._failures.pop(key, None)
+        else:
             for key, sentence in failed:
                 self._failures[key] += 1
                 self._sentences[key] = sentence

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from cotenant.analyse.plain import plain
+from cotenant.analyse.tabular import plain
 from cotenant.errors import DatabaseError
 from cotenant.opening import system_words
 from cotenant.store import manifest, seals

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 MEMORY_LIMIT = "256MiB"
 ROWS_AT_ONCE = 400_000
-DEFAULT = Path("runs/.database")
 _USABLE = "time_ms > 0 AND isfinite(time_ms)"
 _ONE_WORK = (
     f"{_USABLE} AND work = $work AND conditions = $conditions AND simulated = $simulated "

@@ -11,7 +11,7 @@ from cotenant.errors import DataError
 from cotenant.store import imports as importing
 from cotenant.store.database import from_sheets, parts, rows
 from cotenant.store.database.staging import Staged, Staging
-from cotenant.store.imports.problems import sentence
+from cotenant.store.imports.result import sentence
 
 _CHUNK = 1 << 22
 

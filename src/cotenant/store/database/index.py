@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from cotenant import opening
-from cotenant.analyse.plain import plain
+from cotenant.analyse.tabular import plain
 from cotenant.errors import DatabaseError
 from cotenant.store.database.schema import VERSION
 from cotenant.store.manifest import CHECKSUM, checksum, sync

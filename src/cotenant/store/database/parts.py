@@ -7,7 +7,7 @@ from pathlib import Path
 from cotenant.errors import DataError
 from cotenant.store import imports as importing
 from cotenant.store.imports import Imported, Skipped
-from cotenant.store.imports.problems import HINT, SHOWN, sentence
+from cotenant.store.imports.result import HINT, SHOWN, sentence
 
 LARGE_BYTES = 48 << 20
 WITH_HEADER = ("longhorn", "nvidia-smi")

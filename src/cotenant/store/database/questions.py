@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from cotenant.analyse.plain import plain
+from cotenant.analyse.tabular import plain
 from cotenant.analyse.variability.drift import Change
 from cotenant.analyse.variability.profiles import GpuProfile
 from cotenant.analyse.variability.sensors import MOVED, Stuck, stuck

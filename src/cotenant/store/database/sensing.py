@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from cotenant.analyse.plain import plain
+from cotenant.analyse.tabular import plain
 from cotenant.analyse.variability.heat import HeatFit, fit_heat
 from cotenant.analyse.variability.sensors import SensorComparison, compare_sensors, longest_stretch
 from cotenant.errors import DatabaseError

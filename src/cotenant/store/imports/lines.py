@@ -14,8 +14,7 @@ import numpy.typing as npt
 from cotenant import opening
 from cotenant.errors import DataError
 from cotenant.store import damage, parquet
-from cotenant.store.imports.problems import Problems
-from cotenant.store.imports.result import Skipped
+from cotenant.store.imports.result import Problems, Skipped
 from cotenant.tenancy.records import Columns
 
 MEMORY_LIMIT = "512MiB"

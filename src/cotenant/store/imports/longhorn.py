@@ -7,8 +7,7 @@ import numpy as np
 from cotenant.errors import DataError
 from cotenant.store.imports import lines
 from cotenant.store.imports.lines import Cell, text_cell
-from cotenant.store.imports.problems import nothing_in
-from cotenant.store.imports.result import RUN_COLUMNS, Imported
+from cotenant.store.imports.result import RUN_COLUMNS, Imported, nothing_in
 from cotenant.store.imports.sheets import Sheet
 from cotenant.tenancy.records import Columns
 

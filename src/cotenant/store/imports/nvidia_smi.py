@@ -7,9 +7,7 @@ from cotenant import sensors
 from cotenant.errors import DataError
 from cotenant.store.imports import lines
 from cotenant.store.imports.lines import Cell, text_cell
-from cotenant.store.imports.problems import nothing_in
-from cotenant.store.imports.result import Imported
-from cotenant.store.imports.series import Kind, by_device
+from cotenant.store.imports.result import Imported, Kind, by_device, nothing_in
 from cotenant.store.imports.sheets import Sheet
 
 _SENSORS = {

@@ -11,8 +11,7 @@ import numpy as np
 
 from cotenant import opening, sensors
 from cotenant.errors import DataError
-from cotenant.store.imports.problems import Problems, nothing_in
-from cotenant.store.imports.result import Imported, Series
+from cotenant.store.imports.result import Imported, Problems, Series, nothing_in
 from cotenant.tenancy.records import Columns
 
 _UNITS_NS = {"s": 1e9, "ms": 1e6, "us": 1e3, "ns": 1.0}

@@ -1,13 +1,14 @@
 """The result of reading a foreign file, whatever its format."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from cotenant.errors import DataError
 from cotenant.tenancy.records import Columns, Int64s
 
 Floats = npt.NDArray[np.float64]
@@ -100,3 +101,105 @@ class Imported:
             "unit": repeated([series.unit for series in self.series]),
             "source": repeated([series.source for series in self.series]),
         }
+
+
+class Kind(NamedTuple):
+    """The meaning of a column of numbers."""
+
+    sensor: str
+    unit: str
+    source: str
+    per: float = 1.0
+    """The file's units per unit of ours; dividing keeps 1.918 exact."""
+
+
+def by_device(columns: Columns, kinds: Mapping[str, Kind], devices: Sequence[str]) -> tuple[Series, ...]:
+    """Split by the column `device`, if there is one.
+
+    Args:
+        columns: `t_ns`, optionally `device`, and a column of numbers per sensor, NaN where nothing was read.
+        kinds: The meaning of each.
+        devices: Names indexed by the column `device`; one name without such a column.
+    """
+    t_ns = columns["t_ns"]
+    rows = {
+        name: columns["device"] == number if "device" in columns else np.ones(len(t_ns), np.bool_)
+        for number, name in enumerate(devices)
+    }
+    series = []
+    for device, mine in rows.items():
+        if not mine.any():  # a name only in bad lines
+            continue
+        alone = len(rows) == 1  # avoids a copy
+        times = t_ns if alone else t_ns[mine]
+        for column, (sensor, unit, source, per) in kinds.items():
+            values = columns[column] if alone else columns[column][mine]
+            if per != 1.0:
+                values = values / per
+            read = ~np.isnan(values)
+            refused = int(values.size - read.sum())
+            whole = refused == 0
+            series.append(
+                Series(
+                    device,
+                    sensor,
+                    unit,
+                    source,
+                    times if whole else times[read],
+                    values if whole else values[read],
+                    refused,
+                )
+            )
+    return tuple(series)
+
+
+SHOWN = 3
+"""Places named per kind of problem."""
+HINT = "fix the file, or skip such lines: skip_bad=True, on the command line --skip-bad"
+
+
+class Problems:
+    """Collects problems, line by line."""
+
+    def __init__(self) -> None:
+        self._found: dict[str, tuple[int, list[int]]] = {}
+
+    def add(self, what: str, lines: Iterable[int]) -> None:
+        """These lines (counted from 1) have this problem."""
+        lines = list(lines)
+        count, first = self._found.get(what, (0, []))
+        self._found[what] = (count + len(lines), [*first, *lines][:SHOWN])
+
+    def add_codes(self, codes: npt.NDArray[np.int8], words: Mapping[int, str], first_line: int) -> None:
+        """One code per line, 0 for a good one."""
+        bad = np.flatnonzero(codes)
+        for code in np.unique(codes[bad]):
+            if int(code) in words:
+                self.add(words[int(code)], (bad[codes[bad] == code] + first_line).tolist())
+
+    def settle(self, path: Path, *, skip_bad: bool) -> tuple[Skipped, ...]:
+        """The skipped lines, if requested. Otherwise raises DataError with every kind, place and count."""
+        skipped = tuple(Skipped(what, count, tuple(lines)) for what, (count, lines) in self._found.items())
+        if skipped and not skip_bad:
+            total = sum(one.count for one in skipped)
+            kinds = "; ".join(sentence(one) for one in skipped)
+            raise DataError(
+                f"{path} has {total:,} {'line' if total == 1 else 'lines'} that can't be used, so nothing was "
+                f"imported: {kinds}.",
+                hint=HINT,
+            )
+        return skipped
+
+
+def sentence(skipped: Skipped) -> str:
+    """`power.draw [W] is not a number (12 times, first in lines 3, 7, 9)`."""
+    numbers = ", ".join(map(str, skipped.lines))
+    if skipped.count == 1:
+        return f"{skipped.what} (line {numbers})"
+    first = "first in lines" if skipped.count > len(skipped.lines) else "in lines"
+    return f"{skipped.what} ({skipped.count:,} times, {first} {numbers})"
+
+
+def nothing_in(path: Path, what: str) -> DataError:
+    """The error for a readable file without relevant data."""
+    return DataError(f"{path} has no {what}.", hint="check that the tool ran long enough and wrote to this file")

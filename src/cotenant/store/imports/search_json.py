@@ -17,8 +17,7 @@ import numpy as np
 
 from cotenant import opening
 from cotenant.errors import DataError
-from cotenant.store.imports.problems import nothing_in
-from cotenant.store.imports.result import Skipped
+from cotenant.store.imports.result import Skipped, nothing_in
 from cotenant.tenancy.records import Columns
 
 END_TO_END = "end_to_end"

@@ -9,9 +9,7 @@ from cotenant import sensors
 from cotenant.devices.jetson.boards import TOTAL_RAILS
 from cotenant.store.imports import lines
 from cotenant.store.imports.lines import Cell
-from cotenant.store.imports.problems import nothing_in
-from cotenant.store.imports.result import Imported
-from cotenant.store.imports.series import Kind, by_device
+from cotenant.store.imports.result import Imported, Kind, by_device, nothing_in
 from cotenant.tenancy.records import Int64s
 
 LOOKED_AT = 200

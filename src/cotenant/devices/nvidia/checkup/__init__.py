@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from cotenant.devices.cpu.checkup import software
 from cotenant.devices.nvidia.checkup import driver, sharings, sources, state
-from cotenant.devices.nvidia.checkup.repair import fix, restore
+from cotenant.devices.nvidia.checkup.sharings import fix, restore
 from cotenant.devices.nvidia.library import DriverProblem
 from cotenant.devices.protocol import Finding
 from cotenant.devices.tree import FileTree

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from cotenant.devices.nvidia import nvml
 from cotenant.devices.nvidia.nvml import GpuFacts
-from cotenant.devices.nvidia.torch_build import torch_build
+from cotenant.devices.nvidia.tools import torch_build
 from cotenant.devices.nvidia.torch_side import SEAM, on_cpu
 from cotenant.devices.protocol import Finding
 from cotenant.devices.tree import FileTree

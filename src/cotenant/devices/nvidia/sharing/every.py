@@ -7,7 +7,8 @@ from cotenant.devices.nvidia.sharing import exclusive, green, mig, mps, mps_stat
 from cotenant.devices.nvidia.sharing.layout import GpuArrangement, GpuPlace
 from cotenant.devices.protocol import Fixture, SharingMode
 from cotenant.errors import SharingUnavailable
-from cotenant.tenancy.nouns import ALONE, Sharing, Tenant
+from cotenant.tenancy.nouns import Tenant
+from cotenant.tenancy.sharing import ALONE, Sharing
 
 SPLITTING = ("mps", "mps-static", "green", "mig")
 WITHIN = ("processes", "mps", "streams")

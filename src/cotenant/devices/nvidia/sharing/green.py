@@ -5,10 +5,11 @@ from collections.abc import Mapping, Sequence
 from cotenant.devices.nvidia.green_contexts import bindings_here
 from cotenant.devices.nvidia.seat import GpuSeatOptions
 from cotenant.devices.nvidia.sharing.layout import GpuArrangement, GpuPlace, host, percentages, whole
-from cotenant.devices.nvidia.torch_build import torch_build
+from cotenant.devices.nvidia.tools import torch_build
 from cotenant.devices.protocol import SeatReport, SharingMode
 from cotenant.errors import SharingUnavailable
-from cotenant.tenancy.nouns import Sharing, Tenant
+from cotenant.tenancy.nouns import Tenant
+from cotenant.tenancy.sharing import Sharing
 
 MEANING = "one process; each tenant in a green context with dedicated SMs, DRAM and L2 shared"
 GRAIN = {6: (1, 1), 7: (2, 2), 8: (4, 2)}

@@ -10,8 +10,8 @@ from cotenant.devices.nvidia.seat import GpuSeatOptions
 from cotenant.devices.processes import wrong_processes
 from cotenant.devices.protocol import Fixture, HostPlan, SeatPlan, SeatReport
 from cotenant.errors import SharingUnavailable
-from cotenant.tenancy.nouns import Sharing, Tenant
-from cotenant.tenancy.shares import percent_of_sms
+from cotenant.tenancy.nouns import Tenant
+from cotenant.tenancy.sharing import Sharing, percent_of_sms
 from cotenant.workloads.protocol import Dtype
 
 NO_DAEMON = "/nonexistent/cotenant-without-mps"

@@ -16,7 +16,8 @@ from cotenant.devices.nvidia.sharing.layout import Expected, GpuArrangement, Gpu
 from cotenant.devices.nvidia.sharing.leftovers import Undoing, leave
 from cotenant.devices.protocol import HostPlan, SharingMode
 from cotenant.errors import CotenantError, SharingUnavailable
-from cotenant.tenancy.nouns import Sharing, Tenant
+from cotenant.tenancy.nouns import Tenant
+from cotenant.tenancy.sharing import Sharing
 
 MEANING = "each tenant has an instance with its own SMs, memory and bandwidth"
 SMI = "nvidia-smi"

@@ -24,7 +24,8 @@ from cotenant.devices.nvidia.sharing.layout import (
 from cotenant.devices.nvidia.sharing.leftovers import Undoing, leave
 from cotenant.devices.protocol import SeatReport, SharingMode
 from cotenant.errors import SharingUnavailable
-from cotenant.tenancy.nouns import Sharing, Tenant
+from cotenant.tenancy.nouns import Tenant
+from cotenant.tenancy.sharing import Sharing
 
 MEANING = "one process per tenant under a private daemon; kernels run concurrently, shares cap the SMs"
 ROUNDING_SMS = 4
@@ -118,11 +119,13 @@ def _expected(place: GpuPlace, share: float | None) -> Expected:
 def unattached(daemon: Daemon, reports: Mapping[str, SeatReport]) -> list[str]:
     """Tenants unknown to the daemon, which therefore run without MPS."""
     attached = daemon.clients()
-    return [
-        f"{name} (process {report.pid}) is not attached to the MPS daemon, so it ran time-sliced"
-        for name, report in reports.items()
-        if report.pid not in attached
-    ]
+    sentences = []
+    for name, report in reports.items():
+        servers = set(report.observed.get("server_pids") or ())
+        if not (servers or {report.pid}) & attached:
+            who = f"the server of {name}" if servers else f"{name} (process {report.pid})"
+            sentences.append(f"{who} is not attached to the MPS daemon, so it ran time-sliced")
+    return sentences
 
 
 def _overruled(daemon: Daemon, caps: Mapping[str, float], reports: Mapping[str, SeatReport]) -> list[str]:

@@ -9,7 +9,8 @@ from cotenant.devices.nvidia.sharing.layout import Expected, GpuArrangement, Gpu
 from cotenant.devices.nvidia.sharing.leftovers import Undoing, leave
 from cotenant.devices.protocol import HostPlan, SharingMode
 from cotenant.errors import SharingUnavailable
-from cotenant.tenancy.nouns import Sharing, Tenant
+from cotenant.tenancy.nouns import Tenant
+from cotenant.tenancy.sharing import Sharing
 
 MEANING = "one process per tenant under a private daemon, each with dedicated SMs"
 FIRST_CAPABILITY = (8, 0)

@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from cotenant import opening, plain_yaml
 from cotenant.errors import DeviceError
 from cotenant.prediction.gpu import GpuSpec
+from cotenant.tenancy.device_name import DeviceName
 from cotenant.text import did_you_mean
 
 _FOLDER = Path(__file__).parent / "gpus"
@@ -31,7 +32,7 @@ def find_gpu(name: str) -> GpuSpec:
     Raises:
         DeviceError: No such GPU, or the file doesn't describe one.
     """
-    wanted = name.strip().removeprefix("sim:")
+    wanted = DeviceName(name.strip()).model
     if wanted.lower().endswith(_SUFFIXES):
         return _from_file(Path(wanted).expanduser())
     if wanted.lower() in gpu_names():

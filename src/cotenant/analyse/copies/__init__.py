@@ -1,0 +1,1 @@
+"""How many copies of a server should share a device: tuning, the options, and the answer. Pure."""

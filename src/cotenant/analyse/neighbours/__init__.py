@@ -1,0 +1,1 @@
+"""Who slows whom: from the natural variation of tenants that nothing was done to."""

@@ -1,0 +1,223 @@
+"""Promises judged by attainment: kept, missed or can't tell, from the counted share of requests in time."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from itertools import groupby
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from cotenant.analyse.estimates.design_effect import Stretches, stretch_bounds
+from cotenant.analyse.estimates.quantiles import QuantileEstimate, latency_quantiles
+from cotenant.analyse.sharing.cells import counts, usable
+from cotenant.analyse.sharing.model_error import time_range, widened_quantile
+from cotenant.analyse.sharing.slo import attainment_of, queries_needed
+from cotenant.tenancy.objective import Objective, read_objective
+from cotenant.tenancy.plan import Plan, PromisedTime
+from cotenant.tenancy.records import Int64s, TenantObservation
+
+CONFIDENCE = 0.95
+"""Of a verdict. All requests in time keep a p99 from 299 requests on."""
+NOT_COUNTED = "tokens weren't counted"
+
+Verdict = Literal["kept", "missed", "can't tell"]
+_VERDICTS: dict[str, Verdict] = {"met": "kept", "missed": "missed", "undecided": "can't tell"}
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedPromise:
+    """One objective of one tenant: what was promised, and what came."""
+
+    tenant: str
+    objective: str
+    """Its label: `p99`, `ttft p95`."""
+    limit_ms: float
+    quantile: float
+    """The share of requests that must be in time."""
+    requests: int
+    in_time: int
+    share_lo: float | None
+    share_hi: float | None
+    """95 % interval of the share in time, exact for the equivalent number of independent requests."""
+    verdict: Verdict
+    more: int | None = None
+    """Further requests that would decide if the share in time stayed the same; None if decided, or out of reach."""
+    reason: str | None = None
+    """Why nothing can be counted."""
+    lower_ms: float | None = None
+    expected_ms: float | None = None
+    upper_ms: float | None = None
+    """The plan's range of the quantile; None without a plan."""
+    measured_ms: float | None = None
+    measured_lo: float | None = None
+    measured_hi: float | None = None
+    """The quantile and its 95 % interval; None with too few requests."""
+
+    @property
+    def share(self) -> float | None:
+        """Share of the requests in time."""
+        return self.in_time / self.requests if self.requests else None
+
+    @property
+    def outside(self) -> float | None:
+        """How far the measured quantile lies from the plan's range: 0 within, 0.2 if 20 % above it, -0.2 below."""
+        if self.measured_ms is None or self.lower_ms is None or self.upper_ms is None:
+            return None
+        if self.measured_ms > self.upper_ms > 0:
+            return self.measured_ms / self.upper_ms - 1
+        return min(self.measured_ms / self.lower_ms - 1, 0.0) if self.lower_ms > 0 else 0.0
+
+    @property
+    def clearly_outside(self) -> bool:
+        """The measured interval and the plan's range don't overlap."""
+        above = self.measured_lo is not None and self.upper_ms is not None and self.measured_lo > self.upper_ms
+        below = self.measured_hi is not None and self.lower_ms is not None and self.measured_hi < self.lower_ms
+        return above or below
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data, with what follows from it."""
+        return {**asdict(self), "share": self.share, "outside": self.outside, "clearly_outside": self.clearly_outside}
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> "JudgedPromise":
+        """From `to_json`, of another version perhaps."""
+        return cls(**{name: data.get(name) for name in cls.__dataclass_fields__})  # type: ignore[arg-type] # its fields
+
+
+def judge(
+    tenant: str,
+    objective: Objective,
+    trials: Sequence[Stretches],
+    *,
+    quantile: QuantileEstimate | None = None,
+    promised: PromisedTime | None = None,
+    reason: str | None = None,
+) -> JudgedPromise:
+    """The verdict from counts of requests in stretches.
+
+    Args:
+        tenant: Its name.
+        objective: What was promised.
+        trials: Requests and those in time, in stretches of each trial.
+        quantile: The measured quantile in ms.
+        promised: The plan's range.
+        reason: Why nothing could be counted.
+    """
+    requests = sum(int(trial.sizes.sum()) for trial in trials)
+    found = None if not requests else attainment_of(trials, objective.quantile, CONFIDENCE)
+    needs = queries_needed(objective.quantile, 0, CONFIDENCE) if found is None else found.needs_n
+    return JudgedPromise(
+        tenant=tenant,
+        objective=objective.label,
+        limit_ms=objective.limit_ms,
+        quantile=objective.quantile,
+        requests=requests,
+        in_time=sum(int(trial.hits.sum()) for trial in trials),
+        share_lo=found.share.lo if found else None,
+        share_hi=found.share.hi if found else None,
+        verdict=_VERDICTS[found.answer] if found else "can't tell",
+        more=None if needs is None or reason is not None else max(1, needs - requests),
+        reason=reason,
+        lower_ms=promised.lower_ms if promised else None,
+        expected_ms=promised.estimate_ms if promised else None,
+        upper_ms=promised.upper_ms if promised else None,
+        measured_ms=quantile.est if quantile else None,
+        measured_lo=quantile.lo if quantile else None,
+        measured_hi=quantile.hi if quantile else None,
+    )
+
+
+def judge_plan(plan: Plan, seen: Iterable[TenantObservation], *, served: bool) -> tuple[JudgedPromise, ...]:
+    """Every objective of the plan that a run covers, each in the largest mix that has the tenant.
+
+    Args:
+        plan: The plan.
+        seen: Observations with raw times, those of one cell consecutive.
+        served: The requests came one by one, as clients sent them. A run of the plan asks for what usually runs
+            together as one request, which adds the time to gather it.
+    """
+    seats = {name: seat for _, name, seat in plan.seats()}
+    largest: dict[str, tuple[int, list[JudgedPromise]]] = {}
+    usual = (one for one in seen if counts(one) and usable(one) and one.of in seats)
+    for (mix, *_, name, _), group in groupby(usual, key=_cell):
+        size = len(mix.split("+"))
+        if size <= largest.get(name, (0, []))[0]:
+            continue
+        trials, seat = list(group), seats[name]
+        judged = []
+        for label, promised in seat.expected.items():
+            objective = read_objective(label, f"{promised.limit_ms!r}ms")
+            waited_ms = 0.0 if served or objective.metric == "tpot" else seat.gathered_ms
+            judged.append(_judge_trials(name, objective, promised, trials, waited_ms))
+        largest[name] = size, judged
+    return tuple(row for name in seats if name in largest for row in largest[name][1])
+
+
+def _cell(seen: TenantObservation) -> tuple[str, ...]:
+    """What an observation has in common with others of its cell, in whatever run."""
+    return seen.mix, seen.device, seen.sharing, seen.settings, seen.load, seen.of, seen.tenant
+
+
+def _judge_trials(
+    name: str, objective: Objective, promised: PromisedTime, trials: Sequence[TenantObservation], waited_ms: float
+) -> JudgedPromise:
+    times = [_times_ns(seen, objective) for seen in trials]
+    known = [(seen, values) for seen, values in zip(trials, times, strict=True) if values is not None]
+    if not known:
+        return judge(name, objective, (), promised=promised, reason=NOT_COUNTED if trials else None)
+    limit_ns = (objective.limit_ms - waited_ms) * 1e6
+    # A request without a second token has no time per token, and keeps any limit of it.
+    free = [max(0, seen.n - values.size) if objective.metric == "tpot" else 0 for seen, values in known]
+    stretches = [
+        _stretches(values <= limit_ns, seen.unfinished, also, len(known))
+        for (seen, values), also in zip(known, free, strict=True)
+    ]
+    lost = [seen.unfinished for seen, _ in known]
+    quantile = latency_quantiles([values for _, values in known], [objective.quantile], lost)[objective.quantile]
+    measured = _in_ms(quantile, waited_ms, trials[0])
+    return judge(name, objective, stretches, quantile=measured, promised=promised)
+
+
+def _times_ns(seen: TenantObservation, objective: Objective) -> Int64s | None:
+    """What the objective limits, of each served request; None if it wasn't recorded."""
+    if objective.metric == "latency":
+        return seen.latency_ns
+    if seen.token_times is None:
+        return None if seen.n else np.empty(0, np.int64)
+    return seen.token_times.ttft_ns if objective.metric == "ttft" else seen.token_times.tpot_ns
+
+
+def _stretches(kept: npt.NDArray[np.bool_], unfinished: int, also_kept: int, trials: int) -> Stretches:
+    """A trial's requests in stretches; those without a time, whose order isn't known, are spread over them."""
+    bounds = stretch_bounds(kept.size + unfinished + also_kept, trials)
+    pieces = bounds.size - 1
+    parts = np.array_split(kept, pieces)
+    lost = np.array([part.size for part in np.array_split(np.empty(unfinished), pieces)])
+    free = np.array([part.size for part in np.array_split(np.empty(also_kept), pieces)])
+    hits = np.array([int(part.sum()) for part in parts]) + free
+    return Stretches(np.array([part.size for part in parts]) + free + lost, hits)
+
+
+def _in_ms(quantile: QuantileEstimate, waited_ms: float, seen: TenantObservation) -> QuantileEstimate | None:
+    if quantile.est is None:
+        return None
+    est, lo, hi = (
+        None if value is None else value / 1e6 + waited_ms for value in (quantile.est, quantile.lo, quantile.hi)
+    )
+    shown = QuantileEstimate(est, lo, hi, quantile.n)
+    error = seen.model_error
+    return shown if error is None else widened_quantile(shown, time_range(error, solo=seen.solo, tail=True))
+
+
+def promise_sentence(rows: Sequence[JudgedPromise]) -> str:
+    """`4 of 5 objectives kept; missed: chat; can't tell: tags`."""
+    text = f"{sum(row.verdict == 'kept' for row in rows)} of {len(rows)} objective{'s'[: len(rows) != 1]} kept"
+    return text + "".join(_named(rows))
+
+
+def _named(rows: Sequence[JudgedPromise]) -> Iterator[str]:
+    for verdict in ("missed", "can't tell"):
+        names = list(dict.fromkeys(row.tenant for row in rows if row.verdict == verdict))
+        if names:
+            yield f"; {verdict}: {', '.join(names)}"

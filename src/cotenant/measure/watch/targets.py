@@ -1,0 +1,208 @@
+"""What to watch: from the words of the command line, or what runs here, to readers."""
+
+import os
+import re
+from collections.abc import Collection, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from cotenant.clients.address import LOCAL, Address
+from cotenant.clients.published import Software
+from cotenant.errors import CotenantError, WatchError
+from cotenant.measure.watch.gpus import GpuReader
+from cotenant.measure.watch.pages import PageReader, page_address
+from cotenant.measure.watch.processes import ProcessReader, family
+from cotenant.measure.watch.track import Track
+from cotenant.workloads.servers.process import listening
+
+MOST_PORTS = 128
+MOST_PROCESSES = 12
+_NAMED = re.compile(r"(?P<name>[^=:/\s][^=/\s]*)=(?P<rest>.+)")
+_UNSAFE = re.compile(r"[\\+#\[\]\s]+")
+
+
+class Targets:
+    """Everything that is read, and what could not be."""
+
+    def __init__(self, histograms: Sequence[Software], gpu: GpuReader | None) -> None:
+        self.tracks: list[Track] = []
+        self.pages: list[PageReader] = []
+        self.processes: list[ProcessReader] = []
+        self.notes: list[str] = []
+        self._histograms, self._gpu = histograms, gpu
+        self._ports = _ports()
+
+    def new_track(self, name: str, software: str, where: str) -> Track:
+        """A tenant with a name of its own, safe in mixes and paths."""
+        track = Track(own_name(name, where, {one.tenant for one in self.tracks}), software)
+        self.tracks.append(track)
+        return track
+
+    def open_word(self, word: str) -> None:
+        """`4711`, `http://localhost:8000` or either with a name: `chat=4711`. Raises WatchError."""
+        match = _NAMED.fullmatch(word)
+        name, rest = (match["name"], match["rest"]) if match else (None, word)
+        if rest.isdigit():
+            self._open_process(int(rest), name)
+        elif "://" in rest or re.search(r":\d+(/|$)", rest):
+            self._open_address(page_address(rest), name)
+        else:
+            raise WatchError(
+                f"`{word}` is neither a process nor an address",
+                hint="name a PID, or a URL such as http://localhost:8000; both may have a name: "
+                "chat=http://localhost:8000",
+            )
+
+    def open_all(self) -> None:
+        """Every server of this machine with known metrics, and the other processes on the GPU."""
+        candidates = [port for port, owner in self._ports.items() if owner != os.getpid()][:MOST_PORTS]
+        pages = [self._page(page_address(f"{LOCAL}:{port}"), None) for port in candidates]
+        with ThreadPoolExecutor(8) as pool:
+            answers = list(pool.map(_has_metrics, pages))
+        for port, page, answered in zip(candidates, pages, answers, strict=True):
+            if answered:
+                self._add_page(page)
+                if self._ports[port]:
+                    self._add_process(_oldest(self._ports[port]), list(page.tracks.values()))
+        known = {member for process in self.processes for member in family(process.pid)}
+        there = [] if self._gpu is None else [pid for pid in self._gpu.pids if pid not in known]
+        for pid in there[:MOST_PROCESSES]:
+            try:
+                self._open_process(pid, None)
+            except WatchError as problem:
+                self.notes.append(as_note(problem))
+
+    def _open_address(self, address: Address, name: str | None) -> None:
+        """A server by its address; the process behind it too if it is on this machine."""
+        page = self._page(address, name)
+        page.fetch()  # refused now, with the reason
+        self._add_page(page)
+        for pid in listening(address)[:1]:
+            self._add_process(_oldest(pid), list(page.tracks.values()))
+
+    def _open_process(self, pid: int, name: str | None) -> None:
+        """A process by its number; its metrics too if it listens and has some."""
+        if not Path(f"/proc/{pid}").exists():
+            raise WatchError(f"there is no process {pid}")
+        members = family(pid)
+        if self._gpu is not None and not set(members) & set(self._gpu.pids):
+            there = ", ".join(map(str, self._gpu.pids)) or "none"
+            self.notes.append(
+                f"Process {pid} isn't on {self._gpu.gpu.label}: the driver lists {there}. Its CPU time is watched "
+                "all the same."
+            )
+        tracks: list[Track] = []
+        watched = {page.address.port for page in self.pages if page.address.local}
+        for port in (port for port, owner in self._ports.items() if owner in members and port not in watched):
+            page = self._page(page_address(f"{LOCAL}:{port}"), name)
+            if _has_metrics(page):
+                self._add_page(page)
+                tracks += page.tracks.values()
+        if not tracks:
+            track = self.new_track(name or _command(pid), "process", str(pid))
+            tracks = [track]
+            self.notes.append(
+                f"{track.tenant} (process {pid}) publishes no metrics: its use counts for its neighbours, but whether "
+                "it is slowed can't be seen."
+            )
+        self._add_process(pid, tracks)
+
+    def _page(self, address: Address, name: str | None) -> PageReader:
+        return PageReader(address, name, self._histograms, self.new_track)
+
+    def _add_page(self, page: PageReader) -> None:
+        page.read()
+        self.pages.append(page)
+
+    def _add_process(self, pid: int, tracks: list[Track]) -> None:
+        same = next((one for one in self.processes if one.pid == pid), None)
+        if same is None:
+            self.processes.append(ProcessReader(pid, tracks))
+        else:  # one process behind several ports
+            same.tracks += [one for one in tracks if one not in same.tracks]
+
+
+def open_targets(words: Sequence[str], histograms: Sequence[Software], gpu: GpuReader | None) -> Targets:
+    """Readers for what was named, or for what runs here if nothing was.
+
+    Raises:
+        WatchError: None of it can be watched; with some that can, the others are noted.
+    """
+    found = Targets(histograms, gpu)
+    problems: list[WatchError] = []
+    for word in words:
+        try:
+            found.open_word(word)
+        except WatchError as problem:
+            problems.append(problem)
+    if not words:
+        found.open_all()
+    if not found.tracks:
+        raise (
+            problems[0]
+            if problems
+            else WatchError(
+                "nothing here publishes metrics that are known, and no process is on the device",
+                hint="name a server: cotenant watch http://localhost:8000, or a process: cotenant watch 4711",
+            )
+        )
+    found.notes += [as_note(one) for one in problems]
+    return found
+
+
+def as_note(problem: CotenantError) -> str:
+    """A problem as a sentence of its own."""
+    return f"{problem.message[:1].upper()}{problem.message[1:]}{f' ({problem.hint})' if problem.hint else ''}."
+
+
+def own_name(name: str, where: str, taken: Collection[str]) -> str:
+    """A tenant's name: safe in mixes and paths, and different from those that are taken."""
+    plain = _UNSAFE.sub("-", name.rsplit("/", 1)[-1]).strip("-") or where
+    if plain in taken:
+        plain = f"{plain}@{where}"
+    number = 2
+    while plain in taken:
+        plain, number = f"{plain}-{number}", number + 1
+    return plain
+
+
+def _has_metrics(page: PageReader) -> bool:
+    try:
+        return bool(page.fetch())
+    except WatchError:
+        return False
+
+
+def _ports() -> dict[int, int]:
+    """Ports of this machine that something listens on, and its process; 0 where that is another user's."""
+    import psutil
+
+    try:
+        found = psutil.net_connections(kind="tcp")
+    except (psutil.Error, OSError):
+        return {}
+    listed = {one.laddr.port: one.pid or 0 for one in found if one.status == psutil.CONN_LISTEN and one.laddr}
+    return dict(sorted(listed.items()))
+
+
+def _oldest(pid: int) -> int:
+    """The first process of a server that forked: its parents as long as they run the same program."""
+    import psutil
+
+    try:
+        process = psutil.Process(pid)
+        program = process.exe()
+        while (parent := process.parent()) is not None and parent.pid > 1 and parent.exe() == program:
+            if parent.pid == os.getpid() or parent.cmdline()[:2] != process.cmdline()[:2]:
+                break
+            process = parent
+    except (psutil.Error, OSError):
+        return pid
+    return process.pid
+
+
+def _command(pid: int) -> str:
+    try:
+        return f"{Path(f'/proc/{pid}/comm').read_text(encoding='utf-8', errors='replace').strip()}-{pid}"
+    except OSError:
+        return str(pid)
