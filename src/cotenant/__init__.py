@@ -15,14 +15,19 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from cotenant.analyse.comparison.history import History as History
     from cotenant.analyse.comparison.pair import Comparison as Comparison
+    from cotenant.analyse.copies.answer import CopiesAnswer as CopiesAnswer
+    from cotenant.analyse.copies.option import CopiesOption as CopiesOption
     from cotenant.analyse.device_use import DeviceUse as DeviceUse
     from cotenant.analyse.dvfs import Sweep as Sweep
     from cotenant.analyse.estimates.estimate import Estimate as Estimate
-    from cotenant.analyse.estimates.missing import Missing as Missing
-    from cotenant.analyse.estimates.missing import Number as Number
+    from cotenant.analyse.estimates.quantiles import Missing as Missing
+    from cotenant.analyse.estimates.quantiles import Number as Number
     from cotenant.analyse.estimates.quantiles import QuantileEstimate as QuantileEstimate
     from cotenant.analyse.explanation.explain import Explanation as Explanation
     from cotenant.analyse.kernel_overlap import KernelProfile as KernelProfile
+    from cotenant.analyse.neighbours.influence import Influence as Influence
+    from cotenant.analyse.neighbours.watched import Watched as Watched
+    from cotenant.analyse.neighbours.watched import WatchedTenant as WatchedTenant
     from cotenant.analyse.sharing.cells import Cell as Cell
     from cotenant.analyse.sharing.metrics import Metric as Metric
     from cotenant.analyse.sharing.result import Result as Result
@@ -36,8 +41,12 @@ if TYPE_CHECKING:
     from cotenant.api.active import run_active as run_active
     from cotenant.api.batch import batch as batch
     from cotenant.api.calibrate import calibrate as calibrate
+    from cotenant.api.calibrate import calibrate_server as calibrate_server
     from cotenant.api.compare import compare as compare
     from cotenant.api.compare import save_baseline as save_baseline
+    from cotenant.api.compare_plan import PlanAndReality as PlanAndReality
+    from cotenant.api.compare_plan import compare_plan as compare_plan
+    from cotenant.api.copies import copies as copies
     from cotenant.api.db import db_add as db_add
     from cotenant.api.db import db_anomalies as db_anomalies
     from cotenant.api.db import db_compare_sensors as db_compare_sensors
@@ -55,6 +64,7 @@ if TYPE_CHECKING:
     from cotenant.api.explain import explain_metric as explain_metric
     from cotenant.api.export import export as export
     from cotenant.api.fleet import fleet_job as fleet_job
+    from cotenant.api.init import init as init
     from cotenant.api.kernels import list_kernels as list_kernels
     from cotenant.api.lists import export_workload as export_workload
     from cotenant.api.lists import list_devices as list_devices
@@ -63,18 +73,14 @@ if TYPE_CHECKING:
     from cotenant.api.lists import list_workloads as list_workloads
     from cotenant.api.plan import compare_policies as compare_policies
     from cotenant.api.plan import plan as plan
-    from cotenant.api.planning.check import Checked as Checked
-    from cotenant.api.planning.check import check_plan as check_plan
-    from cotenant.api.planning.reality import PlanAndReality as PlanAndReality
-    from cotenant.api.planning.reality import compare_plan as compare_plan
-    from cotenant.api.planning.serving import Planned as Planned
-    from cotenant.api.planning.serving import export_plan as export_plan
-    from cotenant.api.planning.serving import moves_from as moves_from
-    from cotenant.api.planning.serving import plan_tenants as plan_tenants
-    from cotenant.api.planning.serving import write_plan as write_plan
-    from cotenant.api.planning.serving import write_plan_page as write_plan_page
-    from cotenant.api.planning.study import write_study as write_study
-    from cotenant.api.planning.written import read_planned as read_planned
+    from cotenant.api.plan_tenants import Planned as Planned
+    from cotenant.api.plan_tenants import WrittenExport as WrittenExport
+    from cotenant.api.plan_tenants import export_plan as export_plan
+    from cotenant.api.plan_tenants import moves_from as moves_from
+    from cotenant.api.plan_tenants import plan_tenants as plan_tenants
+    from cotenant.api.plan_tenants import read_planned as read_planned
+    from cotenant.api.plan_tenants import write_plan as write_plan
+    from cotenant.api.plan_tenants import write_plan_page as write_plan_page
     from cotenant.api.predict import predict as predict
     from cotenant.api.predict import write_prediction_page as write_prediction_page
     from cotenant.api.profile import Profile as Profile
@@ -95,10 +101,13 @@ if TYPE_CHECKING:
     from cotenant.api.top import top as top
     from cotenant.api.verify import verify as verify
     from cotenant.api.view import view as view
+    from cotenant.api.watch import show_watched as show_watched
+    from cotenant.api.watch import watch as watch
     from cotenant.devices import DeviceInfo as DeviceInfo
     from cotenant.devices.protocol import Finding as Finding
     from cotenant.devices.simulated.calibrated import CalibratedTenant as CalibratedTenant
     from cotenant.devices.simulated.calibrated import Calibration as Calibration
+    from cotenant.devices.simulated.calibrated import EngineCalibration as EngineCalibration
     from cotenant.errors import BadInput as BadInput
     from cotenant.errors import CotenantError as CotenantError
     from cotenant.errors import DatabaseError as DatabaseError
@@ -111,15 +120,29 @@ if TYPE_CHECKING:
     from cotenant.errors import QueryError as QueryError
     from cotenant.errors import Refused as Refused
     from cotenant.errors import RunFolderError as RunFolderError
+    from cotenant.errors import SchedulingError as SchedulingError
     from cotenant.errors import ServingError as ServingError
     from cotenant.errors import SharingUnavailable as SharingUnavailable
     from cotenant.errors import StudyError as StudyError
     from cotenant.errors import TenantFailed as TenantFailed
+    from cotenant.errors import WatchError as WatchError
     from cotenant.errors import WorkloadError as WorkloadError
     from cotenant.measure.batching.answer import BatchAnswer as BatchAnswer
+    from cotenant.measure.events import BlockDone as BlockDone
+    from cotenant.measure.events import CurrentEstimate as CurrentEstimate
+    from cotenant.measure.events import DeviceAt as DeviceAt
+    from cotenant.measure.events import Noticed as Noticed
+    from cotenant.measure.events import Preparing as Preparing
+    from cotenant.measure.events import RunEnded as RunEnded
+    from cotenant.measure.events import RunStarted as RunStarted
+    from cotenant.measure.events import TrialDone as TrialDone
+    from cotenant.measure.events import TrialStarted as TrialStarted
     from cotenant.measure.selftest import SelfTest as SelfTest
     from cotenant.planning.assignment import Plan as Plan
+    from cotenant.planning.check import Checked as Checked
+    from cotenant.planning.check import check_plan as check_plan
     from cotenant.planning.comparison import PolicyComparison as PolicyComparison
+    from cotenant.planning.inputs.studies import write_study as write_study
     from cotenant.planning.mixes.plan import ServingPlan as ServingPlan
     from cotenant.prediction.interference.forecast import MixForecast as MixForecast
     from cotenant.prediction.interference.forecast import NextMix as NextMix
@@ -150,8 +173,10 @@ __version__ = "0.1.0"
 _HOMES = {
     "api.active": "ActiveResult run_active",
     "api.batch": "batch",
-    "api.calibrate": "calibrate",
+    "api.calibrate": "calibrate calibrate_server",
     "api.compare": "compare save_baseline",
+    "api.compare_plan": "PlanAndReality compare_plan",
+    "api.copies": "copies",
     "api.db": (
         "db_add db_anomalies db_compare_sensors db_contents db_gather db_gpu db_gpus db_report db_sensors db_trend"
     ),
@@ -159,14 +184,14 @@ _HOMES = {
     "api.explain": "explain explain_metric",
     "api.export": "export",
     "api.fleet": "fleet_job",
+    "api.init": "init",
     "api.kernels": "list_kernels",
     "api.lists": "export_workload list_devices list_servers list_studies list_workloads",
     "api.plan": "compare_policies plan",
-    "api.planning.check": "Checked check_plan",
-    "api.planning.reality": "PlanAndReality compare_plan",
-    "api.planning.study": "write_study",
-    "api.planning.serving": "Planned export_plan moves_from plan_tenants write_plan write_plan_page",
-    "api.planning.written": "read_planned",
+    "api.plan_tenants": "Planned WrittenExport export_plan moves_from plan_tenants read_planned write_plan "
+    "write_plan_page",
+    "planning.check": "Checked check_plan",
+    "planning.inputs.studies": "write_study",
     "api.predict": "predict write_prediction_page",
     "api.profile": "Profile profile",
     "api.report": "Written report",
@@ -180,15 +205,19 @@ _HOMES = {
     "api.top": "top",
     "api.verify": "verify",
     "api.view": "view",
+    "api.watch": "show_watched watch",
     "analyse.comparison.history": "History",
     "analyse.comparison.pair": "Comparison",
+    "analyse.copies.answer": "CopiesAnswer",
+    "analyse.copies.option": "CopiesOption",
     "analyse.device_use": "DeviceUse",
     "analyse.dvfs": "Sweep",
     "analyse.estimates.estimate": "Estimate",
-    "analyse.estimates.missing": "Missing Number",
-    "analyse.estimates.quantiles": "QuantileEstimate",
+    "analyse.estimates.quantiles": "Missing Number QuantileEstimate",
     "analyse.explanation.explain": "Explanation",
     "analyse.kernel_overlap": "KernelProfile",
+    "analyse.neighbours.influence": "Influence",
+    "analyse.neighbours.watched": "Watched WatchedTenant",
     "analyse.sharing.cells": "Cell",
     "analyse.sharing.metrics": "Metric",
     "analyse.sharing.result": "Result",
@@ -198,14 +227,18 @@ _HOMES = {
     "analyse.variability.summary": "Variability",
     "devices": "DeviceInfo",
     "devices.protocol": "Finding",
-    "devices.simulated.calibrated": "CalibratedTenant Calibration",
+    "devices.simulated.calibrated": "CalibratedTenant Calibration EngineCalibration",
     "prediction.interference.forecast": "MixForecast NextMix Prediction Ranged Tail TenantForecast Trust",
     "prediction.kernels.traces": "KernelTrace",
     "errors": (
         "BadInput CotenantError DataError DatabaseError DeviceBusy DeviceError DoesNotFit FleetError PredictionError "
-        "QueryError Refused RunFolderError ServingError SharingUnavailable StudyError TenantFailed WorkloadError"
+        "QueryError Refused RunFolderError SchedulingError ServingError SharingUnavailable StudyError TenantFailed "
+        "WatchError WorkloadError"
     ),
     "measure.batching.answer": "BatchAnswer",
+    "measure.events": (
+        "BlockDone CurrentEstimate DeviceAt Noticed Preparing RunEnded RunStarted TrialDone TrialStarted"
+    ),
     "measure.selftest": "SelfTest",
     "planning.assignment": "Plan",
     "planning.comparison": "PolicyComparison",

@@ -4,11 +4,13 @@ CotenantError
 ├── StudyError          a study file is wrong: all its problems at once
 ├── WorkloadError       a workload can't be found, described or built
 │   └── RequestFailed   a server did not answer a request correctly
+│       └── BackendTimeout  a backend did not answer in time, with when to retry
 ├── DeviceError         a device is absent or lacks the capability
 │   ├── SharingUnavailable
-│   └── DeviceBusy      another run holds the device
+│   └── DeviceBusy      another run or a server holds the device
 ├── DoesNotFit          a mix needs more memory than the device has
 ├── RunFolderError      a run folder is foreign, corrupt, newer, or can't be written
+│   └── WatchedRuns     runs of `watch` have totals of servers, not requests
 ├── PredictionError     something must be measured before it can be predicted
 ├── QueryError          a query over the records is wrong
 ├── DataError           validation data is absent, unknown or damaged
@@ -18,6 +20,7 @@ CotenantError
 ├── ServingError        a tenant can't be served as configured
 │   ├── BadInput        a request has inputs that the model does not accept
 │   └── Refused         a request was refused, with the reason and when to retry
+├── WatchError          nothing can be watched there, or a name on the command line isn't known
 └── TenantFailed        a tenant process crashed, hung or ran out of memory
 
 Warnings are sentences too, and the command line prints them as such:
@@ -34,6 +37,8 @@ class CotenantError(Exception):
         super().__init__(message)
         self.message = message
         self.hint = hint
+        if hint:
+            self.add_note(f"hint: {hint}")  # a traceback in a script or notebook shows it
 
 
 class StudyError(CotenantError):
@@ -42,6 +47,13 @@ class StudyError(CotenantError):
     def __init__(self, message: str, *, problems: tuple[str, ...] = (), hint: str | None = None) -> None:
         super().__init__(message, hint=hint)
         self.problems = problems
+
+    def __str__(self) -> str:
+        return "\n".join((self.message, *self.problems))
+
+
+class ImpossibleObjectives(CotenantError):
+    """No available device can keep a tenant's objectives: an answer of `plan`, not a mistake in its input."""
 
 
 class WorkloadError(CotenantError):
@@ -53,11 +65,23 @@ HUNG_UP = "hung up"
 
 
 class RequestFailed(WorkloadError):
-    """A server did not answer a request correctly; ``kind`` groups such failures: `http 503`, `timeout`."""
+    """A server did not answer a request correctly; ``kind`` groups such failures: `http 503`, `timeout`.
 
-    def __init__(self, kind: str, message: str, *, hint: str | None = None) -> None:
+    ``waited_s``: the timeout that was exceeded.
+    """
+
+    def __init__(self, kind: str, message: str, *, hint: str | None = None, waited_s: float = 0.0) -> None:
         super().__init__(message, hint=hint)
         self.kind = kind
+        self.waited_s = waited_s
+
+
+class BackendTimeout(RequestFailed):
+    """A backend did not answer in time; ``retry_after_s`` is when to retry."""
+
+    def __init__(self, message: str, *, retry_after_s: float, hint: str | None = None) -> None:
+        super().__init__("timeout", message, hint=hint)
+        self.retry_after_s = retry_after_s
 
 
 class HungUp(RequestFailed):
@@ -76,7 +100,7 @@ class SharingUnavailable(DeviceError):
 
 
 class DeviceBusy(DeviceError):
-    """Another run holds the device."""
+    """Another run or a server holds the device."""
 
 
 class DoesNotFit(CotenantError):
@@ -84,7 +108,18 @@ class DoesNotFit(CotenantError):
 
 
 class RunFolderError(CotenantError):
-    """A run folder is foreign, corrupt, of a newer schema, or can't be written."""
+    """A run folder is foreign, corrupt, of a newer schema, or can't be written.
+
+    ``reason``: the system's own words, where a write failed: `no space left on device`.
+    """
+
+    def __init__(self, message: str, *, hint: str | None = None, reason: str | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.reason = reason
+
+
+class WatchedRuns(RunFolderError):
+    """Runs of `watch` have totals of their servers and no requests, which what was asked needs."""
 
 
 class PredictionError(CotenantError):
@@ -116,7 +151,14 @@ class ServingError(CotenantError):
 
 
 class BadInput(ServingError):
-    """A request has inputs that its model does not accept."""
+    """A request has inputs that its model does not accept; ``param`` and ``code`` as in OpenAI's errors."""
+
+    def __init__(
+        self, message: str, *, hint: str | None = None, param: str | None = None, code: str | None = None
+    ) -> None:
+        super().__init__(message, hint=hint)
+        self.param = param
+        self.code = code
 
 
 class Refused(ServingError):
@@ -133,6 +175,10 @@ class Refused(ServingError):
         self.why = why
         self.retry_after_s = retry_after_s
         self.predicted_wait_s = predicted_wait_s
+
+
+class WatchError(CotenantError):
+    """Nothing can be watched there."""
 
 
 class TenantFailed(CotenantError):

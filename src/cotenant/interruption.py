@@ -78,6 +78,14 @@ def came() -> bool:
     return _wish.came is not None
 
 
+def ended() -> bool:
+    """Take Ctrl-C as the usual end of something that has no other; False if another signal requested the stop."""
+    if _wish.came not in {None, signal.SIGINT}:
+        return False
+    _wish.came = None
+    return True
+
+
 def exit_code() -> int:
     """Exit code of a process that was asked to stop: 128 plus the signal number."""
     return 128 + (_wish.came or signal.SIGINT)

@@ -2,7 +2,7 @@
 
 Only the core schema of YAML 1.2 is read: `no` and `1:30` are text, and a key is always text. Anchors, aliases and tags
 are refused: our files don't need them, and hostile files rely on them. Every YAML file is read here: studies (with the
-line of each key, see `study.tree`), jobs, plans, GPUs, and the studies inside manifests.
+line of each key, see `tenancy.document`), jobs, plans, GPUs, and the studies inside manifests.
 """
 
 import json

@@ -108,7 +108,7 @@ def test_a_mistyped_option_gets_a_suggestion_and_where_to_look(capsys):
 def test_no_arguments_give_help_on_stdout(capsys):
     assert main([]) == 0
     seen = capsys.readouterr()
-    assert "Should these workloads share an accelerator" in seen.out
+    assert "should these ML workloads share an accelerator" in seen.out
     assert seen.err == ""
 
 

@@ -79,3 +79,33 @@ def test_an_answer_without_the_damaged_trials_warns_and_exits_with_2(run, capsys
 def test_the_answer_of_an_unsealed_run_stands(run, capsys):
     assert main(["sql", "select count(*) from trials", str(unsealed(run).path)]) == 0
     assert capsys.readouterr().err.startswith("warning: ")
+
+
+def test_a_digest_to_keep_elsewhere_notices_what_a_new_seal_hides(run, capsys):
+    from cotenant.store import seals
+
+    def digest():
+        assert main(["verify", "--digest", str(run.path)]) == 0
+        value, _, path = capsys.readouterr().out.strip().partition("  ")
+        assert (len(value), path) == (64, str(run.path))
+        return value
+
+    before = digest()
+    assert digest() == before
+    stolen = run.trial_path(1)
+    (stolen / "requests.parquet").write_bytes((run.trial_path(1) / "requests.parquet").read_bytes() + b"")
+    assert digest() == before, "the same bytes again are the same run"
+    seals.write(stolen, run=run.run, name="000001", rows={1: {"trials": 1, "tenants": 2, "requests": 9}})
+    assert digest() != before
+
+
+def test_the_help_says_what_a_seal_is_not(capsys):
+    assert main(["verify", "--help"]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "it is not a signature" in said
+    assert "--digest" in said
+
+
+def test_a_digest_of_what_is_not_a_run_is_refused(tmp_path, capsys):
+    assert main(["verify", "--digest", str(tmp_path)]) == 1
+    assert "is not a run folder" in capsys.readouterr().err

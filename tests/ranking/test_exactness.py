@@ -118,7 +118,7 @@ def test_halving_extracts_no_item_twice_and_ranks_like_the_exact_search_where_it
 
 
 def test_a_candidate_is_read_again_after_its_weights_were_evicted(siblings):
-    from cotenant.ranking.shelf import Shelf
+    from cotenant.ranking.bench import Shelf
 
     candidates = resolve([str(siblings("vit-b-16-mini", 3, changed=1)[0].parent)])
     chain = Chain(candidates[0].entry)

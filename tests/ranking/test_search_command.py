@@ -17,7 +17,7 @@ import pytest
 from cotenant.api.search import search
 from cotenant.cli.main import main
 from cotenant.errors import CotenantError
-from cotenant.ranking.events import Planned, RoundEnded, Working
+from cotenant.ranking.outcome import Planned, RoundEnded, Working
 from cotenant.ranking.ranking import Scored, ranks, score, tied
 from cotenant.ranking.scorers import find_scorer
 
@@ -204,10 +204,10 @@ def test_a_full_disk_is_one_sentence_and_loses_nothing(siblings, photos, tmp_pat
 
 
 def test_too_little_disk_space_is_refused_before_anything_is_computed(siblings, photos, tmp_path, monkeypatch):
-    from cotenant.ranking import conditions
+    from cotenant.ranking import session
 
     (made,) = siblings("vit-b-16-mini", 1, changed=1)
-    monkeypatch.setattr(conditions.shutil, "disk_usage", lambda _: SimpleNamespace(free=1000))
+    monkeypatch.setattr(session.shutil, "disk_usage", lambda _: SimpleNamespace(free=1000))
     with pytest.raises(CotenantError, match="not enough space for the features"):
         search(str(photos), [str(made)], scorer="knn", out=tmp_path / "out")
     assert not list((tmp_path / "out").rglob("*.npy"))

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from cotenant.errors import DoesNotFit
 from cotenant.ranking.halving import even_order, rounds
-from cotenant.ranking.memory import allot
+from cotenant.ranking.preparation import allot
 from cotenant.ranking.tree import Node, Path, TreeStep, grow, steps_with_sharing, steps_without_sharing
 
 

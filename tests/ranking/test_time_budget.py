@@ -6,15 +6,14 @@ import pytest
 
 from cotenant.api.search import search
 from cotenant.errors import CotenantError
-from cotenant.ranking import allowance as allowance_module
+from cotenant.ranking import planning as planning_module
 from cotenant.ranking import preparation
-from cotenant.ranking.allowance import Allowance, Later
 from cotenant.ranking.costs import Predicted
 from cotenant.ranking.folder import SearchFolder
 from cotenant.ranking.halving import all_at_once
-from cotenant.ranking.planning import plan
+from cotenant.ranking.planning import Allowance, Later, plan
+from cotenant.ranking.protocol import SearchSettings
 from cotenant.ranking.scorers import find_scorer
-from cotenant.ranking.settings import SearchSettings
 from cotenant.ranking.tree import Path, TreeStep
 
 PER_PART_S = 100.0
@@ -24,7 +23,7 @@ PER_PART_S = 100.0
 def clock(monkeypatch):
     """A clock moved by the test."""
     state = SimpleNamespace(now=0.0)
-    monkeypatch.setattr(allowance_module, "time", SimpleNamespace(monotonic=lambda: state.now))
+    monkeypatch.setattr(planning_module, "time", SimpleNamespace(monotonic=lambda: state.now))
     return state
 
 

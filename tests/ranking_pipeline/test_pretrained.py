@@ -13,8 +13,8 @@ import torch
 from cotenant.errors import DataError
 from cotenant.ranking.candidates import find_candidate, input_shape
 from cotenant.ranking.pretrained import PRETRAINED, fetch, fetched, fetching
+from cotenant.ranking.pretrained.fetching import renamed
 from cotenant.ranking.pretrained.packages import AROUND_ZERO
-from cotenant.ranking.pretrained.unpacking import renamed
 from cotenant.workloads import find
 from cotenant.workloads.protocol import WorkloadSpec
 

@@ -7,9 +7,8 @@ from scipy.stats import multivariate_normal
 
 from cotenant.errors import CotenantError
 from cotenant.ranking.scorers import SCORERS, find_scorer
-from cotenant.ranking.scorers.linear import BATCH, DECAY, PASSES, standardised, train
-from cotenant.ranking.scorers.splitting import folds, split
-from cotenant.ranking.scorers.spread import DISTORTION
+from cotenant.ranking.scorers.classifiers import BATCH, DECAY, PASSES, folds, split, standardised, train
+from cotenant.ranking.scorers.closed_forms import DISTORTION
 
 
 def clouds(items=240, width=12, classes=4, apart=1.5, seed=0):
@@ -108,7 +107,7 @@ class TestLinear:
         assert together == pytest.approx(alone, abs=1.01 / len(split(labels, 5)[1]))
 
     def test_little_data_are_passed_over_at_most_a_hundred_times(self):
-        from cotenant.ranking.scorers.linear import STEPS, _batches
+        from cotenant.ranking.scorers.classifiers import STEPS, _batches
 
         assert len(list(_batches(10, 0))) == PASSES
         assert len(list(_batches(100 * BATCH, 0))) == STEPS

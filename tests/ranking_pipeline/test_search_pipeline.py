@@ -11,8 +11,7 @@ from cotenant.devices.simulated.request import request_of
 from cotenant.errors import WorkloadError
 from cotenant.ranking.candidates import find_candidate, input_shape
 from cotenant.ranking.data import open_data
-from cotenant.ranking.pipeline.extractor import assemble, cut_of, survey
-from cotenant.ranking.pipeline.loading import Ahead, LoaderTimes
+from cotenant.ranking.pipeline.extractor import Ahead, LoaderTimes, assemble, cut_of, survey
 from cotenant.ranking.pipeline.stages import _with_weights
 from cotenant.ranking.pipeline.workload import STAGES
 from cotenant.workloads import find

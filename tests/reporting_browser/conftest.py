@@ -3,6 +3,7 @@
 import http.client
 import sys
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from view_runs import write_run
 
 from cotenant.api.view import _compared
-from cotenant.reporting.browser.server import Server
+from cotenant.reporting.browser.server import LIMITS, ViewServer
 from cotenant.reporting.browser.site import site_over
 
 
@@ -24,10 +25,10 @@ class Browserless:
         self.url = server.url
 
     def ask(self, path, method="GET", host=None, body=None, **headers):
-        connection = http.client.HTTPConnection("127.0.0.1", self.server.server_port, timeout=60)
+        connection = http.client.HTTPConnection("127.0.0.1", self.server.port, timeout=60)
         try:
             connection.putrequest(method, path, skip_host=True)
-            connection.putheader("Host", f"127.0.0.1:{self.server.server_port}" if host is None else host)
+            connection.putheader("Host", f"127.0.0.1:{self.server.port}" if host is None else host)
             for name, value in headers.items():
                 connection.putheader(name.replace("_", "-"), value)
             connection.endheaders(body)
@@ -48,19 +49,21 @@ def serve():
     """Start a server over a folder; all are stopped with the test."""
     running = []
 
-    def start(root):
+    def start(root, **limits):
         site, index = site_over(root, _compared)
         index.watch()
-        server = Server(0, site)
-        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
-        running.append((server, index))
+        server = ViewServer(0, site, replace(LIMITS, **limits))
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        running.append((server, index, thread))
         return Browserless(server, index)
 
     yield start
-    for server, index in running:
+    for server, index, thread in running:
         index.close()
-        server.shutdown()
-        server.server_close()
+        with server:
+            server.stop()
+            thread.join(60)
 
 
 @pytest.fixture(scope="session")

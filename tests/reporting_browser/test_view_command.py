@@ -13,7 +13,7 @@ import pytest
 
 from cotenant.cli.main import main
 from cotenant.errors import RunFolderError
-from cotenant.reporting.browser.server import Server
+from cotenant.reporting.browser.server import ViewServer
 
 
 @pytest.fixture(autouse=True)
@@ -43,7 +43,7 @@ def test_it_prints_its_address_answers_and_ends_with_ctrl_c(runs):
 
 
 def test_a_program_gets_the_address_as_json(runs, capsys, monkeypatch):
-    monkeypatch.setattr(Server, "serve_forever", lambda _: None)
+    monkeypatch.setattr(ViewServer, "serve_forever", lambda _: None)
     assert main(["view", str(runs), "--port", "0", "--json"]) == 0
     said = json.loads(capsys.readouterr().out)
     assert said["url"].startswith("http://127.0.0.1:")

@@ -18,10 +18,11 @@ def test_only_reading_is_allowed(site, method):
 
 
 def test_a_body_is_never_taken_for_the_next_request(site):
-    with socket.create_connection(("127.0.0.1", site.server.server_port), timeout=5) as connection:
+    with socket.create_connection(("127.0.0.1", site.server.port), timeout=5) as connection:
         inner = b"GET /runs.json HTTP/1.1\r\nHost: localhost\r\n\r\n"
         connection.sendall(
-            b"GET /style.css HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%s" % (len(inner), inner)
+            b"GET /style.css HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s"
+            % (len(inner), inner)
         )
         received = b""
         while part := connection.recv(65536):
@@ -35,8 +36,9 @@ def test_head_gives_what_get_gives_without_the_body(site, path):
     got, head = site.ask(path), site.ask(path, method="HEAD")
     assert head.status == got.status
     assert head.text == ""
-    kept = {name: value for name, value in got.headers.items() if name != "Date"}
-    assert {name: value for name, value in head.headers.items() if name != "Date"} == kept
+    own = {"date", "x-request-id"}
+    kept = {name: value for name, value in got.headers.items() if name not in own}
+    assert {name: value for name, value in head.headers.items() if name not in own} == kept
 
 
 @pytest.mark.parametrize("host", ["localhost", "localhost:9000", "127.0.0.1", "127.0.0.1:1", "LOCALHOST:80"])
@@ -51,14 +53,14 @@ def test_loopback_names_are_answered_on_any_port_since_it_may_be_forwarded(site,
 )  # fmt: skip
 def test_other_host_names_are_refused_against_dns_rebinding(site, host):
     answer = site.ask("/runs.json", host=host)
-    assert answer.status == 421
+    assert answer.status in {400, 421}
     assert "pairs" not in answer.text
 
 
 def test_two_host_headers_are_refused(site):
-    with socket.create_connection(("127.0.0.1", site.server.server_port), timeout=5) as connection:
+    with socket.create_connection(("127.0.0.1", site.server.port), timeout=5) as connection:
         connection.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\nHost: evil.example\r\nConnection: close\r\n\r\n")
-        assert connection.recv(64).startswith(b"HTTP/1.1 421")
+        assert connection.recv(64).startswith(b"HTTP/1.1 400")
 
 
 def test_pages_of_other_sites_may_link_here_but_not_fetch(site):
@@ -113,7 +115,7 @@ def test_every_answer_has_the_same_security_headers(site):
 
 @pytest.mark.parametrize("line", [b"nonsense", b"GET", b"GET / HTTP/9.9", b"GET / HTTP/1.1 x", b"GET " + b"/" * 70000])
 def test_a_malformed_request_gets_a_sentence_or_nothing_and_the_server_continues(site, line):
-    with socket.create_connection(("127.0.0.1", site.server.server_port), timeout=5) as connection:
+    with socket.create_connection(("127.0.0.1", site.server.port), timeout=5) as connection:
         connection.sendall(line + b"\r\nHost: localhost\r\n\r\n")
         first = connection.recv(64)
     assert first == b"" or b" 4" in first or b" 5" in first
@@ -132,9 +134,9 @@ def test_an_internal_error_is_a_sentence_and_the_server_continues(site, monkeypa
     assert site.ask("/").status == 200
 
 
-def test_a_slow_client_is_closed_at_its_deadline(site, monkeypatch):
-    monkeypatch.setattr("cotenant.reporting.browser.server.IDLE_S", 1.0)
-    with socket.create_connection(("127.0.0.1", site.server.server_port), timeout=10) as connection:
+def test_a_slow_client_is_closed_at_its_deadline(serve, runs):
+    site = serve(runs, head_s=1.0)
+    with socket.create_connection(("127.0.0.1", site.server.port), timeout=10) as connection:
         begin = time.monotonic()
         with contextlib.suppress(OSError):
             while time.monotonic() - begin < 25:
@@ -142,33 +144,30 @@ def test_a_slow_client_is_closed_at_its_deadline(site, monkeypatch):
                 time.sleep(0.2)
                 connection.setblocking(False)
                 try:
-                    if connection.recv(1) == b"":
+                    if connection.recv(1000):
                         break
                 except BlockingIOError:
                     pass
                 connection.settimeout(10)
-        assert time.monotonic() - begin < 20, "by default it would be 30 s"
+        assert time.monotonic() - begin < 20, "by default it would be 15 s and more"
     assert site.ask("/").status == 200
 
 
-def test_connections_beyond_the_limit_are_closed_at_once(site):
-    held = [socket.create_connection(("127.0.0.1", site.server.server_port), timeout=5) for _ in range(70)]
+def test_idle_connections_beyond_the_limit_are_closed_and_the_last_one_is_served(site):
+    held = [socket.create_connection(("127.0.0.1", site.server.port), timeout=5) for _ in range(70)]
     try:
         closed = 0
-        for connection in reversed(held):
-            connection.settimeout(1.0)
-            with contextlib.suppress(OSError):
-                closed += connection.recv(1) == b""
-            if closed == 3:
-                break
-        assert closed == 3
+        assert site.ask("/style.css").status == 200
+        for connection in held[:6]:  # the longest idle ones
+            closed += connection.recv(1) == b""
+        assert closed == 6
     finally:
         for connection in held:
             connection.close()
 
 
 def test_it_listens_on_loopback_only(site):
-    assert site.server.server_address[0] == "127.0.0.1"
+    assert site.server._listener.getsockname()[0] == "127.0.0.1"
 
 
 def test_viewing_writes_nothing(serve, tmp_path):

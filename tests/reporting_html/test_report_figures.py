@@ -9,7 +9,7 @@ from report_runs import SHARED, write_run
 
 from cotenant.analyse.findings.knee import RateLatency, knee
 from cotenant.analyse.sharing.curves import curve_points
-from cotenant.analyse.sharing.peaks import peaks_of
+from cotenant.analyse.sharing.evidence import peaks_of
 from cotenant.reporting.figures.every import figures
 from cotenant.reporting.figures.figure import MOST_POINTS, Absent, Figure
 from cotenant.reporting.figures.material import gather

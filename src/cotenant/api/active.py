@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cotenant.api.paths import AnyPath
 from cotenant.measure.events import Listener, silent
+from cotenant.paths import AnyPath
+from cotenant.tenancy.device_name import DeviceName
 from cotenant.text import amount
 
 if TYPE_CHECKING:
@@ -111,7 +112,7 @@ def run_active(
         tried.update((mix, way) for mix in chosen for way in ways or {one.sharing for one in found.mixes})
         unknown = [one for one in found.mixes if not _is_known(one, width)]
         left = [one for one in unknown if tried[one.mix, one.sharing] < most]
-        why = _reason(unknown, left, deadline, width, "simulated" if found.device.startswith("sim:") else "measured")
+        why = _reason(unknown, left, deadline, width, "simulated" if DeviceName(found.device).simulated else "measured")
         if why is not None:
             write_whole(folders[-1] / NAME, text_of(found))
             return ActiveResult(tuple(folders), found, len({mix for mix, _ in tried}), len(groups), why)
@@ -166,7 +167,7 @@ def _round(
     """These mixes under these ways to share; without ways, under all, and every tenant alone: the first round."""
     from cotenant.study.mixes import MixLists
     from cotenant.study.model import Blocks, Until
-    from cotenant.tenancy.nouns import Sharing
+    from cotenant.tenancy.sharing import Sharing
 
     lists = MixLists(groups={f"m{number}": group for number, group in enumerate(chosen, 1)})
     changes: dict[str, Any] = {"mixes": (lists,) if ways else ("solo", lists), "budget_s": left_s}

@@ -5,9 +5,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cotenant.api.paths import AnyPath
 from cotenant.errors import WorkloadError
 from cotenant.measure.events import Listener, silent
+from cotenant.paths import AnyPath
 from cotenant.workloads.protocol import WorkloadSpec
 
 if TYPE_CHECKING:

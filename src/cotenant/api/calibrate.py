@@ -1,14 +1,17 @@
 """`calibrate`: fit a simulated GPU to measured solo times."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cotenant.api.paths import AnyPath
-from cotenant.devices.simulated.calibrated import CalibratedTenant, Calibration
+from cotenant.clients.address import read_address
+from cotenant.devices.simulated.calibrated import CalibratedTenant, Calibration, EngineCalibration
 from cotenant.errors import DeviceError
+from cotenant.paths import AnyPath
+from cotenant.tenancy.device_name import DeviceName
 
 if TYPE_CHECKING:
-    from cotenant.devices.simulated.solo_times import SoloTime
+    from cotenant.prediction.calibration.solo_time import SoloTime
 
 
 def calibrate(source: AnyPath, *, device: str) -> Calibration:
@@ -22,23 +25,103 @@ def calibrate(source: AnyPath, *, device: str) -> Calibration:
     Raises:
         DeviceError: A row can't be used: a unit is wrong, a workload unknown, a time impossible.
     """
-    from cotenant.devices.simulated.controls import Controls
     from cotenant.devices.simulated.device import open_simulated
-    from cotenant.prediction.sharing.on_part import solo_of
+    from cotenant.prediction.contention.on_part import solo_of
+    from cotenant.prediction.simulated_gpu import Controls
     from cotenant.workloads.protocol import WorkloadSpec
 
     source = Path(source)
-    if not device.startswith("sim:"):
+    if not DeviceName(device).simulated:
         raise DeviceError(f"{device} isn't simulated, so there is nothing to calibrate", hint="name a device sim:...")
     gpu, times = open_simulated(device), measured_solos(source)
     found = []
     for time in times:
+        if time.probe:
+            raise DeviceError(
+                f"{time.row} is a probe of an engine: {source} is a calibration already",
+                hint=f"cotenant run FILE --device {device} --calibrate {source}",
+            )
         spec = WorkloadSpec(name=time.workload, train=time.train, mode=time.mode, software=time.software)
         request = gpu.request(time.spec(spec.model_copy(update={"dtype": time.dtype})))
         _, fit = gpu.calibrated(request, Controls(solo_ms=times))
         simulated = solo_of(gpu.gpu, request, time.ms * 1e6).explained_ns(1.0, 1.0, 0.0) / 1e6
         found.append(CalibratedTenant(time, simulated, fit))
     return Calibration(gpu.name, tuple(found))
+
+
+def calibrate_server(
+    url: str,
+    *,
+    workload: str,
+    device: str | None = None,
+    model: str | None = None,
+    api: str = "chat",
+    key: str | None = None,
+    prompt: int = 512,
+    tokens: int = 32,
+    in_flight: int = 16,
+    seconds: float = 180.0,
+    agree: Callable[[str], bool] = lambda _: False,
+    say: Callable[[str], None] = lambda _: None,
+) -> EngineCalibration:
+    """Probe a running engine with the OpenAI API, and fit its host and device times to what the client saw.
+
+    Args:
+        url: The server: `http://127.0.0.1:8000`.
+        workload: The served model's name in the catalogue, by which verbs find the calibration.
+        device: The simulated GPU like the server's; None: rates per token instead of scales of its kernels' laws.
+        model: The model's name at the server; None for its only one.
+        api: `chat` or `completions`.
+        key: Sent as `Authorization: Bearer`.
+        prompt: Tokens of the intended load's prompts.
+        tokens: Tokens of its answers.
+        in_flight: Its requests in flight.
+        seconds: At most about this long.
+        agree: Asked, with what will be sent, before requests go to another machine.
+        say: Called with what will be sent, and each result.
+
+    Raises:
+        CotenantError: The server isn't an engine, refuses, fails or is busy; or the device isn't simulated.
+    """
+    from cotenant.devices.simulated.device import open_simulated
+    from cotenant.prediction.calibration.engine import fit_engine, plain_law
+    from cotenant.prediction.calibration.solo_time import SoloTime
+    from cotenant.prediction.engines.batching import EngineSettings
+    from cotenant.prediction.simulated_gpu import Controls
+    from cotenant.workloads import find
+    from cotenant.workloads.protocol import WorkloadSpec
+    from cotenant.workloads.servers.engine_probes import SPREAD, EngineProbes, loads_around
+
+    find(workload)
+    if device is not None and not DeviceName(device).simulated:
+        raise DeviceError(f"{device} isn't simulated, so there is nothing to calibrate", hint="name a device sim:...")
+    gpu = None if device is None else open_simulated(device)
+    spec = WorkloadSpec(name=workload, mode="generate", software="vllm", seq=prompt, tokens=tokens)
+    if gpu is not None and not gpu.served(spec):
+        raise DeviceError(f"{workload} isn't a language model that an engine serves on {device}")
+    loads = loads_around(prompt, tokens, in_flight)
+    sent = [*loads, loads[0], loads[0]]
+    requests = sum(load.requests for load in sent) + 2
+    prompts = sum(load.requests * load.prompt for load in sent) + 2 * prompt
+    amount = (
+        f"at most {requests:,} requests with {prompts:,} tokens of prompts and "
+        f"{sum(load.requests * load.tokens for load in sent) + 16:,} of answers, in about {seconds:.0f} s"
+    )
+    address = read_address(url)
+    if not address.local and not agree(f"{address.host} is another machine. Send it {amount}?"):
+        raise DeviceError(f"nothing was sent to {address.host}, another machine", hint="--yes agrees to it")
+    say(f"Sending {amount}.")
+    headers = {} if key is None else {"Authorization": f"Bearer {key}"}
+    probes = EngineProbes(url, model, api=api, headers=headers)
+    rows = tuple(
+        SoloTime(
+            workload=workload, software="vllm", ms=one.ms, seq=one.prompt, tokens=one.load.tokens,
+            tokens_spread=SPREAD, in_flight=one.load.in_flight, ttft_ms=one.ttft_ms, tpot_ms=one.tpot_ms, row=url,
+        )
+        for one in probes.carry_out(loads, seconds=seconds, say=say)
+    )  # fmt: skip
+    fit = None if gpu is None else gpu.engine_fit(spec, Controls(solo_ms=rows))
+    return EngineCalibration(device, fit or fit_engine(plain_law(), rows, EngineSettings()), tuple(probes.notes))
 
 
 def measured_solos(source: Path) -> "tuple[SoloTime, ...]":
@@ -51,7 +134,7 @@ def measured_solos(source: Path) -> "tuple[SoloTime, ...]":
 def _of_run(folder: Path) -> "tuple[SoloTime, ...]":
     from cotenant.analyse.estimates.estimate import Estimate
     from cotenant.api.show import show
-    from cotenant.devices.simulated.solo_times import SoloTime
+    from cotenant.prediction.calibration.solo_time import SoloTime
     from cotenant.study.files import study_from_text
 
     result = show(folder)

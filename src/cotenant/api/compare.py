@@ -34,6 +34,7 @@ def compare(runs: Sequence[str | Path], *, margin: float = 0.03) -> "Comparison 
     from cotenant.store.evidence import evidence
     from cotenant.store.reading import open_runs
     from cotenant.store.results import result_of
+    from cotenant.store.watched import require_requests
 
     paths = [baselines.resolve(str(run)) for run in runs]
     if len(paths) < 2:
@@ -44,6 +45,7 @@ def compare(runs: Sequence[str | Path], *, margin: float = 0.03) -> "Comparison 
             hint="Name each run once.",
         )
     with open_runs(paths) as opened:
+        require_requests(opened, "a comparison")
         folders = list(opened.folders.values())
         if _one_study_on_several(opened.manifests) and (beside := result_of(opened).side_by_side) is not None:
             return beside

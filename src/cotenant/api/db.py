@@ -1,10 +1,9 @@
 """`db`: measurements of all machines in one place, and queries over them."""
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cotenant.api.paths import AnyPath, Runs, run_paths
+from cotenant.paths import AnyPath, Runs, home_of, run_paths
 
 if TYPE_CHECKING:
     from cotenant.analyse.variability.drift import Drift
@@ -143,14 +142,3 @@ def db_report(out: AnyPath, work: str | None = None, *, db: AnyPath | None = Non
         material = gather(database, work)
     write_whole(out, page(material))
     return out
-
-
-def home_of(db: AnyPath | None) -> Path:
-    """The folder given, or the default."""
-    from cotenant.errors import DatabaseError
-    from cotenant.store.database.database import DEFAULT
-
-    home = Path(db or os.environ.get("COTENANT_DB") or DEFAULT)
-    if home.exists() and not home.is_dir():
-        raise DatabaseError(f"{home} is a file; a database is a folder.", hint="name a folder: --db DIR")
-    return home

@@ -3,6 +3,8 @@
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from cotenant.tenancy.device_name import DeviceName
+
 if TYPE_CHECKING:
     from cotenant.devices.protocol import Finding
 
@@ -22,7 +24,7 @@ def doctor(device: str | None = None, *, on: str | None = None, insecure: bool =
         return asking.doctor(on, device, insecure=insecure)
     if device is None:
         return (*find_device("cpu").checkup(), *_gpus())
-    if device.partition(":")[0] != "cuda":
+    if DeviceName(device).family != "cuda":
         return find_device(device).checkup()
     try:
         found = find_device(device)

@@ -22,20 +22,22 @@ def explain(run: str | Path) -> "Explanation":
         RunFolderError: It can't be read, or contains no trial.
     """
     from cotenant.analyse.explanation.explain import explain_run
-    from cotenant.analyse.sharing.peaks import peaks_of
+    from cotenant.analyse.sharing.evidence import peaks_of
     from cotenant.errors import RunFolderError
     from cotenant.store import baselines
     from cotenant.store.evidence import evidence
     from cotenant.store.reading import open_runs
     from cotenant.store.results import result_of
+    from cotenant.store.watched import require_requests
 
     path = baselines.resolve(str(run))
     with open_runs([path]) as opened:
+        require_requests(opened, "an explanation")
         found, (manifest,) = evidence(opened), opened.manifests
-        answer = result_of(opened).answer  # same decision as elsewhere, from all latencies
+        result = result_of(opened)  # the same decision as elsewhere, from all latencies
     if not found:
         raise RunFolderError(f"{path} contains no trial to explain.", hint="Continue it: cotenant run --resume RUN")
-    return explain_run(found, peaks_of(manifest), answer, _kinds(manifest))
+    return explain_run(found, peaks_of(manifest), result.summary, result.answer, _kinds(manifest))
 
 
 def _kinds(manifest: "Mapping[str, Any]") -> dict[str, str]:

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cotenant.api.paths import AnyPath, Runs, run_paths
+from cotenant.paths import AnyPath, Runs, run_paths
 
 if TYPE_CHECKING:
     from cotenant.store.export import Format

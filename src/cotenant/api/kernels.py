@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from cotenant.errors import DeviceError, WorkloadError
+from cotenant.tenancy.device_name import DeviceName
 
 if TYPE_CHECKING:
     from cotenant.prediction.kernels.traces import KernelTrace
@@ -43,7 +44,7 @@ def list_kernels(
     from cotenant.workloads import find
     from cotenant.workloads.protocol import SOFTWARE, Dtype, WorkloadSpec
 
-    if not device.startswith("sim:"):
+    if not DeviceName(device).simulated:
         raise DeviceError(
             f"{device} isn't simulated, and the kernels of a real device are known only while it runs",
             hint=f"name a simulated GPU, e.g. {DEVICE}",

@@ -4,8 +4,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cotenant.api.paths import AnyPath
 from cotenant.errors import DatabaseError
+from cotenant.paths import AnyPath
 
 if TYPE_CHECKING:
     from cotenant.planning.assignment import Objective, Plan

@@ -1,6 +1,6 @@
 """`predict`: mixes that were not measured, from those that were."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from cotenant import opening
-from cotenant.api.paths import AnyPath
 from cotenant.errors import CotenantError, StudyError
+from cotenant.paths import AnyPath
 
 if TYPE_CHECKING:
     from cotenant.prediction.interference.forecast import NextMix, Prediction
@@ -29,12 +29,12 @@ def predict(
     next_for: "NextFor" = "all",
     width: float | None = None,
     db: AnyPath | None = None,
+    say: Callable[[str], None] = lambda _: None,
 ) -> "Prediction":
     """Slowdown, throughput, latency and memory of every mix of a study, each with an interval and its basis.
 
     Args:
-        study: A built-in study's name, a YAML file, or a study: tenants, mixes, ways to share, loads. Of a plan's
-            tenants file, all pairs under all ways to share, at the tenants' rates and smallest batches.
+        study: A built-in study's name, a YAML file, or a study: tenants, mixes, ways to share, loads.
         device: Overrides the study's device.
         runs: Run folders or saved names to learn from; `db`: all runs of the database on this kind of device.
         mix: Only this mix: names of tenants joined by `+`; it needn't be one of the study's.
@@ -44,18 +44,22 @@ def predict(
         width: Relative half-width at which a mix counts as known: with `all`, suggest no more mixes than it takes to
             know all.
         db: The database's folder instead of the default.
+        say: Called with each tenant's load before it is predicted.
 
     Raises:
         PredictionError: Something must be measured first; the hint is the command that does.
         CotenantError: The study, the device or a run is wrong.
     """
-    from cotenant.api.prediction_evidence import learnt
-    from cotenant.api.prediction_inputs import asked_of, place_of
-    from cotenant.api.prediction_study import study_to_predict
     from cotenant.prediction.interference.forecasting import forecast
+    from cotenant.store.learnt import learnt
+    from cotenant.study.files import load_study
     from cotenant.study.model import Study
+    from cotenant.study.prediction_inputs import asked_of, place_of
+    from cotenant.tenancy.tenant_entry import demands
 
-    wanted = study_to_predict(study, to_measure=next_mixes > 0)
+    wanted = study if isinstance(study, Study) else load_study(study)
+    for line in demands(wanted.tenants):
+        say(line)
     groups = _groups(wanted, mix)
     place = place_of(wanted, device)
     named = wanted.name if isinstance(study, Study) else str(study)

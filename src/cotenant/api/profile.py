@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cotenant.api.paths import AnyPath
 from cotenant.measure.events import Listener, silent
+from cotenant.paths import AnyPath
 from cotenant.study.model import Study
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ def _of_file(path: Path, top: int, *, skip_bad: bool) -> Profile:
     from cotenant.errors import DataError
     from cotenant.measure.profile.reading import from_import
     from cotenant.store import imports as importing
-    from cotenant.store.imports.problems import sentence
+    from cotenant.store.imports.result import sentence
 
     found = importing.read(path, skip_bad=skip_bad)
     if not found.kernels:

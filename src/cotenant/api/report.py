@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from cotenant.api.paths import AnyPath, Runs, run_paths
+from cotenant.paths import AnyPath, Runs, run_paths
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,18 +31,30 @@ def report(
         RunFolderError: A folder is not a run, is damaged, or is of a newer schema; or a file can't be written.
         CotenantError: Figures are requested and the renderer is not installed.
     """
+    from cotenant.errors import WatchedRuns
     from cotenant.reporting.figures.every import figures as every_figure
     from cotenant.reporting.figures.export import export_figures
     from cotenant.reporting.figures.figure import Figure
     from cotenant.reporting.figures.material import gather
     from cotenant.reporting.html.in_markdown import markdown_report
     from cotenant.reporting.html.page import page
+    from cotenant.reporting.html.watch_page import watched_figures, watched_markdown, watched_page
+    from cotenant.store.watched import read_watched
 
     out = None if out is None else Path(out)
     markdown = None if markdown is None else Path(markdown)
     figures = None if figures is None else Path(figures)
     paths = run_paths(runs)
-    material = gather(paths)
+    try:
+        material = gather(paths)
+    except WatchedRuns:
+        watched = read_watched(paths)
+        target = out or (paths[0] / "report.html" if len(paths) == 1 else Path("report.html"))
+        write_whole(target, watched_page(watched))
+        if markdown is not None:
+            write_whole(markdown, watched_markdown(watched))
+        drawings = watched_figures(watched) if figures is not None else []
+        return Written(target, markdown, tuple(export_figures(drawings, figures)) if figures is not None else ())
     drawn = every_figure(material)
     target = out or (paths[0] / "report.html" if len(material.runs) == 1 else Path("report.html"))
     write_whole(target, page(material, drawn))

@@ -5,13 +5,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cotenant.api.paths import AnyPath
 from cotenant.api.several_devices import each_of, run_on_each
 from cotenant.errors import DeviceError, RunFolderError, StudyError
 from cotenant.measure.events import Listener, silent
+from cotenant.paths import AnyPath
 from cotenant.study.feasibility import demanding, impossible
 from cotenant.study.model import Study
 from cotenant.study.windows import expected
+from cotenant.tenancy.device_name import DeviceName
 
 if TYPE_CHECKING:
     from cotenant.analyse.sharing.result import Result
@@ -170,14 +171,22 @@ def _alone_s(plan: "RunPlan", place: "Device") -> Mapping[str, float]:
     study, written = plan.study, plan.as_written or plan.study
     timed = written.window_s is not None and written.lead_s is not None
     names = demanding(study) if timed else study.measured()
-    return request_times(place.simulation(), {name: study.tenants[name].spec() for name in names})
+    entries = {name: study.tenants[name] for name in names}
+    return request_times(
+        place.simulation(),
+        {name: entry.spec() for name, entry in entries.items()},
+        {
+            name: max(load.outstanding for load in (study.loads if entry.arrivals is None else (entry.arrivals,)))
+            for name, entry in entries.items()
+        },
+    )
 
 
 def _from_noise(forecast: "Forecast") -> "Forecast":
     from cotenant.measure.canary import block_noise, expected_half_width
 
     noise = block_noise()
-    if noise is None or not forecast.device.startswith("cpu"):
+    if noise is None or not DeviceName(forecast.device).on_cpu:
         return forecast
     widest = expected_half_width(noise, forecast.blocks_max)
     return replace(forecast, widest=widest, widest_from="at best, from how much a plain loop varied just now")
@@ -207,10 +216,10 @@ def resolved(
 def _unchecked(
     study: str | Path | Study, device: str | None, devices: str | None, overrides: Sequence[str]
 ) -> "tuple[RunPlan, Device]":
-    from cotenant.api.planning.study import planned_study
     from cotenant.devices import find_device
     from cotenant.devices.group_names import require_group
     from cotenant.measure.plan import plan_for
+    from cotenant.planning.inputs.studies import planned_study
     from cotenant.study.files import study_from
 
     if not isinstance(study, Study):

@@ -5,12 +5,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cotenant.analyse.plain import plain
-from cotenant.api.paths import AnyPath
+from cotenant.analyse.tabular import plain
 from cotenant.errors import CotenantError, RunFolderError
-from cotenant.ranking.events import Began, Listener, WithoutWeights, silent
-from cotenant.ranking.outcome import SearchOutcome
-from cotenant.ranking.settings import DEFAULT_MEMORY, DEFAULT_TOP, SearchSettings
+from cotenant.paths import AnyPath
+from cotenant.ranking.outcome import Began, Listener, SearchOutcome, WithoutWeights, silent
+from cotenant.ranking.protocol import DEFAULT_MEMORY, DEFAULT_TOP, SearchSettings
 
 if TYPE_CHECKING:
     from cotenant.ranking.folder import SearchFolder

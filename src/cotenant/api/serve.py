@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cotenant.api.paths import AnyPath
+from cotenant.paths import AnyPath
 
 if TYPE_CHECKING:
     from cotenant.fleet.serving.serve import OnCluster, Opened
@@ -19,6 +19,8 @@ def serve(
     device: str | None = None,
     listening: "Listening | None" = None,
     ready: Callable[[str, "Service"], None] = lambda address, _: print(address),  # noqa: T201
+    ended: Callable[["Service"], None] | None = None,
+    say: Callable[[str], None] = lambda _: None,
 ) -> None:
     """Serve the tenants of a file until SIGTERM or Ctrl-C; then finish accepted requests.
 
@@ -27,6 +29,8 @@ def serve(
         device: Overrides the file's device; for a plan, selects one of its devices.
         listening: Address to listen on; 127.0.0.1:8700 by default.
         ready: Called with the address once requests are accepted.
+        ended: Called at the end, when everything was answered and recorded.
+        say: Called with the expected traffic of each tenant.
 
     Raises:
         CotenantError: The file is wrong, a tenant can't be served, or the extra packages aren't installed.
@@ -37,17 +41,20 @@ def serve(
     from cotenant.reporting.browser.live import live_page
     from cotenant.serving.server import Listening, serve
     from cotenant.serving.tenants_file import read_tenants
+    from cotenant.tenancy.tenant_entry import demands
 
     tenants = Path(tenants)
     _require_packages()
     import uvloop
 
     file = read_tenants(tenants, device)
+    for line in demands(file.tenants):
+        say(line)
     where = listening or Listening()
     if where.page is None:
         where = replace(where, page=live_page())
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(serve(file, where, ready=ready, again=lambda: read_tenants(tenants, device)))
+        runner.run(serve(file, where, ready=ready, again=lambda: read_tenants(tenants, device), ended=ended))
 
 
 def serve_on_cluster(
@@ -81,8 +88,6 @@ def _require_packages() -> None:
     from cotenant.errors import ServingError
 
     try:
-        import httptools  # noqa: F401
-        import uvicorn  # noqa: F401
         import uvloop  # noqa: F401
     except ImportError as error:
         raise ServingError(
@@ -90,7 +95,14 @@ def _require_packages() -> None:
         ) from None
 
 
-def promise(tenants: AnyPath, *, device: str | None = None, seconds: float = 30.0, seed: int = 0) -> "Promise":
+def promise(
+    tenants: AnyPath,
+    *,
+    device: str | None = None,
+    seconds: float = 30.0,
+    seed: int = 0,
+    say: Callable[[str], None] = lambda _: None,
+) -> "Promise":
     """Simulate the contracts of a file under its stated loads.
 
     Args:
@@ -98,12 +110,17 @@ def promise(tenants: AnyPath, *, device: str | None = None, seconds: float = 30.
         device: Overrides the file's device.
         seconds: Simulated time.
         seed: Seed of the arrivals.
+        say: Called with the expected traffic of each tenant.
 
     Raises:
         CotenantError: The file is wrong, a tenant states no load, or a tenant can't be served.
     """
     from cotenant.serving.dry_run import simulate_contracts
     from cotenant.serving.tenants_file import read_tenants
+    from cotenant.tenancy.tenant_entry import demands
 
     tenants = Path(tenants)
-    return simulate_contracts(read_tenants(tenants, device), seconds=seconds, seed=seed)
+    file = read_tenants(tenants, device)
+    for line in demands(file.tenants):
+        say(line)
+    return simulate_contracts(file, seconds=seconds, seed=seed)

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from cotenant.api.paths import Runs, run_paths
+from cotenant.paths import Runs, run_paths
 
 if TYPE_CHECKING:
     from cotenant.store.query import Table

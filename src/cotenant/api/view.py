@@ -4,13 +4,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cotenant.api.paths import AnyPath
+from cotenant.paths import AnyPath
 
 if TYPE_CHECKING:
     from cotenant.analyse.comparison.history import History
     from cotenant.analyse.comparison.pair import Comparison
     from cotenant.analyse.findings.devices import SideBySide
-    from cotenant.reporting.browser.server import Server
+    from cotenant.reporting.browser.server import ViewServer
     from cotenant.reporting.browser.site import Site
 
 PORT = 8765
@@ -59,14 +59,14 @@ def _compared(runs: Sequence[Path]) -> "Comparison | History | SideBySide":
     return compare(runs)
 
 
-def _listening(port: int, site: "Site") -> "Server":
+def _listening(port: int, site: "Site") -> "ViewServer":
     import errno
 
     from cotenant.errors import CotenantError
-    from cotenant.reporting.browser.server import ADDRESS, Server
+    from cotenant.reporting.browser.server import ADDRESS, ViewServer
 
     try:
-        return Server(port, site)
+        return ViewServer(port, site)
     except OSError as error:
         reason = "is in use" if error.errno == errno.EADDRINUSE else f"is unavailable: {(error.strerror or '').lower()}"
         raise CotenantError(

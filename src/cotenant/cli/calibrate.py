@@ -1,37 +1,100 @@
-"""`cotenant calibrate`: fit a simulated GPU to measured solo times."""
+"""`cotenant calibrate`: fit a simulated GPU to measured solo times, or an engine to what its clients see."""
 
+import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from cotenant.cli.output import as_json, console, show, show_json
+from cotenant.cli.sizes import duration
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
 
 EPILOG = """\b
 Examples:  cotenant calibrate runs/on-my-a100 --device sim:a100-sxm4-40gb --out mine.csv
            cotenant calibrate measured.csv --device sim:a100-sxm4-80gb
+           cotenant calibrate http://127.0.0.1:8000 --workload llama-3.2-3b --for 3min \\
+               --device sim:a100-sxm4-40gb --out mine.csv
            cotenant run mine.yaml --device sim:a100-sxm4-40gb --calibrate mine.csv
 
 A CSV file has the columns workload and ms (milliseconds per request, alone on the whole GPU) and,
 where they matter, batch, seq, dtype, mode, software and train. It takes at least three batch sizes to
-separate host from device.
+separate host from device, or a column utilisation (0 to 1). A server is probed with prompts of two lengths
+and up to --in-flight requests: give the load that you intend.
 """
 
 
 @click.command("calibrate", epilog=EPILOG)
-@click.argument("source", metavar="RUN|CSV", type=click.Path(path_type=Path))
-@click.option("--device", metavar="DEVICE", required=True, help="The simulated GPU to fit.")
+@click.argument("source", metavar="RUN|CSV|URL")
+@click.option("--device", metavar="DEVICE", help="The simulated GPU to fit.")
+@click.option("--workload", metavar="NAME", help="Of a server: its model in `cotenant workloads`.")
+@click.option("--model", metavar="NAME", help="Of a server: its model's name there.")
+@click.option("--api", type=click.Choice(["chat", "completions"]), default="chat", show_default=True)
+@click.option("--prompt", type=click.IntRange(8, 1 << 20), default=512, show_default=True,
+              help="Of a server: tokens of your prompts.")  # fmt: skip
+@click.option("--tokens", type=click.IntRange(4, 2048), default=32, show_default=True,
+              help="Of a server: tokens of your answers.")  # fmt: skip
+@click.option("--in-flight", type=click.IntRange(2, 1024), default=16, show_default=True,
+              help="Of a server: requests in flight under your load.")  # fmt: skip
+@click.option("--for", "seconds", metavar="TIME", type=duration, default="3min", show_default=True,
+              help="Of a server: how long to probe it.")  # fmt: skip
+@click.option("--key-env", metavar="NAME", help="The environment variable that holds the server's key.")
+@click.option("--yes", is_flag=True, help="Don't ask before probing another machine.")
 @click.option("--out", metavar="FILE", type=click.Path(path_type=Path), help="Write the times for `run --calibrate`.")
 @as_json
-def command(*, source: Path, device: str, out: Path | None, as_json: bool) -> None:
-    """Fit host cost and efficiency of each tenant to its measured solo times."""
-    from cotenant.api.calibrate import calibrate
-    from cotenant.reporting.terminal.calibration import calibration_table
+def command(
+    *,
+    source: str,
+    device: str | None,
+    workload: str | None,
+    model: str | None,
+    api: str,
+    prompt: int,
+    tokens: int,
+    in_flight: int,
+    seconds: float,
+    key_env: str | None,
+    yes: bool,
+    out: Path | None,
+    as_json: bool,
+) -> None:
+    """Fit host and device of each tenant to its measured solo times, or of a running engine to its clients' times."""
+    from cotenant.api.calibrate import calibrate, calibrate_server
+    from cotenant.devices.simulated.calibrated import Calibration, EngineCalibration
+    from cotenant.reporting.terminal.calibration import calibration_table, engine_calibration_parts
 
-    found = calibrate(source, device=device)
+    found: Calibration | EngineCalibration
+    if not source.startswith(("http://", "https://")):
+        if device is None:
+            raise click.UsageError("Name the simulated GPU to fit: --device sim:...")
+        found = calibrate(source, device=device)
+        parts: tuple[RenderableType, ...] = (calibration_table(found),)
+    else:
+        if workload is None:
+            raise click.UsageError("Name the served model as `cotenant workloads` does: --workload NAME")
+        if key_env is not None and not os.environ.get(key_env):
+            raise click.UsageError(f"The environment has no {key_env}.")
+        found = calibrate_server(
+            source,
+            workload=workload,
+            device=device,
+            model=model,
+            api=api,
+            key=None if key_env is None else os.environ[key_env],
+            prompt=prompt,
+            tokens=tokens,
+            in_flight=in_flight,
+            seconds=seconds,
+            agree=lambda question: yes or click.confirm(question, err=True),
+            say=console(talk=True).print,
+        )
+        parts = engine_calibration_parts(found)
     if out is not None:
         out.write_text(found.to_csv(), encoding="utf-8")
         console(talk=True).print(f"Written: {out}")
     if as_json:
         show_json(found)
     else:
-        show(calibration_table(found))
+        show(*parts)

@@ -17,12 +17,13 @@ Examples:  cotenant compare RUN --save main              name a run, to compare 
            cotenant compare main RUN --markdown          for a pull request
            cotenant compare RUN RUN RUN ...              when did it change?
            cotenant compare RUN_ON_T4 RUN_ON_L4          one study on several devices, side by side
-           cotenant compare plan.yaml RUN                a plan against its measurement
+           cotenant compare plan.yaml RUN                which promises of a plan were kept
 
 `slower` is shown to be slower by more than the margin, `same` is shown to be within it, and everything
 else is ambiguous. The chance of a single false `slower` in the table is at most 5 %. If most trials of
 a run are not valid, no verdict is given. The exit code is 3 if something is slower and the clock does
-not explain it, and 2 if the verdict is withheld.
+not explain it, and 2 if the verdict is withheld; for a plan 3 if an objective was missed, and 2 if some
+can't be told yet.
 """
 
 
@@ -92,17 +93,17 @@ def command(
 def _with_plan(names: tuple[str, ...], *, as_json: bool) -> int:
     from pathlib import Path
 
-    from cotenant.api.planning.reality import compare_plan
-    from cotenant.reporting.terminal.plan_reality import reality_parts
+    from cotenant.api.compare_plan import compare_plan
+    from cotenant.reporting.terminal.promise import judged_parts
 
     found = compare_plan(Path(names[0]), names[1:])
     if as_json:
         show_json(found)
     else:
-        show(*reality_parts(found.rows, simulated=found.simulated))
+        show(*judged_parts(found.rows, simulated=found.simulated))
     if found.missed:
         return Exit.BREACH
-    return Exit.OK if found.as_planned else Exit.NOT_READY
+    return Exit.OK if found.kept else Exit.NOT_READY
 
 
 def _markdown(found: "Comparison | History", *, explain: bool) -> str:

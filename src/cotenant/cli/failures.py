@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import click
 
 from cotenant.cli.exits import Exit
-from cotenant.errors import CotenantError, StudyError
+from cotenant.errors import CotenantError, ImpossibleObjectives, StudyError
 from cotenant.interruption import exit_code
 from cotenant.opening import system_words
 from cotenant.reporting.terminal.literal import literal
@@ -41,6 +41,8 @@ def explain(problem: BaseException) -> Failure:  # noqa: PLR0911 - one return pe
     match problem:
         case StudyError():
             return Failure(problem.message, details=problem.problems, hint=problem.hint)
+        case ImpossibleObjectives():
+            return Failure(problem.message, Exit.BREACH, hint=problem.hint)
         case CotenantError():
             return Failure(problem.message, hint=problem.hint)
         case click.UsageError():

@@ -16,6 +16,7 @@ from cotenant.cli.surroundings import refusal
 
 VERBS = {
     "doctor": "Check whether this machine is ready, and what to do if not.",
+    "init": "Describe your models once, in one file for every verb.",
     "run": "Run a study: a built-in one, or a YAML file.",
     "show": "Show the results of runs.",
     "report": "Write the results of runs as one HTML file.",
@@ -28,13 +29,15 @@ VERBS = {
     "plan": "Plan who shares which device, how, and at what cost.",
     "serve": "Serve several models on one device, each with its objective.",
     "top": "Show the state of a running server.",
+    "copies": "How many copies of a server should share a device?",
+    "watch": "Watch servers that already run: who slows whom?",
     "fleet": "Write a Slurm or Kubernetes job that runs a study.",
     "studies": "List the built-in studies.",
     "devices": "List the devices of this machine and the ways to share each.",
     "workloads": "List the workloads, or those that match a name.",
     "search": "Rank models on your data.",
     "batch": "Find the largest batch that fits, and the one that pays.",
-    "calibrate": "Fit a simulated GPU to measured solo times.",
+    "calibrate": "Fit a simulated GPU to measured solo times, or to a running server.",
     "selftest": "Test timing, sharing, sensors and controls of a device.",
     "sql": "Run an SQL query over the records of runs.",
     "export": "Write a table of runs as CSV, JSON or Parquet.",
@@ -43,10 +46,34 @@ VERBS = {
 }
 """Verbs in the order a newcomer meets them, with their line in the list; each is a module here with a `command`."""
 
+LONG_RUNNING = ("serve", "fleet", "watch")
+"""Verbs that work unattended: what goes wrong is said on stderr without being asked for."""
+
+START = """\
+cotenant: should these ML workloads share an accelerator, how, and at what cost?
+
+I have models   cotenant init                  describe them in one file
+                cotenant run tenants.yaml      measure it, or simulate a GPU
+                cotenant plan tenants.yaml     how many devices, shared how
+I have servers  cotenant watch localhost:8000 localhost:8001
+                                               who slows whom? It only reads
+                cotenant workloads servers     measure them under your own load
+I have a fleet  cotenant run variability --devices all
+                                               do "identical" GPUs differ?
+                cotenant db add RUN && cotenant db gpus
+                                               which one is slow, and why
+I write a paper cotenant run tenancy --device sim:a100-sxm4-40gb
+                cotenant report RUN            every number with its interval
+
+No idea yet?    cotenant run quick             three small models here, 70 s
+All verbs       cotenant --help
+"""
+"""Where to begin, by what somebody has."""
+
 EPILOG = """\b
-Start here:  cotenant doctor           is this machine ready?
-             cotenant run quick        three small models share it: 2 minutes
-             cotenant show RUN         the results, again
+Start here:  cotenant                  by what you have: models, servers, a fleet, a paper
+             cotenant doctor           is this machine ready?
+             cotenant run quick        three small models share it: 70 s
 
 \b
 Exit codes:  0 ok, 1 error, 2 not ready or unstable, 3 regression or broken
@@ -101,12 +128,13 @@ def cli(ctx: click.Context, verbose: int, debug: bool) -> None:
     if debug:
         os.environ["COTENANT_DEBUG"] = "1"  # tenant processes inherit it
     level = ("", "info", "debug")[min(verbose, 2)] or os.environ.get("COTENANT_LOG", "")
+    level = level or ("warning" if ctx.invoked_subcommand in LONG_RUNNING else "")
     if level:
         from cotenant.cli.logs import log_to_stderr
 
         log_to_stderr(level)
     if ctx.invoked_subcommand is None:
-        click.echo(ctx.get_help())
+        click.echo(START, nl=False)
 
 
 def main(

@@ -38,6 +38,6 @@ def show(*parts: "RenderableType") -> None:
 
 def show_json(data: Any) -> None:
     """Print data for programs to stdout."""
-    from cotenant.analyse.plain import plain
+    from cotenant.analyse.tabular import plain
 
     click.echo(json.dumps(plain(data), indent=2, ensure_ascii=False, allow_nan=False))

@@ -8,16 +8,13 @@ import click
 from cotenant.cli.exits import Exit
 from cotenant.cli.output import as_json, console, show, show_json
 from cotenant.cli.sizes import duration, power
+from cotenant.planning.exports.names import TARGETS
 
 if TYPE_CHECKING:
-    from cotenant.api.planning.serving import Planned
+    from cotenant.api.plan_tenants import Planned
     from cotenant.planning.assignment import Objective
     from cotenant.planning.mixes.judge import Minimise
 
-TARGETS = (
-    "cotenant", "triton", "vllm", "kubernetes", "kubernetes-device-plugin", "kubernetes-hami", "kubernetes-kai", "ray",
-    "shell",
-)  # fmt: skip
 EPILOG = """\b
 Examples:  cotenant plan tenants.yaml --devices "sim:a100-sxm4-80gb*4"
            cotenant plan tenants.yaml --devices "sim:a100-sxm4-80gb*2,sim:t4*4" --minimise energy
@@ -25,14 +22,14 @@ Examples:  cotenant plan tenants.yaml --devices "sim:a100-sxm4-80gb*4"
            cotenant plan tenants.yaml --devices cpu --study measure.yaml
            cotenant plan tenants.yaml --devices cpu --from RUN --out plan.yaml
            cotenant plan --check plan.yaml
-           cotenant plan plan.yaml --export out --for triton
+           cotenant plan plan.yaml --export out --for vllm,triton
            cotenant plan jobs.yaml --objective energy --power-budget 2kW
            cotenant plan --compare --work sgemm
 
 \b
 tenants.yaml: tenants:
-                embed: {workload: bert-base, rate: 300/s, batch: 1..16, slo: {p99: 30ms}}
-                chat: {workload: llama-3.2-3b, mode: generate, tokens: 64, rate: 1/s, batch: 1..8,
+                embed: {workload: bert-base, rate: 300/s, at_once: 1..16, slo: {p99: 30ms}}
+                chat: {workload: llama-3.2-3b, mode: generate, tokens: 64, rate: 1/s, at_once: 1..8,
                        slo: {ttft p95: 500ms, tpot p95: 60ms}}
 jobs.yaml:    - {name: train, class: bert, gpus: 4, time: 2h}
               - {name: embed, core_share: 0.3, activity: 0.5, time: 30min, share: true}
@@ -68,8 +65,9 @@ check can't tell.
               help="For tenants: only write the study that a plan for a real device needs.")  # fmt: skip
 @click.option("--export", "folder", metavar="DIR", type=click.Path(path_type=Path),
               help="For tenants or a plan: write configuration files to this folder.")  # fmt: skip
-@click.option("--for", "target", type=click.Choice(TARGETS), default="cotenant", show_default=True,
-              help="For --export: the tool.")  # fmt: skip
+@click.option("--for", "target", metavar="TOOL", default="cotenant", show_default=True,
+              help=f"For --export: {', '.join(TARGETS)}; or several servers, each tenant in the first that can run it "
+              "(vllm,triton), and what keeps them running (compose,vllm).")  # fmt: skip
 @click.option("--check", "checking", metavar="PLAN", type=click.Path(path_type=Path),
               help="Simulate a plan under its arrivals instead.")  # fmt: skip
 @click.option("--all", "everything", is_flag=True, help="Show all rejected alternatives.")
@@ -115,20 +113,19 @@ def command(
     as_json: bool,
 ) -> None:
     """Plan for the tenants or jobs of a YAML FILE, check or export a plan, or compare ways of placing jobs."""
-    from cotenant.planning.tenants_file import is_plan
+    from cotenant.study.files import contents
 
     if sum([comparing, checking is not None, file is not None]) != 1:
         raise click.UsageError("Name a file of tenants or jobs, or --check PLAN, or --compare.")
     if checking is not None:
         context.exit(_check(checking, as_json=as_json))
-    if file is not None and folder is not None and devices is None and is_plan(file):
-        from cotenant.api.planning.written import read_planned
+    holds = contents(file) if file is not None else "other"
+    if file is not None and folder is not None and devices is None and holds == "plan":
+        from cotenant.api.plan_tenants import read_planned
 
         _export(read_planned(file), target, folder)
         context.exit(Exit.OK)
-    if file is not None and _holds_tenants(file, devices):
-        if devices is None:
-            raise click.UsageError("Name the available devices, e.g. --devices sim:a100-sxm4-80gb*4.")
+    if file is not None and (holds != "other" or devices is not None):
         if study is not None:
             _study(file, devices, study)
             context.exit(Exit.OK)
@@ -146,20 +143,14 @@ def command(
         _compare(draws, count, load, work, db, as_json=as_json)
 
 
-def _holds_tenants(file: Path, devices: str | None) -> bool:
-    from cotenant.planning.tenants_file import is_tenants_file
-
-    return is_tenants_file(file) or devices is not None
-
-
 def _tenants(
-    file: Path, devices: str, minimise: "Minimise", seconds: float, risk: float,
+    file: Path, devices: str | None, minimise: "Minimise", seconds: float, risk: float,
     *, power_budget_w: float | None, runs: tuple[Path, ...], was: Path | None, out: Path | None, html: Path | None,
     folder: Path | None, target: str, everything: bool, as_json: bool,
 ) -> int:  # fmt: skip
-    from cotenant.api.planning.serving import moves_from, plan_tenants, write_plan, write_plan_page
-    from cotenant.api.planning.written import read_plan
+    from cotenant.api.plan_tenants import moves_from, plan_tenants, write_plan, write_plan_page
     from cotenant.reporting.terminal.serving_plan import moves_table, serving_plan_parts
+    from cotenant.tenancy.plan import read_plan
 
     talk = console(talk=True)
     if was is not None:
@@ -185,14 +176,18 @@ def _tenants(
 
 
 def _export(planned: "Planned", target: str, folder: Path) -> None:
-    from cotenant.api.planning.serving import export_plan
+    from cotenant.api.plan_tenants import export_plan
 
-    for path in export_plan(planned, target, folder):
-        console(talk=True).print(f"wrote {path}")
+    talk = console(talk=True)
+    written = export_plan(planned, target, folder)
+    for path in written.paths:
+        talk.print(f"wrote {path}")
+    for note in written.notes:
+        talk.print(f"note: {note}")
 
 
-def _study(file: Path, devices: str, out: Path) -> None:
-    from cotenant.api.planning.study import write_study
+def _study(file: Path, devices: str | None, out: Path) -> None:
+    from cotenant.planning.inputs.studies import write_study
 
     files = [str(one) for one in write_study(file, devices, out)]
     commands = ", ".join(f"cotenant run {one}" for one in files)
@@ -201,7 +196,7 @@ def _study(file: Path, devices: str, out: Path) -> None:
 
 
 def _check(path: Path, *, as_json: bool) -> int:
-    from cotenant.api.planning.check import check_plan
+    from cotenant.planning.check import check_plan
     from cotenant.reporting.terminal.serving_plan import check_parts
 
     found = check_plan(path)

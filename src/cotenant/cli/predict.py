@@ -47,15 +47,19 @@ def command(
     everything: bool,
     as_json: bool,
 ) -> None:
-    """Predict how the mixes of a STUDY (a file or a built-in study) would interfere, from runs.
-
-    Of a plan's tenants file: all pairs, under all ways to share, at the tenants' rates.
-    """
+    """Predict how the mixes of a STUDY (a file or a built-in study) would interfere, from runs."""
     from cotenant.api.predict import NextFor, predict, write_prediction_page
     from cotenant.reporting.terminal.prediction import prediction_parts
 
     found = predict(
-        study, device=device, runs=runs, mix=mix, next_mixes=next_mixes, next_for=cast("NextFor", next_for), db=db
+        study,
+        device=device,
+        runs=runs,
+        mix=mix,
+        next_mixes=next_mixes,
+        next_for=cast("NextFor", next_for),
+        db=db,
+        say=console(talk=True).print,
     )
     if page is not None:
         write_prediction_page(found, page, source=study)

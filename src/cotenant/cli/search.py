@@ -72,8 +72,8 @@ def command(
         raise click.UsageError("Name models: --models a,b,c, directories of weights, or --fetch.")
 
     from cotenant.api.search import search
-    from cotenant.ranking.events import Began, Event, silent
     from cotenant.ranking.folder import resume_command
+    from cotenant.ranking.outcome import Began, Event, silent
     from cotenant.reporting.terminal.search import outcome_tables
     from cotenant.reporting.terminal.search_progress import watch
 

@@ -16,7 +16,7 @@ from cotenant.cli.output import as_json, show, show_json
 @as_json
 def command(*, device: str, on: str | None, insecure: bool, as_json: bool) -> int:
     """Test timing, sharing, sensors and controls of DEVICE (default: cpu), for a bug report."""
-    from cotenant.analyse.plain import plain
+    from cotenant.analyse.tabular import plain
     from cotenant.api.selftest import selftest, selftest_nodes
     from cotenant.reporting.terminal.selftest import selftest_tables
 

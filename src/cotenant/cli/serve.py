@@ -30,6 +30,7 @@ finishes accepted requests; a second signal ends it at once.
 if TYPE_CHECKING:
     from cotenant.fleet.serving.serve import OnCluster, Opened
     from cotenant.serving.server import Listening
+    from cotenant.serving.service import Service
 
 
 @click.command("serve", epilog=EPILOG)
@@ -97,7 +98,7 @@ def command(
         from cotenant.api.serve import promise
         from cotenant.reporting.terminal.promise import promise_parts
 
-        found = promise(tenants, device=device)
+        found = promise(tenants, device=device, say=console(talk=True).print)
         if as_json:
             show_json({"kept": found.kept, "device": found.device, "basis": found.basis, "seconds": found.seconds,
                        "tenants": [one._asdict() for one in found.tenants]})  # fmt: skip
@@ -105,15 +106,22 @@ def command(
             show(*promise_parts(found))
         return None if found.kept else Exit.BREACH
 
-    from cotenant.api.serve import serve
-    from cotenant.serving.division.granted import parts_of
     from cotenant.serving.server import Listening
-    from cotenant.serving.service import Service
-    from cotenant.text import amount, milliseconds
+
+    listening = Listening(host, port, tls_cert, tls_key, drain_s, record, round(record_most * 2**30),
+                          grpc_port=grpc_port)  # fmt: skip
+    _here(tenants, device, listening, as_json=as_json)
+    return None
+
+
+def _here(tenants: Path, device: str | None, listening: "Listening", *, as_json: bool) -> None:
+    from cotenant.api.serve import serve
+    from cotenant.reporting.terminal.promise import judged_parts
+    from cotenant.reporting.terminal.server import closing_lines, opening_lines
 
     talk = console(talk=True)
 
-    def ready(address: str, service: Service) -> None:
+    def ready(address: str, service: "Service") -> None:
         if as_json:
             show_json(
                 {
@@ -127,20 +135,17 @@ def command(
             )
         else:
             click.echo(address)
-        if service.grpc is not None:
-            talk.print(f"gRPC: {service.grpc}", soft_wrap=True)
-        parts = parts_of(service.workers())
-        for one in service.tenants.values():
-            takes = f"{milliseconds(1e3 * one.costs.spaced_s)} alone"
-            takes += f" on {parts[one.name]}" if one.name in parts else ""
-            due = f"due within {milliseconds(1e3 * one.contract.within_s(one.costs.steps))}"
-            talk.print(f"{one.name}: {takes}, {due}, in {amount(len(one.costs.chunks), 'chunk')}", soft_wrap=True)
+        for line in opening_lines(service):
+            talk.print(line, soft_wrap=True)
+
+    def ended(service: "Service") -> None:
+        for line in closing_lines(service):
+            talk.print(line, soft_wrap=True)
+        for part in judged_parts(service.judged(), simulated=service.basis == "simulated"):
+            talk.print(part)
 
     talk.print("Starting workers and measuring the cost of requests.")
-    listening = Listening(host, port, tls_cert, tls_key, drain_s, record, round(record_most * 2**30),
-                          grpc_port=grpc_port)  # fmt: skip
-    serve(tenants, device=device, listening=listening, ready=ready)
-    return None
+    serve(tenants, device=device, listening=listening, ready=ready, ended=ended, say=talk.print)
 
 
 def _on_cluster(tenants: Path, where: "OnCluster", listening: "Listening", *, as_json: bool) -> None:
@@ -170,7 +175,7 @@ def _refuse(given: Mapping[str, object], why: str) -> None:
 
 
 def _show_new_key(*, as_json: bool) -> None:
-    from cotenant.serving.http.keys import new_key
+    from cotenant.serving.http.access import new_key
 
     key, hashed = new_key()
     if as_json:

@@ -23,6 +23,7 @@ Examples:  cotenant show RUN
 def command(*, runs: tuple[Path, ...], skip_bad: bool, everything: bool, as_json: bool) -> None:
     """Show the results of one or several run folders, or a result file of the original model-search study."""
     from cotenant.api.show import show, show_search_results
+    from cotenant.errors import WatchedRuns
 
     if len(runs) == 1 and runs[0].is_file() and runs[0].suffix == ".json":
         from cotenant.reporting.terminal.search_results import search_results_parts
@@ -33,7 +34,18 @@ def command(*, runs: tuple[Path, ...], skip_bad: bool, everything: bool, as_json
         else:
             print_parts(*search_results_parts(results))
         return
-    result = show(runs)
+    try:
+        result = show(runs)
+    except WatchedRuns:
+        from cotenant.api.watch import show_watched
+        from cotenant.reporting.terminal.watch import watched_parts
+
+        watched = show_watched(runs)
+        if as_json:
+            show_json(watched)
+        else:
+            print_parts(*watched_parts(watched))
+        return
     if as_json:
         show_json(result)
     else:

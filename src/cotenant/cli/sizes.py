@@ -12,7 +12,7 @@ _FORM = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z%]*)")
 
 def memory(text: str) -> int:
     """Bytes from `4GB` or `512MiB`; a click type."""
-    from cotenant.study.values import read_bytes
+    from cotenant.tenancy.values import read_bytes
 
     try:
         return read_bytes(text)
@@ -32,7 +32,7 @@ def percent(text: str) -> float:
 
 def duration(text: str) -> float:
     """Seconds from `10min`, written as in a study; a click type."""
-    from cotenant.study.values import read_duration
+    from cotenant.tenancy.values import read_duration
 
     try:
         return read_duration(text)

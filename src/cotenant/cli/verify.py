@@ -17,16 +17,31 @@ Examples:  cotenant verify RUN
            cotenant verify runs/quick/* --json
 
 Every committed trial has a seal: the SHA-256 of its files and the rows of its tables. The exit code
-is 0 if all runs are intact, 1 if one is damaged, 2 if one was written without seals.
+is 0 if all runs are intact, 1 if one is damaged, 2 if one was written without seals or has a gap: requests
+that could not be written when they were served.
+
+A seal detects accidents; it is not a signature. Whoever can write to a folder can write a new seal. To detect
+that, keep the line of --digest elsewhere and compare it later: it changes with any file of the run.
 """
 
 
 @click.command("verify", epilog=EPILOG)
 @click.argument("runs", metavar="RUN...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--digest", is_flag=True, help="Print a SHA-256 over all files of each run, to keep elsewhere, and exit.")
 @as_json
-def command(*, runs: tuple[Path, ...], as_json: bool) -> int:
+def command(*, runs: tuple[Path, ...], digest: bool, as_json: bool) -> int:
     """Check that every file of the run folders is unchanged, and name what is damaged or gone."""
-    from cotenant.analyse.plain import plain
+    if digest:
+        from cotenant.api.verify import run_digests
+
+        digests = {str(path): value for path, value in run_digests(runs).items()}
+        if as_json:
+            show_json(digests)
+        else:
+            for path, value in digests.items():
+                console().print(f"{value}  {path}", soft_wrap=True)
+        return Exit.OK
+    from cotenant.analyse.tabular import plain
     from cotenant.api.verify import verify
 
     found = verify(runs)
@@ -36,7 +51,7 @@ def command(*, runs: tuple[Path, ...], as_json: bool) -> int:
         for one in found:
             console().print(_words(one), soft_wrap=True)
     states = {one.state for one in found}
-    return Exit.ERROR if "damaged" in states else Exit.NOT_READY if "unsealed" in states else Exit.OK
+    return Exit.ERROR if "damaged" in states else Exit.NOT_READY if states - {"whole"} else Exit.OK
 
 
 def _words(one: "Verified") -> str:
@@ -47,6 +62,8 @@ def _words(one: "Verified") -> str:
     if one.unsealed:
         lines.append(f"  {one.unsealed} were written without a seal: damage to them would go unnoticed")
     lines += [f"  {sentence}" for sentence in one.damaged]
+    if one.incomplete:
+        lines.append(f"  {one.incomplete}")
     if one.missing:
         lines.append(f"  {one.missing} trials of the complete run are missing")
     if one.state == "damaged" and one.trials:

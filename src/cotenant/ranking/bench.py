@@ -1,6 +1,9 @@
 """What extraction works on: data in a fixed order of batches, chains, and cached weights."""
 
-from collections.abc import Mapping, Sequence
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -9,11 +12,68 @@ import numpy.typing as npt
 import torch
 
 from cotenant.ranking.candidates import Candidate
-from cotenant.ranking.chain import Chain, State
+from cotenant.ranking.chain import Chain, State, Weights
 from cotenant.ranking.protocol import Data
-from cotenant.ranking.reading import Read, read
-from cotenant.ranking.shelf import Shelf
-from cotenant.ranking.stopwatch import Stopwatch
+from cotenant.ranking.reading import Read, piece_bytes, read
+
+
+class Shelf:
+    """Keeps pieces of weights in memory up to a limit; evicted ones are read again with their candidate."""
+
+    def __init__(self, read: Callable[[int], Read], limit_bytes: int) -> None:
+        self._read = read
+        self._pieces: OrderedDict[str, Weights] = OrderedDict()
+        self._sizes: dict[int, int] = {}
+        self.limit_bytes = limit_bytes
+        self.held_bytes = 0
+
+    def read(self, candidate: int) -> Read:
+        """Read a candidate, and keep as much of it as there is room for."""
+        self._shrink(max(0, self.limit_bytes - self._sizes.get(candidate, 0)))
+        found = self._read(candidate)
+        self._sizes[candidate] = found.bytes
+        for digest, piece in found.pieces.items():
+            if digest not in self._pieces:
+                self._pieces[digest] = piece
+                self.held_bytes += piece_bytes(piece)
+        self._shrink(self.limit_bytes)
+        return found
+
+    def take(self, digests: Sequence[str], candidate: int) -> list[Weights]:
+        """Pieces of this candidate, which is read at most once for all of them."""
+        if all(digest in self._pieces for digest in digests):
+            for digest in digests:
+                self._pieces.move_to_end(digest)
+            return [self._pieces[digest] for digest in digests]
+        # From what was read, not from the shelf, which may have no room for it.
+        found = self.read(candidate).pieces
+        return [found[digest] for digest in digests]
+
+    def _shrink(self, limit_bytes: int) -> None:
+        while self._pieces and self.held_bytes > limit_bytes:
+            _, piece = self._pieces.popitem(last=False)
+            self.held_bytes -= piece_bytes(piece)
+
+
+class Stopwatch:
+    """Sums the seconds of each stage; of nested stages, only the inner one counts."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+        self._inner = 0.0
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """Count the time inside for this stage."""
+        outer, self._inner = self._inner, 0.0
+        begin = time.perf_counter()
+        try:
+            yield
+        finally:
+            whole = time.perf_counter() - begin
+            self.seconds[name] = self.seconds.get(name, 0.0) + whole - self._inner
+            self._inner = outer + whole
+
 
 LARGEST_BATCH = 32
 

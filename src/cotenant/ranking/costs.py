@@ -8,11 +8,10 @@ from statistics import fmean
 import numpy as np
 import torch
 
-from cotenant.ranking.bench import Between, SearchBench
+from cotenant.ranking.bench import Between, SearchBench, Stopwatch
 from cotenant.ranking.chain import State
 from cotenant.ranking.halving import Round
 from cotenant.ranking.reading import Read
-from cotenant.ranking.stopwatch import Stopwatch
 from cotenant.ranking.tree import Path, TreeStep, grow
 
 TIMED = 2

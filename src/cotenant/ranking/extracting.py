@@ -6,10 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from cotenant.ranking.bench import Between, SearchBench
+from cotenant.ranking.bench import Between, SearchBench, Shelf
 from cotenant.ranking.chain import State, Weights
 from cotenant.ranking.protocol import Features
-from cotenant.ranking.shelf import Shelf
 from cotenant.ranking.tree import Node
 
 

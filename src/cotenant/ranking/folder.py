@@ -14,8 +14,7 @@ import numpy as np
 
 from cotenant import opening
 from cotenant.errors import RunFolderError
-from cotenant.ranking.protocol import Features
-from cotenant.ranking.settings import SearchSettings
+from cotenant.ranking.protocol import Features, SearchSettings
 from cotenant.store.manifest import sync
 
 NAME = "search.json"

@@ -1,6 +1,6 @@
-"""The result of a search."""
+"""The events and the result of a search."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -89,3 +89,64 @@ class SearchOutcome:
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
         return asdict(self) | {"folder": str(self.folder)}
+
+
+@dataclass(frozen=True, slots=True)
+class WithoutWeights:
+    """Candidates that will only be timed. Comes first: torch is not loaded yet."""
+
+    models: tuple[str, ...]
+    others: int
+    """Candidates that will be ranked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Began:
+    """The folder exists: from now on the search can be resumed."""
+
+    folder: Path
+    resumed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """The plan."""
+
+    models: int
+    items: int
+    rounds: int
+    predicted_s: float
+    steps_alone: int
+    steps_shared: int
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Working:
+    """Progress."""
+
+    doing: str
+    share: float
+    left_s: float | None
+    leader: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RoundEnded:
+    """A round of halving is over."""
+
+    number: int
+    of: int
+    items: int
+    models: int
+    kept: int
+    leader: str
+    score: float
+
+
+Event = WithoutWeights | Began | Planned | Working | RoundEnded
+Listener = Callable[[Event], None]
+
+
+def silent(_: Event) -> None:
+    """Ignores everything."""

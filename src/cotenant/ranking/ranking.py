@@ -14,7 +14,7 @@ from cotenant.analyse.estimates.estimate import Estimate
 from cotenant.analyse.estimates.intervals import student_t
 from cotenant.analyse.sharing.slo import binomial_interval
 from cotenant.ranking.protocol import Features, ItemScorer, Labels, Scorer, Tested
-from cotenant.ranking.scorers.splitting import FOLDS
+from cotenant.ranking.scorers.classifiers import FOLDS
 
 HALVES = 8
 """Number of random halves of the items for scoring."""

@@ -13,8 +13,7 @@ from cotenant.errors import WorkloadError
 from cotenant.ranking.candidates import Candidate
 from cotenant.ranking.chain import Chain, Weights
 from cotenant.ranking.survey import survey
-from cotenant.workloads.models.filling import materialise
-from cotenant.workloads.models.skeleton import skeleton
+from cotenant.workloads.models.skeleton import materialise, skeleton
 from cotenant.workloads.models.weights import load_and_tell
 from cotenant.workloads.models.weights_folder import check_weights
 

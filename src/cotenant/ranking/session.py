@@ -2,6 +2,7 @@
 
 import logging
 import resource
+import shutil
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -9,20 +10,26 @@ from typing import Any
 import psutil
 
 from cotenant.errors import CotenantError
-from cotenant.ranking.allowance import Allowance, Later
-from cotenant.ranking.baselines import raw_features, raw_name
-from cotenant.ranking.conditions import require_same_inputs, require_space
-from cotenant.ranking.events import Listener, Planned, RoundEnded, Working
+from cotenant.ranking.baselines import SIDE, raw_features, raw_name
+from cotenant.ranking.bench import SearchBench
 from cotenant.ranking.extracting import Extraction
 from cotenant.ranking.folder import SearchFolder, resume_command
 from cotenant.ranking.halving import Round
-from cotenant.ranking.judging import Judge
-from cotenant.ranking.outcome import Baseline, Ranked, SearchOutcome, Shared, Timed
-from cotenant.ranking.planning import afterwards, left_over, plan, reserved
-from cotenant.ranking.preparation import path_for, prepare
-from cotenant.ranking.protocol import Features
-from cotenant.ranking.ranking import Scored, ranks, tied
-from cotenant.ranking.settings import SearchSettings
+from cotenant.ranking.outcome import (
+    Baseline,
+    Listener,
+    Planned,
+    Ranked,
+    RoundEnded,
+    SearchOutcome,
+    Shared,
+    Timed,
+    Working,
+)
+from cotenant.ranking.planning import Allowance, Later, afterwards, left_over, plan, reserved
+from cotenant.ranking.preparation import Prepared, path_for, prepare
+from cotenant.ranking.protocol import Features, ItemScorer, Scorer, SearchSettings
+from cotenant.ranking.ranking import Scored, ranks, score, tied
 from cotenant.ranking.tree import Node, Path, grow, steps_with_sharing, steps_without_sharing
 from cotenant.text import amount
 
@@ -309,3 +316,63 @@ class _Session:
 
     def _ms(self, candidate: int) -> float:
         return 1e3 * sum(step.seconds for step in self._ready.paths[candidate].steps)
+
+
+class Judge:
+    """Scores the first items of a model."""
+
+    def __init__(self, bench: SearchBench, scorer: Scorer, folder: SearchFolder, seed: int) -> None:
+        self._bench, self._scorer, self._folder, self._seed = bench, scorer, folder, seed
+        self._known: dict[tuple[str, int, bool], Scored] = {}
+
+    def score(self, leaf: str, items: int, *, with_interval: bool = False) -> Scored:
+        """The score of a model's features on the first items."""
+        key = (leaf, items, with_interval and not isinstance(self._scorer, ItemScorer))
+        if key not in self._known:
+            bench = self._bench
+            features = self._folder.features(leaf, items)
+            with bench.watch.stage("score"):
+                self._known[key] = score(
+                    self._scorer,
+                    features,
+                    bench.data.labels[bench.order[:items]],
+                    classes=len(bench.data.classes),
+                    seed=self._seed,
+                    with_halves=with_interval,
+                )
+        return self._known[key]
+
+
+def require_same_inputs(folder: SearchFolder, ready: Prepared) -> None:
+    """A resumed search must find what it left; a new one notes it."""
+    names = [one.name for one in ready.bench.candidates]
+    now = {
+        "data": ready.bench.data.fingerprint,
+        "batch": ready.bench.batch,
+        "candidates": {names[one]: ready.paths[one].leaf for one in ready.ranked},
+    }
+    before = folder.known.get("inputs")
+    if before is not None and before != now:
+        changed = "the data" if before["data"] != now["data"] else "a candidate"
+        raise CotenantError(
+            f"{changed} of {folder.path} changed, so the search can't be resumed",
+            hint="start a new search",
+        )
+    folder.note(inputs=now)
+
+
+def require_space(folder: SearchFolder, ready: Prepared, plan: Sequence[Round]) -> None:
+    """Check that there is disk space for the features."""
+    widest = max((ready.paths[one].steps[-1].out_bytes for one in ready.ranked), default=0)
+    needed, shown = 0, 0
+    for step in plan:
+        needed += step.models * (step.items - shown) * widest
+        shown = step.items
+    needed += shown * (widest + 4 * 3 * SIDE**2)
+    free = shutil.disk_usage(folder.path).free
+    if needed > free:
+        raise CotenantError(
+            f"not enough space for the features: they take up to {needed / 1e9:.3g} GB, but {folder.path} has "
+            f"{free / 1e9:.3g} GB free",
+            hint="--out a folder on another disk, or fewer models",
+        )

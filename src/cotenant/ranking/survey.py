@@ -10,9 +10,8 @@ from torch.utils._pytree import tree_leaves
 
 from cotenant.errors import WorkloadError
 from cotenant.workloads.models.entry import ModelEntry
-from cotenant.workloads.models.filling import materialise
 from cotenant.workloads.models.inputs import make_inputs
-from cotenant.workloads.models.skeleton import skeleton
+from cotenant.workloads.models.skeleton import materialise, skeleton
 from cotenant.workloads.models.watching import Watch
 from cotenant.workloads.protocol import WorkloadSpec
 from cotenant.workloads.slices import Blocks, find_blocks

@@ -9,8 +9,7 @@ import numpy as np
 
 from cotenant.cache import cache_folder
 from cotenant.errors import DataError
-from cotenant.ranking.data.image_folder import open_images
-from cotenant.ranking.data.images import Images, Pixels
+from cotenant.ranking.data.images import Images, Pixels, open_images
 from cotenant.ranking.data.labelling import numbered
 from cotenant.ranking.data.texts import Texts, fingerprint_of
 

@@ -12,16 +12,14 @@ from torch import nn
 from cotenant.errors import CotenantError, WorkloadError
 from cotenant.ranking.candidates import default_data, feature_mode, input_shape, kind_of
 from cotenant.ranking.data import open_data
-from cotenant.ranking.pipeline.extractor import Extractor, assemble, cut_of, survey
-from cotenant.ranking.pipeline.hidden_states import HiddenStates
-from cotenant.ranking.pipeline.loading import Ahead, Batch, Inline, LoaderTimes
+from cotenant.ranking.pipeline.extractor import Ahead, Batch, Extractor, Inline, LoaderTimes, assemble, cut_of, survey
 from cotenant.ranking.pipeline.options import HEAD, SearchOptions
-from cotenant.ranking.pipeline.weights_file import forget, read_state, weights_file, write_once
+from cotenant.ranking.pipeline.stage_files import HiddenStates, forget, read_state, weights_file, write_once
 from cotenant.ranking.protocol import Data, Labels
 from cotenant.ranking.scorers import find_scorer
 from cotenant.workloads.models.entry import ModelEntry
-from cotenant.workloads.models.filling import materialise
 from cotenant.workloads.models.inputs import make_inputs
+from cotenant.workloads.models.skeleton import materialise
 from cotenant.workloads.models.watching import Watch
 from cotenant.workloads.protocol import WorkloadSpec
 from cotenant.workloads.slices import Cut

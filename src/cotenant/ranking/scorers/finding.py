@@ -4,11 +4,8 @@ from collections.abc import Mapping
 
 from cotenant.errors import DataError
 from cotenant.ranking.protocol import Scorer
-from cotenant.ranking.scorers.evidence import LogMe
-from cotenant.ranking.scorers.linear import Linear
-from cotenant.ranking.scorers.neighbours import NearestNeighbours
-from cotenant.ranking.scorers.source_head import Leep, Nce
-from cotenant.ranking.scorers.spread import HScore, TransRate
+from cotenant.ranking.scorers.classifiers import Linear, NearestNeighbours
+from cotenant.ranking.scorers.closed_forms import HScore, Leep, LogMe, Nce, TransRate
 from cotenant.text import did_you_mean
 
 SCORERS: Mapping[str, Scorer] = {

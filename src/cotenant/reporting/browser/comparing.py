@@ -8,7 +8,7 @@ from cotenant.analyse.comparison.history import History
 from cotenant.analyse.comparison.history_sentences import history_sentences
 from cotenant.analyse.comparison.pair import Comparison
 from cotenant.analyse.comparison.sentences import comparison_sentences, row_name, row_reason
-from cotenant.analyse.estimates.missing import Number
+from cotenant.analyse.estimates.quantiles import Number
 from cotenant.analyse.findings.devices import SideBySide
 from cotenant.text import NOTHING, figure
 

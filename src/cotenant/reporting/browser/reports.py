@@ -31,21 +31,31 @@ class Reports:
         Raises:
             RunFolderError: A run is damaged.
         """
-        from cotenant.reporting.figures.every import figures
-        from cotenant.reporting.figures.material import gather
-        from cotenant.reporting.html.page import page
-
         links = links_part(runs)
         key = links, tuple((run.path, run.stamp) for run in runs)
         with self._lock:  # one at a time: two long runs might not fit into memory
             if key not in self._kept:
-                with quietly():
-                    material = gather([run.path for run in runs])
-                self._kept[key] = page(material, figures(material), links=links)
+                self._kept[key] = _made([run.path for run in runs], links)
             self._kept.move_to_end(key)
             while len(self._kept) > MOST_KEPT:
                 self._kept.popitem(last=False)
             return self._kept[key]
+
+
+def _made(paths: Sequence[Path], links: str) -> str:
+    from cotenant.errors import WatchedRuns
+    from cotenant.reporting.figures.every import figures
+    from cotenant.reporting.figures.material import gather
+    from cotenant.reporting.html.page import page
+    from cotenant.reporting.html.watch_page import watched_page
+    from cotenant.store.watched import read_watched
+
+    with quietly():
+        try:
+            material = gather(paths)
+        except WatchedRuns:
+            return watched_page(read_watched(paths), links=links)
+    return page(material, figures(material), links=links)
 
 
 def policy_of(report: str) -> str:

@@ -12,7 +12,7 @@ from cotenant.analyse.dvfs import Sweep
 from cotenant.analyse.findings.devices import SideBySide
 from cotenant.analyse.sharing.cells import Cell
 from cotenant.analyse.sharing.curves import Curve, CurveCollector
-from cotenant.analyse.sharing.peaks import Peaks, peaks_of
+from cotenant.analyse.sharing.evidence import Peaks, peaks_of
 from cotenant.analyse.sharing.summary import Summary
 from cotenant.errors import RunFolderError
 from cotenant.reporting.figures.names import Names, letters

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from cotenant.analyse.estimates.missing import Number
+from cotenant.analyse.estimates.quantiles import Number
 from cotenant.analyse.sharing.cells import Cell, sharing_said
 from cotenant.reporting.figures.figure import Absent, Figure, Row, Spec, Understanding
 from cotenant.reporting.figures.material import Material

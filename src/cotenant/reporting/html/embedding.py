@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from cotenant.analyse.plain import plain
+from cotenant.analyse.tabular import plain
 from cotenant.reporting.figures.figure import Row
 
 _ESCAPES = {ord(char): f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029"}

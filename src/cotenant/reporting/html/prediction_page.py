@@ -8,6 +8,7 @@ from cotenant.prediction.interference.forecast import MixForecast, Prediction, T
 from cotenant.reporting.html.assets import environment, markup, policy, resource
 from cotenant.reporting.html.heat_map import warmth
 from cotenant.reporting.terminal.prediction import answer
+from cotenant.tenancy.device_name import DeviceName
 from cotenant.text import ratio
 
 
@@ -76,7 +77,7 @@ def prediction_maps(prediction: Prediction) -> PredictionMaps:
     sharings = tuple(dict.fromkeys(one.sharing for one in prediction.mixes))
     return PredictionMaps(
         answer=answer(prediction),
-        simulated=prediction.device.startswith("sim:"),
+        simulated=DeviceName(prediction.device).simulated,
         pairs=tuple(found for sharing in sharings if (found := _pairs(prediction, sharing)).lines),
         sharings=sharings,
         groups=tuple(_groups(prediction.mixes, sharings)),

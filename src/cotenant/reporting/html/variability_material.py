@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 
 from cotenant.analyse.estimates.intervals import Floats
-from cotenant.analyse.variability.boxes import Box, boxes
 from cotenant.analyse.variability.clock_curves import ClockCurve, clock_curves
+from cotenant.analyse.variability.profiles import Box, boxes
 from cotenant.analyse.variability.sentences import heat_sentence
 from cotenant.analyse.variability.summary import Variability, analyse_variability
 from cotenant.reporting.terminal.variability import pair_said

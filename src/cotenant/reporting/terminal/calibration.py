@@ -9,7 +9,7 @@ from cotenant.reporting.terminal.listing import listing
 from cotenant.reporting.terminal.literal import literal
 
 if TYPE_CHECKING:
-    from cotenant.devices.simulated.calibrated import Calibration
+    from cotenant.devices.simulated.calibrated import Calibration, EngineCalibration
 
 
 def calibration_table(calibration: "Calibration") -> RenderableType:
@@ -27,3 +27,19 @@ def calibration_table(calibration: "Calibration") -> RenderableType:
         for one in calibration.tenants
     ]
     return listing(("workload", "batch", "measured ms", "simulated ms", "host", "device", "us per item"), rows)
+
+
+def engine_calibration_parts(calibration: "EngineCalibration") -> tuple[RenderableType, ...]:
+    """The rates of an engine, how well each is known, and the error of the fit."""
+    fit = calibration.fit
+    rows = [
+        (
+            "host" if one.rate.host else "device",
+            f"{one.value:.3g} ± {one.half:.2g}",
+            one.rate.unit,
+            "yes" if one.determined else "hardly: mostly the usual value",
+        )
+        for one in fit.rates
+    ]
+    error = f"{fit.off:.1%} off on average; probes that were left out {fit.left_out:.1%}."
+    return listing(("part", "rate", "unit", "determined"), rows), Text("\n".join((error, *calibration.notes)))

@@ -10,7 +10,7 @@ from cotenant.analyse.comparison.history import History
 from cotenant.analyse.comparison.history_sentences import history_sentences
 from cotenant.analyse.comparison.pair import Comparison, RowChange
 from cotenant.analyse.comparison.sentences import comparison_sentences, row_name, row_reason
-from cotenant.analyse.estimates.missing import Number
+from cotenant.analyse.estimates.quantiles import Number
 from cotenant.reporting.terminal import markdown
 from cotenant.reporting.terminal.grouped import Fitting, Grouped, Section
 from cotenant.reporting.terminal.listing import listing

@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from cotenant.analyse.decision.wording import headline
-from cotenant.analyse.estimates.missing import Number
+from cotenant.analyse.estimates.quantiles import Number
 from cotenant.analyse.explanation.explain import Explanation
 from cotenant.analyse.explanation.sentences import explanation_sentences, main_sentences, mix_name
 from cotenant.analyse.sharing.metrics import Metric

@@ -9,6 +9,7 @@ from cotenant.prediction.interference.forecast import MixForecast, NextMix, Pred
 from cotenant.reporting.terminal.listing import listing
 from cotenant.reporting.terminal.literal import literal
 from cotenant.reporting.terminal.tables import sentence_list
+from cotenant.tenancy.device_name import DeviceName
 from cotenant.text import NOTHING, amount, figure, percent, ratio, size, with_interval
 
 MOST_ROWS = 14
@@ -62,7 +63,7 @@ def answer(prediction: Prediction) -> str:
             f"{gentlest.sharing}{others}"
         )
     known = sum(one.tenants[0].basis.startswith(("measured", "simulated,")) for one in mixes)
-    how = "simulated" if prediction.device.startswith("sim:") else "measured"
+    how = "simulated" if DeviceName(prediction.device).simulated else "measured"
     counted = f"{amount(len(mixes), 'mix', 'mixes')} on {prediction.device}, {known or 'none'} of them {how}"
     if ratio(gentlest.worst) == ratio(worst.worst):
         return f"{counted}: in each, the slowest tenant takes {_worst(worst)} times as long as alone"

@@ -65,6 +65,8 @@ def _drawing(live: Live, clock: Callable[[], float]) -> Listener:
         nonlocal standing
         standing = after(standing, event)
         kind, now = type(event), clock()
+        for line in event.demands if isinstance(event, RunStarted) else ():
+            live.console.print(Text(literal(line), "dim"))
         if isinstance(event, Noticed):
             live.console.print(Text(literal(event.text), "yellow"))
         elif kind is RunEnded:
@@ -92,6 +94,8 @@ def _lines(console: Console, clock: Callable[[], float]) -> Listener:
             case RunStarted():
                 going_on = f"resuming after {event.done_trials} trials" if event.resumed else "started"
                 say(f"{headline(standing)}: {going_on}, records in {event.folder}")
+                for line in event.demands:
+                    say(literal(line))
             case BlockDone() if clock() - said >= LINE_S:
                 said = clock()
                 parts = (f"block {event.block + 1} done", precision(standing), trouble(standing))

@@ -9,7 +9,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from cotenant.ranking.events import Began, Event, Listener, Planned, RoundEnded, WithoutWeights, Working
+from cotenant.ranking.outcome import Began, Event, Listener, Planned, RoundEnded, WithoutWeights, Working
 from cotenant.reporting.terminal.literal import literal
 from cotenant.text import amount, duration, listed, percent
 

@@ -6,7 +6,7 @@ from rich.text import Text
 from cotenant.reporting.terminal.listing import listing
 from cotenant.reporting.terminal.literal import literal
 from cotenant.reporting.terminal.tables import sentence_list
-from cotenant.store.imports.problems import sentence
+from cotenant.store.imports.result import sentence
 from cotenant.store.imports.search_json import ModelTimes, SearchJson
 from cotenant.text import NOTHING, figure, percent
 

@@ -1,19 +1,25 @@
 """The status of a server, as a line and a table."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from cotenant.text import NOTHING, amount, duration, figure, percent
+from cotenant.analyse.promises import JudgedPromise
+from cotenant.reporting.terminal.promise import judged_parts
+from cotenant.text import NOTHING, amount, duration, figure, milliseconds, percent
+
+if TYPE_CHECKING:
+    from cotenant.serving.service import Service
 
 WINDOW = "1min"
 _LEFT = ("tenant", "not served")
 
 
-def status_parts(status: Mapping[str, Any]) -> tuple[Text, Table]:
-    """The contents of `/status`."""
+def status_parts(status: Mapping[str, Any]) -> tuple[Text, Table, RenderableType]:
+    """The contents of `/status`: the device, its tenants in the last minute, and promises since the start."""
     basis = "" if status["basis"] == "measured" else f" ({status['basis']})"
     sharing = f", shared by {status['sharing']}" if status.get("sharing") else ""
     up = float(status["up_s"])
@@ -25,15 +31,67 @@ def status_parts(status: Mapping[str, Any]) -> tuple[Text, Table]:
     for name in ("tenant", "req/s", "in time", "p50 ms", "p90 ms", "p99 ms", "due ms", "queue ms", "share", "device",
                  "not served"):  # fmt: skip
         table.add_column(name, justify="left" if name in _LEFT else "right")
+    without = {tenant for worker in _down(status) for tenant in worker["tenants"]}
     for one in status["tenants"]:
-        table.add_row(*_cells(one, up))
-    return Text(line), table
+        table.add_row(*_cells(one, up, "backend down" if one["tenant"] in without else "restarting"))
+    down = [f"{worker['why']}; asked again for {duration(worker['down_s'])}" for worker in _down(status)]
+    judged = judged_parts([JudgedPromise.from_json(row) for row in status.get("promises", ())])
+    return Text("\n".join((line, *down, *_gaps(status.get("record"))))), table, Group(*judged)
 
 
-def _cells(one: Mapping[str, Any], up: float) -> list[str]:
+def _gaps(record: Mapping[str, Any] | None) -> list[str]:
+    """What is missing from the record of served traffic."""
+    lines = []
+    if record and record["failing"]:
+        lines.append(f"requests can't be recorded: {record['failing']}; {record['unwritten']:,} are kept in memory")
+    if record and record["missing"]:
+        lines.append(f"{amount(record['missing'], 'request')} missing from {record['path']}")
+    return lines
+
+
+def _down(status: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Backends that don't answer."""
+    return [worker for worker in status.get("workers", ()) if worker.get("up") is False]
+
+
+def opening_lines(service: "Service") -> list[str]:
+    """What a server says when it is ready: each tenant's cost and objective."""
+    from cotenant.serving.division.granted import parts_of
+
+    lines = [] if service.grpc is None else [f"gRPC: {service.grpc}"]
+    parts = parts_of(service.workers())
+    for name, served in service.tenants.items():
+        takes = f"{milliseconds(1e3 * served.costs.spaced_s)} alone"
+        takes += f" on {parts[name]}" if name in parts else ""
+        due = f"due within {milliseconds(1e3 * served.contract.within_s(served.costs.steps))}"
+        lines.append(f"{name}: {takes}, {due}, in {amount(len(served.costs.chunks), 'chunk')}")
+    return lines
+
+
+def closing_lines(service: "Service") -> list[str]:
+    """What a server says when it ends: how each tenant's objective fared, and where the record is."""
+    lines = []
+    for name in service.tenants:
+        figures = service.measures.of(name)
+        if not figures.asked:
+            lines.append(f"{name}: no requests")
+            continue
+        not_served = ", ".join(f"{count:,} {why}" for why, count in figures.why.items())
+        lines.append(
+            f"{name}: {figures.within:,} of {amount(figures.asked, 'request')} in time "
+            f"({percent(figures.within / figures.asked)})" + (f"; not served: {not_served}" if not_served else "")
+        )
+    record = service.record()
+    if record is not None:
+        missing = f", {record['missing']:,} missing" if record["missing"] else ""
+        lines.append(f"record: {record['path']}, {amount(record['recorded'], 'request')}{missing}")
+    return lines
+
+
+def _cells(one: Mapping[str, Any], up: float, not_ready: str) -> list[str]:
     lately = one[WINDOW]
     seconds = max(min(lately["seconds"], up), 1e-9)
-    state = "" if one["loaded"] and one["ready"] else " (unloaded)" if not one["loaded"] else " (restarting)"
+    state = "" if one["loaded"] and one["ready"] else " (unloaded)" if not one["loaded"] else f" ({not_ready})"
     shed = ", ".join(f"{why} {count}" for why, count in lately["shed"].items())
     return [
         one["tenant"] + state,

@@ -66,7 +66,7 @@ def run_by(device: PlannedDevice) -> str:
 
 def seat_table(device: PlannedDevice, *, software: bool = True) -> tuple[list[str], list[list[str]]]:
     """Columns that have a value, and one row per tenant and objective; copies with the same figures share theirs."""
-    columns = ("tenant", "batch", "software", "share", "objective", "predicted ms", "limit", "left", "holds to")
+    columns = ("tenant", "at once", "software", "share", "objective", "predicted ms", "limit", "left", "holds to")
     copies: dict[tuple[str, tuple[tuple[str, ...], ...]], list[SeatedTenant]] = {}
     for tenant in device.tenants:
         copies.setdefault((tenant.tenant, _seat(tenant)), []).append(tenant)
@@ -94,7 +94,7 @@ def _seat(tenant: SeatedTenant) -> tuple[tuple[str, ...], ...]:
     growth = f"{tenant.holds_to:.3g}x" if tenant.holds_to else ""
     first, *others = tenant.kept or (None,)
     return (
-        (str(tenant.batch), software, share_of(tenant), *_figures(first), growth),
+        (str(tenant.at_once), software, share_of(tenant), *_figures(first), growth),
         *(("", "", "", *_figures(kept), "") for kept in others),
     )
 

@@ -10,6 +10,7 @@ from cotenant.analyse.findings.devices import SideBySide
 from cotenant.analyse.sharing.cells import sharing_said
 from cotenant.reporting.terminal.answer import STYLES
 from cotenant.reporting.terminal.literal import literal
+from cotenant.tenancy.device_name import DeviceName
 from cotenant.text import NOTHING, amount, ratio, without_interval
 
 MOST_ROWS = 10
@@ -25,7 +26,7 @@ def side_by_side_parts(found: SideBySide, *, everything: bool = False) -> tuple[
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
     table.add_column("mix", overflow="ellipsis", no_wrap=True, max_width=WIDEST_MIX)
     for device in found.devices:
-        table.add_column(literal(device.removeprefix("sim:")), overflow="ellipsis", no_wrap=True)
+        table.add_column(literal(DeviceName(device).model), overflow="ellipsis", no_wrap=True)
     for row in rows:
         table.add_row(literal(f"{row.mix}{', ' + row.under if row.under else ''}"), *map(_cell, row.choices))
     parts.append(table)

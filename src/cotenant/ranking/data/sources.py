@@ -12,10 +12,9 @@ from pathlib import Path
 from urllib.parse import parse_qsl
 
 from cotenant.errors import DataError
-from cotenant.ranking.data.arrow_folder import is_arrow_folder, open_arrow
 from cotenant.ranking.data.embedded import EMBEDDED, check_embedded, open_embedded
-from cotenant.ranking.data.image_folder import open_images
-from cotenant.ranking.data.tables import TABLES, open_table
+from cotenant.ranking.data.images import open_images
+from cotenant.ranking.data.tables import TABLES, is_arrow_folder, open_arrow, open_table
 from cotenant.ranking.protocol import Data
 
 _OPTIONS = ("text", "image", "label")

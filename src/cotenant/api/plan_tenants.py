@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cotenant import opening
-from cotenant.api.paths import AnyPath, Runs, run_paths
-from cotenant.errors import CotenantError
+from cotenant.errors import CotenantError, ImpossibleObjectives
+from cotenant.paths import AnyPath, Runs, run_paths
 from cotenant.text import amount
 
 if TYPE_CHECKING:
@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from cotenant.planning.mixes.judge import Minimise
     from cotenant.planning.mixes.moves import Move
     from cotenant.planning.mixes.plan import Measurement, ServingPlan
-    from cotenant.planning.tenants_file import PlannedEntry, TenantsFile
+    from cotenant.study.model import Study
+    from cotenant.tenancy.plan import Plan
 
 SECONDS, RISK = 30.0, 0.1
 
@@ -37,7 +38,7 @@ class Planned:
 
 def plan_tenants(
     tenants: AnyPath,
-    devices: str,
+    devices: str | None = None,
     *,
     minimise: "Minimise" = "cost",
     seconds: float = SECONDS,
@@ -51,7 +52,7 @@ def plan_tenants(
 
     Args:
         tenants: A YAML file.
-        devices: Available devices: `sim:a100-sxm4-80gb*4, sim:t4*2`, `cuda:0,1`, `cpu`.
+        devices: Available devices: `sim:a100-sxm4-80gb*4, sim:t4*2`, `cuda:0,1`, `cpu`; default: those of the file.
         minimise: `cost`, `devices`, `energy` or `latency`. Where no device has a price, `cost` counts devices.
         seconds: Time for the search, not counting predictions.
         risk: How often an objective may be missed, given the prediction's validated error.
@@ -62,19 +63,22 @@ def plan_tenants(
         progress: Called with progress messages.
 
     Raises:
-        CotenantError: The file is wrong, a device or price is unknown, or objectives can't be met.
+        ImpossibleObjectives: No device can keep a tenant's objectives.
+        CotenantError: The file is wrong, or a device or price is unknown.
     """
-    from cotenant.api.planning.devices import devices_of
-    from cotenant.api.planning.predictors import Evidence, predictors_for
-    from cotenant.api.planning.traffic import as_served, is_served
+    from cotenant.planning.inputs.devices import devices_of
+    from cotenant.planning.inputs.predictors import Evidence, predictors_for
+    from cotenant.planning.inputs.tenants import devices_in, model_of, tenants_to_plan
+    from cotenant.planning.inputs.traffic import as_served, is_served
     from cotenant.planning.mixes.budget import within_budget
     from cotenant.planning.mixes.make import Ask, Impossible, make_plan
-    from cotenant.planning.tenants_file import read_tenants
+    from cotenant.tenancy.tenant_entry import demands
 
     tenants = Path(tenants)
     if not 0 < risk < 0.5:
         raise CotenantError(f"the risk must be between 0 and 0.5, not {risk:g}", hint="e.g. --risk 0.05")
-    file, given = read_tenants(tenants), run_paths(runs)
+    file, given = tenants_to_plan(tenants), run_paths(runs)
+    devices = devices or devices_in(file, tenants)
     served = [run for run in given if is_served(run)]
     costs: Mapping[str, float] = {}
     learnt_from = [run for run in given if run not in served]
@@ -87,9 +91,13 @@ def plan_tenants(
     there = devices_of(devices, own, priced=minimise == "cost", clocked=clocked)
     if minimise == "cost" and not any(kind.price_per_h for kind in there.kinds):
         minimise = "devices"
+    for line in demands(file.tenants):
+        progress(line)
     progress(f"describing {amount(len(file.tenants), 'tenant')} on {amount(len(there.kinds), 'kind')} of device")
     evidence = Evidence(learnt_from, served, costs)
-    wanted, rough, closer = predictors_for(file, there, evidence, risk=risk, source=str(tenants), progress=progress)
+    wanted, rough, closer = predictors_for(
+        file.tenants, there, evidence, risk=risk, source=str(tenants), progress=progress
+    )
     ask = Ask(minimise=minimise, seconds=seconds, risk=risk)
 
     def make(kinds: "Sequence[DeviceKind]") -> "ServingPlan":
@@ -99,7 +107,7 @@ def plan_tenants(
         found = make(there.kinds) if power_budget_w is None else within_budget(make, there.kinds, power_budget_w)
     except Impossible as error:
         hint = _could(error.tenants, file, {kind.name for kind in there.kinds}, risk) if there.gpus else error.hint
-        raise CotenantError(error.message, hint=hint) from None
+        raise ImpossibleObjectives(error.message, hint=hint) from None
     if found.measure is not None:
         found = replace(found, measure=replace(found.measure, command=_command(found.measure, tenants, devices)))
     models = {name: model_of(entry) for name, entry in file.tenants.items()}
@@ -115,16 +123,17 @@ def _command(measurement: "Measurement", tenants: Path, devices: str) -> str:
     return f"{study} --set 'mixes=[solo, {{groups: {{next: [{names}]}}}}]' --set 'sharing=[{way}]'"
 
 
-def _could(names: Sequence[str], file: "TenantsFile", tried: set[str], risk: float) -> str:
+def _could(names: Sequence[str], file: "Study", tried: set[str], risk: float) -> str:
     """The cheapest device of the price table that could serve these tenants."""
-    from cotenant.api.planning.closed_form import ClosedForm
-    from cotenant.api.planning.devices import devices_of
-    from cotenant.api.planning.profiles import Simulation
-    from cotenant.api.planning.spans import with_spans
+    from cotenant.planning.inputs.devices import devices_of
     from cotenant.planning.mixes.prices import PRICES
     from cotenant.planning.mixes.replicas import hopeless
+    from cotenant.planning.mixes.tenants import planned
+    from cotenant.planning.predictors.closed_form import ClosedForm
+    from cotenant.planning.predictors.profiles import Simulation
+    from cotenant.planning.predictors.spans import with_spans
 
-    tenants = [tenant for tenant in file.planned() if tenant.name in names]
+    tenants = [tenant for tenant in planned(file.tenants) if tenant.name in names]
     others = [kind for kind in sorted(PRICES, key=lambda name: PRICES[name].usd_per_h) if f"sim:{kind}" not in tried]
     for split in (False, True):
         for kind in others:
@@ -139,26 +148,38 @@ def _could(names: Sequence[str], file: "TenantsFile", tried: set[str], risk: flo
     return "no other GPU with a list price could either: relax the objective, or choose a smaller model or software"
 
 
-def export_plan(planned: Planned, target: str, folder: AnyPath) -> tuple[Path, ...]:
-    """Write a plan as the configuration of another tool.
+@dataclass(frozen=True, slots=True)
+class WrittenExport:
+    """An export on disk."""
+
+    paths: tuple[Path, ...]
+    notes: tuple[str, ...]
+    """What the target can't express, and what people have to provide."""
+
+
+def export_plan(planned: Planned, target: str, folder: AnyPath) -> WrittenExport:
+    """Write a plan as the configuration of another tool: a folder with a README and, where it applies, `plan.sh`.
 
     Args:
         planned: The plan.
-        target: `cotenant`, `triton`, `vllm`, `kubernetes` (and `kubernetes-device-plugin`, `kubernetes-hami`,
-            `kubernetes-kai`), `ray` or `shell`.
+        target: `cotenant`; `vllm`, `triton` or `vllm,triton` (each tenant goes to the first that can run it), and what
+            keeps them running, `compose`, `systemd` or `llama-swap`; `shell`; `kubernetes`, `kubernetes-device-plugin`,
+            `kubernetes-hami` or `kubernetes-kai`; `ray`.
         folder: Output folder; created if missing.
 
     Raises:
-        CotenantError: The target can't express the plan, there is no such target, or the folder can't be written.
+        CotenantError: The target can't express the plan, there is no such target, the plan in the folder is up, or the
+            folder can't be written.
     """
-    from cotenant.planning.exports.targets import TARGETS
+    from cotenant.planning.exports.model import exported
+    from cotenant.planning.exports.targets import export
 
     folder = Path(folder)
-    if target not in TARGETS:
-        raise CotenantError(f"there is no export for {target!r}", hint=f"choose one of {', '.join(TARGETS)}")
-    files = TARGETS[target](planned.plan, planned.models)
+    if any(folder.glob(".state-*")):
+        raise CotenantError(f"the plan in {folder} is up", hint=f"run {folder}/plan.sh down, or choose another folder")
+    made = export(exported(planned.plan, planned.models, str(folder.resolve())), target)
     written = []
-    for name, text in files.items():
+    for name, text in made.files.items():
         path = folder / name
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -170,7 +191,7 @@ def export_plan(planned: Planned, target: str, folder: AnyPath) -> tuple[Path, .
         if name.endswith(".sh"):
             path.chmod(0o755)
         written.append(path)
-    return tuple(written)
+    return WrittenExport(tuple(written), made.notes)
 
 
 def write_plan_page(planned: Planned, path: AnyPath) -> None:
@@ -198,39 +219,47 @@ def moves_from(planned: Planned, old: AnyPath) -> "tuple[Move, ...]":
     Raises:
         CotenantError: It can't be read or isn't a plan.
     """
-    from cotenant.api.planning.written import read_plan
     from cotenant.planning.mixes.moves import moves
-    from cotenant.planning.mixes.plan import to_document
+    from cotenant.tenancy.plan import read_plan
 
     old = Path(old)
-    return moves(read_plan(old), to_document(planned.plan))
+    return moves(read_plan(old), _document(planned))
 
 
 def write_plan(planned: Planned, path: AnyPath) -> None:
     """Write plan.yaml, for `--check` and `cotenant run`."""
-    from cotenant.planning.mixes.plan import to_document
-    from cotenant.study.tree import write
-
     path = Path(path)
-    runs = {name: model.runs for name, model in planned.models.items() if model.runs is not None}
     head = f"# {planned.source} on {planned.devices}; written by `cotenant plan`.\n"
     try:
-        path.write_text(head + write(to_document(planned.plan, runs, planned.runs)), encoding="utf-8")
+        path.write_text(head + _document(planned).to_yaml(), encoding="utf-8")
     except OSError as error:
         raise CotenantError(f"{path} can't be written: {opening.why(error)}", hint="choose another file") from None
 
 
-def model_of(entry: "PlannedEntry") -> "Model":
-    """The model that a tenant runs."""
-    from cotenant.api.planning.study import runs_of
-    from cotenant.planning.exports.model import Model
+def _document(planned: Planned) -> "Plan":
+    from cotenant.planning.mixes.plan import document_of
 
-    return Model(
-        workload=entry.workload,
-        generates=entry.mode == "generate",
-        seq=entry.seq,
-        tokens=entry.tokens,
-        dtype=entry.dtype,
-        weights=entry.weights,
-        runs=runs_of(entry),
-    )
+    runs = {name: model.runs for name, model in planned.models.items() if model.runs is not None}
+    return document_of(planned.plan, runs, planned.runs)
+
+
+def read_planned(path: AnyPath) -> "Planned":
+    """A plan that was written before, to export it.
+
+    Args:
+        path: A plan.yaml.
+
+    Raises:
+        CotenantError: It can't be read or isn't a plan, or a device is unknown.
+    """
+    from cotenant.planning.inputs.devices import devices_of
+    from cotenant.planning.inputs.tenants import model_of
+    from cotenant.planning.mixes.written import from_document
+    from cotenant.tenancy.plan import read_plan
+
+    path = Path(path)
+    plan = read_plan(path)
+    names = dict.fromkeys(device.kind for device in plan.devices)
+    kinds = {kind.name: kind for name in names for kind in devices_of(name, {}, priced=False).kinds}
+    models = {str(seat.tenant): model_of(seat.entry) for _, _, seat in plan.seats()}
+    return Planned(from_document(plan, kinds, str(path)), str(path), ", ".join(names), models)
