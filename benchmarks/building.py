@@ -42,8 +42,7 @@ def build_one(side: str, name: str) -> None:
     import transformers
 
     from cotenant.workloads.catalogue import model_entries
-    from cotenant.workloads.models.filling import materialise
-    from cotenant.workloads.models.skeleton import skeleton
+    from cotenant.workloads.models.skeleton import materialise, skeleton
 
     torch.set_num_threads(1)
     entry = next(entry for entry in model_entries() if entry.name == name)

@@ -21,7 +21,7 @@ from cotenant.analyse.estimates.covariate import adjusted
 from cotenant.analyse.estimates.estimate import Estimate
 from cotenant.analyse.estimates.intervals import ratio_interval
 from cotenant.devices import find_device
-from cotenant.measure.bench import Bench, bench_for
+from cotenant.measure.bench import DeviceBench, bench_for
 from cotenant.measure.locking import device_lock
 from cotenant.store.observe import observe_trial
 from cotenant.study import windows
@@ -35,7 +35,7 @@ FEWEST_BLOCKS = 3
 WARM_S = (0.25, 0.5)
 
 
-def compared(bench: Bench, model: str, until: float, rng: np.random.Generator) -> list[tuple[float, float]]:
+def compared(bench: DeviceBench, model: str, until: float, rng: np.random.Generator) -> list[tuple[float, float]]:
     """Log ratios of long to short windows of a model, block by block: of its requests, and of the canary."""
     [trial] = expand(
         study_from({"name": "minis", "tenants": {model: {"workload": model, "threads": 1}}, "mixes": ["solo"]}), 0, ()
@@ -55,7 +55,7 @@ def compared(bench: Bench, model: str, until: float, rng: np.random.Generator) -
     return found
 
 
-def _means(bench: Bench, trials: list[Trial], long_s: float) -> tuple[float, float]:
+def _means(bench: DeviceBench, trials: list[Trial], long_s: float) -> tuple[float, float]:
     """Log of the long window's mean over the short ones': of requests, and of the canary."""
     seen: list[TenantObservation] = []
     while len(seen) < len(trials):

@@ -4,19 +4,22 @@ The border is found by bisection, the truth by many more arrivals than the check
 """
 
 import json
+from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import Any
 
 import numpy as np
 
-from cotenant.api.planning.check import attained
-from cotenant.api.planning.profiles import Simulation
 from cotenant.devices.simulated.device import open_simulated
-from cotenant.planning.tenants_file import PlannedEntry
+from cotenant.planning.check import LOOKS, Attained, attained
+from cotenant.planning.mixes.tenants import planned
+from cotenant.planning.predictors.profiles import Simulation
+from cotenant.tenancy.plan import PlanDevice
+from cotenant.tenancy.tenant_entry import TenantEntry
 
 INSTANCES = 40
 WORKLOADS = ("bert-base-mini", "resnet18-mini", "gpt2-mini", "vit-b-16-mini")
-DEVICE = {"name": "d", "kind": "sim:a100-sxm4-80gb", "sharing": "mps"}
+KIND = "sim:a100-sxm4-80gb"
 TRUTH = range(1000, 1032)
 QUICK = range(500, 502)
 
@@ -27,7 +30,7 @@ def seat(random: np.random.Generator) -> dict[str, Any]:
     return {
         "tenant": "t",
         "rate_rps": 1.0,
-        "batch": int(random.choice([1, 2, 4, 8])),
+        "at_once": int(random.choice([1, 2, 4, 8])),
         "runs": {"workload": workload},
         "cv": float(random.choice([1.0, 1.5, 2.0])),
         "slowdown": slowdown,
@@ -35,13 +38,18 @@ def seat(random: np.random.Generator) -> dict[str, Any]:
     }
 
 
+def check(one: dict[str, Any], looks: Sequence[Iterable[int]] = LOOKS) -> Attained:
+    """The check of a device with this seat."""
+    device = PlanDevice.model_validate({"name": "d", "kind": KIND, "sharing": "mps", "tenants": {"t": one}})
+    return attained(device, "t", device.tenants["t"], looks=looks)
+
+
 @cache
 def alone_ms(workload: str) -> float:
     """Service time of one request alone."""
-    entry = PlannedEntry.model_validate({"workload": workload, "rate": "1/s"})
-    kind = DEVICE["kind"]
-    simulation = Simulation([entry.planned("t")], {"t": entry}, {kind: open_simulated(kind)}, risk=0.1)
-    return simulation.profile(kind, 0, 1, "", float("nan")).alone_ms
+    entry = TenantEntry.model_validate({"workload": workload, "rate": "1/s"})
+    simulation = Simulation(planned({"t": entry}), {"t": entry}, {KIND: open_simulated(KIND)}, risk=0.1)
+    return simulation.profile(KIND, 0, 1, "", float("nan")).alone_ms
 
 
 def border(one: dict[str, Any]) -> float:
@@ -49,7 +57,7 @@ def border(one: dict[str, Any]) -> float:
     low, high = 10.0, 5000.0
     for _ in range(9):
         middle = float(np.sqrt(low * high))
-        kept = attained(DEVICE, "t", {**one, "rate_rps": middle}, looks=(QUICK,)).attained >= 0.99
+        kept = check({**one, "rate_rps": middle}, (QUICK,)).attained >= 0.99
         low, high = (middle, high) if kept else (low, middle)
     return low
 
@@ -61,8 +69,8 @@ def measure() -> dict[str, Any]:
     for _ in range(INSTANCES):
         one = seat(random)
         one["rate_rps"] = border(one) * float(random.uniform(0.8, 1.2))
-        checked = attained(DEVICE, "t", one)
-        truth = attained(DEVICE, "t", one, looks=(TRUTH,)).attained >= 0.99
+        checked = check(one)
+        truth = check(one, (TRUTH,)).attained >= 0.99
         said[checked.verdict].append(truth)
     return {
         "instances": INSTANCES,

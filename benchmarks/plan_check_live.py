@@ -18,10 +18,11 @@ import numpy as np
 import yaml
 
 import cotenant
-from cotenant.api.planning.check_measured import measured_device
-from cotenant.api.planning.reality import compare_plan
-from cotenant.api.planning.study import write_study
+from cotenant.api.compare_plan import compare_plan
 from cotenant.errors import DeviceBusy
+from cotenant.planning.check_measured import measured_device
+from cotenant.planning.inputs.studies import write_study
+from cotenant.tenancy.plan import Plan
 
 INSTANCES = 10
 MODELS = {
@@ -62,17 +63,17 @@ def instance(random: np.random.Generator, runs: list[Path]) -> dict[str, Any]:
     """Two models at equal shares of their border, with limits of 5 to 15 service times."""
     names = sorted(random.choice(sorted(MODELS), 2, replace=False).tolist())
     seats = {
-        name: {"tenant": name, "rate_rps": 1.0, "batch": 1, "software": "eager", "runs": dict(MODELS[name])}
+        name: {"tenant": name, "rate_rps": 1.0, "at_once": 1, "software": "eager", "runs": dict(MODELS[name])}
         for name in names
     }
     document = {
-        "plan": 1,
+        "plan": 2,
         "risk": 0.1,
         "from": [str(run) for run in runs],
         "devices": [{"name": "cpu", "kind": "cpu", "sharing": "processes", "tenants": seats}],
     }
-    device = document["devices"][0]
-    predictor = measured_device(document, device, "benchmark")
+    plan = Plan.model_validate(document)
+    predictor = measured_device(plan, plan.devices[0], "benchmark")
     for place, seat in enumerate(seats.values()):
         service = predictor.solos[place, 1].mean_s
         limit = float(random.uniform(5, 15)) * service * 1e3

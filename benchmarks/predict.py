@@ -11,24 +11,40 @@ from typing import Any
 
 import numpy as np
 
+from cotenant.devices.simulated.device import open_simulated
+from cotenant.prediction.contention.closed_form import log_slowdowns
+from cotenant.prediction.contention.demand import demands_of
+from cotenant.prediction.contention.trace import plain_trace
 from cotenant.prediction.interference.correction import Evidence
-from cotenant.prediction.interference.fluid import in_turns, side_by_side
-from cotenant.prediction.interference.gpu_profiles import GpuProfiles
+from cotenant.prediction.interference.gpu_mixes import GpuMixes
+from cotenant.prediction.interference.gpu_profiles import profiles_of
 from cotenant.prediction.interference.mixes import by_victim, every_mix
 from cotenant.prediction.interference.predictor import Predictor
 from cotenant.prediction.interference.setting import Setting, setting_of
 from cotenant.prediction.interference.shipped import GPU, GPU_PRIOR_HALF
+from cotenant.prediction.simulated_gpu import Controls
+from cotenant.tenancy.sharing import Sharing
+from cotenant.workloads.protocol import WorkloadSpec
 
-LAWS = (side_by_side, side_by_side, side_by_side, in_turns, in_turns)
-"""Ways to share: two laws, each with separate evidence."""
+WAYS = tuple(Sharing(mode=mode) for mode in ("processes", "mps", "streams", "green", "mig"))
+NAMES = ("distilbert", "bert-base", "bge-small", "gpt2", "distilgpt2", "resnet18", "resnet50", "mobilenet-v2", "vgg16",
+         "vit-b-16")  # fmt: skip
+BATCHES = (1, 8, 32)
 
 
 def measure() -> dict[str, Any]:
     """Both sizes."""
+    gpu = open_simulated("sim:a100-sxm4-40gb")
+    specs = [WorkloadSpec(name=name, batch=batch) for name in NAMES for batch in BATCHES]
+    known = GpuMixes(gpu, specs, Controls())
+    profiles = profiles_of(traces := [known.trace(number) for number in range(30)], [one.alone_ns() for one in traces])
+    for way in WAYS:  # describes every tenant on every part of the GPU
+        known.prior(way)(every_mix(30, 2))
+        known.prior(way)(every_mix(30, 3))
     begin = time.process_time()
     mixes = 0
-    for number, law in enumerate(LAWS):
-        setting = _setting(30, law)
+    for number, way in enumerate(WAYS):
+        setting = setting_of([spec.name for spec in specs], profiles.features(), known.prior(way))
         predictor = Predictor(setting, _evidence(setting, 60, seed=number), GPU, prior_half=GPU_PRIOR_HALF)
         for size in (2, 3):
             asked = every_mix(30, size)
@@ -36,7 +52,7 @@ def measure() -> dict[str, Any]:
             mixes += len(asked)
     small_s = time.process_time() - begin
     begin = time.process_time()
-    setting = _setting(1000, side_by_side)
+    setting = _setting(1000)
     predictor = Predictor(setting, _evidence(setting, 2000, seed=9), GPU, prior_half=GPU_PRIOR_HALF)
     asked = every_mix(1000, 2)
     found = predictor.slowdowns(asked)
@@ -48,22 +64,21 @@ def measure() -> dict[str, Any]:
     }
 
 
-def _setting(tenants: int, law: Any) -> Setting:
+def _setting(tenants: int) -> Setting:
     random = np.random.default_rng(tenants)
-    device = random.uniform(1e6, 1e8, tenants)
-    serial = random.uniform(0.0, 3e7, tenants)
-    profiles = GpuProfiles(
-        solo_ns=device + serial,
-        device_ns=device,
-        work_ns=device * random.uniform(0.3, 0.95, tenants),
-        occupancy=random.uniform(0.6, 1.0, tenants),
-        dram=random.uniform(0.0, 0.8, tenants),
-        launch_ns=device * random.uniform(0.1, 0.9, tenants),
-        serial_ns=serial,
-        kernels=random.integers(50, 2000, tenants).astype(float),
-    )
+    traces = [
+        plain_trace(
+            kernels=int(random.integers(50, 2000)),
+            device_ns=device,
+            occupancy=random.uniform(0.6, 1.0),
+            dram=random.uniform(0.0, 0.8),
+            host_ns=device * random.uniform(0.1, 1.4),
+        )
+        for device in random.uniform(1e6, 1e8, tenants)
+    ]
+    profiles = profiles_of(traces, [trace.alone_ns() for trace in traces])
     families = [f"family {number // 4}" for number in range(tenants)]
-    return setting_of(families, profiles.features(), partial(law, profiles))
+    return setting_of(families, profiles.features(), partial(log_slowdowns, demands_of(traces)))
 
 
 def _evidence(setting: Setting, pairs: int, *, seed: int) -> Evidence:

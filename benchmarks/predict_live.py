@@ -23,13 +23,14 @@ import numpy as np
 
 import cotenant
 from cotenant.analyse.estimates.estimate import Estimate
-from cotenant.api.prediction_evidence import learnt
-from cotenant.api.prediction_inputs import asked_of, place_of
 from cotenant.prediction.interference.forecasting import Asked, evidence_of, predictor_for
-from cotenant.prediction.interference.gathered import MeasuredMix, TenantKey
+from cotenant.prediction.interference.gathered import MeasuredMix
 from cotenant.prediction.interference.mixes import mixes_of
 from cotenant.prediction.interference.next_cells import next_cells
+from cotenant.store.learnt import learnt
 from cotenant.study.files import load_study
+from cotenant.study.prediction_inputs import asked_of, place_of
+from cotenant.tenancy.identity import TenantIdentity
 
 STUDY = "predict-truth"
 GIVEN = 22
@@ -67,7 +68,7 @@ def judge(
 
 
 def _mixes_of(truth: Path, asked: Asked) -> tuple[MeasuredMix, ...]:
-    found: dict[tuple[str, str], list[tuple[TenantKey, Estimate]]] = {}
+    found: dict[tuple[str, str], list[tuple[TenantIdentity, Estimate]]] = {}
     keys = dict(zip(asked.names, asked.keys, strict=True))
     with truth.open(encoding="utf-8") as file:
         for row in csv.DictReader(file):

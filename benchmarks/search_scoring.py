@@ -75,7 +75,7 @@ def _extraction_s() -> float:
 
     from cotenant.ranking.candidates import find_candidate
     from cotenant.ranking.pipeline.extractor import assemble
-    from cotenant.workloads.models.filling import materialise
+    from cotenant.workloads.models.skeleton import materialise
 
     module = assemble(find_candidate(MODEL), cut=None, joined=None, heads=1, width=0, classes=0)
     materialise(module, device="cpu", dtype=torch.float32, seed=0)

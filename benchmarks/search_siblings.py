@@ -176,8 +176,8 @@ def halving(folder: Path) -> dict[str, Any]:
 def search(folder: Path, *, exact: bool) -> dict[str, Any]:
     """`cotenant search` until its last round ends."""
     from cotenant.api.search import search as verb
-    from cotenant.ranking.events import Event, RoundEnded
     from cotenant.ranking.folder import SearchFolder
+    from cotenant.ranking.outcome import Event, RoundEnded
 
     taken: dict[str, float] = {}
     models = [str(model) for model in _models(folder)]

@@ -8,8 +8,7 @@ from safetensors.torch import save_file
 
 from cotenant.ranking.survey import mode_for, survey
 from cotenant.workloads.models.entry import ModelEntry
-from cotenant.workloads.models.filling import materialise
-from cotenant.workloads.models.skeleton import skeleton
+from cotenant.workloads.models.skeleton import materialise, skeleton
 
 
 def write_siblings(folder: Path, entry: ModelEntry, count: int, *, changed: int, seed: int = 0) -> list[Path]:

@@ -9,9 +9,9 @@ import time
 import tracemalloc
 from typing import Any
 
-from cotenant.prediction.sharing.layout import TURNS
-from cotenant.prediction.sharing.simulate import Outcome, Player, simulate
-from cotenant.prediction.sharing.trace import Trace, plain_trace
+from cotenant.prediction.contention.layout import TURNS
+from cotenant.prediction.contention.simulate import Outcome, Player, simulate
+from cotenant.prediction.contention.trace import Trace, plain_trace
 
 BUSY = plain_trace(kernels=200, device_ns=5e6, occupancy=0.8, dram=0.5, host_ns=2e6)
 """Keeps its device busy: the next kernel is always in the queue."""

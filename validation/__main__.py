@@ -19,9 +19,10 @@ from cotenant.cli.output import as_json, console, show, show_json
     help="Folder with the measured data.",
 )
 @click.option("--only", metavar="NAME", multiple=True, help="Only this data set; may be repeated.")
+@click.option("--engines", is_flag=True, help="Language-model engines instead of the parts of the simulation.")
 @click.option("--write", metavar="FILE", type=click.Path(path_type=Path), help="Also write a page with figures.")
 @as_json
-def command(*, data: Path, only: tuple[str, ...], write: Path | None, as_json: bool) -> int:
+def command(*, data: Path, only: tuple[str, ...], engines: bool, write: Path | None, as_json: bool) -> int:
     """Compare the simulation with real measurements, by data set.
 
     Errors are taken over held-out rows, beside those of trivial baselines. Data sets missing from the folder are
@@ -35,6 +36,7 @@ def command(*, data: Path, only: tuple[str, ...], write: Path | None, as_json: b
     validation = validate(
         data,
         only,
+        engines=engines,
         write=write,
         seen=lambda one: talk.print(literal(progress(one))),
     )

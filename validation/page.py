@@ -7,7 +7,7 @@ from validation.result import Result, Skipped
 from validation.scatter import scatter
 from validation.tables import cells, progress, verdict
 
-HEAD = """# Accuracy of the parts of the simulation
+PARTS = """# Accuracy of the parts of the simulation
 
 Single laws beside measurements: products of layers, kernels, memory, power, fleets, sensors. Written by
 `make validate DATA=DIR`; nothing here is edited by hand. The accuracy of studies on simulated GPUs is in
@@ -17,15 +17,25 @@ Every figure in the tables is taken over held-out models, GPUs or cabinets, neve
 trivial baselines on the same rows. Errors are |simulated / measured - 1| unless a measure says
 otherwise; where a measure describes a population, the column *measured* has its value in the held-out data.
 """
+ENGINES = """# Accuracy of language-model engines
+
+Kernels, steps, loads and generations of engines beside public measurements, by the laws of simulated GPUs. Written by
+`make validate DATA=DIR`; nothing here is edited by hand.
+
+Errors are |simulated / measured - 1| over rows that no constant was fitted on, unless a measure says otherwise, beside
+those of simple laws on the same rows.
+"""
 MOST_POINTS = 1500
 """Maximum points in a figure, thinned evenly; tables use all."""
 
 
-def markdown(results: Sequence[Result], skipped: Sequence[Skipped] = (), *, folder: str) -> str:
-    """The page; figures are expected in ``folder`` beside it."""
-    parts = [HEAD, _text(verdict(results, skipped)), "", *(f"- {_text(progress(one))}" for one in skipped)]
+def markdown(
+    results: Sequence[Result], skipped: Sequence[Skipped] = (), *, folder: str | None, head: str = PARTS
+) -> str:
+    """The page; figures are expected in ``folder`` beside it, None for a page without."""
+    parts = [head, _text(verdict(results, skipped)), "", *(f"- {_text(progress(one))}" for one in skipped)]
     parts += [""] if skipped else []
-    for result, figure in zip(results, _names(folder, results), strict=True):
+    for result, figure in zip(results, _names(folder or "", results), strict=True):
         parts += [
             f"## {_text(result.data_set)}: {_text(result.what)}",
             "",
@@ -42,7 +52,7 @@ def markdown(results: Sequence[Result], skipped: Sequence[Skipped] = (), *, fold
             parts.append(f"| {name} | {value}{fitted} | {' | '.join(rest)} | {reached} |")
         notes = (*result.notes, *result.left_out)
         parts += ["", *(f"- {_text(note)}" for note in notes), *([""] if notes else [])]
-        if result.rows:
+        if result.rows and folder is not None:
             parts += [f"![{_text(result.quantity)}: simulated over measured]({figure})", ""]
     return "\n".join(parts).rstrip() + "\n"
 

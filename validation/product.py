@@ -11,14 +11,15 @@ from typing import Any
 
 import numpy as np
 
-from cotenant.devices.simulated.device import SimulatedGpu, open_simulated
+from cotenant.devices.simulated.device import SimulatedGpuDevice, open_simulated
 from cotenant.measure.calibration import capacity_trials
 from cotenant.measure.simulated.bench import SimulatedBench
 from cotenant.prediction.kernels.columns import Floats
 from cotenant.study.expand import expand, needs_capacity
 from cotenant.study.model import Study
-from cotenant.tenancy.nouns import Sharing, Trial
+from cotenant.tenancy.nouns import Trial
 from cotenant.tenancy.records import TrialRecords
+from cotenant.tenancy.sharing import Sharing
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +92,7 @@ def ask_on_share(study: Mapping[str, Any], share: float | str, mode: str = "mps"
 
 
 @cache
-def _device(name: str) -> SimulatedGpu:
+def _device(name: str) -> SimulatedGpuDevice:
     """Opened once per device, to analyse each request only once."""
     return open_simulated(name)
 

@@ -40,6 +40,7 @@ def validate(
     data: Path,
     only: Sequence[str] = (),
     *,
+    engines: bool = False,
     write: Path | None = None,
     seen: Callable[[Result | Skipped], None] | None = None,
 ) -> Validation:
@@ -48,6 +49,7 @@ def validate(
     Args:
         data: The folder with the data.
         only: Names of data sets; empty: all.
+        engines: Language-model engines instead of the parts of the simulation.
         write: Path of the page, a Markdown file; its figures go into a folder beside it.
         seen: Called with each result and each skipped data set.
 
@@ -55,11 +57,11 @@ def validate(
         DataError: There is no such folder or data set, none of the data is in it, or a named data set is absent or
             damaged.
     """
-    from validation.runner import run
+    from validation.runner import DATA_SETS, ENGINE_DATA_SETS, run
 
     results: list[Result] = []
     skipped: list[Skipped] = []
-    for one in run(data, only):
+    for one in run(data, only, ENGINE_DATA_SETS if engines else DATA_SETS):
         if isinstance(one, Skipped):
             skipped.append(one)
         else:
@@ -69,7 +71,7 @@ def validate(
     validation = Validation(tuple(results), tuple(skipped))
     try:
         if write is not None:
-            _write(validation, write)
+            _write(validation, write, engines=engines)
     except OSError as problem:
         raise CotenantError(
             f"can't write {problem.filename}: {problem.strerror}", hint="choose a writable folder"
@@ -77,14 +79,17 @@ def validate(
     return validation
 
 
-def _write(validation: Validation, page: Path) -> None:
-    from validation.page import figures, markdown
+def _write(validation: Validation, page: Path, *, engines: bool) -> None:
+    from validation.page import ENGINES, PARTS, figures, markdown
 
-    drawn = figures(validation.results, folder=page.stem)
-    (page.parent / page.stem).mkdir(parents=True, exist_ok=True)
-    for name, svg in drawn.items():
-        (page.parent / name).write_text(svg, encoding="utf-8")
-    page.write_text(markdown(validation.results, validation.skipped, folder=page.stem), encoding="utf-8")
+    folder = None if engines else page.stem  # a hundred thousand kernels are no figure
+    page.parent.mkdir(parents=True, exist_ok=True)
+    if folder is not None:
+        (page.parent / folder).mkdir(exist_ok=True)
+        for name, svg in figures(validation.results, folder=folder).items():
+            (page.parent / name).write_text(svg, encoding="utf-8")
+    text = markdown(validation.results, validation.skipped, folder=folder, head=ENGINES if engines else PARTS)
+    page.write_text(text, encoding="utf-8")
 
 
 def _result(result: Result) -> dict[str, Any]:

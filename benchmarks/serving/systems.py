@@ -156,9 +156,9 @@ def _cotenant(name: str, ground: Ground) -> System:
     file.write_text(
         f"fairness: {fairness}\n"
         "tenants:\n"
-        f"  bert: {{workload: {models['bert']}, seq: 64, slo: {slo['bert']}, batch: 4}}\n"
-        f"  conv: {{workload: resnet18, params: {{image: 160}}, slo: {slo['conv']}, batch: 4}}\n"
-        f"  gpt: {{workload: {models['gpt']}, seq: 64, mode: generate, tokens: 24, slo: {slo['gpt']}, batch: 4}}\n"
+        f"  bert: {{workload: {models['bert']}, seq: 64, slo: {slo['bert']}, at_once: 4}}\n"
+        f"  conv: {{workload: resnet18, params: {{image: 160}}, slo: {slo['conv']}, at_once: 4}}\n"
+        f"  gpt: {{workload: {models['gpt']}, seq: 64, mode: generate, tokens: 24, slo: {slo['gpt']}, at_once: 4}}\n"
     )
     command = [sys.executable, str(HERE / "policy_server.py"), name, str(file), str(port), f"cpu:{ground.core}"]
     process = launched(command, name, ground, pinned=False)

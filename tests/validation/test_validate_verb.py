@@ -27,7 +27,7 @@ RESULT = Result(
 
 @pytest.fixture
 def demo(monkeypatch):
-    monkeypatch.setattr(runner, "run", lambda data, only=(): iter((RESULT,)))
+    monkeypatch.setattr(runner, "run", lambda data, only=(), among=(): iter((RESULT,)))
 
 
 def test_a_missed_target_is_exit_code_3_and_is_named(demo, tmp_path, capsys):

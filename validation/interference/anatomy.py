@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from cotenant.prediction.contention.trace import FIXED_HOLDS, Trace
 from cotenant.prediction.kernels.columns import Floats
-from cotenant.prediction.sharing.trace import FIXED_HOLDS, Trace
 
 TYPICAL = (0.51, 0.23, 0.59, 0.57)
 """Fixed share of the device's time, then SM-bound share of the rest: each first for what doesn't grow with the batch,

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from cotenant.errors import DataError
-from cotenant.prediction.sharing.trace import Trace
+from cotenant.prediction.contention.trace import Trace
 from validation.interference.anatomy import TYPICAL, Anatomy, Measured, fit_anatomy
 from validation.leaving_out import LeftOutRows
 from validation.reading import HINT, read_json

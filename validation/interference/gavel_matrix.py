@@ -7,8 +7,9 @@ from pathlib import Path
 
 import numpy as np
 
+from cotenant.prediction.contention.closed_form import log_slowdowns
+from cotenant.prediction.contention.demand import demands_of
 from cotenant.prediction.interference.correction import Evidence
-from cotenant.prediction.interference.fluid import side_by_side
 from cotenant.prediction.interference.gpu_profiles import profiles_of
 from cotenant.prediction.interference.setting import Setting, setting_of
 from cotenant.prediction.kernels.columns import Floats
@@ -49,7 +50,11 @@ def gavel_matrix(data: Path, gpu: str, *, blind: Collection[str] = ()) -> Matrix
     names = list(jobs)
     profiles = profiles_of([traces[name] for name in names], [1e9 * jobs[name].seconds for name in names])
     features = profiles.features()
-    setting = setting_of([jobs[name].family for name in names], features, partial(side_by_side, profiles))
+    setting = setting_of(
+        [jobs[name].family for name in names],
+        features,
+        partial(log_slowdowns, demands_of([traces[name] for name in names])),
+    )
     return Matrix(
         GPUS[gpu].title, tuple(jobs.values()), setting, _evidence(measured_pairs(table, jobs), names), features
     )

@@ -4,16 +4,18 @@ from functools import partial
 
 import numpy as np
 
-from cotenant.api.prediction_calibration import calibrating
 from cotenant.devices.simulated.device import open_simulated
-from cotenant.prediction.interference.fluid import side_by_side
-from cotenant.prediction.interference.gathered import SoloTenant, TenantKey
+from cotenant.prediction.calibration.twin import calibrating
+from cotenant.prediction.contention.closed_form import log_slowdowns
+from cotenant.prediction.contention.demand import demands_of
+from cotenant.prediction.contention.layout import whole_of
+from cotenant.prediction.interference.gathered import SoloTenant
 from cotenant.prediction.interference.gpu_profiles import profiles_of
 from cotenant.prediction.interference.predictor import Predictor
 from cotenant.prediction.interference.setting import setting_of
 from cotenant.prediction.interference.shipped import GPU, GPU_PRIOR_HALF
-from cotenant.prediction.sharing.layout import whole_of
-from cotenant.study.model import TenantEntry
+from cotenant.tenancy.identity import TenantIdentity
+from cotenant.tenancy.tenant_entry import TenantEntry
 from validation.interference.gavel_data import GPUS, SOURCE
 from validation.interference.gavel_matrix import Matrix
 from validation.measures import absolute_error
@@ -30,13 +32,13 @@ def product_result(gpu: str, matrix: Matrix) -> Result:
     jobs = [job for job in matrix.jobs if job.name in known]
     specs = [TenantEntry.model_validate(known[job.name]).spec() for job in jobs]
     solos = [
-        SoloTenant(TenantKey(spec.name, spec.batch), job.name, 1e9 * job.seconds, None, None, None, None)
+        SoloTenant(TenantIdentity(spec.name, spec.batch), job.name, 1e9 * job.seconds, None, None, None, None)
         for job, spec in zip(jobs, specs, strict=True)
     ]
     controls, _ = calibrating(twin, specs, solos)
     traces = [twin.trace(twin.request(spec), whole_of(twin.gpu), controls) for spec in specs]
     profiles = profiles_of(traces, [solo.service_ns for solo in solos])
-    setting = setting_of([job.family for job in jobs], profiles.features(), partial(side_by_side, profiles))
+    setting = setting_of([job.family for job in jobs], profiles.features(), partial(log_slowdowns, demands_of(traces)))
     places = np.array([matrix.jobs.index(job) for job in jobs])
     mine = np.flatnonzero(np.isin(matrix.evidence.rows, places).all(axis=1))
     asked = matrix.evidence.rows[mine]

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from cotenant.prediction.sharing.trace import Trace
+from cotenant.prediction.contention.trace import Trace
 from validation.interference.anatomy import Anatomy, Measured
 from validation.leaving_out import LeftOutRows
 from validation.reading import count, number, read_table

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import numpy as np
 
+from cotenant.prediction.contention.closed_form import log_slowdowns
+from cotenant.prediction.contention.demand import demands_of
 from cotenant.prediction.interference.correction import Evidence
-from cotenant.prediction.interference.fluid import side_by_side
 from cotenant.prediction.interference.gpu_profiles import profiles_of
 from cotenant.prediction.interference.intervals import quantile_up
 from cotenant.prediction.interference.mixes import mixes_of
@@ -40,11 +41,11 @@ def parvagpu_result(data: Path) -> Result:
         model: fit_anatomy([measured_time(case, measured[case]) for case in measured if is_given(case, model)])
         for model in {case.model for case in cases}
     }
-    profiles = profiles_of(
-        [trace_of_case(anatomies[case.model], case) for case in cases],
-        [1e9 * case.batch / measured[case] for case in cases],
+    traces = [trace_of_case(anatomies[case.model], case) for case in cases]
+    profiles = profiles_of(traces, [1e9 * case.batch / measured[case] for case in cases])
+    setting = setting_of(
+        [case.model for case in cases], profiles.features(), partial(log_slowdowns, demands_of(traces))
     )
-    setting = setting_of([case.model for case in cases], profiles.features(), partial(side_by_side, profiles))
     predictor = Predictor(setting, _pairs(measured, cases), GPU, prior_half=GPU_PRIOR_HALF)
     rows, sizes, inside = [], [], []
     asked_cases: list[Case] = []

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 
-from cotenant.tenancy.nouns import ALONE
+from cotenant.tenancy.sharing import ALONE
 from validation.users.classes import Judged
 from validation.users.decisions import Decision, lines
 from validation.users.row import UserRow

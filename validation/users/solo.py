@@ -9,9 +9,9 @@ from cotenant.devices.simulated.request import request_of
 from cotenant.errors import CotenantError
 from cotenant.prediction.kernels.cost import plain_roofline_ns
 from cotenant.prediction.trust import Class, Phase
-from cotenant.study.model import TenantEntry
+from cotenant.tenancy.tenant_entry import TenantEntry
 from cotenant.workloads import find
-from cotenant.workloads.models.timm_names import stand_in
+from cotenant.workloads.models.libraries import stand_in
 from validation.product import ask, ask_on_share, window_s
 from validation.reading import count, number, positive, read_table
 from validation.users import nvidia

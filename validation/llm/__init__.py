@@ -1,0 +1,1 @@
+"""Language-model engines beside public measurements: kernels, forward passes, chat load, whole generations."""
