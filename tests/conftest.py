@@ -37,7 +37,7 @@ from mock_nvml import mock_nvml, nvml_library  # fixtures of every folder, found
 
 from cotenant.devices.cpu import tiles
 from cotenant.devices.tree import FileTree
-from tests.support import marked, skips
+from tests.support import marked, pace, skips
 
 # Tests build workloads without looking for a device first.
 tiles.avoid(FileTree())
@@ -66,7 +66,10 @@ def pytest_addoption(parser):
     parser.addoption("--allowed-skips", type=Path, help="fail if a test is skipped for a reason that this file lacks")
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_configure(config):
+    if config.getoption("timeout", None) is None:
+        config.option.timeout = float(config.getini("timeout") or 0) * pace.measured()
     allowed = config.getoption("--allowed-skips")
     if allowed is not None and not hasattr(config, "workerinput"):
         config.pluginmanager.register(skips.SkipGate(skips.read(allowed)))

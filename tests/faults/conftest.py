@@ -13,8 +13,9 @@ from scenes import gone_from
 
 from cotenant.devices import find_device
 from cotenant.measure.live import LiveBench
-from cotenant.tenancy.nouns import ALONE, Sharing, Tenant, Trial
+from cotenant.tenancy.nouns import Tenant, Trial
 from cotenant.tenancy.records import TrialRecords
+from cotenant.tenancy.sharing import ALONE, Sharing
 from cotenant.workloads.protocol import Properties
 
 MISBEHAVIOUR = Path(__file__).with_name("misbehaviour.py")

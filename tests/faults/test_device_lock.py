@@ -237,3 +237,61 @@ def test_users_share_the_lock_and_those_without_access_get_an_error():
         locks.chmod(0o755)
         (locks / "cpu_0.lock").unlink()
         assert somebody_else(locks).endswith("cpu_0.lock of cpu:0 can't be opened: permission denied")
+
+
+SERVED = "tenants: {a: {workload: resnet18-mini, slo: 60s}}\n"
+
+
+def served_by(url="http://127.0.0.1:8700"):
+    return device_lock(find_device("cpu").lock_keys(), run=f"serve {url}", purpose="serve")
+
+
+def test_a_second_server_and_a_run_with_tenants_are_refused_while_a_server_has_the_device(tmp_path, capsys):
+    (tmp_path / "s.yaml").write_text(STUDY)
+    (tmp_path / "t.yaml").write_text(SERVED)
+    with served_by():
+        codes = [main(["serve", str(tmp_path / "t.yaml"), "--port", "0"]), main(["run", str(tmp_path / "s.yaml")])]
+    said = capsys.readouterr().err
+    assert codes == [1, 1]
+    assert said.count(f"is in use by process {os.getpid()} (serve http://127.0.0.1:8700)") == 2
+    assert "a study that only asks servers can run now" in said
+
+
+def test_a_server_is_refused_while_a_run_measures(tmp_path, capsys):
+    (tmp_path / "t.yaml").write_text(SERVED)
+    with device_lock(find_device("cpu").lock_keys(), run="runs/mine"):
+        assert main(["serve", str(tmp_path / "t.yaml"), "--port", "0"]) == 1
+    assert "is being measured by process" in capsys.readouterr().err
+
+
+def test_servers_share_what_they_do_not_use():
+    """A server of backends only, or of a simulated GPU, uses no device here."""
+    from cotenant.serving.server import Listening, _device_held
+    from cotenant.serving.tenants_file import TenantsFile
+
+    backend = {"v2": "http://127.0.0.1:9", "model": "m"}
+    proxy = TenantsFile.model_validate({"tenants": {"a": {"slo": "1s", "backend": backend}}})
+    model = {"a": {"workload": "bert-base", "slo": "1s"}}
+    simulated = TenantsFile.model_validate({"tenants": model, "device": "sim:a100-sxm4-40gb"})
+    real = TenantsFile.model_validate({"tenants": model, "device": "cpu"})
+    with served_by():
+        for file in (proxy, simulated):
+            with _device_held(file, Listening(), "http://127.0.0.1:8701"):
+                pass
+        with pytest.raises(DeviceBusy), _device_held(real, Listening(), "http://127.0.0.1:8701"):
+            pass
+    with _device_held(real, Listening(), "http://127.0.0.1:8701"), pytest.raises(DeviceBusy), hold(None):
+        pass
+
+
+def test_whoever_only_asks_servers_measures_beside_a_server_but_not_beside_another_run(locks):
+    def asking():
+        return device_lock(("cpu:0",), run="runs/asks", directory=locks, purpose="ask")
+
+    with device_lock(("cpu:0",), run="serve http://127.0.0.1:8700", directory=locks, purpose="serve"), asking():
+        with pytest.raises(DeviceBusy, match=r"cpu:0 is being measured by .*runs/asks"), asking():
+            pass
+        with pytest.raises(DeviceBusy), hold(locks):
+            pass
+    with hold(locks), pytest.raises(DeviceBusy, match="runs/mine"), asking():
+        pass

@@ -7,7 +7,8 @@ import threading
 import pytest
 from scenes import bad, calm, of, tenant
 
-from cotenant.tenancy.nouns import ALONE, Sharing, Trial
+from cotenant.tenancy.nouns import Trial
+from cotenant.tenancy.sharing import ALONE, Sharing
 
 
 def trials(*mixes, window_s=0.1):

@@ -13,7 +13,8 @@ from cotenant.devices.protocol import SensorInfo
 from cotenant.errors import TenantFailed
 from cotenant.measure.checks import CheckedTenant, CheckedTrial, failures
 from cotenant.measure.tenants import host_process, pool, sequence
-from cotenant.tenancy.nouns import ALONE, Sharing, Trial
+from cotenant.tenancy.nouns import Trial
+from cotenant.tenancy.sharing import ALONE, Sharing
 
 
 @pytest.fixture

@@ -43,6 +43,8 @@ Asked = tuple[str, str, bytes, dict[str, str]]
 """Method, path, body, headers."""
 IN_ONE = 12
 """Requests per server: effects of one show in the others."""
+WIRES = 300
+"""Connections of one attempt on the wire."""
 
 
 def attack(rng: random.Random) -> list[Asked]:
@@ -86,4 +88,14 @@ def answered(requests: list[Asked]) -> None:
             wrong.append(f"afterwards a valid request got {after.status} {after.body[:300]}")
         return wrong
 
-    print("\n".join(run(scenario)))  # noqa: T201
+    print("\n".join(run(scenario, head_s=1.0, body_s=1.0)))  # noqa: T201
+
+
+def read_as_by_h11(seed: int) -> None:
+    """Send random bytes that resemble requests to a server, and read them with h11; prints the first difference."""
+    from tests.serving_http.differential import fuzz
+
+    try:
+        fuzz(seed, WIRES)
+    except AssertionError as error:
+        print(error)  # noqa: T201

@@ -44,6 +44,8 @@ class Case:
     """Damage must not change the answer: exit 0 means the same output as without it."""
     requests: list[asking.Asked] = field(default_factory=list)
     """Requests to a server, instead of a command line."""
+    wire: int = 0
+    """A seed of bytes to a server, instead of a command line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +150,9 @@ def _trial(records: Callable[..., object], number: int) -> object:
 def draw(whole: Path, folder: Path, rng: random.Random) -> Case:
     """Attack a fresh copy of the corpus in one place; returns what to run."""
     kind = rng.random()
-    if kind < 0.1:
+    if kind < 0.05:
+        return Case("wire", [], wire=rng.randrange(1, 1 << 30))
+    if kind < 0.12:
         return Case("requests", [], requests=asking.attack(rng))
     shutil.copytree(whole, folder, ignore=shutil.ignore_patterns("siblings"))
     if kind < 0.22:

@@ -54,7 +54,7 @@ def wrong(case: Case, ended: Ended, whole: Ended | None) -> str | None:  # noqa:
     """What is wrong with the way an attempt ended, if anything."""
     if problem := attempting.badly_ended(ended):
         return problem
-    if case.requests:
+    if case.requests or case.wire:
         return "a wrong answer" if ended.code or ended.out.strip() else None
     if ended.code == 1 and case.arguments[0] == "verify":
         return None
@@ -72,6 +72,8 @@ def run(case: Case, room: Path) -> Ended:
     """One attempt in a fork of this process."""
     if case.requests:
         return attempting.alone(lambda: asking.answered(case.requests), room)
+    if case.wire:
+        return attempting.alone(lambda: asking.read_as_by_h11(case.wire), room)
     return attempting.run(case.arguments, room)
 
 

@@ -1,0 +1,1 @@
+"""The standing tenants files and the answers of every verb about them."""

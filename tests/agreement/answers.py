@@ -1,0 +1,218 @@
+"""What every verb says about the standing tenants files, and where two verbs contradict each other.
+
+`python -m tests.agreement.answers` prints the disagreements of all files, for known.txt.
+"""
+
+import math
+import sys
+import tempfile
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import combinations
+from pathlib import Path
+
+import cotenant
+from cotenant.errors import CotenantError, StudyError
+from cotenant.plain_yaml import load
+from cotenant.planning.mixes.plan import PlannedDevice
+from cotenant.study.files import load_study
+
+HERE = Path(__file__).parent
+FILES = {path.stem: path for path in sorted((HERE / "files").glob("*.yaml"))}
+KNOWN = HERE / "known.txt"
+CHEAPLY = ("blocks=2", "window=1s")
+SIMULATED_S = 20.0
+
+
+@dataclass(frozen=True, slots=True)
+class Quantity:
+    """What a verb says about one tenant under one way to share."""
+
+    sharing: str
+    tenant: str
+    quantity: str
+    """`slowdown`, `attainment` or an objective such as `ttft p95`, in ms."""
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """The range that the verb prints; an end it can't give is open, and a figure without a range is a point."""
+
+    lo: float
+    hi: float
+
+    @classmethod
+    def of(cls, est: float, lo: float | None, hi: float | None) -> "Range":
+        """From an estimate and its interval."""
+        return cls(-math.inf if lo is None else min(lo, est), math.inf if hi is None else max(hi, est))
+
+    def overlaps(self, other: "Range") -> bool:
+        """Whether both can be true, up to the digits that are printed."""
+        return self.lo <= other.hi * 1.005 and other.lo <= self.hi * 1.005
+
+
+Answers = dict[Quantity, Range]
+
+
+def disagreements(path: Path) -> list[str]:
+    """One line per contradiction between two verbs, and per verb that can't read the file."""
+    said: dict[str, Answers] = {}
+    lines = []
+    with tempfile.TemporaryDirectory() as folder:
+        for verb, ask in VERBS.items():
+            try:
+                said[verb] = ask(path, Path(folder))
+            except StudyError:
+                lines.append(f"{path.stem}: {verb} refuses the file")
+            except CotenantError:  # it read the file and has no answer, such as a plan that keeps every objective
+                said[verb] = {}
+    for one, other in combinations(said, 2):
+        lines += [
+            f"{path.stem}: {key.sharing}: {key.tenant}: {key.quantity}: {one} and {other}"
+            for key in said[one].keys() & said[other].keys()
+            if not said[one][key].overlaps(said[other][key])
+        ]
+    return sorted(lines)
+
+
+def known() -> dict[str, list[str]]:
+    """The contradictions that are known, by file."""
+    lines = [line for line in KNOWN.read_text(encoding="utf-8").splitlines() if line and not line.startswith("#")]
+    return {name: sorted(line for line in lines if line.startswith(f"{name}:")) for name in FILES}
+
+
+def _run(path: Path, folder: Path) -> Answers:
+    if _device(path) == "cpu":
+        cotenant.dry_run(path)  # reads and checks; measuring would depend on what else the machine does
+        return {}
+    return _measured(path, folder)
+
+
+def _measured(path: Path, folder: Path) -> Answers:
+    found: Answers = {}
+    for row in cotenant.run(path, out=folder, overrides=CHEAPLY).tenants:
+        if row.cell.solo or (row.cell.mix.count("+") + 1 < _tenants(path)):
+            continue
+        sharing = row.cell.sharing
+        estimates = {"slowdown": row.slowdown}
+        estimates |= row.latency_ms
+        for metric in ("ttft", "tpot"):
+            times = getattr(row.tokens, f"{metric}_ms", None) or {}
+            estimates |= {f"{metric} {quantile}": value for quantile, value in times.items()}
+        for quantity, value in estimates.items():
+            if getattr(value, "est", None) is not None:
+                found[Quantity(sharing, row.of, quantity)] = Range.of(value.est, value.lo, value.hi)
+        if row.slo is not None and row.slo.share.est is not None:
+            share = row.slo.share
+            found[Quantity(sharing, row.of, "attainment")] = Range.of(share.est, share.lo, share.hi)
+    return found
+
+
+def _predict(path: Path, _folder: Path) -> Answers:
+    study = load_study(path)
+    found: Answers = {}
+    for mix in cotenant.predict(study).mixes if study.mix_list() else ():
+        if len(mix.mix) < _tenants(path):
+            continue
+        for one in mix.tenants:
+            quantities = {"slowdown": one.slowdown}
+            if one.tail is not None:
+                quantities |= {"p99": one.tail.p99_ms, "p50": one.tail.p50_ms}
+                quantities |= {} if one.tail.attainment is None else {"attainment": one.tail.attainment}
+            for quantity, value in quantities.items():
+                found[Quantity(mix.sharing, one.tenant, quantity)] = Range.of(value.est, value.lo, value.hi)
+    return found
+
+
+def _plan(path: Path, folder: Path) -> Answers:
+    planned = cotenant.plan_tenants(path, _device(path), seconds=5.0)
+    cotenant.write_plan(planned, folder / "plan.yaml")
+    found: Answers = {}
+    for device in planned.plan.devices:
+        for seat in device.tenants:
+            low, middle, high = seat.slowdown
+            found[Quantity(_way(device), seat.name, "slowdown")] = Range.of(middle, low, high)
+            for kept in seat.kept:
+                key = Quantity(_way(device), seat.name, kept.objective)
+                found[key] = Range.of(kept.estimate_ms, kept.lower_ms, kept.upper_ms)
+    return found
+
+
+def _check(path: Path, folder: Path) -> Answers:
+    ways = _planned_ways(folder)
+    found: Answers = {}
+    for one in cotenant.check_plan(folder / "plan.yaml").tenants if ways else ():
+        found[Quantity(ways[one.device], one.tenant, "p99")] = Range(one.p99_ms, one.p99_ms)
+        found[Quantity(ways[one.device], one.tenant, "attainment")] = Range(one.lo, one.hi)
+    return found
+
+
+def _run_of_plan(path: Path, folder: Path) -> Answers:
+    ways = _planned_ways(folder)
+    if not ways or _device(path) == "cpu":
+        return {}
+    found = _measured(folder / "plan.yaml", folder)
+    return {Quantity(next(iter(ways.values())), key.tenant, key.quantity): value for key, value in found.items()}
+
+
+def _serve(path: Path, _folder: Path) -> Answers:
+    if _device(path) == "cpu":
+        from cotenant.serving.tenants_file import read_tenants
+
+        read_tenants(path)
+        return {}
+    return {
+        Quantity("scheduled", one.tenant, "attainment"): Range(one.worst, max(one.attainment, one.worst))
+        for one in cotenant.promise(path, seconds=SIMULATED_S).tenants
+    }
+
+
+def _serve_plan(_path: Path, folder: Path) -> Answers:
+    ways = _planned_ways(folder)
+    return {
+        Quantity(way, one.tenant, "attainment"): Range(one.worst, max(one.attainment, one.worst))
+        for device, way in ways.items()
+        for one in cotenant.promise(folder / "plan.yaml", device=device, seconds=SIMULATED_S).tenants
+    }
+
+
+VERBS: dict[str, Callable[[Path, Path], Answers]] = {
+    "run": _run,
+    "predict": _predict,
+    "plan": _plan,
+    "plan --check": _check,
+    "run of the plan": _run_of_plan,
+    "serve": _serve,
+    "serve of the plan": _serve_plan,
+}
+"""In this order: the plan is written once and then used."""
+
+
+def _planned_ways(folder: Path) -> dict[str, str]:
+    """How each device of the plan is shared; empty if there is no plan."""
+    with suppress(CotenantError):
+        return {device.name: _way(device) for device in cotenant.read_planned(folder / "plan.yaml").plan.devices}
+    return {}
+
+
+def _way(device: PlannedDevice) -> str:
+    shares = [seat.share for seat in device.tenants if seat.share is not None]
+    written = ", ".join(f"{share:g}" if isinstance(share, float) else str(share) for share in shares)
+    return f"{device.sharing}[{written}]" if shares else device.sharing
+
+
+def _device(path: Path) -> str:
+    return str(load(path.read_text(encoding="utf-8"))["device"])
+
+
+def _tenants(path: Path) -> int:
+    data = load(path.read_text(encoding="utf-8"))
+    return len(data["tenants"] if "tenants" in data else data["devices"][0]["tenants"])
+
+
+if __name__ == "__main__":
+    for name in sys.argv[1:] or FILES:
+        for line in disagreements(FILES[name]):
+            sys.stdout.write(line + "\n")
+            sys.stdout.flush()
