@@ -132,27 +132,6 @@ def _limits(value: Mapping[str, Any]) -> str:
     return f" ({', '.join(found)})" if found else ""
 
 
-def serve_page() -> str:
-    """Every key of a tenants file."""
-    from cotenant.serving.backends.entry import BackendEntry
-    from cotenant.serving.tenants_file import ServedTenant, TenantsFile
-
-    parts = ["# Tenants files\n", "What the file of `cotenant serve` may contain; values are written as in a study.\n"]
-    for title, model in (("The file", TenantsFile), ("A tenant", ServedTenant), ("A backend", BackendEntry)):
-        rows = []
-        for name, field in model.model_fields.items():
-            default = (
-                "required" if field.is_required() else _shown_default(field.get_default(call_default_factory=True))
-            )
-            rows.append((f"`{name}`", field.description or "", default))
-        parts += [f"## {title}\n", _table(("key", "meaning", "default"), rows)]
-    return "\n".join(parts)
-
-
-def _shown_default(value: Any) -> str:
-    return "" if value in (None, {}) else f"`{str(value).lower() if isinstance(value, bool) else value}`"
-
-
 def checks_page() -> str:
     """Every check of a trial."""
     from cotenant.measure.checks import CHECKS
@@ -229,7 +208,6 @@ def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
 PAGES: Mapping[str, Callable[[], str]] = {
     "cli.md": cli_page,
     "study.md": study_page,
-    "serve.md": serve_page,
     "records.md": records_page,
     "checks.md": checks_page,
     "metrics.md": metrics_page,

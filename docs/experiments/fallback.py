@@ -14,7 +14,8 @@ from cotenant.devices.cpu.sharing import arrange
 from cotenant.devices.protocol import SeatReport
 from cotenant.reporting.terminal.markdown import table
 from cotenant.tenancy.load import Load
-from cotenant.tenancy.nouns import Sharing, Tenant
+from cotenant.tenancy.nouns import Tenant
+from cotenant.tenancy.sharing import Sharing
 from cotenant.workloads.protocol import WorkloadSpec
 
 HEAD = ("asked for", "happened", "measured slowdown", "what the check says")
