@@ -13,6 +13,7 @@ TORCH   = $(PIP) torch $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX))
 # A minute at 120 % load, beside the slow tests: its models sleep, so it takes little of the machine.
 SOAK    = (cd benchmarks/serving && ../../$(BIN)/python soak.py --seconds 60 --empty)
 SKIPS   = $(if $(CI),--allowed-skips tests/allowed_skips.txt)
+SLOWEST = $(if $(CI),--durations=20)
 # A worker that a hanging test ended isn't replaced: pytest-xdist can wait for ever for one that took another's place.
 SPREAD  = --dist loadfile --max-worker-restart 0
 CLIENTS := .venv-clients
@@ -28,7 +29,7 @@ MAKEFLAGS += --jobs=4
 export PYTHONDONTWRITEBYTECODE := 1
 
 .PHONY: demo test compiled fast slow quiet check style types layers browser bench soak validate docs docs-serve \
-  reference wheel storm aa lock figures clean
+  prometheus reference wheel storm aa lock figures mutants clean
 
 demo: $(READY)            ## measure how an encoder, a scan and a generator can share this machine
 	@# 2 means "measured, but not precise enough to decide", which the text says; the demo has not failed.
@@ -43,13 +44,13 @@ compiled: $(TESTED)
 	@$(BIN)/cotenant run quick --device sim:t4 --set blocks=1 -q --out $(VENV)/compiled >/dev/null 2>&1 || true
 
 # Half of their time tests wait for processes, so two cores keep more workers than two busy.
-fast: style compiled $(if $(CI),$(CLIENTS)/.ready browser)
-	$(SPOKEN) $(BIN)/pytest -n 3 $(SPREAD) -m "not quiet and not slow" $(SKIPS) $(COVER)
+fast: style compiled $(if $(CI),$(CLIENTS)/.ready browser prometheus)
+	$(SPOKEN) $(BIN)/pytest -n 3 $(SPREAD) -m "not quiet and not slow" $(SKIPS) $(COVER) $(SLOWEST)
 	$(if $(CI),$(BIN)/coverage report --fail-under=$(FLOOR) --format=total)
 
 slow: fast
 	$(SOAK) & soak=$$!; $(SPOKEN) $(BIN)/pytest -n 4 $(SPREAD) --no-loadscope-reorder \
-	  -m "slow and not quiet" $(SKIPS); code=$$?; wait $$soak && exit $$code
+	  -m "slow and not quiet" $(SKIPS) $(SLOWEST); code=$$?; wait $$soak && exit $$code
 
 # Nothing else may run beside them.
 quiet: check $(if $(CI),slow,fast)
@@ -79,6 +80,8 @@ validate: $(TESTED)       ## simulated beside measured (DATA=folder); writes doc
 	  --errors src/cotenant/prediction/validated.json
 	$(BIN)/python -m validation.interference --data "$(DATA)" --write docs/validation-predict.md
 	$(BIN)/python -m validation --data "$(DATA)" --write docs/validation-parts.md
+	$(BIN)/python -m validation --engines --data "$(DATA)" --write docs/validation-llm.md
+	$(BIN)/python -m validation.watching --write docs/validation-watch.md
 
 reference: $(TESTED)      ## write the reference pages from the code
 	$(BIN)/python docs/generate.py
@@ -116,8 +119,15 @@ $(CLIENTS)/.ready: tests/serving_server/clients/requirements.txt
 	$(CLIENTS)/bin/pip install --quiet --requirement $<
 	@touch $@
 
-browser:                  # what the tests of pages open; installing it takes Debian and root
-	command -v chromium >/dev/null || { apt-get update -qq && apt-get install -y -qq chromium >/dev/null; }
+browser:                  # what the tests of pages open, and what reads exported files; takes Debian and root
+	for tool in chromium shellcheck docker-compose systemd-analyze; do command -v $$tool >/dev/null || missing=1; done; \
+	  test -z "$$missing" || { apt-get update -qq && \
+	  apt-get install -y -qq chromium shellcheck docker-compose systemd >/dev/null; }
+
+# What the tests of `watch` read from; after the browser, since only one installation can run at a time.
+prometheus: browser
+	command -v prometheus >/dev/null || { apt-get update -qq && \
+	  apt-get install -y -qq --no-install-recommends prometheus >/dev/null; }
 
 lock: $(TESTED)           ## write locked/ from constraints.txt: the hashes of all that make installs, apart from torch
 	$(BIN)/python tools/lock.py
@@ -130,6 +140,9 @@ aa: $(TESTED)             ## the same study twice under real load, PAIRS=10 of e
 
 storm: $(TESTED)          ## attack files and words at random (SECONDS=1800, SEED=14); says how to repeat each finding
 	$(BIN)/python -m tests.storm.storming $(or $(SECONDS),1800) $(or $(SEED),14)
+
+mutants: $(TESTED)        ## put N=200 small faults into the code (SEED=1): how many do the tests notice?
+	$(BIN)/python tools/mutants.py --count $(or $(N),200) --seed $(or $(SEED),1) --least $(or $(LEAST),0)
 
 clean:
 	rm -rf $(VENV) $(CLIENTS) build dist site .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
