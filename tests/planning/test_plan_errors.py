@@ -26,6 +26,7 @@ def errors(*, risk=0.05, measured=()):
         tenants=[SimpleNamespace(batches=(1,))] * 2,
         spec=lambda device, tenant, batch: SPECS[tenant],
         spans_of=lambda device, tenant: 1,
+        served=lambda device, tenant: False,
     )
     return SimulationErrors(simulation)
 

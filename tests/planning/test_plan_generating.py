@@ -32,8 +32,8 @@ def predicted(predictor, *seats, sharing="processes"):
 
 
 def test_sequences_that_share_their_steps_keep_up_on_a_busy_device(predictor):
-    found = predicted(predictor, (0, 10.0, 64))
-    assert 0.9 < found.busy[0] <= 1
+    found = predicted(predictor, (0, 40.0, 128))
+    assert 0.7 < found.busy[0] <= 1, "steps follow each other; between them the host works"
     assert np.isfinite(found.latency_ms.upper).all()
 
 
@@ -46,7 +46,7 @@ def test_more_sequences_than_slots_need_more_than_the_device(predictor):
 def test_a_step_lasts_as_long_as_the_sequences_in_progress_make_it(predictor):
     few, many = (predicted(predictor, (0, 2.0, batch)).latency_ms.estimate[0, 0, 1] for batch in (16, 128))
     assert many == pytest.approx(few, rel=0.1)
-    assert predicted(predictor, (0, 16.0, 128)).latency_ms.estimate[0, 0, 1] > 1.2 * many
+    assert predicted(predictor, (0, 32.0, 128)).latency_ms.estimate[0, 0, 1] > 1.2 * many
 
 
 def test_taking_turns_with_a_busy_neighbour_costs_no_more_than_its_turns(predictor):

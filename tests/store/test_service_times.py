@@ -11,22 +11,25 @@ from cotenant.store.service_times import FEWEST_PAUSES, POINTS, after_pauses, se
 def opened(*rows):
     """Trials of one tenant: block, solo, verdict, load, and request times in ns."""
     con = duckdb.connect()
-    con.execute("CREATE TABLE trials (run VARCHAR, trial INT, block INT, solo BOOL, verdict VARCHAR, load VARCHAR)")
+    con.execute(
+        "CREATE TABLE trials (run VARCHAR, trial INT, block INT, solo BOOL, verdict VARCHAR, load VARCHAR, "
+        "settings VARCHAR)"
+    )
     con.execute(
         "CREATE TABLE tenants (run VARCHAR, trial INT, tenant VARCHAR, workload VARCHAR, batch INT, seq INT, "
-        'dtype VARCHAR, threads INT, "of" VARCHAR, load VARCHAR)'
+        'dtype VARCHAR, threads INT, software VARCHAR, "of" VARCHAR, load VARCHAR)'
     )
     con.execute(
         "CREATE TABLE requests (run VARCHAR, trial INT, tenant VARCHAR, seq INT, in_window BOOL, ok BOOL, "
         "intended_ns BIGINT, started_ns BIGINT, first_ns BIGINT, done_ns BIGINT, tokens_out INT)"
     )
     for trial, (block, solo, verdict, load, times) in enumerate(rows):
-        con.execute("INSERT INTO trials VALUES ('r', ?, ?, ?, ?, ?)", [trial, block, solo, verdict, load])
-        con.execute("INSERT INTO tenants VALUES ('r', ?, 'a', 'bert', 1, NULL, 'float32', 1, 'a', NULL)", [trial])
+        con.execute("INSERT INTO trials VALUES ('r', ?, ?, ?, ?, ?, NULL)", [trial, block, solo, verdict, load])
+        con.execute("INSERT INTO tenants VALUES ('r', ?, 'a', 'bert', 1, NULL, 'float32', 1, NULL, 'a', NULL)", [trial])
         for number, took in enumerate(times):
             values = [trial, number, 100 + took // 4, 100 + took]
             con.execute("INSERT INTO requests VALUES ('r', ?, 'a', ?, true, true, 100, 100, ?, ?, 4)", values)
-    return SimpleNamespace(con=con)
+    return SimpleNamespace(con=con, folders={"r": SimpleNamespace(manifest={})})
 
 
 def test_blocks_are_kept_apart_and_trials_that_do_not_count_are_left_out():
@@ -39,7 +42,7 @@ def test_blocks_are_kept_apart_and_trials_that_do_not_count_are_left_out():
     )
     ((key, name),) = service_times(runs)
     found = service_times(runs)[key, name]
-    assert (key[0], name) == ("bert", "a")
+    assert (key.workload, name) == ("bert", "a")
     assert found.means_s == pytest.approx((2e-6, 4e-6))
     assert found.drawn_s.shape == (2, POINTS)
     assert found.requests == (2, 1)

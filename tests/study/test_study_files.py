@@ -100,6 +100,7 @@ def test_a_tenant_keeps_all_its_settings():
         "params": {"size": 3},
         "seed": 9,
         "server": None,
+        "at_once": None,
     }
     assert (tenant.name, tenant.of, str(tenant.load)) == ("a#1", "a", "gamma(70%, 2)")
     assert (tenant.priority, tenant.share, tenant.threads, tenant.synchronised) == (-1, 40, 1, True)

@@ -9,11 +9,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
-from cotenant.workloads.protocol import DEFAULT_TOKENS, WorkloadSpec, in_steps
-
 if TYPE_CHECKING:
     from cotenant.tenancy.load import Load
     from cotenant.tenancy.tenant_entry import TenantEntry
+    from cotenant.workloads.protocol import WorkloadSpec
 
 FIRST_MODES = ("forward", "embed")
 """The modes that decoders and encoders have by default."""
@@ -82,7 +81,7 @@ class TenantIdentity:
         cls,
         entry: "TenantEntry",
         *,
-        spec: WorkloadSpec | None = None,
+        spec: "WorkloadSpec | None" = None,
         load: "Load | None" = None,
         settings: Mapping[str, Any] | None = None,
         version: str | None = None,
@@ -96,6 +95,8 @@ class TenantIdentity:
             settings: Of the device's controls.
             version: Of the software that executes it.
         """
+        from cotenant.workloads.protocol import DEFAULT_TOKENS, in_steps
+
         spec = spec or entry.spec()
         load = entry.arrivals or load
         served = in_steps(spec) or spec.server is not None or spec.name.startswith(("http:", "https:", "grpc:"))
@@ -146,8 +147,10 @@ class TenantIdentity:
         text = SHOWN_AS.get(name, "{}").format(value)
         return text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}..."
 
-    def spec(self) -> WorkloadSpec:
+    def spec(self) -> "WorkloadSpec":
         """The workload and the size of a request."""
+        from cotenant.workloads.protocol import WorkloadSpec
+
         return WorkloadSpec.model_validate(
             {
                 "name": self.workload,

@@ -31,9 +31,9 @@ def in_words(part: Mapping[str, Any]) -> str:
     """A part in a few words: `64 SMs`."""
     if "sms" in part:
         return f"{part['sms']} SMs"
+    if "mps_percent" in part:  # its worker has cores as well, but the part is one of the GPU
+        return f"{part['mps_percent']:g} % of the SMs"
     if "cores" in part:
         cores = part["cores"]
         return f"core{'s'[: len(cores) > 1]} {', '.join(map(str, cores))}"
-    if "mps_percent" in part:
-        return f"{part['mps_percent']:g} % of the SMs"
     return str(part.get("mig_instance", "its part of the device"))
