@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from cotenant.serving.chunking.blocks import find_cuts, spread
+from cotenant.serving.chunking.balance import find_cuts, spread
 from cotenant.serving.chunking.greenlets import Cuts
 from cotenant.workloads.catalogue import model_entries
 from cotenant.workloads.models.building import stand

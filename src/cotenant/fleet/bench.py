@@ -11,7 +11,7 @@ from typing import Any
 from cotenant import interruption
 from cotenant.errors import FleetError
 from cotenant.fleet import wire
-from cotenant.fleet.crew import Crew, Lost
+from cotenant.fleet.crew import DeviceActors, Lost
 from cotenant.fleet.trials import Division, order
 from cotenant.fleet.worker import READY
 from cotenant.measure.bench import Delivery, HostLost, NextStretch, Stretch
@@ -34,7 +34,7 @@ class ClusterBench:
     """The hosts of a run on a cluster."""
 
     def __init__(
-        self, crew: Crew, division: Division, folder: RunFolder, *, turns: Mapping[str, str], listener: Listener
+        self, crew: DeviceActors, division: Division, folder: RunFolder, *, turns: Mapping[str, str], listener: Listener
     ) -> None:
         self._crew, self._division, self._folder, self._listener = crew, division, folder, listener
         self.simulated = next(iter(crew.hosts.values())).simulated

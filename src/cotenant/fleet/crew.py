@@ -22,7 +22,7 @@ class Lost(Exception):
         self.host = host
 
 
-class Crew:
+class DeviceActors:
     """One worker per host. Messages are bytes; a lost node raises `Lost`."""
 
     def __init__(self, cluster: Cluster, hosts: Sequence[Host], agents: Mapping[str, Any]) -> None:

@@ -11,7 +11,7 @@ from cotenant.devices.group import described_together
 from cotenant.errors import RunFolderError, StudyError
 from cotenant.fleet.bench import ClusterBench
 from cotenant.fleet.cluster import connected
-from cotenant.fleet.crew import Crew
+from cotenant.fleet.crew import DeviceActors
 from cotenant.fleet.selection import ALL, Host, select
 from cotenant.fleet.surveying import Survey, differences, held_back, survey
 from cotenant.fleet.trials import Division, laid_out, role_of
@@ -67,7 +67,7 @@ def carry_out(
         members = _members(folder, hosts)
         run = folder.run if folder else path.name
         with device_lock([f"run {run}"], run=str(path)):
-            crew = Crew(cluster, hosts, found.agents)
+            crew = DeviceActors(cluster, hosts, found.agents)
             try:
                 session = len(folder.manifest.get("sessions", [])) if folder else 0
                 listener(Preparing(f"taking {_counted(hosts)}"))

@@ -8,7 +8,6 @@ from typing import Any
 
 from torch import nn
 
-from cotenant.serving.chunking.blocks import find_cuts
 from cotenant.serving.chunking.greenlets import Cuts
 
 CHUNK_S = 5e-3
@@ -71,3 +70,47 @@ def _times(order: Sequence[nn.Module], call: Callable[[], Any], wait: Callable[[
             wait()
             stamps.append(time.perf_counter())
     return [after - before for before, after in pairwise(stamps)]
+
+
+# --- where a model may be cut: between its layers, never inside a kernel, so that results stay bit-identical
+
+FEWEST = 2
+"""Minimum modules in a list to count as a stack of layers."""
+
+
+def find_cuts(model: nn.Module) -> tuple[nn.Module, ...]:
+    """The modules before which a forward pass may stop, in order of definition.
+
+    Layers live in `ModuleList`s and `Sequential`s. Nested lists (stages of blocks, blocks of convolutions) get cuts
+    too; cuts are merged by time afterwards.
+    """
+    cuts: list[nn.Module] = []
+    _collect(model, cuts)
+    return tuple(cuts)
+
+
+def _collect(module: nn.Module, cuts: list[nn.Module]) -> None:
+    for child in module.children():
+        if isinstance(child, nn.ModuleList | nn.Sequential) and len(child) >= FEWEST:
+            for item in child:
+                _take(item, cuts)
+        else:
+            _collect(child, cuts)
+
+
+def _take(item: nn.Module, cuts: list[nn.Module]) -> None:
+    if isinstance(item, nn.ModuleList | nn.Sequential) and len(item) >= FEWEST:
+        for inner in item:
+            _take(inner, cuts)
+    else:
+        cuts.append(item)
+        _collect(item, cuts)
+
+
+def spread(cuts: Sequence[nn.Module], most: int) -> tuple[nn.Module, ...]:
+    """At most this many cuts, evenly spread; the first module needs none."""
+    wanted = min(most, len(cuts))
+    if wanted <= 1:
+        return ()
+    places = sorted({round(part * len(cuts) / wanted) for part in range(1, wanted)})
+    return tuple(cuts[place] for place in places)
