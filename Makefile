@@ -114,7 +114,7 @@ $(TESTED): $(READY) locked/dev.txt
 	@touch $@
 
 # Clients of other projects, which the server is tested with; their packages don't agree with ours.
-$(CLIENTS)/.ready: tests/serving_server/clients/requirements.txt
+$(CLIENTS)/.ready: tests/serving/server/clients/requirements.txt
 	$(PYTHON) -m venv $(CLIENTS)
 	$(CLIENTS)/bin/pip install --quiet --requirement $<
 	@touch $@

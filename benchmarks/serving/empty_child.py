@@ -7,9 +7,9 @@ from functools import cache
 import torch
 from torch import nn
 
-from cotenant.serving.models import servable
-from cotenant.serving.models.signature import Signature, TensorSpec
-from cotenant.serving.processes.child import main
+from cotenant.serving.tensors import Signature, TensorSpec
+from cotenant.serving.workers import servable
+from cotenant.serving.workers.child import main
 from cotenant.workloads.protocol import WorkloadSpec
 
 SLEEP_S = float(os.environ.get("EMPTY_S", "0"))

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cotenant.cli.main import main
-from cotenant.serving.processes import remote, supervisor
+from cotenant.serving.workers import remote, supervisor
 
 
 @dataclass(frozen=True, slots=True)

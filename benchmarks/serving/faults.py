@@ -31,7 +31,7 @@ PERIOD_S = 0.01
 BACK_S = 60.0
 LOAD = """
 from cotenant.serving.processes import child
-from cotenant.serving.models.servable import build_servable
+from cotenant.serving.workers.servable import build_servable
 from cotenant.workloads.protocol import WorkloadSpec
 build_servable(WorkloadSpec(name="bert-base-mini", seq=16), device="cpu", dtype="float32")
 """

@@ -19,10 +19,10 @@ from typing import Any
 
 from cotenant.cli.main import main
 from cotenant.scheduling import ChunkDone, Event, Instruction, Scheduler, Shed, TenantAdded, TenantCosts
-from cotenant.scheduling.baselines import EarliestDeadline
-from cotenant.serving import generation
-from cotenant.serving.processes import supervisor
-from cotenant.serving.processes.written import costs_out
+from cotenant.scheduling.policy import EarliestDeadline
+from cotenant.serving import deployment
+from cotenant.serving.workers import supervisor
+from cotenant.serving.workers.wire import costs_out
 
 NAME, TENANTS, PORT, DEVICE = sys.argv[1:]
 
@@ -101,7 +101,7 @@ class WatchedScheduler(Scheduler):
 
 
 if __name__ == "__main__":
-    generation.Scheduler = WatchedScheduler  # type: ignore[misc]
+    deployment.Scheduler = WatchedScheduler  # type: ignore[misc]
     supervisor.Patience = NoSpare  # type: ignore[misc]
     sys.argv = ["cotenant", "serve", TENANTS, "--port", PORT, "--device", DEVICE]
     main()

@@ -9,7 +9,7 @@ from typing import Any
 
 from cotenant.scheduling import ChunkCost, TenantCosts
 from cotenant.scheduling.simulation import SimulatedDevice, SpeedTrace
-from cotenant.serving.processes.written import costs_in
+from cotenant.serving.workers.wire import costs_in
 
 WINDOW = 7
 """Chunks whose median is the core's speed at that time."""

@@ -18,10 +18,10 @@ import numpy as np
 
 from cotenant.ranking.folder import RESULT, SearchFolder
 from cotenant.serving import recording
-from cotenant.serving.conduct.tickets import Outcome
+from cotenant.serving.tickets import RequestOutcome
 from tests.faults.runner import STEPS, arm
-from tests.serving_http.front import front
-from tests.serving_http.test_recording import FILE
+from tests.serving.http.front import front
+from tests.serving.http.test_recording import FILE
 
 LEAF, ITEMS, PORTION = "leaf", 12, 4
 FEATURES = np.arange(3.0 * ITEMS, dtype=np.float32).reshape(ITEMS, 3)
@@ -50,7 +50,7 @@ def served(place: Path) -> None:
                 if stretch == STRETCHES - 1:
                     recorder._most_bytes = 1
                 now = time.monotonic()
-                client.service.measures.add(Outcome("gpt", now, now, now, now, 0.0, 0.0, True, None, 1))
+                client.service.measures.add(RequestOutcome("gpt", now, now, now, now, 0.0, 0.0, True, None, 1))
                 await recorder.cut()
                 with reported(place).open("a") as file:
                     file.write(".")

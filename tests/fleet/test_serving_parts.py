@@ -13,15 +13,14 @@ from cotenant.fleet.cluster import Node
 from cotenant.fleet.serving.fence import EPOCH, LOADS, SECRET, Fence, Ownership
 from cotenant.fleet.serving.fleet import Fleet, _joined
 from cotenant.fleet.serving.front import Front
-from cotenant.fleet.serving.headroom import FOR_S, Headroom, next_step
 from cotenant.fleet.serving.loads import SILENT_S, DeviceLoad, TenantLoad, choose
 from cotenant.fleet.serving.placing import place
-from cotenant.fleet.serving.serve import OnCluster, _apply, _keep, _offer
+from cotenant.fleet.serving.serve import FOR_S, Headroom, OnCluster, _apply, _keep, _offer, next_step
 from cotenant.fleet.surveying import Surveyed
 from cotenant.serving.http.access import new_key
 from cotenant.serving.tenants_file import read_tenants
-from tests.serving_http.front import Client, served
-from tests.serving_http.front import front as service_app
+from tests.serving.http.front import Client, served
+from tests.serving.http.front import front as service_app
 
 
 def load(backlog_s=0.0, *, share=1.0, request_s=0.01, objective_s=0.1, ready=True, at=0.0):

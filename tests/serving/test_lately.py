@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from cotenant.serving.lately import SLOT_S, SLOTS, Lately
+from cotenant.serving.measures import SLOT_S, SLOTS, Lately
 
 
 def filled(rate: int, seconds: int, latency=lambda: 0.02):

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from cotenant.serving.conduct.pending import Pending
+from cotenant.serving.tickets import Pending
 
 
 def test_the_listener_is_called_once_with_the_first_end():

@@ -4,8 +4,8 @@ import pytest
 
 from cotenant.errors import ServingError, StudyError
 from cotenant.scheduling import TenantCosts, chunk_cost
+from cotenant.serving.deployment import orders, worker_cores
 from cotenant.serving.dry_run import judge, simulate_contracts
-from cotenant.serving.generation import orders, worker_cores
 from cotenant.serving.http.access import new_key
 from cotenant.serving.server import Listening, _checked, check_exposure
 from cotenant.serving.tenants_file import TenantsFile, read_tenants

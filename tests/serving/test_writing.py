@@ -8,9 +8,8 @@ from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import Whitespace
 
 from cotenant.errors import BadInput
-from cotenant.serving.engines.protocol import Prompt
-from cotenant.serving.models.text import FIRST_BYTE, ByteCodec, find_codec
-from cotenant.serving.written_text import WINDOW, Writer
+from cotenant.serving.codec import FIRST_BYTE, WINDOW, ByteCodec, TextWriter, find_codec
+from cotenant.serving.workers.work import Prompt
 
 
 class Utf8Codec(ByteCodec):
@@ -23,7 +22,7 @@ class Utf8Codec(ByteCodec):
 def written(text, *stops, **options):
     codec, out = Utf8Codec(), []
     ids = codec.encode(text)
-    writer = Writer(codec, Prompt((1,), len(ids), **options), stops)
+    writer = TextWriter(codec, Prompt((1,), len(ids), **options), stops)
     for token in ids:
         out.append(writer.put(token))
         if writer.reason:
@@ -46,20 +45,20 @@ def test_a_long_answer_is_not_decoded_from_its_beginning_for_every_token():
             decoded.append(len(ids))
             return super().decode(ids)
 
-    writer = Writer(Counting(), Prompt((1,), 1000))
+    writer = TextWriter(Counting(), Prompt((1,), 1000))
     text = "".join(writer.put(token) for token in Counting().encode("é" * 500))
     assert text == "é" * 500
     assert max(decoded) <= 3 * WINDOW
 
 
 def test_bytes_that_never_become_a_character_do_not_hold_the_stream_up():
-    writer = Writer(Utf8Codec(), Prompt((1,), 6))
+    writer = TextWriter(Utf8Codec(), Prompt((1,), 6))
     pieces = [writer.put(0x80 + FIRST_BYTE) for _ in range(6)]
     assert pieces == ["", "", "", "\ufffd", "\ufffd", "\ufffd" * 4]
 
 
 def test_without_a_tokenizer_every_token_is_streamed_as_a_character():
-    writer = Writer(ByteCodec(), Prompt((1,), 1000))
+    writer = TextWriter(ByteCodec(), Prompt((1,), 1000))
     pieces = [writer.put(token) for token in range(1000)]
     assert {len(piece) for piece in pieces} == {1}
     assert ByteCodec().decode(ByteCodec().encode("plain text\n")) == "plain text\n"

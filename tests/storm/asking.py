@@ -69,7 +69,7 @@ def attack(rng: random.Random) -> list[Asked]:
 
 def answered(requests: list[Asked]) -> None:
     """Send them to one server; prints what is wrong, if anything."""
-    from tests.serving_http.front import run
+    from tests.serving.http.front import run
 
     async def scenario(client: Any) -> list[str]:
         wrong = []
@@ -93,7 +93,7 @@ def answered(requests: list[Asked]) -> None:
 
 def read_as_by_h11(seed: int) -> None:
     """Send random bytes that resemble requests to a server, and read them with h11; prints the first difference."""
-    from tests.serving_http.differential import fuzz
+    from tests.serving.http.differential import fuzz
 
     try:
         fuzz(seed, WIRES)

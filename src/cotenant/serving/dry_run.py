@@ -10,16 +10,15 @@ from typing import NamedTuple
 from cotenant.errors import ServingError
 from cotenant.scheduling import Scheduler, Settings, TenantCosts
 from cotenant.scheduling.simulation import Arrival, SimulatedDevice, simulate
-from cotenant.serving.lanes import lanes_of
-from cotenant.serving.opening import opened
-from cotenant.serving.tenants_file import ServedTenant, TenantsFile
-from cotenant.tenancy.arrivals import arrivals_ns
+from cotenant.serving.reloader import opened
+from cotenant.serving.tenants_file import ServedTenant, TenantsFile, lanes_of
+from cotenant.tenancy.load import arrivals_ns
 from cotenant.workloads.protocol import DEFAULT_TOKENS
 
 SEEDS = 5
 
 
-class Kept(NamedTuple):
+class SimulatedContract(NamedTuple):
     """One tenant: fraction of its requests in time, over the seeds, and its demand on the device."""
 
     tenant: str
@@ -32,13 +31,13 @@ class Kept(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Promise:
+class SimulatedContracts:
     """The result; ``basis`` names the source of the costs."""
 
     device: str
     basis: str
     seconds: float
-    tenants: tuple[Kept, ...]
+    tenants: tuple[SimulatedContract, ...]
 
     @property
     def kept(self) -> bool:
@@ -46,7 +45,7 @@ class Promise:
         return all(one.kept for one in self.tenants)
 
 
-def simulate_contracts(file: TenantsFile, *, seconds: float = 30.0, seed: int = 0) -> Promise:
+def simulate_contracts(file: TenantsFile, *, seconds: float = 30.0, seed: int = 0) -> SimulatedContracts:
     """Measure the costs (predict them on a simulated device), then simulate the contracts under the stated loads.
 
     Raises:
@@ -62,7 +61,9 @@ def simulate_contracts(file: TenantsFile, *, seconds: float = 30.0, seed: int = 
     return judge(file, costs, basis=basis, seconds=seconds, seed=seed)
 
 
-def judge(file: TenantsFile, costs: Mapping[str, TenantCosts], *, basis: str, seconds: float, seed: int) -> Promise:
+def judge(
+    file: TenantsFile, costs: Mapping[str, TenantCosts], *, basis: str, seconds: float, seed: int
+) -> SimulatedContracts:
     """Simulate contracts with known costs."""
     attained: dict[str, list[float]] = {name: [] for name in file.tenants}
     places = {name: place for place, name in enumerate(file.tenants)}
@@ -85,17 +86,19 @@ def judge(file: TenantsFile, costs: Mapping[str, TenantCosts], *, basis: str, se
         result = simulate(arrivals, scheduler, SimulatedDevice(costs, seed=seed + run))
         for name, part in result.attainment().items():
             attained[name].append(part)
-    return Promise(
+    return SimulatedContracts(
         file.device, basis, seconds, tuple(_kept(file, costs, name, parts) for name, parts in attained.items())
     )
 
 
-def _kept(file: TenantsFile, costs: Mapping[str, TenantCosts], name: str, parts: list[float]) -> Kept:
+def _kept(file: TenantsFile, costs: Mapping[str, TenantCosts], name: str, parts: list[float]) -> SimulatedContract:
     tenant, cost = file.tenants[name], costs[name]
     mean, quantile = (statistics.mean(parts) if parts else 1.0), tenant.deadline.quantile
     within_s = tenant.scheduled_contract(name, _tokens(tenant)).within_s(cost.steps)
     asked = _rate(tenant, cost) * cost.total_s
-    return Kept(name, 1e3 * within_s, quantile, asked, mean, min(parts, default=1.0), kept=mean >= quantile)
+    return SimulatedContract(
+        name, 1e3 * within_s, quantile, asked, mean, min(parts, default=1.0), kept=mean >= quantile
+    )
 
 
 def _arrivals(name: str, tenant: ServedTenant, costs: TenantCosts, seconds: float, seed: int) -> list[Arrival]:

@@ -13,24 +13,20 @@ from cotenant.scheduling import (
     Fairness,
     ServiceClass,
     Settings,
-    Standing,
     TenantAdded,
     TenantRemoved,
+    TenantStanding,
     settle_shares,
 )
 from cotenant.scheduling import Scheduler as Core
-from cotenant.serving.admission import admit
-from cotenant.serving.conduct.conductor import Conductor
-from cotenant.serving.conduct.crew import Crew
-from cotenant.serving.conduct.pending import Pending
-from cotenant.serving.conduct.tickets import TokenSink
-from cotenant.serving.costs import check_floor
-from cotenant.serving.engines.prompting import prompt_of
-from cotenant.serving.engines.protocol import Call, Progress, Prompt
-from cotenant.serving.engines.rows import rows_of
-from cotenant.serving.worker.bench import Ended
-from cotenant.serving.worker.place import GreenPart, find_place, find_recorder
-from cotenant.serving.worker.station import Station
+from cotenant.serving.conductor import Conductor
+from cotenant.serving.tickets import Pending, TokenSink
+from cotenant.serving.workers.admission import admit, check_floor
+from cotenant.serving.workers.batches import rows_of
+from cotenant.serving.workers.crew import Crew
+from cotenant.serving.workers.place import GreenPart, find_place, find_recorder
+from cotenant.serving.workers.station import Ended, Station
+from cotenant.serving.workers.work import Call, ChunkProgress, Prompt, prompt_of
 
 
 class Scheduler:
@@ -155,7 +151,7 @@ class Scheduler:
         """SMs granted by the driver to the scheduler's green context, while it is open; None without one."""
         return getattr(self.place, "sms", None) if self._station else None
 
-    def standings(self) -> list[Standing]:
+    def standings(self) -> list[TenantStanding]:
         """Status of each tenant: account, backlog, recent attainment, cost of a request."""
         return self._at_work()[0].scheduler.standings(time.monotonic())
 
@@ -175,7 +171,7 @@ class Scheduler:
         if self._conductor is not None:
             self._loop.call_soon_threadsafe(self._ended, end)
 
-    def _tell(self, progress: Progress) -> None:
+    def _tell(self, progress: ChunkProgress) -> None:
         """Tokens before the end of their chunk, from the station's thread to the loop's."""
         assert self._loop is not None
         conductor, at = self._conductor, time.monotonic()

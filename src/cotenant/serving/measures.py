@@ -4,13 +4,151 @@ Outcomes are counted a little later, many at a time: no client waits for it. Who
 """
 
 import asyncio
-from collections import Counter
-from collections.abc import Callable
+import math
+from bisect import bisect_left
+from collections import Counter, deque
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from cotenant.serving.conduct.tickets import NOT_OURS, Outcome
-from cotenant.serving.histograms import Histogram
-from cotenant.serving.lately import Lately
+from cotenant.serving.tickets import NOT_OURS, RequestOutcome
+
+# --- what became of a tenant's requests in the last quarter of an hour, in slots of ten seconds
+
+SLOT_S = 10.0
+SLOTS = 90
+_STEP = math.log(1.04)
+"""Quantiles are exact to half a bin, 2 %."""
+ENOUGH_FOR_P99 = 299
+
+
+@dataclass(slots=True)
+class RecentSlot:
+    """Ten seconds of one tenant."""
+
+    number: int
+    requests: int = 0
+    met: int = 0
+    device_s: float = 0.0
+    why: Counter[str] = field(default_factory=Counter)
+    latencies: Counter[int] = field(default_factory=Counter)
+
+
+@dataclass(frozen=True, slots=True)
+class RecentWindow:
+    """A tenant's latest requests."""
+
+    seconds: float
+    """The time that they span: whole slots and the current one."""
+    requests: int
+    device_s: float
+    attainment: float | None
+    p50_ms: float | None
+    p90_ms: float | None
+    p99_ms: float | None
+    shed: dict[str, int]
+
+
+class Lately:
+    """The slots of one tenant."""
+
+    def __init__(self) -> None:
+        self._slots: deque[RecentSlot] = deque(maxlen=SLOTS)
+
+    def add(self, done: float, latency_s: float, device_s: float, *, met: bool, why: str | None) -> None:
+        """Count a request; ``why`` it was not served."""
+        number = int(done / SLOT_S)
+        if not self._slots or self._slots[-1].number < number:
+            self._slots.append(RecentSlot(number))
+        slot = self._slots[-1]
+        slot.requests += 1
+        slot.met += met
+        slot.device_s += device_s
+        if why is None:
+            slot.latencies[bin_of(latency_s)] += 1
+        else:
+            slot.why[why] += 1
+
+    def window(self, now: float, length_s: float) -> RecentWindow:
+        """The latest requests, quantiles of those served."""
+        first = int(now / SLOT_S) - round(length_s / SLOT_S) + 1
+        slots = [slot for slot in self._slots if slot.number >= first]
+        latencies: Counter[int] = Counter()
+        why: Counter[str] = Counter()
+        for slot in slots:
+            latencies.update(slot.latencies)
+            why.update(slot.why)
+        requests, served = sum(slot.requests for slot in slots), latencies.total()
+        return RecentWindow(
+            seconds=now - first * SLOT_S,
+            requests=requests,
+            device_s=sum(slot.device_s for slot in slots),
+            attainment=sum(slot.met for slot in slots) / requests if requests else None,
+            p50_ms=quantile_ms(latencies, 0.5) if served else None,
+            p90_ms=quantile_ms(latencies, 0.9) if served else None,
+            p99_ms=quantile_ms(latencies, 0.99) if served >= ENOUGH_FOR_P99 else None,
+            shed=dict(why),
+        )
+
+    def counts(self, now: float) -> list[tuple[int, int]]:
+        """By slot, oldest first, the current one last: requests, and those in time."""
+        known = {slot.number: (slot.requests, slot.met) for slot in self._slots}
+        last = int(now / SLOT_S)
+        return [known.get(number, (0, 0)) for number in range(last - SLOTS + 1, last + 1)]
+
+    def curve(self, now: float, share: float, step_s: float = 60.0) -> list[float | None]:
+        """This quantile in ms by minute, oldest first, the current one last; None without a request."""
+        slots_each, last = round(step_s / SLOT_S), int(now / SLOT_S)
+        by_step: dict[int, Counter[int]] = {}
+        for slot in self._slots:
+            by_step.setdefault((last - slot.number) // slots_each, Counter()).update(slot.latencies)
+        steps = [by_step.get(back, Counter()) for back in reversed(range(SLOTS // slots_each))]
+        return [quantile_ms(latencies, share) if latencies else None for latencies in steps]
+
+
+def bin_of(seconds: float) -> int:
+    """The bin of a time in a histogram."""
+    return math.ceil(math.log(max(seconds, 1e-9)) / _STEP)
+
+
+def quantile_ms(latencies: Counter[int], share: float) -> float:
+    """A quantile of the times in a histogram."""
+    rank, seen = int(share * latencies.total()), 0
+    for place in sorted(latencies):
+        seen += latencies[place]
+        if seen > rank:
+            break
+    return 1e3 * math.exp((place - 0.5) * _STEP)
+
+
+# --- histograms as Prometheus counts them
+
+
+class Histogram:
+    """Counts of values by bucket, and their sum. A value equal to an edge belongs below it."""
+
+    __slots__ = ("_counts", "_edges", "count", "total")
+
+    def __init__(self, edges: tuple[float, ...]) -> None:
+        self._edges = edges
+        self._counts = [0] * (len(edges) + 1)
+        self.count = 0
+        self.total = 0.0
+
+    def add(self, value: float, count: int = 1) -> None:
+        """Count a value."""
+        self._counts[bisect_left(self._edges, value)] += count
+        self.count += count
+        self.total += value * count
+
+    def buckets(self, most: float | None = None) -> Iterator[tuple[float, int]]:
+        """Each edge with the number of values up to it, infinity last; edges above ``most`` are left out."""
+        below = 0
+        for edge, count in zip(self._edges, self._counts, strict=False):
+            below += count
+            if most is None or edge <= most:
+                yield edge, below
+        yield float("inf"), self.count
+
 
 BUCKETS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 _FIRST_S = (
@@ -52,7 +190,7 @@ class GenerationMeasures:
         self.reasons: Counter[str] = Counter()
         """Why answers ended: `stop` or `length`."""
 
-    def add(self, outcome: Outcome) -> None:
+    def add(self, outcome: RequestOutcome) -> None:
         """Count a served request."""
         arrived, began, first, done = outcome.arrived, outcome.began, outcome.first, outcome.done
         if first is None:
@@ -101,10 +239,10 @@ class Measures:
 
     def __init__(self) -> None:
         self._tenants: dict[str, TenantMeasures] = {}
-        self._listeners: list[Callable[[list[Outcome]], None]] = []
-        self._new: list[Outcome] = []
+        self._listeners: list[Callable[[list[RequestOutcome]], None]] = []
+        self._new: list[RequestOutcome] = []
 
-    def listen(self, listener: Callable[[list[Outcome]], None]) -> None:
+    def listen(self, listener: Callable[[list[RequestOutcome]], None]) -> None:
         """Call a function with all outcomes from now on, several at a time."""
         self._listeners.append(listener)
 
@@ -113,7 +251,7 @@ class Measures:
         self.settle()
         return self._of(tenant)
 
-    def add(self, outcome: Outcome) -> None:
+    def add(self, outcome: RequestOutcome) -> None:
         """Note one request."""
         if not self._new:
             asyncio.get_running_loop().call_later(LATER_S, self.settle)
@@ -134,7 +272,7 @@ class Measures:
             found = self._tenants[tenant] = TenantMeasures()
         return found
 
-    def _count(self, outcome: Outcome) -> None:
+    def _count(self, outcome: RequestOutcome) -> None:
         tenant, arrived, began, _, done, device_s, predicted_s, met, why, tokens, *_ = outcome
         one = self._of(tenant)
         if why not in NOT_OURS:

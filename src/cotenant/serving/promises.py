@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from cotenant.analyse.estimates.design_effect import Stretches
+from cotenant.analyse.estimates.autocorrelation import Stretches
 from cotenant.analyse.estimates.quantiles import QuantileEstimate, needed_for
 from cotenant.analyse.promises import NOT_COUNTED, JudgedPromise, judge
-from cotenant.serving.conduct.tickets import NOT_OURS, Outcome
-from cotenant.serving.lately import SLOT_S, Lately, bin_of, quantile_ms
+from cotenant.serving.measures import SLOT_S, Lately, bin_of, quantile_ms
 from cotenant.serving.service import Service
+from cotenant.serving.tickets import NOT_OURS, RequestOutcome
 from cotenant.tenancy.objective import Objective
 
 MOST_BLOCKS = 120
@@ -66,7 +66,7 @@ class PromiseCounts:
         self._counted: dict[tuple[str, Objective], _Counted] = {}
         service.measures.listen(self._hear)
 
-    def _hear(self, outcomes: list[Outcome]) -> None:
+    def _hear(self, outcomes: list[RequestOutcome]) -> None:
         file = self._service.file
         for outcome in outcomes:
             entry = None if file is None else file.tenants.get(outcome.tenant)
@@ -75,7 +75,7 @@ class PromiseCounts:
             for objective in entry.slo:
                 self._count(outcome, objective)
 
-    def _count(self, outcome: Outcome, objective: Objective) -> None:
+    def _count(self, outcome: RequestOutcome, objective: Objective) -> None:
         counted = self._counted.setdefault((outcome.tenant, objective), _Counted())
         took_s = _measured_s(outcome, objective) if outcome.why is None else None
         if outcome.why is None and took_s is None:
@@ -119,7 +119,7 @@ class PromiseCounts:
         return Lately()
 
 
-def _measured_s(outcome: Outcome, objective: Objective) -> float | None:
+def _measured_s(outcome: RequestOutcome, objective: Objective) -> float | None:
     """What the objective limits; None if it isn't known."""
     if objective.metric == "latency":
         return outcome.done - outcome.arrived

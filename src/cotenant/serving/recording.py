@@ -15,12 +15,11 @@ import numpy as np
 
 from cotenant.errors import RunFolderError
 from cotenant.measure.provenance import now_utc, session
-from cotenant.serving.conduct.tickets import NOT_OURS, Outcome
 from cotenant.serving.service import Service
 from cotenant.serving.tenants_file import ServedTenant, TenantsFile
-from cotenant.store.folder import RunFolder
-from cotenant.store.gaps import KEY, Gap, as_entry, with_gap
-from cotenant.store.naming import new_run_path
+from cotenant.serving.tickets import NOT_OURS, RequestOutcome
+from cotenant.store.folder import RunFolder, new_run_path
+from cotenant.store.integrity import KEY, Gap, as_entry, with_gap
 from cotenant.tenancy.objective import slo_columns
 from cotenant.tenancy.records import MISSING_NS, TrialRecords
 
@@ -56,7 +55,7 @@ class Recorder:
         self._first = file
         self._root = root
         self._most_bytes = most_bytes
-        self._outcomes: list[Outcome] = []
+        self._outcomes: list[RequestOutcome] = []
         self._since = time.monotonic()
         self._since_utc = now_utc()
         self._trial = 0
@@ -118,7 +117,7 @@ class Recorder:
         if self._folder is not None:
             self._finish(self._folder, "the server was stopped")
 
-    def _hear(self, outcomes: list[Outcome]) -> None:
+    def _hear(self, outcomes: list[RequestOutcome]) -> None:
         room = MOST_KEPT - len(self._outcomes)
         ours = [one for one in outcomes if one.why not in NOT_OURS]
         self._outcomes += ours[:room]
@@ -250,7 +249,7 @@ class Recorder:
                     shutil.rmtree(removed)
                     total -= sizes[path]
 
-    def _records(self, outcomes: list[Outcome], since: float, since_utc: str, until: float) -> TrialRecords:
+    def _records(self, outcomes: list[RequestOutcome], since: float, since_utc: str, until: float) -> TrialRecords:
         names = list(self._service.tenants)
         place = {name: at for at, name in enumerate(names)}
         kept = sorted((one for one in outcomes if one.tenant in place), key=lambda one: one.arrived)

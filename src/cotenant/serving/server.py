@@ -22,14 +22,14 @@ from cotenant.measure.locking import device_lock
 from cotenant.serving.http.app import Application
 from cotenant.serving.http.listener import listener_at, tls_of
 from cotenant.serving.http.listener import listening as answering
-from cotenant.serving.http.responder import HttpLimits, Responder
-from cotenant.serving.opening import opened
+from cotenant.serving.http.messages import HttpLimits, Responder
 from cotenant.serving.promises import PromiseCounts
 from cotenant.serving.recording import MOST_BYTES, Recorder
+from cotenant.serving.reloader import opened
 from cotenant.serving.service import Service
 from cotenant.serving.tenants_file import TenantsFile
 from cotenant.serving.tracing import trace
-from cotenant.tenancy.device_name import DeviceName
+from cotenant.tenancy.nouns import DeviceName
 from cotenant.workloads.servers.process import STARTED_BY_RUN
 
 log = logging.getLogger(__name__)

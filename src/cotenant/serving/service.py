@@ -9,18 +9,16 @@ from typing import Any, NamedTuple
 
 from cotenant.analyse.promises import JudgedPromise
 from cotenant.errors import BadInput, Refused
-from cotenant.scheduling import Contract, Standing, TenantCosts, TenantPaused, TenantResumed, Why
-from cotenant.serving.backends.errand import Errand
+from cotenant.scheduling import Contract, TenantCosts, TenantPaused, TenantResumed, TenantStanding, Why
+from cotenant.serving.backends.backend import Errand
 from cotenant.serving.backends.probing import Passing
-from cotenant.serving.conduct.conductor import Conductor
-from cotenant.serving.conduct.pending import Pending
-from cotenant.serving.conduct.tickets import TokenSink
-from cotenant.serving.engines.protocol import Prompt
+from cotenant.serving.codec import Codec
+from cotenant.serving.conductor import Conductor
 from cotenant.serving.measures import Measures
-from cotenant.serving.models.signature import Signature
-from cotenant.serving.models.text import Codec
-from cotenant.serving.processes.parcel import Parcel
 from cotenant.serving.tenants_file import TenantsFile
+from cotenant.serving.tensors import Parcel, Signature
+from cotenant.serving.tickets import Pending, TokenSink
+from cotenant.serving.workers.work import Prompt
 from cotenant.text import size
 
 GENERATE_MOST = 4096
@@ -43,7 +41,7 @@ class Wishes(NamedTuple):
 
 
 @dataclass(slots=True)
-class Served:
+class ServedModel:
     """One tenant, as clients see it."""
 
     name: str
@@ -71,7 +69,7 @@ class Service:
     workers: Callable[[], list[dict[str, Any]]] = list
     """Each worker process: its pid, tenants and restarts; each backend: its address."""
     basis: str = "measured"
-    tenants: dict[str, Served] = field(default_factory=dict)
+    tenants: dict[str, ServedModel] = field(default_factory=dict)
     beside: dict[str, Conductor] = field(default_factory=dict)
     """Conductors of tenants in other lanes than the first of the device."""
     parts: list[Conductor] = field(default_factory=list)
@@ -129,7 +127,7 @@ class Service:
                 (begun if has_begun else waiting)[tenant] += 1
         return waiting, begun
 
-    def standings(self) -> list[Standing]:
+    def standings(self) -> list[TenantStanding]:
         """Status of each tenant with its scheduler; shares as fractions of 1."""
         now = time.monotonic()
         return [
@@ -138,7 +136,7 @@ class Service:
             for standing in one.scheduler.standings(now)
         ]
 
-    def named(self, name: str) -> Served:
+    def named(self, name: str) -> ServedModel:
         """A known, loaded tenant. Raises Refused."""
         found = self.tenants.get(name)
         if found is None or not found.loaded:
@@ -192,7 +190,7 @@ class Service:
         )
 
     async def pass_on(
-        self, served: Served, errand: Errand, wishes: Wishes, *, letters: int = 1, tokens: int = 1
+        self, served: ServedModel, errand: Errand, wishes: Wishes, *, letters: int = 1, tokens: int = 1
     ) -> Any:
         """Forward one request to a tenant's backend; returns its reply, whose pieces the errand has received.
 
@@ -218,7 +216,7 @@ class Service:
 
     def _serve(
         self,
-        served: Served,
+        served: ServedModel,
         work: Any,
         wishes: Wishes,
         *,

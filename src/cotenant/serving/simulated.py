@@ -6,19 +6,18 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cotenant.scheduling import BatchCurve, Chunk, ChunkCost, RequestId, TenantAdded, TenantCosts, some_batches
-from cotenant.serving.conduct.conductor import Conductor
-from cotenant.serving.costs import check_floor
-from cotenant.serving.engines.protocol import Progress, Prompt, Scored
-from cotenant.serving.models.signature import Signature
-from cotenant.serving.processes.parcel import SIZES, Parcel, Tensor
+from cotenant.serving.conductor import Conductor
 from cotenant.serving.tenants_file import ServedTenant, TenantsFile
-from cotenant.serving.worker.bench import Ended
+from cotenant.serving.tensors import SIZES, Parcel, Signature, Tensor
+from cotenant.serving.workers.admission import check_floor
+from cotenant.serving.workers.station import Ended
+from cotenant.serving.workers.work import ChunkProgress, Prompt, ScoredToken
 from cotenant.workloads.protocol import WorkloadSpec
 
 if TYPE_CHECKING:
     from cotenant.devices.simulated.device import SimulatedGpuDevice
     from cotenant.prediction.contention.layout import Part
-    from cotenant.serving.division.ground import Division
+    from cotenant.serving.device_setup import DividedDevice
 
 CHUNKS = 4
 """Equal chunks of a request."""
@@ -27,7 +26,7 @@ ZERO_TOKEN = 72
 
 
 async def open_simulated(
-    file: TenantsFile, own: Mapping[str, Conductor], division: "Division | None" = None
+    file: TenantsFile, own: Mapping[str, Conductor], division: "DividedDevice | None" = None
 ) -> dict[str, tuple[TenantCosts, Signature]]:
     """Register tenants of a simulated GPU with their schedulers; returns costs and signatures.
 
@@ -108,8 +107,8 @@ class SimulatedWorker:
         started = following.version if following is not None else None
         self._conductor.chunk_ended(Ended(chunk.version, began, ended, started, progress))
 
-    def _progress(self, chunk: Chunk) -> Progress:
-        progress = Progress()
+    def _progress(self, chunk: Chunk) -> ChunkProgress:
+        progress = ChunkProgress()
         last = chunk.stage == self._stages[chunk.tenant] - 1 and not chunk.steps
         for request in chunk.requests:
             work = self._work.get(request)
@@ -123,7 +122,7 @@ class SimulatedWorker:
                 self.free((request,))
         return progress
 
-    def _write(self, request: RequestId, work: Prompt, new: int, progress: Progress) -> None:
+    def _write(self, request: RequestId, work: Prompt, new: int, progress: ChunkProgress) -> None:
         ends = min(work.tokens, work.min_tokens + 1) if ZERO_TOKEN in work.stop else work.tokens
         before = self._made[request]
         new = min(new, ends - before)
@@ -131,7 +130,7 @@ class SimulatedWorker:
         progress.tokens[request] = [ZERO_TOKEN] * new
         if work.logprobs is not None:
             known = new + (len(work.ids) - 1 if work.prompt_logprobs and not before and new else 0)
-            progress.scores[request] = [Scored(0.0, ((ZERO_TOKEN, 0.0),) if work.logprobs else ())] * known
+            progress.scores[request] = [ScoredToken(0.0, ((ZERO_TOKEN, 0.0),) if work.logprobs else ())] * known
         if self._made[request] >= ends:
             progress.results[request] = [ZERO_TOKEN] * ends
 
@@ -147,7 +146,7 @@ class SimulatedWorker:
         return Parcel(tuple(tensors))
 
 
-def _parts(names: list[str], division: "Division | None") -> "dict[str, Part | None]":
+def _parts(names: list[str], division: "DividedDevice | None") -> "dict[str, Part | None]":
     """Each tenant's part of the GPU; None: all of it."""
     from cotenant.devices.simulated.sharing import SimulatedArrangement
 
@@ -166,7 +165,7 @@ class _Held(NamedTuple):
 
 def _known(gpu: _Held, tenant: ServedTenant, part: "Part | None") -> tuple[TenantCosts, Signature]:
     """Simulated costs, and the model's signature on the meta device."""
-    from cotenant.serving.models.servable import build_servable, with_cache
+    from cotenant.serving.workers.servable import build_servable, with_cache
 
     spec = gpu.device.spec(tenant.spec())
 

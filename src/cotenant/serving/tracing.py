@@ -3,8 +3,8 @@
 import time
 from typing import Any
 
-from cotenant.serving.conduct.tickets import Outcome
 from cotenant.serving.measures import Measures
+from cotenant.serving.tickets import RequestOutcome
 
 NAME = "cotenant.serve"
 
@@ -33,7 +33,7 @@ class Spans:
         self._propagator = propagator
         self._ahead_ns = time.time_ns() - time.monotonic_ns()
 
-    def add(self, outcomes: list[Outcome]) -> None:
+    def add(self, outcomes: list[RequestOutcome]) -> None:
         """Add answered requests."""
         if isinstance(self._api.get_tracer_provider(), self._api.ProxyTracerProvider):
             return  # not configured (yet)
@@ -41,7 +41,7 @@ class Spans:
         for outcome in outcomes:
             self._span(tracer, outcome)
 
-    def _span(self, tracer: Any, outcome: Outcome) -> None:
+    def _span(self, tracer: Any, outcome: RequestOutcome) -> None:
         parent = self._propagator.extract({"traceparent": outcome.trace}) if outcome.trace else None
         span = tracer.start_span(
             f"serve {outcome.tenant}",

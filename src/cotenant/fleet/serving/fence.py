@@ -13,10 +13,8 @@ from typing import Any
 
 from cotenant.fleet.serving.loads import REPORT_S
 from cotenant.serving.http.app import Application
-from cotenant.serving.http.messages import Reply, Request
+from cotenant.serving.http.messages import Answer, HttpRequest, Reply, Responder, Status
 from cotenant.serving.http.parsing import RequestHead
-from cotenant.serving.http.problems import Status
-from cotenant.serving.http.responder import Answer, Responder
 from cotenant.serving.service import Service
 
 SECRET, EPOCH, FENCED = "x-cotenant-fleet", "x-cotenant-epoch", "x-cotenant-fenced"
@@ -67,7 +65,7 @@ class Fence(Responder):
         """Those of the application."""
         return self._inner.marks()
 
-    async def _loads(self, request: Request) -> Reply:
+    async def _loads(self, request: HttpRequest) -> Reply:
         del request
         return Reply(200, kind="text/event-stream", pieces=self._reports())
 

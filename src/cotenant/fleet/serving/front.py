@@ -11,17 +11,15 @@ from typing import Any
 from urllib.parse import unquote
 
 from cotenant.clients.address import Address
-from cotenant.clients.framing import Reply as Head
+from cotenant.clients.framing import HttpReply as Head
 from cotenant.clients.http11 import Connections
 from cotenant.errors import RequestFailed
 from cotenant.fleet.serving.fence import EPOCH, FENCED, LOADS, SECRET
 from cotenant.fleet.serving.loads import SILENT_S, DeviceLoad, TenantLoad, choose
 from cotenant.serving.http.access import opens, presented, refuse_foreign_pages
-from cotenant.serving.http.messages import Reply, Request, in_json, read_json
+from cotenant.serving.http.messages import Answer, HttpRequest, Reply, Responder, Status, in_json, read_json
 from cotenant.serving.http.parsing import RequestHead
-from cotenant.serving.http.problems import Status
-from cotenant.serving.http.relay import relay
-from cotenant.serving.http.responder import Answer, Responder
+from cotenant.serving.http.passing import relay
 
 TIMEOUT_S = 600.0
 ENDLESS_S = 1e9
@@ -126,21 +124,21 @@ class Front(Responder):
             return self._pass
         raise Status(404, f"There is nothing at {path[:200]}.", hint="A front end passes on /v1 and /v2/models.")
 
-    async def _health(self, request: Request) -> Reply:
+    async def _health(self, request: HttpRequest) -> Reply:
         ready = not self.draining and bool(self._tenants()) and all(self._serving(one) for one in self._tenants())
         alive = request.path in ("/healthz", "/v2/health/live")
         return in_json({"ready": ready} if not alive else {"live": True}, 200 if alive or ready else 503)
 
-    async def _status(self, request: Request) -> Reply:
+    async def _status(self, request: HttpRequest) -> Reply:
         del request
         return in_json(self.state())
 
-    async def _models(self, request: Request) -> Reply:
+    async def _models(self, request: HttpRequest) -> Reply:
         del request
         data = [{"id": one, "object": "model", "created": 0, "owned_by": "cotenant"} for one in self._tenants()]
         return in_json({"object": "list", "data": data})
 
-    async def _pass(self, request: Request) -> Reply:
+    async def _pass(self, request: HttpRequest) -> Reply:
         if self.draining:
             return _unavailable("This server is stopping.")
         found = _MODEL.fullmatch(request.path)
@@ -153,7 +151,7 @@ class Front(Responder):
         finally:
             self.in_flight -= 1
 
-    async def _sent(self, request: Request, tenant: str) -> Reply:
+    async def _sent(self, request: HttpRequest, tenant: str) -> Reply:
         """The answer of the chosen device, or of others if it is lost or refuses."""
         begin = time.monotonic()
         within_s = _within_s(request)
@@ -182,7 +180,7 @@ class Front(Responder):
                 return reply
             refusal = refusal or reply
 
-    async def _ask(self, owner: Owner, request: Request, tenant: str) -> Reply:
+    async def _ask(self, owner: Owner, request: HttpRequest, tenant: str) -> Reply:
         cost_s = owner.load.tenants[tenant].request_s
         headers = {name: value for name, value in request.headers.items() if name not in _HOP}
         headers |= {SECRET: self._secret, EPOCH: str(owner.epoch)}
@@ -265,7 +263,7 @@ class Front(Responder):
         }
 
 
-def _within_s(request: Request) -> float | None:
+def _within_s(request: HttpRequest) -> float | None:
     """The client's deadline, if it is a number; the device refuses one that isn't."""
     try:
         return float(request.headers[_DEADLINE]) / 1e3

@@ -14,10 +14,8 @@ from cotenant.reporting.browser.pages import message_page
 from cotenant.reporting.browser.site import Response, Site
 from cotenant.serving.http.access import is_of_another_site, name_of
 from cotenant.serving.http.listener import listener_at, listening
-from cotenant.serving.http.messages import Reply, Request
+from cotenant.serving.http.messages import Answer, HttpLimits, HttpRequest, Reply, Responder, Status, status_of
 from cotenant.serving.http.parsing import RequestHead
-from cotenant.serving.http.problems import Status, status_of
-from cotenant.serving.http.responder import Answer, HttpLimits, Responder
 
 ADDRESS = "127.0.0.1"
 NAMES = frozenset({"127.0.0.1", "localhost"})
@@ -99,7 +97,7 @@ class _Pages(Responder):
         headers = error.headers if isinstance(error, Status) else {}
         return _reply(Response(message_page(status.phrase, sentence), status=status), **headers)
 
-    async def _page(self, request: Request) -> Reply:
+    async def _page(self, request: HttpRequest) -> Reply:
         return _reply(await asyncio.to_thread(self._site.answer, unquote(request.path), request.query))
 
 

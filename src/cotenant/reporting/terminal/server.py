@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from cotenant.analyse.promises import JudgedPromise
-from cotenant.reporting.terminal.promise import judged_parts
+from cotenant.reporting.terminal.serving_plan import judged_parts
 from cotenant.text import NOTHING, amount, duration, figure, milliseconds, percent
 
 if TYPE_CHECKING:
@@ -32,8 +32,8 @@ def status_parts(status: Mapping[str, Any]) -> tuple[Text, Table, RenderableType
                  "not served"):  # fmt: skip
         table.add_column(name, justify="left" if name in _LEFT else "right")
     without = {tenant for worker in _down(status) for tenant in worker["tenants"]}
-    for one in status["tenants"]:
-        table.add_row(*_cells(one, up, "backend down" if one["tenant"] in without else "restarting"))
+    for tenant in status["tenants"]:
+        table.add_row(*_cells(tenant, up, "backend down" if tenant["tenant"] in without else "restarting"))
     down = [f"{worker['why']}; asked again for {duration(worker['down_s'])}" for worker in _down(status)]
     judged = judged_parts([JudgedPromise.from_json(row) for row in status.get("promises", ())])
     return Text("\n".join((line, *down, *_gaps(status.get("record"))))), table, Group(*judged)
@@ -56,7 +56,7 @@ def _down(status: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 def opening_lines(service: "Service") -> list[str]:
     """What a server says when it is ready: each tenant's cost and objective."""
-    from cotenant.serving.division.granted import parts_of
+    from cotenant.serving.workers.supervisor import parts_of
 
     lines = [] if service.grpc is None else [f"gRPC: {service.grpc}"]
     parts = parts_of(service.workers())
@@ -88,19 +88,19 @@ def closing_lines(service: "Service") -> list[str]:
     return lines
 
 
-def _cells(one: Mapping[str, Any], up: float, not_ready: str) -> list[str]:
-    lately = one[WINDOW]
+def _cells(tenant: Mapping[str, Any], up: float, not_ready: str) -> list[str]:
+    lately = tenant[WINDOW]
     seconds = max(min(lately["seconds"], up), 1e-9)
-    state = "" if one["loaded"] and one["ready"] else " (unloaded)" if not one["loaded"] else f" ({not_ready})"
+    state = "" if tenant["loaded"] and tenant["ready"] else " (unloaded)" if not tenant["loaded"] else f" ({not_ready})"
     shed = ", ".join(f"{why} {count}" for why, count in lately["shed"].items())
     return [
-        one["tenant"] + state,
+        tenant["tenant"] + state,
         figure(lately["requests"] / seconds),
         _maybe(lately["attainment"], percent),
         *(_maybe(lately[name], figure) for name in ("p50_ms", "p90_ms", "p99_ms")),
-        figure(one["objective_ms"]),
-        _maybe(None if one["backlog_s"] is None else 1e3 * one["backlog_s"], figure),
-        one.get("part") or _maybe(one["share"], percent),
+        figure(tenant["objective_ms"]),
+        _maybe(None if tenant["backlog_s"] is None else 1e3 * tenant["backlog_s"], figure),
+        tenant.get("part") or _maybe(tenant["share"], percent),
         percent(lately["device_s"] / seconds),
         shed or NOTHING,
     ]

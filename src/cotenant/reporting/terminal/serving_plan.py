@@ -2,17 +2,23 @@
 
 import math
 from collections.abc import Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from rich.console import RenderableType
+from rich.table import Table
 from rich.text import Text
 
-from cotenant.planning.mixes.moves import Move
-from cotenant.planning.mixes.plan import Kept, PlannedDevice, SeatedTenant, ServingPlan
-from cotenant.reporting.terminal.listing import listing
+from cotenant.analyse.promises import JudgedPromise, promise_sentence
+from cotenant.planning.mixes.moves import PlanMove
+from cotenant.planning.mixes.plan import KeptObjective, PlannedDevice, SeatedTenant, ServingPlan
+from cotenant.reporting.terminal.grouped import listing
 from cotenant.reporting.terminal.literal import literal
 from cotenant.reporting.terminal.tables import sentence_list
-from cotenant.text import amount, figure, percent, size, together
+from cotenant.text import NOTHING, amount, duration, figure, in_time, percent, size, together
+
+if TYPE_CHECKING:
+    from cotenant.serving.dry_run import SimulatedContracts
+
 
 FEW = 3
 _UNIT = {"cost": "$/h", "energy": "W", "latency": "of the limits"}
@@ -26,9 +32,9 @@ def serving_plan_parts(plan: ServingPlan, *, everything: bool) -> tuple[Renderab
         parts += [Text(literal(described(device) + run_by(device))), listing(*seat_table(device, software=False))]
     if len(shown) < len(plan.devices):
         parts.append(Text(f"and {amount(len(plan.devices) - len(shown), 'more device')} with --all"))
-    said = reasons_of(plan, everything=everything)
-    if said:
-        parts.append(sentence_list(said))
+    reasons = reasons_of(plan, everything=everything)
+    if reasons:
+        parts.append(sentence_list(reasons))
     if no_room := no_room_for(plan):
         parts.append(Text(literal(no_room), "yellow"))
     return tuple(parts)
@@ -76,16 +82,16 @@ def seat_table(device: PlannedDevice, *, software: bool = True) -> tuple[list[st
         for number, line in enumerate(lines)
     ]
     used = [
-        place
-        for place, column in enumerate(columns)
-        if any(row[place] for row in rows) and (software or column != "software")
+        number
+        for number, column in enumerate(columns)
+        if any(row[number] for row in rows) and (software or column != "software")
     ]
-    return [columns[place] for place in used], [[row[place] for place in used] for row in rows]
+    return [columns[number] for number in used], [[row[number] for number in used] for row in rows]
 
 
 def seated(copies: Sequence[SeatedTenant]) -> str:
     """`embed`, `embed-2` for one of several replicas, `embed x3` for three of them."""
-    return copies[0].name if len(copies) == 1 else together(one.tenant for one in copies)
+    return copies[0].name if len(copies) == 1 else together(copy.tenant for copy in copies)
 
 
 def _seat(tenant: SeatedTenant) -> tuple[tuple[str, ...], ...]:
@@ -99,7 +105,7 @@ def _seat(tenant: SeatedTenant) -> tuple[tuple[str, ...], ...]:
     )
 
 
-def _figures(kept: Kept | None) -> tuple[str, str, str, str]:
+def _figures(kept: KeptObjective | None) -> tuple[str, str, str, str]:
     if kept is None:
         return "", "", "", ""
     ends = f"{figure(kept.estimate_ms)} [{figure(kept.lower_ms)}, {figure(kept.upper_ms)}]"
@@ -140,52 +146,54 @@ def _bound(plan: ServingPlan) -> str:
 
 def reasons_of(plan: ServingPlan, *, everything: bool) -> list[str]:
     """Bound, binding constraint, next cheaper plan, rejected alternatives, next measurement, price sources."""
-    said = []
+    sentences = []
     bound = _bound(plan)
     if plan.gap is None:
-        said.append(f"no bound is known ({plan.proof})")
+        sentences.append(f"no bound is known ({plan.proof})")
     elif plan.gap < 1e-9:
-        said.append(f"no plan is better: bound {bound} ({plan.proof})")
+        sentences.append(f"no plan is better: bound {bound} ({plan.proof})")
     else:
-        said.append(f"at most {percent(plan.gap)} above the best: bound {bound} ({plan.proof})")
+        sentences.append(f"at most {percent(plan.gap)} above the best: bound {bound} ({plan.proof})")
     if plan.binding:
-        said.append(f"binding: {plan.binding}")
+        sentences.append(f"binding: {plan.binding}")
     if plan.cheaper:
-        said.append(f"the next cheaper: {plan.cheaper}")
+        sentences.append(f"the next cheaper: {plan.cheaper}")
     others = plan.rejected[1:] if everything else plan.rejected[1:FEW]
-    said += dict.fromkeys(
-        f"rejected: {together(one.tenants)} under {one.sharing} on {one.kind}, saving {one.saving}: {one.reason}"
-        for one in others
+    sentences += dict.fromkeys(
+        f"rejected: {together(alternative.tenants)} under {alternative.sharing} on {alternative.kind}, "
+        f"saving {alternative.saving}: {alternative.reason}"
+        for alternative in others
     )
     if plan.measure is not None:
         mix = together(plan.measure.tenants)
         way = "alone" if plan.measure.sharing == "alone" else f"under {plan.measure.sharing}"
-        said.append(f"measure next: {mix} {way} on {plan.measure.kind}: {plan.measure.would}")
+        sentences.append(f"measure next: {mix} {way} on {plan.measure.kind}: {plan.measure.would}")
         if plan.measure.command:
-            said.append(f"that is: {plan.measure.command}")
-    said += doubts_of(plan)
-    said += [f"price of {one}" for one in plan.prices]
+            sentences.append(f"that is: {plan.measure.command}")
+    sentences += doubts_of(plan)
+    sentences += [f"price of {device}" for device in plan.prices]
     if not everything and len(plan.rejected) > FEW:
-        said.append(f"{amount(len(plan.rejected) - FEW, 'more alternative')} with --all")
-    return said
+        sentences.append(f"{amount(len(plan.rejected) - FEW, 'more alternative')} with --all")
+    return sentences
 
 
 def doubts_of(plan: ServingPlan) -> list[str]:
     """Predictions that nothing validates, with the tenants they concern."""
-    found: dict[str, dict[str, None]] = {}
+    doubts: dict[str, dict[str, None]] = {}
     for device in plan.devices:
         for tenant in device.tenants:
             if tenant.doubt:
-                found.setdefault(tenant.doubt, {})[tenant.tenant] = None
-    return [f"not validated for {together(list(names))}: {doubt}" for doubt, names in found.items()]
+                doubts.setdefault(tenant.doubt, {})[tenant.tenant] = None
+    return [f"not validated for {together(list(names))}: {doubt}" for doubt, names in doubts.items()]
 
 
-def moves_table(moves: Sequence[Move]) -> RenderableType:
+def moves_table(moves: Sequence[PlanMove]) -> RenderableType:
     """From one plan to another."""
     if not moves:
         return Text("no moves needed")
     rows = [
-        (one.tenant, one.change, one.old, one.new, size(one.loads_bytes) if one.loads_bytes else "") for one in moves
+        (move.tenant, move.change, move.old, move.new, size(move.loads_bytes) if move.loads_bytes else "")
+        for move in moves
     ]
     return listing(("tenant", "", "from", "to", "loads"), rows)
 
@@ -215,23 +223,104 @@ class AttainedTenant(Protocol):
 
 def check_parts(tenants: Sequence[AttainedTenant], basis: str) -> tuple[RenderableType, ...]:
     """Whether the plan holds, then tenant by tenant."""
-    verdicts = [one.verdict for one in tenants]
+    verdicts = [tenant.verdict for tenant in tenants]
     kept = verdicts.count("kept")
     answer = f"{kept} of {amount(len(tenants), 'objective')} kept under simulated arrivals"
     for word in ("missed", "can't tell"):
-        names = ", ".join(one.tenant for one in tenants if one.verdict == word)
+        names = ", ".join(tenant.tenant for tenant in tenants if tenant.verdict == word)
         answer += f"; {word}: {names}" if names else ""
     columns = ("tenant", "limit ms", "wanted", "in time %", "shed", "p99 ms", "verdict")  # within 80 columns
     rows = [
         (
-            one.tenant,
-            figure(one.objective_ms),
-            f"{one.wanted * 100:.4g}",
-            f"{one.attained * 100:.1f} [{one.lo * 100:.1f}, {one.hi * 100:.1f}]",
-            f"{one.shed * 100:.2g}",
-            figure(one.p99_ms),
-            one.verdict,
+            tenant.tenant,
+            figure(tenant.objective_ms),
+            f"{tenant.wanted * 100:.4g}",
+            f"{tenant.attained * 100:.1f} [{tenant.lo * 100:.1f}, {tenant.hi * 100:.1f}]",
+            f"{tenant.shed * 100:.2g}",
+            figure(tenant.p99_ms),
+            tenant.verdict,
         )
-        for one in tenants
+        for tenant in tenants
     ]
     return Text(literal(answer), "bold"), listing(columns, rows), Text(literal(basis))
+
+
+# --- promises: those of a dry run of `serve`, and those that were judged by what came
+
+
+def judged_parts(rows: Sequence[JudgedPromise], *, simulated: bool = False) -> tuple[RenderableType, ...]:
+    """How many objectives were kept, then each of them, and how far it was from the plan's range."""
+    if not rows:
+        return ()
+    planned = any(row.upper_ms is not None for row in rows)
+    table = listing(
+        ("tenant", "limit ms", "in time", "verdict", *(("plan ms",) if planned else ()), "measured ms"),
+        [
+            (
+                row.tenant,
+                f"{row.objective} {figure(row.limit_ms)}",
+                NOTHING if row.share is None else f"{in_time(row.share)} of {row.requests:,}",
+                row.verdict,
+                *((_range(row),) if planned else ()),
+                _measured(row),
+            )
+            for row in rows
+        ],
+    )
+    lines = [*undecided_lines(rows), *(["the run is simulated"] if simulated else [])]
+    return Text(literal(promise_sentence(rows)), "bold"), table, Text(literal("\n".join(lines)))
+
+
+def undecided_lines(rows: Sequence[JudgedPromise]) -> list[str]:
+    """What would decide each objective without a verdict."""
+    lines = []
+    for row in rows:
+        if row.verdict != "can't tell":
+            continue
+        what = f"{row.tenant} {row.objective}"
+        if row.reason is not None:
+            lines.append(f"{what}: {row.reason}")
+        elif row.more is None:
+            lines.append(f"{what}: the share in time is too close to {in_time(row.quantile)} to decide")
+        else:
+            usual = " if as many are in time as so far" if row.requests else ", all of them in time"
+            lines.append(f"{what}: {row.more:,} more requests decide{usual}")
+    return lines
+
+
+def _range(row: JudgedPromise) -> str:
+    if row.lower_ms is None or row.upper_ms is None:
+        return NOTHING
+    return f"{figure(row.lower_ms)}-{figure(row.upper_ms)}"
+
+
+def _measured(row: JudgedPromise) -> str:
+    """`40.0 (+29 %)`: above the plan's range; with `?` if the measured interval overlaps it."""
+    if row.measured_ms is None:
+        return "too few"
+    value = figure(row.measured_ms)
+    if not row.outside:
+        return value
+    doubt = "" if row.clearly_outside else "?"
+    return f"{value} ({'+' if row.outside > 0 else '-'}{percent(abs(row.outside))}{doubt})"
+
+
+def promise_parts(promise: "SimulatedContracts") -> tuple[Text, Table]:
+    """The answer, then each tenant."""
+    broken = [tenant.tenant for tenant in promise.tenants if not tenant.kept]
+    answer = "Every objective will be met." if not broken else f"Missed: {', '.join(broken)}."
+    basis = "measured here" if promise.basis == "measured" else promise.basis
+    sentence = Text(f"{answer} Simulated for {duration(promise.seconds)} on {promise.device}, 5 seeds; costs {basis}.")
+    table = Table(box=None, pad_edge=False)
+    for name in ("tenant", "objective", "demand", "in time", "worst seed", ""):
+        table.add_column(name, justify="left" if name in ("tenant", "") else "right")
+    for tenant in promise.tenants:
+        table.add_row(
+            tenant.tenant,
+            duration(tenant.objective_ms / 1e3),
+            percent(tenant.asked_share),
+            percent(tenant.attainment),
+            percent(tenant.worst),
+            "kept" if tenant.kept else f"below {percent(tenant.quantile)}",
+        )
+    return sentence, table

@@ -2,14 +2,29 @@
 
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
-from cotenant.clients.framing import Reply
+from cotenant.clients.framing import HttpReply
 from cotenant.clients.http11 import Connections, Timeouts
 from cotenant.errors import RequestFailed, ServingError, WorkloadError
-from cotenant.serving.backends.errand import Errand
 from cotenant.tenancy.backend import BackendEntry
+
+# --- one request to a backend, and its reply
+
+Piece = HttpReply | bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Errand:
+    """A request; ``take`` gets the head of the answer, then its body in pieces."""
+
+    target: str
+    body: bytes
+    headers: Mapping[str, str] = field(default_factory=dict)
+    take: Callable[[Piece], None] = lambda _: None
+
 
 ALIVE = {"openai": "/v1/models", "v2": "/v2/health/ready"}
 PROBE_S = 10.0
@@ -59,7 +74,7 @@ class Backend:
         """Whether no answer to any request has continued for so long."""
         return time.monotonic_ns() - self._connections.heard_ns >= NEARLY * seconds * 1e9
 
-    async def send(self, errand: Errand) -> Reply:
+    async def send(self, errand: Errand) -> HttpReply:
         """Send one request. Cancelling closes the connection, so that the backend stops too.
 
         Raises:
@@ -74,7 +89,7 @@ class Backend:
             begun=errand.take,
         )
 
-    async def get(self, path: str) -> Reply:
+    async def get(self, path: str) -> HttpReply:
         """A GET request. Raises RequestFailed."""
         path = self.address.path.rstrip("/") + path
         return await self._connections.send("GET", path, None, within_s=self.probe_s)

@@ -10,9 +10,8 @@ from typing import Any
 
 from cotenant.errors import ServingError, WorkloadError
 from cotenant.scheduling import ChunkCost, TenantCosts
-from cotenant.serving.backends.backend import Backend
-from cotenant.serving.backends.errand import Errand
-from cotenant.serving.models.signature import Signature, TensorSpec
+from cotenant.serving.backends.backend import Backend, Errand
+from cotenant.serving.tensors import Signature, TensorSpec
 from cotenant.tenancy.backend import BackendEntry
 from cotenant.workloads.protocol import WorkloadSpec
 
@@ -55,7 +54,7 @@ class Passing:
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class BackendFacts:
     """A tenant behind a backend, as known to the scheduler and the front ends."""
 
     passing: Passing
@@ -65,7 +64,7 @@ class Known:
     """A small request whose answer proves that the model works."""
 
 
-async def probe(backend: Backend, entry: BackendEntry, *, seq: int, tokens: int, embeds: bool) -> Known:
+async def probe(backend: Backend, entry: BackendEntry, *, seq: int, tokens: int, embeds: bool) -> BackendFacts:
     """Query the backend's models and measure its costs.
 
     Args:
@@ -86,19 +85,19 @@ async def probe(backend: Backend, entry: BackendEntry, *, seq: int, tokens: int,
         question = {"model": model, "input": prompt}
         whole = await _times(backend, entry, "/v1/embeddings", question)
         passing = Passing(entry, model, statistics.median(whole), 0.0, 1, len(prompt))
-        return Known(passing, _costs(whole), Signature((), (), embeds=True), _check("/v1/embeddings", question))
+        return BackendFacts(passing, _costs(whole), Signature((), (), embeds=True), _check("/v1/embeddings", question))
     if entry.cost is not None:
         step = entry.cost / tokens
         passing = Passing(entry, model, step, step, tokens, len(prompt))
         check = _check("/v1/completions", _question("/v1/completions", {}, model, prompt, 1))
-        return Known(passing, _costs([entry.cost]), Signature((), (), decodes=True), check)
+        return BackendFacts(passing, _costs([entry.cost]), Signature((), (), decodes=True), check)
     first, (target, fields) = await _first_token(backend, entry, model, prompt)
     whole = await _times(backend, entry, target, _question(target, fields, model, prompt, tokens))
     prompt_s = min(statistics.median(first), statistics.median(whole))
     token_s = (statistics.median(whole) - prompt_s) / max(1, tokens - 1)
     passing = Passing(entry, model, prompt_s, token_s, tokens, len(prompt))
     check = _check(target, _question(target, fields, model, prompt, 1))
-    return Known(passing, _costs(whole), Signature((), (), decodes=True), check)
+    return BackendFacts(passing, _costs(whole), Signature((), (), decodes=True), check)
 
 
 def _check(target: str, question: Mapping[str, Any]) -> Errand:
@@ -119,7 +118,7 @@ def _question(target: str, fields: Mapping[str, Any], model: str, prompt: str, t
     return {"model": model, **asked, "max_tokens": tokens, "temperature": 0, **fields}
 
 
-async def _probe_v2(backend: Backend, entry: BackendEntry, seq: int) -> Known:
+async def _probe_v2(backend: Backend, entry: BackendEntry, seq: int) -> BackendFacts:
     import cotenant.workloads.yours  # noqa: F401 - before the next line: the two packages need each other
     from cotenant.workloads.servers.v2 import body_of
     from cotenant.workloads.servers.v2_inputs import V2Options, inputs_of
@@ -147,7 +146,7 @@ async def _probe_v2(backend: Backend, entry: BackendEntry, seq: int) -> Known:
         config = await backend.json(f"{path}/config")
     config = config if isinstance(config, Mapping) else None
     passing = Passing(entry, entry.model, statistics.median(times), 0.0, 1, 1, config)
-    return Known(passing, _costs(times), signature, check)
+    return BackendFacts(passing, _costs(times), signature, check)
 
 
 def _specs(tensors: list[Any]) -> tuple[TensorSpec, ...]:

@@ -6,11 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from cotenant.errors import BadInput
-from cotenant.serving.grpc.messages import message
-from cotenant.serving.grpc.tensors import packed_contents, parameters_of
+from cotenant.serving.grpc.messages import message, packed_contents, parameters_of
 from cotenant.serving.http.messages import to_json
 from cotenant.serving.http.v2_tensors import LARGEST_RANK, packed, split
-from cotenant.serving.processes.parcel import SIZES
+from cotenant.serving.tensors import SIZES
 
 _LENGTH = struct.Struct("<I")
 

@@ -4,9 +4,16 @@ protoc's Python code only runs with the protobuf package of its own major versio
 limit; in a separate pool it also doesn't clash with other clients in the same process.
 """
 
+import math
+import struct
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+from cotenant.errors import BadInput
+from cotenant.serving.http.options import check_options
+from cotenant.serving.http.v2_tensors import LARGEST_RANK, SHARED_MEMORY
+from cotenant.serving.tensors import SIZES, Parcel, Tensor
 
 COMPILED = Path(__file__).with_name("inference.binpb")
 SERVICE = "inference.GRPCInferenceService"
@@ -41,3 +48,76 @@ def methods() -> dict[str, tuple[Any, Any]]:
     """Each method of the service: the classes of its request and its response."""
     found = _pool().FindServiceByName(SERVICE)
     return {one.name: (message(one.input_type.name), message(one.output_type.name)) for one in found.methods}
+
+
+# --- convert between the protocol's messages and parcels
+
+_CONTENTS = {
+    "BOOL": ("bool_contents", "?"), "INT8": ("int_contents", "b"), "INT16": ("int_contents", "h"),
+    "INT32": ("int_contents", "i"), "INT64": ("int64_contents", "q"), "UINT8": ("uint_contents", "B"),
+    "UINT16": ("uint_contents", "H"), "UINT32": ("uint_contents", "I"), "UINT64": ("uint64_contents", "Q"),
+    "FP32": ("fp32_contents", "f"), "FP64": ("fp64_contents", "d"),
+}  # fmt: skip
+"""Field of a type's numbers in a message, and their packing."""
+
+
+def read_parcel(request: Any) -> Parcel:
+    """The tensors of a request: raw, or as numbers. Raises BadInput."""
+    raw = request.raw_input_contents
+    if raw and len(raw) != len(request.inputs):
+        raise BadInput(f"There are {len(request.inputs)} inputs, but {len(raw)} raw contents.")
+    if not request.inputs:
+        raise BadInput("There are no inputs.")
+    return Parcel(tuple(_tensor(one, raw[place] if raw else None) for place, one in enumerate(request.inputs)))
+
+
+def write_response(parcel: Parcel, name: str, version: str, request_id: str) -> Any:
+    """The response, with raw contents."""
+    response = message("ModelInferResponse")(model_name=name, model_version=version, id=request_id)
+    for one in parcel.tensors:
+        response.outputs.add(name=one.name, datatype=one.datatype, shape=one.shape)
+        response.raw_output_contents.append(bytes(one.data))
+    return response
+
+
+def parameters_of(parameters: Any) -> dict[str, Any]:
+    """All parameters of a request, a tensor or an output."""
+    return {name: parameter(parameters, name) for name in parameters}
+
+
+def parameter(parameters: Any, name: str) -> Any:
+    """A request parameter of any type; None if missing."""
+    if name not in parameters:
+        return None
+    one = parameters[name]
+    chosen = one.WhichOneof("parameter_choice")
+    return None if chosen is None else getattr(one, chosen)
+
+
+def _tensor(entry: Any, raw: bytes | None) -> Tensor:
+    name, datatype, shape = entry.name[:200], entry.datatype, tuple(entry.shape)
+    # KServe's client states the size here too, where nothing depends on it.
+    check_options(parameters_of(entry.parameters), ("binary_data_size",), SHARED_MEMORY, where="An input")
+    if datatype not in SIZES:
+        raise BadInput(f"The input {name} has an unknown datatype; there are {', '.join(SIZES)}.")
+    if len(shape) > LARGEST_RANK or not all(0 <= size < 2**31 for size in shape):
+        raise BadInput(f"The shape of the input {name} must be a list of sizes.")
+    expected = math.prod(shape) * SIZES[datatype]
+    data = raw if raw is not None else packed_contents(name, datatype, math.prod(shape), entry.contents)
+    if len(data) != expected:
+        raise BadInput(f"The input {name} needs {expected} bytes, but {len(data)} were sent.")
+    return Tensor(name, datatype, shape, data)
+
+
+def packed_contents(name: str, datatype: str, count: int, contents: Any) -> bytes:
+    """Numbers of a message as bytes. Raises BadInput."""
+    if datatype not in _CONTENTS:
+        raise BadInput(f"The input {name}: {datatype} can only be sent as raw contents.")
+    field, form = _CONTENTS[datatype]
+    numbers = getattr(contents, field)
+    if len(numbers) != count:
+        raise BadInput(f"The input {name} has {len(numbers)} numbers, but its shape has {count}.")
+    try:
+        return struct.pack(f"<{count}{form}", *numbers)
+    except struct.error:
+        raise BadInput(f"The data of the input {name} doesn't fit {datatype}.") from None

@@ -9,20 +9,17 @@ from typing import Any
 
 from cotenant import __version__
 from cotenant.errors import BackendTimeout, CotenantError, Refused
-from cotenant.serving.engines.protocol import Scored
 from cotenant.serving.grpc.forwarding import answered, forwarded
-from cotenant.serving.grpc.messages import filled, message
-from cotenant.serving.grpc.tensors import parameter, parameters_of, read_parcel, write_response
+from cotenant.serving.grpc.messages import filled, message, parameter, parameters_of, read_parcel, write_response
 from cotenant.serving.http.access import check_admin, check_stranger, check_tenant, presented
-from cotenant.serving.http.asked import wishes_of
+from cotenant.serving.http.messages import Status, status_of
+from cotenant.serving.http.options import wishes_of
 from cotenant.serving.http.passing import pass_tensors
-from cotenant.serving.http.problems import Status, status_of
 from cotenant.serving.http.v2 import VERSION, config_of, index_of, statistics_of
-from cotenant.serving.http.v2_decoding import infer_tensors, token_parcel
-from cotenant.serving.http.v2_tensors import check_output
-from cotenant.serving.models.signature import TensorSpec
-from cotenant.serving.processes.parcel import Parcel
-from cotenant.serving.service import Served, Service, Wishes
+from cotenant.serving.http.v2_tensors import check_output, infer_tensors, token_parcel
+from cotenant.serving.service import ServedModel, Service, Wishes
+from cotenant.serving.tensors import Parcel, TensorSpec
+from cotenant.serving.workers.work import ScoredToken
 
 log = logging.getLogger(__name__)
 
@@ -208,7 +205,7 @@ class Servicer:
             raise Status(400, f"{served.name} doesn't generate tokens one by one.", hint="Leave `stream` out.")
         wanted = _wanted(request, served)
 
-        def take(tokens: list[int], scores: Sequence[Scored]) -> None:
+        def take(tokens: list[int], scores: Sequence[ScoredToken]) -> None:
             del scores
             for token in tokens:
                 response = _response(token_parcel([token]), wanted, served, request)
@@ -220,7 +217,7 @@ class Servicer:
         last = message("ModelInferResponse")(model_name=served.name, model_version=VERSION, id=request.id)
         answer.put_nowait(_streamed(last, final=True))
 
-    async def _pass(self, served: Served, request: Any, asking: Asking) -> Any:
+    async def _pass(self, served: ServedModel, request: Any, asking: Asking) -> Any:
         """Forward to a backend over HTTP, as bytes."""
         body, header = forwarded(request)
         reply = await pass_tensors(self._service, served, body, header, _wishes(request, asking))
@@ -235,7 +232,7 @@ class Servicer:
             raise Status(404, f"There is no model {name[:100]!r}.")
         return name
 
-    def _model(self, name: str, version: str, asking: Asking) -> Served:
+    def _model(self, name: str, version: str, asking: Asking) -> ServedModel:
         service = self._service
         check_stranger(service, asking.key)
         check_tenant(service, asking.key, name)
@@ -262,7 +259,7 @@ def code_of(error: Exception) -> tuple[str, str, list[tuple[str, str]]]:
     return _CODES.get(status_of(error), "INTERNAL"), sentence, trailing
 
 
-def _wanted(request: Any, served: Served) -> set[str]:
+def _wanted(request: Any, served: ServedModel) -> set[str]:
     """Requested outputs; none: all."""
     known = [one.name for one in served.signature.outputs]
     wanted = set()
@@ -274,7 +271,7 @@ def _wanted(request: Any, served: Served) -> set[str]:
     return wanted
 
 
-def _response(answer: Parcel, wanted: set[str], served: Served, request: Any) -> Any:
+def _response(answer: Parcel, wanted: set[str], served: ServedModel, request: Any) -> Any:
     kept = Parcel(tuple(one for one in answer.tensors if not wanted or one.name in wanted))
     return write_response(kept, served.name, VERSION, request.id)
 

@@ -9,7 +9,7 @@ import secrets
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from cotenant.serving.http.problems import Status
+from cotenant.serving.http.messages import Status
 
 if TYPE_CHECKING:
     from cotenant.serving.service import Service

@@ -11,11 +11,9 @@ from collections.abc import Awaitable
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from cotenant.serving.conduct.pending import Pending
-from cotenant.serving.http.messages import Reply, Request, write_head
+from cotenant.serving.http.messages import Answer, HttpRequest, Reply, Status, write_head
 from cotenant.serving.http.parsing import ArrivingBody, RequestHead, decompressed, head_ends, read_head
-from cotenant.serving.http.problems import Status
-from cotenant.serving.http.responder import Answer
+from cotenant.serving.tickets import Pending
 
 if TYPE_CHECKING:
     from cotenant.serving.http.listener import HttpServer
@@ -34,7 +32,7 @@ LINGER_MOST = 1 << 24
 _ID_MOST = 128
 
 
-class Phase(Enum):
+class ConnectionPhase(Enum):
     """What a connection waits for."""
 
     HEAD = 1
@@ -52,7 +50,7 @@ class HttpConnection(asyncio.Protocol):
         self.surplus = surplus
         """One too many: its request is refused."""
         self.transport: asyncio.Transport | None = None
-        self.phase = Phase.HEAD
+        self.phase = ConnectionPhase.HEAD
         self.active_s = server.loop.time()
         """When bytes of a body arrived last."""
         self._server = server
@@ -86,7 +84,7 @@ class HttpConnection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """The client is gone: take back what it asked for."""
         del exc
-        self.phase = Phase.CLOSING
+        self.phase = ConnectionPhase.CLOSING
         self._server.forget(self)
         self._release()
         self._rest.clear()
@@ -99,15 +97,15 @@ class HttpConnection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Read what has arrived."""
-        if self.phase is Phase.HEAD and self._writable is None:
+        if self.phase is ConnectionPhase.HEAD and self._writable is None:
             known = self._known
             if known is not None and not self._rest and data.startswith(known.raw):
                 self._begin(known, data, len(known.raw))
             else:
                 self._read_head(data)
-        elif self.phase is Phase.BODY:
+        elif self.phase is ConnectionPhase.BODY:
             self._read_body(data, 0)
-        elif self.phase is not Phase.CLOSING:
+        elif self.phase is not ConnectionPhase.CLOSING:
             self._hold(data)
         else:
             self._dropped += len(data)
@@ -127,9 +125,9 @@ class HttpConnection(asyncio.Protocol):
         writable, self._writable = self._writable, None
         if not writable.done():
             writable.set_result(None)
-        if self.phase is Phase.HEAD:
+        if self.phase is ConnectionPhase.HEAD:
             self._wait_for_head()
-        elif self.phase is Phase.ANSWER:
+        elif self.phase is ConnectionPhase.ANSWER:
             self._deadline_s = math.inf
 
     # Called by the server.
@@ -138,18 +136,18 @@ class HttpConnection(asyncio.Protocol):
         """Close the connection if it waits for too long."""
         if now_s < self._deadline_s:
             return
-        if self.phase is Phase.BODY:
+        if self.phase is ConnectionPhase.BODY:
             self._refuse(Status(408, f"The body didn't arrive within {self._limits.body_s:g} s."), whole=False)
-        elif self.phase is Phase.HEAD and self._rest and self._writable is None:
+        elif self.phase is ConnectionPhase.HEAD and self._rest and self._writable is None:
             self._refuse(Status(408, f"The head didn't arrive within {self._limits.head_s:g} s."), whole=False)
-        elif self.phase is Phase.HEAD and self._writable is None:
+        elif self.phase is ConnectionPhase.HEAD and self._writable is None:
             self.close()
         else:
             self._abort()
 
     def close(self) -> None:
         """Close now; what was written is still sent."""
-        self.phase = Phase.CLOSING
+        self.phase = ConnectionPhase.CLOSING
         self._deadline_s = self._server.loop.time() + self._limits.send_s
         if self.transport is not None:
             self.transport.close()
@@ -157,13 +155,13 @@ class HttpConnection(asyncio.Protocol):
     def finish(self) -> None:
         """The server stops: close after the current answer."""
         self._keep = False
-        if self.phase is Phase.HEAD:
+        if self.phase is ConnectionPhase.HEAD:
             self.close()
-        elif self.phase is Phase.BODY:
+        elif self.phase is ConnectionPhase.BODY:
             self._refuse(Status(503, "This server is stopping."), whole=False)
 
     def _abort(self) -> None:
-        self.phase = Phase.CLOSING
+        self.phase = ConnectionPhase.CLOSING
         if self.transport is not None:
             self.transport.abort()
 
@@ -218,7 +216,7 @@ class HttpConnection(asyncio.Protocol):
                 return
             self._ask(data[at:end])
             return
-        self.phase = Phase.BODY
+        self.phase = ConnectionPhase.BODY
         self._deadline_s = self._server.loop.time() + self._limits.body_s
         self._body = ArrivingBody(head)
         if head.expects and at == len(data):
@@ -281,12 +279,12 @@ class HttpConnection(asyncio.Protocol):
         head, answer = self._head, self._answer
         assert head is not None
         assert answer is not None
-        self.phase, self._deadline_s = Phase.ANSWER, math.inf
+        self.phase, self._deadline_s = ConnectionPhase.ANSWER, math.inf
         self._server.sending.pop(self, None)
         try:
             if "content-encoding" in head.headers:
                 body = self._decompressed(body, head.headers["content-encoding"])
-            answering = answer(Request(head.method, head.path, head.headers, body, head.query))
+            answering = answer(HttpRequest(head.method, head.path, head.headers, body, head.query))
         except Exception as error:  # noqa: BLE001 - every failure becomes an answer
             self._send(self._server.responder.problem(error, head))
             return
@@ -313,12 +311,12 @@ class HttpConnection(asyncio.Protocol):
 
     def _refuse(self, error: Exception, *, whole: bool) -> None:
         """Answer with a problem; without the whole request the connection can't be used again."""
-        if self.phase is Phase.CLOSING:
+        if self.phase is ConnectionPhase.CLOSING:
             return
         self._server.idle.pop(self, None)
         self._server.sending.pop(self, None)
         self._unread, self._keep = not whole, self._keep and whole
-        self.phase, self._deadline_s = Phase.ANSWER, math.inf
+        self.phase, self._deadline_s = ConnectionPhase.ANSWER, math.inf
         self._send(self._server.responder.problem(error, self._head))
 
     def _on_known(self, pending: Pending[Reply]) -> None:
@@ -338,7 +336,7 @@ class HttpConnection(asyncio.Protocol):
         try:
             reply = await answering
         except asyncio.CancelledError:
-            if self.phase is not Phase.CLOSING:  # the service has ended
+            if self.phase is not ConnectionPhase.CLOSING:  # the service has ended
                 self.close()
             raise
         except Exception as error:  # noqa: BLE001 - every failure becomes an answer
@@ -350,7 +348,7 @@ class HttpConnection(asyncio.Protocol):
 
     def _send(self, reply: Reply) -> None:
         """Write an answer; a stream goes on in a task."""
-        if self.phase is Phase.CLOSING:
+        if self.phase is ConnectionPhase.CLOSING:
             return
         if reply.pieces is not None:
             self._task = self._server.loop.create_task(self._stream(reply))
@@ -374,7 +372,7 @@ class HttpConnection(asyncio.Protocol):
         assert self._head is not None
         chunked = self._head.minor == 1
         try:
-            if self.phase is Phase.CLOSING:
+            if self.phase is ConnectionPhase.CLOSING:
                 return
             self._keep = self._keep and chunked
             self._write(self._heading(reply))  # the head doesn't wait for a piece
@@ -415,11 +413,11 @@ class HttpConnection(asyncio.Protocol):
         """An answer is complete: look at the next request, or close."""
         self._release()
         self._task = None
-        if self.phase is Phase.CLOSING:
+        if self.phase is ConnectionPhase.CLOSING:
             return
         if self._keep:
             self._head = self._answer = None
-            self.phase = Phase.HEAD
+            self.phase = ConnectionPhase.HEAD
             self._wait_for_head()
         elif self._unread or self._rest:
             self._linger()
@@ -435,7 +433,7 @@ class HttpConnection(asyncio.Protocol):
 
     def _read_on(self) -> None:
         """Look at requests that were sent ahead."""
-        if self.phase is not Phase.HEAD or self._writable is not None:
+        if self.phase is not ConnectionPhase.HEAD or self._writable is not None:
             return
         data = bytes(self._rest)
         self._rest.clear()
@@ -447,7 +445,7 @@ class HttpConnection(asyncio.Protocol):
 
     def _linger(self) -> None:
         """Close, but let the client read its answer first, although it still sends."""
-        self.phase = Phase.CLOSING
+        self.phase = ConnectionPhase.CLOSING
         self._deadline_s = self._server.loop.time() + LINGER_S
         self._rest.clear()
         transport = self.transport

@@ -8,21 +8,21 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from cotenant.errors import BadInput, Refused
-from cotenant.serving.http.asked import wishes_of
-from cotenant.serving.http.messages import Reply, Request, in_json
+from cotenant.serving.codec import Codec
+from cotenant.serving.http.messages import HttpRequest, Reply, in_json
 from cotenant.serving.http.openai import find_model
-from cotenant.serving.http.openai_input import MOST_TEXTS, refuse_unknown, texts_of
-from cotenant.serving.http.options import whole
+from cotenant.serving.http.openai_input import MOST_TEXTS, conversation_of, refuse_unknown, texts_of
+from cotenant.serving.http.options import Off, check_options, switch, whole, wishes_of
 from cotenant.serving.http.passing import pass_openai
 from cotenant.serving.http.v2_tensors import numbers_of
-from cotenant.serving.processes.parcel import Parcel, Tensor
-from cotenant.serving.service import Served, Service, Wishes
+from cotenant.serving.service import ServedModel, Service, Wishes
+from cotenant.serving.tensors import Parcel, Tensor
 
 AT_ONCE = 16
 """Texts of one request in the scheduler's queue: a long list doesn't crowd out the tenant's other requests."""
 
 
-async def embeddings(service: Service, request: Request, parts: Mapping[str, str]) -> Reply:
+async def embeddings(service: Service, request: HttpRequest, parts: Mapping[str, str]) -> Reply:
     """Vectors of texts."""
     del parts
     body = request.json()
@@ -59,7 +59,7 @@ async def embeddings(service: Service, request: Request, parts: Mapping[str, str
 
 
 async def _embed(
-    service: Service, served: Served, texts: Sequence[tuple[int, ...]], wishes: Wishes
+    service: Service, served: ServedModel, texts: Sequence[tuple[int, ...]], wishes: Wishes
 ) -> list[list[float]]:
     """Vectors in order. Each text is a request of its own, to be in time by itself."""
     room = asyncio.Semaphore(AT_ONCE)
@@ -85,7 +85,7 @@ async def _embed(
             task.cancel()
 
 
-async def _vector_of(service: Service, served: Served, ids: tuple[int, ...], wishes: Wishes) -> list[float]:
+async def _vector_of(service: Service, served: ServedModel, ids: tuple[int, ...], wishes: Wishes) -> list[float]:
     data = struct.pack(f"<{len(ids)}q", *ids)
     parcel = Parcel((Tensor("input_ids", "INT64", (1, len(ids)), data),))
     answer = await service.infer(served.name, parcel, wishes)
@@ -96,3 +96,57 @@ def _vector(numbers: list[float], form: str) -> Any:
     if form == "float":
         return numbers
     return base64.b64encode(struct.pack(f"<{len(numbers)}f", *numbers)).decode()
+
+
+# --- vLLM's interface to tokenizers: text to tokens and back
+
+_TEXT = ("model", "prompt", "return_token_strs")
+_CHAT = ("model", "messages", "return_token_strs")
+_OFF: Off = {
+    "add_special_tokens": (),
+    "add_generation_prompt": (True,),
+    "continue_final_message": (False,),
+    "chat_template": (),
+    "chat_template_kwargs": ({},),
+    "tools": ([],),
+}
+
+
+async def tokenize(service: Service, request: HttpRequest, parts: Mapping[str, str]) -> Reply:
+    """Tokens of a text or a conversation."""
+    del parts
+    body = request.json()
+    served, codec = _found(service, body)
+    chats = "messages" in body
+    check_options(body, _CHAT if chats else _TEXT, _OFF, where="/tokenize")
+    if chats:
+        ids = codec.chat(conversation_of(body["messages"]))
+    elif isinstance(body.get("prompt"), str):
+        ids = codec.encode(body["prompt"])
+    else:
+        raise BadInput("`prompt` is a text.", param="prompt")
+    strings = [codec.piece(token) for token in ids] if switch(body, "return_token_strs") else None
+    about = {"count": len(ids), "max_model_len": served.signature.longest, "tokens": list(ids)}
+    return in_json({**about, "token_strs": strings})
+
+
+async def detokenize(service: Service, request: HttpRequest, parts: Mapping[str, str]) -> Reply:
+    """Text of tokens."""
+    del parts
+    body = request.json()
+    served, codec = _found(service, body)
+    check_options(body, ("model", "tokens"), {}, where="/detokenize")
+    tokens = body.get("tokens")
+    if not isinstance(tokens, list) or not all(type(one) is int for one in tokens):
+        raise BadInput("`tokens` is a list of token ids.", param="tokens")
+    served.signature.check_ids(tokens, param="tokens")
+    return in_json({"prompt": codec.decode(tokens)})
+
+
+def _found(service: Service, body: Mapping[str, Any]) -> tuple[ServedModel, Codec]:
+    """The model, which may be left out where only one has a tokenizer."""
+    known = [one for one in service.tenants.values() if one.loaded and one.codec is not None]
+    served = known[0] if body.get("model") is None and len(known) == 1 else find_model(service, body.get("model"))
+    if served.codec is None:
+        raise BadInput(f"{served.name} has no tokenizer here.", param="model")
+    return served, served.codec

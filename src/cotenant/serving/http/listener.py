@@ -16,7 +16,7 @@ from pathlib import Path
 
 from cotenant.errors import ServingError
 from cotenant.serving.http.connection import HttpConnection
-from cotenant.serving.http.responder import HttpLimits, Responder
+from cotenant.serving.http.messages import HttpLimits, Responder
 
 log = logging.getLogger(__name__)
 

@@ -2,13 +2,21 @@
 
 import http
 import json
-from collections.abc import AsyncIterator, Mapping
+import logging
+import math
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pydantic_core
 
-from cotenant.errors import BadInput
+from cotenant.errors import BackendTimeout, BadInput, CotenantError, Refused, RequestFailed
+from cotenant.scheduling import Why
+
+if TYPE_CHECKING:
+    from cotenant.serving.http.parsing import RequestHead
 
 JSON = "application/json"
 RETRY_AFTER_S = "1"
@@ -16,7 +24,7 @@ RETRY_AFTER_S = "1"
 _STATUS_LINES = {status.value: f"HTTP/1.1 {status.value} {status.phrase}" for status in http.HTTPStatus}
 
 
-class Request(NamedTuple):
+class HttpRequest(NamedTuple):
     """One HTTP request; header names are lower case, the path is as it was sent."""
 
     method: str
@@ -112,3 +120,131 @@ def _no_constant(name: str) -> Any:
 
 
 _DECODER = json.JSONDecoder(parse_constant=_no_constant)
+
+
+# --- errors as a status, headers and each protocol's own error object
+
+_STATUS: dict[str, int] = {
+    Why.PAUSED: 503,
+    Why.WORKER_LOST: 503,
+    "draining": 503,
+    Why.TOO_LARGE: 413,
+    Why.UNKNOWN_TENANT: 404,
+    Why.REMOVED: 404,
+}
+"""Statuses of refusals; the others are 429."""
+_KINDS = {
+    401: "authentication_error",
+    403: "permission_error",
+    404: "not_found_error",
+    429: "rate_limit_error",
+}
+"""OpenAI's types of errors, besides those of all 4xx and all 5xx."""
+
+
+class Status(CotenantError):
+    """A plain HTTP status with a sentence; ``param`` and ``code`` as in OpenAI's errors."""
+
+    def __init__(
+        self,
+        status: int,
+        message: str,
+        *,
+        hint: str | None = None,
+        param: str | None = None,
+        code: str | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(message, hint=hint)
+        self.status = status
+        self.param = param
+        self.code = code
+        self.headers = headers or {}
+
+
+def reply_to(error: Exception, *, openai: bool) -> Reply:
+    """The error answer."""
+    status = status_of(error)
+    headers = dict(error.headers) if isinstance(error, Status) else {}
+    message = error.message if isinstance(error, CotenantError) else "Internal server error; see the server's log."
+    if isinstance(error, CotenantError) and error.hint:
+        message = f"{message} {error.hint}"
+    if isinstance(error, Refused | BackendTimeout) and error.retry_after_s is not None:
+        headers["retry-after"] = str(max(1, math.ceil(error.retry_after_s)))
+        headers["retry-after-ms"] = str(max(1, math.ceil(error.retry_after_s * 1e3)))
+    if isinstance(error, Refused):
+        headers["x-cotenant-why"] = error.why.replace(" ", "-")
+        headers["x-cotenant-predicted-wait-ms"] = f"{error.predicted_wait_s * 1e3:.1f}"
+    return in_json(_openai(error, message, status) if openai else {"error": message}, status, headers)
+
+
+def status_of(error: Exception) -> int:
+    """The HTTP status of an error."""
+    match error:
+        case Status():
+            return error.status
+        case BadInput():
+            return 400
+        case BackendTimeout():
+            return 504
+        case RequestFailed():
+            return 502
+        case Refused():
+            return _STATUS.get(error.why, 429)
+    return 500
+
+
+def _openai(error: Exception, message: str, status: int) -> dict[str, Any]:
+    kind = _KINDS.get(status, "invalid_request_error" if status < 500 else "server_error")
+    param, code = getattr(error, "param", None), getattr(error, "code", None)
+    if isinstance(error, Refused):
+        code = error.why.replace(" ", "_")
+    return {"error": {"message": message, "type": kind, "param": param, "code": code}}
+
+
+# --- what answers the requests of a server, and the limits of its clients
+
+log = logging.getLogger(__name__)
+
+Answer = Callable[[HttpRequest], Awaitable[Reply]]
+
+
+@dataclass(frozen=True, slots=True)
+class HttpLimits:
+    """Limits per client and of all clients together. They apply while bytes arrive, before memory is used."""
+
+    body: int = 64 * 2**20
+    bodies: int = 512 * 2**20
+    """Of all bodies in flight together. Bodies of up to 64 KiB don't count: they always get in."""
+    head: int = 64 * 2**10
+    path: int = 2048
+    connections: int = 1024
+    per_address: int = 768
+    """Connections of one address, so that no client can take them all."""
+    idle_s: float = 75.0
+    """Time limit of a connection between two requests."""
+    head_s: float = 15.0
+    """Time limit for sending the entire head."""
+    body_s: float = 30.0
+    """Time limit for sending the entire body."""
+    send_s: float = 60.0
+    """Time limit of a client that doesn't read its answer."""
+
+
+class Responder(ABC):
+    """Answers requests."""
+
+    @abstractmethod
+    def find(self, head: "RequestHead") -> Answer:
+        """What will answer a request, by its head alone. Raises to refuse it before its body is read."""
+
+    def problem(self, error: Exception, head: "RequestHead | None") -> Reply:
+        """The answer to a request that failed; without a head it could not even be read."""
+        path = "" if head is None else head.path
+        if status_of(error) == 500:
+            log.error("%s %s failed", "" if head is None else head.method, path[:200], exc_info=error)
+        return reply_to(error, openai=path.startswith("/v1/"))
+
+    def marks(self) -> Mapping[str, str]:
+        """Headers of every answer."""
+        return {}

@@ -4,50 +4,174 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from cotenant.errors import BadInput, CotenantError
-from cotenant.serving.conduct.pending import Pending
-from cotenant.serving.conduct.tickets import TokenSink
-from cotenant.serving.engines.protocol import Prompt, Scored
-from cotenant.serving.http.asked import wishes_of
-from cotenant.serving.http.messages import Reply, Request, in_json, to_json
-from cotenant.serving.http.openai_input import MOST_PROMPTS, Asked, conversation_of, prompts_of, read_asked
-from cotenant.serving.http.openai_output import Completion, Piece
+from cotenant.serving.codec import Codec, TextWriter
+from cotenant.serving.http.messages import HttpRequest, Reply, Status, in_json, reply_to, to_json
+from cotenant.serving.http.openai_input import MOST_PROMPTS, CompletionOptions, conversation_of, prompts_of, read_asked
+from cotenant.serving.http.options import wishes_of
 from cotenant.serving.http.passing import pass_openai
-from cotenant.serving.http.problems import Status, reply_to
-from cotenant.serving.models.text import Codec
-from cotenant.serving.service import Served, Service, Wishes
-from cotenant.serving.written_text import Writer
+from cotenant.serving.service import ServedModel, Service, Wishes
+from cotenant.serving.tickets import Pending, TokenSink
+from cotenant.serving.workers.work import Prompt, ScoredToken
+
+# --- answers of completions and chats in OpenAI's form, whole or as events
+
+
+class TextPiece(NamedTuple):
+    """One token of an answer."""
+
+    place: int
+    """The answer's index."""
+    token: int
+    text: str
+    """What it adds to the text; nothing while that may still become a stop text or another character."""
+    scored: ScoredToken | None
+    before: Sequence[ScoredToken]
+    """With the first token: the scores of the prompt's, from its second on, if requested."""
+    reason: str | None
+    """Why the answer is over; None: it isn't."""
+    stopped_by: str | int | None
+
+
+class Completion:
+    """One request for completions or a chat, and the form of its answers."""
+
+    def __init__(
+        self, model: str, codec: Codec, asked: CompletionOptions, works: Sequence[Prompt], *, chat: bool
+    ) -> None:
+        self.model = model
+        self.codec = codec
+        self.asked = asked
+        self.works = works
+        self._chat = chat
+        self._id = f"{'chatcmpl' if chat else 'cmpl'}-{time.monotonic_ns():x}"
+        self._created = int(time.time())
+        self._begun: set[int] = set()
+        self._offsets = [0] * len(works)
+        self._made = 0
+
+    def whole(self, pieces: Sequence[TextPiece]) -> dict[str, Any]:
+        """The complete answer."""
+        own: list[list[TextPiece]] = [[] for _ in self.works]
+        for piece in pieces:
+            own[piece.place].append(piece)
+        self._made = len(pieces)
+        choices = [self._choice(place, some) for place, some in enumerate(own)]
+        return {**self._head(piece=False), "choices": choices, "usage": self._usage()}
+
+    def event(self, piece: TextPiece) -> dict[str, Any]:
+        """The event of a token."""
+        first = piece.place not in self._begun
+        self._begun.add(piece.place)
+        self._made += 1
+        text = self._echoed(piece.place) + piece.text if first else piece.text
+        content: dict[str, Any] = {"text": text}
+        if self._chat:
+            content = {"delta": {"role": "assistant", "content": text} if first else {"content": text}}
+        choice = {
+            "index": piece.place,
+            **content,
+            "logprobs": self._logprobs([piece]),
+            "finish_reason": piece.reason,
+            "stop_reason": piece.stopped_by,
+        }
+        usage = {"usage": self._usage() if self.asked.usage_each else None} if self.asked.usage else {}
+        return {**self._head(piece=True), "choices": [choice], **usage}
+
+    def last(self) -> dict[str, Any]:
+        """The event with the usage."""
+        return {**self._head(piece=True), "choices": [], "usage": self._usage()}
+
+    def _head(self, *, piece: bool) -> dict[str, Any]:
+        kind = ("chat.completion" + (".chunk" if piece else "")) if self._chat else "text_completion"
+        return {"id": self._id, "object": kind, "created": self._created, "model": self.model}
+
+    def _choice(self, place: int, pieces: Sequence[TextPiece]) -> dict[str, Any]:
+        text = self._echoed(place) + "".join(piece.text for piece in pieces)
+        return {
+            "index": place,
+            **({"message": {"role": "assistant", "content": text}} if self._chat else {"text": text}),
+            "logprobs": self._logprobs(pieces),
+            "finish_reason": pieces[-1].reason,
+            "stop_reason": pieces[-1].stopped_by,
+        }
+
+    def _echoed(self, place: int) -> str:
+        return self.codec.decode(self.works[place].ids) if self.asked.echo else ""
+
+    def _usage(self) -> dict[str, int]:
+        prompt = sum(len(work.ids) for work in self.works[:: self.asked.answers])
+        return {"prompt_tokens": prompt, "completion_tokens": self._made, "total_tokens": prompt + self._made}
+
+    def _logprobs(self, pieces: Sequence[TextPiece]) -> dict[str, Any] | None:
+        if self.asked.logprobs is None:
+            return None
+        scored = [(piece.token, piece.scored) for piece in pieces if piece.scored is not None]
+        if self._chat:
+            return {"content": [self._token(token, score) for token, score in scored], "refusal": None}
+        if pieces[0].before:
+            ids = self.works[pieces[0].place].ids
+            known: list[tuple[int, ScoredToken | None]] = [(ids[0], None), *zip(ids[1:], pieces[0].before, strict=True)]
+            return self._columns(pieces[0].place, [*known, *scored])
+        return self._columns(pieces[0].place, scored)
+
+    def _columns(self, place: int, scored: Sequence[tuple[int, ScoredToken | None]]) -> dict[str, Any]:
+        """The form of completions."""
+        tokens, offsets = [self.codec.piece(token) for token, _ in scored], []
+        for text in tokens:
+            offsets.append(self._offsets[place])
+            self._offsets[place] += len(text)
+        return {
+            "tokens": tokens,
+            "token_logprobs": [None if score is None else score.logprob for _, score in scored],
+            "top_logprobs": [None if score is None else self._top(token, score) for token, score in scored],
+            "text_offset": offsets,
+        }
+
+    def _top(self, token: int, score: ScoredToken) -> dict[str, float]:
+        """The most likely tokens, and the chosen one."""
+        return {self.codec.piece(one): chance for one, chance in (*score.top, (token, score.logprob))}
+
+    def _token(self, token: int, score: ScoredToken) -> dict[str, Any]:
+        """The form of chats."""
+        top = [_chance(self.codec.piece(one), chance) for one, chance in score.top]
+        return {**_chance(self.codec.piece(token), score.logprob), "top_logprobs": top}
+
+
+def _chance(text: str, logprob: float) -> dict[str, Any]:
+    return {"token": text, "logprob": logprob, "bytes": list(text.encode())}
+
 
 _DONE = b"data: [DONE]\n\n"
 
 
-async def models(service: Service, request: Request, parts: Mapping[str, str]) -> Reply:
+async def models(service: Service, request: HttpRequest, parts: Mapping[str, str]) -> Reply:
     """All tenants."""
     del request, parts
     return in_json({"object": "list", "data": [_model(service, one) for one in service.tenants.values() if one.loaded]})
 
 
-async def model(service: Service, request: Request, parts: Mapping[str, str]) -> Reply:
+async def model(service: Service, request: HttpRequest, parts: Mapping[str, str]) -> Reply:
     """One tenant."""
     del request
     return in_json(_model(service, find_model(service, parts["model"])))
 
 
-async def completions(service: Service, request: Request, parts: Mapping[str, str]) -> Reply:
+async def completions(service: Service, request: HttpRequest, parts: Mapping[str, str]) -> Reply:
     """Complete a prompt."""
     del parts
     return await _generate(service, request, chat=False)
 
 
-async def chat(service: Service, request: Request, parts: Mapping[str, str]) -> Reply:
+async def chat(service: Service, request: HttpRequest, parts: Mapping[str, str]) -> Reply:
     """Answer a conversation."""
     del parts
     return await _generate(service, request, chat=True)
 
 
-async def responses(service: Service, request: Request, parts: Mapping[str, str]) -> Reply:
+async def responses(service: Service, request: HttpRequest, parts: Mapping[str, str]) -> Reply:
     """OpenAI's newer interface, where a backend has it."""
     del parts
     body = request.json()
@@ -57,7 +181,7 @@ async def responses(service: Service, request: Request, parts: Mapping[str, str]
     return await pass_openai(service, served, request, body)
 
 
-async def _generate(service: Service, request: Request, *, chat: bool) -> Reply:
+async def _generate(service: Service, request: HttpRequest, *, chat: bool) -> Reply:
     body = request.json()
     served = find_model(service, body.get("model"))
     if served.passing is not None:
@@ -80,7 +204,7 @@ async def _generate(service: Service, request: Request, *, chat: bool) -> Reply:
     return in_json(completion.whole([piece async for piece in pieces]))
 
 
-def _work(served: Served, codec: Codec, asked: Asked, ids: tuple[int, ...], number: int) -> Prompt:
+def _work(served: ServedModel, codec: Codec, asked: CompletionOptions, ids: tuple[int, ...], number: int) -> Prompt:
     """One answer to a prompt."""
     sampling = asked.sampling
     tokens = sampling.prompt.tokens
@@ -100,20 +224,20 @@ def _work(served: Served, codec: Codec, asked: Asked, ids: tuple[int, ...], numb
     )
 
 
-async def _pieces(service: Service, completion: Completion, wishes: Wishes) -> AsyncIterator[Piece]:
+async def _pieces(service: Service, completion: Completion, wishes: Wishes) -> AsyncIterator[TextPiece]:
     """Answers token by token, as they are made; a stop text ends its answer as served."""
-    made: asyncio.Queue[Piece | Pending[list[int]]] = asyncio.Queue()
+    made: asyncio.Queue[TextPiece | Pending[list[int]]] = asyncio.Queue()
     servings: list[Pending[list[int]]] = []
     try:
         for place, work in enumerate(completion.works):
-            sink = _sink(Writer(completion.codec, work, completion.asked.sampling.stop), place, made)
+            sink = _sink(TextWriter(completion.codec, work, completion.asked.sampling.stop), place, made)
             serving = service.generate(completion.model, work, wishes, sink)
             serving.then(made.put_nowait)
             servings.append(serving)
         left = len(servings)
         while left:
             news = await made.get()
-            if isinstance(news, Piece):
+            if isinstance(news, TextPiece):
                 yield news
             else:
                 news.result()  # raises what went wrong
@@ -123,8 +247,8 @@ async def _pieces(service: Service, completion: Completion, wishes: Wishes) -> A
             serving.cancel()
 
 
-def _sink(writer: Writer, place: int, made: "asyncio.Queue[Any]") -> TokenSink:
-    def take(tokens: list[int], scores: Sequence[Scored]) -> bool:
+def _sink(writer: TextWriter, place: int, made: "asyncio.Queue[Any]") -> TokenSink:
+    def take(tokens: list[int], scores: Sequence[ScoredToken]) -> bool:
         before = len(scores) - len(tokens)
         for number, token in enumerate(tokens):
             if writer.reason is not None:
@@ -132,13 +256,13 @@ def _sink(writer: Writer, place: int, made: "asyncio.Queue[Any]") -> TokenSink:
             text = writer.put(token)
             scored = scores[before + number] if scores else None
             known = scores[:before] if number == 0 and before > 0 else ()
-            made.put_nowait(Piece(place, token, text, scored, known, writer.reason, writer.stopped_by))
+            made.put_nowait(TextPiece(place, token, text, scored, known, writer.reason, writer.stopped_by))
         return writer.stopped
 
     return take
 
 
-async def _events(completion: Completion, pieces: AsyncIterator[Piece]) -> AsyncIterator[bytes]:
+async def _events(completion: Completion, pieces: AsyncIterator[TextPiece]) -> AsyncIterator[bytes]:
     """An event for each token."""
     try:
         async for piece in pieces:
@@ -161,7 +285,7 @@ async def _after(first: bytes, pieces: AsyncIterator[bytes]) -> AsyncIterator[by
         await pieces.aclose()  # type: ignore[attr-defined] # it is a generator
 
 
-def find_model(service: Service, name: Any) -> Served:
+def find_model(service: Service, name: Any) -> ServedModel:
     """A loaded tenant. Raises Status."""
     if name is None:
         raise BadInput("`model` is missing.", hint="GET /v1/models lists them.", param="model")
@@ -172,7 +296,7 @@ def find_model(service: Service, name: Any) -> Served:
     return found
 
 
-def codec_of(served: Served) -> Codec:
+def codec_of(served: ServedModel) -> Codec:
     """The tokenizer of a tenant that generates text. Raises BadInput."""
     if not served.signature.decodes:
         hint = "Serve a decoder with `mode: generate`."
@@ -186,7 +310,7 @@ def _event(data: Mapping[str, Any]) -> bytes:
     return b"data: " + to_json(data) + b"\n\n"
 
 
-def _model(service: Service, served: Served) -> dict[str, Any]:
+def _model(service: Service, served: ServedModel) -> dict[str, Any]:
     created = int(time.time() - (time.monotonic() - service.started))
     about = {"id": served.name, "object": "model", "created": created, "owned_by": "cotenant"}
     longest = served.signature.longest

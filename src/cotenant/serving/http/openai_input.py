@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cotenant.errors import BadInput
+from cotenant.serving.codec import Codec
 from cotenant.serving.http.options import (
     MOST_LOGPROBS,
     SAMPLING,
@@ -15,8 +16,7 @@ from cotenant.serving.http.options import (
     switch,
     whole,
 )
-from cotenant.serving.models.text import Codec
-from cotenant.serving.service import Served
+from cotenant.serving.service import ServedModel
 
 MOST_PROMPTS = 64
 MOST_TEXTS = 2048
@@ -81,7 +81,7 @@ _STREAM_OPTIONS = ("include_usage", "continuous_usage_stats")
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class CompletionOptions:
     """The options of one completion or chat."""
 
     sampling: Sampling
@@ -97,7 +97,7 @@ class Asked:
     priority: Any
 
 
-def read_asked(body: Mapping[str, Any], served: Served, path: str) -> Asked:
+def read_asked(body: Mapping[str, Any], served: ServedModel, path: str) -> CompletionOptions:
     """Read and check the options of a completion or chat. Raises BadInput."""
     refuse_unknown(body, path)
     options = body.get("stream_options") or {}
@@ -111,7 +111,7 @@ def read_asked(body: Mapping[str, Any], served: Served, path: str) -> Asked:
     if answers > 1 and not sampling.prompt.temperature:
         raise BadInput("With `temperature` 0 all `n` answers would be the same.", hint="Ask for one.", param="n")
     each = switch(options, "continuous_usage_stats")
-    return Asked(
+    return CompletionOptions(
         sampling,
         answers,
         _chat_logprobs(body) if "messages" in body else _logprobs(body),

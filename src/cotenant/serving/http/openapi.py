@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 from cotenant import __version__
 from cotenant.serving.http.openai_input import MOST_ANSWERS, MOST_PROMPTS, MOST_TEXTS
 from cotenant.serving.http.options import MOST_LOGPROBS, MOST_STOPS
-from cotenant.serving.processes.parcel import SIZES
-from cotenant.serving.service import Served
+from cotenant.serving.service import ServedModel
+from cotenant.serving.tensors import SIZES
 
 if TYPE_CHECKING:
-    from cotenant.serving.http.routes import Route
+    from cotenant.serving.http.app import Route
 
 _JSON = "application/json"
 _KINDS = {"/metrics": "text/plain", "/ui": "text/html"}
@@ -131,7 +131,7 @@ _ERRORS = {
 }
 
 
-def describe(routes: Iterable["Route"], models: Sequence[Served] = ()) -> dict[str, Any]:
+def describe(routes: Iterable["Route"], models: Sequence[ServedModel] = ()) -> dict[str, Any]:
     """The complete document; each path lists those of the ``models`` that it takes, if there are any."""
     paths: dict[str, dict[str, Any]] = {}
     for route in routes:
@@ -147,7 +147,7 @@ def describe(routes: Iterable["Route"], models: Sequence[Served] = ()) -> dict[s
     }
 
 
-def _takes(path: str, served: Served) -> bool:
+def _takes(path: str, served: ServedModel) -> bool:
     """Whether a model can be asked at a path."""
     protocol = None if served.passing is None else served.passing.entry.protocol
     if path == "/v1/responses":

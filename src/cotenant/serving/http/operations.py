@@ -7,16 +7,15 @@ from typing import Any
 
 from cotenant import __version__
 from cotenant.errors import CotenantError
-from cotenant.serving.division.granted import parts_of
-from cotenant.serving.http.messages import Reply, Request, in_json
-from cotenant.serving.http.problems import Status
+from cotenant.serving.http.messages import HttpRequest, Reply, Status, in_json
 from cotenant.serving.service import Service
+from cotenant.serving.workers.supervisor import parts_of
 
 WINDOWS_S = {"1min": 60.0, "15min": 900.0}
 DRAIN_S = 30.0
 
 
-async def readiness(service: Service, request: Request, parts: Mapping[str, str]) -> Reply:
+async def readiness(service: Service, request: HttpRequest, parts: Mapping[str, str]) -> Reply:
     """Whether all tenants can be served, and how many can't be and why; no names, as it needs no key."""
     del request, parts
     loaded = [tenant.name for tenant in service.tenants.values() if tenant.loaded]
@@ -32,13 +31,13 @@ async def readiness(service: Service, request: Request, parts: Mapping[str, str]
     return in_json(body, 200 if ready else 503)
 
 
-async def status(service: Service, request: Request, parts: Mapping[str, str]) -> Reply:
+async def status(service: Service, request: HttpRequest, parts: Mapping[str, str]) -> Reply:
     """The data of `cotenant top` and the live page."""
     del request, parts
     return in_json(state_of(service))
 
 
-async def live_page(service: Service, request: Request, parts: Mapping[str, str]) -> Reply:
+async def live_page(service: Service, request: HttpRequest, parts: Mapping[str, str]) -> Reply:
     """The live page; it contains no data and polls `/status`."""
     del request, parts
     if service.page is None:
@@ -48,25 +47,25 @@ async def live_page(service: Service, request: Request, parts: Mapping[str, str]
     return Reply(200, service.page, "text/html; charset=utf-8", headers)
 
 
-async def front_page(service: Service, request: Request, parts: Mapping[str, str]) -> Reply:
+async def front_page(service: Service, request: HttpRequest, parts: Mapping[str, str]) -> Reply:
     """Leads to the live page or, without one, to the models."""
     del request, parts
     return Reply(307, headers={"location": "/v1/models" if service.page is None else "/ui"})
 
 
-async def version(service: Service, request: Request, parts: Mapping[str, str]) -> Reply:
+async def version(service: Service, request: HttpRequest, parts: Mapping[str, str]) -> Reply:
     """The version, as vLLM states its own."""
     del service, request, parts
     return in_json({"version": __version__})
 
 
-async def drain(service: Service, request: Request, parts: Mapping[str, str]) -> Reply:
+async def drain(service: Service, request: HttpRequest, parts: Mapping[str, str]) -> Reply:
     """Refuse new requests and answer once nothing is in flight, for a preStop hook."""
     del request, parts
     return in_json({"drained": await service.drain(DRAIN_S)})
 
 
-async def reload(service: Service, request: Request, parts: Mapping[str, str]) -> Reply:
+async def reload(service: Service, request: HttpRequest, parts: Mapping[str, str]) -> Reply:
     """Reread the file and answer once it is in effect; the old workers finish accepted requests."""
     del request, parts
     if service.reload is None:

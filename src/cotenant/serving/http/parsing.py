@@ -11,7 +11,7 @@ import zlib
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from cotenant.serving.http.problems import Status
+from cotenant.serving.http.messages import Status
 
 HEADERS_MOST = 256
 LINE_MOST = 1024

@@ -1,18 +1,19 @@
 """Requests to tenants behind a backend: ordered here, executed there, passed through unchanged."""
 
+import asyncio
 import json
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from cotenant.errors import BadInput
-from cotenant.serving.backends.errand import Errand
+from cotenant.clients.framing import HttpReply as Answer
+from cotenant.errors import BadInput, CotenantError
+from cotenant.serving.backends.backend import Errand, Piece
 from cotenant.serving.backends.probing import Passing
-from cotenant.serving.http.asked import wishes_of
-from cotenant.serving.http.messages import JSON, Reply, Request, read_json
-from cotenant.serving.http.relay import relay
+from cotenant.serving.http.messages import JSON, HttpRequest, Reply, read_json, reply_to
+from cotenant.serving.http.options import wishes_of
 from cotenant.serving.http.v2_tensors import HEADER
-from cotenant.serving.service import GENERATE_MOST, Served, Service, Wishes
+from cotenant.serving.service import GENERATE_MOST, ServedModel, Service, Wishes
 
 _KEPT = (HEADER, "retry-after", "retry-after-ms", "x-request-id")
 """Headers of a backend's answer passed on to the client, besides its content type."""
@@ -20,7 +21,7 @@ _TEXTS = ("messages", "prompt", "input", "instructions")
 _TOKENS = ("max_completion_tokens", "max_output_tokens", "max_tokens")
 
 
-async def pass_openai(service: Service, served: Served, request: Request, body: Mapping[str, Any]) -> Reply:
+async def pass_openai(service: Service, served: ServedModel, request: HttpRequest, body: Mapping[str, Any]) -> Reply:
     """A completion, chat or embedding request, unchanged except for the model's name."""
     passing = _passing(served, "openai")
     limits = (body.get(name) for name in _TOKENS)
@@ -41,7 +42,7 @@ async def pass_openai(service: Service, served: Served, request: Request, body: 
     )
 
 
-async def pass_v2(service: Service, served: Served, request: Request) -> Reply:
+async def pass_v2(service: Service, served: ServedModel, request: HttpRequest) -> Reply:
     """Tensors, in JSON or binary, passed unchanged; only the header is read."""
     size = request.headers.get(HEADER, "")
     if size and (not size.isdecimal() or int(size) > len(request.body)):
@@ -54,7 +55,7 @@ async def pass_v2(service: Service, served: Served, request: Request) -> Reply:
     return await pass_tensors(service, served, request.body, int(size) if size else None, wishes)
 
 
-async def pass_tensors(service: Service, served: Served, body: bytes, header: int | None, wishes: Wishes) -> Reply:
+async def pass_tensors(service: Service, served: ServedModel, body: bytes, header: int | None, wishes: Wishes) -> Reply:
     """A request of the Open Inference Protocol; ``header``: the length of its JSON if binary data follows."""
     passing = _passing(served, "v2")
     headers = {"Content-Type": JSON}
@@ -63,7 +64,7 @@ async def pass_tensors(service: Service, served: Served, body: bytes, header: in
     return await _pass(service, served, Errand(f"/v2/models/{passing.model}/infer", body, headers), wishes)
 
 
-def _passing(served: Served, protocol: str) -> Passing:
+def _passing(served: ServedModel, protocol: str) -> Passing:
     assert served.passing is not None
     if served.passing.entry.protocol != protocol:
         words = {"openai": "OpenAI's interface (/v1)", "v2": "the Open Inference Protocol (/v2)"}
@@ -72,9 +73,60 @@ def _passing(served: Served, protocol: str) -> Passing:
 
 
 async def _pass(
-    service: Service, served: Served, sent: Errand, wishes: Wishes, *, letters: int = 1, tokens: int = 1
+    service: Service, served: ServedModel, sent: Errand, wishes: Wishes, *, letters: int = 1, tokens: int = 1
 ) -> Reply:
     return await relay(
         lambda take: service.pass_on(served, replace(sent, take=take), wishes, letters=letters, tokens=tokens),
         _KEPT.__contains__,
     )
+
+
+# --- another server's answer as ours: its head, then its body whole, or piece by piece if it is a stream of events
+
+Kept = Callable[[str], bool]
+"""Whether a header of the answer, by its lower-case name, is passed on besides the content type."""
+
+
+async def relay(send: Callable[[Callable[[Piece], None]], Awaitable[Any]], kept: Kept) -> Reply:
+    """Send a request with ``send``, which passes on the head and the pieces of its answer and returns the rest.
+
+    Raises:
+        CotenantError: It was refused or failed before the answer began.
+    """
+    pieces: asyncio.Queue[Piece | None] = asyncio.Queue()
+    sending = asyncio.ensure_future(send(pieces.put_nowait))
+    sending.add_done_callback(lambda _: pieces.put_nowait(None))
+    try:
+        head = await pieces.get()
+        if head is None:
+            await sending  # refused or failed before the answer started
+        assert isinstance(head, Answer), "a backend answered without headers"
+        given = {name.lower(): value for name, value in head.headers.items()}
+        kind, headers = given.get("content-type", JSON), {name: value for name, value in given.items() if kept(name)}
+        if head.ok and kind.startswith("text/event-stream"):
+            return Reply(head.status, kind=kind, headers=headers, pieces=_stream(sending, pieces))
+        answer: Answer = await sending
+        taken = [pieces.get_nowait() for _ in range(pieces.qsize())]
+        text = b"".join(piece for piece in taken if isinstance(piece, bytes))
+        return Reply(head.status, text + answer.body, kind, headers)
+    except BaseException:
+        await _end(sending)
+        raise
+
+
+async def _stream(sending: "asyncio.Future[Any]", pieces: "asyncio.Queue[Piece | None]") -> AsyncIterator[bytes]:
+    try:
+        while (piece := await pieces.get()) is not None:
+            if isinstance(piece, bytes):
+                yield piece
+        await sending
+    except CotenantError as error:  # the status has been sent: the stream ends with the error
+        yield b"data: " + reply_to(error, openai=True).body + b"\n\n"
+    finally:
+        await _end(sending)
+
+
+async def _end(sending: "asyncio.Future[Any]") -> None:
+    if not sending.done():
+        sending.cancel()
+    await asyncio.gather(sending, return_exceptions=True)

@@ -5,39 +5,36 @@ from typing import Any
 
 from cotenant import __version__
 from cotenant.errors import BadInput
-from cotenant.serving.http.asked import wishes_of
-from cotenant.serving.http.messages import Reply, Request, in_json
+from cotenant.serving.http.messages import HttpRequest, Reply, Status, in_json
+from cotenant.serving.http.options import wishes_of
 from cotenant.serving.http.passing import pass_v2
-from cotenant.serving.http.problems import Status
-from cotenant.serving.http.v2_decoding import infer_tensors
-from cotenant.serving.http.v2_tensors import HEADER, check_output, read_inputs, write_outputs
-from cotenant.serving.models.signature import TensorSpec
-from cotenant.serving.processes.parcel import Parcel
-from cotenant.serving.service import Served, Service
+from cotenant.serving.http.v2_tensors import HEADER, check_output, infer_tensors, read_inputs, write_outputs
+from cotenant.serving.service import ServedModel, Service
+from cotenant.serving.tensors import Parcel, TensorSpec
 
 EXTENSIONS = ("binary_tensor_data", "model_configuration", "model_repository", "schedule_policy", "statistics")
 VERSION = "1"
 
 
-async def server(service: Service, request: Request, parts: Mapping[str, str]) -> Reply:
+async def server(service: Service, request: HttpRequest, parts: Mapping[str, str]) -> Reply:
     """Name, version, extensions."""
     del service, request, parts
     return in_json({"name": "cotenant", "version": __version__, "extensions": list(EXTENSIONS)})
 
 
-async def live(service: Service, request: Request, parts: Mapping[str, str]) -> Reply:
+async def live(service: Service, request: HttpRequest, parts: Mapping[str, str]) -> Reply:
     """The process answers."""
     del service, request, parts
     return in_json({"live": True})
 
 
-async def ready(service: Service, request: Request, parts: Mapping[str, str]) -> Reply:
+async def ready(service: Service, request: HttpRequest, parts: Mapping[str, str]) -> Reply:
     """Whether all tenants can be served."""
     del request, parts
     return _readiness({}, ready=service.all_ready())
 
 
-async def model(service: Service, request: Request, parts: Mapping[str, str]) -> Reply:
+async def model(service: Service, request: HttpRequest, parts: Mapping[str, str]) -> Reply:
     """Inputs and outputs of a model."""
     del request
     served = _model(service, parts)
@@ -52,20 +49,20 @@ async def model(service: Service, request: Request, parts: Mapping[str, str]) ->
     )
 
 
-async def model_ready(service: Service, request: Request, parts: Mapping[str, str]) -> Reply:
+async def model_ready(service: Service, request: HttpRequest, parts: Mapping[str, str]) -> Reply:
     """Whether a model can be served now."""
     del request
     served = _model(service, parts)
     return _readiness({"name": served.name}, ready=not service.draining and service.ready(served.name))
 
 
-async def config(service: Service, request: Request, parts: Mapping[str, str]) -> Reply:
+async def config(service: Service, request: HttpRequest, parts: Mapping[str, str]) -> Reply:
     """A model's configuration in Triton's form."""
     del request
     return in_json(config_of(_model(service, parts)))
 
 
-def infer(service: Service, request: Request, parts: Mapping[str, str]) -> Awaitable[Reply]:
+def infer(service: Service, request: HttpRequest, parts: Mapping[str, str]) -> Awaitable[Reply]:
     """One request."""
     served = _model(service, parts)
     if served.passing is not None:
@@ -94,35 +91,35 @@ def infer(service: Service, request: Request, parts: Mapping[str, str]) -> Await
     return infer_tensors(service, served, parcel, parameters, wishes).into(reply)
 
 
-async def statistics(service: Service, request: Request, parts: Mapping[str, str]) -> Reply:
+async def statistics(service: Service, request: HttpRequest, parts: Mapping[str, str]) -> Reply:
     """Counts and times since the start, in nanoseconds."""
     del request
     names = [_model(service, parts).name] if "model" in parts else [one.name for one in service.tenants.values()]
     return in_json({"model_stats": [statistics_of(service, name) for name in names]})
 
 
-async def index(service: Service, request: Request, parts: Mapping[str, str]) -> Reply:
+async def index(service: Service, request: HttpRequest, parts: Mapping[str, str]) -> Reply:
     """All models, loaded or not; with `ready`, those that can be served."""
     del parts
     body = request.json() if request.body else {}
     return in_json(index_of(service, ready=body.get("ready") is True))
 
 
-async def load(service: Service, request: Request, parts: Mapping[str, str]) -> Reply:
+async def load(service: Service, request: HttpRequest, parts: Mapping[str, str]) -> Reply:
     """Load an unloaded model of the file again."""
     del request
     service.load(_known(service, parts).name)
     return Reply(200)
 
 
-async def unload(service: Service, request: Request, parts: Mapping[str, str]) -> Reply:
+async def unload(service: Service, request: HttpRequest, parts: Mapping[str, str]) -> Reply:
     """Finish accepted requests and refuse new ones; the model stays in its worker's memory."""
     del request
     service.unload(_known(service, parts).name)
     return Reply(200)
 
 
-def config_of(served: Served) -> dict[str, Any]:
+def config_of(served: ServedModel) -> dict[str, Any]:
     """A model's configuration in Triton's form; that of a backend where it has one."""
     if served.passing is not None and served.passing.config is not None:
         return {**served.passing.config, "name": served.name}
@@ -160,14 +157,14 @@ def _configured(spec: TensorSpec) -> dict[str, Any]:
     return {"name": spec.name, "data_type": kind, "dims": list(spec.shape)}
 
 
-def _known(service: Service, parts: Mapping[str, str]) -> Served:
+def _known(service: Service, parts: Mapping[str, str]) -> ServedModel:
     found = service.tenants.get(parts["model"])
     if found is None:
         raise Status(404, f"There is no model {parts['model'][:100]!r}.")
     return found
 
 
-def _model(service: Service, parts: Mapping[str, str]) -> Served:
+def _model(service: Service, parts: Mapping[str, str]) -> ServedModel:
     found = _known(service, parts)
     if not found.loaded:
         raise Status(404, f"The model {found.name} isn't loaded.")
@@ -180,7 +177,7 @@ def _spec(spec: TensorSpec) -> dict[str, Any]:
     return {"name": spec.name, "datatype": spec.datatype, "shape": list(spec.shape)}
 
 
-def _wanted(header: Mapping[str, Any], parameters: Mapping[str, Any], served: Served) -> dict[str, bool]:
+def _wanted(header: Mapping[str, Any], parameters: Mapping[str, Any], served: ServedModel) -> dict[str, bool]:
     """Requested outputs, and which of them as raw bytes."""
     all_binary = parameters.get("binary_data_output") is True
     known = [one.name for one in served.signature.outputs]

@@ -1,1 +1,0 @@
-"""Requests in chunks: forward passes that stop between layers, decoders that stop between tokens."""

@@ -1,1 +1,0 @@
-"""Run the scheduler: requests in, instructions to workers, answers back."""

@@ -1,1 +1,0 @@
-"""A device divided between tenants: a part for each, as the file's `sharing` says."""

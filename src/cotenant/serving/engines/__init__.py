@@ -1,1 +1,0 @@
-"""Engines that execute chunks of requests: forward passes, decoders, plain calls."""

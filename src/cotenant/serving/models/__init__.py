@@ -1,1 +1,0 @@
-"""Turn a workload of the catalogue into a model that accepts clients' tensors."""

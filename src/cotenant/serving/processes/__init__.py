@@ -1,1 +1,0 @@
-"""Workers in separate processes: tensors through shared memory, control through a socket, restarts."""

@@ -1,1 +1,0 @@
-"""Where chunks run: a place on the device, and a thread that executes instructions in order."""
