@@ -112,8 +112,8 @@ class _Script:
     """A careful script."""
 
     def __init__(self, folder: Path) -> None:
+        from cotenant.ranking.costs import even_order
         from cotenant.ranking.data import open_data
-        from cotenant.ranking.halving import even_order
         from cotenant.ranking.scorers import find_scorer
 
         self.folder, self.data, self.scorer = folder, open_data(DATA), find_scorer(SCORER)
@@ -152,7 +152,7 @@ def exhaustive(folder: Path) -> dict[str, Any]:
 
 def halving(folder: Path) -> dict[str, Any]:
     """Successive halving, one model after the other; features of earlier rounds are kept."""
-    from cotenant.ranking.halving import rounds
+    from cotenant.ranking.costs import rounds
 
     clock = _Clock()
     script = _Script(folder)

@@ -10,7 +10,7 @@ import pytest
 
 from cotenant.api.show import show
 from cotenant.ranking.folder import RESULT, SearchFolder
-from cotenant.reporting.browser.finding import find_runs
+from cotenant.reporting.browser.entry import find_runs
 from cotenant.serving.recording import REMOVED
 from cotenant.store.verifying import verify_run
 from tests.faults import dying

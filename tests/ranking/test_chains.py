@@ -9,7 +9,7 @@ from cotenant.ranking.chain import Chain, pooled
 from cotenant.ranking.reading import read
 from cotenant.workloads import find
 from cotenant.workloads.models.building import stand
-from cotenant.workloads.models.layers import block_count
+from cotenant.workloads.models.entry import block_count
 from cotenant.workloads.models.weights import load
 from cotenant.workloads.protocol import WorkloadSpec
 

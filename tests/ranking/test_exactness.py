@@ -9,9 +9,9 @@ import torch
 from cotenant.api.search import search
 from cotenant.ranking.candidates import resolve
 from cotenant.ranking.chain import Chain, pooled
+from cotenant.ranking.costs import even_order
 from cotenant.ranking.data import open_data
 from cotenant.ranking.folder import SearchFolder
-from cotenant.ranking.halving import even_order
 from cotenant.ranking.reading import read
 from cotenant.ranking.scorers import find_scorer
 from cotenant.workloads.models.weights import load

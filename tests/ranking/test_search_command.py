@@ -17,8 +17,8 @@ import pytest
 from cotenant.api.search import search
 from cotenant.cli.main import main
 from cotenant.errors import CotenantError
-from cotenant.ranking.outcome import Planned, RoundEnded, Working
-from cotenant.ranking.ranking import Scored, ranks, score, tied
+from cotenant.ranking.outcome import PlannedSearch, RoundEnded, Working
+from cotenant.ranking.ranking import ScoredModel, ranks, score, tied
 from cotenant.ranking.scorers import find_scorer
 
 pytestmark = [pytest.mark.slow, pytest.mark.long]
@@ -126,7 +126,7 @@ def test_listeners_hear_the_plan_the_leader_and_the_time_left(siblings, photos, 
     heard = []
     search(str(photos), [str(siblings("vit-b-16-mini", 5, changed=1)[0].parent)], scorer="knn", out=tmp_path / "out",
            listener=heard.append)  # fmt: skip
-    (plan,) = [event for event in heard if isinstance(event, Planned)]
+    (plan,) = [event for event in heard if isinstance(event, PlannedSearch)]
     assert plan.models == 5
     assert plan.rounds == 3
     assert plan.predicted_s > 0
@@ -226,13 +226,13 @@ def test_bad_images_are_refused_or_counted(siblings, photos, tmp_path):
 def test_candidates_that_halves_cannot_separate_share_a_rank():
     rng = np.random.default_rng(0)
     noise = rng.normal(0, 0.02, 8)
-    best = Scored(0.80, 400, tuple(0.79 + noise))
-    close = Scored(0.79, 400, tuple(0.785 + noise + rng.normal(0, 0.02, 8)))
-    worse = Scored(0.60, 400, tuple(0.59 + noise))
+    best = ScoredModel(0.80, 400, tuple(0.79 + noise))
+    close = ScoredModel(0.79, 400, tuple(0.785 + noise + rng.normal(0, 0.02, 8)))
+    worse = ScoredModel(0.60, 400, tuple(0.59 + noise))
     assert tied(best, close)
     assert not tied(best, worse)
     assert ranks([best, close, worse]) == [1, 1, 3]
-    assert not tied(best, Scored(0.80, 200, best.halves)), "scored on other items"
+    assert not tied(best, ScoredModel(0.80, 200, best.halves)), "scored on other items"
     assert best.estimate.lo < 0.80 < best.estimate.hi
 
 

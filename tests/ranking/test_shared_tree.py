@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cotenant.errors import DoesNotFit
-from cotenant.ranking.halving import even_order, rounds
+from cotenant.ranking.costs import even_order, rounds
 from cotenant.ranking.preparation import allot
-from cotenant.ranking.tree import Node, Path, TreeStep, grow, steps_with_sharing, steps_without_sharing
+from cotenant.ranking.tree import Path, TreeNode, TreeStep, grow, steps_with_sharing, steps_without_sharing
 
 
 def path(candidate, *digests, sizes=None):
@@ -50,7 +50,7 @@ def trees(draw, depth=3):
     size = draw(st.integers(1, 50))
     count = draw(st.integers(2, 3)) if depth and draw(st.booleans()) else 0
     children = tuple(draw(trees(depth=depth - 1)) for _ in range(count))
-    return Node((TreeStep("x", "x", size),), tuple(sorted(children, key=lambda node: node.need_bytes)), (), ())
+    return TreeNode((TreeStep("x", "x", size),), tuple(sorted(children, key=lambda node: node.need_bytes)), (), ())
 
 
 @given(trees())

@@ -9,8 +9,8 @@ import torch
 from cotenant.api.search import search
 from cotenant.cli.main import main
 from cotenant.ranking.candidates import resolve
+from cotenant.ranking.costs import even_order
 from cotenant.ranking.data import open_data
-from cotenant.ranking.halving import even_order
 from cotenant.workloads.models.weights import load
 
 

@@ -8,9 +8,8 @@ from cotenant.api.search import search
 from cotenant.errors import CotenantError
 from cotenant.ranking import planning as planning_module
 from cotenant.ranking import preparation
-from cotenant.ranking.costs import Predicted
+from cotenant.ranking.costs import SearchDuration, all_at_once
 from cotenant.ranking.folder import SearchFolder
-from cotenant.ranking.halving import all_at_once
 from cotenant.ranking.planning import Allowance, Later, plan
 from cotenant.ranking.protocol import SearchSettings
 from cotenant.ranking.scorers import find_scorer
@@ -55,7 +54,7 @@ def ready(*, items=2000, models=2, per_item_s=0.1, score_s=0.0):
         scorer=find_scorer("knn"),
         score_s=lambda count: score_s * count,
         plan=lambda count, exact: all_at_once(models, count),
-        predict=lambda rounds: Predicted(models * per_item_s * rounds[-1].items, 0.0, 0.0),
+        predict=lambda rounds: SearchDuration(models * per_item_s * rounds[-1].items, 0.0, 0.0),
     )
 
 

@@ -5,7 +5,7 @@ import pytest
 
 from cotenant.analyse import device_use
 from cotenant.analyse.device_use import SensorSeries, TrialReadings
-from cotenant.analyse.energy.energy import PowerSensor
+from cotenant.analyse.energy import PowerSensor
 from cotenant.analyse.sharing.cells import Cell
 from cotenant.reporting.terminal.device_use import cells, shown_columns, sources_sentence
 

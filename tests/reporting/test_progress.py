@@ -18,8 +18,7 @@ from cotenant.measure.events import (
     TrialDone,
     TrialStarted,
 )
-from cotenant.reporting.terminal.progress import picture, watch
-from cotenant.reporting.terminal.standing import ProgressState, after, fraction
+from cotenant.reporting.terminal.progress import ProgressState, after, fraction, picture, watch
 
 SLOWDOWN = CurrentEstimate("a + b", "pinned", "closed(1)", "a", Estimate(1.62, 1.58, 1.67, 4, "bootstrap"))
 STORY = (

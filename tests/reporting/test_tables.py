@@ -10,10 +10,9 @@ from cotenant.analyse.sharing.summarise import summarise
 from cotenant.analyse.sharing.summary import Summary
 from cotenant.devices.protocol import Finding
 from cotenant.reporting.terminal.checkup import checkup
-from cotenant.reporting.terminal.heading import heading
-from cotenant.reporting.terminal.listing import listing
-from cotenant.reporting.terminal.row_by_row import QueryAnswer
-from cotenant.reporting.terminal.tables import sentence_list, summary_tables
+from cotenant.reporting.terminal.grouped import listing
+from cotenant.reporting.terminal.lists import QueryAnswer
+from cotenant.reporting.terminal.tables import heading, sentence_list, summary_tables
 from cotenant.tenancy.records import TenantObservation
 
 HOSTILE = "[red]<b>\x1b[31m'; drop--"

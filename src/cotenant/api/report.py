@@ -32,8 +32,8 @@ def report(
         CotenantError: Figures are requested and the renderer is not installed.
     """
     from cotenant.errors import WatchedRuns
+    from cotenant.reporting.figures.every import export_figures
     from cotenant.reporting.figures.every import figures as every_figure
-    from cotenant.reporting.figures.export import export_figures
     from cotenant.reporting.figures.figure import Figure
     from cotenant.reporting.figures.material import gather
     from cotenant.reporting.html.in_markdown import markdown_report

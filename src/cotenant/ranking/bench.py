@@ -13,7 +13,7 @@ import torch
 
 from cotenant.ranking.candidates import Candidate
 from cotenant.ranking.chain import Chain, State, Weights
-from cotenant.ranking.protocol import Data
+from cotenant.ranking.protocol import Data, Features
 from cotenant.ranking.reading import Read, piece_bytes, read
 
 
@@ -30,14 +30,14 @@ class Shelf:
     def read(self, candidate: int) -> Read:
         """Read a candidate, and keep as much of it as there is room for."""
         self._shrink(max(0, self.limit_bytes - self._sizes.get(candidate, 0)))
-        found = self._read(candidate)
-        self._sizes[candidate] = found.bytes
-        for digest, piece in found.pieces.items():
+        weights = self._read(candidate)
+        self._sizes[candidate] = weights.bytes
+        for digest, piece in weights.pieces.items():
             if digest not in self._pieces:
                 self._pieces[digest] = piece
                 self.held_bytes += piece_bytes(piece)
         self._shrink(self.limit_bytes)
-        return found
+        return weights
 
     def take(self, digests: Sequence[str], candidate: int) -> list[Weights]:
         """Pieces of this candidate, which is read at most once for all of them."""
@@ -46,8 +46,8 @@ class Shelf:
                 self._pieces.move_to_end(digest)
             return [self._pieces[digest] for digest in digests]
         # From what was read, not from the shelf, which may have no room for it.
-        found = self.read(candidate).pieces
-        return [found[digest] for digest in digests]
+        pieces = self.read(candidate).pieces
+        return [pieces[digest] for digest in digests]
 
     def _shrink(self, limit_bytes: int) -> None:
         while self._pieces and self.held_bytes > limit_bytes:
@@ -110,15 +110,15 @@ class SearchBench:
         """A candidate's weights, from disk or from its seed, on the device."""
         chain = self.chain(candidate)
         with self.watch.stage("load_model"):
-            found = read(self.candidates[candidate], chain)
+            weights = read(self.candidates[candidate], chain)
         if self.device == "cpu":
-            return found
+            return weights
         with self.watch.stage("model_to_device"):
             moved = {
                 digest: {name: tensor.to(self.device) for name, tensor in piece.items()}
-                for digest, piece in found.pieces.items()
+                for digest, piece in weights.pieces.items()
             }
-        return Read(found.digests, moved)
+        return Read(weights.digests, moved)
 
     def batches(self, first: int, end: int) -> list[npt.NDArray[np.int64]]:
         """The items from one position in the order to another, in batches aligned to multiples of the batch size."""
@@ -167,3 +167,29 @@ class SearchBench:
 def new_shelf(bench: SearchBench, limit_bytes: int) -> Shelf:
     """A shelf for the bench's candidates."""
     return Shelf(bench.read, limit_bytes)
+
+
+# --- the raw input as features: the baseline a model must beat
+
+SIDE = 32
+"""Side to which images are scaled, in pixels."""
+WORDS = 2048
+"""Columns that tokens are counted in."""
+
+
+def raw_name(bench: SearchBench) -> str:
+    """Name of the baseline."""
+    return f"raw pixels ({SIDE} x {SIDE})" if bench.data.kind == "image" else "bag of tokens"
+
+
+def raw_features(bench: SearchBench, items: Sequence[int] | npt.NDArray[np.int64], candidate: int) -> Features:
+    """Pixels of a small image, or token counts (by the vocabulary of a candidate)."""
+    numbers = [int(item) for item in items]
+    if bench.data.kind == "image":
+        pixels: torch.Tensor = bench.data.load(numbers, {"image": SIDE})["pixel_values"]
+        return np.asarray(pixels.flatten(1).float().numpy(), dtype=np.float32)
+    batch = bench.data.load(numbers, bench.candidates[candidate].shape)
+    counts = torch.zeros(len(numbers), WORDS)
+    mask = batch["attention_mask"].float()
+    counts.scatter_add_(1, batch["input_ids"] * 2654435761 % WORDS, mask)
+    return np.asarray(torch.log1p(counts).numpy(), dtype=np.float32)

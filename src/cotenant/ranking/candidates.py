@@ -72,17 +72,17 @@ def resolve(names: Sequence[str], *, seed: int = 0) -> tuple[Candidate, ...]:
     Raises:
         WorkloadError: One of them is not a model, or is named twice.
     """
-    found: list[Candidate] = []
+    candidates: list[Candidate] = []
     for name in names:
-        found += _resolved(name, seed)
-    if not found:
+        candidates += _resolved(name, seed)
+    if not candidates:
         raise WorkloadError("no candidates were given", hint="cotenant search --data D --models a,b,c DIR...")
     seen: dict[str, Candidate] = {}
-    for candidate in found:
+    for candidate in candidates:
         if candidate.name in seen:
             raise WorkloadError(f"{candidate.name} is named twice", hint="name each candidate once")
         seen[candidate.name] = candidate
-    return tuple(found)
+    return tuple(candidates)
 
 
 def random_sibling(candidate: Candidate) -> Candidate:
@@ -198,7 +198,7 @@ def _pixels(folder: str | None) -> dict[str, Any]:
     if folder is None:
         return {}
     try:
-        said = json.loads((Path(folder) / "preprocessor_config.json").read_text())
-        return {"mean": tuple(map(float, said["image_mean"])), "std": tuple(map(float, said["image_std"]))}
+        settings = json.loads((Path(folder) / "preprocessor_config.json").read_text())
+        return {"mean": tuple(map(float, settings["image_mean"])), "std": tuple(map(float, settings["image_std"]))}
     except (OSError, ValueError, KeyError, TypeError):
         return {}

@@ -15,7 +15,7 @@ from torch.func import functional_call
 from torch.utils._pytree import tree_leaves
 
 from cotenant.errors import WorkloadError
-from cotenant.ranking.survey import Survey, hidden_of, mode_for, survey
+from cotenant.ranking.survey import ModuleSurvey, hidden_of, mode_for, survey
 from cotenant.workloads.models.entry import ModelEntry
 from cotenant.workloads.models.skeleton import skeleton
 
@@ -55,7 +55,7 @@ class Chain:
         self.mode = mode_for(entry, logits=logits)
         self._model = skeleton(entry, self.mode)
         self._ties = len([*self._model.parameters()]) < len([*self._model.named_parameters(remove_duplicate=False)])
-        self.survey: Survey = survey(entry, self.mode, logits=logits)
+        self.survey: ModuleSurvey = survey(entry, self.mode, logits=logits)
         self.pieces = self.survey.pieces
 
     @property
@@ -65,9 +65,9 @@ class Chain:
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """What a weights file must contain: every parameter and persistent buffer of the pieces."""
-        wanted = {piece.prefix + name for piece in self.pieces for name in piece.names}
+        names = {piece.prefix + name for piece in self.pieces for name in piece.names}
         lasting = self._model.state_dict()
-        return {name: tuple(lasting[name].shape) for name in wanted if name in lasting}
+        return {name: tuple(lasting[name].shape) for name in names if name in lasting}
 
     def constants(self) -> dict[str, torch.Tensor]:
         """Computed buffers, which no file contains."""

@@ -1,18 +1,67 @@
 """The cost of each step of each candidate, measured on one batch, and the duration of a plan."""
 
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
 
 import numpy as np
+import numpy.typing as npt
 import torch
 
 from cotenant.ranking.bench import Between, SearchBench, Stopwatch
 from cotenant.ranking.chain import State
-from cotenant.ranking.halving import Round
+from cotenant.ranking.protocol import Labels
 from cotenant.ranking.reading import Read
 from cotenant.ranking.tree import Path, TreeStep, grow
+
+# --- successive halving: each round doubles the data and keeps the better half of the models
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """One round: the number of items each model has seen at its end, and the number of models kept."""
+
+    items: int
+    models: int
+    keep: int
+
+
+def rounds(models: int, items: int, *, batch: int, least: int) -> tuple[Round, ...]:
+    """Plan ceil(log2 models) rounds; the last one sees all items.
+
+    Args:
+        models: Number of ranked models.
+        items: Number of items.
+        batch: Rounds end between batches, so that batches are the same in every mode.
+        least: Fewer items give no useful score.
+    """
+    count = max(1, math.ceil(math.log2(models))) if models > 1 else 1
+    plan, left = [], models
+    for number in range(count):
+        share = math.ceil(items / 2 ** (count - 1 - number) / batch) * batch
+        shown = min(items, max(share, math.ceil(min(least, items) / batch) * batch))
+        keep = math.ceil(left / 2) if number < count - 1 else left
+        plan.append(Round(shown, left, keep))
+        left = keep
+    return tuple(plan)
+
+
+def all_at_once(models: int, items: int) -> tuple[Round, ...]:
+    """One round with everything: an exhaustive search."""
+    return (Round(items, models, models),)
+
+
+def even_order(labels: Labels, seed: int) -> npt.NDArray[np.int64]:
+    """The items in a random order in which every prefix has its share of each class."""
+    rng = np.random.default_rng(seed)
+    order = np.empty(len(labels))
+    for label in np.unique(labels):
+        members = np.flatnonzero(labels == label)
+        order[rng.permutation(members)] = (np.arange(len(members)) + rng.random()) / len(members)
+    return np.argsort(order, kind="stable").astype(np.int64)
+
 
 TIMED = 2
 """Timed runs of the probe, after a warm-up run."""
@@ -66,7 +115,7 @@ def path_of(candidate: int, shape_key: str, digests: Sequence[str], labels: Sequ
 
 
 @dataclass(frozen=True, slots=True)
-class Predicted:
+class SearchDuration:
     """Duration of a search, in seconds."""
 
     extract_s: float
@@ -87,7 +136,7 @@ def predict(
     parts: Callable[[Sequence[Path], int], int],
     score_s: Callable[[int], float],
     seed: int = 0,
-) -> Predicted:
+) -> SearchDuration:
     """The duration of a plan.
 
     Args:
@@ -105,7 +154,7 @@ def predict(
         alive, shown = list(paths), 0
         extract_s, again_s, scored_s = 0.0, 0.0, 0.0
         for step in plan:
-            some = [paths[one] for one in alive]
+            some = [paths[candidate] for candidate in alive]
             extract_s += grow(some).seconds * (step.items - shown)
             again_s += read_s * len(alive) * parts(some, step.items - shown)
             scored_s += score_s(step.items) * len(alive)
@@ -114,7 +163,7 @@ def predict(
         extract.append(extract_s)
         again.append(again_s)
         score.append(scored_s)
-    return Predicted(fmean(extract), fmean(again), fmean(score))
+    return SearchDuration(fmean(extract), fmean(again), fmean(score))
 
 
 def _bytes(between: Between) -> int:

@@ -134,11 +134,11 @@ class SearchFolder:
         return self.path / "features" / leaf
 
     def _parts(self, leaf: str) -> list[tuple[int, int, Path]]:
-        found = []
+        parts = []
         for path in sorted(self._place(leaf).glob("*.npy")):
             first, _, last = path.stem.partition("-")
-            found.append((int(first), int(last), path))
-        return found
+            parts.append((int(first), int(last), path))
+        return parts
 
     @staticmethod
     def _replace(path: Path, content: bytes) -> None:

@@ -109,7 +109,7 @@ class Began:
 
 
 @dataclass(frozen=True, slots=True)
-class Planned:
+class PlannedSearch:
     """The plan."""
 
     models: int
@@ -144,7 +144,7 @@ class RoundEnded:
     score: float
 
 
-Event = WithoutWeights | Began | Planned | Working | RoundEnded
+Event = WithoutWeights | Began | PlannedSearch | Working | RoundEnded
 Listener = Callable[[Event], None]
 
 

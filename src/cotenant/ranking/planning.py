@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from statistics import fmean
 
 from cotenant.errors import CotenantError
-from cotenant.ranking.halving import Round
+from cotenant.ranking.costs import Round
 from cotenant.ranking.preparation import Prepared
 from cotenant.ranking.protocol import ItemScorer, SearchSettings
 from cotenant.ranking.ranking import HALVES
@@ -103,21 +103,21 @@ def plan(ready: Prepared, settings: SearchSettings, allowance: Allowance, planne
         CotenantError: Even the minimum number of items takes too long.
     """
     there = len(ready.bench.data)
-    found = _over(ready, settings, there if planned is None else planned)
+    plan = _over(ready, settings, there if planned is None else planned)
     if allowance.budget_s is None or planned is not None or not ready.ranked:
-        return _noted(found, there)
+        return _noted(plan, there)
     left, batch, least = allowance.left_s, ready.bench.batch, ready.least_items
-    while found.predicted_s > 0.9 * left and found.items > least:
-        fewer = int(found.items * max(0.5, 0.85 * left / found.predicted_s)) // batch * batch
-        found = _over(ready, settings, max(least, min(found.items - batch, fewer)))
-    if found.predicted_s > left:
-        needed = found.predicted_s + allowance.budget_s - left
+    while plan.predicted_s > 0.9 * left and plan.items > least:
+        fewer = int(plan.items * max(0.5, 0.85 * left / plan.predicted_s)) // batch * batch
+        plan = _over(ready, settings, max(least, min(plan.items - batch, fewer)))
+    if plan.predicted_s > left:
+        needed = plan.predicted_s + allowance.budget_s - left
         raise CotenantError(
-            f"there is not enough time to rank {len(ready.ranked)} models even on {found.items:,} items: that takes "
+            f"there is not enough time to rank {len(ready.ranked)} models even on {plan.items:,} items: that takes "
             f"about {duration(needed)}, but the budget is {duration(allowance.budget_s)}",
             hint=f"--budget {int(1.3 * needed) + 1}s, or fewer models",
         )
-    return _noted(found, there)
+    return _noted(plan, there)
 
 
 def afterwards(ready: Prepared, top: int, models: int) -> Later:
@@ -131,11 +131,11 @@ def reserved(ready: Prepared, scores: float, per_item_s: float) -> Later:
     return Later(per_item_s + per_score_s * scores, ready.score_s(0) * scores)
 
 
-def _noted(found: SearchPlan, there: int) -> SearchPlan:
-    if found.items == there:
-        return found
-    note = f"At most {found.items:,} of {there:,} items are used, since all would exceed the time budget."
-    return SearchPlan(found.rounds, found.predicted_s, (note,))
+def _noted(plan: SearchPlan, there: int) -> SearchPlan:
+    if plan.items == there:
+        return plan
+    note = f"At most {plan.items:,} of {there:,} items are used, since all would exceed the time budget."
+    return SearchPlan(plan.rounds, plan.predicted_s, (note,))
 
 
 def _over(ready: Prepared, settings: SearchSettings, items: int) -> SearchPlan:
@@ -149,8 +149,8 @@ def _over(ready: Prepared, settings: SearchSettings, items: int) -> SearchPlan:
 
 def _random_s(ready: Prepared, models: int) -> float:
     """Cost per item after the last round: random weights in every architecture of its models."""
-    found = _architectures(ready)
-    return fmean(found.values()) * min(models, len(found))
+    seconds = _architectures(ready)
+    return fmean(seconds.values()) * min(models, len(seconds))
 
 
 def _scores(ready: Prepared, top: int, models: int) -> float:
@@ -162,8 +162,8 @@ def _scores(ready: Prepared, top: int, models: int) -> float:
 def _architectures(ready: Prepared) -> dict[str, float]:
     """Time of an item through each of them."""
     return {
-        ready.bench.candidates[one].architecture: sum(step.seconds for step in ready.paths[one].steps)
-        for one in ready.ranked
+        ready.bench.candidates[candidate].architecture: sum(step.seconds for step in ready.paths[candidate].steps)
+        for candidate in ready.ranked
     }
 
 

@@ -10,12 +10,21 @@ import numpy as np
 from cotenant.errors import DataError, DeviceError, DoesNotFit, WorkloadError
 from cotenant.ranking.bench import LARGEST_BATCH, SearchBench, Shelf, new_shelf
 from cotenant.ranking.candidates import Candidate, random_sibling, resolve
-from cotenant.ranking.costs import Predicted, Probed, path_of, predict, probe
-from cotenant.ranking.halving import Round, all_at_once, even_order, rounds
+from cotenant.ranking.costs import (
+    Probed,
+    Round,
+    SearchDuration,
+    all_at_once,
+    even_order,
+    path_of,
+    predict,
+    probe,
+    rounds,
+)
 from cotenant.ranking.protocol import Data, Scorer, SearchSettings
 from cotenant.ranking.ranking import score
 from cotenant.ranking.reading import Read, piece_bytes
-from cotenant.ranking.tree import Node, Path, grow
+from cotenant.ranking.tree import Path, TreeNode, grow
 from cotenant.workloads.models.workload import ModelWorkload
 from cotenant.workloads.protocol import WorkloadSpec
 
@@ -32,7 +41,7 @@ class Allotment:
     room_bytes: int
     """For the current batch and the model being read."""
 
-    def part_items(self, root: Node, batch: int, items: int) -> int:
+    def part_items(self, root: TreeNode, batch: int, items: int) -> int:
         """How many of these items can go through the tree at once: a multiple of the batch, or all."""
         if root.need_bytes == 0:
             return items
@@ -40,7 +49,7 @@ class Allotment:
 
 
 def allot(
-    budget_bytes: int, root: Node, *, weights_bytes: int, largest_bytes: int, working_bytes: int, batch: int
+    budget_bytes: int, root: TreeNode, *, weights_bytes: int, largest_bytes: int, working_bytes: int, batch: int
 ) -> Allotment:
     """Divide the budget.
 
@@ -113,8 +122,8 @@ class Prepared:
     @property
     def least_items(self) -> int:
         """The minimum number of items for a useful score, in complete batches."""
-        wanted = max(2 * self.bench.batch, ITEMS_PER_CLASS * len(self.bench.data.classes))
-        return min(len(self.bench.data), ceil(wanted / self.bench.batch) * self.bench.batch)
+        items = max(2 * self.bench.batch, ITEMS_PER_CLASS * len(self.bench.data.classes))
+        return min(len(self.bench.data), ceil(items / self.bench.batch) * self.bench.batch)
 
     def plan(self, items: int, *, exact: bool) -> tuple[Round, ...]:
         """The rounds over that many items."""
@@ -122,10 +131,10 @@ class Prepared:
             return all_at_once(len(self.ranked), items)
         return rounds(len(self.ranked), items, batch=self.bench.batch, least=self.least_items)
 
-    def predict(self, plan: Sequence[Round]) -> Predicted:
+    def predict(self, plan: Sequence[Round]) -> SearchDuration:
         """Duration of these rounds."""
         return predict(
-            {one: self.paths[one] for one in self.ranked},
+            {candidate: self.paths[candidate] for candidate in self.ranked},
             plan,
             read_s=0.0 if self.everything_fits else self.read_s,
             parts=lambda paths, items: ceil(items / self.part_items(paths, items)) if items else 0,
@@ -164,7 +173,7 @@ def prepare(settings: SearchSettings, tell: Callable[[str, float], None]) -> Pre
     shelf = new_shelf(bench, settings.memory_bytes // 2)
     probed: dict[tuple[str, str], Probed] = {}
     paths, sizes, largest, read_s = _read_all(bench, shelf, len(candidates), probed, tell)
-    ranked = tuple(number for number, one in enumerate(candidates) if one.pretrained)
+    ranked = tuple(number for number, candidate in enumerate(candidates) if candidate.pretrained)
     measured = ranked or tuple(paths)
     allotment = allot(
         settings.memory_bytes,
@@ -181,7 +190,7 @@ def prepare(settings: SearchSettings, tell: Callable[[str, float], None]) -> Pre
         shelf=shelf,
         scorer=scorer,
         ranked=ranked,
-        timed=tuple(number for number, one in enumerate(candidates) if not one.pretrained),
+        timed=tuple(number for number, candidate in enumerate(candidates) if not candidate.pretrained),
         baselines=tuple(range(len(candidates), len(bench.candidates))),
         paths=paths,
         probed=probed,
@@ -206,14 +215,18 @@ def torch_device(name: str) -> str:
     raise DeviceError(f"a search runs on cpu or cuda:N, not on {name!r}", hint="--device cpu")
 
 
-def _fitting(found: tuple[Candidate, ...], data: Data) -> tuple[tuple[Candidate, ...], tuple[str, ...]]:
-    fitting = tuple(one for one in found if one.kind == data.kind)
+def _fitting(candidates: tuple[Candidate, ...], data: Data) -> tuple[tuple[Candidate, ...], tuple[str, ...]]:
+    fitting = tuple(candidate for candidate in candidates if candidate.kind == data.kind)
     if not fitting:
         raise WorkloadError(
             f"{data.name} contains {data.kind}s, but none of the candidates reads {data.kind}s",
             hint="`cotenant workloads` lists vision models and encoders",
         )
-    notes = [f"{one.name} reads {one.kind}s, so it was left out." for one in found if one.kind != data.kind]
+    notes = [
+        f"{candidate.name} reads {candidate.kind}s, so it was left out."
+        for candidate in candidates
+        if candidate.kind != data.kind
+    ]
     if len(data) < 2:
         raise DataError(f"{data.name} has {len(data)} items, too few to rank by")
     return fitting, tuple(notes)
@@ -221,13 +234,15 @@ def _fitting(found: tuple[Candidate, ...], data: Data) -> tuple[tuple[Candidate,
 
 def _siblings(candidates: Sequence[Candidate]) -> list[Candidate]:
     """A random sibling for each architecture of the ranked (or, if none is, of the first)."""
-    ranked = [one for one in candidates if one.pretrained] or list(candidates[:1])
-    by_architecture = {one.architecture: one for one in reversed(ranked)}
-    siblings = [random_sibling(one) for one in reversed(by_architecture.values())]
-    names = [one.name for one in siblings]
+    ranked = [candidate for candidate in candidates if candidate.pretrained] or list(candidates[:1])
+    by_architecture = {candidate.architecture: candidate for candidate in reversed(ranked)}
+    siblings = [random_sibling(candidate) for candidate in reversed(by_architecture.values())]
+    names = [sibling.name for sibling in siblings]
     return [
-        one if names.count(one.name) == 1 else Candidate(f"{one.name} ({number})", one.entry, None, one.seed)
-        for number, one in enumerate(siblings, 1)
+        sibling
+        if names.count(sibling.name) == 1
+        else Candidate(f"{sibling.name} ({number})", sibling.entry, None, sibling.seed)
+        for number, sibling in enumerate(siblings, 1)
     ]
 
 
@@ -244,23 +259,23 @@ def _read_all(
     spent_probing = 0.0
     for number in range(count):
         tell(f"reading {bench.candidates[number].name}", number / count)
-        found = shelf.read(number)
+        weights = shelf.read(number)
         before = time.perf_counter()
-        paths[number] = path_for(bench, number, found, probed)
+        paths[number] = path_for(bench, number, weights, probed)
         spent_probing += time.perf_counter() - before
-        sizes |= {digest: piece_bytes(piece) for digest, piece in found.pieces.items()}
-        largest = max(largest, found.bytes)
+        sizes |= {digest: piece_bytes(piece) for digest, piece in weights.pieces.items()}
+        largest = max(largest, weights.bytes)
     return paths, sizes, largest, (time.perf_counter() - began - spent_probing) / count
 
 
-def path_for(bench: SearchBench, number: int, found: Read, probed: dict[tuple[str, str], Probed]) -> Path:
+def path_for(bench: SearchBench, number: int, weights: Read, probed: dict[tuple[str, str], Probed]) -> Path:
     """A candidate's path; costs are measured once per architecture."""
     candidate, chain = bench.candidates[number], bench.chain(number)
     key = (candidate.architecture, candidate.shape_key)
     if key not in probed:
         with bench.watch.stage("plan"):
-            probed[key] = probe(bench, number, found)
-    return path_of(number, candidate.shape_key, found.digests, [piece.label for piece in chain.pieces], probed[key])
+            probed[key] = probe(bench, number, weights)
+    return path_of(number, candidate.shape_key, weights.digests, [piece.label for piece in chain.pieces], probed[key])
 
 
 def _batch(working_bytes: int, device: str, items: int) -> int:
@@ -274,9 +289,9 @@ def _batch(working_bytes: int, device: str, items: int) -> int:
 def _working_bytes(candidates: Sequence[Candidate]) -> int:
     """Peak memory of an item on its way through a model, from a dry run of each architecture."""
     most = 0
-    for one in {one.architecture: one for one in candidates}.values():
-        seq = None if one.kind == "image" else int(one.shape["tokens"])
-        needs = ModelWorkload(one.entry).properties(WorkloadSpec(name=one.entry.name, batch=1, seq=seq))
+    for candidate in {candidate.architecture: candidate for candidate in candidates}.values():
+        seq = None if candidate.kind == "image" else int(candidate.shape["tokens"])
+        needs = ModelWorkload(candidate.entry).properties(WorkloadSpec(name=candidate.entry.name, batch=1, seq=seq))
         most = max(most, (needs.peak_memory_bytes or 0) - (needs.weight_bytes or 0))
     return most
 

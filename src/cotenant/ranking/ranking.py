@@ -10,8 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from cotenant.analyse.estimates.estimate import Estimate
-from cotenant.analyse.estimates.intervals import student_t
+from cotenant.analyse.estimates.estimate import Estimate, student_t
 from cotenant.analyse.sharing.slo import binomial_interval
 from cotenant.ranking.protocol import Features, ItemScorer, Labels, Scorer, Tested
 from cotenant.ranking.scorers.classifiers import FOLDS
@@ -27,7 +26,7 @@ candidates in 12 % of cases (simulated, 160 items)."""
 
 
 @dataclass(frozen=True, slots=True)
-class Scored:
+class ScoredModel:
     """A candidate's score on some items, and the basis of its interval: each tested item, or halves of the items."""
 
     score: float
@@ -67,42 +66,42 @@ def halves(labels: Labels, seed: int) -> tuple[npt.NDArray[np.int64], ...]:
 
 def score(
     scorer: Scorer, features: Features, labels: Labels, *, classes: int, seed: int, with_halves: bool = False
-) -> Scored:
+) -> ScoredModel:
     """Score one candidate's features; ``with_halves`` also on halves, if the scorer does not test items."""
     if isinstance(scorer, ItemScorer):
         tested = scorer.tested(features, labels, classes=classes, seed=seed)
         tested = tested[~np.isnan(tested)]
         if len(tested):
-            return Scored(float(tested.mean()), len(labels), tested=tested)
+            return ScoredModel(float(tested.mean()), len(labels), tested=tested)
     whole = scorer.score(features, labels, classes=classes, seed=seed)
     again = (
         tuple(scorer.score(features[half], labels[half], classes=classes, seed=seed) for half in halves(labels, seed))
         if with_halves
         else ()
     )
-    return Scored(whole, len(labels), again)
+    return ScoredModel(whole, len(labels), again)
 
 
-def tied(one: Scored, other: Scored) -> bool:
+def tied(best: ScoredModel, other: ScoredModel) -> bool:
     """True if these items can't separate two candidates.
 
     They are compared by item or by half, so that what is hard for both cancels. With neither, only equal
     scores are a tie; scores on different items can't be compared at all.
     """
-    if one.items != other.items:
+    if best.items != other.items:
         return False
-    if one.score == other.score:
+    if best.score == other.score:
         return True
-    if one.tested is not None and other.tested is not None:
-        return _sign_test(int((one.tested > other.tested).sum()), int((one.tested < other.tested).sum())) > LEVEL
-    if not one.halves or len(one.halves) != len(other.halves):
+    if best.tested is not None and other.tested is not None:
+        return _sign_test(int((best.tested > other.tested).sum()), int((best.tested < other.tested).sum())) > LEVEL
+    if not best.halves or len(best.halves) != len(other.halves):
         return False
-    differences = np.subtract(one.halves, other.halves)
+    differences = np.subtract(best.halves, other.halves)
     reach = student_t(len(differences) - 1) * float(np.std(differences, ddof=1))
-    return abs(one.score - other.score) <= reach
+    return abs(best.score - other.score) <= reach
 
 
-def ranks(scored: Sequence[Scored]) -> list[int]:
+def ranks(scored: Sequence[ScoredModel]) -> list[int]:
     """The rank of each, best first; those tied with the best of a rank share it.
 
     Args:
@@ -110,9 +109,9 @@ def ranks(scored: Sequence[Scored]) -> list[int]:
     """
     given: list[int] = []
     leader = 0
-    for place, one in enumerate(scored):
-        if place and not tied(scored[leader], one):
-            leader = place
+    for position, score in enumerate(scored):
+        if position and not tied(scored[leader], score):
+            leader = position
         given.append(leader + 1)
     return given
 

@@ -75,25 +75,27 @@ def _straight(folder: Path, chain: Chain) -> dict[str, torch.Tensor] | None:
     The library's loader, which handles older names and other layouts, takes many times as long; siblings are many.
     """
     files = list(folder.glob("*.safetensors"))
-    wanted = chain.shapes()
+    shapes = chain.shapes()
     if len(files) != 1:
         return None
     try:
-        found = load_file(files[0])
+        tensors = load_file(files[0])
     except (OSError, ValueError, SafetensorError):
         return None  # the library gives the best error message
-    if any(name not in found for name in wanted):
+    if any(name not in tensors for name in shapes):
         return None
-    if chain.logits and any(tuple(found[name].shape) != shape for name, shape in wanted.items()):
+    if chain.logits and any(tuple(tensors[name].shape) != shape for name, shape in shapes.items()):
         return None  # a head for another number of classes than the first model of this architecture
-    for name, shape in wanted.items():
-        if tuple(found[name].shape) != shape:
+    for name, shape in shapes.items():
+        if tuple(tensors[name].shape) != shape:
             raise WorkloadError(
-                f"the weights in {folder} don't match the model: {name} is {_times(found[name].shape)} in the file, "
+                f"the weights in {folder} don't match the model: {name} is {_times(tensors[name].shape)} in the file, "
                 f"and {_times(shape)} by config.json",
                 hint="check that config.json belongs to the weights",
             )
-    floats = {name: found[name] if not found[name].is_floating_point() else found[name].float() for name in wanted}
+    floats = {
+        name: tensors[name] if not tensors[name].is_floating_point() else tensors[name].float() for name in shapes
+    }
     return {**chain.constants(), **floats}
 
 

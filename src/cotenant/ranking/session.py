@@ -10,15 +10,13 @@ from typing import Any
 import psutil
 
 from cotenant.errors import CotenantError
-from cotenant.ranking.baselines import SIDE, raw_features, raw_name
-from cotenant.ranking.bench import SearchBench
-from cotenant.ranking.extracting import Extraction
+from cotenant.ranking.bench import SIDE, SearchBench, raw_features, raw_name
+from cotenant.ranking.costs import Round
 from cotenant.ranking.folder import SearchFolder, resume_command
-from cotenant.ranking.halving import Round
 from cotenant.ranking.outcome import (
     Baseline,
     Listener,
-    Planned,
+    PlannedSearch,
     Ranked,
     RoundEnded,
     SearchOutcome,
@@ -29,8 +27,8 @@ from cotenant.ranking.outcome import (
 from cotenant.ranking.planning import Allowance, Later, afterwards, left_over, plan, reserved
 from cotenant.ranking.preparation import Prepared, path_for, prepare
 from cotenant.ranking.protocol import Features, ItemScorer, Scorer, SearchSettings
-from cotenant.ranking.ranking import Scored, ranks, score, tied
-from cotenant.ranking.tree import Node, Path, grow, steps_with_sharing, steps_without_sharing
+from cotenant.ranking.ranking import ScoredModel, ranks, score, tied
+from cotenant.ranking.tree import Extraction, Path, TreeNode, grow, steps_with_sharing, steps_without_sharing
 from cotenant.text import amount
 
 log = logging.getLogger(__name__)
@@ -66,7 +64,7 @@ class _Session:
         settings = self._settings
         ready = prepare(settings, lambda doing, share: self._listener(Working(doing, share * 0.01, None)))
         self._ready = ready
-        self._judge = Judge(ready.bench, ready.scorer, self._folder, settings.seed)
+        self._judge = ModelJudge(ready.bench, ready.scorer, self._folder, settings.seed)
         require_same_inputs(self._folder, ready)
         made = plan(ready, settings, self._allowance, self._folder.known.get("items"))
         self._predicted_s = made.predicted_s
@@ -75,7 +73,7 @@ class _Session:
         alone = steps_without_sharing(paths)
         together = steps_with_sharing(grow(paths)) if paths else 0
         self._listener(
-            Planned(
+            PlannedSearch(
                 len(paths), made.items, len(made.rounds), made.predicted_s, alone, together, (*ready.notes, *made.notes)
             )
         )
@@ -102,7 +100,7 @@ class _Session:
             exact=settings.exact,
             rounds=tuple(rounds),
             ranking=ranking,
-            timed=tuple(Timed(self._name(one), self._ms(one)) for one in ready.timed),
+            timed=tuple(Timed(self._name(candidate), self._ms(candidate)) for candidate in ready.timed),
             baselines=baselines,
             shared=self._shared(grow(paths)) if paths else (),
             steps_alone=alone,
@@ -130,15 +128,18 @@ class _Session:
         for number, step in enumerate(plan, 1):
             if number > len(over):
                 after = afterwards(ready, self._settings.top, len(alive))
-                paths = [ready.paths[one] for one in alive]
+                paths = [ready.paths[candidate] for candidate in alive]
                 reached = self._extend(paths, step.items, f"round {number} of {len(plan)}", later=after)
                 if reached < step.items:
-                    said, go_on = left_over(plan, number, reached, self._allowance), resume_command(self._folder.path)
+                    warning, go_on = (
+                        left_over(plan, number, reached, self._allowance),
+                        resume_command(self._folder.path),
+                    )
                     if reached >= ready.least_items and (not over or reached > over[-1]["items"]):
                         over.append(self._scored(alive, Round(reached, len(alive), len(alive))))
                     elif not over:
-                        raise CotenantError(f"{said}: too few to rank by", hint=go_on)
-                    self._notes.append(f"{said}; to continue: {go_on}")
+                        raise CotenantError(f"{warning}: too few to rank by", hint=go_on)
+                    self._notes.append(f"{warning}; to continue: {go_on}")
                     break
                 over.append(self._scored(alive, step))
                 self._save(rounds=over)
@@ -152,15 +153,15 @@ class _Session:
                     over[number - 1]["scores"][best],
                 )
             )  # fmt: skip
-            alive = [one for one in alive if self._name(one) in kept]
+            alive = [candidate for candidate in alive if self._name(candidate) in kept]
         return over
 
     def _scored(self, alive: Sequence[int], step: Round) -> dict[str, Any]:
         scores = {}
-        for number, one in enumerate(alive):
-            self._tell(f"scoring {self._name(one)} ({number + 1} of {len(alive)})")
-            scores[self._name(one)] = self._judge.score(self._ready.paths[one].leaf, step.items).score
-            log.debug("%s scores %.4g on %d items", self._name(one), scores[self._name(one)], step.items)
+        for number, candidate in enumerate(alive):
+            self._tell(f"scoring {self._name(candidate)} ({number + 1} of {len(alive)})")
+            scores[self._name(candidate)] = self._judge.score(self._ready.paths[candidate].leaf, step.items).score
+            log.debug("%s scores %.4g on %d items", self._name(candidate), scores[self._name(candidate)], step.items)
             self._allowance.done_s += self._ready.score_s(step.items)
         order = sorted(scores, key=lambda name: -scores[name])
         return {"items": step.items, "scores": scores, "kept": order[: step.keep]}
@@ -181,7 +182,7 @@ class _Session:
         folder, ready = self._folder, self._ready
         leaf_of = {path.candidate: path.leaf for path in paths}
 
-        def advance(node: Node, passed: int) -> None:
+        def advance(node: TreeNode, passed: int) -> None:
             self._allowance.done_s += sum(step.seconds for step in node.steps) * passed
             self._tell(f"{doing}: {items:,} items, {amount(len(paths), 'model')}")
 
@@ -201,7 +202,7 @@ class _Session:
                 return first
             self._parts += 1
 
-            def done(node: Node, features: Features, first: int = first) -> None:
+            def done(node: TreeNode, features: Features, first: int = first) -> None:
                 with ready.bench.watch.stage("store"):
                     folder.commit(leaf_of[node.candidates[0]], first, features)
 
@@ -211,7 +212,7 @@ class _Session:
 
     def _ranking(self, rounds: Sequence[dict[str, Any]]) -> tuple[Ranked, ...]:
         """Those that saw the most items first; within a round by score."""
-        by_name = {self._name(one): one for one in self._ready.ranked}
+        by_name = {self._name(candidate): candidate for candidate in self._ready.ranked}
         order: list[tuple[str, int]] = []
         for number in range(len(rounds), 0, -1):
             step = rounds[number - 1]
@@ -219,13 +220,13 @@ class _Session:
             names = sorted(step["scores"], key=lambda name: -step["scores"][name])
             order += [(name, number) for name in names if name not in listed]
         scored = []
-        for place, (name, number) in enumerate(order):
+        for position, (name, number) in enumerate(order):
             step, leaf = rounds[number - 1], self._ready.paths[by_name[name]].leaf
-            if place < self._settings.top:
+            if position < self._settings.top:
                 self._tell(f"interval of the score of {name}")
                 scored.append(self._judge.score(leaf, step["items"], with_interval=True))
             else:
-                scored.append(Scored(step["scores"][name], step["items"]))
+                scored.append(ScoredModel(step["scores"][name], step["items"]))
         places = ranks(scored)
         return tuple(
             Ranked(
@@ -244,13 +245,13 @@ class _Session:
         """Raw input, and random weights in every architecture that saw all items."""
         ready = self._ready
         bench = ready.bench
-        by_name = {self._name(one): one for one in (*ready.ranked, *ready.timed)}
+        by_name = {self._name(candidate): candidate for candidate in (*ready.ranked, *ready.timed)}
         names = [line.name for line in ranking if line.left_in_round is None] or list(by_name)[:1]
         best = ready.paths[by_name[ranking[0].name]].leaf if ranking else None
         finalists = {bench.candidates[by_name[name]].architecture for name in names}
-        random = [one for one in ready.baselines if bench.candidates[one].architecture in finalists]
-        paths = [path_for(bench, one, ready.shelf.read(one), ready.probed) for one in random]
-        found = []
+        random = [candidate for candidate in ready.baselines if bench.candidates[candidate].architecture in finalists]
+        paths = [path_for(bench, candidate, ready.shelf.read(candidate), ready.probed) for candidate in random]
+        baselines = []
         for number, path in enumerate(paths):
             # Share the time among those still to come.
             to_come = paths[number + 1 :]
@@ -259,13 +260,13 @@ class _Session:
             reached = self._extend(
                 [path], items, f"baseline: {name}", later=after, at_least=min(items, ready.least_items)
             )
-            found.append(self._baseline(name, path.leaf, reached, best))
+            baselines.append(self._baseline(name, path.leaf, reached, best))
             if reached < items:
                 beside = "" if best is None else f"; the best has {self._judge.score(best, reached).score:.3f} on those"
                 self._notes.append(f"For lack of time {name} was scored on only {reached:,} items{beside}.")
         if bench.logits:
             self._notes.append(f"{ready.scorer.name} scores a head's output, so there is no raw-input baseline.")
-            return tuple(found)
+            return tuple(baselines)
         sample = by_name[names[0]]
         while (first := self._folder.have(RAW)) < items:
             self._tell(f"baseline: {raw_name(bench)}")
@@ -273,7 +274,7 @@ class _Session:
             with bench.watch.stage("load_data"):
                 features = raw_features(bench, bench.order[first:last], sample)
             self._folder.commit(RAW, first, features)
-        return (*found, self._baseline(raw_name(bench), RAW, items, best))
+        return (*baselines, self._baseline(raw_name(bench), RAW, items, best))
 
     def _baseline(self, name: str, leaf: str, items: int, best: str | None) -> Baseline:
         """Compared with the best candidate on the same items."""
@@ -283,7 +284,7 @@ class _Session:
         above = self._judge.score(best, items, with_interval=True)
         return Baseline(name, scored.estimate, above.score > scored.score and not tied(above, scored))
 
-    def _shared(self, root: Node) -> tuple[Shared, ...]:
+    def _shared(self, root: TreeNode) -> tuple[Shared, ...]:
         return tuple(
             Shared(tuple(map(self._name, node.through)), tuple(step.label for step in node.steps))
             for node in root.walk()
@@ -318,14 +319,14 @@ class _Session:
         return 1e3 * sum(step.seconds for step in self._ready.paths[candidate].steps)
 
 
-class Judge:
+class ModelJudge:
     """Scores the first items of a model."""
 
     def __init__(self, bench: SearchBench, scorer: Scorer, folder: SearchFolder, seed: int) -> None:
         self._bench, self._scorer, self._folder, self._seed = bench, scorer, folder, seed
-        self._known: dict[tuple[str, int, bool], Scored] = {}
+        self._known: dict[tuple[str, int, bool], ScoredModel] = {}
 
-    def score(self, leaf: str, items: int, *, with_interval: bool = False) -> Scored:
+    def score(self, leaf: str, items: int, *, with_interval: bool = False) -> ScoredModel:
         """The score of a model's features on the first items."""
         key = (leaf, items, with_interval and not isinstance(self._scorer, ItemScorer))
         if key not in self._known:
@@ -345,11 +346,11 @@ class Judge:
 
 def require_same_inputs(folder: SearchFolder, ready: Prepared) -> None:
     """A resumed search must find what it left; a new one notes it."""
-    names = [one.name for one in ready.bench.candidates]
+    names = [candidate.name for candidate in ready.bench.candidates]
     now = {
         "data": ready.bench.data.fingerprint,
         "batch": ready.bench.batch,
-        "candidates": {names[one]: ready.paths[one].leaf for one in ready.ranked},
+        "candidates": {names[candidate]: ready.paths[candidate].leaf for candidate in ready.ranked},
     }
     before = folder.known.get("inputs")
     if before is not None and before != now:
@@ -363,7 +364,7 @@ def require_same_inputs(folder: SearchFolder, ready: Prepared) -> None:
 
 def require_space(folder: SearchFolder, ready: Prepared, plan: Sequence[Round]) -> None:
     """Check that there is disk space for the features."""
-    widest = max((ready.paths[one].steps[-1].out_bytes for one in ready.ranked), default=0)
+    widest = max((ready.paths[candidate].steps[-1].out_bytes for candidate in ready.ranked), default=0)
     needed, shown = 0, 0
     for step in plan:
         needed += step.models * (step.items - shown) * widest

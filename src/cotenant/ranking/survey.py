@@ -14,11 +14,11 @@ from cotenant.workloads.models.inputs import make_inputs
 from cotenant.workloads.models.skeleton import materialise, skeleton
 from cotenant.workloads.models.watching import Watch
 from cotenant.workloads.protocol import WorkloadSpec
-from cotenant.workloads.slices import Blocks, find_blocks
+from cotenant.workloads.slices import ModelBlocks, find_blocks
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class ModulePiece:
     """A part of a model and the names of its parameters and buffers, relative to ``prefix``."""
 
     label: str
@@ -31,10 +31,10 @@ class Piece:
 
 
 @dataclass(frozen=True, slots=True)
-class Survey:
+class ModuleSurvey:
     """How a model runs."""
 
-    pieces: tuple[Piece, ...]
+    pieces: tuple[ModulePiece, ...]
     """Front, blocks, tail; or the full model alone."""
     blocks: tuple[str, ...] = ()
     front: str | None = None
@@ -55,7 +55,7 @@ def mode_for(entry: ModelEntry, *, logits: bool) -> str:
     return "classify"
 
 
-def survey(entry: ModelEntry, mode: str, *, logits: bool = False) -> Survey:
+def survey(entry: ModelEntry, mode: str, *, logits: bool = False) -> ModuleSurvey:
     """Watch a dry run on `meta`."""
     model = materialise(skeleton(entry, mode), device="meta", dtype=torch.float32, seed=0)
     inputs: dict[str, Any] = {**_inputs(entry)}
@@ -70,8 +70,8 @@ def survey(entry: ModelEntry, mode: str, *, logits: bool = False) -> Survey:
     all_names = [name for name, _ in (*model.named_parameters(), *model.named_buffers())]
     names = [name for name in all_names if head is None or not name.startswith(f"{head}.")]
     if blocks is None or blocks.front is None or not run.same_extras(blocks):
-        return Survey((Piece("whole", "", tuple(names)),), head=head, options=options)
-    return Survey(
+        return ModuleSurvey((ModulePiece("whole", "", tuple(names)),), head=head, options=options)
+    return ModuleSurvey(
         pieces=_pieces(names, blocks, run),
         blocks=blocks.names,
         front=blocks.front,
@@ -124,7 +124,7 @@ class _Run:
             raise WorkloadError("this model does not end in a linear layer, so its features can't be located")
         return linear[0] if linear else None
 
-    def same_extras(self, blocks: Blocks) -> bool:
+    def same_extras(self, blocks: ModelBlocks) -> bool:
         """Every block takes the same arguments besides the hidden state, and is called once."""
         calls = [self.of(name) for name in blocks.names]
         if any(len(call) != 1 for call in calls):
@@ -164,7 +164,7 @@ def _watched(model: nn.Module, inputs: Mapping[str, Any]) -> _Run:
     return run
 
 
-def _pieces(names: list[str], blocks: Blocks, run: _Run) -> tuple[Piece, ...]:
+def _pieces(names: list[str], blocks: ModelBlocks, run: _Run) -> tuple[ModulePiece, ...]:
     begin, end = run.of(blocks.names[0])[0].begin, run.of(blocks.names[-1])[0].end
     within = {name: block for name in names for block in blocks.names if name.startswith(f"{block}.")}
     outside = [name for name in names if name not in within]
@@ -172,14 +172,14 @@ def _pieces(names: list[str], blocks: Blocks, run: _Run) -> tuple[Piece, ...]:
     before = [name for name in outside if not _calls(name, run) or any(c.begin < begin for c in _calls(name, run))]
     after = [name for name in outside if not _calls(name, run) or any(c.end > end for c in _calls(name, run))]
     middle = [
-        Piece(
+        ModulePiece(
             f"block {number + 1}",
             f"{block}.",
             tuple(name.removeprefix(f"{block}.") for name in names if within.get(name) == block),
         )
         for number, block in enumerate(blocks.names)
     ]
-    return (Piece("front", "", tuple(before)), *middle, Piece("tail", "", tuple(after)))
+    return (ModulePiece("front", "", tuple(before)), *middle, ModulePiece("tail", "", tuple(after)))
 
 
 def _calls(parameter: str, run: _Run) -> list[_Call]:
@@ -192,9 +192,9 @@ def _beside(call: _Call) -> list[Any]:
     return [value for value in (*call.args, *named) if value is not hidden]
 
 
-def _same(one: Any, other: Any) -> bool:
-    if one is other:
+def _same(argument: Any, other: Any) -> bool:
+    if argument is other:
         return True
-    if isinstance(one, tuple) and isinstance(other, tuple) and len(one) == len(other):
-        return all(map(_same, one, other))
-    return isinstance(one, str | int | float | bool | type(None)) and one == other
+    if isinstance(argument, tuple) and isinstance(other, tuple) and len(argument) == len(other):
+        return all(map(_same, argument, other))
+    return isinstance(argument, str | int | float | bool | type(None)) and argument == other

@@ -7,11 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cotenant.analyse.dvfs import Sweep
-from cotenant.analyse.findings.members import Apart, short
-from cotenant.analyse.findings.stages import ModelStages, by_model
-from cotenant.analyse.sharing.capacity import Curve, beside_alone, capacity_curves
+from cotenant.analyse.findings import Apart, ModelStages, by_model, short
+from cotenant.analyse.result import Result
+from cotenant.analyse.sharing.capacity import CapacityCurve, beside_alone, capacity_curves
 from cotenant.analyse.sharing.cells import settings_said
-from cotenant.analyse.sharing.result import Result
 from cotenant.text import NOTHING, figure, in_time, percent, with_interval
 
 MOST_ROWS = 10
@@ -40,16 +39,16 @@ def main_table(result: Result) -> MainTable | None:
     return stages_of(models) if models else None
 
 
-def members_apart(found: Sequence[Apart]) -> MainTable:
+def members_apart(members: Sequence[Apart]) -> MainTable:
     """Spread between the members for each kind of work."""
     rows = tuple(
         (
-            f"{one.work}{', ' + settings_said(one.settings) if one.settings else ''}",
-            percent(one.spread),
-            f"{figure(min(one.times_ms.values()))} to {figure(max(one.times_ms.values()))} ms",
-            short(one.slowest),
+            f"{member.work}{', ' + settings_said(member.settings) if member.settings else ''}",
+            percent(member.spread),
+            f"{figure(min(member.times_ms.values()))} to {figure(max(member.times_ms.values()))} ms",
+            short(member.slowest),
         )
-        for one in found[:MOST_ROWS]
+        for member in members[:MOST_ROWS]
     )
     return MainTable(("work", "apart", "a request", "slowest"), rows)
 
@@ -58,14 +57,14 @@ def best_settings(sweeps: Sequence[Sweep]) -> MainTable:
     """The best clock and the best power limit for each job: energy of a request, and both changes."""
     rows = tuple(
         (
-            one.job,
-            NOTHING if (value := one.best.value) is None else f"{value:,.0f} {_unit(one)}",
-            f"{figure(one.best.energy_j)} J",
-            f"-{percent(max(0.0, one.energy_saved))}",
-            f"+{percent(max(0.0, one.time_lost))}",
-            f"{figure(one.best.power_w)} W",
+            sweep.job,
+            NOTHING if (value := sweep.best.value) is None else f"{value:,.0f} {_unit(sweep)}",
+            f"{figure(sweep.best.energy_j)} J",
+            f"-{percent(max(0.0, sweep.energy_saved))}",
+            f"+{percent(max(0.0, sweep.time_lost))}",
+            f"{figure(sweep.best.power_w)} W",
         )
-        for one in sweeps[:MOST_ROWS]
+        for sweep in sweeps[:MOST_ROWS]
     )
     return MainTable(("job", "least energy at", "a request", "energy", "time", "power"), rows)
 
@@ -74,7 +73,7 @@ def _unit(sweep: Sweep) -> str:
     return "MHz" if sweep.control == "clock_mhz" else "W"
 
 
-def knees_of(curves: Sequence[Curve]) -> MainTable:
+def knees_of(curves: Sequence[CapacityCurve]) -> MainTable:
     """The knee of each tenant, alone and in each mix."""
     rows = []
     several = len({curve.cell.sharing for curve in curves if not curve.cell.solo}) > 1
@@ -97,10 +96,12 @@ def stages_of(models: Sequence[ModelStages]) -> MainTable:
     """Time and largest stages of each model."""
     rows = tuple(
         (
-            one.model,
-            f"{figure(one.est) if one.lo is None else with_interval(one)} ms",
-            ", ".join(f"{stage} {percent(share)}" for stage, share in one.shares[:MOST_STAGES] if share >= LEAST_STAGE),
+            stages.model,
+            f"{figure(stages.est) if stages.lo is None else with_interval(stages)} ms",
+            ", ".join(
+                f"{stage} {percent(share)}" for stage, share in stages.shares[:MOST_STAGES] if share >= LEAST_STAGE
+            ),
         )
-        for one in models[:MOST_ROWS]
+        for stages in models[:MOST_ROWS]
     )
     return MainTable(("model", "a request", "where the time goes"), rows)

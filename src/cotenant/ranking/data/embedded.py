@@ -10,8 +10,7 @@ import numpy as np
 from cotenant.cache import cache_folder
 from cotenant.errors import DataError
 from cotenant.ranking.data.images import Images, Pixels, open_images
-from cotenant.ranking.data.labelling import numbered
-from cotenant.ranking.data.texts import Texts, fingerprint_of
+from cotenant.ranking.data.texts import Texts, fingerprint_of, numbered
 
 EMBEDDED = "embedded:"
 _FILES = Path(__file__).parent / "embedded_files"

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from cotenant import opening
 from cotenant.errors import DataError
-from cotenant.ranking.data.labelling import numbered, usable_items
+from cotenant.ranking.data.texts import numbered, usable_items
 from cotenant.ranking.protocol import Labels
 
 if TYPE_CHECKING:
@@ -123,13 +123,13 @@ def open_images(name: str, folder: Path, *, skip_bad: bool) -> Images:
     written: list[str] = []
     skipped = 0
     for kind in kinds:
-        found = sorted(file for file in kind.rglob("*") if file.suffix.lower() in SUFFIXES and file.is_file())
-        if not found and not skip_bad:
+        own = sorted(file for file in kind.rglob("*") if file.suffix.lower() in SUFFIXES and file.is_file())
+        if not own and not skip_bad:
             raise DataError(
                 f"class {kind.name!r} of {folder} has no images", hint="remove it, or skip bad items: --skip-bad"
             )
-        good = [file for file in found if readable(file)] if skip_bad else found
-        skipped += len(found) - len(good) + (not found)
+        good = [file for file in own if readable(file)] if skip_bad else own
+        skipped += len(own) - len(good) + (not own)
         files += good
         written += [kind.name] * len(good)
     if not files:

@@ -8,8 +8,7 @@ from typing import Any
 
 from cotenant.errors import DataError
 from cotenant.ranking.data.images import Images, readable
-from cotenant.ranking.data.labelling import numbered, usable_items
-from cotenant.ranking.data.texts import Texts, fingerprint_of
+from cotenant.ranking.data.texts import Texts, fingerprint_of, numbered, usable_items
 from cotenant.text import did_you_mean
 
 TABLES = (".csv", ".tsv", ".parquet")
@@ -82,8 +81,8 @@ def _read(files: Sequence[Path], columns: Mapping[str, str]) -> tuple[list[Any],
     try:
         described = con.execute(f"DESCRIBE FROM {function}(?)", [paths]).fetchall()
         check_columns(first, columns, [row[0] for row in described])
-        wanted = f"SELECT {_quoted(item)}, {_quoted(columns['label'])}"
-        rows = con.execute(f"{wanted} FROM {function}(?)", [paths]).fetchall()
+        query = f"SELECT {_quoted(item)}, {_quoted(columns['label'])}"
+        rows = con.execute(f"{query} FROM {function}(?)", [paths]).fetchall()
     except duckdb.Error as error:
         raise DataError(f"{first} can't be read: {str(error).splitlines()[0]}", hint="is the file complete?") from error
     finally:

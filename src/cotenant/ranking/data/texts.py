@@ -1,23 +1,18 @@
 """Texts as items and as tokens: by the vocabulary in a model's directory, or by a hash without one."""
 
+import hashlib
 import re
 import zlib
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from cotenant.errors import DataError
-
-if TYPE_CHECKING:
-    import torch
-import hashlib
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
-
 from cotenant.ranking.protocol import Labels
 
 if TYPE_CHECKING:
@@ -72,9 +67,9 @@ def tokens_of(texts: Sequence[str], length: int, vocabulary: Any, size: int) -> 
     numbers = _hashed(texts, length, size) if vocabulary is None else _looked_up(texts, length, str(vocabulary))
     ids = np.zeros((len(texts), length), np.int64)
     mask = np.zeros((len(texts), length), np.int64)
-    for row, one in enumerate(numbers):
-        ids[row, : len(one)] = one
-        mask[row, : len(one)] = 1
+    for row, tokens in enumerate(numbers):
+        ids[row, : len(tokens)] = tokens
+        mask[row, : len(tokens)] = 1
     return {"input_ids": torch.from_numpy(ids), "attention_mask": torch.from_numpy(mask)}
 
 
@@ -110,3 +105,35 @@ def _tokenizer(folder: str) -> Any:
             f"the vocabulary in {folder} can't be read: {error}", hint="is tokenizer.json whole?"
         ) from error
     raise DataError(f"{folder} has no vocabulary", hint="it needs tokenizer.json or vocab.txt next to the weights")
+
+
+# --- turns labels into numbers, and rejects unusable ones
+
+_LEAST = 2
+
+
+def usable_items(name: str, written: Sequence[Hashable], *, skip_bad: bool) -> list[int]:
+    """Positions of usable items; a class with one item can't be both trained and tested on."""
+    counts = Counter(written)
+    rare = [label for label, count in counts.items() if count < _LEAST]
+    if rare and not skip_bad:
+        others = f", and so have {len(rare) - 1} others" if len(rare) > 1 else ""
+        raise DataError(
+            f"{name}: class {rare[0]!r} has only one item{others}, so it can't be both trained and tested on",
+            hint="check the label column; or add items, or skip bad ones: --skip-bad",
+        )
+    classes = len(counts) - len(rare)
+    if classes < _LEAST:
+        raise DataError(
+            f"{name} has {'one usable class' if classes else 'no usable class'}, but a ranking needs two",
+            hint="check the folder or label column",
+        )
+    return [position for position, label in enumerate(written) if counts[label] >= _LEAST]
+
+
+def numbered(written: Sequence[Any], names: Sequence[str] | None = None) -> tuple[tuple[str, ...], Labels]:
+    """Class names in order, and each item's number; ``names`` are those of the numbers in ``written``."""
+    kinds = sorted(set(written))
+    position = {kind: number for number, kind in enumerate(kinds)}
+    titles = tuple(names[kind] if names is not None and 0 <= int(kind) < len(names) else str(kind) for kind in kinds)
+    return titles, np.array([position[label] for label in written], np.int64)

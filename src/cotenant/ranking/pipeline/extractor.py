@@ -19,7 +19,7 @@ from cotenant.workloads.models.inputs import make_inputs
 from cotenant.workloads.models.skeleton import materialise, skeleton
 from cotenant.workloads.models.watching import Watch
 from cotenant.workloads.protocol import WorkloadSpec
-from cotenant.workloads.slices import Blocks, Cut, Tail, Trunk, find_blocks, plan_cut
+from cotenant.workloads.slices import ModelBlocks, ModelCut, ModelTail, Trunk, find_blocks, plan_cut
 
 
 class Extractor(nn.Module):
@@ -34,7 +34,7 @@ class Extractor(nn.Module):
         return pooled(self.model(**batch), batch.get("attention_mask") if self.texts else None, texts=self.texts)
 
 
-class Joined(nn.Module):
+class JoinedHeads(nn.Module):
     """One trunk, computed once, and many heads: the last blocks with their own weights, or a layer each."""
 
     def __init__(self, trunk: nn.Module, heads: Sequence[nn.Module], *, texts: bool) -> None:
@@ -50,7 +50,7 @@ class Joined(nn.Module):
     def _one(
         self, head: nn.Module, shared: torch.Tensor, batch: Mapping[str, torch.Tensor], mask: torch.Tensor | None
     ) -> torch.Tensor:
-        if not isinstance(head, Tail):
+        if not isinstance(head, ModelTail):
             layer: torch.Tensor = head(shared)
             return layer
         head.prompt = batch
@@ -88,7 +88,7 @@ def remove_head(model: nn.Module) -> None:
 
 
 @lru_cache(maxsize=64)
-def survey(entry: ModelEntry, batch: int, seq: int | None) -> Blocks:
+def survey(entry: ModelEntry, batch: int, seq: int | None) -> ModelBlocks:
     """The model's blocks, from a dry run; one serves all slices."""
     spec = WorkloadSpec(name=entry.name, batch=batch, seq=seq)
     model = materialise(headless(entry), device="meta", dtype=torch.float32, seed=0)
@@ -98,7 +98,7 @@ def survey(entry: ModelEntry, batch: int, seq: int | None) -> Blocks:
 
 
 def assemble(
-    entry: ModelEntry, *, cut: Cut | None, joined: Cut | str | None, heads: int, width: int, classes: int
+    entry: ModelEntry, *, cut: ModelCut | None, joined: ModelCut | str | None, heads: int, width: int, classes: int
 ) -> nn.Module:
     """The module without weights.
 
@@ -112,20 +112,20 @@ def assemble(
     """
     texts = entry.family == "encoder"
     if cut is not None:
-        return Extractor(Tail(headless(entry), cut), texts=texts)
+        return Extractor(ModelTail(headless(entry), cut), texts=texts)
     if joined is None:
         return Extractor(headless(entry), texts=texts)
     if isinstance(joined, str):
         with torch.device("meta"):
             layers = [nn.Linear(width, classes) for _ in range(heads)]
-        return Joined(Extractor(headless(entry), texts=texts), layers, texts=texts).eval()
-    tail = Tail(headless(entry), joined)
+        return JoinedHeads(Extractor(headless(entry), texts=texts), layers, texts=texts).eval()
+    tail = ModelTail(headless(entry), joined)
     # Copying what is left of a model takes less time than building all of it again.
     tails = [tail, *(deepcopy(tail) for _ in range(1, heads))]
-    return Joined(Trunk(headless(entry), joined), tails, texts=texts).eval()
+    return JoinedHeads(Trunk(headless(entry), joined), tails, texts=texts).eval()
 
 
-def cut_of(entry: ModelEntry, blocks: Blocks, layers: str) -> Cut:
+def cut_of(entry: ModelEntry, blocks: ModelBlocks, layers: str) -> ModelCut:
     """Where to cut for `last 3` or `last 50%`; a slice of all blocks would leave nothing out."""
     cut = plan_cut(blocks, layers)
     if not cut.skipped:
@@ -151,7 +151,7 @@ class LoaderTimes:
         return max(0.0, 1 - self.waited_ns / self.busy_ns) if self.busy_ns else None
 
 
-class Ahead:
+class BatchesAhead:
     """Loads the batches of one request in order, several at a time and some ahead."""
 
     def __init__(self, load: Load, batches: int, workers: int, times: LoaderTimes) -> None:

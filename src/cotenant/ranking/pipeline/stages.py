@@ -1,6 +1,10 @@
 """A search pipeline built on its place: the stages of a request, and their shared state."""
 
-from collections.abc import Callable, Mapping, Sequence
+import hashlib
+import json
+import math
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -9,12 +13,21 @@ import numpy as np
 import torch
 from torch import nn
 
+from cotenant.cache import cache_folder
 from cotenant.errors import CotenantError, WorkloadError
 from cotenant.ranking.candidates import default_data, feature_mode, input_shape, kind_of
 from cotenant.ranking.data import open_data
-from cotenant.ranking.pipeline.extractor import Ahead, Batch, Extractor, Inline, LoaderTimes, assemble, cut_of, survey
+from cotenant.ranking.pipeline.extractor import (
+    Batch,
+    BatchesAhead,
+    Extractor,
+    Inline,
+    LoaderTimes,
+    assemble,
+    cut_of,
+    survey,
+)
 from cotenant.ranking.pipeline.options import HEAD, SearchOptions
-from cotenant.ranking.pipeline.stage_files import HiddenStates, forget, read_state, weights_file, write_once
 from cotenant.ranking.protocol import Data, Labels
 from cotenant.ranking.scorers import find_scorer
 from cotenant.workloads.models.entry import ModelEntry
@@ -22,14 +35,14 @@ from cotenant.workloads.models.inputs import make_inputs
 from cotenant.workloads.models.skeleton import materialise
 from cotenant.workloads.models.watching import Watch
 from cotenant.workloads.protocol import WorkloadSpec
-from cotenant.workloads.slices import Cut
+from cotenant.workloads.slices import ModelCut
 
 
 @dataclass(slots=True)
 class SearchRequest:
     """One request in progress."""
 
-    loader: Ahead | Inline
+    loader: BatchesAhead | Inline
     model: nn.Module
     batch: Batch = field(default_factory=dict)
     out: torch.Tensor | None = None
@@ -114,13 +127,13 @@ class SearchStages:
         if overlap is not None:
             self.facts["overlap"] = round(overlap, 4)
         features = torch.cat(request.features).numpy()
-        sets = [features] if features.ndim == 2 else [np.ascontiguousarray(one) for one in features.swapaxes(0, 1)]
+        sets = [features] if features.ndim == 2 else [np.ascontiguousarray(layer) for layer in features.swapaxes(0, 1)]
         scorer = find_scorer(self.options.scorer)
         together = getattr(scorer, "score_many", None)
         scores: list[float] = (
             together(sets, self.labels, classes=self.classes, seed=self.seed)
             if together is not None
-            else [scorer.score(one, self.labels, classes=self.classes, seed=self.seed) for one in sets]
+            else [scorer.score(layer, self.labels, classes=self.classes, seed=self.seed) for layer in sets]
         )
         if self.rankable:
             self.facts["scores"] = [round(score, 4) for score in scores]
@@ -132,10 +145,10 @@ class SearchStages:
             self.running.loader.close()
             self.running = None
 
-    def _loader(self) -> Ahead | Inline:
+    def _loader(self) -> BatchesAhead | Inline:
         batches = self.options.batches
         if self.pipelined:
-            return Ahead(self.load, batches, self.options.workers, self.times)
+            return BatchesAhead(self.load, batches, self.options.workers, self.times)
         return Inline(self.load, batches)
 
     def _settled(self, request: SearchRequest) -> SearchRequest:
@@ -208,7 +221,9 @@ def set_up(entry: ModelEntry, spec: WorkloadSpec, options: SearchOptions, *, dev
     )
 
 
-def cuts(entry: ModelEntry, spec: WorkloadSpec, options: SearchOptions) -> tuple[Cut | None, Cut | str | None]:
+def cuts(
+    entry: ModelEntry, spec: WorkloadSpec, options: SearchOptions
+) -> tuple[ModelCut | None, ModelCut | str | None]:
     """Where the model is sliced, and where heads start."""
     if spec.layers == "full" and options.joined in (None, HEAD):
         return None, options.joined
@@ -282,9 +297,98 @@ def _with_weights(entry: ModelEntry, module: nn.Module, seed: int, dtype: torch.
 
     given = load(entry, feature_mode(entry), entry.weights, dtype=dtype, seed=seed).state_dict()
     own = module.state_dict()
-    for name, place in own.items():
+    for name, parameter in own.items():
         # Every part (trunk, heads, slice) keeps the full model's names after the last `model.` of its own.
         source = name.rpartition("model.")[2] if name not in given else name
         if source in given:
-            place.copy_(given[source])
+            parameter.copy_(given[source])
     return module
+
+
+# --- files that stages read: weights, made once, and one batch of hidden states as the input of a slice
+
+
+def weights_file(key: dict[str, Any]) -> Path:
+    """Where the weights of this module are."""
+    name = hashlib.sha256(json.dumps(key, sort_keys=True, default=str).encode()).hexdigest()[:24]
+    return cache_folder("search") / f"{name}.safetensors"
+
+
+def write_once(file: Path, model: "nn.Module") -> None:
+    """Write a module's state atomically, and wait until it is on disk."""
+    if file.is_file():
+        return
+    from safetensors.torch import save_file
+
+    part = file.with_suffix(f".{os.getpid()}.part")
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        save_file({name: value.contiguous().clone() for name, value in model.state_dict().items()}, part)
+        with part.open("rb") as handle:
+            os.fsync(handle.fileno())
+        part.replace(file)
+    except OSError as error:
+        part.unlink(missing_ok=True)
+        raise WorkloadError(
+            f"the weights can't be written to {file.parent}: {error.strerror or error}",
+            hint="free some space, or set XDG_CACHE_HOME to a folder on another disk",
+        ) from error
+
+
+def read_state(file: Path) -> dict[str, "torch.Tensor"]:
+    """Read all of it into our own memory: a mapped file would be read later, in another stage."""
+    from safetensors.torch import load_file
+
+    return {name: value.clone() for name, value in load_file(file).items()}
+
+
+def forget(files: Iterable[Path]) -> None:
+    """Drop these files from the page cache, so that the next read comes from disk."""
+    for file in files:
+        handle = os.open(file, os.O_RDONLY)
+        try:
+            os.posix_fadvise(handle, 0, 0, os.POSIX_FADV_DONTNEED)
+        finally:
+            os.close(handle)
+
+
+@dataclass(frozen=True, slots=True)
+class HiddenStates:
+    """One batch in a file."""
+
+    file: Path
+    shape: tuple[int, ...]
+    dtype: "torch.dtype"
+
+    @property
+    def name(self) -> str:
+        """Description for the records."""
+        return f"hidden states {'x'.join(map(str, self.shape))}, one batch read again each time"
+
+    @classmethod
+    def of(cls, shape: tuple[int, ...], *, dtype: "torch.dtype", seed: int) -> "HiddenStates":
+        """Normal hidden states of this shape, written once."""
+        import torch
+        from safetensors.torch import save_file
+
+        name = hashlib.sha256(repr((shape, str(dtype), seed)).encode()).hexdigest()[:24]
+        file = cache_folder("search") / f"hidden-{name}.safetensors"
+        if not file.is_file():
+            hidden = torch.randn(shape, generator=torch.Generator().manual_seed(seed)).to(dtype)
+            try:
+                file.parent.mkdir(parents=True, exist_ok=True)
+                save_file({"hidden": hidden}, file)
+            except OSError as error:
+                file.unlink(missing_ok=True)
+                size = math.prod(shape) * hidden.element_size() / 1e6
+                raise WorkloadError(
+                    f"{size:.0f} MB of hidden states can't be written to {file.parent}: {error.strerror or error}",
+                    hint="free some space, or set XDG_CACHE_HOME to a folder on another disk",
+                ) from error
+        return cls(file, shape, dtype)
+
+    def load(self, _: int) -> Batch:
+        """Read the batch."""
+        from safetensors.torch import load_file
+
+        return {"hidden": load_file(self.file)["hidden"].clone()}

@@ -84,9 +84,9 @@ class Linear:
         """The scores of several candidates on the same items, trained together."""
         scores = [0.0] * len(features)
         for group in _groups(features):
-            right = _right([features[one] for one in group], labels, split(labels, seed), classes, seed)
-            for one, score in zip(group, right.double().mean(dim=1).tolist(), strict=True):
-                scores[one] = score
+            right = _right([features[model] for model in group], labels, split(labels, seed), classes, seed)
+            for model, score in zip(group, right.double().mean(dim=1).tolist(), strict=True):
+                scores[model] = score
         return scores
 
     def tested(self, features: Features, labels: Labels, *, classes: int, seed: int) -> Tested:
@@ -100,15 +100,15 @@ class Linear:
 def _groups(features: Sequence[Features]) -> Iterator[list[int]]:
     """Groups of candidates with similar width, so that there is little padding."""
     group: list[int] = []
-    for one in sorted(range(len(features)), key=lambda one: features[one].shape[1]):
-        widest = features[one].shape[1]
+    for model in sorted(range(len(features)), key=lambda model: features[model].shape[1]):
+        widest = features[model].shape[1]
         if group and (
-            (len(group) + 1) * features[one].shape[0] * widest * 4 > _TOGETHER_BYTES
+            (len(group) + 1) * features[model].shape[0] * widest * 4 > _TOGETHER_BYTES
             or widest > 1.25 * features[group[0]].shape[1]
         ):
             yield group
             group = []
-        group.append(one)
+        group.append(model)
     if group:
         yield group
 
@@ -120,10 +120,10 @@ def _right(
     import torch
 
     learnt, tested = parts
-    width = max(one.shape[1] for one in features)
+    width = max(matrix.shape[1] for matrix in features)
     inputs = torch.zeros(len(features), len(labels), width)
-    for row, one in enumerate(features):
-        inputs[row, :, : one.shape[1]] = torch.from_numpy(standardised(one, learnt))
+    for row, matrix in enumerate(features):
+        inputs[row, :, : matrix.shape[1]] = torch.from_numpy(standardised(matrix, learnt))
     truth = torch.from_numpy(labels)
     weight, bias = train(inputs[:, learnt], truth[learnt], classes, seed)
     with torch.inference_mode():

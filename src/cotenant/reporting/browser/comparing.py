@@ -4,15 +4,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from cotenant.analyse.comparison.history import History
-from cotenant.analyse.comparison.history_sentences import history_sentences
-from cotenant.analyse.comparison.pair import Comparison
+from cotenant.analyse.comparison.history import History, history_sentences
+from cotenant.analyse.comparison.pair import PairComparison
 from cotenant.analyse.comparison.sentences import comparison_sentences, row_name, row_reason
 from cotenant.analyse.estimates.quantiles import Number
-from cotenant.analyse.findings.devices import SideBySide
+from cotenant.analyse.result import SideBySide
 from cotenant.text import NOTHING, figure
 
-Compare = Callable[[Sequence[Path]], Comparison | History | SideBySide]
+Compare = Callable[[Sequence[Path]], PairComparison | History | SideBySide]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,21 +39,21 @@ class Compared:
     history: bool
 
 
-def compared(found: Comparison | History | SideBySide) -> Compared:
+def compared(comparison: PairComparison | History | SideBySide) -> Compared:
     """A comparison for a page: changes first; for one study on several devices, the decision on each."""
-    if isinstance(found, SideBySide):
-        first, *others = found.said
-        return Compared(False, first, (*others, *found.left_out), (), history=False)
-    if isinstance(found, History):
-        sentences, lines = history_sentences(found), _steps(found)
+    if isinstance(comparison, SideBySide):
+        first, *others = comparison.said
+        return Compared(False, first, (*others, *comparison.left_out), (), history=False)
+    if isinstance(comparison, History):
+        sentences, lines = history_sentences(comparison), _steps(comparison)
     else:
-        sentences, lines = comparison_sentences(found), _rows(found)
-    return Compared(found.regression, sentences[0], tuple(sentences[1:]), lines, isinstance(found, History))
+        sentences, lines = comparison_sentences(comparison), _rows(comparison)
+    return Compared(comparison.regression, sentences[0], tuple(sentences[1:]), lines, isinstance(comparison, History))
 
 
-def _rows(found: Comparison) -> tuple[ComparisonLine, ...]:
+def _rows(comparison: PairComparison) -> tuple[ComparisonLine, ...]:
     order = {"slower": 0, "faster": 1, "ambiguous": 2, "same": 3}
-    rows = sorted(found.rows, key=lambda row: order[row.outcome.verdict])
+    rows = sorted(comparison.rows, key=lambda row: order[row.outcome.verdict])
     return tuple(
         ComparisonLine(
             row_name(row.row),
@@ -63,13 +62,13 @@ def _rows(found: Comparison) -> tuple[ComparisonLine, ...]:
             _ms(row.now_ms),
             _ratio(row.outcome.total),
             row.outcome.verdict,
-            row_reason(row, found),
+            row_reason(row, comparison),
         )
         for row in rows
     )
 
 
-def _steps(found: History) -> tuple[ComparisonLine, ...]:
+def _steps(history: History) -> tuple[ComparisonLine, ...]:
     return tuple(
         ComparisonLine(
             row_name(step.row) if step.row else "all tenants alone",
@@ -80,7 +79,7 @@ def _steps(found: History) -> tuple[ComparisonLine, ...]:
             "slower" if step.ratio.est > 1 else "faster",
             "so was the clock" if step.explained_by_clock else "",
         )
-        for step in found.steps
+        for step in history.steps
     )
 
 

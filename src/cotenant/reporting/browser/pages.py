@@ -1,23 +1,88 @@
 """Render pages as HTML from values. Every text in them is untrusted."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from functools import cache
 from importlib import resources
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
+from urllib.parse import urlencode
 
 from cotenant import __version__
-from cotenant.reporting.browser.choosing import Chosen, RunFilter
 from cotenant.reporting.browser.comparing import Compared
-from cotenant.reporting.browser.entry import STATES, Entry
-from cotenant.reporting.browser.index import Listed
-from cotenant.reporting.browser.progress import Progress
+from cotenant.reporting.browser.entry import STATES, RunEntry
+from cotenant.reporting.browser.index import ListedRun
+from cotenant.reporting.browser.progress import RunProgress
 from cotenant.reporting.terminal.literal import literal
 
 if TYPE_CHECKING:
     from jinja2 import Environment
 
 
-def list_page(root: str, chosen: Chosen, choice: RunFilter, runs: Sequence[Listed], checked: frozenset[str]) -> str:
+# --- select runs of the list by text, study, device and state, and paginate them
+
+PER_PAGE = 100
+
+
+@dataclass(frozen=True, slots=True)
+class RunFilter:
+    """The reader's filter; empty means any."""
+
+    q: str = ""
+    study: str = ""
+    device: str = ""
+    state: str = ""
+    page: int = 1
+
+    @classmethod
+    def of(cls, asked: Mapping[str, Sequence[str]]) -> Self:
+        """Parse from a query, ignoring invalid values."""
+        words = {name: asked[name][0] for name in ("q", "study", "device", "state") if asked.get(name)}
+        page = (asked.get("page") or ["1"])[0]
+        return cls(**words, page=max(1, int(page)) if page.isascii() and page.isdecimal() and len(page) < 7 else 1)
+
+    def address(self, page: int | None = None) -> str:
+        """The same as a query string, without `?`."""
+        asked = self if page is None else replace(self, page=page)
+        return urlencode({name: value for name, value in asdict(asked).items() if value not in {"", 1}})
+
+    @property
+    def narrows(self) -> bool:
+        """Whether it can exclude runs."""
+        return bool(self.q or self.study or self.device or self.state)
+
+    def wants(self, entry: RunEntry) -> bool:
+        """Whether every word occurs in the entry and every selected value is equal."""
+        text = f"{entry.name} {entry.study} {entry.device} {entry.day} {entry.state} {entry.why}".casefold()
+        return (
+            all(word in text for word in self.q.casefold().split())
+            and self.study in {"", entry.study}
+            and self.device in {"", entry.device}
+            and self.state in {"", entry.state}
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ChosenRuns:
+    """One page of matching runs."""
+
+    runs: Sequence[ListedRun]
+    page: int
+    pages: int
+    found: int
+    total: int
+
+
+def choose(runs: Sequence[ListedRun], choice: RunFilter) -> ChosenRuns:
+    """The matching runs, in order."""
+    matching = [listed for listed in runs if choice.wants(listed.entry)]
+    pages = max(1, -(-len(matching) // PER_PAGE))
+    page = min(choice.page, pages)
+    return ChosenRuns(matching[(page - 1) * PER_PAGE : page * PER_PAGE], page, pages, len(matching), len(runs))
+
+
+def list_page(
+    root: str, chosen: ChosenRuns, choice: RunFilter, runs: Sequence[ListedRun], checked: frozenset[str]
+) -> str:
     """All runs, with filters."""
     entries = [listed.entry for listed in runs]
     return _render(
@@ -32,22 +97,22 @@ def list_page(root: str, chosen: Chosen, choice: RunFilter, runs: Sequence[Liste
     )
 
 
-def rows_part(chosen: Chosen, choice: RunFilter, checked: frozenset[str]) -> str:
+def rows_part(chosen: ChosenRuns, choice: RunFilter, checked: frozenset[str]) -> str:
     """Only the list's table, to replace an older one."""
     return _render("rows.html.j2", chosen=chosen, choice=choice, checked=checked)
 
 
-def progress_page(entry: Entry, progress: Progress) -> str:
+def progress_page(entry: RunEntry, progress: RunProgress) -> str:
     """A run in progress."""
     return _render("progress.html.j2", entry=entry, progress=progress)
 
 
-def progress_part(entry: Entry, progress: Progress) -> str:
+def progress_part(entry: RunEntry, progress: RunProgress) -> str:
     """The part that changes."""
     return _render("standing.html.j2", entry=entry, progress=progress)
 
 
-def compare_page(runs: Sequence[Entry], compared: Compared | None, refusal: str, hint: str) -> str:
+def compare_page(runs: Sequence[RunEntry], compared: Compared | None, refusal: str, hint: str) -> str:
     """Two runs, or a history of more; or why they can't be compared."""
     return _render("compare.html.j2", runs=runs, compared=compared, refusal=refusal, hint=hint)
 
@@ -57,7 +122,7 @@ def message_page(title: str, sentence: str, hint: str = "") -> str:
     return _render("message.html.j2", title=title, sentence=sentence, hint=hint)
 
 
-def links_part(runs: Sequence[Entry]) -> str:
+def links_part(runs: Sequence[RunEntry]) -> str:
     """Links above a report."""
     return _render("links.html.j2", runs=runs)
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from cotenant.errors import RunFolderError, StudyError
 from cotenant.reporting.browser.entry import STATES
-from cotenant.reporting.browser.index import Listed
+from cotenant.reporting.browser.index import ListedRun
 from cotenant.store.folder import RunFolder, resume_command
 
 
@@ -23,7 +23,7 @@ class AtDevice(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class RunProgress:
     """Progress of a run."""
 
     state: str
@@ -58,16 +58,16 @@ class Progress:
             "blocks_min": self.blocks_min,
             "blocks_max": self.blocks_max,
             "last_trial_utc": self.last_utc or None,
-            "devices": [one._asdict() for one in self.devices],
+            "devices": [device._asdict() for device in self.devices],
         }
 
 
-def progress_of(listed: Listed) -> Progress:
+def progress_of(listed: ListedRun) -> RunProgress:
     """Progress of a run."""
     entry, tally = listed.entry, listed.tally
     manifest = _manifest_of(listed)
     least, most = _blocks_of(manifest)
-    return Progress(
+    return RunProgress(
         state=entry.state,
         meaning=STATES[entry.state],
         trials=len(entry.trials),
@@ -82,7 +82,7 @@ def progress_of(listed: Listed) -> Progress:
     )
 
 
-def _manifest_of(listed: Listed) -> Mapping[str, Any]:
+def _manifest_of(listed: ListedRun) -> Mapping[str, Any]:
     try:
         return RunFolder.open(listed.entry.path).manifest
     except RunFolderError:
@@ -92,9 +92,9 @@ def _manifest_of(listed: Listed) -> Mapping[str, Any]:
 def _devices_of(manifest: Mapping[str, Any]) -> tuple[AtDevice, ...]:
     noted = manifest.get("devices_at")
     return tuple(
-        AtDevice(str(name), int(one["trials"]), str(one["doing"]))
-        for name, one in (noted.items() if isinstance(noted, dict) else ())
-        if isinstance(one, dict) and isinstance(one.get("trials"), int) and "doing" in one
+        AtDevice(str(name), int(device["trials"]), str(device["doing"]))
+        for name, device in (noted.items() if isinstance(noted, dict) else ())
+        if isinstance(device, dict) and isinstance(device.get("trials"), int) and "doing" in device
     )
 
 

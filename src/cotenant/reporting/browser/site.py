@@ -1,7 +1,10 @@
 """Map addresses to answers, without sockets. Runs are only ever looked up by their key in the list."""
 
+import html
 import json
+import re
 import threading
+from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -11,12 +14,11 @@ from urllib.parse import parse_qs
 
 from cotenant.errors import CotenantError
 from cotenant.reporting.browser import pages
-from cotenant.reporting.browser.choosing import RunFilter, choose
 from cotenant.reporting.browser.comparing import Compare, compared
-from cotenant.reporting.browser.entry import Entry
-from cotenant.reporting.browser.index import Index, Listed
+from cotenant.reporting.browser.entry import RunEntry, Stamp
+from cotenant.reporting.browser.index import Index, ListedRun, quietly
+from cotenant.reporting.browser.pages import RunFilter, choose, links_part
 from cotenant.reporting.browser.progress import progress_of
-from cotenant.reporting.browser.reports import Reports, policy_of
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
@@ -47,7 +49,7 @@ class Site:
     """The pages of one folder of runs."""
 
     def __init__(self, index: Index, compare: Compare) -> None:
-        self._index, self._compare, self._reports = index, compare, Reports()
+        self._index, self._compare, self._reports = index, compare, ReportCache()
         self._idle, self._at_work, self._closed = threading.Condition(), 0, False
         self._fixed: Mapping[str, Callable[[Asked], Response]] = {
             "/": self._list,
@@ -59,7 +61,7 @@ class Site:
             "/script.js": lambda _: Response(pages.script(), "text/javascript"),
             "/favicon.ico": lambda _: Response(pages.icon(), "image/svg+xml"),
         }
-        self._of_a_run: Mapping[str, Callable[[Listed], Response]] = {
+        self._of_a_run: Mapping[str, Callable[[ListedRun], Response]] = {
             "": self._report,
             "progress": self._progress,
             "progress.json": lambda run: _json(progress_of(run).to_json()),
@@ -102,7 +104,7 @@ class Site:
                 return lambda _: page(self._listed(key))
         raise NoSuchPage("There is no such page.")
 
-    def _listed(self, key: str) -> Listed:
+    def _listed(self, key: str) -> ListedRun:
         listed = self._index.find(key)
         if listed is None:
             raise NoSuchPage("There is no such run in this folder; it may have been moved or removed.")
@@ -119,18 +121,18 @@ class Site:
 
     def _runs_json(self, asked: Asked) -> Response:
         chosen = choose(self._index.all(), RunFilter.of(asked))
-        return _json({"total": chosen.total, "found": chosen.found, "runs": [_plain(one) for one in chosen.runs]})
+        return _json({"total": chosen.total, "found": chosen.found, "runs": [_plain(run) for run in chosen.runs]})
 
-    def _report(self, run: Listed) -> Response:
+    def _report(self, run: ListedRun) -> Response:
         return self._made_report([run.entry])
 
-    def _progress(self, run: Listed) -> Response:
+    def _progress(self, run: ListedRun) -> Response:
         return Response(pages.progress_page(run.entry, progress_of(run)))
 
     def _side_by_side(self, asked: Asked) -> Response:
         return self._made_report(self._several(asked))
 
-    def _made_report(self, runs: Sequence[Entry]) -> Response:
+    def _made_report(self, runs: Sequence[RunEntry]) -> Response:
         report = self._reports.report(runs)
         return Response(report, policy=policy_of(report))
 
@@ -139,12 +141,12 @@ class Site:
         if len(runs) < 2:
             raise NoSuchPage("Choose two runs or more in the list, then compare.")
         try:
-            found = compared(self._compare([run.path for run in runs]))
+            comparison = compared(self._compare([run.path for run in runs]))
         except CotenantError as problem:
             return Response(pages.compare_page(runs, None, problem.message, problem.hint or ""))
-        return Response(pages.compare_page(runs, found, "", ""))
+        return Response(pages.compare_page(runs, comparison, "", ""))
 
-    def _several(self, asked: Asked) -> list[Entry]:
+    def _several(self, asked: Asked) -> list[RunEntry]:
         """The selected runs, oldest first: before, now."""
         keys = list(dict.fromkeys(asked.get("run", ())))
         if not keys or len(keys) > MOST_CHOSEN:
@@ -167,7 +169,7 @@ def _json(data: Any) -> Response:
     return Response(json.dumps(data, allow_nan=False), "application/json")
 
 
-def _plain(listed: Listed) -> dict[str, Any]:
+def _plain(listed: ListedRun) -> dict[str, Any]:
     entry = listed.entry
     return {
         "key": entry.key,
@@ -190,3 +192,58 @@ def site_over(root: Path, compare: Compare) -> tuple[Site, Index]:
     site = Site(index, compare)
     site.answer("/", "")  # reads every manifest and compiles the templates, so that the first page is fast
     return site, index
+
+
+# --- reports of runs, made on demand and cached until the run changes
+
+MOST_KEPT = 8
+"""Cached pages, of a megabyte or two each."""
+
+_POLICY = re.compile(r'<meta http-equiv="Content-Security-Policy" content="([^"]*)">')
+
+
+class ReportCache:
+    """The most recent reports. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[tuple[str, tuple[tuple[Path, Stamp], ...]], str] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def report(self, runs: Sequence[RunEntry]) -> str:
+        """The report of one or several runs, with navigation links on top.
+
+        Raises:
+            RunFolderError: A run is damaged.
+        """
+        links = links_part(runs)
+        key = links, tuple((run.path, run.stamp) for run in runs)
+        with self._lock:  # one at a time: two long runs might not fit into memory
+            if key not in self._kept:
+                self._kept[key] = _made([run.path for run in runs], links)
+            self._kept.move_to_end(key)
+            while len(self._kept) > MOST_KEPT:
+                self._kept.popitem(last=False)
+            return self._kept[key]
+
+
+def _made(paths: Sequence[Path], links: str) -> str:
+    from cotenant.errors import WatchedRuns
+    from cotenant.reporting.figures.every import figures
+    from cotenant.reporting.figures.material import gather
+    from cotenant.reporting.html.page import page
+    from cotenant.reporting.html.watch_page import watched_page
+    from cotenant.store.watched import read_watched
+
+    with quietly():
+        try:
+            material = gather(paths)
+        except WatchedRuns:
+            return watched_page(read_watched(paths), links=links)
+    return page(material, figures(material), links=links)
+
+
+def policy_of(report: str) -> str:
+    """The Content-Security-Policy in a report, with the hashes of its scripts."""
+    policy = _POLICY.search(report)
+    assert policy is not None, "every report states its policy"
+    return html.unescape(policy[1])

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cotenant.analyse.variability.clock_curves import ClockCurve
+from cotenant.analyse.variability.frequency import ClockCurve
 from cotenant.reporting.figures.figure import MOST_POINTS, Figure, Row, Spec, Understanding
 from cotenant.reporting.figures.style import ACCENT, PALETTE, colour, faceted, tips
 from cotenant.reporting.terminal.literal import literal
@@ -32,30 +32,30 @@ CLOCK = Understanding(
 )
 
 if TYPE_CHECKING:
-    from cotenant.reporting.html.variability_material import Timeline
+    from cotenant.reporting.html.variability_page import SensorTimeline
 
 
-def timeline_figures(timelines: "tuple[Timeline, ...]") -> list[Figure]:
+def timeline_figures(timelines: "tuple[SensorTimeline, ...]") -> list[Figure]:
     """One figure per GPU, one panel per sensor."""
-    return [_timeline(one, f"timeline-{number}") for number, one in enumerate(timelines, 1)]
+    return [_timeline(timeline, f"timeline-{number}") for number, timeline in enumerate(timelines, 1)]
 
 
 def clock_figures(curves: tuple[ClockCurve, ...]) -> list[Figure]:
     """One figure per kind of work."""
-    return [_clock(one, f"clock-{number}") for number, one in enumerate(curves, 1)]
+    return [_clock(curve, f"clock-{number}") for number, curve in enumerate(curves, 1)]
 
 
-def _timeline(one: "Timeline", name: str) -> Figure:
-    labels = [UNITS[sensor] for sensor in one.lines]
+def _timeline(timeline: "SensorTimeline", name: str) -> Figure:
+    labels = [UNITS[sensor] for sensor in timeline.lines]
     rows: list[Row] = [
         {"panel": UNITS[sensor], "t_s": float(at), "value": float(f"{value:.6g}")}
-        for sensor, (times, values) in one.lines.items()
+        for sensor, (times, values) in timeline.lines.items()
         for at, value in zip(times, values, strict=True)
     ]
     most = (MOST_POINTS - len(rows)) // max(1, len(labels))
     rows += [
         {"panel": label, "t_s": held.from_s, "until_s": held.to_s, "reason": held.reason}
-        for held in sorted(one.held, key=lambda held: held.from_s - held.to_s)[:most]
+        for held in sorted(timeline.held, key=lambda held: held.from_s - held.to_s)[:most]
         for label in labels
     ]
     x = {"field": "t_s", "type": "quantitative", "title": "seconds", "scale": {"nice": False}}
@@ -68,11 +68,18 @@ def _timeline(one: "Timeline", name: str) -> Figure:
             "tooltip": tips(("t_s", "#second"), ("value", "#value")),
         },
     }
-    spec = {"layer": [*([_held(x, one)] if one.held else []), line]}
+    spec = {"layer": [*([_held(x, timeline)] if timeline.held else []), line]}
     return Figure(
         name,
         "Clock, power and temperature over time",
-        literal(" ".join([f"{one.gpu}, {one.source}." if one.said else f"{one.gpu}, {one.source}", *one.said])),
+        literal(
+            " ".join(
+                [
+                    f"{timeline.gpu}, {timeline.source}." if timeline.said else f"{timeline.gpu}, {timeline.source}",
+                    *timeline.said,
+                ]
+            )
+        ),
         faceted("panel", labels, spec, 80, {"scale": {"y": "independent"}}),
         tuple(rows),
         TIMELINE,
@@ -80,9 +87,9 @@ def _timeline(one: "Timeline", name: str) -> Figure:
     )
 
 
-def _held(x: Spec, one: "Timeline") -> Spec:
+def _held(x: Spec, timeline: "SensorTimeline") -> Spec:
     """Intervals coloured by what held the clock down."""
-    reasons = sorted({held.reason for held in one.held})
+    reasons = sorted({held.reason for held in timeline.held})
     shades = colour("reason", reasons, "held down by")
     shades["scale"]["range"] = [PALETTE[(5 + number) % len(PALETTE)] for number in range(len(reasons))]
     return {
@@ -92,10 +99,10 @@ def _held(x: Spec, one: "Timeline") -> Spec:
     }
 
 
-def _clock(one: ClockCurve, name: str) -> Figure:
+def _clock(curve: ClockCurve, name: str) -> Figure:
     panels = ["time, ms", "power, W", "energy, J"]
     rows: list[Row] = []
-    for point in one.points[:: -(-len(one.points) // 500)]:
+    for point in curve.points[:: -(-len(curve.points) // 500)]:
         shared = {
             "clock": point.clock_mhz,
             "kind": MEASURED,
@@ -106,9 +113,9 @@ def _clock(one: ClockCurve, name: str) -> Figure:
         if point.power_w is not None:
             rows.append(shared | {"panel": panels[1], "value": point.power_w})
             rows.append(shared | {"panel": panels[2], "value": point.power_w * point.time_ms / 1e3})
-    grid = np.linspace(min(p.clock_mhz for p in one.points), max(p.clock_mhz for p in one.points), 60)
-    time = one.time.at(grid) if one.time is not None else None
-    power = one.power.at(grid) if one.power is not None else None
+    grid = np.linspace(min(p.clock_mhz for p in curve.points), max(p.clock_mhz for p in curve.points), 60)
+    time = curve.time.at(grid) if curve.time is not None else None
+    power = curve.power.at(grid) if curve.power is not None else None
     curves = {
         panels[0]: time,
         panels[1]: power,
@@ -144,7 +151,7 @@ def _clock(one: ClockCurve, name: str) -> Figure:
     return Figure(
         name,
         "Effect of the clock",
-        literal(f"{one.work}{' (simulated)' if one.simulated else ''}{_said(one)}"),
+        literal(f"{curve.work}{' (simulated)' if curve.simulated else ''}{_said(curve)}"),
         faceted("panel", drawn, spec, 150, {"scale": {"y": "independent"}}),
         tuple(rows),
         CLOCK,
@@ -152,18 +159,18 @@ def _clock(one: ClockCurve, name: str) -> Figure:
     )
 
 
-def _said(one: ClockCurve) -> str:
+def _said(curve: ClockCurve) -> str:
     parts = []
-    if one.best is not None:
+    if curve.best is not None:
         parts.append(
-            f"least energy at {one.best.clock_mhz:.0f} MHz: {one.best.energy_saved * 100:.0f} % less than at the "
-            f"highest, {one.best.time_lost * 100:.0f} % more time"
+            f"least energy at {curve.best.clock_mhz:.0f} MHz: {curve.best.energy_saved * 100:.0f} % less than at the "
+            f"highest, {curve.best.time_lost * 100:.0f} % more time"
         )
-    if one.power is not None:
-        parts.append(f"knee at {one.power.knee_mhz:.0f} MHz")
+    if curve.power is not None:
+        parts.append(f"knee at {curve.power.knee_mhz:.0f} MHz")
     errors = [
         f"{fit.held_out * 100:.1f} % ({what})"
-        for what, fit in (("time", one.time), ("power", one.power))
+        for what, fit in (("time", curve.time), ("power", curve.power))
         if fit is not None and fit.held_out is not None
     ]
     if errors:

@@ -1,23 +1,24 @@
 """Every figure of a report, in reading order."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from cotenant import opening
+from cotenant.errors import CotenantError
 from cotenant.reporting.figures.figure import Absent, Figure
-from cotenant.reporting.figures.latency import latency_figure
-from cotenant.reporting.figures.load_curves import load_figure
+from cotenant.reporting.figures.latency import latency_figure, slowdown_figure
+from cotenant.reporting.figures.load_curves import load_figure, sweep_figure
 from cotenant.reporting.figures.material import Material
 from cotenant.reporting.figures.names import Condition
 from cotenant.reporting.figures.roofline import roofline_figure
 from cotenant.reporting.figures.sensors import sensors_figure
-from cotenant.reporting.figures.slowdown import slowdown_figure
-from cotenant.reporting.figures.stages import stages_figure
-from cotenant.reporting.figures.sweeps import sweep_figure
-from cotenant.reporting.figures.work import fairness_figure, stp_figure, throughput_figure
+from cotenant.reporting.figures.work import fairness_figure, stages_figure, stp_figure, throughput_figure
 
 if TYPE_CHECKING:
-    from cotenant.reporting.html.variability_material import FleetMaterial
+    from cotenant.reporting.html.variability_page import FleetMaterial
+
 
 MOST_LINES_TOGETHER = 60
 
@@ -32,7 +33,7 @@ def figures(material: Material) -> dict[str, Drawn]:
         "stages": stages_figure,
     }
     conditions = material.names.conditions or [Condition("", "", "")]
-    found = {
+    figures = {
         kind: _drawable([draw(material, condition) for condition in conditions]) for kind, draw in by_condition.items()
     }
     together: dict[str, Callable[[Material, Sequence[Condition]], Figure | Absent]] = {
@@ -43,14 +44,14 @@ def figures(material: Material) -> dict[str, Drawn]:
     # A few lines are easier to compare in one figure.
     few = len(material.summary.tenants) <= MOST_LINES_TOGETHER
     groups = [conditions] if few else [[condition] for condition in conditions]
-    found |= {kind: _drawable([draw(material, group) for group in groups]) for kind, draw in together.items()}
-    found["sweeps"] = [sweep_figure(material)]
-    found["load"] = [load_figure(material)]
-    found["roofline"] = _drawable([roofline_figure(material, run) for run in material.runs])
-    found["sensors"] = _drawable([sensors_figure(material, run) for run in material.runs])
+    figures |= {kind: _drawable([draw(material, group) for group in groups]) for kind, draw in together.items()}
+    figures["sweeps"] = [sweep_figure(material)]
+    figures["load"] = [load_figure(material)]
+    figures["roofline"] = _drawable([roofline_figure(material, run) for run in material.runs])
+    figures["sensors"] = _drawable([sensors_figure(material, run) for run in material.runs])
     order = ("sweeps", "slowdown", "latency", "throughput", "stp", "fairness", "load", "stages", "roofline", "sensors")
     fleet = every_fleet_figure(material.fleet) if material.fleet is not None else []
-    return {kind: found[kind] for kind in order} | ({"variability": fleet} if fleet else {})
+    return {kind: figures[kind] for kind in order} | ({"variability": fleet} if fleet else {})
 
 
 def every_fleet_figure(fleet: "FleetMaterial") -> list[Figure | Absent]:
@@ -58,7 +59,7 @@ def every_fleet_figure(fleet: "FleetMaterial") -> list[Figure | Absent]:
     from cotenant.reporting.figures.clocks import clock_figures, timeline_figures  # most runs have a single device
     from cotenant.reporting.figures.variability import fleet_figures
 
-    drawn = [one for many in fleet_figures(fleet).values() for one in many if isinstance(one, Figure)]
+    drawn = [figure for many in fleet_figures(fleet).values() for figure in many if isinstance(figure, Figure)]
     return [*drawn, *clock_figures(fleet.curves), *timeline_figures(fleet.timelines)]
 
 
@@ -70,3 +71,42 @@ def _drawable(drawn: Drawn) -> Drawn:
     if len(real) == 1:
         return real
     return [replace(figure, name=f"{figure.name}-{number}") for number, figure in enumerate(real, 1)]
+
+
+# --- export figures as SVG and PNG files
+
+LANGUAGE = "6.4"
+"""The version of Vega-Lite, the same as in the HTML report."""
+SCALE = 2.0
+
+
+def export_figures(figures: Iterable[Figure], folder: Path) -> list[Path]:
+    """Write `<name>.svg` and `<name>.png` for each figure and return their paths.
+
+    Raises:
+        CotenantError: The renderer is not installed, or the folder can't be written to.
+    """
+    try:
+        import vl_convert
+    except ImportError:
+        raise CotenantError(
+            "figures as files need vl-convert, which is not installed.",
+            hint="pip install 'cotenant[figures]', or use the figures in the HTML report",
+        ) from None
+    written = []
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for figure in figures:
+            spec = figure.complete()
+            svg, png = folder / f"{figure.name}.svg", folder / f"{figure.name}.png"
+            # Load nothing: the data is in the specification.
+            drawn = vl_convert.vegalite_to_svg(spec, vl_version=LANGUAGE, allowed_base_urls=[])
+            svg.write_text(drawn, encoding="utf-8")
+            png.write_bytes(vl_convert.vegalite_to_png(spec, vl_version=LANGUAGE, scale=SCALE, allowed_base_urls=[]))
+            written += [svg, png]
+    except OSError as error:
+        raise CotenantError(
+            f"figures can't be written to {folder}: {opening.why(error)}.",
+            hint="choose another folder: --figures DIR",
+        ) from None
+    return written

@@ -1,14 +1,15 @@
 """Latency distributions with a stretched tail, and latency over time."""
 
+import math
 from collections.abc import Iterable, Sequence
+from typing import Any
 
+from cotenant.analyse.sharing.capacity import LatencyCurve
 from cotenant.analyse.sharing.cells import Cell
-from cotenant.analyse.sharing.curves import Curve
 from cotenant.reporting.figures.figure import MOST_POINTS, Absent, Figure, Row, Spec, Understanding
 from cotenant.reporting.figures.material import Material
-from cotenant.reporting.figures.names import ALONE, Condition
+from cotenant.reporting.figures.names import ALONE, Condition, mode_of
 from cotenant.reporting.figures.style import LIMIT, QUIET, faceted, tips
-from cotenant.reporting.figures.ways import mode_of
 from cotenant.reporting.terminal.literal import literal
 from cotenant.store.reduced import MOST_TRIALS_DRAWN
 from cotenant.text import milliseconds
@@ -81,7 +82,7 @@ def latency_figure(material: Material, condition: Condition) -> Figure | Absent:
     )
 
 
-def curve_rows(material: Material, curves: Sequence[Curve]) -> list[Row]:
+def curve_rows(material: Material, curves: Sequence[LatencyCurve]) -> list[Row]:
     """Points of the curves, limited to the maximum of a figure."""
     each = max(FEWEST_POINTS_PER_CURVE, MOST_POINTS // len(curves))
     return [
@@ -153,11 +154,11 @@ def _objective_layers() -> list[Spec]:
 
 def objective_rows(material: Material, tenants: Iterable[str]) -> list[Row]:
     """The objectives of these tenants, one row each."""
-    wanted = set(tenants)
+    chosen = set(tenants)
     limits = {
-        literal(one.of): (one.slo_ms, one.slo.quantile)
-        for one in material.summary.tenants
-        if one.slo is not None and one.slo_ms is not None and one.slo.metric == "latency"
+        literal(tenant.of): (tenant.slo_ms, tenant.slo.quantile)
+        for tenant in material.summary.tenants
+        if tenant.slo is not None and tenant.slo_ms is not None and tenant.slo.metric == "latency"
     }
     return [
         {
@@ -167,15 +168,15 @@ def objective_rows(material: Material, tenants: Iterable[str]) -> list[Row]:
             "limit": f"objective: p{100 * quantile:g} within {milliseconds(limit_ms)}",
         }
         for of, (limit_ms, quantile) in limits.items()
-        if of in wanted and quantile < 1
+        if of in chosen and quantile < 1
     ]
 
 
-def mix_curve_rows(material: Material, cell: Cell, solos: Sequence[Curve], most: int) -> list[Row]:
+def mix_curve_rows(material: Material, cell: Cell, solos: Sequence[LatencyCurve], most: int) -> list[Row]:
     """The tenants of one mix, and each of them alone under the same condition."""
     shared = [curve for curve in material.curves if curve.cell == cell and curve.odds]
-    wanted = {curve.of for curve in shared}
-    baseline = [curve for curve in solos if curve.of in wanted and curve.odds]
+    workloads = {curve.of for curve in shared}
+    baseline = [curve for curve in solos if curve.of in workloads and curve.odds]
     drawn = (*baseline, *shared)
     way = literal(cell.sharing)
     rows: list[Row] = []
@@ -183,9 +184,9 @@ def mix_curve_rows(material: Material, cell: Cell, solos: Sequence[Curve], most:
     for curve in drawn:
         state, of = ALONE if curve.cell.solo else "shared", literal(curve.of)
         points = curve.thinned(max(2, most // max(1, len(drawn))))
-        for place, (odds, latency) in enumerate(points, 1):
+        for number, (odds, latency) in enumerate(points, 1):
             # Copies overlap: one label is enough.
-            ends = place == len(points) and (of, state) not in labelled
+            ends = number == len(points) and (of, state) not in labelled
             rows.append(
                 {
                     "of": of,
@@ -199,7 +200,7 @@ def mix_curve_rows(material: Material, cell: Cell, solos: Sequence[Curve], most:
                 }
             )
         labelled.add((of, state))
-    return [*rows, *objective_rows(material, {literal(name) for name in wanted})]
+    return [*rows, *objective_rows(material, {literal(name) for name in workloads})]
 
 
 def timeline_spec() -> Spec:
@@ -270,3 +271,82 @@ def _dashes(field: str, order: list[str], title: str) -> Spec:
         "sort": None,
         "scale": {"domain": domain, "range": dashes},
     }
+
+
+# --- the heat map: the slowdown of each tenant beside its neighbours
+
+SLOWDOWN_TITLE = "Slowdown of every tenant in every mix"
+SLOWDOWN_UNDERSTANDING = Understanding(
+    shows="How many times longer a tenant's requests take beside its neighbours than alone, in the same block of "
+    "trials. 1.00 means that the neighbours cost nothing, 2.00 that everything takes twice as long.",
+    look="Read a row from left to right to see which way to share slows a tenant least; read the rows of one "
+    "tenant downwards to see which neighbour costs it most. Brackets are 95 % intervals.",
+    misleads="A low slowdown of one tenant says nothing about its neighbour's: look at the neighbour's row "
+    "too. Two tenants that each take twice as long have gained nothing over taking turns.",
+)
+
+
+def slowdown_figure(material: Material, condition: Condition) -> Figure | Absent:
+    """One square per tenant, mix and sharing."""
+    names = material.names
+    rows: list[dict[str, Any]] = [
+        {
+            "tenant": literal(tenant.tenant),
+            "mix": literal(tenant.cell.mix),
+            "line": literal(f"{tenant.tenant} in {tenant.cell.mix}"),
+            "sharing": literal(tenant.cell.sharing),
+            "run": names.run(tenant.cell.run),
+            "slowdown": tenant.slowdown.est,
+            "lo": tenant.slowdown.lo,
+            "hi": tenant.slowdown.hi,
+            "blocks": tenant.slowdown.n,
+            "log2": None if not tenant.slowdown.est else math.log2(tenant.slowdown.est),
+        }
+        for tenant in material.summary.tenants
+        if not tenant.cell.solo and Condition.of(tenant.cell) == condition
+    ]
+    if not any(row["slowdown"] is not None for row in rows):
+        return Absent(
+            "slowdown", SLOWDOWN_TITLE, "no mix has a usable shared trial and a usable solo trial in one block"
+        )
+    squares = {
+        "x": {"field": "sharing", "type": "nominal", "title": None, "axis": {"orient": "top", "labelAngle": 0}},
+        "y": {"field": "line", "type": "nominal", "title": None, "sort": None},
+    }
+    spec = {
+        "encoding": squares,
+        "layer": [
+            {
+                "mark": {"type": "rect", "cornerRadius": 3},
+                "encoding": {
+                    "color": {
+                        "field": "log2",
+                        "type": "quantitative",
+                        "title": "slowdown, powers of two",
+                        "scale": {"scheme": "orangered", "domain": [0, 2], "clamp": True},
+                    },
+                    "tooltip": tips(
+                        ("line", "tenant"),
+                        ("sharing", "sharing"),
+                        ("slowdown", "#slowdown"),
+                        ("lo", "#from"),
+                        ("hi", "#to"),
+                    ),
+                },
+            },
+            {
+                "mark": {"type": "text", "fontSize": 12, "color": "#111"},
+                "encoding": {"text": {"field": "slowdown", "type": "quantitative", "format": ".2f"}},
+            },
+        ],
+    }
+    runs = [row["run"] for row in rows]
+    return Figure(
+        name="slowdown",
+        title=SLOWDOWN_TITLE,
+        condition=names.condition(condition),
+        spec=faceted("run", list(dict.fromkeys(runs)), spec, {"step": 28}, {"scale": {"y": "independent"}}),
+        rows=tuple(rows),
+        understanding=SLOWDOWN_UNDERSTANDING,
+        margin=200,
+    )

@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from cotenant.analyse.findings.knee import RateLatency, knee
+from cotenant.analyse.dvfs import Sweep
+from cotenant.analyse.findings import RateLatency, knee
 from cotenant.analyse.sharing.cells import Cell
-from cotenant.reporting.figures.figure import Absent, Figure, Row, Understanding
+from cotenant.reporting.figures.figure import Absent, Figure, Row, Spec, Understanding
 from cotenant.reporting.figures.material import Material
-from cotenant.reporting.figures.names import ALONE
+from cotenant.reporting.figures.names import ALONE, Ways, mode_of
 from cotenant.reporting.figures.style import QUIET, faceted, tips
-from cotenant.reporting.figures.ways import Ways, mode_of
 from cotenant.reporting.terminal.literal import literal
 
 TITLE = "Latency against load"
@@ -60,7 +60,7 @@ def load_figure(material: Material) -> Figure | Absent:
     rows = [
         row | {"knee": row is turn, "ends": row is last}
         for group in curves.values()
-        for turn, last in ((_knee_row(group), max(group, key=lambda one: float(str(one["rate_rps"])))),)
+        for turn, last in ((_knee_row(group), max(group, key=lambda row: float(str(row["rate_rps"])))),)
         for row in group
     ]
     return Figure(
@@ -75,8 +75,8 @@ def load_figure(material: Material) -> Figure | Absent:
 
 
 def _knee_row(rows: Sequence[dict[str, object]]) -> dict[str, object] | None:
-    found = knee([RateLatency(float(str(row["rate_rps"])), float(str(row["p50_ms"]))) for row in rows])
-    return next((row for row in rows if found is not None and row["rate_rps"] == found.rate_rps), None)
+    turn = knee([RateLatency(float(str(row["rate_rps"])), float(str(row["p50_ms"]))) for row in rows])
+    return next((row for row in rows if turn is not None and row["rate_rps"] == turn.rate_rps), None)
 
 
 def _spec(rows: Sequence[Row], ways: Ways) -> dict[str, object]:
@@ -140,3 +140,87 @@ def _spec(rows: Sequence[Row], ways: Ways) -> dict[str, object]:
         ]
     }
     return faceted("of", tenants, spec, 240, {"scale": {"x": "independent", "y": "independent"}})
+
+
+# --- energy against time over a sweep of clocks or power limits: what each step saves and what it costs
+
+SWEEPS_TITLE = "Energy against time"
+PANELS = {
+    "clock_mhz": "energy of a request under locked clocks",
+    "power_w": "energy of a request under power limits",
+}
+UNITS = {"clock_mhz": "MHz", "power_w": "W"}
+SWEEPS_UNDERSTANDING = Understanding(
+    shows="Energy and time of a request at each clock or power limit, relative to the default (top left). One line "
+    "per job, from the default down to the lowest setting; the diamond is the step with the least energy.",
+    look="How far a line falls before it turns to the right: that energy is saved for almost no time. Where it runs "
+    "flat or rises again, a lower setting only costs time.",
+    misleads="Energy is power times time of the device alone, without its host. A request that waits for others "
+    "takes longer than here.",
+)
+
+
+def sweep_figure(material: Material) -> Figure | Absent:
+    """One panel per control, one line per job."""
+    rows = [row for sweep in material.sweeps for row in _rows(sweep)]
+    if not rows:
+        return Absent("sweeps", SWEEPS_TITLE, "no job was measured at three or more clocks or power limits")
+    panels = [panel for panel in PANELS.values() if any(row["panel"] == panel for row in rows)]
+    return Figure(
+        name="sweeps",
+        title=SWEEPS_TITLE,
+        condition="",
+        spec=faceted("panel", panels, {"layer": _layers()}, 260, {"scale": {"x": "independent"}}),
+        rows=tuple(rows),
+        understanding=SWEEPS_UNDERSTANDING,
+        margin=64,
+    )
+
+
+def _rows(sweep: Sweep) -> list[Row]:
+    first, last = sweep.steps[0], sweep.steps[-1]
+    return [
+        {
+            "panel": PANELS[sweep.control],
+            "job": literal(sweep.job),
+            "set": "default" if step.value is None else f"{step.value:,.0f} {UNITS[sweep.control]}",
+            "order": order,
+            "time": step.time_ms / first.time_ms,
+            "energy": step.energy_j / first.energy_j,
+            "time_ms": step.time_ms,
+            "energy_j": step.energy_j,
+            "power_w": step.power_w,
+            "best": step is sweep.best,
+            "ends": step is last,
+        }
+        for order, step in enumerate(sweep.steps)
+    ]
+
+
+def _layers() -> list[Spec]:
+    def axis(field: str, title: str | None) -> Spec:
+        scale = {"zero": False, "nice": False, "padding": 16}
+        return {"field": field, "type": "quantitative", "title": title, "scale": scale, "axis": {"format": ".0%"}}
+
+    axes = {"x": axis("time", "time, relative to the default"), "y": axis("energy", None)}
+    colour = {"color": {"field": "job", "type": "nominal", "legend": None}}
+    tip = tips(("job", "job"), ("set", "set to"), ("time_ms", "#ms"), ("energy_j", "#J"), ("power_w", "#W"))
+    return [
+        {"mark": {"type": "line"}, "encoding": axes | colour | {"order": {"field": "order"}}},
+        {"mark": {"type": "point", "filled": True, "size": 30}, "encoding": axes | colour | {"tooltip": tip}},
+        {
+            "transform": [{"filter": "datum.best"}],
+            "mark": {"type": "point", "shape": "diamond", "filled": True, "size": 140},
+            "encoding": axes | colour | {"tooltip": tip},
+        },
+        {
+            "transform": [{"filter": "datum.best"}],
+            "mark": {"type": "text", "align": "left", "dx": 9, "dy": -13, "color": QUIET},
+            "encoding": axes | {"text": {"field": "set"}},
+        },
+        {
+            "transform": [{"filter": "datum.ends"}],
+            "mark": {"type": "text", "align": "left", "dx": 8, "fontWeight": "bold"},
+            "encoding": axes | colour | {"text": {"field": "job"}},
+        },
+    ]

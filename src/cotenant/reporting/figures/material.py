@@ -9,22 +9,21 @@ from cotenant import opening
 from cotenant.analyse.decision import Answer
 from cotenant.analyse.device_use import DeviceUse
 from cotenant.analyse.dvfs import Sweep
-from cotenant.analyse.findings.devices import SideBySide
+from cotenant.analyse.result import SideBySide, result_of
+from cotenant.analyse.sharing.capacity import CurveCollector, LatencyCurve
 from cotenant.analyse.sharing.cells import Cell
-from cotenant.analyse.sharing.curves import Curve, CurveCollector
 from cotenant.analyse.sharing.evidence import Peaks, peaks_of
 from cotenant.analyse.sharing.summary import Summary
 from cotenant.errors import RunFolderError
-from cotenant.reporting.figures.names import Names, letters
-from cotenant.reporting.figures.ways import Ways
+from cotenant.reporting.figures.names import Names, Ways, letters
 from cotenant.reporting.main_table import MainTable, main_table
 from cotenant.store.reading import open_runs
 from cotenant.store.reduced import Reduced, SamplePoint, StageTime, TenantFacts, TimelinePoint, TrialFacts
-from cotenant.store.results import result_of
+from cotenant.store.run_records import run_records
 
 if TYPE_CHECKING:
-    from cotenant.prediction.interference.forecast import Prediction
-    from cotenant.reporting.html.variability_material import FleetMaterial
+    from cotenant.prediction.interference.forecast import PredictedMixes
+    from cotenant.reporting.html.variability_page import FleetMaterial
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +56,7 @@ class Material:
     table: MainTable | None
     """The main result, if it isn't the decision."""
     sentences: tuple[str, ...]
-    curves: tuple[Curve, ...]
+    curves: tuple[LatencyCurve, ...]
     tenants: Mapping[tuple[Cell, str], TenantFacts]
     trials: tuple[TrialFacts, ...]
     timelines: tuple[TimelinePoint, ...]
@@ -70,7 +69,7 @@ class Material:
     """One study on several devices; None if there is only one."""
     fleet: "FleetMaterial | None" = None
     """Differences between the members of a group; None if no run has several."""
-    predictions: "tuple[Prediction, ...]" = ()
+    predictions: "tuple[PredictedMixes, ...]" = ()
     """What active runs predicted of the mixes they didn't measure."""
 
     @property
@@ -102,7 +101,7 @@ def gather(paths: Sequence[Path]) -> Material:
     """
     collector = CurveCollector()
     with open_runs(paths) as runs:
-        result = result_of(runs, watch=collector.watch)
+        result = result_of(run_records(runs), watch=collector.watch)
         records = Reduced(runs)
         tenants, timelines = records.tenants(), records.timelines()
         stages, samples = records.stages(), records.samples()
@@ -111,8 +110,8 @@ def gather(paths: Sequence[Path]) -> Material:
     hidden = _other_layouts(result.answer)
     summary = replace(
         result.summary,
-        tenants=tuple(one for one in result.summary.tenants if one.cell not in hidden),
-        mixes=tuple(one for one in result.summary.mixes if one.cell not in hidden),
+        tenants=tuple(tenant for tenant in result.summary.tenants if tenant.cell not in hidden),
+        mixes=tuple(mix for mix in result.summary.mixes if mix.cell not in hidden),
     )
     return Material(
         runs=tuple(
@@ -129,18 +128,20 @@ def gather(paths: Sequence[Path]) -> Material:
         curves=tuple(curve for curve in collector.curves if curve.cell not in hidden),
         tenants=tenants,
         trials=records.trials,
-        timelines=tuple(one for one in timelines if one.cell not in hidden),
-        stages=tuple(one for one in stages if one.cell not in hidden),
+        timelines=tuple(timeline for timeline in timelines if timeline.cell not in hidden),
+        stages=tuple(stage for stage in stages if stage.cell not in hidden),
         samples=samples,
-        device_use=tuple(one for one in result.device_use if one.cell not in hidden),
+        device_use=tuple(use for use in result.device_use if use.cell not in hidden),
         sweeps=tuple(result.sweeps),
         beside=result.side_by_side,
         fleet=_fleet(paths) if members > 1 else None,
-        predictions=tuple(found for folder in folders.values() if (found := _predicted(folder.path)) is not None),
+        predictions=tuple(
+            prediction for folder in folders.values() if (prediction := _predicted(folder.path)) is not None
+        ),
     )
 
 
-def _predicted(folder: Path) -> "Prediction | None":
+def _predicted(folder: Path) -> "PredictedMixes | None":
     """The prediction that an active run left in its last round. Raises RunFolderError if it can't be read."""
     from cotenant.prediction.interference.kept import NAME, prediction_of
 
@@ -157,6 +158,6 @@ def _predicted(folder: Path) -> "Prediction | None":
 
 
 def _fleet(paths: Sequence[Path]) -> "FleetMaterial":
-    from cotenant.reporting.html.variability_material import gather_runs  # needs the database; most runs don't
+    from cotenant.reporting.html.variability_page import gather_runs  # needs the database; most runs don't
 
     return gather_runs(paths)

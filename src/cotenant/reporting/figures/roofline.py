@@ -89,7 +89,7 @@ def roofline_figure(material: Material, run: RunFacts) -> Figure | Absent:
 
 
 def _points(material: Material, run: RunFacts) -> list[Row]:
-    found: dict[str, Row] = {}
+    rows: dict[str, Row] = {}
     for tenant in material.summary.tenants:
         facts = material.tenants[tenant.cell, tenant.tenant]
         rate = tenant.throughput_rps.est
@@ -99,15 +99,15 @@ def _points(material: Material, run: RunFacts) -> list[Row]:
             continue
         achieved = facts.flops_per_request * rate / 1e9
         # Under an open load, a tenant doesn't run at full speed: take its fastest solo trial.
-        if tenant.of not in found or achieved > float(str(found[tenant.of]["gflops_per_s"])):
-            found[tenant.of] = {
+        if tenant.of not in rows or achieved > float(str(rows[tenant.of]["gflops_per_s"])):
+            rows[tenant.of] = {
                 "kind": "tenant",
                 "name": literal(tenant.of),
                 "intensity": facts.flops_per_request / facts.bytes_per_request,
                 "gflops_per_s": achieved,
                 "dtype": facts.dtype,
             }
-    return list(found.values())
+    return list(rows.values())
 
 
 def _roof(dtype: str, flops: float, bandwidth: float, least: float, most: float) -> Sequence[Mapping[str, object]]:

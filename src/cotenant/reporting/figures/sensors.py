@@ -118,7 +118,7 @@ def _moving(points: Sequence[SamplePoint]) -> dict[str, list[SamplePoint]]:
 
 
 def _telling(name: str) -> tuple[int, str]:
-    return next((place for place, part in enumerate(FIRST) if part in name), len(FIRST)), name
+    return next((number for number, part in enumerate(FIRST) if part in name), len(FIRST)), name
 
 
 def _label(point: SamplePoint) -> str:

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from cotenant.analyse.variability.drift import DAY_S
-from cotenant.analyse.variability.sentences import day
+from cotenant.analyse.variability.wording import day
 from cotenant.reporting.figures.figure import MOST_POINTS, Absent, Figure, Row, Spec, Understanding
 from cotenant.reporting.figures.style import ACCENT, PALETTE, QUIET, faceted, interval_layers, tips, whole
 from cotenant.reporting.terminal.literal import literal
@@ -38,7 +38,7 @@ PLACES = Understanding(
 )
 
 if TYPE_CHECKING:
-    from cotenant.reporting.html.variability_material import FleetMaterial, FleetWork
+    from cotenant.reporting.html.variability_page import FleetMaterial, FleetSpread
 STRAGGLER = Understanding(
     shows="A job that waits for all its GPUs at every step runs at the pace of the slowest: expected time relative to "
     "the median GPU, for k random GPUs of this fleet.",
@@ -63,23 +63,23 @@ def fleet_figures(material: "FleetMaterial") -> dict[str, list[Figure | Absent]]
     }
     several = len(material.works) > 1
     return {
-        kind: [drawn(one, f"{kind}-{number}" if several else kind) for number, one in enumerate(material.works, 1)]
+        kind: [drawn(work, f"{kind}-{number}" if several else kind) for number, work in enumerate(material.works, 1)]
         for kind, drawn in draw.items()
     }
 
 
-def boxes_figure(one: "FleetWork", name: str) -> Figure | Absent:
+def boxes_figure(work: "FleetSpread", name: str) -> Figure | Absent:
     """One box per GPU."""
-    causes = _causes(one)
-    every = len(one.boxes)
+    causes = _causes(work)
+    every = len(work.boxes)
     shown = [
-        (place, box)
-        for place, box in enumerate(one.boxes, 1)
-        if every <= MOST_BOXES or place % (every // MOST_BOXES + 1) == 0 or box.gpu in causes
+        (number, box)
+        for number, box in enumerate(work.boxes, 1)
+        if every <= MOST_BOXES or number % (every // MOST_BOXES + 1) == 0 or box.gpu in causes
     ]
     rows: list[Row] = [
         {
-            "place": place,
+            "place": number,
             "gpu": literal(box.gpu),
             "class": causes.get(box.gpu, USUAL),
             "low": box.low,
@@ -90,7 +90,7 @@ def boxes_figure(one: "FleetWork", name: str) -> Figure | Absent:
             "runs": box.runs,
             "outliers": box.outliers,
         }
-        for place, box in shown
+        for number, box in shown
     ]
     x = {
         "field": "place",
@@ -106,7 +106,7 @@ def boxes_figure(one: "FleetWork", name: str) -> Figure | Absent:
     layers: list[Spec] = [
         {
             "mark": {"type": "rule", "strokeWidth": 1},
-            "encoding": {"x": x, "y": {"field": "low"} | y, "y2": {"field": "high"}, "color": _colour(one)},
+            "encoding": {"x": x, "y": {"field": "low"} | y, "y2": {"field": "high"}, "color": _colour(work)},
         },
         {
             "mark": {"type": "bar", "width": width, "opacity": 0.85},
@@ -114,7 +114,7 @@ def boxes_figure(one: "FleetWork", name: str) -> Figure | Absent:
                 "x": x,
                 "y": {"field": "q1"} | y,
                 "y2": {"field": "q3"},
-                "color": _colour(one),
+                "color": _colour(work),
                 "tooltip": tooltip,
             },
         },
@@ -126,24 +126,24 @@ def boxes_figure(one: "FleetWork", name: str) -> Figure | Absent:
                 "strokeWidth": 1.5,
                 "filled": False,
             },
-            "encoding": {"x": x, "y": {"field": "median"} | y, "color": _colour(one), "tooltip": tooltip},
+            "encoding": {"x": x, "y": {"field": "median"} | y, "color": _colour(work), "tooltip": tooltip},
         },
     ]
     return Figure(
         name,
         "Every GPU's time per request, ms",
-        literal(one.work.name),
+        literal(work.work.name),
         whole({"layer": layers}, 300),
         tuple(rows),
         BOXES,
     )
 
 
-def scatter_figure(one: "FleetWork", name: str) -> Figure | Absent:
+def scatter_figure(work: "FleetSpread", name: str) -> Figure | Absent:
     """Time against each sensor."""
     title = "Time against clock, temperature and power"
-    causes = _causes(one)
-    step = -(-len(one.found.profiles) * len(SENSORS) // MOST_POINTS)
+    causes = _causes(work)
+    step = -(-len(work.found.profiles) * len(SENSORS) // MOST_POINTS)
     rows: list[Row] = [
         {
             "sensor": label,
@@ -153,7 +153,7 @@ def scatter_figure(one: "FleetWork", name: str) -> Figure | Absent:
             "class": causes.get(profile.gpu, USUAL),
         }
         for sensor, label in SENSORS.items()
-        for number, profile in enumerate(one.found.profiles)
+        for number, profile in enumerate(work.found.profiles)
         if getattr(profile, sensor) is not None and (number % step == 0 or profile.gpu in causes)
     ]
     if not rows:
@@ -163,20 +163,20 @@ def scatter_figure(one: "FleetWork", name: str) -> Figure | Absent:
         "encoding": {
             "x": {"field": "value", "type": "quantitative", "title": None, "scale": {"zero": False}},
             "y": {"field": "time_ms", "type": "quantitative", "title": None, "scale": {"zero": False}},
-            "color": _colour(one),
+            "color": _colour(work),
             "tooltip": tips(("gpu", "GPU"), ("class", "class"), ("value", "#value"), ("time_ms", "#ms")),
         },
     }
     labels = list(dict.fromkeys(str(row["sensor"]) for row in rows))
     drawn = faceted("sensor", labels, spec, 200, {"scale": {"x": "independent"}})
-    return Figure(name, title, literal(one.work.name), drawn, tuple(rows), SCATTER, margin=64)
+    return Figure(name, title, literal(work.work.name), drawn, tuple(rows), SCATTER, margin=64)
 
 
-def places_figure(one: "FleetWork", name: str) -> Figure | Absent:
+def places_figure(work: "FleetSpread", name: str) -> Figure | Absent:
     """One square per node."""
     title = "By cabinet and node"
     groups: dict[tuple[str, str], list[float]] = {}
-    for profile in one.found.profiles:
+    for profile in work.found.profiles:
         groups.setdefault((profile.cabinet or "unknown", profile.node or "unknown"), []).append(profile.relative_time)
     if len(groups) < 2:
         return Absent(name, title, "the GPUs' locations are unknown, or there is only one")
@@ -188,7 +188,7 @@ def places_figure(one: "FleetWork", name: str) -> Figure | Absent:
             "slowest": max(times),
             "gpus": len(times),
         }
-        for (cabinet, node), times in sorted(groups.items(), key=lambda place: (place[0][0], _natural(place[0][1])))
+        for (cabinet, node), times in sorted(groups.items(), key=lambda group: (group[0][0], _natural(group[0][1])))
     ]
     nodes = sorted({str(row["node"]) for row in rows}, key=_natural)
     largest = max(0.01, *(abs(float(row["relative"]) - 1) for row in rows))
@@ -212,15 +212,15 @@ def places_figure(one: "FleetWork", name: str) -> Figure | Absent:
             ),
         },
     }
-    return Figure(name, title, literal(one.work.name), whole(spec, {"step": 26}), tuple(rows), PLACES, margin=90)
+    return Figure(name, title, literal(work.work.name), whole(spec, {"step": 26}), tuple(rows), PLACES, margin=90)
 
 
-def straggler_figure(one: "FleetWork", name: str) -> Figure | Absent:
+def straggler_figure(work: "FleetSpread", name: str) -> Figure | Absent:
     """One dot per job size."""
     title = "Cost of slow GPUs for a synchronous job"
     rows: list[Row] = [
         {"k": f"{k} GPUs", "est": cost.est, "lo": cost.lo, "hi": cost.hi}
-        for k, cost in one.found.straggler.items()
+        for k, cost in work.found.straggler.items()
         if cost.est is not None
     ]
     if not rows:
@@ -229,19 +229,19 @@ def straggler_figure(one: "FleetWork", name: str) -> Figure | Absent:
     tooltip = tips(("k", "job on"), ("est", "#times the median"), ("lo", "#from"), ("hi", "#to"))
     layers = interval_layers(y, "time over that of the median GPU", None, tooltip, zero=False)
     return Figure(
-        name, title, literal(one.work.name), whole({"layer": layers}, {"step": 24}), tuple(rows), STRAGGLER, margin=80
+        name, title, literal(work.work.name), whole({"layer": layers}, {"step": 24}), tuple(rows), STRAGGLER, margin=80
     )
 
 
-def trend_figure(one: "FleetWork", name: str) -> Figure | Absent:
+def trend_figure(work: "FleetSpread", name: str) -> Figure | Absent:
     """One dot per day."""
     title = "Time by day, relative to each GPU's median"
-    if len(one.found.drift.daily) < 2:
+    if len(work.found.drift.daily) < 2:
         return Absent(name, title, "all runs are from one day, or have no timestamp")
-    first = one.found.drift.daily[0][0]
+    first = work.found.drift.daily[0][0]
     rows: list[Row] = [
         {"days": (at - first) / DAY_S, "day": day(at), "relative": ratio, "runs": runs}
-        for at, ratio, runs in one.found.drift.daily[-MOST_POINTS:]
+        for at, ratio, runs in work.found.drift.daily[-MOST_POINTS:]
     ]
     spec = {
         "mark": {"type": "line", "point": {"filled": True, "size": 40}, "color": ACCENT},
@@ -256,16 +256,16 @@ def trend_figure(one: "FleetWork", name: str) -> Figure | Absent:
             "tooltip": tips(("day", "day"), ("relative", "#relative time"), ("runs", "#runs")),
         },
     }
-    return Figure(name, title, literal(one.work.name), whole(spec, 200), tuple(rows), TREND)
+    return Figure(name, title, literal(work.work.name), whole(spec, 200), tuple(rows), TREND)
 
 
-def _causes(one: "FleetWork") -> dict[str, str]:
-    return {slow.gpu: slow.cause for slow in one.found.slow}
+def _causes(work: "FleetSpread") -> dict[str, str]:
+    return {slow.gpu: slow.cause for slow in work.found.slow}
 
 
-def _colour(one: "FleetWork") -> Spec:
+def _colour(work: "FleetSpread") -> Spec:
     colours = dict(zip(CLASSES, [QUIET, PALETTE[0], PALETTE[5], PALETTE[4], PALETTE[3], PALETTE[2]], strict=True))
-    there = [name for name in CLASSES if name == USUAL or name in _causes(one).values()]
+    there = [name for name in CLASSES if name == USUAL or name in _causes(work).values()]
     return {
         "field": "class",
         "type": "nominal",

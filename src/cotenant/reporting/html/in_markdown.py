@@ -5,12 +5,11 @@ from cotenant.analyse.sharing.cells import Cell
 from cotenant.analyse.sharing.summary import TenantSummary
 from cotenant.reporting.figures.material import Material
 from cotenant.reporting.figures.names import Condition
-from cotenant.reporting.html.tenant_lines import tenant_lines
-from cotenant.reporting.html.token_lines import HEADS, token_lines
+from cotenant.reporting.html.tenant_lines import HEADS, tenant_lines, token_lines
 from cotenant.reporting.terminal.answer import WORDS
 from cotenant.reporting.terminal.device_use import cells, shown_columns, sources_sentence
 from cotenant.reporting.terminal.markdown import bullets, escaped, table
-from cotenant.reporting.terminal.trust import errors_by_class
+from cotenant.reporting.terminal.tables import errors_by_class
 from cotenant.text import ratio, with_interval, without_interval
 
 
@@ -47,12 +46,12 @@ def markdown_report(material: Material) -> str:
 
 def _errors(material: Material) -> str:
     """Errors of simulated figures by class; once if runs agree."""
-    found = dict.fromkeys(
+    errors = dict.fromkeys(
         f"- {kind}: {escaped(sentence)}"
         for run in material.runs
         for kind, sentence in errors_by_class(run.manifest).items()
     )
-    return "\n".join(("Error of such figures against real GPUs:", "", *found)) if found else ""
+    return "\n".join(("Error of such figures against real GPUs:", "", *errors)) if errors else ""
 
 
 def _mixes(material: Material) -> str:

@@ -4,20 +4,14 @@ import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from cotenant.analyse.decision import Answer, Choice, Option
-from cotenant.analyse.decision.objective import Kept
-from cotenant.analyse.decision.wording import (
-    mix_name,
-    objectives,
-    option_sentence,
-    slowdowns,
-    verdict,
-    what_would_tell,
-)
+from cotenant.analyse.decision import Answer, MixChoice, SharingOption
+from cotenant.analyse.decision.option import Kept
+from cotenant.analyse.decision.wording import mix_name, objectives, option_sentence, slowdowns, verdict, what_would_tell
 from cotenant.analyse.sharing.cells import Cell, shares_said
+from cotenant.analyse.sharing.summary import TenantSummary
 from cotenant.reporting.figures.material import Material
-from cotenant.reporting.figures.names import Condition
-from cotenant.reporting.figures.ways import mode_of
+from cotenant.reporting.figures.names import Condition, mode_of
+from cotenant.reporting.html.tenant_lines import keys, slowdown
 from cotenant.reporting.terminal.answer import WORDS
 from cotenant.reporting.terminal.literal import literal
 from cotenant.text import NOTHING, percent, ratio, with_interval, without_interval
@@ -32,7 +26,7 @@ RINGS: Mapping[Kept, str] = {"kept": "✓", "missed": "✕", "open": "?"}
 
 
 @dataclass(frozen=True, slots=True)
-class Square:
+class MatrixSquare:
     """One way to share one mix."""
 
     key: str
@@ -77,7 +71,7 @@ class MatrixLine:
     run: str
     verdict: str
     words: str
-    squares: tuple[Square | None, ...]
+    squares: tuple[MatrixSquare | None, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +95,7 @@ class Matrix:
 
 def matrix_of(material: Material, answer: Answer, key_of: Mapping[Cell, str]) -> Matrix:
     """The matrix of an answer."""
-    shown = {mode_of(one.cell.sharing) for choice in answer.choices for one in choice.options}
+    shown = {mode_of(option.cell.sharing) for choice in answer.choices for option in choice.options}
     ways = tuple(way for way in material.ways.names if way in shown)
     first = answer.best_shared or answer.main
     rates_given = {choice.best.rates_given for choice in answer.choices}
@@ -132,7 +126,7 @@ def _shows(rates_given: Collection[bool]) -> str:
     return delay.capitalize() if True in rates_given else work
 
 
-def _line(material: Material, choice: Choice, ways: tuple[str, ...], key_of: Mapping[Cell, str]) -> MatrixLine:
+def _line(material: Material, choice: MixChoice, ways: tuple[str, ...], key_of: Mapping[Cell, str]) -> MatrixLine:
     cell = choice.best.cell
     options = _best_of_modes(choice)
     name = mix_name(choice.best.standings)
@@ -150,41 +144,41 @@ def _line(material: Material, choice: Choice, ways: tuple[str, ...], key_of: Map
     )
 
 
-def _best_of_modes(choice: Choice) -> dict[str, Option]:
+def _best_of_modes(choice: MixChoice) -> dict[str, SharingOption]:
     """The best option of each mode; options are sorted, best first."""
-    found: dict[str, Option] = {}
+    options: dict[str, SharingOption] = {}
     for option in choice.options:
-        found.setdefault(mode_of(option.cell.sharing), option)
-    return found
+        options.setdefault(mode_of(option.cell.sharing), option)
+    return options
 
 
-def _layouts(choice: Choice, best: Option) -> tuple[ShareLayout, ...]:
+def _layouts(choice: MixChoice, best: SharingOption) -> tuple[ShareLayout, ...]:
     mode = mode_of(best.cell.sharing)
-    same = [one for one in choice.options if mode_of(one.cell.sharing) == mode]
+    same = [option for option in choice.options if mode_of(option.cell.sharing) == mode]
     return tuple(
         ShareLayout(
-            shares=literal(one.cell.sharing.partition("[")[2].removesuffix("]")) or "none given",
-            work=with_interval(one.work, ratio),
-            note=_note(one),
-            kept=(kept := one.kept if one.trusted else None),
+            shares=literal(option.cell.sharing.partition("[")[2].removesuffix("]")) or "none given",
+            work=with_interval(option.work, ratio),
+            note=_note(option),
+            kept=(kept := option.kept if option.trusted else None),
             ring="" if kept is None else RINGS[kept],
         )
-        for one in same
+        for option in same
     )
 
 
-def _says_the_same(mix: str, option: Option, name: str) -> bool:
-    return mix == name or sorted(mix.split("+")) == sorted(one.tenant for one in option.standings)
+def _says_the_same(mix: str, option: SharingOption, name: str) -> bool:
+    return mix == name or sorted(mix.split("+")) == sorted(standing.tenant for standing in option.standings)
 
 
-def _square(choice: Choice, option: Option, name: str, key: str) -> Square:
+def _square(choice: MixChoice, option: SharingOption, name: str, key: str) -> MatrixSquare:
     doublings = (math.log2(option.gauge.est) if option.gauge.est else 0.0) * (-1 if option.rates_given else 1)
     kept = option.kept if option.trusted else None
     work = NOTHING if option.gauge.est is None else f"{without_interval(option.gauge, ratio)}×"  # noqa: RUF001
     best = option is choice.best and choice.verdict == "share"
     gauge = "time" if option.rates_given else "work"
     label = f"{name}, {option.cell.sharing}: {gauge} {work}, {objectives(option) or slowdowns(option)}"
-    return Square(
+    return MatrixSquare(
         key=key,
         way=mode_of(option.cell.sharing),
         shares=literal(shares_said(option.cell.sharing)),
@@ -201,18 +195,122 @@ def _square(choice: Choice, option: Option, name: str, key: str) -> Square:
     )
 
 
-def _note(option: Option) -> str:
-    said = objectives(option)
-    if said == "all kept":
+def _note(option: SharingOption) -> str:
+    answer = objectives(option)
+    if answer == "all kept":
         return f"{percent(max(0.0, option.headroom))} to spare"
-    if said:
-        return said
-    known = [one.slowdown.est for one in option.standings if one.slowdown.est is not None]
+    if answer:
+        return answer
+    known = [standing.slowdown.est for standing in option.standings if standing.slowdown.est is not None]
     return f"up to {ratio(max(known))}× slower" if known else ""  # noqa: RUF001
 
 
-def _sentence(choice: Choice, option: Option) -> str:
+def _sentence(choice: MixChoice, option: SharingOption) -> str:
     if option is not choice.best:
         return option_sentence(option)
-    said = verdict(choice)
-    return f"{said} To decide it: {what_would_tell(choice)}." if choice.verdict == "open" else said
+    sentence = verdict(choice)
+    return f"{sentence} To decide it: {what_would_tell(choice)}." if choice.verdict == "open" else sentence
+
+
+# --- the heat map as a table of buttons, accessible to screen readers and the keyboard
+
+DARKEST_AT = 4.0
+"""Slowdown with the strongest colour."""
+WARMEST = 0.62
+"""Opacity of the strongest colour; text stays readable on white and on black."""
+
+
+@dataclass(frozen=True, slots=True)
+class HeatSquare:
+    """One tenant in one mix under one sharing."""
+
+    key: str
+    estimate: str
+    interval: str
+    label: str
+    """Text for screen readers."""
+    warmth: float
+    """Opacity of the colour, 0 to `STRONGEST`."""
+    faster: bool
+    verdict: str
+
+
+@dataclass(frozen=True, slots=True)
+class HeatMapLine:
+    """One tenant in one mix, under every sharing."""
+
+    tenant: str
+    lines_of_tenant: int
+    """Rows spanned by its heading; 0 if an earlier line has it."""
+    mix: str
+    squares: tuple[HeatSquare | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class HeatMap:
+    """One condition of one run."""
+
+    title: str
+    sharings: tuple[str, ...]
+    lines: tuple[HeatMapLine, ...]
+
+
+def heat_maps(material: Material) -> list[HeatMap]:
+    """One table per run and condition; conditions of several runs are adjacent."""
+    return [
+        heat_map
+        for condition in material.names.conditions
+        for run in material.runs
+        if (heat_map := _heat_map(material, run.identity, condition)).lines
+    ]
+
+
+def _heat_map(material: Material, run: str, condition: Condition) -> HeatMap:
+    shared = [
+        tenant
+        for tenant in material.summary.tenants
+        if not tenant.cell.solo and tenant.cell.run == run and Condition.of(tenant.cell) == condition
+    ]
+    verdicts = {mix.cell: mix.verdict for mix in material.summary.mixes}
+    key_of = keys(material)
+    sharings = tuple(sorted({tenant.cell.sharing for tenant in shared}))
+    summaries = {(tenant.tenant, tenant.of, tenant.cell.mix, tenant.cell.sharing): tenant for tenant in shared}
+    places = sorted({(tenant.of, tenant.tenant, tenant.cell.mix) for tenant in shared})
+    spans = {of: sum(row[0] == of for row in places) for of, *_ in places}
+    lines = []
+    for number, (of, tenant, mix) in enumerate(places):
+        squares = tuple(
+            None
+            if (summary := summaries.get((tenant, of, mix, sharing))) is None
+            else _heat_square(summary, key_of[summary.cell], verdicts[summary.cell])
+            for sharing in sharings
+        )
+        first = number == 0 or places[number - 1][0] != of
+        where = mix if tenant == of else f"{mix} ({tenant})"
+        lines.append(HeatMapLine(of, spans[of] if first else 0, where, squares))
+    words = [
+        f"run {material.names.run(run)}" if material.names.several_runs else "",
+        material.names.condition(condition),
+    ]
+    return HeatMap(", ".join(word for word in words if word), sharings, tuple(lines))
+
+
+def _heat_square(tenant: TenantSummary, key: str, verdict: str) -> HeatSquare:
+    number = tenant.slowdown
+    ends = "" if number.lo is None or number.hi is None else f"{ratio(number.lo)} to {ratio(number.hi)}"
+    label = f"{tenant.tenant} in {tenant.cell.mix}, {tenant.cell.sharing}: slowdown "
+    return HeatSquare(
+        key=key,
+        estimate=slowdown(tenant, short=True),
+        interval=ends,
+        label=label + ("unknown" if number.est is None else f"{ratio(number.est)}{f', {ends}' if ends else ''}"),
+        warmth=warmth(number.est),
+        faster=number.est is not None and number.est < 1,
+        verdict="" if verdict == "valid" else verdict,
+    )
+
+
+def warmth(slowdown: float | None) -> float:
+    """Opacity of the colour of a slowdown."""
+    doublings = math.log2(slowdown) if slowdown else 0.0
+    return round(min(WARMEST, abs(doublings) / math.log2(DARKEST_AT) * WARMEST), 3)

@@ -6,15 +6,16 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from cotenant import __version__
-from cotenant.analyse.decision import Choice, MeasuredObjective
-from cotenant.analyse.decision.objective import objective_of
+from cotenant.analyse.decision import MeasuredObjective, MixChoice
+from cotenant.analyse.decision.option import objective_of
 from cotenant.analyse.decision.wording import headline, objectives
+from cotenant.analyse.result import mostly_valid
 from cotenant.analyse.sharing.cells import Cell
-from cotenant.analyse.sharing.result import mostly_valid
 from cotenant.analyse.sharing.summary import TenantSummary
 from cotenant.measure.checks import CHECKS
 from cotenant.reporting.figures.every import Drawn
 from cotenant.reporting.figures.figure import Figure, Row
+from cotenant.reporting.figures.latency import SLOWDOWN_UNDERSTANDING as UNDERSTANDING_SLOWDOWN
 from cotenant.reporting.figures.latency import (
     TIMELINE,
     UNDERSTANDING,
@@ -25,17 +26,13 @@ from cotenant.reporting.figures.latency import (
 )
 from cotenant.reporting.figures.material import Material, RunFacts
 from cotenant.reporting.figures.names import Condition
-from cotenant.reporting.figures.slowdown import UNDERSTANDING as UNDERSTANDING_SLOWDOWN
-from cotenant.reporting.html.assets import environment, markup, policy, resource, scripts
-from cotenant.reporting.html.embedding import columnar, embedded_json
-from cotenant.reporting.html.heat_map import heat_maps
-from cotenant.reporting.html.matrix import Matrix, matrix_of
+from cotenant.reporting.html.assets import columnar, embedded_json, environment, markup, policy, resource, scripts
+from cotenant.reporting.html.matrix import Matrix, heat_maps, matrix_of
 from cotenant.reporting.html.prediction_page import prediction_maps
-from cotenant.reporting.html.tenant_lines import keys, tenant_lines
-from cotenant.reporting.html.token_lines import HEADS, token_lines
+from cotenant.reporting.html.tenant_lines import HEADS, keys, tenant_lines, token_lines
 from cotenant.reporting.terminal.answer import WORDS
 from cotenant.reporting.terminal.device_use import cells, shown_columns, sources_sentence
-from cotenant.reporting.terminal.trust import errors_by_class
+from cotenant.reporting.terminal.tables import errors_by_class
 from cotenant.store.manifest import PROFILE_PASS
 from cotenant.text import ratio, with_interval, without_interval
 
@@ -71,11 +68,11 @@ def page(material: Material, drawn: Mapping[str, Drawn], *, links: str = "") -> 
     shown = [figure for kind, many in drawn.items() if kind != "slowdown" for figure in many]
     template = environment().get_template("report.html.j2")
     matrix = matrix_of(material, material.answer, keys(material))
-    data = _data(material, [one for one in shown if isinstance(one, Figure)], drawn, matrix.chosen)
+    data = _data(material, [figure for figure in shown if isinstance(figure, Figure)], drawn, matrix.chosen)
     sections = [
         *_members(material, drawn),
         *(
-            (anchor, title, [one for kind in kinds for one in drawn[kind]], ())
+            (anchor, title, [figure for kind in kinds for figure in drawn[kind]], ())
             for anchor, (title, kinds) in SECTIONS.items()
         ),
     ]
@@ -97,7 +94,7 @@ def page(material: Material, drawn: Mapping[str, Drawn], *, links: str = "") -> 
         verdicts=_verdicts(material),
         caution=_caution(material),
         heat_maps=heat_maps(material),
-        predictions=[prediction_maps(one) for one in material.predictions],
+        predictions=[prediction_maps(prediction) for prediction in material.predictions],
         understanding_slowdown=UNDERSTANDING_SLOWDOWN,
         understanding_curves=UNDERSTANDING,
         understanding_timeline=TIMELINE,
@@ -106,10 +103,10 @@ def page(material: Material, drawn: Mapping[str, Drawn], *, links: str = "") -> 
         sections=[
             (anchor, title, figures, sentences)
             for anchor, title, many, sentences in sections
-            if (figures := [one for one in many if isinstance(one, Figure)]) or sentences
+            if (figures := [figure for figure in many if isinstance(figure, Figure)]) or sentences
         ],
         folded=["latency"] if _crowded(drawn["latency"]) else [],
-        absent=[one for many in drawn.values() for one in many if not isinstance(one, Figure)],
+        absent=[figure for many in drawn.values() for figure in many if not isinstance(figure, Figure)],
         device_columns=[label for label, _, _ in shown_columns(material.device_use)],
         device_rows=_device_rows(material),
         device_sources=sources_sentence(material.device_use),
@@ -129,9 +126,9 @@ def _verdict_said(material: Material) -> str:
 def _crowded(figures: Drawn) -> bool:
     """Too many lines to tell apart: the detail of each cell shows them few at a time."""
     return any(
-        len({(row.get("place"), row.get("tenant")) for row in one.rows}) > MOST_LINES
-        for one in figures
-        if isinstance(one, Figure)
+        len({(row.get("place"), row.get("tenant")) for row in figure.rows}) > MOST_LINES
+        for figure in figures
+        if isinstance(figure, Figure)
     )
 
 
@@ -139,21 +136,21 @@ def _members(material: Material, drawn: Mapping[str, Drawn]) -> list[tuple[str, 
     """Differences between the members of a group, for runs with several."""
     if material.fleet is None:
         return []
-    from cotenant.analyse.variability.sentences import anomalies, stuck_sentence  # needs a lot, rarely used
-    from cotenant.analyse.variability.sentences import headline as spread
+    from cotenant.analyse.variability.wording import anomalies, stuck_sentence  # needs a lot, rarely used
+    from cotenant.analyse.variability.wording import headline as spread
 
-    sentences = [line for one in material.fleet.works for line in (*spread(one.found), *anomalies(one.found))]
-    sentences += [stuck_sentence(one.gpu, one.stuck) for one in material.fleet.stuck]
+    sentences = [line for work in material.fleet.works for line in (*spread(work.found), *anomalies(work.found))]
+    sentences += [stuck_sentence(gpu.gpu, gpu.stuck) for gpu in material.fleet.stuck]
     return [("variability", "Variability between devices", drawn.get("variability", ()), sentences)]
 
 
 def _beside(material: Material) -> dict[str, Any] | None:
     """Mixes by devices: the decision, the way to share and the work."""
-    found = material.beside
-    if found is None:
+    beside = material.beside
+    if beside is None:
         return None
 
-    def cell(choice: Choice | None) -> dict[str, str] | None:
+    def cell(choice: MixChoice | None) -> dict[str, str] | None:
         if choice is None:
             return None
         return {
@@ -165,9 +162,9 @@ def _beside(material: Material) -> dict[str, Any] | None:
         }
 
     return {
-        "devices": found.devices,
-        "rows": [(row.mix, row.under, [cell(choice) for choice in row.choices]) for row in found.rows],
-        "left_out": found.left_out,
+        "devices": beside.devices,
+        "rows": [(row.mix, row.under, [cell(choice) for choice in row.choices]) for row in beside.rows],
+        "left_out": beside.left_out,
     }
 
 
@@ -210,30 +207,30 @@ def _data(material: Material, shown: Sequence[Figure], drawn: Mapping[str, Drawn
 
 def _slowdowns(drawn: Drawn) -> list[Row]:
     return [
-        {"condition": one.condition} | {name: value for name, value in row.items() if name not in {"line", "log2"}}
-        for one in drawn
-        if isinstance(one, Figure)
-        for row in one.rows
+        {"condition": figure.condition} | {name: value for name, value in row.items() if name not in {"line", "log2"}}
+        for figure in drawn
+        if isinstance(figure, Figure)
+        for row in figure.rows
     ]
 
 
 def _mixes(material: Material, matrix: Matrix) -> list[dict[str, Any]]:
     """The tables of every mix, hidden until it is selected."""
     alone: dict[tuple[str, Condition], dict[str, MeasuredObjective]] = {}
-    for one in material.summary.tenants:
-        if one.cell.solo and (objective := objective_of(one)) is not None:
-            alone.setdefault((one.cell.run, Condition.of(one.cell)), {})[one.of] = objective
+    for tenant in material.summary.tenants:
+        if tenant.cell.solo and (objective := objective_of(tenant)) is not None:
+            alone.setdefault((tenant.cell.run, Condition.of(tenant.cell)), {})[tenant.of] = objective
     members: dict[Cell, list[TenantSummary]] = {}
-    for one in material.summary.tenants:
-        members.setdefault(one.cell, []).append(one)
+    for tenant in material.summary.tenants:
+        members.setdefault(tenant.cell, []).append(tenant)
     trials: dict[Cell, list[Any]] = {}
     for trial in material.trials:
         trials.setdefault(trial.cell, []).append(trial)
     key_of = keys(material)
     solos: dict[tuple[str, Condition], list[TenantSummary]] = {}
-    for one in material.summary.tenants:
-        if one.cell.solo:
-            solos.setdefault((one.cell.run, Condition.of(one.cell)), []).append(one)
+    for tenant in material.summary.tenants:
+        if tenant.cell.solo:
+            solos.setdefault((tenant.cell.run, Condition.of(tenant.cell)), []).append(tenant)
     return [
         {
             "key": key_of[mix.cell],
@@ -335,11 +332,11 @@ def _run(run: RunFacts) -> dict[str, Any]:
         "errors": errors_by_class(manifest),
         "profile_pass": PROFILE_PASS in manifest,
         "state": str(manifest.get("why") or manifest.get("state") or "–"),  # noqa: RUF001 - the same
-        "left_out": [str(one) for one in manifest.get("left_out") or ()],
+        "left_out": [str(sharing) for sharing in manifest.get("left_out") or ()],
         "facts": _flat(described if isinstance(described, Mapping) else {}),
-        "sessions": [_flat(one) for one in manifest.get("sessions") or () if isinstance(one, Mapping)],
-        "sensors": [one for one in manifest.get("sensors") or () if isinstance(one, Mapping)],
-        "instrument": _flat(found) if isinstance(found := manifest.get("instrument"), Mapping) else {},
+        "sessions": [_flat(session) for session in manifest.get("sessions") or () if isinstance(session, Mapping)],
+        "sensors": [sensor for sensor in manifest.get("sensors") or () if isinstance(sensor, Mapping)],
+        "instrument": _flat(instrument) if isinstance(instrument := manifest.get("instrument"), Mapping) else {},
         "seed": manifest.get("seed"),
     }
 

@@ -4,16 +4,16 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from cotenant import __version__
-from cotenant.prediction.interference.forecast import MixForecast, Prediction, TenantForecast
+from cotenant.prediction.interference.forecast import MixForecast, PredictedMixes, TenantForecast
 from cotenant.reporting.html.assets import environment, markup, policy, resource
-from cotenant.reporting.html.heat_map import warmth
+from cotenant.reporting.html.matrix import warmth
 from cotenant.reporting.terminal.prediction import answer
-from cotenant.tenancy.device_name import DeviceName
+from cotenant.tenancy.nouns import DeviceName
 from cotenant.text import ratio
 
 
 @dataclass(frozen=True, slots=True)
-class Square:
+class ForecastSquare:
     """One tenant beside others."""
 
     estimate: str
@@ -30,7 +30,7 @@ class PairMap:
 
     sharing: str
     neighbours: tuple[str, ...]
-    lines: tuple[tuple[str, tuple[Square | None, ...]], ...]
+    lines: tuple[tuple[str, tuple[ForecastSquare | None, ...]], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class GroupLine:
 
     tenant: str
     mix: str
-    squares: tuple[Square | None, ...]
+    squares: tuple[ForecastSquare | None, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class PredictionMaps:
     notes: tuple[str, ...]
 
 
-def page(prediction: Prediction, *, source: str) -> str:
+def page(prediction: PredictedMixes, *, source: str) -> str:
     """The complete page.
 
     Args:
@@ -72,27 +72,29 @@ def page(prediction: Prediction, *, source: str) -> str:
     )
 
 
-def prediction_maps(prediction: Prediction) -> PredictionMaps:
+def prediction_maps(prediction: PredictedMixes) -> PredictionMaps:
     """The heat maps, for this page and for the report of an active run."""
-    sharings = tuple(dict.fromkeys(one.sharing for one in prediction.mixes))
+    sharings = tuple(dict.fromkeys(mix.sharing for mix in prediction.mixes))
     return PredictionMaps(
         answer=answer(prediction),
         simulated=DeviceName(prediction.device).simulated,
-        pairs=tuple(found for sharing in sharings if (found := _pairs(prediction, sharing)).lines),
+        pairs=tuple(pairs for sharing in sharings if (pairs := _pairs(prediction, sharing)).lines),
         sharings=sharings,
         groups=tuple(_groups(prediction.mixes, sharings)),
         notes=prediction.notes,
     )
 
 
-def _pairs(prediction: Prediction, sharing: str) -> PairMap:
-    found: dict[tuple[str, str], Square] = {}
+def _pairs(prediction: PredictedMixes, sharing: str) -> PairMap:
+    squares: dict[tuple[str, str], ForecastSquare] = {}
     for mix in prediction.mixes:
         if len(mix.mix) == 2 and mix.sharing == sharing:
-            for place, tenant in enumerate(mix.tenants):
-                found[tenant.tenant, mix.mix[1 - place]] = _square(tenant)
-    names = tuple(dict.fromkeys(victim for victim, _ in found))
-    return PairMap(sharing, names, tuple((one, tuple(found.get((one, other)) for other in names)) for one in names))
+            for number, tenant in enumerate(mix.tenants):
+                squares[tenant.tenant, mix.mix[1 - number]] = _square(tenant)
+    names = tuple(dict.fromkeys(victim for victim, _ in squares))
+    return PairMap(
+        sharing, names, tuple((name, tuple(squares.get((name, other)) for other in names)) for name in names)
+    )
 
 
 def _groups(mixes: tuple[MixForecast, ...], sharings: tuple[str, ...]) -> Iterator[GroupLine]:
@@ -108,14 +110,14 @@ def _lines(ways: Mapping[str, MixForecast], sharings: tuple[str, ...]) -> Iterat
     """One line per tenant; copies are one."""
     some = next(iter(ways.values()))
     for name in dict.fromkeys(some.mix):
-        place = some.mix.index(name)
-        squares = tuple(_square(ways[one].tenants[place]) if one in ways else None for one in sharings)
+        number = some.mix.index(name)
+        squares = tuple(_square(ways[sharing].tenants[number]) if sharing in ways else None for sharing in sharings)
         yield GroupLine(name, some.label, squares)
 
 
-def _square(tenant: TenantForecast) -> Square:
+def _square(tenant: TenantForecast) -> ForecastSquare:
     number = tenant.slowdown
-    return Square(
+    return ForecastSquare(
         estimate=ratio(number.est),
         interval="" if number.lo is None or number.hi is None else f"{ratio(number.lo)} to {ratio(number.hi)}",
         basis=tenant.basis,

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from html import escape
 
-from cotenant.analyse.kernel_overlap import Activity, Excerpt, KernelProfile, TenantKernels
+from cotenant.analyse.kernel_overlap import Excerpt, KernelActivity, KernelProfile, TenantKernels
 from cotenant.reporting.figures.style import PALETTE, QUIET
 from cotenant.reporting.html.assets import resource
 from cotenant.reporting.terminal.literal import literal
@@ -27,26 +27,26 @@ def profile_page(profiles: Sequence[KernelProfile], *, subject: str, tool: str, 
         f'<header><p class="brand">cotenant profile</p><h1>{_text(subject)}</h1>',
         f'<p class="run">Seen by {_text(tool)}. {SLOWS}</p></header><main>',
         *(f'<p class="advice">{_text(note)}</p>' for note in notes),
-        *(_mix(one) for one in profiles),
+        *(_mix(profile) for profile in profiles),
         "</main></body></html>",
     ]
     return "\n".join(parts) + "\n"
 
 
-def _mix(one: KernelProfile) -> str:
-    title = f"{one.mix}, {one.sharing}"
-    parts = [f"<section><h2>{_text(title)}</h2>", *(f"<p>{_text(line)}</p>" for line in overlap_sentences(one))]
-    if one.excerpt is not None and one.excerpt.launches:
-        parts.append(_timeline(one, one.excerpt))
-    parts += [_activity(found, one.window_s) for found in one.activity]
-    parts += [_kernels(tenant) for tenant in one.tenants]
+def _mix(profile: KernelProfile) -> str:
+    title = f"{profile.mix}, {profile.sharing}"
+    parts = [f"<section><h2>{_text(title)}</h2>", *(f"<p>{_text(line)}</p>" for line in overlap_sentences(profile))]
+    if profile.excerpt is not None and profile.excerpt.launches:
+        parts.append(_timeline(profile, profile.excerpt))
+    parts += [_activity(activity, profile.window_s) for activity in profile.activity]
+    parts += [_kernels(tenant) for tenant in profile.tenants]
     return "\n".join([*parts, "</section>"])
 
 
-def _timeline(one: KernelProfile, excerpt: Excerpt) -> str:
+def _timeline(profile: KernelProfile, excerpt: Excerpt) -> str:
     """One lane per tenant; each kernel is a bar, coloured by name."""
-    tenants = [tenant.tenant for tenant in one.tenants]
-    names = _names(one)
+    tenants = [tenant.tenant for tenant in profile.tenants]
+    names = _names(profile)
     height = (LANE + GAP) * len(tenants) + 20
     scale = (WIDTH - NAMES) / (excerpt.length_ms * 1e3)
     bars = []
@@ -74,23 +74,23 @@ def _timeline(one: KernelProfile, excerpt: Excerpt) -> str:
     )
     return (
         f'<div class="scroll"><svg viewBox="0 0 {WIDTH:g} {height:g}" width="{WIDTH:g}" role="img" font-size="13">'
-        f"<title>Kernels of {_text(one.mix)} over {figure(excerpt.length_ms)} ms</title>"
+        f"<title>Kernels of {_text(profile.mix)} over {figure(excerpt.length_ms)} ms</title>"
         f"{''.join(bars)}{''.join(labels)}{ends}</svg></div><p><small>{legend}; grey: others</small></p>"
     )
 
 
-def _activity(found: Activity, window_s: float) -> str:
+def _activity(activity: KernelActivity, window_s: float) -> str:
     """A counter over the entire window."""
-    highest = 1.0 if found.unit == "share" else found.highest or 1.0
-    step = (WIDTH - NAMES) / max(len(found.timeline), 1)
+    highest = 1.0 if activity.unit == "share" else activity.highest or 1.0
+    step = (WIDTH - NAMES) / max(len(activity.timeline), 1)
     bars = "".join(
         f'<rect x="{NAMES + k * step:.1f}" y="{40 - 36 * max(value, 0.0) / highest:.1f}" width="{step:.1f}" '
         f'height="{36 * max(value, 0.0) / highest:.1f}" fill="{PALETTE[0]}"/>'
-        for k, value in enumerate(found.timeline)
+        for k, value in enumerate(activity.timeline)
         if value == value  # noqa: PLR0124 - not NaN: there was a reading
     )
-    mean = percent(found.mean) if found.unit == "share" else f"{figure(found.mean)} {found.unit}"
-    name = f"{found.sensor}: {mean}"
+    mean = percent(activity.mean) if activity.unit == "share" else f"{figure(activity.mean)} {activity.unit}"
+    name = f"{activity.sensor}: {mean}"
     return (
         f'<div class="scroll"><svg viewBox="0 0 {WIDTH:g} 44" width="{WIDTH:g}" role="img" font-size="12">'
         f"<title>{_text(name)} over {figure(window_s)} s</title>"
@@ -114,18 +114,18 @@ def _kernels(tenant: TenantKernels) -> str:
     )
 
 
-def _names(one: KernelProfile) -> list[str]:
+def _names(profile: KernelProfile) -> list[str]:
     """Kernels of all tenants, longest first."""
     times: dict[str, float] = {}
-    for tenant in one.tenants:
+    for tenant in profile.tenants:
         for kernel in tenant.top:
             times[kernel.name] = times.get(kernel.name, 0.0) + kernel.total_ms
     return sorted(times, key=lambda name: -times[name])
 
 
 def _colour(name: str, names: Sequence[str]) -> str:
-    place = names.index(name) if name in names else COLOURED
-    return PALETTE[place] if place < COLOURED else QUIET
+    number = names.index(name) if name in names else COLOURED
+    return PALETTE[number] if number < COLOURED else QUIET
 
 
 def _text(words: str) -> str:

@@ -6,8 +6,7 @@ from cotenant import __version__
 from cotenant.ranking.outcome import SearchOutcome
 from cotenant.reporting.figures.figure import Figure, Understanding
 from cotenant.reporting.figures.style import interval_layers, interval_rows_height, tips, whole
-from cotenant.reporting.html.assets import environment, markup, policy, resource, scripts
-from cotenant.reporting.html.embedding import columnar, embedded_json
+from cotenant.reporting.html.assets import columnar, embedded_json, environment, markup, policy, resource, scripts
 from cotenant.reporting.terminal.literal import literal
 from cotenant.reporting.terminal.search import answer, headline, rank_text, score_text, seen_text, sentences, span
 from cotenant.text import duration, figure, percent, size
@@ -33,7 +32,9 @@ def page(outcome: SearchOutcome) -> str:
     texts = scripts()
     figures = [_scores(outcome), _time(outcome)]
     data = {
-        "figures": {one.name: {"spec": one.spec, "margin": one.margin} | columnar(one.rows) for one in figures},
+        "figures": {
+            figure.name: {"spec": figure.spec, "margin": figure.margin} | columnar(figure.rows) for figure in figures
+        },
         "mixes": {},
         "mix_specs": {},
     }
@@ -53,12 +54,14 @@ def page(outcome: SearchOutcome) -> str:
             (rank_text(line), line.name, score_text(line.estimate), seen_text(line), figure(line.ms_per_item))
             for line in outcome.ranking
         ],
-        baselines=[(one.name, score_text(one.estimate), f"{one.estimate.n:,}") for one in outcome.baselines],
-        timed=[(one.name, figure(one.ms_per_item)) for one in outcome.timed],
-        shared=[(len(one.candidates), span(one.pieces), ", ".join(one.candidates)) for one in outcome.shared],
+        baselines=[
+            (baseline.name, score_text(baseline.estimate), f"{baseline.estimate.n:,}") for baseline in outcome.baselines
+        ],
+        timed=[(model.name, figure(model.ms_per_item)) for model in outcome.timed],
+        shared=[(len(part.candidates), span(part.pieces), ", ".join(part.candidates)) for part in outcome.shared],
         rounds=[
-            (number, f"{one['items']:,}", len(one["scores"]), len(one["kept"]), one["kept"][0])
-            for number, one in enumerate(outcome.rounds, 1)
+            (number, f"{played['items']:,}", len(played["scores"]), len(played["kept"]), played["kept"][0])
+            for number, played in enumerate(outcome.rounds, 1)
         ],
         facts={
             "folder": str(outcome.folder),
@@ -71,7 +74,7 @@ def page(outcome: SearchOutcome) -> str:
             "parts": f"{outcome.parts:,} passes over parts of the data",
             "steps per item": f"{outcome.steps_shared:,} instead of {outcome.steps_alone:,}",
         },
-        figures={one.name: one for one in figures},
+        figures={figure.name: figure for figure in figures},
         stages=[(stage, figure(seconds), percent(seconds / _sum(outcome))) for stage, seconds in _stages(outcome)],
     )
 
@@ -80,8 +83,15 @@ def _scores(outcome: SearchOutcome) -> Figure:
     lines = [(line.name, line.estimate, "model") for line in outcome.ranking[: outcome.top]]
     lines += [(line.name, line.estimate, "baseline") for line in outcome.baselines]
     rows: list[dict[str, Any]] = [
-        {"model": literal(name), "what": what, "est": one.est, "lo": one.lo, "hi": one.hi, "items": one.n}
-        for name, one, what in lines
+        {
+            "model": literal(name),
+            "what": what,
+            "est": estimate.est,
+            "lo": estimate.lo,
+            "hi": estimate.hi,
+            "items": estimate.n,
+        }
+        for name, estimate, what in lines
     ]
     layers = interval_layers(
         {"field": "model", "type": "nominal", "title": None, "sort": None},

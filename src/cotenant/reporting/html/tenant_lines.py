@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from cotenant.analyse.decision import MeasuredObjective
-from cotenant.analyse.decision.objective import Kept, objective_of
+from cotenant.analyse.decision.option import Kept, objective_of
 from cotenant.analyse.estimates.quantiles import QuantileEstimate
 from cotenant.analyse.sharing.cells import Cell
 from cotenant.analyse.sharing.summary import TenantSummary
@@ -75,15 +75,15 @@ def tenant_lines(
     """Rows of a table. ``alone``: each tenant's objective when alone on the device."""
     return [
         TenantLine(
-            tenant=one.tenant,
-            limit=_limit(objective_of(one), (alone or {}).get(one.of)),
-            throughput=with_interval(one.throughput_rps, figure),
-            p50=quantile(one.latency_ms["p50"]),
-            p99=quantile(one.latency_ms["p99"]),
-            slowdown="" if one.cell.solo else slowdown(one),
-            requests=f"{one.requests:,}" + (f" ({one.unfinished:,} unfinished)" if one.unfinished else ""),
+            tenant=tenant.tenant,
+            limit=_limit(objective_of(tenant), (alone or {}).get(tenant.of)),
+            throughput=with_interval(tenant.throughput_rps, figure),
+            p50=quantile(tenant.latency_ms["p50"]),
+            p99=quantile(tenant.latency_ms["p99"]),
+            slowdown="" if tenant.cell.solo else slowdown(tenant),
+            requests=f"{tenant.requests:,}" + (f" ({tenant.unfinished:,} unfinished)" if tenant.unfinished else ""),
         )
-        for one in tenants
+        for tenant in tenants
     ]
 
 
@@ -106,3 +106,39 @@ def _seen(objective: MeasuredObjective) -> str:
     if objective.seen is not None and objective.seen.est is not None:
         return f"{with_interval(objective.seen, figure)} ms"
     return f"{percent(objective.share_in_time)} in time"
+
+
+# --- generating tenants as plain values for a template: tokens per second and the three token latencies
+
+HEADS = ("tokens/s", "TTFT p50, ms", "TTFT p99, ms", "TPOT p50, ms", "TPOT p99, ms", "ITL p50, ms", "ITL p99, ms")
+
+
+@dataclass(frozen=True, slots=True)
+class TokenLine:
+    """One tenant of one cell, as text under `HEADS`."""
+
+    tenant: str
+    values: tuple[str, ...]
+
+
+def token_lines(tenants: Sequence[TenantSummary], alone: Sequence[TenantSummary] = ()) -> list[TokenLine]:
+    """Rows of a table; below each tenant, the same ``alone``. Empty if no tenant generates."""
+    by_name = {tenant.of: tenant for tenant in alone}
+    lines = []
+    for tenant in tenants:
+        if tenant.tokens is None:
+            continue
+        lines.append(TokenLine(tenant.tenant, _values(tenant)))
+        solo = by_name.get(tenant.of)
+        if solo is not None and solo.tokens is not None and not tenant.cell.solo:
+            lines.append(TokenLine(f"{tenant.tenant}, alone", _values(solo)))
+    return lines
+
+
+def _values(tenant: TenantSummary) -> tuple[str, ...]:
+    assert tenant.tokens is not None
+    times = (tenant.tokens.ttft_ms, tenant.tokens.tpot_ms, tenant.tokens.itl_ms)
+    return (
+        with_interval(tenant.tokens.tokens_per_s, figure),
+        *(quantile(quantiles[name]) for quantiles in times for name in ("p50", "p99")),
+    )

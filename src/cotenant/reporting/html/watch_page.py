@@ -6,12 +6,10 @@ from typing import Any
 
 from cotenant import __version__
 from cotenant.analyse.estimates.estimate import Estimate
-from cotenant.analyse.neighbours.sentences import answer_sentences, grant_sentence, note_sentences, sentence
-from cotenant.analyse.neighbours.watched import Watched
+from cotenant.analyse.neighbours.watching import Watched, answer_sentences, grant_sentence, note_sentences, sentence
 from cotenant.reporting.figures.figure import MOST_POINTS, Figure, Understanding
 from cotenant.reporting.figures.style import colour, interval_layers, interval_rows_height, tips, whole
-from cotenant.reporting.html.assets import environment, markup, policy, resource, scripts
-from cotenant.reporting.html.embedding import columnar, embedded_json
+from cotenant.reporting.html.assets import columnar, embedded_json, environment, markup, policy, resource, scripts
 from cotenant.reporting.terminal.literal import literal
 from cotenant.reporting.terminal.markdown import bullets, escaped, table
 from cotenant.reporting.terminal.watch import columns_of, tenant_rows
@@ -43,12 +41,14 @@ def watched_page(watched: Watched, *, links: str = "") -> str:
     texts = scripts()
     figures = watched_figures(watched)
     data = {
-        "figures": {one.name: {"spec": one.spec, "margin": one.margin} | columnar(one.rows) for one in figures},
+        "figures": {
+            figure.name: {"spec": figure.spec, "margin": figure.margin} | columnar(figure.rows) for figure in figures
+        },
         "mixes": {},
         "mix_specs": {},
     }
     columns = columns_of(watched)
-    slowed = any(one.verdict == "slows" for one in watched.influences)
+    slowed = any(influence.verdict == "slows" for influence in watched.influences)
     return (
         environment()
         .get_template("watch.html.j2")
@@ -68,12 +68,13 @@ def watched_page(watched: Watched, *, links: str = "") -> str:
             tenants=[[row[name] for name in columns] for row in tenant_rows(watched)],
             columns=columns,
             words=WORDS,
-            grants=[grant_sentence(one, grant) for one in watched.tenants for grant in one.grants],
+            grants=[grant_sentence(tenant, grant) for tenant in watched.tenants for grant in tenant.grants],
             notes=note_sentences(watched),
             unseen=watched.unseen,
-            figures={one.name: one for one in figures},
+            figures={figure.name: figure for figure in figures},
             facts={
-                one.tenant: ", ".join(f"{key} {value}" for key, value in one.facts.items()) for one in watched.tenants
+                tenant.tenant: ", ".join(f"{key} {value}" for key, value in tenant.facts.items())
+                for tenant in watched.tenants
             },
         )
     )
@@ -85,7 +86,7 @@ def watched_markdown(watched: Watched) -> str:
     parts = [
         "# cotenant watch",
         escaped(f"{watched.device}, {_utc(watched.since_s)}, for {duration(60 * watched.minutes)}"),
-        "\n\n".join(f"**{escaped(said)}**" for said in answer_sentences(watched)),
+        "\n\n".join(f"**{escaped(sentence)}**" for sentence in answer_sentences(watched)),
         table(columns, [[row[name] for name in columns] for row in tenant_rows(watched)]),
         bullets([*note_sentences(watched), *watched.unseen]),
     ]
@@ -94,30 +95,35 @@ def watched_markdown(watched: Watched) -> str:
 
 def watched_figures(watched: Watched) -> list[Figure]:
     """Slowdowns, times and traffic, as far as there are any."""
-    found = [_slowdowns(watched), _curves(watched, "times"), _curves(watched, "traffic")]
-    return [one for one in found if one.rows]
+    figures = [_slowdowns(watched), _curves(watched, "times"), _curves(watched, "traffic")]
+    return [figure for figure in figures if figure.rows]
 
 
 def _pairs(watched: Watched) -> list[list[str]]:
     return [
         [
-            one.neighbour,
-            one.tenant,
-            one.verdict,
-            times(one.busy),
-            f"more than {figure(one.busy_from, 2)}{one.unit}" if one.busy_from else NOTHING,
-            sentence(one) if one.verdict == "can't tell" else "",
+            influence.neighbour,
+            influence.tenant,
+            influence.verdict,
+            times(influence.busy),
+            f"more than {figure(influence.busy_from, 2)}{influence.unit}" if influence.busy_from else NOTHING,
+            sentence(influence) if influence.verdict == "can't tell" else "",
         ]
-        for one in watched.influences
+        for influence in watched.influences
     ]
 
 
 def _slowdowns(watched: Watched) -> Figure:
     rows = tuple(
-        {"pair": literal(f"{one.neighbour} on {one.tenant}"), "est": one.busy.est, "lo": one.busy.lo,
-         "hi": one.busy.hi, "blocks": one.busy.n}
-        for one in watched.influences
-        if isinstance(one.busy, Estimate)
+        {
+            "pair": literal(f"{influence.neighbour} on {influence.tenant}"),
+            "est": influence.busy.est,
+            "lo": influence.busy.lo,
+            "hi": influence.busy.hi,
+            "blocks": influence.busy.n,
+        }
+        for influence in watched.influences
+        if isinstance(influence.busy, Estimate)
     )  # fmt: skip
     layers = interval_layers(
         {"field": "pair", "type": "nominal", "title": None, "sort": None}, "time beside a busy neighbour, over idle",
@@ -132,17 +138,17 @@ def _slowdowns(watched: Watched) -> Figure:
 def _curves(watched: Watched, what: str) -> Figure:
     rows: list[dict[str, Any]] = []
     names = []
-    for one in watched.series:
-        values = 1e3 * one.mean_s if what == "times" else one.activity
+    for series in watched.series:
+        values = 1e3 * series.mean_s if what == "times" else series.activity
         known = values[~_unknown(values)]
         if not known.size:
             continue
-        name = literal(f"{one.tenant} ({one.measure})") if what == "times" else literal(one.tenant)
+        name = literal(f"{series.tenant} ({series.measure})") if what == "times" else literal(series.tenant)
         names.append(name)
         scale = 1.0 if what == "times" else 100 / (float(known.max()) or 1.0)
         every = max(1, math.ceil(values.size * max(len(watched.series), 1) / MOST_POINTS))
         rows += [
-            {"minute": at * one.step_s / 60, "tenant": name, "value": scale * float(values[at])}
+            {"minute": at * series.step_s / 60, "tenant": name, "value": scale * float(values[at])}
             for at in range(0, values.size, every)
             if math.isfinite(values[at])
         ]

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from rich.console import RenderableType
 from rich.text import Text
 
-from cotenant.measure.batching.answer import MARGIN, BatchAnswer
+from cotenant.measure.batching.impact import MARGIN, BatchAnswer
 from cotenant.reporting.terminal.grouped import Fitting, Grouped, Section
 from cotenant.reporting.terminal.literal import literal
 from cotenant.text import figure, percent, size
@@ -19,7 +19,7 @@ def batch_tables(answers: Sequence[BatchAnswer]) -> tuple[RenderableType, ...]:
         head += f" in {formats[0]}"
     if answers[0].simulated:
         head += " (simulated: predicted from dry runs, not tried on hardware)"
-    parts: list[RenderableType] = [Text(literal(said), "bold") for answer in answers if (said := _advice(answer))]
+    parts: list[RenderableType] = [Text(literal(advice), "bold") for answer in answers if (advice := _advice(answer))]
     parts += [Text(literal(head), "bold"), _largest(answers, several_formats=len(formats) > 1)]
     for answer in answers:
         if answer.impacts:
@@ -60,19 +60,19 @@ def _plain(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Grouped:
 
 
 def _impact(answer: BatchAnswer) -> list[RenderableType]:
-    stages = list(dict.fromkeys(stage for one in answer.impacts for stage in one.stages_ms))
+    stages = list(dict.fromkeys(stage for impact in answer.impacts for stage in impact.stages_ms))
     estimated = ", simulated" if answer.simulated else ""
     columns = ("batch", "items/s", "95 % interval", "request", *stages)
     rows = [
         (
-            f"{one.batch:,}",
-            figure(one.items_per_s.est),
-            "" if one.items_per_s.lo is None or one.items_per_s.hi is None
-            else f"[{figure(one.items_per_s.lo)}, {figure(one.items_per_s.hi)}]",
-            figure(one.latency_ms),
-            *(figure(one.stages_ms.get(stage, 0.0)) for stage in stages),
+            f"{impact.batch:,}",
+            figure(impact.items_per_s.est),
+            "" if impact.items_per_s.lo is None or impact.items_per_s.hi is None
+            else f"[{figure(impact.items_per_s.lo)}, {figure(impact.items_per_s.hi)}]",
+            figure(impact.latency_ms),
+            *(figure(impact.stages_ms.get(stage, 0.0)) for stage in stages),
         )
-        for one in answer.impacts
+        for impact in answer.impacts
     ]  # fmt: skip
     title = f"effect of the batch on {answer.workload}{estimated}; request and its stages in ms"
     return [Text(literal(title), "bold"), _plain(columns, rows)]

@@ -6,14 +6,12 @@ from dataclasses import replace
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from cotenant.analyse.comparison.history import History
-from cotenant.analyse.comparison.history_sentences import history_sentences
-from cotenant.analyse.comparison.pair import Comparison, RowChange
+from cotenant.analyse.comparison.history import History, history_sentences
+from cotenant.analyse.comparison.pair import PairComparison, RowChange
 from cotenant.analyse.comparison.sentences import comparison_sentences, row_name, row_reason
 from cotenant.analyse.estimates.quantiles import Number
 from cotenant.reporting.terminal import markdown
-from cotenant.reporting.terminal.grouped import Fitting, Grouped, Section
-from cotenant.reporting.terminal.listing import listing
+from cotenant.reporting.terminal.grouped import Fitting, Grouped, Section, listing
 from cotenant.reporting.terminal.literal import literal
 from cotenant.reporting.terminal.tables import sentence_list
 from cotenant.text import amount, figure, with_interval, without_interval
@@ -27,15 +25,15 @@ MOST_ROWS = 8
 
 
 def comparison_parts(
-    found: Comparison, *, explain: bool = False, everything: bool = False
+    comparison: PairComparison, *, explain: bool = False, everything: bool = False
 ) -> tuple[RenderableType, ...]:
     """The answer, the rows that matter most, the other sentences; with ``explain`` the reason of every row."""
-    answer, *others = comparison_sentences(found)
-    shown = found.rows if everything or explain else _first(found.rows)
-    table: RenderableType = _table(replace(found, rows=shown))
-    if more := len(found.rows) - len(shown):
+    answer, *others = comparison_sentences(comparison)
+    shown = comparison.rows if everything or explain else _first(comparison.rows)
+    table: RenderableType = _table(replace(comparison, rows=shown))
+    if more := len(comparison.rows) - len(shown):
         table = Group(table, Text(f"and {amount(more, 'more row')}: --all shows them", "dim"))
-    why = [f"{row_name(row.row)}: {row_reason(row, found)}." for row in found.rows] if explain else []
+    why = [f"{row_name(row.row)}: {row_reason(row, comparison)}." for row in comparison.rows] if explain else []
     lists = [sentence_list(sentences) for sentences in (why, others) if sentences]
     return (Text(literal(answer), "bold"), table, *lists)
 
@@ -49,9 +47,9 @@ def _first(rows: Sequence[RowChange]) -> tuple[RowChange, ...]:
     return tuple(row for row in rows if id(row) in chosen)
 
 
-def comparison_markdown(found: Comparison, *, explain: bool = False) -> str:
+def comparison_markdown(comparison: PairComparison, *, explain: bool = False) -> str:
     """Changes first, unchanged cells folded."""
-    sentences = comparison_sentences(found)
+    sentences = comparison_sentences(comparison)
     parts = [f"### {markdown.escaped(sentences[0])}\n", markdown.bullets(sentences[1:])]
     head = ("cell", "before ms", "now ms", "ratio", "verdict", *(("why",) if explain else ()))
 
@@ -65,14 +63,14 @@ def comparison_markdown(found: Comparison, *, explain: bool = False) -> str:
                     _short(row.now_ms),
                     _ratio(row.outcome.total),
                     _verdict(row),
-                    *((row_reason(row, found),) if explain else ()),
+                    *((row_reason(row, comparison),) if explain else ()),
                 )
                 for row in rows
             ],
         )
 
-    changed = [row for row in found.rows if row.outcome.verdict in {"slower", "faster"}]
-    others = [row for row in found.rows if row.outcome.verdict not in {"slower", "faster"}]
+    changed = [row for row in comparison.rows if row.outcome.verdict in {"slower", "faster"}]
+    others = [row for row in comparison.rows if row.outcome.verdict not in {"slower", "faster"}]
     if changed:
         parts.append(lines(changed))
     if others:
@@ -81,24 +79,24 @@ def comparison_markdown(found: Comparison, *, explain: bool = False) -> str:
     return "\n".join(parts)
 
 
-def history_parts(found: History) -> tuple[RenderableType, ...]:
+def history_parts(history: History) -> tuple[RenderableType, ...]:
     """The answer, every step, and the other sentences."""
-    answer, *others = history_sentences(found)
+    answer, *others = history_sentences(history)
     parts: list[RenderableType] = [Text(literal(answer), "bold")]
-    parts += [listing(*_steps(found))] if found.steps else []
+    parts += [listing(*_steps(history))] if history.steps else []
     return (*parts, sentence_list(others)) if others else tuple(parts)
 
 
-def history_markdown(found: History) -> str:
+def history_markdown(history: History) -> str:
     """The same for a pull request."""
-    sentences = history_sentences(found)
+    sentences = history_sentences(history)
     parts = [f"### {markdown.escaped(sentences[0])}\n", markdown.bullets(sentences[1:])]
-    if found.steps:
-        parts.append(markdown.table(*_steps(found)))
+    if history.steps:
+        parts.append(markdown.table(*_steps(history)))
     return "\n".join(parts)
 
 
-def _steps(found: History) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+def _steps(history: History) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
     rows: list[tuple[str, ...]] = [
         (
             step.started_utc[:16],
@@ -107,16 +105,16 @@ def _steps(found: History) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
             _ratio(step.ratio),
             ("slower" if step.ratio.est > 1 else "faster") + (" (clock)" if step.explained_by_clock else ""),
         )
-        for step in found.steps
+        for step in history.steps
     ]
     return ("since", "run", "cell", "ratio", "step"), rows
 
 
-def _table(found: Comparison) -> Fitting:
+def _table(comparison: PairComparison) -> Fitting:
     def table(*, intervals: bool) -> Grouped:
         sections: dict[str, list[tuple[Text, ...]]] = {}
-        several = len({(row.row.load, row.row.settings) for row in found.rows}) > 1
-        for row in found.rows:
+        several = len({(row.row.load, row.row.settings) for row in comparison.rows}) > 1
+        for row in comparison.rows:
             heading = ALONE if row.row.solo else f"{row.row.mix}, {row.row.sharing}"
             if several:
                 settings = "" if row.row.settings in {"", "{}"} else f", {row.row.settings}"

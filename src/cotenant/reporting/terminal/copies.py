@@ -4,20 +4,20 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from cotenant.analyse.copies.answer import CopiesAnswer
-from cotenant.analyse.copies.option import CopiesOption
+from cotenant.analyse.copies import CopiesAnswer
+from cotenant.analyse.copy_options import CopiesOption
 from cotenant.reporting.terminal.literal import literal
 from cotenant.text import NOTHING, figure, size, times, with_interval, without_interval
 
 
 def copies_parts(answer: CopiesAnswer) -> tuple[RenderableType, ...]:
     """The answer on one screen."""
-    said = [*answer.headline, *(one for one in (answer.limit, answer.cost) if one is not None)]
-    parts: list[RenderableType] = [Text("\n".join(map(literal, said)), "bold")]
+    sentences = [*answer.headline, *(sentence for sentence in (answer.limit, answer.cost) if sentence is not None)]
+    parts: list[RenderableType] = [Text("\n".join(map(literal, sentences)), "bold")]
     if answer.options:
         parts.append(_table(answer))
     tuning = [] if answer.tuning is None or answer.verdict == "no baseline" else [answer.tuning.sentence]
-    rest = [*tuning, *answer.rejected, *answer.remarks, *(f"Left out: {one}." for one in answer.left_out)]
+    rest = [*tuning, *answer.rejected, *answer.remarks, *(f"Left out: {count}." for count in answer.left_out)]
     if rest:
         parts.append(Text("\n".join(map(literal, rest))))
     if answer.simulated:

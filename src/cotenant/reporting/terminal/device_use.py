@@ -84,8 +84,8 @@ def sources_sentence(uses: Sequence[DeviceUse]) -> str:
             if (reading := getattr(use, name)) is not None:
                 sources.setdefault(label, set()).add(reading.source)
     labels: dict[str, list[str]] = {}
-    for label, found in sources.items():
-        labels.setdefault(", ".join(sorted(found)), []).append(label)
+    for label, origins in sources.items():
+        labels.setdefault(", ".join(sorted(origins)), []).append(label)
     listed = "; ".join(f"{', '.join(names)}: {source}" for source, names in labels.items())
     refused = list(dict.fromkeys(use.no_energy for use in uses if use.no_energy))
     return f"sources: {listed}" + (f"; no J/request: {refused[0]}" if refused else "")

@@ -14,8 +14,7 @@ from cotenant.analyse.explanation.explain import Explanation
 from cotenant.analyse.explanation.sentences import explanation_sentences, main_sentences, mix_name
 from cotenant.analyse.sharing.metrics import Metric
 from cotenant.reporting.terminal import markdown
-from cotenant.reporting.terminal.grouped import Fitting, Grouped, Section
-from cotenant.reporting.terminal.listing import listing
+from cotenant.reporting.terminal.grouped import Fitting, Grouped, Section, listing
 from cotenant.reporting.terminal.literal import literal
 from cotenant.reporting.terminal.tables import sentence_list
 from cotenant.text import NOTHING, amount, figure, percent, ratio
@@ -26,19 +25,21 @@ MOST_ALONE = 8
 ALONE = ("tenant alone", "bound by", "ms", "compute", "bandwidth", "cores")
 
 
-def explanation_screen(found: Explanation, width: int) -> tuple[RenderableType, ...]:
+def explanation_screen(explanation: Explanation, width: int) -> tuple[RenderableType, ...]:
     """At most `MOST_LINES` lines, most important first: the answer, tenants alone, and causes.
 
     Args:
-        found: The explanation.
+        explanation: The explanation.
         width: Width of the terminal, in characters.
     """
-    answer = headline(found.answer)
-    rows = _alone(found)
+    answer = headline(explanation.answer)
+    rows = _alone(explanation)
     shown = rows[:MOST_ALONE]
     more = len(rows) - len(shown)
-    sentences = main_sentences(found)
-    ending = ("Simulated: nothing was measured. " if found.simulated else "") + "Every slowdown and its parts: --all."
+    sentences = main_sentences(explanation)
+    ending = (
+        "Simulated: nothing was measured. " if explanation.simulated else ""
+    ) + "Every slowdown and its parts: --all."
     # Blank lines between the parts and the last line take what is left of the screen.
     table = listing(ALONE, shown)
     height = len(Console(width=width, file=StringIO()).render_lines(table))
@@ -60,39 +61,41 @@ def _said(sentences: Sequence[str]) -> Text:
 
 def _fitting(sentences: Sequence[str], room: int, width: int) -> list[str]:
     kept: list[str] = []
-    for one in sentences:
-        room -= _lines([one], width - 2)
+    for sentence in sentences:
+        room -= _lines([sentence], width - 2)
         if room < 0:
             break
-        kept.append(one)
+        kept.append(sentence)
     return kept
 
 
 def _lines(sentences: Sequence[str], width: int) -> int:
-    return sum(len(wrap(literal(one), max(20, width))) or 1 for one in sentences)
+    return sum(len(wrap(literal(sentence), max(20, width))) or 1 for sentence in sentences)
 
 
-def explanation_parts(found: Explanation) -> tuple[RenderableType, ...]:
+def explanation_parts(explanation: Explanation) -> tuple[RenderableType, ...]:
     """The answer, tenants alone, the parts of each slowdown, then sentences."""
     parts: list[RenderableType] = [
-        _said(headline(found.answer)),
-        listing(ALONE, _alone(found)),
+        _said(headline(explanation.answer)),
+        listing(ALONE, _alone(explanation)),
     ]
-    if found.splits:
-        parts.append(_splits(found))
-    return (*parts, sentence_list(explanation_sentences(found)))
+    if explanation.splits:
+        parts.append(_splits(explanation))
+    return (*parts, sentence_list(explanation_sentences(explanation)))
 
 
-def explanation_markdown(found: Explanation) -> str:
+def explanation_markdown(explanation: Explanation) -> str:
     """The same as Markdown."""
-    names = _part_names(found)
+    names = _part_names(explanation)
     rows = [
-        (mix, tenant, *cells) for mix, lines in _split_rows(found, intervals=True).items() for tenant, *cells in lines
+        (mix, tenant, *cells)
+        for mix, lines in _split_rows(explanation, intervals=True).items()
+        for tenant, *cells in lines
     ]
-    parts = ["### Tenants alone\n", markdown.table(ALONE, _alone(found))]
+    parts = ["### Tenants alone\n", markdown.table(ALONE, _alone(explanation))]
     if rows:
         parts += ["### Slowdowns and their parts\n", markdown.table(("mix", "tenant", "slowdown", *names), rows)]
-    return "\n".join([*parts, "### Findings\n", markdown.bullets(explanation_sentences(found))])
+    return "\n".join([*parts, "### Findings\n", markdown.bullets(explanation_sentences(explanation))])
 
 
 def metric_parts(metric: Metric) -> tuple[RenderableType, ...]:
@@ -116,40 +119,40 @@ def metric_facts(metric: Metric) -> dict[str, str]:
     }
 
 
-def _alone(found: Explanation) -> list[tuple[str, ...]]:
-    several = len({(one.load, one.settings) for one in found.tenants}) > 1
+def _alone(explanation: Explanation) -> list[tuple[str, ...]]:
+    several = len({(tenant.load, tenant.settings) for tenant in explanation.tenants}) > 1
     rows: list[tuple[str, ...]] = [
         (
-            one.of,
-            one.bound if one.sure == "clear" else f"{one.bound} ({one.sure})",
-            NOTHING if one.service_ms.est is None else figure(one.service_ms.est),
-            NOTHING if one.compute_share is None else percent(one.compute_share),
-            NOTHING if one.bandwidth_share is None else percent(one.bandwidth_share),
-            NOTHING if one.cores is None else f"{one.cores:.2f}",
+            tenant.of,
+            tenant.bound if tenant.sure == "clear" else f"{tenant.bound} ({tenant.sure})",
+            NOTHING if tenant.service_ms.est is None else figure(tenant.service_ms.est),
+            NOTHING if tenant.compute_share is None else percent(tenant.compute_share),
+            NOTHING if tenant.bandwidth_share is None else percent(tenant.bandwidth_share),
+            NOTHING if tenant.cores is None else f"{tenant.cores:.2f}",
         )
-        for one in found.tenants
+        for tenant in explanation.tenants
     ]
     if not several:
         return rows
     # Under most loads a tenant alone is the same: those share a line.
     alike: dict[tuple[str, ...], list[str]] = {}
-    for row, one in zip(rows, found.tenants, strict=True):
-        alike.setdefault(row, []).append(one.load)
+    for row, tenant in zip(rows, explanation.tenants, strict=True):
+        alike.setdefault(row, []).append(tenant.load)
     return [
         (f"{row[0]} at {loads[0] if len(loads) == 1 else f'{len(loads)} loads'}", *row[1:])
         for row, loads in alike.items()
     ]
 
 
-def _part_names(found: Explanation) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(name for split in found.splits for name in split.parts))
+def _part_names(explanation: Explanation) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(name for split in explanation.splits for name in split.parts))
 
 
-def _split_rows(found: Explanation, *, intervals: bool) -> dict[str, list[tuple[str, ...]]]:
-    names = _part_names(found)
-    stories = {story.cell: mix_name(story) for story in found.mixes}
+def _split_rows(explanation: Explanation, *, intervals: bool) -> dict[str, list[tuple[str, ...]]]:
+    names = _part_names(explanation)
+    stories = {story.cell: mix_name(story) for story in explanation.mixes}
     rows: dict[str, list[tuple[str, ...]]] = {}
-    for split in found.splits:
+    for split in explanation.splits:
         cells = [split.total, *(split.parts.get(name) for name in names)]
         rows.setdefault(stories[split.cell], []).append(
             (split.tenant, *(_number(cell, intervals=intervals and not index) for index, cell in enumerate(cells)))
@@ -157,15 +160,15 @@ def _split_rows(found: Explanation, *, intervals: bool) -> dict[str, list[tuple[
     return rows
 
 
-def _splits(found: Explanation) -> Fitting:
-    columns = ("slowdown = product of", "slowdown", *_part_names(found))
+def _splits(explanation: Explanation) -> Fitting:
+    columns = ("slowdown = product of", "slowdown", *_part_names(explanation))
 
     def table(*, intervals: bool) -> Grouped:
         return Grouped(
             columns,
             [
                 Section(Text(literal(mix), "cyan"), tuple(tuple(Text(literal(cell)) for cell in row) for row in rows))
-                for mix, rows in _split_rows(found, intervals=intervals).items()
+                for mix, rows in _split_rows(explanation, intervals=intervals).items()
             ],
         )
 

@@ -3,7 +3,7 @@
 from rich.console import RenderableType
 from rich.text import Text
 
-from cotenant.reporting.terminal.listing import listing
+from cotenant.reporting.terminal.grouped import listing
 from cotenant.reporting.terminal.literal import literal
 from cotenant.study.forecast import Forecast, MixMemory
 from cotenant.text import duration, percent, ratio, size

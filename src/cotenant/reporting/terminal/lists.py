@@ -2,22 +2,23 @@
 
 from collections.abc import Sequence
 from itertools import groupby
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from rich.console import Group, RenderableType
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.table import Table
 from rich.text import Text
 
-from cotenant.reporting.terminal.listing import listing
+from cotenant.reporting.terminal.grouped import COLUMN_GAP, cell, listing
 from cotenant.reporting.terminal.literal import literal
-from cotenant.text import NOTHING, count
+from cotenant.text import NOTHING, count, figure, percent
 
 if TYPE_CHECKING:
     from cotenant.devices.catalogue import DeviceInfo
     from cotenant.devices.protocol import SharingMode
-    from cotenant.study.library import StudyInfo
+    from cotenant.prediction.kernels.traces import KernelLine, KernelTrace
+    from cotenant.study.schema import StudyInfo
     from cotenant.workloads import WorkloadInfo
-    from cotenant.workloads.servers.presets import Preset
+    from cotenant.workloads.servers.spec import Preset
 
 
 def study_list(studies: "Sequence[StudyInfo]") -> Table:
@@ -30,17 +31,17 @@ def server_list(servers: "Sequence[Preset]") -> Group:
     """Name, availability, version measured and workload; then how the memory of each is set."""
     rows = [
         (
-            one.name,
-            "installed" if one.installed else "not installed",
-            "never run" if one.tried is None else one.tried,
-            one.workload,
+            server.name,
+            "installed" if server.installed else "not installed",
+            "never run" if server.tried is None else server.tried,
+            server.workload,
         )
-        for one in servers
+        for server in servers
     ]
     memory = Table.grid(padding=(0, 2))
     memory.add_column(no_wrap=True)
-    for one in servers:
-        memory.add_row(Text(literal(one.name)), Text(literal(one.memory)))
+    for server in servers:
+        memory.add_row(Text(literal(server.name)), Text(literal(server.memory)))
     title = Text("\nHow each is given its share of memory", "bold")
     return Group(listing(("preset", "here", "measured", "workload"), rows), title, memory)
 
@@ -86,22 +87,88 @@ def _sharings(sharings: "Sequence[SharingMode]") -> Table:
 
 def workload_list(workloads: "Sequence[WorkloadInfo]") -> Group:
     """Name, family and cost of one request; small siblings share one line."""
-    small = {one.entry.mini for one in workloads if one.entry.mini is not None}
+    small = {workload.entry.mini for workload in workloads if workload.entry.mini is not None}
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("workload", no_wrap=True)
     for column in ("params", "FLOP", "bytes", "FLOP/byte", "memory"):
         table.add_column(column, justify="right", no_wrap=True)
-    for family, members in groupby(workloads, key=lambda one: one.entry.family):
+    for family, members in groupby(workloads, key=lambda workload: workload.entry.family):
         table.add_row(Text(literal(family), "bold"))
-        for one in members:
-            if one.entry.name in small:
+        for workload in members:
+            if workload.entry.name in small:
                 continue
-            cost = one.properties
+            cost = workload.properties
             numbers = (cost.params, cost.flops, cost.bytes_moved, cost.intensity, cost.peak_memory_bytes)
             shown = (NOTHING if number is None else count(number) for number in numbers)
-            table.add_row(f"  {literal(one.entry.name)}", *shown)
+            table.add_row(f"  {literal(workload.entry.name)}", *shown)
     lines = ["Per request, at the default batch and length in float32; from a dry run, not measured. Memory in bytes."]
     if small:
-        example = next(one.entry.mini for one in workloads if one.entry.mini is not None)
+        example = next(workload.entry.mini for workload in workloads if workload.entry.mini is not None)
         lines.append(f"Every model has a small sibling for tests and small machines, e.g. {example}.")
     return Group(table, Text("\n" + "\n".join(lines)))
+
+
+# --- A request's kernels as a table
+
+
+def kernel_page(trace: "KernelTrace") -> Group:
+    """The request and device, its kernels by name, and their sum."""
+    heading = Text.assemble(
+        (literal(trace.workload), "bold"),
+        f", batch {trace.batch}, {trace.dtype}, {trace.software}, on {literal(trace.device)}",
+        (" SIMULATED", "bold magenta"),
+    )
+    closing = (
+        f"{trace.kernels} kernels, {trace.launches} launches, {figure(trace.device_ns / 1e6)} ms on the device alone, "
+        f"without its host; simulated, not measured.\nSMs: busy, of {trace.sms}. Waves: thread blocks per SM; "
+        "below 1, SMs are idle. Both weighted by time. TC: on tensor cores. Bytes: DRAM traffic."
+    )
+    return Group(heading, Text(), _table(trace.lines), Text(f"\n{closing}"))
+
+
+def _table(lines: "Sequence[KernelLine]") -> Table:
+    """Longest first, with the limiting resource."""
+    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
+    table.add_column("kernel", overflow="fold", min_width=17)
+    for column in ("n", "ms", "share", "FLOP", "bytes", "SMs", "waves"):
+        table.add_column(column, justify="right", no_wrap=True)
+    table.add_column("TC", no_wrap=True)
+    table.add_column("limited by", no_wrap=True)
+    for line in lines:
+        table.add_row(
+            literal(line.name),
+            str(line.count),
+            figure(line.time_ns / 1e6),
+            percent(line.share),
+            count(line.flops) if line.flops else NOTHING,
+            count(line.dram_bytes) if line.dram_bytes else NOTHING,
+            f"{line.sms:.0f}",
+            figure(line.waves, 2),
+            "✓" if line.tensor_cores else "",
+            line.limit,
+        )
+    return table
+
+
+# --- rows with more columns than fit side by side: each row under its number, one line per column
+
+
+class QueryAnswer:
+    """A table if its column names fit on a line, else row by row."""
+
+    def __init__(self, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+        self._columns, self._rows = columns, rows
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        names = [literal(name) for name in self._columns]
+        if not self._rows or sum(map(len, names)) + COLUMN_GAP * (len(names) - 1) <= options.max_width:
+            yield listing(self._columns, self._rows)
+            return
+        for number, row in enumerate(self._rows, start=1):
+            yield Text(f"row {number}", "bold")
+            grid = Table.grid(padding=(0, 2))
+            grid.add_column(no_wrap=True)
+            grid.add_column(overflow="fold")
+            for name, value in zip(names, row, strict=True):
+                grid.add_row(Text(f"  {name}"), cell(value))
+            yield grid

@@ -6,10 +6,9 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from cotenant.analyse.estimates.estimate import Estimate
-from cotenant.planning.assignment import Placed, Plan
+from cotenant.planning.assignment import JobPlan, Placed
 from cotenant.planning.comparison import OURS, PolicyComparison
-from cotenant.reporting.terminal.grouped import Fitting, Grouped, Section
-from cotenant.reporting.terminal.listing import listing
+from cotenant.reporting.terminal.grouped import Fitting, Grouped, Section, listing
 from cotenant.reporting.terminal.literal import literal
 from cotenant.reporting.terminal.tables import sentence_list
 from cotenant.reporting.terminal.variability import short_names
@@ -19,28 +18,28 @@ MOST_GPUS = 8
 """Maximum GPUs named per job; `--json` has all."""
 
 
-def plan_tables(plan: Plan) -> tuple[RenderableType, ...]:
+def plan_tables(plan: JobPlan) -> tuple[RenderableType, ...]:
     """One line per job, then its GPUs by name, the power, and the jobs that wait."""
     columns = ("job", "GPUs", "clock MHz", "beside", "time", "stretch", "W", "kJ")
     rows = [
         (
-            one.job.name,
-            len(one.gpus),
-            f"{one.clock_mhz:.0f}",
-            one.beside or "",
-            duration(one.seconds),
-            f"{one.stretch:.3f}",
-            figure(one.power_w),
-            figure(one.energy_j / 1e3),
+            job.job.name,
+            len(job.gpus),
+            f"{job.clock_mhz:.0f}",
+            job.beside or "",
+            duration(job.seconds),
+            f"{job.stretch:.3f}",
+            figure(job.power_w),
+            figure(job.energy_j / 1e3),
         )
-        for one in plan.placed
+        for job in plan.placed
     ]
-    short = short_names([gpu for one in plan.placed for gpu in one.gpus])
+    short = short_names([gpu for job in plan.placed for gpu in job.gpus])
     budget = "" if plan.budget_w is None else f" of a budget of {figure(plan.budget_w)} W"
     parts: list[RenderableType] = [
         _head(f"plan for {plan.objective}; all figures are predicted", simulated=plan.simulated),
         listing(columns, rows),
-        sentence_list([_where(one, short) for one in plan.placed]),
+        sentence_list([_where(job, short) for job in plan.placed]),
         Text(f"all GPUs together draw {figure(plan.power_w)} W{budget}"),
     ]
     if plan.waiting:
@@ -49,10 +48,10 @@ def plan_tables(plan: Plan) -> tuple[RenderableType, ...]:
     return tuple(parts)
 
 
-def _head(said: str, *, simulated: bool) -> Text:
+def _head(title: str, *, simulated: bool) -> Text:
     if simulated:
-        return Text(f"{said} from simulated profiles", "bold") + Text(" SIMULATED", "bold magenta")
-    return Text(f"{said} from measured profiles", "bold")
+        return Text(f"{title} from simulated profiles", "bold") + Text(" SIMULATED", "bold magenta")
+    return Text(f"{title} from measured profiles", "bold")
 
 
 def _where(placed: Placed, short: Mapping[str, str]) -> str:
@@ -63,7 +62,9 @@ def _where(placed: Placed, short: Mapping[str, str]) -> str:
 
 def comparison_parts(compared: Sequence[PolicyComparison]) -> tuple[RenderableType, ...]:
     """A description of the replay, then the table."""
-    head = _head("drawn jobs replayed under each policy, predicted", simulated=any(one.simulated for one in compared))
+    head = _head(
+        "drawn jobs replayed under each policy, predicted", simulated=any(replay.simulated for replay in compared)
+    )
     return head, comparison_table(compared)
 
 
@@ -72,11 +73,11 @@ def comparison_table(compared: Sequence[PolicyComparison]) -> Fitting:
     wide = ("policy", "job time h", "over ours", "makespan h", "over ours", "energy MJ", "over ours")
     figures = [
         (
-            (figure(one.completion_s.est / 3600), one.completion_ratio),
-            (figure(one.makespan_s.est / 3600), one.makespan_ratio),
-            (figure(one.energy_j.est / 1e6, 4), one.energy_ratio),
+            (figure(replay.completion_s.est / 3600), replay.completion_ratio),
+            (figure(replay.makespan_s.est / 3600), replay.makespan_ratio),
+            (figure(replay.energy_j.est / 1e6, 4), replay.energy_ratio),
         )
-        for one in compared
+        for replay in compared
     ]
     whole = [[text for value, ratio in row for text in (value, _ratio(ratio, 4))] for row in figures]
     short = [[_ratio(ratio, 3) for _, ratio in row] for row in figures]
@@ -85,7 +86,7 @@ def comparison_table(compared: Sequence[PolicyComparison]) -> Fitting:
 
 
 def _policies(columns: Sequence[str], compared: Sequence[PolicyComparison], rows: Sequence[Sequence[str]]) -> Grouped:
-    names = [f"{one.policy} (ours)" if one.policy == OURS else one.policy for one in compared]
+    names = [f"{replay.policy} (ours)" if replay.policy == OURS else replay.policy for replay in compared]
     lines = [tuple(Text(literal(text)) for text in (name, *row)) for name, row in zip(names, rows, strict=True)]
     return Grouped(columns, [Section(Text(), tuple(lines))])
 

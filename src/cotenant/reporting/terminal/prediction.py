@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from rich.console import RenderableType
 from rich.text import Text
 
-from cotenant.prediction.interference.forecast import MixForecast, NextMix, Prediction, TenantForecast
-from cotenant.reporting.terminal.listing import listing
+from cotenant.prediction.interference.forecast import MixForecast, NextMix, PredictedMixes, TenantForecast
+from cotenant.reporting.terminal.grouped import listing
 from cotenant.reporting.terminal.literal import literal
 from cotenant.reporting.terminal.tables import sentence_list
-from cotenant.tenancy.device_name import DeviceName
+from cotenant.tenancy.nouns import DeviceName
 from cotenant.text import NOTHING, amount, figure, percent, ratio, size, with_interval
 
 MOST_ROWS = 14
@@ -17,7 +17,7 @@ MOST_ROWS = 14
 
 
 def prediction_parts(
-    prediction: Prediction, *, everything: bool = False, study: str | None = None
+    prediction: PredictedMixes, *, everything: bool = False, study: str | None = None
 ) -> tuple[RenderableType, ...]:
     """Answer, table, suggested measurements and notes; a single mix by tenant.
 
@@ -27,8 +27,8 @@ def prediction_parts(
         study: The study and its device as on a command line, to suggest measurements; None: suggest none.
     """
     parts: list[RenderableType] = [Text(literal(answer(prediction)), "bold")]
-    mixes = sorted(prediction.mixes, key=lambda one: one.worst)
-    if len({one.mix for one in mixes}) == 1:
+    mixes = sorted(prediction.mixes, key=lambda mix: mix.worst)
+    if len({mix.mix for mix in mixes}) == 1:
         parts += [
             part
             for mix in mixes
@@ -43,26 +43,26 @@ def prediction_parts(
             )
     if prediction.next and study is not None:
         parts.append(Text("Worth measuring next:"))
-        parts.append(sentence_list([_next(one) for one in prediction.next]))
+        parts.append(sentence_list([_next(mix) for mix in prediction.next]))
         parts.append(Text(literal(_command(study, prediction.next))))
     if prediction.notes:
         parts.append(sentence_list(list(prediction.notes)))
     return tuple(parts)
 
 
-def answer(prediction: Prediction) -> str:
+def answer(prediction: PredictedMixes) -> str:
     """The first sentence: how many mixes are known how, and the best and the worst of them."""
     mixes = prediction.mixes
     if not mixes:
         return f"nothing can be predicted on {prediction.device}"
-    gentlest, worst = min(mixes, key=lambda one: one.worst), max(mixes, key=lambda one: one.worst)
-    if len({one.mix for one in mixes}) == 1:
+    gentlest, worst = min(mixes, key=lambda mix: mix.worst), max(mixes, key=lambda mix: mix.worst)
+    if len({mix.mix for mix in mixes}) == 1:
         others = f", {_worst(worst)} under {worst.sharing}" if len(mixes) > 1 else ""
         return (
             f"{worst.label}: beside each other the slowest takes {_worst(gentlest)} times as long as alone under "
             f"{gentlest.sharing}{others}"
         )
-    known = sum(one.tenants[0].basis.startswith(("measured", "simulated,")) for one in mixes)
+    known = sum(mix.tenants[0].basis.startswith(("measured", "simulated,")) for mix in mixes)
     how = "simulated" if DeviceName(prediction.device).simulated else "measured"
     counted = f"{amount(len(mixes), 'mix', 'mixes')} on {prediction.device}, {known or 'none'} of them {how}"
     if ratio(gentlest.worst) == ratio(worst.worst):
@@ -74,7 +74,7 @@ def answer(prediction: Prediction) -> str:
 
 
 def _slowest(mix: MixForecast) -> TenantForecast:
-    return max(mix.tenants, key=lambda one: one.slowdown.est)
+    return max(mix.tenants, key=lambda tenant: tenant.slowdown.est)
 
 
 def _worst(mix: MixForecast) -> str:
@@ -131,13 +131,13 @@ def _tail(tenant: TenantForecast) -> tuple[str, str, str]:
     return with_interval(tail.p50_ms), with_interval(tail.p99_ms), within
 
 
-def _next(one: NextMix) -> str:
-    return f"{' + '.join(one.mix)} under {one.sharing}: removes {percent(one.buys)} of the uncertainty"
+def _next(mix: NextMix) -> str:
+    return f"{' + '.join(mix.mix)} under {mix.sharing}: removes {percent(mix.buys)} of the uncertainty"
 
 
 def _command(study: str, mixes: Sequence[NextMix]) -> str:
     """Measures them all, in one run."""
-    groups = dict.fromkeys(one.mix for one in mixes)
+    groups = dict.fromkeys(mix.mix for mix in mixes)
     listed = ", ".join(f"{'-'.join(group)}: [{', '.join(group)}]" for group in groups)
-    ways = ", ".join(dict.fromkeys(one.sharing for one in mixes))
+    ways = ", ".join(dict.fromkeys(mix.sharing for mix in mixes))
     return f"cotenant run {study} --set 'mixes=[solo, {{groups: {{{listed}}}}}]' --set 'sharing=[{ways}]'"

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from rich.console import RenderableType
 from rich.text import Text
 
-from cotenant.analyse.kernel_overlap import Activity, KernelProfile, Overlap
-from cotenant.reporting.terminal.grouped import Grouped, Section
-from cotenant.reporting.terminal.listing import listing
+from cotenant.analyse.kernel_overlap import KernelActivity, KernelProfile, Overlap
+from cotenant.reporting.terminal.grouped import Grouped, Section, listing
 from cotenant.reporting.terminal.literal import literal
 from cotenant.reporting.terminal.tables import sentence_list
 from cotenant.text import figure, percent
@@ -23,25 +22,25 @@ def profile_parts(
 ) -> tuple[RenderableType, ...]:
     """The tables of each mix, then the conclusions."""
     parts: list[RenderableType] = []
-    for one in profiles:
-        parts.append(_title(one, tool))
-        if one.tenants:
-            parts.append(_kernels(one))
-        if one.overlaps:
-            parts.append(_overlaps(one.overlaps))
-        if one.activity:
-            parts.append(_activity(one.activity))
-    sentences = [sentence for one in profiles for sentence in overlap_sentences(one)]
+    for profile in profiles:
+        parts.append(_title(profile, tool))
+        if profile.tenants:
+            parts.append(_kernels(profile))
+        if profile.overlaps:
+            parts.append(_overlaps(profile.overlaps))
+        if profile.activity:
+            parts.append(_activity(profile.activity))
+    sentences = [sentence for profile in profiles for sentence in overlap_sentences(profile)]
     return (*parts, sentence_list([*sentences, *notes, *([SLOWS] if measured else [])]))
 
 
 def overlap_sentences(profile: KernelProfile) -> list[str]:
     """One sentence per pair of tenants."""
     return [
-        f"{profile.mix}, {profile.sharing}: kernels of {one.one} and {one.other} ran at once {percent(one.share)} of "
-        f"the time, that is {percent(one.share_of_one)} of {one.one}'s and "
-        f"{percent(one.share_of_other)} of {one.other}'s kernel time."
-        for one in profile.overlaps
+        f"{profile.mix}, {profile.sharing}: kernels of {overlap.one} and {overlap.other} ran at once "
+        f"{percent(overlap.share)} of the time, that is {percent(overlap.share_of_one)} of {overlap.one}'s and "
+        f"{percent(overlap.share_of_other)} of {overlap.other}'s kernel time."
+        for overlap in profile.overlaps
     ]
 
 
@@ -57,14 +56,16 @@ def spark(values: Sequence[float], highest: float) -> str:
     )
 
 
-def _title(one: KernelProfile, tool: str) -> Text:
-    what = f"{one.mix}, {one.sharing}: {one.kernels:,} kernels in {figure(one.window_s)} s, seen by {tool}"
+def _title(profile: KernelProfile, tool: str) -> Text:
+    what = (
+        f"{profile.mix}, {profile.sharing}: {profile.kernels:,} kernels in {figure(profile.window_s)} s, seen by {tool}"
+    )
     return Text(literal(what), "bold underline")
 
 
-def _kernels(one: KernelProfile) -> Grouped:
+def _kernels(profile: KernelProfile) -> Grouped:
     sections = []
-    for tenant in one.tenants:
+    for tenant in profile.tenants:
         copying = f", copied {percent(tenant.copying_share)}" if tenant.copying_share else ""
         heading = f"{tenant.tenant}: its kernels ran {percent(tenant.running_share)} of the time{copying}"
         rows = [
@@ -86,21 +87,21 @@ def _kernels(one: KernelProfile) -> Grouped:
 
 def _overlaps(pairs: Sequence[Overlap]) -> RenderableType:
     rows = [
-        (one.one, one.other, percent(one.share), percent(one.share_of_one), percent(one.share_of_other))
-        for one in pairs
+        (pair.one, pair.other, percent(pair.share), percent(pair.share_of_one), percent(pair.share_of_other))
+        for pair in pairs
     ]
     return listing(("tenant", "and tenant", "at once", "of the first's time", "of the second's time"), rows)
 
 
-def _activity(found: Sequence[Activity]) -> RenderableType:
+def _activity(activities: Sequence[KernelActivity]) -> RenderableType:
     rows = [
         (
-            one.device,
-            one.sensor,
-            percent(one.mean) if one.unit == "share" else f"{figure(one.mean)} {one.unit}",
-            spark(one.timeline, 1.0 if one.unit == "share" else one.highest),
+            overlap.device,
+            overlap.sensor,
+            percent(overlap.mean) if overlap.unit == "share" else f"{figure(overlap.mean)} {overlap.unit}",
+            spark(overlap.timeline, 1.0 if overlap.unit == "share" else overlap.highest),
         )
-        for one in found
+        for overlap in activities
     ]
     return listing(("device", "counter", "mean", "over the window"), rows)
 

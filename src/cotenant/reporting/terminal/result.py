@@ -5,27 +5,23 @@ from collections import Counter
 from rich.console import RenderableType
 from rich.text import Text
 
+from cotenant.analyse.result import Result
 from cotenant.analyse.sharing.capacity import capacity_curves
-from cotenant.analyse.sharing.result import Result
 from cotenant.reporting.main_table import main_table
-from cotenant.reporting.terminal.answer import answer_parts
-from cotenant.reporting.terminal.capacity import capacity_table
+from cotenant.reporting.terminal.answer import answer_parts, side_by_side_parts
 from cotenant.reporting.terminal.device_use import device_tables
-from cotenant.reporting.terminal.dvfs import dvfs_parts
-from cotenant.reporting.terminal.heading import heading
-from cotenant.reporting.terminal.listing import listing
+from cotenant.reporting.terminal.grouped import listing
 from cotenant.reporting.terminal.literal import literal
-from cotenant.reporting.terminal.side_by_side import side_by_side_parts
-from cotenant.reporting.terminal.tables import sentence_list, summary_tables
+from cotenant.reporting.terminal.tables import capacity_table, dvfs_parts, heading, sentence_list, summary_tables
 from cotenant.text import amount
 
 
 def answer_screen(result: Result) -> tuple[RenderableType, ...]:
     """The answer, its precision, and the device."""
     parts = _answer(result)
-    measured = [one for one in result.manifests if not one.get("simulated")]
+    measured = [manifest for manifest in result.manifests if not manifest.get("simulated")]
     # The precision of a simulated run is that of its samples; the model's error is in the intervals.
-    good_to = [one.sentence() for one in result.summary.accuracy.values()] if measured else []
+    good_to = [accuracy.sentence() for accuracy in result.summary.accuracy.values()] if measured else []
     return (*parts, Text(literal(" ".join([*result.notes, *good_to, _where(result)])), "dim"))
 
 

@@ -1,17 +1,33 @@
 """The result of a search, for a terminal: the ranking with intervals, the baselines, and the time spent."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from rich import box
-from rich.console import RenderableType
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
 from cotenant.analyse.estimates.estimate import Estimate
-from cotenant.ranking.outcome import Ranked, SearchOutcome
+from cotenant.ranking.outcome import (
+    Began,
+    Event,
+    Listener,
+    PlannedSearch,
+    Ranked,
+    RoundEnded,
+    SearchOutcome,
+    WithoutWeights,
+    Working,
+)
+from cotenant.reporting.terminal.grouped import listing
 from cotenant.reporting.terminal.literal import literal
 from cotenant.reporting.terminal.tables import sentence_list
-from cotenant.text import NOTHING, amount, duration, figure, percent, size
+from cotenant.store.imports.result import sentence
+from cotenant.store.imports.search_json import ModelTimes, SearchJson
+from cotenant.text import NOTHING, amount, duration, figure, listed, percent, size
 
 
 def outcome_tables(outcome: SearchOutcome) -> tuple[RenderableType, ...]:
@@ -61,25 +77,25 @@ def seen_text(line: Ranked) -> str:
 
 def sentences(outcome: SearchOutcome) -> list[str]:
     """Conclusions to act on."""
-    said = []
+    sentences = []
     if any(line.left_in_round is not None for line in outcome.ranking):
-        said.append("A round beside the items: the model was dropped in it, judged on the items seen until then.")
+        sentences.append("A round beside the items: the model was dropped in it, judged on the items seen until then.")
     if outcome.steps_alone:
         saved = 1 - outcome.steps_shared / outcome.steps_alone
-        said.append(
+        sentences.append(
             f"Of {outcome.steps_alone:,} steps per item {percent(saved)} were shared"
             + (f": {_most_shared(outcome)}." if outcome.shared else "; no two models have blocks in common.")
         )
-    said.append(
+    sentences.append(
         f"It took {duration(outcome.actual_s)} ({duration(outcome.predicted_s)} predicted) after "
         f"{duration(outcome.prepared_s)} of preparation, and {size(outcome.peak_bytes)} of the "
         f"{size(outcome.memory_bytes)} allowed."
     )
     if outcome.skipped:
-        said.append(f"Rejected: {amount(outcome.skipped, 'item')} or empty classes.")
+        sentences.append(f"Rejected: {amount(outcome.skipped, 'item')} or empty classes.")
     if outcome.timed:
-        said.append("Models with random weights were timed but not ranked: their scores would be meaningless.")
-    return [*said, *outcome.notes]
+        sentences.append("Models with random weights were timed but not ranked: their scores would be meaningless.")
+    return [*sentences, *outcome.notes]
 
 
 def _best(outcome: SearchOutcome) -> list[str]:
@@ -97,15 +113,15 @@ def _against_baselines(outcome: SearchOutcome) -> list[str]:
     if not outcome.ranking:
         return []
     best = outcome.ranking[0]
-    not_beaten = [one for one in outcome.baselines if not one.beaten]
+    not_beaten = [baseline for baseline in outcome.baselines if not baseline.beaten]
     if not_beaten:
-        names = " and ".join(one.name for one in not_beaten)
+        names = " and ".join(baseline.name for baseline in not_beaten)
         return [f"Caution: {best.name} is not clearly above {names}."]
     return [f"{best.name} is above every baseline."]
 
 
 def _most_shared(outcome: SearchOutcome) -> str:
-    most = max(outcome.shared, key=lambda one: len(one.pieces) * (len(one.candidates) - 1))
+    most = max(outcome.shared, key=lambda part: len(part.pieces) * (len(part.candidates) - 1))
     return f"{len(most.candidates)} models have {span(most.pieces)} in common"
 
 
@@ -156,3 +172,103 @@ def _table(*columns: str) -> Table:
         named = column in names
         table.add_column(column, justify="left" if named else "right", overflow="fold", no_wrap=not named)
     return table
+
+
+# --- progress of a search on stderr: progress, the leader so far, the time left
+
+
+@contextmanager
+def watch(console: Console) -> Iterator[Listener]:
+    """A listener that displays the search: live on a terminal, else one line per event."""
+    if not console.is_terminal or console.is_dumb_terminal:
+        yield lambda event: _say(console, event)
+        return
+    with Live(console=console, auto_refresh=False, transient=True) as live:
+
+        def listen(event: Event) -> None:
+            if isinstance(event, Working):
+                live.update(picture(event), refresh=True)
+            else:
+                _say(live.console, event)
+
+        yield listen
+
+
+def line(event: Event) -> str | None:
+    """The event as a line, if worth one."""
+    match event:
+        case WithoutWeights():
+            outcome = "will be timed, not ranked" if event.others else "nothing will be ranked, only timed"
+            verb = "has" if len(event.models) == 1 else "have"
+            return (
+                f"{listed(event.models)} {verb} no weights here: {outcome}. "
+                "Give directories with weights, or models that --fetch can download."
+            )
+        case Began():
+            return f"{'resuming' if event.resumed else 'started'} in {event.folder}"
+        case PlannedSearch(models=0):
+            return f"{event.items:,} items, about {duration(event.predicted_s)}"
+        case PlannedSearch():
+            saved = percent(1 - event.steps_shared / event.steps_alone) if event.steps_alone else "nothing"
+            rounds = "" if event.rounds == 1 else f" in {event.rounds} rounds"
+            return (
+                f"{amount(event.models, 'model')}, {event.items:,} items{rounds}: "
+                f"about {duration(event.predicted_s)}; "
+                f"{saved} of the steps are shared"
+            )
+        case RoundEnded():
+            return (
+                f"round {event.number} of {event.of}: {event.items:,} items, {event.models} models, {event.kept} kept; "
+                f"{event.leader} leads with {event.score:.3f}"
+            )
+    return None
+
+
+def picture(event: Working) -> Group:
+    """The live display."""
+    top = Table.grid(padding=(0, 1), expand=True)
+    top.add_column(no_wrap=True)
+    top.add_column(ratio=1)
+    top.add_row(Text("search", "bold"), ProgressBar(total=1, completed=event.share, animation_time=0))
+    left = "" if event.left_s is None else f", about {duration(event.left_s)} left"
+    rows = [Text(f"  {literal(event.doing)}{left}", "cyan")]
+    if event.leader is not None:
+        rows.append(Text(f"  {literal(event.leader)} leads", "dim"))
+    for row in rows:
+        row.no_wrap, row.overflow = True, "ellipsis"
+    return Group(top, *rows)
+
+
+def _say(console: Console, event: Event) -> None:
+    text = line(event)
+    if text is not None:
+        console.print(Text(literal(text)), soft_wrap=True)
+    if isinstance(event, PlannedSearch):
+        for note in event.notes:
+            console.print(Text(literal(note), "yellow"), soft_wrap=True)
+
+
+# --- A result file of the original model-search study, for a terminal: time by stage and model
+
+
+def search_results_parts(results: SearchJson) -> tuple[RenderableType, ...]:
+    """One line per stage, model and batch size, longest first."""
+    rows = [
+        (*_whose(cell, first=number == 0), stage, figure(seconds), percent(seconds / (sum(cell.stage_s.values()) or 1)))
+        for cell in results.cells
+        for number, (stage, seconds) in enumerate(sorted(cell.stage_s.items(), key=lambda timed: -timed[1]))
+    ]
+    notes = ["Times are seconds over all batches, as in the file, which has no trials, intervals or verdicts."]
+    notes += [f"left out: {sentence(skipped)}" for skipped in results.skipped]
+    return (
+        Text(literal(f"{results.path}: result of the original model-search study"), "bold"),
+        listing(("model", "batch", "batches", "whole s", "stage", "s", "of the stages"), rows),
+        sentence_list(notes),
+    )
+
+
+def _whose(cell: ModelTimes, *, first: bool) -> tuple[str, str, str, str]:
+    if not first:
+        return "", "", "", ""
+    whole = NOTHING if cell.end_to_end_s is None else figure(cell.end_to_end_s)
+    return cell.model, str(cell.batch), str(cell.batches), whole

@@ -9,13 +9,16 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from cotenant.analyse.dvfs import Sweep, sentence
 from cotenant.analyse.estimates.quantiles import QuantileEstimate
+from cotenant.analyse.sharing.capacity import CapacityCurve
 from cotenant.analyse.sharing.cells import Cell, load_said, settings_said
 from cotenant.analyse.sharing.summary import MixSummary, Summary, TenantSummary
 from cotenant.measure.checks import CHECKS, hint_for
-from cotenant.reporting.terminal.grouped import Fitting, Grouped, Section
+from cotenant.reporting.terminal.grouped import Fitting, Grouped, Section, listing
 from cotenant.reporting.terminal.literal import literal
-from cotenant.text import NOTHING, Interval, amount, ratio, with_interval, without_interval
+from cotenant.study.mixes import own_loads
+from cotenant.text import NOTHING, Interval, amount, figure, in_time, ratio, with_interval, without_interval
 
 VERDICT_STYLES = {"valid": "green", "unstable": "yellow", "invalid": "bold red"}
 MOST_NAMES = 3
@@ -146,8 +149,8 @@ def sentence_list(sentences: Sequence[str]) -> Table:
     table = Table.grid(padding=(0, 1, 0, 0))
     table.add_column(width=1)
     table.add_column(overflow="fold")
-    for sentence in sentences:
-        table.add_row("•", Text(literal(sentence)))
+    for line in sentences:
+        table.add_row("•", Text(literal(line)))
     return table
 
 
@@ -195,3 +198,138 @@ def _quantile_text(quantile: QuantileEstimate, form: Callable[[Interval], str]) 
     if quantile.needs_n is not None:
         return Text(f"{NOTHING} (needs {quantile.needs_n - quantile.n:,} more)", "dim")
     return Text("∞" if quantile.n else NOTHING)  # so many were unfinished that the quantile is among them
+
+
+# --- capacity for a terminal: rate against attainment, and the knee, for each tenant alone and shared
+
+
+def capacity_table(curves: Sequence[CapacityCurve]) -> tuple[RenderableType, ...]:
+    """One line per rate, under a heading per tenant of each mix."""
+    if not curves:
+        return ()
+    sections = []
+    for curve in curves:
+        where = "alone" if curve.cell.solo else f"in {curve.cell.mix}, {curve.cell.sharing}"
+        where += f", {curve.cell.load}" if curve.cell.load else ""
+        rows = tuple(
+            (
+                Text(figure(level.rate_rps)),
+                Text(in_time(level.attainment), "" if level.kept else "red"),
+                Text(in_time(level.quantile)),
+                Text(NOTHING if level.goodput_rps is None else figure(level.goodput_rps)),
+                Text("knee" if level is curve.knee and curve.broken else "", "bold"),
+            )
+            for level in curve.levels
+        )
+        sections.append(Section(Text(literal(f"{curve.tenant} {where}"), "cyan"), rows))
+    return (Grouped(("requests/s asked", "in time", "wanted", "in time, requests/s", ""), sections),)
+
+
+# --- sweeps over clocks and power limits, for a terminal
+
+_UNITS = {"clock_mhz": "MHz", "power_w": "W"}
+_TITLES = {"clock_mhz": "by clock", "power_w": "by power limit"}
+
+
+def dvfs_parts(sweeps: Sequence[Sweep]) -> tuple[RenderableType, ...]:
+    """One table per job, from no limit to the lowest, then a sentence each."""
+    if not sweeps:
+        return ()
+    parts: list[RenderableType] = []
+    for sweep in sweeps:
+        on = f" on {sweep.devices} devices" if sweep.devices > 1 else ""
+        rows = [
+            (
+                "no limit" if step.value is None else f"{step.value:.0f} {_UNITS[sweep.control]}",
+                figure(step.clock_mhz),
+                figure(step.time_ms),
+                figure(step.power_w),
+                figure(step.energy_j) + (" least" if step is sweep.best else ""),
+                step.readings,
+            )
+            for step in sweep.steps
+        ]
+        parts += [
+            Text(literal(f"{sweep.job} {_TITLES[sweep.control]}{on}"), "bold"),
+            listing(("set", "clock MHz", "ms", "W", "J/request", "trials"), rows),
+        ]
+    return (*parts, sentence_list([sentence(sweep) for sweep in sweeps]))
+
+
+# --- the heading before any number: the study, the device, and the verdicts of its trials
+
+VERDICTS = ("valid", "unstable", "invalid")
+
+
+def heading(manifests: Sequence[Mapping[str, Any]], summary: Summary) -> Table:
+    """A few lines per run."""
+    table = Table.grid(padding=(0, 2))
+    table.add_column(style="dim", no_wrap=True)
+    table.add_column(overflow="fold")
+    for manifest in manifests:
+        if manifest.get("simulated"):
+            table.add_row(
+                Text("SIMULATED", "bold reverse magenta"), Text("a model computed this; nothing was measured")
+            )
+        for name, value in _settings(manifest, summary).items():
+            table.add_row(name, Text(literal(value)))
+    return table
+
+
+def _settings(manifest: Mapping[str, Any], summary: Summary) -> dict[str, str]:
+    described = manifest.get("device_description")
+    model = (
+        next((str(described[key]) for key in ("model", "name") if key in described), "")
+        if isinstance(described, Mapping)
+        else ""
+    )
+    ended = manifest.get("why") or manifest.get("state") or NOTHING
+    return {
+        "study": f"{manifest.get('study_name', NOTHING)}, seed {manifest.get('seed', NOTHING)}",
+        "device": f"{manifest.get('device', NOTHING)}{f' ({model})' if model else ''}",
+        "run": str(manifest.get("run", NOTHING)),
+        **_loads(manifest),
+        "trials": _trials(str(manifest.get("run")), summary),
+        "ended": str(ended),
+        **_left_out(manifest),
+        **{f"error, {kind}": sentence for kind, sentence in errors_by_class(manifest).items()},
+    }
+
+
+def _loads(manifest: Mapping[str, Any]) -> dict[str, str]:
+    """Loads of tenants that define their own."""
+    loads = own_loads(manifest)
+    return {"loads": ", ".join(f"{tenant} {load}" for tenant, load in loads.items())} if loads else {}
+
+
+def _left_out(manifest: Mapping[str, Any]) -> dict[str, str]:
+    """Sharings of `sharing: all` that this device doesn't support."""
+    left_out = manifest.get("left_out")
+    return (
+        {"left out": "; ".join(str(sharing) for sharing in left_out)} if isinstance(left_out, list) and left_out else {}
+    )
+
+
+def _trials(run: str, summary: Summary) -> str:
+    count: Counter[str] = Counter()
+    for mix in summary.mixes:
+        if mix.cell.run == run:
+            count.update(mix.trials_by_verdict)
+    verdicts = ", ".join(f"{count[verdict]} {verdict}" for verdict in VERDICTS if count[verdict])
+    return f"{count.total()}: {verdicts}" if verdicts else "none"
+
+
+# --- errors of simulated figures by class, as recorded by the run
+
+
+def errors_by_class(manifest: Mapping[str, Any]) -> dict[str, str]:
+    """Sentences by class; empty for a measured run."""
+    simulation = manifest.get("simulation")
+    errors = simulation.get("error_by_class") if isinstance(simulation, Mapping) else None
+    if not isinstance(errors, Mapping):
+        return {}
+    return {
+        str(kind): "; ".join(map(str, sentences))
+        for kind, sentences in errors.items()
+        if isinstance(sentences, list) and sentences
+    }

@@ -8,7 +8,8 @@ from rich.table import Table
 from rich.text import Text
 
 from cotenant.analyse.variability.drift import Drift
-from cotenant.analyse.variability.sentences import (
+from cotenant.analyse.variability.summary import Variability
+from cotenant.analyse.variability.wording import (
     change_sentence,
     day,
     headline,
@@ -18,18 +19,16 @@ from cotenant.analyse.variability.sentences import (
     slow_sentence,
     stuck_sentence,
 )
-from cotenant.analyse.variability.summary import Variability
-from cotenant.reporting.terminal.listing import listing
+from cotenant.reporting.terminal.grouped import listing
 from cotenant.reporting.terminal.literal import literal
 from cotenant.reporting.terminal.tables import sentence_list
 from cotenant.text import NOTHING, figure, percent
 
 if TYPE_CHECKING:
-    from cotenant.analyse.variability.shared_power import SharedPower
+    from cotenant.analyse.variability.attribution import SharedPower
     from cotenant.store.database.add import Added
-    from cotenant.store.database.database import Sensor
-    from cotenant.store.database.questions import Anomalies, Contents, GpuStory
-    from cotenant.store.database.sensing import HeatOf, SensorPair
+    from cotenant.store.database.database import SensorUse
+    from cotenant.store.database.questions import Anomalies, Contents, GpuStory, HeatOf, SensorPair
 
 GPU_COLUMNS = ("GPU", "place", "runs", "ms", "x median", "MHz", "°C", "W", "slow")
 TEXTS = (0, 1, 8)
@@ -38,17 +37,18 @@ SLOWEST = 12
 """Rows of a GPU table without --all."""
 
 
-def contents_parts(found: "Contents") -> tuple[RenderableType, ...]:
+def contents_parts(contents: "Contents") -> tuple[RenderableType, ...]:
     """Sources, then work."""
     sources = [
-        (one.name, one.kind, one.gpus, one.measurements, one.readings, one.added_utc[:10]) for one in found.sources
+        (source.name, source.kind, source.gpus, source.measurements, source.readings, source.added_utc[:10])
+        for source in contents.sources
     ]
     works = [
-        (one.name, "yes" if one.simulated else "", one.gpus, one.measurements, _span(one.first_s, one.last_s))
-        for one in found.works
+        (work.name, "yes" if work.simulated else "", work.gpus, work.measurements, _span(work.first_s, work.last_s))
+        for work in contents.works
     ]
     parts: list[RenderableType] = [
-        Text(literal(f"{found.home}: {len(found.sources):,} sources"), "bold"),
+        Text(literal(f"{contents.home}: {len(contents.sources):,} sources"), "bold"),
         listing(("source", "kind", "GPUs", "measurements", "readings", "added"), sources),
     ]
     if works:
@@ -56,31 +56,40 @@ def contents_parts(found: "Contents") -> tuple[RenderableType, ...]:
     return tuple(parts)
 
 
-def added_parts(found: "Sequence[Added]") -> tuple[RenderableType, ...]:
+def added_parts(additions: "Sequence[Added]") -> tuple[RenderableType, ...]:
     """The import result of each source, and what was left out."""
     rows = [
-        (one.source.name, one.source.kind, one.how, one.source.gpus, one.source.measurements, one.source.readings)
-        for one in found
+        (
+            addition.source.name,
+            addition.source.kind,
+            addition.how,
+            addition.source.gpus,
+            addition.source.measurements,
+            addition.source.readings,
+        )
+        for addition in additions
     ]
     parts: list[RenderableType] = [listing(("source", "kind", "", "GPUs", "measurements", "readings"), rows)]
-    left_out = [f"{one.source.name}: {sentence}" for one in found for sentence in one.source.left_out]
+    left_out = [
+        f"{addition.source.name}: {sentence}" for addition in additions for sentence in addition.source.left_out
+    ]
     return (*parts, sentence_list(left_out)) if left_out else tuple(parts)
 
 
-def gpus_parts(found: Sequence[Variability], *, every: bool = False) -> tuple[RenderableType, ...]:
+def gpus_parts(works: Sequence[Variability], *, every: bool = False) -> tuple[RenderableType, ...]:
     """For each kind of work: sentences, sources of variance, GPUs from slow to fast."""
-    if not found:
+    if not works:
         return (Text("There are sensor readings but no measurements yet: cotenant db add RUN"),)
     parts: list[RenderableType] = []
-    for one in found:
-        parts.append(_title(one.work, simulated=one.simulated))
-        parts.append(sentence_list(headline(one)))
-        if levels := level_rows(one):
-            parts.append(listing(level_columns(one), levels))
-        parts += [Text(literal(note), "dim") for note in one.decomposition.notes]
-        rows = gpu_rows(one)
+    for addition in works:
+        parts.append(_title(addition.work, simulated=addition.simulated))
+        parts.append(sentence_list(headline(addition)))
+        if levels := level_rows(addition):
+            parts.append(listing(level_columns(addition), levels))
+        parts += [Text(literal(note), "dim") for note in addition.decomposition.notes]
+        rows = gpu_rows(addition)
         shown = rows if every else rows[:SLOWEST]
-        parts.append(_gpu_table(shown, one.noun))
+        parts.append(_gpu_table(shown, addition.noun))
         if len(shown) < len(rows):
             parts.append(Text(f"and {len(rows) - len(shown):,} faster ones; --all shows them", "dim"))
     return tuple(parts)
@@ -102,81 +111,81 @@ def _gpu_table(rows: Sequence[tuple[str, ...]], noun: str) -> Table:
     return table
 
 
-def gpu_parts(found: "GpuStory") -> tuple[RenderableType, ...]:
+def gpu_parts(story: "GpuStory") -> tuple[RenderableType, ...]:
     """One GPU under every kind of work, then its anomalies."""
     rows = [
         (
-            one.work,
-            f"{one.place} of {one.of}",
-            one.profile.runs,
-            figure(one.profile.time_ms, 4),
-            f"{one.profile.relative_time:.3f}",
-            *_sensors(one.profile.clock_mhz, one.profile.temperature_c, one.profile.power_w),
-            one.slow.cause if one.slow else "",
+            work.work,
+            f"{work.place} of {work.of}",
+            work.profile.runs,
+            figure(work.profile.time_ms, 4),
+            f"{work.profile.relative_time:.3f}",
+            *_sensors(work.profile.clock_mhz, work.profile.temperature_c, work.profile.power_w),
+            work.slow.cause if work.slow else "",
         )
-        for one in found.works
+        for work in story.works
     ]
-    parts: list[RenderableType] = [Text(literal(found.gpu), "bold")]
+    parts: list[RenderableType] = [Text(literal(story.gpu), "bold")]
     if rows:
         parts.append(listing(("work", "place", "runs", "ms", "x median", "MHz", "°C", "W", "slow"), rows))
-    if found.sensors:
-        parts.append(listing(("sensor", "readings"), list(found.sensors.items())))
-    sentences = [slow_sentence(one.slow, one.noun) for one in found.works if one.slow]
-    sentences += [change_sentence(change) for one in found.works for change in one.changes]
-    sentences += [stuck_sentence(one.gpu, one.stuck) for one in found.stuck]
-    said = [
-        *(_shared_said(one) for one in found.shared),
-        *map(pair_said, found.pairs),
-        *(f"{one.source}: {heat_said(one)}" for one in found.heat),
+    if story.sensors:
+        parts.append(listing(("sensor", "readings"), list(story.sensors.items())))
+    sentences = [slow_sentence(work.slow, work.noun) for work in story.works if work.slow]
+    sentences += [change_sentence(change) for work in story.works for change in work.changes]
+    sentences += [stuck_sentence(gpu.gpu, gpu.stuck) for gpu in story.stuck]
+    sentences = [
+        *(_shared_said(power) for power in story.shared),
+        *map(pair_said, story.pairs),
+        *(f"{heat.source}: {heat_said(heat)}" for heat in story.heat),
     ]
-    if said:
-        parts.append(sentence_list(said))
+    if sentences:
+        parts.append(sentence_list(sentences))
     parts.append(sentence_list(sentences or ["No anomalies."]))
     return tuple(parts)
 
 
-def heat_said(one: "HeatOf") -> str:
+def heat_said(heat: "HeatOf") -> str:
     """Its thermal model, or why there is none."""
-    return f"No thermal model: {one.why_not}." if one.fit is None else heat_sentence(one.fit)
+    return f"No thermal model: {heat.why_not}." if heat.fit is None else heat_sentence(heat.fit)
 
 
-def _shared_said(one: "SharedPower") -> str:
-    under = f", {one.settings}" if len(one.settings) > 2 else ""
-    said = shared_sentence(one.power_w, one.watts, one.rule, simulated=one.simulated)
-    return f"{one.source}{under}: {said}"
+def _shared_said(power: "SharedPower") -> str:
+    under = f", {power.settings}" if len(power.settings) > 2 else ""
+    sentence = shared_sentence(power.power_w, power.watts, power.rule, simulated=power.simulated)
+    return f"{power.source}{under}: {sentence}"
 
 
-def sensor_parts(found: "Sequence[tuple[Sensor, str]]") -> tuple[RenderableType, ...]:
+def sensor_parts(sensors: "Sequence[tuple[SensorUse, str]]") -> tuple[RenderableType, ...]:
     """One line per sensor."""
-    if not found:
+    if not sensors:
         return (Text("There are no sensor readings yet: cotenant db add RUN"),)
-    rows = [(one.gpu, one.sensor, one.origin, source, one.readings) for one, source in found]
+    rows = [(sensor.gpu, sensor.sensor, sensor.origin, source, sensor.readings) for sensor, source in sensors]
     return (listing(("GPU", "sensor", "read by", "source", "readings"), rows),)
 
 
-def pair_parts(found: "SensorPair") -> tuple[RenderableType, ...]:
+def pair_parts(pair: "SensorPair") -> tuple[RenderableType, ...]:
     """Two sensors of the same quantity."""
-    return (sentence_list([pair_said(found)]),)
+    return (sentence_list([pair_said(pair)]),)
 
 
-def pair_said(found: "SensorPair") -> str:
+def pair_said(pair: "SensorPair") -> str:
     """How one sensor compares with another."""
-    first, second = (f"{one.sensor} ({one.origin})" for one in (found.reference, found.other))
-    return pair_sentence(first, second, found.other.unit, found.comparison)
+    first, second = (f"{sensor.sensor} ({sensor.origin})" for sensor in (pair.reference, pair.other))
+    return pair_sentence(first, second, pair.other.unit, pair.comparison)
 
 
-def trend_parts(found: Mapping[str, Drift]) -> tuple[RenderableType, ...]:
+def trend_parts(drifts: Mapping[str, Drift]) -> tuple[RenderableType, ...]:
     """By work: days, slope, changes."""
     parts: list[RenderableType] = []
-    for work, drift in found.items():
+    for work, drift in drifts.items():
         parts.append(_title(work, simulated=drift.simulated))
         slope = drift.per_month
         if slope.est is None:
-            said = f"no slope: {getattr(slope, 'reason', '')}"
+            sentence = f"no slope: {getattr(slope, 'reason', '')}"
         else:
             ends = ", ".join(f"{end * 100:+.2f}" for end in (slope.lo or 0.0, slope.hi or 0.0))
-            said = f"{slope.est * 100:+.2f} % [{ends}] per 30 days, over {drift.days:.0f} days"
-        parts.append(Text(literal(said)))
+            sentence = f"{slope.est * 100:+.2f} % [{ends}] per 30 days, over {drift.days:.0f} days"
+        parts.append(Text(literal(sentence)))
         rows = [(day(at), f"{ratio:.4f}", runs) for at, ratio, runs in drift.daily[-30:]]
         parts.append(listing(("day", "x own median", "runs"), rows))
         if drift.changes:
@@ -184,47 +193,47 @@ def trend_parts(found: Mapping[str, Drift]) -> tuple[RenderableType, ...]:
     return tuple(parts) or (Text("There are no measurements yet: cotenant db add RUN"),)
 
 
-def anomaly_parts(found: "Anomalies") -> tuple[RenderableType, ...]:
+def anomaly_parts(anomalies: "Anomalies") -> tuple[RenderableType, ...]:
     """One sentence each."""
-    gpus = len({gpu.gpu for work in found.works for gpu in work.profiles})
-    nouns = {work.noun for work in found.works}
+    gpus = len({gpu.gpu for work in anomalies.works for gpu in work.profiles})
+    nouns = {work.noun for work in anomalies.works}
     noun = nouns.pop() if len(nouns) == 1 else "device"
-    nothing = f"No anomalies among {gpus:,} {noun}s under {len(found.works)} kinds of work."
-    return (sentence_list(found.sentences() or [nothing]),)
+    nothing = f"No anomalies among {gpus:,} {noun}s under {len(anomalies.works)} kinds of work."
+    return (sentence_list(anomalies.sentences() or [nothing]),)
 
 
-def level_columns(one: Variability) -> tuple[str, ...]:
+def level_columns(work: Variability) -> tuple[str, ...]:
     """Columns of `level_rows`; a second mixed model if jobs are known."""
-    jobs = ("with jobs",) if one.decomposition.with_jobs else ()
+    jobs = ("with jobs",) if work.decomposition.with_jobs else ()
     return ("variance by", "groups", "alone", "chance", "added", "mixed model", *jobs)
 
 
-def level_rows(one: Variability) -> list[tuple[str | int, ...]]:
+def level_rows(work: Variability) -> list[tuple[str | int, ...]]:
     """Level, groups, and its share: alone, by chance, added to those before, and in each mixed model."""
-    if not one.decomposition.levels:
+    if not work.decomposition.levels:
         return []
-    models = [{part.level: percent(part.share) for part in one.decomposition.components}]
-    if one.decomposition.with_jobs:
-        models.append({part.level: percent(part.share) for part in one.decomposition.with_jobs})
+    models = [{part.level: percent(part.share) for part in work.decomposition.components}]
+    if work.decomposition.with_jobs:
+        models.append({part.level: percent(part.share) for part in work.decomposition.with_jobs})
     rows: list[tuple[str | int, ...]] = [
         (
-            one.noun if level.level == "gpu" else level.level,
+            work.noun if level.level == "gpu" else level.level,
             level.groups,
             percent(level.alone),
             percent(level.by_chance),
             percent(level.added),
             *(model.get(level.level, NOTHING) for model in models),
         )
-        for level in one.decomposition.levels
+        for level in work.decomposition.levels
     ]
     rest = (model.get("residual", NOTHING) for model in models)
-    return [*rows, ("unexplained", one.variation.runs, "", "", percent(one.decomposition.unexplained), *rest)]
+    return [*rows, ("unexplained", work.variation.runs, "", "", percent(work.decomposition.unexplained), *rest)]
 
 
-def gpu_rows(one: Variability) -> list[tuple[str, ...]]:
+def gpu_rows(work: Variability) -> list[tuple[str, ...]]:
     """One line per GPU, slowest first."""
-    causes = {slow.gpu: slow.cause for slow in one.slow}
-    short = short_names([profile.gpu for profile in one.profiles])
+    causes = {slow.gpu: slow.cause for slow in work.slow}
+    short = short_names([profile.gpu for profile in work.profiles])
     return [
         (
             short[profile.gpu],
@@ -235,7 +244,7 @@ def gpu_rows(one: Variability) -> list[tuple[str, ...]]:
             *_sensors(profile.clock_mhz, profile.temperature_c, profile.power_w),
             causes.get(profile.gpu, ""),
         )
-        for profile in sorted(one.profiles, key=lambda profile: -profile.time_ms)
+        for profile in sorted(work.profiles, key=lambda profile: -profile.time_ms)
     ]
 
 

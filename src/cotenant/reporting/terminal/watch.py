@@ -7,8 +7,15 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from cotenant.analyse.neighbours.sentences import answer_sentences, grant_sentence, note_sentences
-from cotenant.analyse.neighbours.watched import CPU_S, GPU_S, Watched, WatchedTenant
+from cotenant.analyse.neighbours.watching import (
+    CPU_S,
+    GPU_S,
+    Watched,
+    WatchedTenant,
+    answer_sentences,
+    grant_sentence,
+    note_sentences,
+)
 from cotenant.reporting.terminal.literal import literal
 from cotenant.text import NOTHING, amount, duration, figure, percent
 
@@ -22,10 +29,10 @@ _ROLES = ("requests", "latency_s", "latency_count", "token_s", "token_count", "t
 
 def watched_parts(watched: Watched) -> tuple[RenderableType, ...]:
     """The result on one screen."""
-    said = Text("\n".join(map(literal, answer_sentences(watched))), "bold")
-    grants = [grant_sentence(one, grant) for one in watched.tenants for grant in one.grants]
+    opening = Text("\n".join(map(literal, answer_sentences(watched))), "bold")
+    grants = [grant_sentence(tenant, grant) for tenant in watched.tenants for grant in tenant.grants]
     rest = [*grants, *note_sentences(watched), *watched.unseen]
-    parts: list[RenderableType] = [said, tenants_table(watched)]
+    parts: list[RenderableType] = [opening, tenants_table(watched)]
     if rest:
         parts.append(Text("\n".join(map(literal, rest))))
     parts.append(Text(f"Watched for {duration(60 * watched.minutes)} on {literal(watched.device)}; nothing was sent "
@@ -52,23 +59,23 @@ def columns_of(watched: Watched) -> list[str]:
 
 def tenant_rows(watched: Watched) -> list[dict[str, str]]:
     """The figures of each tenant, as text."""
-    return [_row(one) for one in watched.tenants]
+    return [_row(tenant) for tenant in watched.tenants]
 
 
-def _row(one: WatchedTenant) -> dict[str, str]:
+def _row(tenant: WatchedTenant) -> dict[str, str]:
     return {
-        "tenant": one.tenant,
-        "software": one.software,
-        "requests": NOTHING if one.requests is None else f"{one.requests:,}",
-        "req/s": _figure(one.rate_rps),
-        "mean ms": _figure(one.mean_ms),
-        **{f"{name} ms": _figure(one.quantiles_ms.get(name)) for name in ("p50", "p95", "p99")},
-        "first token ms": _figure(one.first_ms),
-        "ms/token": _figure(one.token_ms),
-        "tokens in": _figure(one.tokens_in),
-        "tokens out": _figure(one.tokens_out),
-        "cores": _figure(one.cores),
-        "GPU time": NOTHING if one.gpu_share is None else percent(one.gpu_share),
+        "tenant": tenant.tenant,
+        "software": tenant.software,
+        "requests": NOTHING if tenant.requests is None else f"{tenant.requests:,}",
+        "req/s": _figure(tenant.rate_rps),
+        "mean ms": _figure(tenant.mean_ms),
+        **{f"{name} ms": _figure(tenant.quantiles_ms.get(name)) for name in ("p50", "p95", "p99")},
+        "first token ms": _figure(tenant.first_ms),
+        "ms/token": _figure(tenant.token_ms),
+        "tokens in": _figure(tenant.tokens_in),
+        "tokens out": _figure(tenant.tokens_out),
+        "cores": _figure(tenant.cores),
+        "GPU time": NOTHING if tenant.gpu_share is None else percent(tenant.gpu_share),
     }
 
 
@@ -91,8 +98,8 @@ def live_parts(session: "WatchSession", watched: Watched | None, since_s: float)
 
 
 def _so_far(watched: Watched) -> Text:
-    said: Sequence[str] = [*answer_sentences(watched), *note_sentences(watched)]
-    return Text("so far:\n" + "\n".join(map(literal, said)), "dim")
+    sentences: Sequence[str] = [*answer_sentences(watched), *note_sentences(watched)]
+    return Text("so far:\n" + "\n".join(map(literal, sentences)), "dim")
 
 
 def _mean_ms(time_s: float | None, count: float | None) -> str:
