@@ -5,7 +5,7 @@ import asyncio
 import psutil
 import pytest
 
-from cotenant.clients.deadlines import Deadlines
+from cotenant.clients.alarm import Deadlines
 
 MS = 1_000_000
 

@@ -5,13 +5,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cotenant.clients.address import read_address
-from cotenant.devices.simulated.calibrated import CalibratedTenant, Calibration, EngineCalibration
+from cotenant.devices.simulated.solo_times import CalibratedTenant, Calibration, EngineCalibration
 from cotenant.errors import DeviceError
 from cotenant.paths import AnyPath
-from cotenant.tenancy.device_name import DeviceName
+from cotenant.tenancy.nouns import DeviceName
 
 if TYPE_CHECKING:
-    from cotenant.prediction.calibration.solo_time import SoloTime
+    from cotenant.prediction.calibration.solo import SoloTime
 
 
 def calibrate(source: AnyPath, *, device: str) -> Calibration:
@@ -84,9 +84,9 @@ def calibrate_server(
         CotenantError: The server isn't an engine, refuses, fails or is busy; or the device isn't simulated.
     """
     from cotenant.devices.simulated.device import open_simulated
-    from cotenant.prediction.calibration.engine import fit_engine, plain_law
-    from cotenant.prediction.calibration.solo_time import SoloTime
-    from cotenant.prediction.engines.batching import EngineSettings
+    from cotenant.prediction.calibration.engine_fit import fit_engine, plain_law
+    from cotenant.prediction.calibration.solo import SoloTime
+    from cotenant.prediction.engines.continuous_batching import EngineSettings
     from cotenant.prediction.simulated_gpu import Controls
     from cotenant.workloads import find
     from cotenant.workloads.protocol import WorkloadSpec
@@ -134,7 +134,7 @@ def measured_solos(source: Path) -> "tuple[SoloTime, ...]":
 def _of_run(folder: Path) -> "tuple[SoloTime, ...]":
     from cotenant.analyse.estimates.estimate import Estimate
     from cotenant.api.show import show
-    from cotenant.prediction.calibration.solo_time import SoloTime
+    from cotenant.prediction.calibration.solo import SoloTime
     from cotenant.study.files import study_from_text
 
     result = show(folder)

@@ -1,20 +1,23 @@
 """Lists of studies, devices, workloads and servers; and export of a model for servers."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from cotenant.errors import DeviceError, WorkloadError
+from cotenant.tenancy.nouns import DeviceName
 
 if TYPE_CHECKING:
     from pathlib import Path
-    from typing import Any
 
     from cotenant.devices import DeviceInfo
-    from cotenant.study.library import StudyInfo
+    from cotenant.prediction.kernels.traces import KernelTrace
+    from cotenant.study.schema import StudyInfo
     from cotenant.workloads import WorkloadInfo
-    from cotenant.workloads.servers.presets import Preset
+    from cotenant.workloads.servers.spec import Preset
 
 
 def list_studies() -> "tuple[StudyInfo, ...]":
     """The built-in studies."""
-    from cotenant.study.library import builtin_studies
+    from cotenant.study.schema import builtin_studies
 
     return builtin_studies()
 
@@ -57,7 +60,7 @@ def list_workloads(words: str | None = None) -> "tuple[WorkloadInfo, ...]":
 
 def list_servers() -> "tuple[Preset, ...]":
     """The servers that a study can start by name."""
-    from cotenant.workloads.servers.presets import PRESETS
+    from cotenant.workloads.servers.spec import PRESETS
 
     return tuple(PRESETS.values())
 
@@ -88,3 +91,82 @@ def export_workload(
     if not isinstance(workload, ModelWorkload):
         raise WorkloadError(f"{name} is not a model of the catalogue", hint="`cotenant workloads decoder` lists some")
     return export_model(workload.entry, Path(folder), seed=seed, dtype=dtype, gguf=gguf)
+
+
+# --- `cotenant workloads NAME --kernels`: the kernels of a request on a simulated GPU
+
+DEVICE = "sim:a100-sxm4-40gb"
+
+
+def list_kernels(
+    workload: str,
+    *,
+    device: str = DEVICE,
+    batch: int = 1,
+    seq: int | None = None,
+    dtype: str | None = None,
+    train: bool = False,
+    software: str = "eager",
+) -> "KernelTrace":
+    """The kernels that one request of a workload runs on a simulated GPU.
+
+    Args:
+        workload: Its name.
+        device: A simulated GPU, `sim:...`.
+        batch: Items per request.
+        seq: Tokens per item; None: the workload's default.
+        dtype: Number format; None: the GPU's preferred one.
+        train: A training step instead of inference.
+        software: Execution mode: `eager`, `compile`, `graphs`, `onnxruntime`, `tensorrt` or `vllm`.
+
+    Raises:
+        DeviceError: The device isn't simulated.
+        WorkloadError: There is no such workload or number format, or its kernels are known only while it runs.
+    """
+    from typing import get_args
+
+    from cotenant.devices.simulated.device import open_simulated
+    from cotenant.prediction.kernels.cost import solo_costs
+    from cotenant.prediction.kernels.traces import KernelTrace, look_at
+    from cotenant.workloads import find
+    from cotenant.workloads.protocol import SOFTWARE, Dtype, WorkloadSpec
+
+    if not DeviceName(device).simulated:
+        raise DeviceError(
+            f"{device} isn't simulated, and the kernels of a real device are known only while it runs",
+            hint=f"name a simulated GPU, e.g. {DEVICE}",
+        )
+    if dtype is not None and dtype not in get_args(Dtype):
+        raise WorkloadError(f"{dtype!r} is not a number format", hint=f"choose one of {', '.join(get_args(Dtype))}")
+    if software not in SOFTWARE:
+        raise WorkloadError(f"there is no software {software!r}", hint=f"choose one of {', '.join(SOFTWARE)}")
+    given = {"name": workload, "batch": batch, "seq": seq, "dtype": dtype, "train": train, "software": software}
+    spec = WorkloadSpec.model_validate(given)
+    find(workload).check(spec)
+    gpu = open_simulated(device)
+    request = gpu.request(spec)
+    costs = solo_costs(request.kernels, gpu.gpu).slowed(
+        request.execution.slower(request.spec.dtype), request.execution.gap_us * 1e3
+    )
+    return KernelTrace(
+        workload=workload,
+        batch=batch,
+        dtype=str(request.spec.dtype),
+        device=gpu.name,
+        sms=gpu.gpu.sms,
+        software=software,
+        kernels=len(request.kernels),
+        launches=int(request.kernels.launches.sum()),
+        device_ns=costs.total_ns,
+        lines=look_at(request.kernels, costs, sms=gpu.gpu.sms),
+    )
+
+
+# --- `schema`: the JSON Schema of study files, for editors
+
+
+def schema() -> dict[str, Any]:
+    """JSON Schema of a study file."""
+    from cotenant.study.schema import json_schema
+
+    return json_schema()

@@ -1,9 +1,13 @@
-"""Prometheus' text format: the samples of a page."""
+"""Prometheus' text format, and what servers say in it: waiting and running requests, cache use."""
 
+import http.client
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Literal
+
+from cotenant.clients.address import Address, ask
 
 _LABELS = r'\{((?:[^"}\n]|"(?:[^"\\\n]|\\.)*")*)\}'
 _LABEL = re.compile(r'([A-Za-z_][A-Za-z0-9_]*)\s*=\s*"((?:[^"\\]|\\.)*)"')
@@ -42,10 +46,94 @@ def read_labels(text: str) -> dict[str, str]:
 
 
 def _plain(value: str) -> str:
-    return re.sub(r"\\[\\\"n]", lambda found: _ESCAPED[found[0]], value) if "\\" in value else value
+    return re.sub(r"\\[\\\"n]", lambda escape: _ESCAPED[escape[0]], value) if "\\" in value else value
 
 
 @lru_cache(maxsize=32)
 def _form(metrics: tuple[str, ...] | None) -> re.Pattern[str]:
     names = _ANY if metrics is None else "|".join(map(re.escape, metrics)) or r"(?!)"
     return re.compile(rf"^({names})(?:{_LABELS})?[ \t]+(\S+)", re.MULTILINE)
+
+
+# Servers' own metrics: waiting and running requests, cache use
+
+LIMIT_S = 2.0
+PATH = "/metrics"
+Sensor = Literal["queue", "running", "kv_cache", "backlog"]
+
+
+@dataclass(frozen=True, slots=True)
+class KnownMetric:
+    """One metric of one server."""
+
+    sensor: Sensor
+    unit: str
+    together: Literal["sum", "max"] = "sum"
+    """How values of several models or engines are combined."""
+
+
+_QUEUE, _RUNNING = KnownMetric("queue", "requests"), KnownMetric("running", "requests")
+_CACHE = KnownMetric("kv_cache", "share", "max")
+KNOWN: Mapping[str, KnownMetric] = {
+    "vllm:num_requests_waiting": _QUEUE,
+    "vllm:num_requests_running": _RUNNING,
+    "vllm:kv_cache_usage_perc": _CACHE,
+    "vllm:gpu_cache_usage_perc": _CACHE,
+    "sglang:num_queue_reqs": _QUEUE,
+    "sglang:num_running_reqs": _RUNNING,
+    "sglang:token_usage": _CACHE,
+    "te_queue_size": _QUEUE,
+    "llamacpp:requests_deferred": _QUEUE,
+    "llamacpp:requests_processing": _RUNNING,
+    "llamacpp:kv_cache_usage_ratio": _CACHE,
+    "nv_inference_pending_request_count": _QUEUE,
+    "cotenant_backlog_seconds": KnownMetric("backlog", "s"),
+}
+"""By name, for any server; of two for one sensor, the first is read."""
+SIZES: Mapping[str, tuple[str, ...]] = {
+    "vllm:cache_config_info": ("kv_cache_size_tokens", "kv_cache_memory_bytes", "num_gpu_blocks")
+}
+"""Labels of metrics that give the size of the server's cache."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A metric and its value."""
+
+    metric: str
+    known: KnownMetric
+    value: float
+
+
+def read_metrics(text: str) -> list[Reading]:
+    """The known metrics in a page, one for each sensor: some servers publish a value under several names."""
+    sizes: dict[str, float] = {}
+    for sample in exposed(text, KNOWN):
+        before = sizes.get(sample.metric)
+        together = max if KNOWN[sample.metric].together == "max" else float.__add__
+        sizes[sample.metric] = sample.value if before is None else together(before, sample.value)
+    chosen: dict[Sensor, Reading] = {}
+    for name, known in KNOWN.items():
+        if name in sizes:
+            chosen.setdefault(known.sensor, Reading(name, known, sizes[name]))
+    return list(chosen.values())
+
+
+def read_sizes(text: str) -> dict[str, int]:
+    """The size of the server's cache, where reported."""
+    sizes: dict[str, int] = {}
+    for sample in exposed(text, SIZES):
+        for label in SIZES[sample.metric]:
+            value = sample.labels.get(label, "")
+            if value.isdigit():
+                sizes[label] = sizes.get(label, 0) + int(value)
+    return sizes
+
+
+def page_of(address: Address, path: str) -> str | None:
+    """The metrics page; None if there is none."""
+    try:
+        status, body = ask(address, path, within_s=LIMIT_S)
+    except (OSError, http.client.HTTPException):
+        return None
+    return body.decode(errors="replace") if status == 200 else None

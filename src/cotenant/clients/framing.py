@@ -16,7 +16,7 @@ class NotHttp(Exception):
 
 
 @dataclass(slots=True)
-class Reply:
+class HttpReply:
     """The head of an answer, and its body where no sink took it."""
 
     status: int = 0
@@ -36,7 +36,7 @@ class Framing:
 
     __slots__ = ("_body", "_head", "_left", "_pending", "_state", "chunked", "done", "keep", "reply")
 
-    def __init__(self, head: Callable[[Reply], None], body: Callable[[bytes], None]) -> None:
+    def __init__(self, head: Callable[[HttpReply], None], body: Callable[[bytes], None]) -> None:
         self._head, self._body = head, body
         """Called with the complete head, and with each piece of the body."""
         self._pending = b""
@@ -44,7 +44,7 @@ class Framing:
 
     def begin(self, *, to_head: bool) -> None:
         """A request was sent; the answer to HEAD never has a body."""
-        self.reply = Reply()
+        self.reply = HttpReply()
         self.done = self.keep = False
         """True once it is complete and the connection can be reused."""
         self.chunked = False
@@ -104,9 +104,9 @@ class Framing:
             headers[name.lower()] = value.strip()
         if code[0] == "1":
             return data[end + 4 :]  # interim; the answer follows
-        self.reply = Reply(int(code), reason, headers)
-        said = headers.get("connection", "").lower()
-        self.keep = said != "close" if version == "HTTP/1.1" else said == "keep-alive"
+        self.reply = HttpReply(int(code), reason, headers)
+        connection = headers.get("connection", "").lower()
+        self.keep = connection != "close" if version == "HTTP/1.1" else connection == "keep-alive"
         self._choose_body(bare=self._state == "bare head")
         self._head(self.reply)
         return data[end + 4 :]

@@ -16,9 +16,9 @@ from typing import cast
 
 from cotenant.clients import arrivals
 from cotenant.clients.address import Address
+from cotenant.clients.alarm import Deadlines
 from cotenant.clients.arrivals import ArrivalTransport
-from cotenant.clients.deadlines import Deadlines
-from cotenant.clients.framing import Framing, NotHttp, Reply
+from cotenant.clients.framing import Framing, HttpReply, NotHttp
 from cotenant.errors import RequestFailed
 
 LARGEST_ANSWER = 256 << 20
@@ -27,7 +27,7 @@ _MOST_KEPT = 16
 _EVENT_END = b"\n\n\r\n"
 """The end of an event in a chunk of its own. An answer in chunks always ends with two line ends instead."""
 Sink = Callable[[bytes], None]
-Begun = Callable[[Reply], None]
+Begun = Callable[[HttpReply], None]
 Headers = Mapping[str, str]
 
 
@@ -45,7 +45,7 @@ class Timeouts:
 
 
 @dataclass(slots=True)
-class Timing:
+class AnswerTiming:
     """Times of one request, on the monotonic clock."""
 
     sent_ns: int = 0
@@ -75,11 +75,11 @@ class _Connection(asyncio.Protocol):
         self._parts: list[bytes] = []
         self._size = 0
         self._heard = False
-        self._timing: Timing | None = None
+        self._timing: AnswerTiming | None = None
         self._patient = False
         self._kept: list[tuple[int, bytes]] = []
         """Pieces not yet parsed, with their times of arrival."""
-        self._done: asyncio.Future[Reply] | None = None
+        self._done: asyncio.Future[HttpReply] | None = None
         self.answered = 0
         self.open = True
         self.heard: Callable[[], None] | None = None
@@ -132,11 +132,11 @@ class _Connection(asyncio.Protocol):
         data: bytes,
         sink: Sink | None,
         begun: Begun | None,
-        timing: Timing | None,
+        timing: AnswerTiming | None,
         *,
         to_head: bool,
         patient: bool,
-    ) -> "asyncio.Future[Reply]":
+    ) -> "asyncio.Future[HttpReply]":
         """Write a request; the future completes with its answer."""
         assert self._transport is not None
         self._sink, self._begun, self._parts, self._size, self._heard = sink, begun, [], 0, False
@@ -160,7 +160,7 @@ class _Connection(asyncio.Protocol):
         if self._transport is not None:
             self._transport.abort()
 
-    def _head(self, reply: Reply) -> None:
+    def _head(self, reply: HttpReply) -> None:
         if self._begun is not None:
             self._begun(reply)
 
@@ -224,10 +224,10 @@ class Connections:
         headers: Headers | None = None,
         sent: Callable[[], None] | None = None,
         begun: Begun | None = None,
-        timing: Timing | None = None,
+        timing: AnswerTiming | None = None,
         patient: bool = False,
         within_s: float = math.inf,
-    ) -> Reply:
+    ) -> HttpReply:
         """Send one request and return its answer, over a new connection if none is idle.
 
         A server may close an idle connection just as a request is written to it: only then it is sent again.
@@ -282,12 +282,12 @@ class Connections:
         self._deadlines.close()
         await asyncio.sleep(0)
 
-    def _watch(self, connection: _Connection, answer: "asyncio.Future[Reply]", until_ns: int) -> None:
+    def _watch(self, connection: _Connection, answer: "asyncio.Future[HttpReply]", until_ns: int) -> None:
         if self._timeouts.between_s < math.inf:
             connection.heard = partial(self._heard, answer, until_ns)
         self._deadlines.watch(answer, _sooner(until_ns, self._timeouts.first_s))
 
-    def _heard(self, answer: "asyncio.Future[Reply]", until_ns: int) -> None:
+    def _heard(self, answer: "asyncio.Future[HttpReply]", until_ns: int) -> None:
         self.heard_ns = time.monotonic_ns()
         self._deadlines.watch(answer, _sooner(until_ns, self._timeouts.between_s))
 
@@ -309,7 +309,7 @@ class Connections:
         message = f"`{self._address.name}` {what}"
         return RequestFailed("timeout", message, hint=timeouts.hint, waited_s=waited_s)
 
-    async def _connect(self, timing: Timing | None, within_s: float) -> _Connection:
+    async def _connect(self, timing: AnswerTiming | None, within_s: float) -> _Connection:
         loop = asyncio.get_running_loop()
         address = self._address
         if timing is not None:
@@ -328,14 +328,14 @@ class Connections:
         return RequestFailed(kind, f"`{self._address.name}` {what}")
 
 
-def refused(name: str, reply: Reply) -> RequestFailed:
+def refused(name: str, reply: HttpReply) -> RequestFailed:
     """The error for an answer with an unexpected status, with the first line of the server's message."""
     lines = reply.body[:400].decode(errors="replace").strip().splitlines()
-    said = "".join(c if c.isprintable() else "?" for c in lines[0][:200]) if lines else ""
+    reason = "".join(c if c.isprintable() else "?" for c in lines[0][:200]) if lines else ""
     moved = reply.headers.get("location")
     return RequestFailed(
         f"http {reply.status}",
-        f"`{name}` answered {reply.status} {reply.reason}".rstrip() + (f": {said}" if said else ""),
+        f"`{name}` answered {reply.status} {reply.reason}".rstrip() + (f": {reason}" if reason else ""),
         hint=f"it redirects to {moved}: name that address" if moved else "check the server's log",
     )
 

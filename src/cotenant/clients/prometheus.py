@@ -11,8 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urlencode
 
-from cotenant.clients.address import Address
-from cotenant.clients.asking import ask
+from cotenant.clients.address import Address, ask
 from cotenant.errors import WatchError
 
 LIMIT_S = 30.0
@@ -51,10 +50,10 @@ class PrometheusServer:
         Raises:
             WatchError: It doesn't answer, or isn't a Prometheus server.
         """
-        found = self._query("time()", None)
-        if not isinstance(found, list) or len(found) != 2:
+        answer = self._query("time()", None)
+        if not isinstance(answer, list) or len(answer) != 2:
             raise self._foreign()
-        return float(found[1])
+        return float(answer[1])
 
     def recorded(self, metrics: Iterable[str], since_s: float, until_s: float, where: str = "") -> list[Recorded]:
         """Every sample of these metrics in a period.
@@ -70,10 +69,10 @@ class PrometheusServer:
         """
         names = "|".join(_literal(metric) for metric in sorted(set(metrics)))
         matchers = f'__name__=~"{names}"' + (f",{where}" if where else "")
-        found: dict[tuple[tuple[str, str], ...], tuple[list[float], list[float]]] = {}
+        series: dict[tuple[tuple[str, str], ...], tuple[list[float], list[float]]] = {}
         for since, until in _chunks(since_s, until_s):
             for labels, samples in self._chunk(matchers, since, until):
-                times, values = found.setdefault(tuple(sorted(labels.items())), ([], []))
+                times, values = series.setdefault(tuple(sorted(labels.items())), ([], []))
                 for t_s, value in samples:
                     if not times or t_s > times[-1]:  # both ends of a chunk belong to it
                         times.append(float(t_s))
@@ -81,7 +80,7 @@ class PrometheusServer:
         return [
             Recorded(dict(key).get("__name__", ""), {name: value for name, value in key if name != "__name__"},
                      tuple(times), tuple(values))
-            for key, (times, values) in found.items()
+            for key, (times, values) in series.items()
         ]  # fmt: skip
 
     def _chunk(
@@ -101,8 +100,8 @@ class PrometheusServer:
             yield from self._chunk(matchers, since_s, middle)
             yield from self._chunk(matchers, middle, until_s)
             return
-        for one in series:
-            yield one["metric"], one["values"]
+        for samples in series:
+            yield samples["metric"], samples["values"]
 
     def _query(self, query: str, at_s: float | None) -> Any:
         form = {"query": query} | ({} if at_s is None else {"time": f"{at_s:.3f}"})
@@ -127,11 +126,12 @@ class PrometheusServer:
         except ValueError:
             raise self._foreign(status) from None
         if not isinstance(answer, dict) or answer.get("status") != "success":
-            said = str(answer.get("error", ""))[:200] if isinstance(answer, dict) else ""
-            if "too many samples" in said:
+            reason = str(answer.get("error", ""))[:200] if isinstance(answer, dict) else ""
+            if "too many samples" in reason:
                 raise _TooLarge
             raise WatchError(
-                f"Prometheus at `{self.name}` refuses the query with status {status}" + (f": {said}" if said else "")
+                f"Prometheus at `{self.name}` refuses the query with status {status}"
+                + (f": {reason}" if reason else "")
             )
         return answer["data"]["result"]
 

@@ -9,12 +9,12 @@ Value = int | bytes
 def varint(number: int) -> bytes:
     """A varint; negative numbers as 64 bits, as int64 is encoded."""
     left = number & 0xFFFF_FFFF_FFFF_FFFF
-    found = bytearray()
+    encoded = bytearray()
     while left > 0x7F:
-        found.append(left & 0x7F | 0x80)
+        encoded.append(left & 0x7F | 0x80)
         left >>= 7
-    found.append(left)
-    return bytes(found)
+    encoded.append(left)
+    return bytes(encoded)
 
 
 def written(field: int, value: str | bytes) -> bytes:
@@ -55,11 +55,11 @@ def numbers(value: Value) -> list[int]:
     """A repeated field of int64, packed or one of its elements."""
     if isinstance(value, int):
         return [_signed(value)]
-    found, at = [], 0
+    decoded, at = [], 0
     while at < len(value):
         number, at = _varint_at(value, at)
-        found.append(_signed(number))
-    return found
+        decoded.append(_signed(number))
+    return decoded
 
 
 def _signed(number: int) -> int:

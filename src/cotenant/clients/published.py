@@ -147,14 +147,16 @@ def read_published(samples: Iterable[Exposed], known: Sequence[Software] = KNOWN
     every = list(samples)
     for software in known:
         names = software.metrics
-        mine = [one for one in every if one.metric in names and software.where.items() <= one.labels.items()]
-        if found := _tenants(software, mine):
-            return found
+        mine = [
+            sample for sample in every if sample.metric in names and software.where.items() <= sample.labels.items()
+        ]
+        if tenants := _tenants(software, mine):
+            return tenants
     return []
 
 
 def _tenants(software: Software, samples: Sequence[Exposed]) -> list[Published]:
-    found: dict[str, Published] = {}
+    by_name: dict[str, Published] = {}
     # Of two names for one quantity (an old and a new one) only the first counts.
     used: dict[tuple[str, str], str] = {}
     for sample in samples:
@@ -162,17 +164,17 @@ def _tenants(software: Software, samples: Sequence[Exposed]) -> list[Published]:
         role, base = _role(software, sample.metric)
         if used.setdefault((name, role), base) != base:
             continue
-        one = found.setdefault(name, Published(name, software.name))
+        published = by_name.setdefault(name, Published(name, software.name))
         value = sample.value * software.scale.get(base, 1.0)
         if role == "share":
-            one.share = sample.value
+            published.share = sample.value
         elif role.endswith(BUCKET):
-            _put_bucket(one, role, sample, software.scale.get(base, 1.0))
+            _put_bucket(published, role, sample, software.scale.get(base, 1.0))
         else:
-            one.add(role, value if role.endswith("_s") else sample.value)
-    for one in found.values():
-        _complete(one)
-    return [one for one in found.values() if one.totals]
+            published.add(role, value if role.endswith("_s") else sample.value)
+    for published in by_name.values():
+        _complete(published)
+    return [published for published in by_name.values() if published.totals]
 
 
 def _role(software: Software, metric: str) -> tuple[str, str]:
@@ -187,19 +189,19 @@ def _role(software: Software, metric: str) -> tuple[str, str]:
     return {"_sum": f"{measured}_s", "_count": f"{measured}_count"}.get(end, f"{measured}{BUCKET}"), base
 
 
-def _put_bucket(one: Published, role: str, sample: Exposed, unit: float) -> None:
+def _put_bucket(published: Published, role: str, sample: Exposed, unit: float) -> None:
     try:
         bound = float(sample.labels.get("le", "nan")) * unit
     except ValueError:
         return
     if not math.isnan(bound):
-        counts = one.buckets.setdefault(role.removesuffix(BUCKET), {})
+        counts = published.buckets.setdefault(role.removesuffix(BUCKET), {})
         counts[bound] = counts.get(bound, 0.0) + sample.value
 
 
-def _complete(one: Published) -> None:
+def _complete(published: Published) -> None:
     """Fill in a count that the software publishes under another name."""
-    totals = one.totals
+    totals = published.totals
     if "requests" not in totals and "latency_count" in totals:
         totals["requests"] = totals["latency_count"]
     if "latency_s" in totals and "latency_count" not in totals and "requests" in totals:

@@ -30,9 +30,9 @@ from cotenant.tenancy.values import (
     one_of,
 )
 from cotenant.tenancy.words import did_you_mean, expected, is_number, shown
+from cotenant.workloads.catalogue import generators
 from cotenant.workloads.protocol import AUTO_AT_ONCE, SOFTWARE, Software, WorkloadSpec, in_steps
-from cotenant.workloads.servers.names import SERVER_FORMS, is_server
-from cotenant.workloads.servers.spec import ServerSpec
+from cotenant.workloads.servers.spec import SERVER_FORMS, ServerSpec, is_server
 
 GROUP = "default"
 Isolation = Literal["any", "process", "mig"]
@@ -177,7 +177,9 @@ class TenantEntry(Frozen):
         description="Decoders: forward, prefill, decode, generate; encoders: embed, classify.",
         examples=["generate"],
     )
-    tokens: Count | None = Field(default=None, description="Number of tokens that `generate` produces.", examples=[32])
+    tokens: Count | None = Field(
+        default=None, description="Number of tokens to generate; `mode: generate` of a decoder.", examples=[32]
+    )
     software: Annotated[
         tuple[Software, ...] | None,
         PlainValidator(_software),
@@ -298,6 +300,8 @@ class TenantEntry(Frozen):
         if self.rate is not None:  # the load says it all, so that there is one place to look
             object.__setattr__(self, "load", Load(kind="poisson", rate_rps=self.rate))
             object.__setattr__(self, "rate", None)
+        if self.tokens is not None and self.mode is None and not self.train and self.workload in generators():
+            object.__setattr__(self, "mode", "generate")
         return self
 
     @property

@@ -1,5 +1,5 @@
 """Workloads: models, kernels, pipelines, and your own."""
 
-from cotenant.workloads.catalogue import Entry, WorkloadInfo, catalogue, described, figures, find
+from cotenant.workloads.catalogue import WorkloadEntry, WorkloadInfo, catalogue, described, figures, find
 
-__all__ = ["Entry", "WorkloadInfo", "catalogue", "described", "figures", "find"]
+__all__ = ["WorkloadEntry", "WorkloadInfo", "catalogue", "described", "figures", "find"]

@@ -24,7 +24,7 @@ from cotenant.workloads.shipped import shipped
 HUB = "huggingface.co/"
 
 
-class Listed(Workload, Protocol):
+class ListedWorkload(Workload, Protocol):
     """A workload that can be listed."""
 
     @property
@@ -34,7 +34,7 @@ class Listed(Workload, Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class WorkloadEntry:
     """One entry of the catalogue."""
 
     name: str
@@ -55,7 +55,7 @@ class Entry:
 class WorkloadInfo:
     """A catalogue entry, and the cost of one request."""
 
-    entry: Entry
+    entry: WorkloadEntry
     properties: Figures
 
     def to_json(self) -> dict[str, Any]:
@@ -101,7 +101,7 @@ def modules_of(name: str) -> tuple[str, ...]:
     return _MODELS_IMPORT if isinstance(workload, ModelWorkload) else ()
 
 
-def catalogue() -> tuple[Entry, ...]:
+def catalogue() -> tuple[WorkloadEntry, ...]:
     """All named workloads by family, without the user's own."""
     return tuple(_line(workload) for workload in _workloads().values())
 
@@ -116,7 +116,7 @@ def published(name: str) -> tuple[str | None, int | None]:
     return model.source.removeprefix(HUB) if on_hub else None, model.seq
 
 
-def described(entry: Entry) -> WorkloadInfo:
+def described(entry: WorkloadEntry) -> WorkloadInfo:
     """The entry with the cost of one request at its defaults."""
     return WorkloadInfo(entry, figures(WorkloadSpec(name=entry.name)))
 
@@ -126,11 +126,11 @@ def figures(spec: WorkloadSpec) -> Figures:
     return shipped(spec) or find(spec.name).properties(spec)
 
 
-def _line(workload: Listed) -> Entry:
+def _line(workload: ListedWorkload) -> WorkloadEntry:
     if not isinstance(workload, ModelWorkload):
-        return Entry(workload.name, workload.family, workload.about)
+        return WorkloadEntry(workload.name, workload.family, workload.about)
     model = workload.entry
-    return Entry(
+    return WorkloadEntry(
         name=model.name,
         family=model.family,
         about=model.about,
@@ -151,6 +151,12 @@ def model_entries() -> tuple[ModelEntry, ...]:
     )
 
 
+@cache
+def generators() -> frozenset[str]:
+    """Models that can generate tokens."""
+    return frozenset(entry.name for entry in model_entries() if "generate" in entry.modes)
+
+
 _ROOMS = ("cotenant.workloads.kernels", "cotenant.ranking.pipeline.workload", "cotenant.workloads.instrument")
 """Modules with workloads, by name because `ranking` is a higher layer than this one."""
 
@@ -159,7 +165,9 @@ _MODELS_IMPORT = ("torch", "transformers.modeling_utils", "cotenant.workloads.mo
 
 
 @cache
-def _workloads() -> dict[str, Listed]:
-    models: tuple[Listed, ...] = tuple(ModelWorkload(entry) for entry in model_entries())
-    others: tuple[Listed, ...] = tuple(one for room in _ROOMS for one in import_module(room).WORKLOADS)
+def _workloads() -> dict[str, ListedWorkload]:
+    models: tuple[ListedWorkload, ...] = tuple(ModelWorkload(entry) for entry in model_entries())
+    others: tuple[ListedWorkload, ...] = tuple(
+        workload for room in _ROOMS for workload in import_module(room).WORKLOADS
+    )
     return {workload.name: workload for workload in (*models, *others)}

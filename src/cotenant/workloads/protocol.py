@@ -9,6 +9,7 @@ from typing import Any, Literal, Protocol, get_args, runtime_checkable
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from cotenant.clients.openai_stream import AnswerTokens
 from cotenant.workloads.servers.spec import ServerSpec
 
 Dtype = Literal["float64", "float32", "float16", "bfloat16", "int8"]
@@ -102,16 +103,6 @@ class Place(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """A server's report on its answer. None if it has no tokens, or does not count them."""
-
-    tokens_in: int | None = None
-    tokens_out: int | None = None
-    tokens_reasoning: int | None = None
-    """Reasoning tokens among `tokens_out`."""
-
-
 SENT = -1
 """In place of a slot: the request was about to be sent."""
 Mark = Callable[[int, int], None]
@@ -138,7 +129,7 @@ class Client(Protocol):
         """The window is over: use no resources until the next one."""
         ...
 
-    async def request(self, number: int, mark: Mark) -> Answer:
+    async def request(self, number: int, mark: Mark) -> AnswerTokens:
         """Serve one request; `mark(slot, ns)` says when each part of it ended, `mark(SENT, ns)` when it was sent.
 
         A client that doesn't mark `SENT` sent it when this was called.
@@ -235,7 +226,7 @@ class Properties(Figures):
 
 
 @runtime_checkable
-class Staged(Protocol):
+class StagedWorkload(Protocol):
     """A workload with host work: it assigns operators to stages."""
 
     def stage_costs(self, spec: WorkloadSpec) -> tuple[StageCost, ...]:

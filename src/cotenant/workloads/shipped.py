@@ -22,9 +22,9 @@ def shipped(spec: WorkloadSpec) -> Figures | None:
     return _known().get(_key(spec))
 
 
-def written(found: Iterable[tuple[WorkloadSpec, Figures]]) -> str:
+def written(described: Iterable[tuple[WorkloadSpec, Figures]]) -> str:
     """The file's text."""
-    lines = [json.dumps({"spec": json.loads(_key(spec)), **asdict(figures)}) for spec, figures in found]
+    lines = [json.dumps({"spec": json.loads(_key(spec)), **asdict(figures)}) for spec, figures in described]
     return '{"versions": ' + json.dumps(_versions()) + ', "figures": [\n' + ",\n".join(lines) + "\n]}\n"
 
 

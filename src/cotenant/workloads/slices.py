@@ -15,11 +15,11 @@ from torch import nn
 from torch.utils._pytree import tree_leaves
 
 from cotenant.errors import WorkloadError
-from cotenant.workloads.models.layers import kept
+from cotenant.workloads.models.entry import kept
 
 
 @dataclass(frozen=True, slots=True)
-class Blocks:
+class ModelBlocks:
     """A model's blocks in execution order, by name."""
 
     names: tuple[str, ...]
@@ -32,7 +32,7 @@ class Blocks:
 
 
 @dataclass(frozen=True, slots=True)
-class Cut:
+class ModelCut:
     """The modules of a model to remove, and the input that replaces them."""
 
     front: str
@@ -62,7 +62,7 @@ class _Call:
     tuple_size: int
 
 
-def find_blocks(model: nn.Module, inputs: Mapping[str, torch.Tensor]) -> Blocks:
+def find_blocks(model: nn.Module, inputs: Mapping[str, torch.Tensor]) -> ModelBlocks:
     """Run the model once (on `meta`) and find the modules that form a chain."""
     calls: list[_Call] = []
     handles = [
@@ -85,7 +85,7 @@ def find_blocks(model: nn.Module, inputs: Mapping[str, torch.Tensor]) -> Blocks:
     # Of chains of equal length take the outermost: a block may contain a part that runs once in each block.
     chain = max(chains, key=lambda calls: (len(calls), -calls[0].name.count(".")))
     front = [call for call in calls if call.result is chain[0].source and call.source is not call.result]
-    return Blocks(
+    return ModelBlocks(
         names=tuple(call.name for call in chain),
         front=front[-1].name if front else None,
         shapes=tuple(tuple(call.source.shape) for call in chain),
@@ -93,22 +93,22 @@ def find_blocks(model: nn.Module, inputs: Mapping[str, torch.Tensor]) -> Blocks:
     )
 
 
-def plan_cut(blocks: Blocks, layers: str) -> Cut:
+def plan_cut(blocks: ModelBlocks, layers: str) -> ModelCut:
     """What to remove for `last 3` or `last 50%`."""
     count = kept(layers, len(blocks.names))
     if blocks.front is None:
         raise WorkloadError("the input of this model's first block can't be replaced, so it can't be sliced")
     first = len(blocks.names) - count
-    return Cut(blocks.front, blocks.names[:first], blocks.shapes[first], blocks.tuple_size, blocks.names[first:])
+    return ModelCut(blocks.front, blocks.names[:first], blocks.shapes[first], blocks.tuple_size, blocks.names[first:])
 
 
-class Tail(nn.Module):
+class ModelTail(nn.Module):
     """The remaining blocks and what follows them; takes the hidden state before the first of them."""
 
     prompt: Mapping[str, torch.Tensor]
     """The full model's input: its values are ignored, but positions and masks depend on its shape."""
 
-    def __init__(self, model: nn.Module, cut: Cut) -> None:
+    def __init__(self, model: nn.Module, cut: ModelCut) -> None:
         super().__init__()
         self.given = _Given(model.get_submodule(cut.front))
         _replace(model, cut.front, self.given)
@@ -126,7 +126,7 @@ class Tail(nn.Module):
 class Trunk(nn.Module):
     """The part before a cut: takes the full model's input, returns the hidden state at the cut."""
 
-    def __init__(self, model: nn.Module, cut: Cut) -> None:
+    def __init__(self, model: nn.Module, cut: ModelCut) -> None:
         super().__init__()
         _replace(model, cut.first, _Edge())
         for name in cut.kept[1:]:

@@ -1,4 +1,4 @@
-"""Fit a workload's host and device times on one machine to its measured solo times.
+"""Measured times of requests alone, and the host and device times they imply.
 
 A measured time covers the host's launches and the device's kernels together; several batches separate the two. What
 they can't determine stays as simulated.
@@ -8,8 +8,77 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from cotenant.prediction.kernels.columns import Floats
+from cotenant.workloads.protocol import Dtype, Software, WorkloadSpec, in_steps
+
+# A measured time of a request alone, which calibrates a simulated GPU
+
+PROBED = ("in_flight", "ttft_ms", "tpot_ms")
+"""What only a probe of an engine has."""
+
+
+class SoloTime(BaseModel):
+    """One measured time of a request alone on the whole device; None in a field matches any value."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    workload: str
+    ms: float = Field(gt=0)
+    batch: int | None = Field(default=None, ge=1)
+    seq: int | None = Field(default=None, ge=1)
+    dtype: Dtype | None = None
+    mode: str | None = None
+    software: Software | None = None
+    train: bool = False
+    utilisation: float | None = Field(default=None, gt=0, le=1)
+    """Share of that time in which the device had work, as nvidia-smi or DCGM report it: tells host from device."""
+    tokens: int | None = Field(default=None, ge=2)
+    """Of an engine's probe: tokens of an answer."""
+    tokens_spread: float = Field(default=0.0, ge=0, lt=1)
+    """Answers are shorter and longer by up to this share."""
+    in_flight: int | None = Field(default=None, ge=1)
+    ttft_ms: float | None = Field(default=None, gt=0)
+    tpot_ms: float | None = Field(default=None, gt=0)
+    row: str = ""
+    """Where it is written, for messages."""
+
+    @model_validator(mode="after")
+    def _whole(self) -> "SoloTime":
+        given = [name for name in ("seq", "tokens", *PROBED) if getattr(self, name) is not None]
+        if any(name in PROBED for name in given) and len(given) < 2 + len(PROBED):
+            raise ValueError(f"a probe of an engine has seq, tokens, {', '.join(PROBED)}")
+        return self
+
+    @property
+    def probe(self) -> bool:
+        """Whether it is what clients of an engine saw, with several requests in flight."""
+        return self.in_flight is not None
+
+    def of_kind(self, spec: WorkloadSpec) -> bool:
+        """True if it applies to this workload, at this batch or another."""
+        if self.probe:
+            return self.workload == spec.name and in_steps(spec) and self.software == spec.software
+        return (
+            self.workload == spec.name
+            and self.train == spec.train
+            and self.mode in (None, spec.mode)
+            and (self.software or "eager") == (spec.software or "eager")
+            and self.dtype in (None, spec.dtype)
+            and (self.batch is not None or self.seq in (None, spec.seq))
+        )
+
+    def exactly(self, spec: WorkloadSpec) -> bool:
+        """True if it was measured at exactly this batch and length."""
+        return (
+            not self.probe and self.of_kind(spec) and self.batch in (None, spec.batch) and self.seq in (None, spec.seq)
+        )
+
+    def spec(self, like: WorkloadSpec) -> WorkloadSpec:
+        """The measurement's conditions."""
+        return like.model_copy(update={"batch": self.batch or like.batch, "seq": self.seq or like.seq})
+
 
 HOST_SPREAD, DEVICE_SPREAD, DEVICE_USUAL = 0.5, 0.25, 0.15
 """Prior standard deviations of the logarithms of both factors, and the prior mean of the device's: networks in float32
@@ -45,7 +114,7 @@ UNFITTED = SoloFit()
 
 
 @dataclass(frozen=True, slots=True)
-class Solo:
+class SoloPoint:
     """One measured time and its simulation."""
 
     batch: int
@@ -68,18 +137,20 @@ class Solo:
         return float(self.remaining_ns[0])
 
 
-def fit_solos(times: Sequence[Solo]) -> SoloFit:
+def fit_solos(times: Sequence[SoloPoint]) -> SoloFit:
     """The factors that best explain the measured times."""
     from scipy.optimize import least_squares
 
-    if len({one.batch for one in times}) < _TELL_APART:
-        scale = float(np.exp(np.mean([np.log(one.measured_ns / one.explained_ns(1.0, 1.0, 0.0)) for one in times])))
+    if len({point.batch for point in times}) < _TELL_APART:
+        scale = float(
+            np.exp(np.mean([np.log(point.measured_ns / point.explained_ns(1.0, 1.0, 0.0)) for point in times]))
+        )
         return SoloFit(scale, scale)
-    per_item = min(one.measured_ns / one.batch for one in times)
+    per_item = min(point.measured_ns / point.batch for point in times)
 
     def residuals(values: Floats) -> Floats:
         host, device, item = np.exp(values[0]), np.exp(values[1]), values[2] * per_item
-        off = [np.log(one.explained_ns(host, device, item) / one.measured_ns) / _ROBUST for one in times]
+        off = [np.log(point.explained_ns(host, device, item) / point.measured_ns) / _ROBUST for point in times]
         robust = np.sqrt(2 * (np.sqrt(1 + np.square(off)) - 1))
         spread = DEVICE_SPREAD if values[1] > DEVICE_USUAL else _FASTER_SPREAD
         prior = (values[0] / HOST_SPREAD, (values[1] - DEVICE_USUAL) / spread, _heavy_tailed(values[2] / _ITEM_SPREAD))
@@ -87,12 +158,12 @@ def fit_solos(times: Sequence[Solo]) -> SoloFit:
 
     starts = [(host, device, 0.05) for host in (-0.3, 0.3) for device in (-0.2, 0.3)]
     fits = [least_squares(residuals, start, bounds=([-3, -3, 0], [3, 3, 1])) for start in starts]
-    found = min(fits, key=lambda one: float(one.cost))
-    best = found.x
+    best = min(fits, key=lambda fit: float(fit.cost))
+    best = best.x
     host, device = float(np.exp(best[0])), float(np.exp(best[1]))
     item = float(best[2]) * per_item
-    off = float(np.mean([abs(one.explained_ns(host, device, item) / one.measured_ns - 1) for one in times]))
-    return SoloFit(host, device, item, off, float(found.cost))
+    off = float(np.mean([abs(point.explained_ns(host, device, item) / point.measured_ns - 1) for point in times]))
+    return SoloFit(host, device, item, off, float(best.cost))
 
 
 def _heavy_tailed(spreads: float) -> float:
@@ -100,7 +171,7 @@ def _heavy_tailed(spreads: float) -> float:
     return float(np.sqrt(2 * np.log1p(spreads**2 / 2)))
 
 
-def matched(fit: SoloFit, time: Solo) -> SoloFit:
+def matched(fit: SoloFit, time: SoloPoint) -> SoloFit:
     """The same fit, scaled to reproduce this time exactly."""
     scale = time.measured_ns / time.explained_ns(fit.host, fit.device, fit.item_ns)
     return replace(fit, host=fit.host * scale, device=fit.device * scale, item_ns=fit.item_ns * scale)

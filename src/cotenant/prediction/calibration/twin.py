@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from cotenant.errors import DeviceError
 
 if TYPE_CHECKING:
-    from cotenant.prediction.calibration.solo_time import SoloTime
+    from cotenant.prediction.calibration.solo import SoloTime
     from cotenant.prediction.interference.gathered import SoloTenant
     from cotenant.prediction.simulated_gpu import Controls, SimulatedGpu
     from cotenant.workloads.protocol import WorkloadSpec
@@ -28,18 +28,18 @@ def calibrating(
     for spec, solo in zip(specs, solos, strict=True):
         if solo is None:
             continue
-        one = _time(gpu, spec, solo)
+        time = _time(gpu, spec, solo)
         try:
-            gpu.calibrated(gpu.request(spec), Controls(solo_ms=(one,)))
+            gpu.calibrated(gpu.request(spec), Controls(solo_ms=(time,)))
         except DeviceError as refusal:
             notes.append(f"{refusal.message}: its prior is not calibrated.")
         else:
-            times.append(one)
+            times.append(time)
     return Controls(solo_ms=tuple(times)), tuple(notes)
 
 
 def _time(gpu: "SimulatedGpu", spec: "WorkloadSpec", solo: "SoloTenant") -> "SoloTime":
-    from cotenant.prediction.calibration.solo_time import SoloTime
+    from cotenant.prediction.calibration.solo import SoloTime
 
     full = gpu.request(spec).spec
     return SoloTime(

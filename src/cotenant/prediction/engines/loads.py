@@ -41,8 +41,8 @@ class EngineLoads:
         if self._capacity is None:
             engine = self.engine
             most = min(engine.settings.max_sequences, engine.held)
-            found = engine_times(engine, None, in_flight=most + max(most // 4, 1), steps=STEPS)
-            self._capacity = found.facts["tokens_per_s"] / engine.output
+            saturated = engine_times(engine, None, in_flight=most + max(most // 4, 1), steps=STEPS)
+            self._capacity = saturated.facts["tokens_per_s"] / engine.output
         return self._capacity
 
     @property

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from cotenant.prediction.engines.model import LanguageModel, Product
+from cotenant.prediction.engines.language_model import LanguageModel, Product
 from cotenant.prediction.gpu import GpuSpec
 from cotenant.prediction.kernels.attention import (
     Attended,
@@ -152,7 +152,7 @@ class StepTimes:
         layers = self._layers_ns[at] * (1 - weight) + self._layers_ns[upper] * weight
         at, upper, weight = self.row(step.sequences, graphs=False)
         ends = self.ends.sum_ns[at] * (1 - weight) + self.ends.sum_ns[upper] * weight
-        attention = sum(float(one.duration_ns[0]) for one in self.attended(step))
+        attention = sum(float(kernel.duration_ns[0]) for kernel in self.attended(step))
         return float(layers + ends + attention * self.model.layers)
 
     def row(self, tokens: float, *, graphs: bool) -> tuple[int, int, float]:
@@ -174,7 +174,7 @@ class StepTimes:
         if step.decoding:
             mean = step.decoding_context / step.decoding
             launched.append(self._decoding(np.array([float(step.decoding)]), np.array([mean])))
-        return [_scaled(one, self._attention) for one in launched]
+        return [_scaled(kernel, self._attention) for kernel in launched]
 
     def tabulated(self, most_sequences: int, longest: int) -> "StepTable":
         """Times of steps in tables that compiled code reads.
@@ -187,11 +187,11 @@ class StepTimes:
         tokens = self.grid.astype(float)
         sequences = np.append(tokens[tokens < most_sequences], float(most_sequences))
         contexts = np.geomspace(1.0, max(longest, 2), _CONTEXTS)
-        counts, lengths = (one.ravel() for one in np.meshgrid(sequences, contexts, indexing="ij"))
+        counts, lengths = (axis.ravel() for axis in np.meshgrid(sequences, contexts, indexing="ij"))
         decoded = _scaled(self._decoding(counts, lengths), self._attention).duration_ns
         queries = np.unique(np.geomspace(1.0, min(float(tokens[-1]), max(longest, 2)), _CONTEXTS).round())
         before = np.append(0.0, contexts)
-        chunks, known = (one.ravel() for one in np.meshgrid(queries, before, indexing="ij"))
+        chunks, known = (axis.ravel() for axis in np.meshgrid(queries, before, indexing="ij"))
         work = prompts(law, self.heads, self._room, queries=chunks, contexts=known, count=np.ones(chunks.size))
         read = _scaled(prompts_launched(law, self._room, work), self._attention)
         layers = float(self.model.layers)
@@ -223,7 +223,10 @@ class StepTimes:
         near = decoding(law, self.heads, self._room, sequences, np.minimum(contexts, window))
         share = np.where(contexts > window, self.model.windowed, 0.0)
         return Attended(
-            *(getattr(full, one.name) * (1 - share) + getattr(near, one.name) * share for one in fields(Attended))
+            *(
+                getattr(full, column.name) * (1 - share) + getattr(near, column.name) * share
+                for column in fields(Attended)
+            )
         )
 
 
@@ -355,7 +358,7 @@ def _costed(listed: _Listed, part: EnginePart) -> tuple[Kernels, Costs]:
     by_law: dict[int, list[int]] = {}
     for index, law in enumerate(listed.laws):
         by_law.setdefault(id(law), []).append(index)
-    found: dict[str, Any] = {}
+    by_column: dict[str, Any] = {}
     for places in by_law.values():
         at = np.array(places, dtype=np.int64)
         costs = solo_costs(
@@ -369,11 +372,11 @@ def _costed(listed: _Listed, part: EnginePart) -> tuple[Kernels, Costs]:
         )
         for column in fields(Costs):
             values = getattr(costs, column.name)
-            found.setdefault(column.name, np.zeros(len(kernels), values.dtype))[at] = values
+            by_column.setdefault(column.name, np.zeros(len(kernels), values.dtype))[at] = values
     given = np.asarray(listed.stated_ns)
-    found["duration_ns"] = np.where(given > 0, given, found["duration_ns"])
-    found["fixed_ns"] = np.where(given > 0, given, found["fixed_ns"])
-    return kernels, Costs(**found)
+    by_column["duration_ns"] = np.where(given > 0, given, by_column["duration_ns"])
+    by_column["fixed_ns"] = np.where(given > 0, given, by_column["fixed_ns"])
+    return kernels, Costs(**by_column)
 
 
 def _product(product: Product, tokens: float, part: EnginePart) -> Row:
@@ -384,6 +387,6 @@ def _product(product: Product, tokens: float, part: EnginePart) -> Row:
     return matrix(product.name, size, weight_bytes=part.weight_bytes, rounded=part.format != "half")
 
 
-def _scaled(one: Attended, factor: float) -> Attended:
-    extra = (one.duration_ns - one.fixed_ns) * (factor - 1.0)
-    return replace(one, duration_ns=one.duration_ns + extra)
+def _scaled(kernel: Attended, factor: float) -> Attended:
+    extra = (kernel.duration_ns - kernel.fixed_ns) * (factor - 1.0)
+    return replace(kernel, duration_ns=kernel.duration_ns + extra)

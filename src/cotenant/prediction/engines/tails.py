@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numba
 import numpy as np
 
-from cotenant.prediction.engines.batching import (
+from cotenant.prediction.engines.continuous_batching import (
     FREE,
     NO_STEP,
     PREEMPTIONS,
@@ -20,7 +20,7 @@ from cotenant.prediction.engines.batching import (
     next_step,
     queue,
 )
-from cotenant.prediction.engines.profile import EngineProfile
+from cotenant.prediction.engines.engine_profile import EngineProfile
 from cotenant.prediction.engines.step import StepTable
 from cotenant.prediction.kernels.columns import Floats, Ints
 from cotenant.scheduling.simulation.lines import NEVER, WARM_UP, Replications
@@ -75,8 +75,8 @@ class EngineTimes:
     def stretched(self, factor: float) -> "EngineTimes":
         """All of them this many times as long."""
         ttft, tpot, latency = (
-            Replications(tuple(each * factor for each in one.latencies_s))
-            for one in (self.ttft, self.tpot, self.latency)
+            Replications(tuple(each * factor for each in times.latencies_s))
+            for times in (self.ttft, self.tpot, self.latency)
         )
         return EngineTimes(ttft, tpot, latency, self.facts)
 
@@ -108,7 +108,7 @@ def engine_times(
         steps: Of all replications, about.
         seed: Of the first replication.
     """
-    found: list[tuple[Floats, Floats, Floats]] = []
+    replications: list[tuple[Floats, Floats, Floats]] = []
     facts = np.zeros(_TOKENS + 3)
     stretches = np.ones(1) if stretch is None else np.ascontiguousarray(stretch, np.float64)
     count = engine.requests(max(together, in_flight), steps)
@@ -125,9 +125,11 @@ def engine_times(
         done = np.flatnonzero(last > 0)
         done = done[int(done.size * WARM_UP) :]
         each = (last[done] - first[done]) / max(engine.output - 1, 1)
-        found.append(((first[done] - due[done]) / 1e9, each / 1e9, (last[done] - due[done]) / 1e9))
-    ttft, tpot, latency = (Replications(tuple(one[place] for one in found)) for place in range(3))
-    return EngineTimes(ttft, tpot, latency, _facts(engine, facts, len(found)))
+        replications.append(((first[done] - due[done]) / 1e9, each / 1e9, (last[done] - due[done]) / 1e9))
+    ttft, tpot, latency = (
+        Replications(tuple(replication[place] for replication in replications)) for place in range(3)
+    )
+    return EngineTimes(ttft, tpot, latency, _facts(engine, facts, len(replications)))
 
 
 def _replication(engine: EngineQueue, due: Floats, in_flight: int, stretch: Floats) -> tuple[Floats, Floats, Floats]:

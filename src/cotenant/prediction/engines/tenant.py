@@ -6,11 +6,11 @@ import numpy as np
 
 from cotenant.prediction.contention.simulate import NEVER_NS, Requests
 from cotenant.prediction.contention.trace import Trace
-from cotenant.prediction.engines.batching import Batching, EngineSettings
-from cotenant.prediction.engines.profile import EngineProfile
-from cotenant.prediction.engines.serving import EngineRecord, keep
+from cotenant.prediction.engines.alone import EngineRecord, keep
+from cotenant.prediction.engines.continuous_batching import Batching, EngineSettings
+from cotenant.prediction.engines.engine_profile import EngineProfile
 from cotenant.prediction.engines.step import StepShape
-from cotenant.prediction.engines.traces import StepTraces
+from cotenant.prediction.engines.step_traces import StepTraces
 from cotenant.prediction.kernels.columns import Floats, Ints
 
 
@@ -135,12 +135,12 @@ class EngineTenant:
 
     def _device_ns(self, size: int) -> Floats:
         """Each request's part of the steps that gave it a token."""
-        found = np.zeros(size)
+        device_ns = np.zeros(size)
         for sampled, device, sequences in zip(
             self.record.sampled, self.record.step_device, self.record.step_sequences, strict=True
         ):
-            found[sampled] += device / max(sequences, 1)
-        return found
+            device_ns[sampled] += device / max(sequences, 1)
+        return device_ns
 
     def _admit(self, now_ns: float) -> None:
         while self._next_seen() <= now_ns:

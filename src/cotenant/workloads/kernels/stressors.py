@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from pydantic import ByteSize, Field
 
-from cotenant.workloads.kernels.repetition import (
+from cotenant.workloads.kernels.gemm import (
     BYTES,
     FloatName,
     elementwise,
@@ -155,7 +155,7 @@ class LaunchOptions(Options):
 
 
 @dataclass(frozen=True, slots=True)
-class Launch:
+class LaunchStressor:
     """Tiny kernels in sequence; a request is `batch` times `kernels` of them."""
 
     name: str
@@ -196,4 +196,4 @@ class Launch:
         return (read_options(spec, LaunchOptions).kernels or self.kernels) * spec.batch
 
 
-LAUNCHES = (Launch("launch", 5000), Launch("launch-mini", 1500))
+LAUNCHES = (LaunchStressor("launch", 5000), LaunchStressor("launch-mini", 1500))

@@ -69,7 +69,7 @@ def _dry_run(entry: ModelEntry, spec: WorkloadSpec, *, preparation: bool = True)
         flops=None,
         bytes_moved=None,
         peak_memory_bytes=peak,
-        input_bytes=sum(value.untyped_storage().nbytes() for one in inputs.ring for value in one.values()),
+        input_bytes=sum(value.untyped_storage().nbytes() for tensors in inputs.ring for value in tensors.values()),
     )
     return _summed(base, operators)
 
@@ -95,7 +95,7 @@ def _summed(base: Properties, operators: tuple[Operator, ...]) -> Properties:
 
 def _average(requests: list[Properties]) -> Properties:
     """The mean request of a cycle, with the operators of its middle request and the memory of its largest."""
-    ordered = sorted(requests, key=lambda one: one.flops or 0.0)
+    ordered = sorted(requests, key=lambda request: request.flops or 0.0)
     middle, largest = ordered[len(ordered) // 2], ordered[-1]
     count = len(requests)
 
@@ -104,9 +104,9 @@ def _average(requests: list[Properties]) -> Properties:
 
     return replace(
         middle,
-        flops=sum(one.flops or 0.0 for one in requests) / count,
-        bytes_moved=sum(one.bytes_moved or 0.0 for one in requests) / count,
+        flops=sum(request.flops or 0.0 for request in requests) / count,
+        bytes_moved=sum(request.bytes_moved or 0.0 for request in requests) / count,
         peak_memory_bytes=largest.peak_memory_bytes,
-        flops_by_operator=mean([dict(one.flops_by_operator) for one in requests]),
-        flops_by_dtype=mean([dict(one.flops_by_dtype) for one in requests]),
+        flops_by_operator=mean([dict(request.flops_by_operator) for request in requests]),
+        flops_by_dtype=mean([dict(request.flops_by_dtype) for request in requests]),
     )

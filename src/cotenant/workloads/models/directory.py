@@ -9,7 +9,7 @@ from cotenant.workloads.models.entry import DECODER_MODES, Architecture, Family,
 from cotenant.workloads.models.weights_folder import has_weights, read_config
 
 _AUTO = "AutoConfig"
-_OWN = {"efficientnet_lite": "cotenant.workloads.models.efficientnet_lite"}
+_OWN = {"efficientnet_lite": "cotenant.workloads.models.efficientnet"}
 """Models that transformers lacks, and the module that registers them."""
 _OFFSET_POSITIONS = ("roberta", "xlm-roberta", "camembert")
 """Families that number positions from 2, so that two of them are unusable."""

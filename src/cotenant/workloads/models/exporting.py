@@ -63,7 +63,7 @@ def export_model(
         "model": entry.name,
         "weights": f"random({seed})",
         "dtype": dtype,
-        "parameters": sum(one.numel() for one in model.parameters()),
+        "parameters": sum(parameter.numel() for parameter in model.parameters()),
         "vocabulary": vocabulary,
         "files": sorted(path.name for path in folder.iterdir()),
     }
@@ -190,7 +190,7 @@ def _write_vocabulary(writer: Any, folder: Path) -> None:
     """Tokens as in WordPiece: each a complete word, with the word-start mark."""
     tokenizer = json.loads((folder / "tokenizer.json").read_text())
     vocabulary: dict[str, int] = tokenizer["model"]["vocab"]
-    special = {one["id"] for one in tokenizer["added_tokens"]}
+    special = {token["id"] for token in tokenizer["added_tokens"]}
     unknown = vocabulary[tokenizer["model"]["unk_token"]]
     words = sorted(vocabulary, key=lambda word: vocabulary[word])
     writer.add_tokenizer_model("bert")
@@ -213,19 +213,19 @@ def _tensors(folder: Path, config: dict[str, Any]) -> list[tuple[str, np.ndarray
     from safetensors.numpy import load_file
 
     heads = {"self_attn.q_proj": config["num_attention_heads"], "self_attn.k_proj": config["num_key_value_heads"]}
-    found = []
+    tensors = []
     for file in sorted(folder.glob("*.safetensors")):
         for name, stored in load_file(file).items():
             values = stored.astype(np.float32)
             if name in _NAMES:
-                found.append((_NAMES[name], values))
+                tensors.append((_NAMES[name], values))
                 continue
             layer, part = name.removeprefix("model.layers.").split(".", 1)
             part = part.removesuffix(".weight")
             if part in heads:
                 values = _interleaved(values, heads[part])
-            found.append((f"blk.{layer}.{_LAYER_NAMES[part]}.weight", values))
-    return found
+            tensors.append((f"blk.{layer}.{_LAYER_NAMES[part]}.weight", values))
+    return tensors
 
 
 def _interleaved(weights: np.ndarray, heads: int) -> np.ndarray:

@@ -43,7 +43,7 @@ def described_without(entry: ModelEntry) -> ModelEntry | None:
     library, model = entry.architecture.module, entry.architecture.classes["classify"]
     if library == "timm":
         return stand_in(model, entry.image or 224)
-    known = {one.name.replace("-", "_"): one for one in VISION}.get(model)
+    known = {entry.name.replace("-", "_"): entry for entry in VISION}.get(model)
     if known is None:
         return None
     # transformers pads MobileNetV2's images in separate operators; torchvision's convolutions do it.

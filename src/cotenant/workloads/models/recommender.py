@@ -2,7 +2,7 @@
 
 from cotenant.workloads.models.entry import Architecture, ModelEntry
 
-DLRM = Architecture("cotenant.workloads.models.dlrm", "DlrmConfig", {"score": "Dlrm"})
+DLRM = Architecture("cotenant.workloads.models.networks", "DlrmConfig", {"score": "Dlrm"})
 
 CRITEO_ROWS = (
     *(1_460, 583, 10_131_227, 2_202_608, 305, 24, 12_517, 633, 3, 93_145, 5_683, 8_351_593, 3_194),

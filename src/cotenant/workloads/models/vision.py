@@ -22,13 +22,13 @@ MOBILENET_V2 = _classifier("MobileNetV2", "mobilenet_v2", 16)
 EFFICIENTNET = _classifier("EfficientNet", "efficientnet", 16)
 VIT = _classifier("ViT", "vit")
 EFFICIENTNET_V2 = Architecture(
-    "cotenant.workloads.models.efficientnet_v2",
+    "cotenant.workloads.models.efficientnet",
     "EfficientNetV2Config",
     {"classify": "EfficientNetV2ForImageClassification"},
     trains="classify",
 )
 CLASSIC = Architecture(
-    "cotenant.workloads.models.classic_networks", "NetworkConfig", {"classify": "Network"}, trains="classify"
+    "cotenant.workloads.models.networks", "NetworkConfig", {"classify": "Network"}, trains="classify"
 )
 YOLOS = Architecture(
     "transformers", "YolosConfig", {"classify": "YolosForObjectDetection"}, trains=None, model_type="yolos"

@@ -2,20 +2,110 @@
 
 import math
 import weakref
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from contextlib import ExitStack
+from dataclasses import dataclass
 from functools import cache
 from typing import Any, Self
 
 import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
+from torch.utils._pytree import tree_leaves, tree_map_only
 from torch.utils.flop_counter import flop_registry
 
 from cotenant.errors import WorkloadError
-from cotenant.workloads.models.recurring import Recurring, form_of
 from cotenant.workloads.protocol import Operator
+
+# The layers of a model repeat a few operators many times: what each gives on `meta` is computed once.
+
+_MOST = 10_000
+"""Forms that are kept. The whole catalogue has fewer."""
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorResult:
+    """What an operator of one form leaves."""
+
+    template: Any
+    operator: Operator
+    beside: int
+    """Bytes of workspace."""
+
+    def fresh(self) -> Any:
+        """New tensors of the same form."""
+        if isinstance(self.template, _Form):  # nearly always; a tree takes longer to walk than a tensor to make
+            return self.template.tensor()
+        return tree_map_only(_Form, _Form.tensor, self.template)
+
+
+@dataclass(frozen=True, slots=True)
+class _Form:
+    shape: tuple[int, ...]
+    stride: tuple[int, ...]
+    dtype: torch.dtype
+
+    def tensor(self) -> torch.Tensor:
+        return torch.empty_strided(self.shape, self.stride, dtype=self.dtype, device="meta")
+
+
+class Recurring:
+    """The outcomes of operators seen so far, by form."""
+
+    def __init__(self) -> None:
+        self._outcomes: dict[Hashable, OperatorResult] = {}
+
+    def find(self, form: Hashable | None) -> OperatorResult | None:
+        """The outcome, if an operator of this form was seen."""
+        return None if form is None else self._outcomes.get(form)
+
+    def add(self, form: Hashable | None, out: Any, operator: Operator, beside: int) -> None:
+        """Keep an outcome whose tensors can be made again: each has a storage of its own, of just its size."""
+        if form is None:
+            return
+        template = tree_map_only(
+            torch.Tensor, lambda tensor: _Form(tuple(tensor.shape), tensor.stride(), tensor.dtype), out
+        )
+        outcome = OperatorResult(template, operator, beside)
+        if _storages(out) != _storages(outcome.fresh()):
+            return
+        if len(self._outcomes) >= _MOST:
+            self._outcomes.clear()
+        self._outcomes[form] = outcome
+
+
+def form_of(func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Hashable | None:
+    """All that the outcome depends on; None: it writes to its inputs, or has inputs beyond `meta`."""
+    if func._schema.is_mutable:  # noqa: SLF001  the only place that says so
+        return None
+    tensors: list[torch.Tensor] = []
+    form = (func, _frozen(args, tensors), _frozen(sorted(kwargs.items()), tensors))
+    return form if tensors and all(map(_on_meta, tensors)) else None
+
+
+def _frozen(value: Any, tensors: list[torch.Tensor]) -> Hashable:
+    """What is not a tensor or a list of them is a number, a name, a type or a device, and can be hashed."""
+    if isinstance(value, torch.Tensor):
+        tensors.append(value)
+        if not _on_meta(value):
+            return None
+        # An expanded tensor has less memory behind it than its shape says, which counts as bytes read.
+        return (value.shape, value.stride(), value.dtype, value.untyped_storage().nbytes())
+    if isinstance(value, list | tuple):
+        return tuple([_frozen(element, tensors) for element in value])
+    return (type(value), value)  # 1 and 1.0 are equal, and give other types
+
+
+def _on_meta(tensor: torch.Tensor) -> bool:
+    return tensor.is_meta and tensor.layout is torch.strided
+
+
+def _storages(out: Any) -> list[tuple[int, int]]:
+    """Of each tensor: which of the storages it has, and its size."""
+    storages = [leaf.untyped_storage() for leaf in tree_leaves(out) if isinstance(leaf, torch.Tensor)]
+    numbers: dict[int, int] = {}
+    return [(numbers.setdefault(storage._cdata, len(numbers)), storage.nbytes()) for storage in storages]  # noqa: SLF001
+
 
 _aten = torch.ops.aten
 _grouped_mm = getattr(torch, "_grouped_mm", None)
@@ -212,8 +302,8 @@ def _flops(func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], out: Any
     if packet is _aten.convolution_backward:
         # torch's formula ignores groups: a depthwise convolution would cost hundreds of times more.
         output_gradient, _, weight = args[:3]
-        one: float = 2.0 * output_gradient.numel() * weight[0].numel()
-        return one * sum(map(bool, args[10][:2]))
+        product: float = 2.0 * output_gradient.numel() * weight[0].numel()
+        return product * sum(map(bool, args[10][:2]))
     formula = flop_registry.get(packet)
     return 0.0 if formula is None else float(formula(*args, **kwargs, out_val=out))
 

@@ -31,10 +31,10 @@ def check_weights(entry: ModelEntry, weights: str) -> None:
     folder = Path(weights).expanduser()
     config = read_config(folder)
     _require_safetensors(folder)
-    found = config.get("model_type")
-    if found != entry.architecture.model_type:
+    model_type = config.get("model_type")
+    if model_type != entry.architecture.model_type:
         raise WorkloadError(
-            f"{weights} holds a model of type {found!r}, but {entry.name} is {entry.architecture.model_type!r}",
+            f"{weights} holds a model of type {model_type!r}, but {entry.name} is {entry.architecture.model_type!r}",
             hint="name the directory itself as the workload, or give the weights of this model",
         )
     for key, value in entry.config.items():

@@ -11,10 +11,9 @@ from cotenant.clients.address import read_address
 from cotenant.errors import RequestFailed, WorkloadError
 from cotenant.workloads.options import read_options
 from cotenant.workloads.protocol import SENT, WorkloadSpec
-from cotenant.workloads.servers.names import OPENAI
-from cotenant.workloads.servers.openai import choose_model
-from cotenant.workloads.servers.openai_client import OpenAIClient, OpenAIOptions
-from cotenant.workloads.servers.serving import Standing
+from cotenant.workloads.servers.client import ServerPlace
+from cotenant.workloads.servers.openai import OpenAIClient, OpenAIOptions, choose_model
+from cotenant.workloads.servers.spec import OPENAI
 
 SPREAD = 0.5
 """Answers are shorter and longer by up to this share, so that requests in flight don't end together."""
@@ -106,21 +105,21 @@ class EngineProbes:
         each_s = seconds / (len(loads) + 1)
         await self._probe(ProbeLoad(loads[0].prompt, loads[0].tokens, 1), each_s / 4)  # its first requests are slow
         await self._look_for_cache(max(loads, key=lambda load: load.prompt))
-        found = []
+        probed = []
         for load in loads:
-            found.append(await self._probe(load, each_s))
-            last = found[-1]
+            probed.append(await self._probe(load, each_s))
+            last = probed[-1]
             seen = f"ttft {last.ttft_ms:.3g} ms, tpot {last.tpot_ms:.3g} ms"
             say(f"{last.prompt} tokens, {load.in_flight} in flight: {seen}")
         again = await self._probe(loads[0], each_s)
-        ratio = max(again.tpot_ms / found[0].tpot_ms, found[0].tpot_ms / again.tpot_ms)
+        ratio = max(again.tpot_ms / probed[0].tpot_ms, probed[0].tpot_ms / again.tpot_ms)
         if ratio > _BUSY:
             raise WorkloadError(
-                f"`{self.address.name}` is busy with other work: the same requests took {found[0].tpot_ms:.3g} ms per "
+                f"`{self.address.name}` is busy with other work: the same requests took {probed[0].tpot_ms:.3g} ms per "
                 f"token first and {again.tpot_ms:.3g} ms at the end",
                 hint="calibrate it while nothing else uses it or its machine",
             )
-        return tuple(found)
+        return tuple(probed)
 
     async def _probe(self, load: ProbeLoad, seconds: float) -> ProbedLoad:
         clients = [self._client(load.prompt, tokens) for tokens in _lengths(load.tokens)]
@@ -133,22 +132,24 @@ class EngineProbes:
         finally:
             for client in clients:
                 await client.close()
-        timed = sorted((one for worker in workers for one in worker.result()), key=lambda one: one.number)
+        timed = sorted(
+            (request for worker in workers for request in worker.result()), key=lambda request: request.number
+        )
         steady = timed[load.in_flight :] or timed
-        grouped = sum(one.chunks for one in timed) / sum(one.tokens_out for one in timed)
+        grouped = sum(request.chunks for request in timed) / sum(request.tokens_out for request in timed)
         if grouped < _GROUPED:
             raise WorkloadError(
                 f"`{self.address.name}` sends {1 / grouped:.2g} tokens at a time, which hides its steps",
                 hint="turn speculative decoding and grouping of tokens off while it is calibrated",
             )
-        counted = [one.tokens_in for one in timed if one.tokens_in]
+        counted = [request.tokens_in for request in timed if request.tokens_in]
         return ProbedLoad(
             load,
             round(fmean(counted)) if counted else load.prompt,
             len(timed),
-            _middle([one.ttft_ms for one in steady]),
-            _middle([one.tpot_ms for one in steady]),
-            _middle([one.ms for one in steady]),
+            _middle([request.ttft_ms for request in steady]),
+            _middle([request.tpot_ms for request in steady]),
+            _middle([request.ms for request in steady]),
         )
 
     async def _worker(self, clients: Sequence[OpenAIClient], numbers: Iterator[int], until: float) -> list[_Timed]:
@@ -176,7 +177,7 @@ class EngineProbes:
 
     def _client(self, prompt: int, tokens: int, *, repeat: bool = False) -> OpenAIClient:
         spec = self._spec(prompt, tokens, repeat=repeat)
-        return OpenAIClient(Standing(self.address, None, None), spec, read_options(spec, OpenAIOptions), self.model)
+        return OpenAIClient(ServerPlace(self.address, None, None), spec, read_options(spec, OpenAIOptions), self.model)
 
     def _spec(self, prompt: int, tokens: int, *, repeat: bool = False) -> WorkloadSpec:
         params = self._params | {"prompts": {"tokens": prompt, "repeat": repeat}}

@@ -3,19 +3,18 @@
 import contextlib
 import http.client
 import os
+import re
 import shlex
 import signal
 import socket
 import subprocess
 import tempfile
 import time
+from collections.abc import Mapping, Sequence
 
-from cotenant.clients.address import LOCAL, Address
-from cotenant.clients.asking import ask
+from cotenant.clients.address import LOCAL, Address, ask
 from cotenant.errors import WorkloadError
-from cotenant.workloads.servers.presets import find_program
-from cotenant.workloads.servers.resolved import READ_BYTES, read_log
-from cotenant.workloads.servers.spec import PORTS, ServerSpec
+from cotenant.workloads.servers.spec import PORTS, ServerSpec, find_program
 
 LOOK_S = 0.05
 PATIENCE_S = 2.5
@@ -158,12 +157,12 @@ class ServerProcess:
 def _free_ports(count: int) -> list[int]:
     """Distinct ports: all are held until the last is found."""
     with contextlib.ExitStack() as held:
-        found = []
+        ports = []
         for _ in range(count):
             probe = held.enter_context(socket.socket())
             probe.bind((LOCAL, 0))
-            found.append(int(probe.getsockname()[1]))
-        return found
+            ports.append(int(probe.getsockname()[1]))
+        return ports
 
 
 def listening(address: Address) -> tuple[int, ...]:
@@ -173,12 +172,74 @@ def listening(address: Address) -> tuple[int, ...]:
     import psutil
 
     try:
-        found = psutil.net_connections(kind="tcp")
+        connections = psutil.net_connections(kind="tcp")
     except psutil.Error:
         return ()
     pids = {
-        one.pid
-        for one in found
-        if one.status == psutil.CONN_LISTEN and one.laddr and one.laddr.port == address.port and one.pid is not None
+        connection.pid
+        for connection in connections
+        if connection.status == psutil.CONN_LISTEN
+        and connection.laddr
+        and connection.laddr.port == address.port
+        and connection.pid is not None
     }
     return tuple(sorted(pids))
+
+
+# What a server resolved at its start, as its log says: cache, batch limits and device.
+
+READ_BYTES = 1 << 20
+"""Of the start of the log: the rest is about requests."""
+
+_NUMBER = r"([\d,]*\d)"
+PATTERNS: Mapping[str, tuple[str, ...]] = {
+    "cache_tokens": (
+        rf"KV cache size: {_NUMBER} tokens",
+        rf"\bmax_total_num_tokens\W{{1,3}}{_NUMBER}",
+    ),
+    "cache_blocks": (rf"# (?:GPU|CPU) blocks: {_NUMBER}", rf"\bnum_gpu_blocks\W{{1,3}}{_NUMBER}"),
+    "context_tokens": (
+        rf"Maximum concurrency for {_NUMBER} tokens",
+        rf"\bcontext_len\W{{1,3}}{_NUMBER}",
+        rf"new slot,? n_ctx(?:_slot)? = {_NUMBER}",
+    ),
+    "sequences_at_once": (
+        rf"\bmax_num_seqs\W{{1,3}}{_NUMBER}",
+        rf"\bmax_running_requests\W{{1,3}}{_NUMBER}",
+        rf"\bn_slots = {_NUMBER}",
+    ),
+    "tokens_per_step": (
+        rf"\bmax_num_batched_tokens\W{{1,3}}{_NUMBER}",
+        rf"\bchunked_prefill_size\W{{1,3}}{_NUMBER}",
+    ),
+    "layers_on_gpu": (rf"offloaded {_NUMBER}/\d+ layers to GPU",),
+}
+"""By quantity, in the order of preference."""
+
+
+def read_log(text: str) -> dict[str, int]:
+    """The quantities that the log names; of several values the last counts, which is the resolved one."""
+    resolved = {}
+    for quantity, patterns in PATTERNS.items():
+        for pattern in patterns:
+            values = re.findall(pattern, text)
+            if values:
+                resolved[quantity] = int(values[-1].replace(",", ""))
+                break
+    return resolved
+
+
+def differences(copies: Sequence[tuple[str, Mapping[str, int]]]) -> list[str]:
+    """A sentence for each quantity that copies of a server resolved differently: (name, quantities) of each."""
+    sentences = []
+    for quantity in dict.fromkeys(key for _, resolved in copies for key in resolved):
+        by_value: dict[int | None, list[str]] = {}
+        for name, resolved in copies:
+            by_value.setdefault(resolved.get(quantity), []).append(name)
+        if len(by_value) > 1:
+            parts = [
+                f"{', '.join(names)}: {'unknown' if value is None else f'{value:,}'}"
+                for value, names in by_value.items()
+            ]
+            sentences.append(f"{quantity.replace('_', ' ')} differ: {'; '.join(parts)}")
+    return sentences

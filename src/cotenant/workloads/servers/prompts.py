@@ -20,7 +20,7 @@ from pydantic import Field, model_validator
 from cotenant import opening
 from cotenant.errors import WorkloadError
 from cotenant.workloads.options import Options
-from cotenant.workloads.traces import BLOCK_TOKENS, Trace, read_trace
+from cotenant.workloads.recorded_arrivals import BLOCK_TOKENS, RecordedTrace, read_trace
 
 LARGEST_FILE = 64 << 20
 _USERS = ("user", "human")
@@ -50,7 +50,7 @@ class PromptOptions(Options):
     file: str | None = None
     """JSON lines with `prompt`, `text`, `messages` or ShareGPT's `conversations`, whose first question is used."""
     trace: str | None = None
-    """A trace with lengths (see `cotenant.workloads.traces`): prompts and answers have the recorded lengths."""
+    """A trace with lengths (`cotenant.workloads.recorded_arrivals`): prompts and answers have the recorded lengths."""
     longest: int = Field(default=LONGEST_PROMPT, ge=1, le=LONGEST_PROMPT)
     """Longer prompts of a trace are cut to this, the model's limit."""
     repeat: bool = False
@@ -136,7 +136,7 @@ class Prompts:
         assert self._trace is not None
         return (self._first_arrival + number) % len(self._trace.tokens_in)
 
-    def _recorded(self, trace: Trace, arrival: int, place: int) -> str:
+    def _recorded(self, trace: RecordedTrace, arrival: int, place: int) -> str:
         """As long as the recorded one; it shares prefixes with others where the recording does."""
         length = min(trace.tokens_in[arrival], self._options.longest)
         words: list[str] = []
@@ -155,7 +155,7 @@ class Prompts:
         return min(max(round(drawn.lognormvariate(math.log(mean) - sigma * sigma / 2, sigma)), 1), LONGEST_PROMPT)
 
 
-def _with_lengths(path: Path) -> Trace:
+def _with_lengths(path: Path) -> RecordedTrace:
     trace = read_trace(path.expanduser())
     if not trace.tokens_in:
         raise WorkloadError(
@@ -176,7 +176,7 @@ def read_prompts(path: Path) -> Sequence[str]:
     except (OSError, UnicodeDecodeError) as error:
         why = opening.why(error) if isinstance(error, OSError) else "it is not UTF-8"
         raise WorkloadError(f"the prompts in {path} can't be read: {why}") from None
-    found = []
+    prompts = []
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
@@ -186,10 +186,10 @@ def read_prompts(path: Path) -> Sequence[str]:
                 f"{path}:{number} has no prompt",
                 hint="each line is an object with `prompt`, `text`, `messages` or `conversations`",
             )
-        found.append(text)
-    if not found:
+        prompts.append(text)
+    if not prompts:
         raise WorkloadError(f"{path} has no prompts")
-    return found
+    return prompts
 
 
 def _prompt_of(line: str) -> str | None:
@@ -204,11 +204,11 @@ def _prompt_of(line: str) -> str | None:
     for key in ("prompt", "text"):
         if isinstance(entry.get(key), str):
             return str(entry[key])
-    for key, who, said in (("messages", "role", "content"), ("conversations", "from", "value")):
+    for key, who, content in (("messages", "role", "content"), ("conversations", "from", "value")):
         turns = [turn for turn in entry[key] if isinstance(turn, dict)] if isinstance(entry.get(key), list) else []
         users = [turn for turn in turns if turn.get(who) in _USERS]
         for turn in users or turns[:1]:
-            return _text_of(turn.get(said))
+            return _text_of(turn.get(content))
     return None
 
 

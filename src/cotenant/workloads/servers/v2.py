@@ -1,20 +1,22 @@
-"""`v2:http://host:port`: a server with the Open Inference Protocol: Triton, KServe, MLServer, and ours."""
+"""`v2:http://host:port`, `v2:grpc://host:port`: servers with the Open Inference Protocol: Triton, KServe, ours."""
 
 import http.client
 import json
+import time
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from cotenant.clients.address import Address
-from cotenant.clients.asking import ask, ask_json
-from cotenant.clients.http11 import Timing, refused
-from cotenant.errors import WorkloadError
+from cotenant.clients import protobuf
+from cotenant.clients.address import Address, ask, ask_json
+from cotenant.clients.http11 import AnswerTiming, refused
+from cotenant.clients.openai_stream import AnswerTokens
+from cotenant.errors import RequestFailed, WorkloadError
 from cotenant.workloads.options import Opaque, StatedOptions, read_options, refuse_unused
-from cotenant.workloads.protocol import SENT, Answer, Built, Mark, Place, WorkloadSpec
-from cotenant.workloads.servers import v2_grpc
-from cotenant.workloads.servers.names import V2, V2_GRPC
-from cotenant.workloads.servers.serving import HttpClient, Standing, address_in, built, check_start, not_asked, stand
+from cotenant.workloads.protocol import SENT, Built, Mark, Place, WorkloadSpec
+from cotenant.workloads.servers.client import HttpClient, ServerPlace, address_in, built, check_start, not_asked, stand
+from cotenant.workloads.servers.spec import V2, V2_GRPC
 from cotenant.workloads.servers.v2_inputs import Input, V2Options, inputs_of
 
 WHAT = "a server with the Open Inference Protocol"
@@ -60,13 +62,13 @@ class V2Server(Opaque):
         return V2_GRPC if self.name == V2_GRPC else V2
 
     def _described(self, address: Address, options: V2Options) -> Mapping[str, Any]:
-        return v2_grpc.described(address, options) if self._grpc else metadata(address, options)
+        return described(address, options) if self._grpc else metadata(address, options)
 
     def _client(
-        self, standing: Standing, spec: WorkloadSpec, options: V2Options, inputs: Sequence[Input]
-    ) -> "V2Client | v2_grpc.GrpcClient":
+        self, standing: ServerPlace, spec: WorkloadSpec, options: V2Options, inputs: Sequence[Input]
+    ) -> "V2Client | GrpcClient":
         if self._grpc:
-            return v2_grpc.GrpcClient(standing, spec, options, inputs)
+            return GrpcClient(standing, spec, options, inputs)
         binary = options.binary
         if binary is None:
             binary = BINARY in (server_metadata(standing.address, options).get("extensions") or ())
@@ -87,7 +89,7 @@ class V2Server(Opaque):
         facts = {
             "model": options.model,
             "platform": described.get("platform"),
-            "inputs": {one.name: [one.datatype, list(one.values.shape)] for one in inputs},
+            "inputs": {tensor.name: [tensor.datatype, list(tensor.values.shape)] for tensor in inputs},
             "protocol": client.protocol,
             "request_bytes": len(client.body),
         }
@@ -100,22 +102,22 @@ class V2Client(HttpClient):
     slots: tuple[str, ...] = ("answer",)
 
     def __init__(
-        self, standing: Standing, spec: WorkloadSpec, options: V2Options, inputs: Sequence[Input], *, binary: bool
+        self, standing: ServerPlace, spec: WorkloadSpec, options: V2Options, inputs: Sequence[Input], *, binary: bool
     ) -> None:
         self.protocol = "HTTP, tensors as bytes" if binary else "HTTP, tensors as JSON"
         self.body, headers = body_of(inputs, binary=binary)
         super().__init__(standing, options, spec.server.warm if spec.server else 0, headers)
         self._path = f"{_model_path(standing.address, options)}/infer"
 
-    async def request(self, number: int, mark: Mark) -> Answer:  # noqa: ARG002 (all are alike)
+    async def request(self, number: int, mark: Mark) -> AnswerTokens:  # noqa: ARG002 (all are alike)
         """One inference."""
-        timing = Timing()
+        timing = AnswerTiming()
         reply = await self.connections.send("POST", self._path, self.body, timing=timing)
         mark(SENT, timing.sent_ns)
         mark(0, timing.arrived_ns)
         if not reply.ok:
             raise refused(self.standing.address.name, reply)
-        return Answer()
+        return AnswerTokens()
 
 
 def server_metadata(address: Address, options: V2Options) -> Mapping[str, Any]:
@@ -139,19 +141,21 @@ def metadata(address: Address, options: V2Options) -> Mapping[str, Any]:
     """
     server_metadata(address, options)
     try:
-        found = ask_json(address, _model_path(address, options), options.headers, what=WHAT)
+        described = ask_json(address, _model_path(address, options), options.headers, what=WHAT)
     except WorkloadError:
         raise WorkloadError(f"`{address.name}` has no model `{options.model}`", hint=_has(address, options)) from None
-    if not isinstance(found, Mapping) or not isinstance(found.get("inputs"), list):
+    if not isinstance(described, Mapping) or not isinstance(described.get("inputs"), list):
         raise WorkloadError(f"`{address.name}` does not describe the inputs of `{options.model}`")
-    return found
+    return described
 
 
 def body_of(inputs: Sequence[Input], *, binary: bool) -> tuple[bytes, dict[str, str]]:
     """A request with these inputs, and its headers."""
     if not binary:
-        return json.dumps({"inputs": [one.as_json() for one in inputs]}).encode(), {"Content-Type": "application/json"}
-    parts = [one.as_bytes() for one in inputs]
+        return json.dumps({"inputs": [tensor.as_json() for tensor in inputs]}).encode(), {
+            "Content-Type": "application/json"
+        }
+    parts = [tensor.as_bytes() for tensor in inputs]
     document = {"inputs": [head for head, _ in parts], "parameters": {"binary_data_output": True}}
     head = json.dumps(document).encode()
     return head + b"".join(data for _, data in parts), {
@@ -165,7 +169,7 @@ def _has(address: Address, options: V2Options) -> str:
     path = f"{address.path.rstrip('/')}/v2/repository/index"
     try:
         listed = json.loads(ask(address, path, {**options.headers, "Content-Type": "application/json"}, post=b"{}")[1])
-        names = [str(one["name"]) for one in listed]
+        names = [str(model["name"]) for model in listed]
     except (OSError, http.client.HTTPException, ValueError, TypeError, KeyError):
         return "check the server's log for the models it has loaded"
     return f"it has {', '.join(names)}" if names else "it has none"
@@ -174,3 +178,148 @@ def _has(address: Address, options: V2Options) -> str:
 def _model_path(address: Address, options: V2Options) -> str:
     version = f"/versions/{options.version}" if options.version else ""
     return f"{address.path.rstrip('/')}/v2/models/{options.model}{version}"
+
+
+# `v2:grpc://host:port`: the Open Inference Protocol over gRPC
+
+LIMIT_S = 5.0
+_SERVICE = "/inference.GRPCInferenceService/"
+_UNLIMITED = (("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1))
+
+
+def described(address: Address, options: V2Options) -> Mapping[str, Any]:
+    """The model's metadata, in the form of the HTTP API.
+
+    Raises:
+        WorkloadError: Nothing answers, it is another kind of server, or lacks the model.
+    """
+    grpc = _library()
+    asked = protobuf.written(1, options.model or "")
+    if options.version:
+        asked += protobuf.written(2, options.version)
+    with closing(grpc.insecure_channel(address.authority, options=_UNLIMITED)) as channel:
+        try:
+            _call(channel, "ServerMetadata")(b"", timeout=LIMIT_S)
+            answer = _call(channel, "ModelMetadata")(asked, timeout=LIMIT_S)
+        except grpc.RpcError as error:
+            raise _refusal(address, options, error) from None
+    return _metadata(answer)
+
+
+def request_of(inputs: Sequence[Input], options: V2Options) -> bytes:
+    """A ModelInferRequest with the tensors' bytes."""
+    message = protobuf.written(1, options.model or "")
+    if options.version:
+        message += protobuf.written(2, options.version)
+    for value in inputs:
+        tensor = protobuf.written(1, value.name) + protobuf.written(2, value.datatype)
+        message += protobuf.written(5, tensor + protobuf.packed(3, value.values.shape))
+    return message + b"".join(protobuf.written(7, value.data()) for value in inputs)
+
+
+class GrpcClient:
+    """Sends the same tensors each time, several requests over one connection."""
+
+    slots: tuple[str, ...] = ("answer",)
+    first_output: int | None = None
+    protocol = "gRPC"
+
+    def __init__(self, standing: ServerPlace, spec: WorkloadSpec, options: V2Options, inputs: Sequence[Input]) -> None:
+        self._standing, self._timeout_s = standing, options.timeout_s
+        self._grpc = _library()
+        self._channel: Any = None
+        self.body = request_of(inputs, options)
+        self.warm = spec.server.warm if spec.server else 0
+        self.ramp_s = options.ramp_s
+        self._metadata = tuple((name.lower(), value) for name, value in options.headers.items())
+
+    def begin(self, first_arrival: int) -> None:
+        """A no-op: requests do not depend on their window."""
+
+    def rest(self) -> None:
+        """A no-op: a server without requests is idle by itself."""
+
+    async def request(self, number: int, mark: Mark) -> AnswerTokens:  # noqa: ARG002 (all are alike)
+        """One inference."""
+        if self._channel is None:  # it belongs to the loop it is created in
+            authority = self._standing.address.authority
+            self._channel = self._grpc.aio.insecure_channel(authority, options=_UNLIMITED)
+            self._infer = _call(self._channel, "ModelInfer")
+        try:
+            await self._infer(self.body, timeout=self._timeout_s, metadata=self._metadata)
+        except self._grpc.aio.AioRpcError as error:
+            raise self._failed(error) from None
+        mark(0, time.monotonic_ns())
+        return AnswerTokens()
+
+    async def close(self) -> None:
+        """Drop the connection."""
+        if self._channel is not None:
+            await self._channel.close(grace=None)
+
+    def pids(self) -> tuple[int, ...]:
+        """The processes that serve."""
+        return self._standing.pids()
+
+    def gone(self) -> str | None:
+        """How the server ended, if it is ours and has."""
+        return self._standing.gone()
+
+    def _failed(self, error: Any) -> RequestFailed:
+        code, name = error.code(), self._standing.address.name
+        if code is self._grpc.StatusCode.DEADLINE_EXCEEDED:
+            return RequestFailed("timeout", f"`{name}` sent no answer within {self._timeout_s:g} s")
+        kind = "connection" if code is self._grpc.StatusCode.UNAVAILABLE else f"grpc {_said(code)}"
+        return RequestFailed(kind, f"`{name}` answered {_said(code)}: {' '.join(str(error.details()).split())[:200]}")
+
+
+def _call(channel: Any, method: str) -> Any:
+    return channel.unary_unary(_SERVICE + method)  # without serialisers: bytes in, bytes out
+
+
+def _metadata(answer: bytes) -> Mapping[str, Any]:
+    platform, inputs = None, []
+    for field, value in protobuf.fields(answer):
+        if field == 3 and isinstance(value, bytes):
+            platform = value.decode()
+        elif field == 4 and isinstance(value, bytes):
+            inputs.append(_tensor(value))
+    return {"platform": platform, "inputs": inputs}
+
+
+def _tensor(message: bytes) -> dict[str, Any]:
+    tensor: dict[str, Any] = {"name": "", "datatype": "", "shape": []}
+    for field, value in protobuf.fields(message):
+        if field == 3:
+            tensor["shape"] += protobuf.numbers(value)
+        elif isinstance(value, bytes) and field in {1, 2}:
+            tensor["name" if field == 1 else "datatype"] = value.decode()
+    return tensor
+
+
+def _refusal(address: Address, options: V2Options, error: Any) -> WorkloadError:
+    code, details = _said(error.code()), " ".join(str(error.details()).split())[:160]
+    if code in {"unavailable", "deadline exceeded"}:
+        return WorkloadError(
+            f"nothing answers in gRPC at `{address.name}`: {details}",
+            hint="check the port: servers have one for HTTP and one for gRPC",
+        )
+    if code in {"not found", "invalid argument", "internal"}:
+        return WorkloadError(f"`{address.name}` has no model `{options.model}`: {details}")
+    return WorkloadError(
+        f"`{address.name}` is not a server with the Open Inference Protocol: it answers {code}: {details}",
+        hint="check the port: servers have one for HTTP and one for gRPC",
+    )
+
+
+def _said(code: Any) -> str:
+    return str(code.value[1])
+
+
+def _library() -> Any:
+    try:
+        import grpc
+        import grpc.aio
+    except ImportError:
+        raise WorkloadError("`v2:grpc:` needs grpcio", hint='pip install "cotenant[grpc]"') from None
+    return grpc

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from cotenant.errors import WorkloadError
 from cotenant.workloads.protocol import WorkloadSpec
-from cotenant.workloads.servers.serving import ServerOptions
+from cotenant.workloads.servers.client import ServerOptions
 
 DEFAULT_SIZE = 8
 LARGEST_INPUT = 1 << 28
@@ -80,15 +80,15 @@ def inputs_of(name: str, described: Mapping[str, Any], spec: WorkloadSpec, optio
     """
     random = np.random.default_rng(spec.seed)
     inputs = []
-    for one in described["inputs"]:
-        datatype, label = str(one.get("datatype")), str(one.get("name"))
+    for declared in described["inputs"]:
+        datatype, label = str(declared.get("datatype")), str(declared.get("name"))
         if datatype not in _TYPES and datatype != _TEXT:
             raise WorkloadError(f"`{name}`: input `{label}` has the type {datatype}, which is not supported")
-        shape = _shape(label, [int(size) for size in one.get("shape", ())], spec, options)
+        shape = _shape(label, [int(size) for size in declared.get("shape", ())], spec, options)
         if int(np.prod(shape)) > LARGEST_INPUT:
             raise WorkloadError(f"`{name}`: input `{label}` of shape {shape} is too large", hint="give `shapes`")
         inputs.append(Input(label, datatype, _values(random, datatype, shape, options.largest)))
-    unknown = sorted(set(options.shapes) - {one.name for one in inputs})
+    unknown = sorted(set(options.shapes) - {tensor.name for tensor in inputs})
     if unknown:
         raise WorkloadError(
             f"`{name}` has no input `{unknown[0]}`", hint=f"it has {', '.join(one.name for one in inputs)}"

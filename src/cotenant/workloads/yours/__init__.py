@@ -5,8 +5,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from cotenant.workloads.protocol import Workload
-from cotenant.workloads.servers.names import OPENAI, V2
 from cotenant.workloads.servers.openai import OpenAIServer
+from cotenant.workloads.servers.spec import OPENAI, V2
 from cotenant.workloads.servers.v2 import V2Server
 from cotenant.workloads.yours import onnx_file, torchscript_file
 from cotenant.workloads.yours.command import PREFIX, Command

@@ -18,7 +18,7 @@ from pydantic import Field, field_validator, model_validator
 from cotenant.errors import WorkloadError
 from cotenant.workloads.options import UNKNOWN_DTYPE, Opaque, StatedOptions, read_options, refuse_unused
 from cotenant.workloads.protocol import Built, Place, Stage, WorkloadSpec
-from cotenant.workloads.yours.progress import ProgressClient, Reports, run_aside
+from cotenant.workloads.yours.progress import ProgressClient, ProgressReports, run_aside
 
 PREFIX = "command:"
 LONGEST_LINE = 32 * 1024
@@ -128,7 +128,7 @@ class Command(Opaque):
         client = ProgressClient(
             self.name,
             arguments,
-            Reports(options.progress, options.step_file),
+            ProgressReports(options.progress, options.step_file),
             max(options.timeout_s, options.start_timeout_s),
         )
 
@@ -295,8 +295,8 @@ class LineServer:
             how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
         self._listener.join(timeout=0.5)
         words = self._last_words.strip().splitlines()
-        said = f"; its last output: {_quoted(words[-1])}" if words else ""
-        return WorkloadError(f"`{self._name}` {how} before it answered{said}")
+        last_output = f"; its last output: {_quoted(words[-1])}" if words else ""
+        return WorkloadError(f"`{self._name}` {how} before it answered{last_output}")
 
     def _keep_last_words(self) -> None:
         assert self._process.stderr
@@ -308,6 +308,6 @@ def _asked(spec: WorkloadSpec) -> dict[str, Any]:
     return {"batch": spec.batch, "seq": spec.seq, "dtype": spec.dtype, "seed": spec.seed}
 
 
-def _quoted(said: bytes) -> str:
-    first = said.splitlines()[0].decode(errors="replace")
+def _quoted(line: bytes) -> str:
+    first = line.splitlines()[0].decode(errors="replace")
     return repr(first if len(first) <= 200 else f"{first[:200]}...")

@@ -11,13 +11,13 @@ from typing import Any, ClassVar, Self
 from pydantic import Field, field_validator, model_validator
 
 from cotenant import opening
-from cotenant.clients.address import read_address
-from cotenant.clients.asking import unreachable
-from cotenant.clients.http11 import Timing, refused
+from cotenant.clients.address import read_address, unreachable
+from cotenant.clients.http11 import AnswerTiming, refused
+from cotenant.clients.openai_stream import AnswerTokens
 from cotenant.errors import WorkloadError
 from cotenant.workloads.options import Opaque, StatedOptions, read_options, refuse_unused
-from cotenant.workloads.protocol import SENT, Answer, Built, Mark, Place, WorkloadSpec
-from cotenant.workloads.servers.serving import HttpClient, ServerOptions, Standing, built, check_start, stand
+from cotenant.workloads.protocol import SENT, Built, Mark, Place, WorkloadSpec
+from cotenant.workloads.servers.client import HttpClient, ServerOptions, ServerPlace, built, check_start, stand
 
 PREFIX = "http:"
 NUMBER = "{{number}}"
@@ -94,10 +94,10 @@ class Endpoint(Opaque):
         }
         return built(spec, options, standing, client, facts)
 
-    def _stand(self, spec: WorkloadSpec) -> tuple[Standing, str]:
+    def _stand(self, spec: WorkloadSpec) -> tuple[ServerPlace, str]:
         if spec.server is None:
             address = read_address(self.name)
-            return Standing(address, None, None), address.target
+            return ServerPlace(address, None, None), address.target
         return stand(spec.model_copy(update={"name": PREFIX}), PREFIX), self._path()
 
     def _path(self) -> str:
@@ -117,7 +117,7 @@ class EndpointClient(HttpClient):
     first_output: int | None = 1
 
     def __init__(
-        self, standing: Standing, spec: WorkloadSpec, options: EndpointOptions, target: str, body: bytes | None
+        self, standing: ServerPlace, spec: WorkloadSpec, options: EndpointOptions, target: str, body: bytes | None
     ) -> None:
         kind = _content_type(options)
         headers = {} if kind is None else {"Content-Type": kind}
@@ -126,9 +126,9 @@ class EndpointClient(HttpClient):
         self._numbered = body is not None and NUMBER.encode() in body
         self._sent = 0
 
-    async def request(self, number: int, mark: Mark) -> Answer:  # noqa: ARG002 (counted over windows)
+    async def request(self, number: int, mark: Mark) -> AnswerTokens:  # noqa: ARG002 (counted over windows)
         """Send it, wait for the first bytes, receive the rest."""
-        body, timing, heard = self._body, Timing(), False
+        body, timing, heard = self._body, AnswerTiming(), False
         if self._numbered and body is not None:
             body = body.replace(NUMBER.encode(), str(self._sent).encode())
         self._sent += 1
@@ -150,7 +150,7 @@ class EndpointClient(HttpClient):
         expected = self._options.expect_status
         if reply.status != expected if expected else not reply.ok:
             raise refused(self.standing.address.name, reply)
-        return Answer()
+        return AnswerTokens()
 
 
 def _content_type(options: EndpointOptions) -> str | None:

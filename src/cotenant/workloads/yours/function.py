@@ -94,21 +94,23 @@ def load(name: str) -> Callable[..., Any]:
     """Import the module and find the function in it."""
     module_name, _, path = name.partition(":")
     try:
-        found: Any = importlib.import_module(module_name)
+        object_: Any = importlib.import_module(module_name)
     except (Exception, SystemExit) as error:
         if isinstance(error, ModuleNotFoundError) and error.name and f"{module_name}.".startswith(f"{error.name}."):
             raise _no_such_module(name, error.name) from error
         raise WorkloadError(f"importing `{module_name}` raised {what_and_where(error)}") from error
     for part in path.split("."):
-        if not hasattr(found, part):
-            public = [f"{module_name}:{name}" for name in dir(found) if not name.startswith("_")]
+        if not hasattr(object_, part):
+            public = [f"{module_name}:{name}" for name in dir(object_) if not name.startswith("_")]
             raise WorkloadError(
                 f"`{module_name}` has no `{path}`", hint=did_you_mean(f"{module_name}:{part}", public, cutoff=0.7)
             )
-        found = getattr(found, part)
-    if not callable(found):
-        raise WorkloadError(f"`{name}` is {_a(found)}, not a function", hint="name a function that returns a callable")
-    function: Callable[..., Any] = found
+        object_ = getattr(object_, part)
+    if not callable(object_):
+        raise WorkloadError(
+            f"`{name}` is {_a(object_)}, not a function", hint="name a function that returns a callable"
+        )
+    function: Callable[..., Any] = object_
     return function
 
 
@@ -137,13 +139,13 @@ def accepted_arguments(name: str, function: Callable[..., Any]) -> tuple[str, ..
 
 def refuse_unaccepted(spec: WorkloadSpec, accepted: tuple[str, ...]) -> None:
     """Refuse what the tenant sets but the function would never see."""
-    said = {
+    description = {
         "batch": spec.batch if spec.batch > 1 else None,
         "seq": spec.seq,
         "dtype": spec.dtype,
         "params": _own_params(spec) or None,
     }
-    for argument, value in said.items():
+    for argument, value in description.items():
         if value is not None and argument not in accepted:
             raise WorkloadError(
                 f"`{spec.name}` does not take `{argument}`, but the tenant sets `{argument}: {value}`",
@@ -170,15 +172,15 @@ def _accepted_in_child(name: str, directory: str) -> tuple[str, ...]:
             hint="do slow work inside the function, not at import",
         ) from None
     try:
-        said = json.loads(child.stdout)
+        description = json.loads(child.stdout)
     except ValueError:
         last = child.stderr.strip().splitlines()[-1:] or ["no message"]
         raise WorkloadError(
             f"importing the module of `{name}` ended its process (exit code {child.returncode}): {last[0][:300]}"
         ) from None
-    if "message" in said:
-        raise WorkloadError(said["message"], hint=said["hint"])
-    return tuple(said["accepted"])
+    if "message" in description:
+        raise WorkloadError(description["message"], hint=description["hint"])
+    return tuple(description["accepted"])
 
 
 def look(name: str) -> dict[str, Any]:

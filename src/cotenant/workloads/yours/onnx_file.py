@@ -10,8 +10,7 @@ from pydantic import Field
 from cotenant.errors import WorkloadError
 from cotenant.workloads.options import UNKNOWN_DTYPE, Opaque, StatedOptions, read_options, refuse_unused
 from cotenant.workloads.protocol import Built, Place, Stage, WorkloadSpec
-from cotenant.workloads.yours.model_file import existing_file, identity
-from cotenant.workloads.yours.tensors import InputDtype, made_up
+from cotenant.workloads.yours.files import InputDtype, existing_file, identity, made_up
 
 SUFFIXES = (".onnx",)
 

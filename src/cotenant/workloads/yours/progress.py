@@ -17,8 +17,9 @@ from collections import deque
 from pathlib import Path
 from typing import Any
 
+from cotenant.clients.openai_stream import AnswerTokens
 from cotenant.errors import RequestFailed, WorkloadError
-from cotenant.workloads.protocol import Answer, Mark
+from cotenant.workloads.protocol import Mark
 
 POLL_S = 0.005
 """How often a step file is checked; lines of a log are read as they arrive."""
@@ -28,7 +29,7 @@ QUOTED_LINES = 3
 PATIENCE_S = 2.5
 
 
-class Reports:
+class ProgressReports:
     """Where its progress shows: lines of its output that match, or changes to a file it writes."""
 
     def __init__(self, pattern: str | None, step_file: str | None) -> None:
@@ -70,7 +71,7 @@ class ProgressClient:
     warm = 0
     ramp_s = 0.0
 
-    def __init__(self, name: str, arguments: list[str], reports: Reports, timeout_s: float) -> None:
+    def __init__(self, name: str, arguments: list[str], reports: ProgressReports, timeout_s: float) -> None:
         self._name, self._reports, self._timeout_s = name, reports, timeout_s
         self._waiting: asyncio.Future[None] | None = None
         self._silent = False
@@ -103,7 +104,7 @@ class ProgressClient:
         """Suspend it."""
         self._signal(signal.SIGSTOP)
 
-    async def request(self, number: int, mark: Mark) -> Answer:  # noqa: ARG002 - steps are alike
+    async def request(self, number: int, mark: Mark) -> AnswerTokens:  # noqa: ARG002 - steps are alike
         """Wait until it has reported once more."""
         if self._waiting is not None and not self._waiting.done():
             raise RequestFailed("one at a time", f"`{self._name}` runs by itself: its load is closed(1)")
@@ -123,7 +124,7 @@ class ProgressClient:
             ) from None
         self._reported -= 1
         mark(0, time.monotonic_ns())
-        return Answer()
+        return AnswerTokens()
 
     async def close(self) -> None:
         """Stop reading."""
@@ -219,5 +220,5 @@ def run_aside(what: str, command: str, limit_s: float) -> None:
         if done.returncode:
             log.seek(0)
             lines = log.read()[-KEPT:].decode(errors="replace").strip().splitlines()
-            said = f": {lines[-1].strip()[:200]}" if lines else ""
-            raise WorkloadError(f"the {what} command `{command}` ended with exit code {done.returncode}{said}")
+            last_line = f": {lines[-1].strip()[:200]}" if lines else ""
+            raise WorkloadError(f"the {what} command `{command}` ended with exit code {done.returncode}{last_line}")

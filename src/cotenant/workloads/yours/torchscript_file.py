@@ -12,9 +12,8 @@ from pydantic import Field, field_validator, model_validator
 from cotenant.errors import WorkloadError
 from cotenant.workloads.options import UNKNOWN_DTYPE, Opaque, StatedOptions, read_options, refuse_unused
 from cotenant.workloads.protocol import Built, Place, Stage, WorkloadSpec
+from cotenant.workloads.yours.files import InputDtype, existing_file, identity, made_up
 from cotenant.workloads.yours.function import what_and_where
-from cotenant.workloads.yours.model_file import existing_file, identity
-from cotenant.workloads.yours.tensors import InputDtype, made_up
 
 EXPORTED = ".pt2"
 SUFFIXES = (".pt", ".pth", ".ts", ".jit", ".torchscript", EXPORTED)

@@ -1,0 +1,318 @@
+"""Fit an engine's host and device times to what its clients saw: times to first token and per token at several loads.
+
+A step's time is a sum of parts, each a rate times the step's work, so that latencies of clients are linear in the
+rates once it is known which steps a request waited for. That depends on the rates only weakly: the steps are simulated,
+the rates fitted, and both repeated.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import ceil, exp, inf, sqrt
+
+import numpy as np
+
+from cotenant.prediction.calibration.solo import SoloTime
+from cotenant.prediction.engines.alone import EngineRecord, serve
+from cotenant.prediction.engines.continuous_batching import Batching, EngineSettings
+from cotenant.prediction.engines.engine_profile import EngineProfile
+from cotenant.prediction.engines.step import StepShape, StepTimes
+from cotenant.prediction.kernels.columns import Bools, Floats
+from cotenant.prediction.trust import ModelError
+
+LEAST_PROBES = 3
+"""Fewer loads leave too much to the priors."""
+_NOISE = 0.03
+"""Relative error of a measured latency."""
+_ROUNDS = 4
+"""Simulated requests per request in flight; those of the first round start together and don't count."""
+_REPEATS = 4
+"""Rounds of simulating the steps and fitting the rates."""
+_LEVEL = 1.645
+"""Standard deviations on each side that hold nine in ten."""
+_NEW_LOAD = 1.3
+"""Errors at a load that wasn't probed are this much larger than those of probes that were left out."""
+_LEAST_ERROR = 0.05
+_UNDETERMINED = 0.7
+"""A rate whose uncertainty keeps this share of the prior's was not determined."""
+_BEYOND = 1.25
+"""Loads and prompts may exceed the probed ones by this factor."""
+_FARTHER = 2.0
+"""Width of the range beyond the probes, relative to that within."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """One part of a step's time."""
+
+    name: str
+    unit: str
+    host: bool
+    usual: float
+    spread: float
+    """Standard deviation of the prior."""
+
+
+@dataclass(frozen=True, slots=True)
+class FittedRate:
+    """A rate, and how well it is known."""
+
+    rate: Rate
+    value: float
+    half: float
+    """Half-width of its 90 % interval."""
+    determined: bool
+    """False: the probes say little about it, and its value is mostly the usual one."""
+
+
+@dataclass(frozen=True, slots=True)
+class EngineLaw:
+    """The parts of a step's time, and the work of a step in each of them, in ns per unit of the rate."""
+
+    rates: tuple[Rate, ...]
+    work: Callable[[StepShape], Floats]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the rates."""
+        return tuple(rate.name for rate in self.rates)
+
+
+_HOST = (
+    Rate("step_us", "us per step", True, 700.0, 3000.0),
+    Rate("sequence_us", "us per sequence of a step", True, 50.0, 200.0),
+    Rate("prompt_us", "us per step with prompts", True, 1500.0, 3000.0),
+    Rate("request_us", "us per request outside of steps", True, 2000.0, 5000.0),
+)
+_REQUEST = 3
+_OF_KERNELS = (
+    Rate("token_us", "us per token of a prompt", True, 0.0, 5.0),
+    Rate("device", "times the kernels' laws", False, 1.0, 0.5),
+    Rate("attention", "times the tables of attention", False, 1.2, 0.5),
+)
+_PLAIN = (
+    Rate("token_us", "us per token of a prompt", False, 100.0, 1000.0),
+    Rate("context_us", "us per token of context and sequence", False, 0.1, 10.0),
+    Rate("pair_us", "us per 1,000 pairs of tokens of a prompt", False, 0.1, 100.0),
+)
+
+
+def kernel_law(times: StepTimes) -> EngineLaw:
+    """Host rates, and scales of the kernels' laws of a known model on a known GPU.
+
+    Args:
+        times: Steps of the model, with attention as in the tables (1.0).
+    """
+    layers = times.model.layers
+
+    def work(step: StepShape) -> Floats:
+        attended = times.attended(step)
+        scaled = sum(float((kernel.duration_ns - kernel.fixed_ns)[0]) for kernel in attended) * layers
+        return np.array([*_host_work(step), 1e3 * sum(step.queries), times.device_ns(step) - scaled, scaled])
+
+    return EngineLaw(_HOST + _OF_KERNELS, work)
+
+
+def plain_law() -> EngineLaw:
+    """Host rates, and rates per token for a model or a device that isn't known."""
+
+    def work(step: StepShape) -> Floats:
+        pairs = sum(count * (before + count / 2) for count, before in zip(step.queries, step.contexts, strict=True))
+        return np.array([*_host_work(step), 1e3 * sum(step.queries), 1e3 * step.decoding_context, pairs])
+
+    return EngineLaw(_HOST + _PLAIN, work)
+
+
+def _host_work(step: StepShape) -> tuple[float, ...]:
+    return 1e3, 1e3 * step.sequences, 1e3 * bool(step.queries), 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class EngineFit:
+    """An engine's rates, and how far the fit is from what was measured."""
+
+    rates: tuple[FittedRate, ...]
+    probes: tuple[SoloTime, ...]
+    off: float
+    """Mean relative error of the fitted latencies."""
+    left_out: float
+    """Root mean square relative error of probes that the fit didn't see."""
+
+    def value(self, name: str) -> float:
+        """A rate by name."""
+        return next(fitted.value for fitted in self.rates if fitted.rate.name == name)
+
+    def profile(self, usual: EngineProfile) -> EngineProfile:
+        """The engine with these rates; they must be those of the kernels' laws."""
+        device = max(self.value("device"), 1e-3)
+        return replace(
+            usual,
+            step_us=self.value("step_us"),
+            sequence_us=self.value("sequence_us"),
+            prompt_us=self.value("prompt_us"),
+            request_us=self.value("request_us"),
+            token_us=self.value("token_us"),
+            device=device,
+            attention=self.value("attention") / device,
+        )
+
+    def error(self, prompt: int, sequences: float) -> ModelError:
+        """The range of measured times, as shares of calibrated ones, at this length and number of sequences."""
+        wide = max(_LEVEL * _NEW_LOAD * self.left_out, _LEAST_ERROR)
+        if self.beyond(prompt, sequences):
+            wide *= _FARTHER
+        return ModelError(
+            exp(-wide), exp(wide), self.left_out, 2 * len(self.probes), "probes of this server", groups=len(self.probes)
+        )
+
+    def beyond(self, prompt: int, sequences: float) -> str | None:
+        """In which way this goes beyond what was probed; None if it doesn't."""
+        loads, lengths = [probe.in_flight or 1 for probe in self.probes], [probe.seq or 1 for probe in self.probes]
+        if sequences > _BEYOND * max(loads):
+            return f"calibrated with up to {max(loads)} requests in flight, asked about {sequences:.0f}"
+        if prompt > _BEYOND * max(lengths):
+            return f"calibrated with prompts of up to {max(lengths)} tokens, asked about {prompt}"
+        return None
+
+
+def fit_engine(law: EngineLaw, probes: Sequence[SoloTime], settings: EngineSettings) -> EngineFit:
+    """The rates that best explain the probes, beside what is usual.
+
+    Args:
+        law: The parts of a step's time.
+        probes: What clients saw, at one load each.
+        settings: Limits of the engine.
+    """
+    usual = np.array([rate.usual for rate in law.rates])
+    spread = np.array([rate.spread for rate in law.rates])
+    values = usual
+    works: dict[StepShape, Floats] = {}
+
+    def work(step: StepShape) -> Floats:
+        if step not in works:
+            works[step] = law.work(step)
+        return works[step]
+
+    for _ in range(_REPEATS):
+        rows = [_rows(law, probe, _latencies(work, values, probe, settings)) for probe in probes]
+        values, covariance = _solved(rows, usual, spread)
+    errors = [_errors(rows[at], _solved(rows[:at] + rows[at + 1 :], usual, spread)[0]) for at in range(len(rows))]
+    deviation = np.sqrt(np.diag(covariance))
+    return EngineFit(
+        rates=tuple(
+            FittedRate(rate, float(value), float(_LEVEL * wide), bool(wide < _UNDETERMINED * rate.spread))
+            for rate, value, wide in zip(law.rates, values, deviation, strict=True)
+        ),
+        probes=tuple(probes),
+        off=float(np.mean([np.abs(_errors(row, values)) for row in rows])),
+        left_out=sqrt(float(np.mean(np.square(errors)))),
+    )
+
+
+def simulated_probe(
+    law: EngineLaw, values: Mapping[str, float], probe: SoloTime, settings: EngineSettings
+) -> tuple[float, float]:
+    """Time to first token and time per token that an engine with these rates would show, ms."""
+    rates = np.array([values[name] for name in law.names])
+    first, each = _latencies(law.work, rates, probe, settings)
+    return float(first @ rates) / 1e6, float(each @ rates) / 1e6
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """The equations of one probe: relative latencies, and the device's share of the time if it is known."""
+
+    latencies: Floats
+    device_share: Floats | None
+
+
+def _rows(law: EngineLaw, probe: SoloTime, simulated: tuple[Floats, Floats]) -> _Rows:
+    assert probe.ttft_ms is not None
+    assert probe.tpot_ms is not None
+    first, each = simulated
+    latencies = np.array([first / (probe.ttft_ms * 1e6), each / (probe.tpot_ms * 1e6)])
+    if probe.utilisation is None:
+        return _Rows(latencies, None)
+    device = np.array([0.0 if rate.host else 1.0 for rate in law.rates])
+    return _Rows(latencies, (latencies[1] * (device - probe.utilisation))[None])
+
+
+def _errors(rows: _Rows, values: Floats) -> Floats:
+    return np.asarray(rows.latencies @ values - 1.0)
+
+
+def _solved(rows: Sequence[_Rows], usual: Floats, spread: Floats) -> tuple[Floats, Floats]:
+    """The rates, none below 0, and their covariance; in units of the prior's spread, which differ by magnitudes."""
+    from scipy.optimize import lsq_linear
+
+    latencies = np.concatenate([row.latencies for row in rows])
+    shares = [row.device_share for row in rows if row.device_share is not None]
+    matrix = np.concatenate([latencies, *shares]) * spread / _NOISE
+    target = np.concatenate([np.ones(len(latencies)), np.zeros(len(shares))]) / _NOISE
+    matrix = np.concatenate([matrix, np.eye(usual.size)])
+    target = np.concatenate([target, usual / spread])
+    solved = lsq_linear(matrix, target, bounds=(0.0, inf)).x
+    # Robust: a probe that others disturbed counts less.
+    off = np.abs(matrix @ solved - target)[: -usual.size]
+    weight = np.concatenate([np.sqrt(1.0 / np.maximum(1.0, off / 2.0)), np.ones(usual.size)])
+    matrix, target = matrix * weight[:, None], target * weight
+    solved = lsq_linear(matrix, target, bounds=(0.0, inf)).x
+    return solved * spread, np.linalg.inv(matrix.T @ matrix) * np.outer(spread, spread)
+
+
+def answer_tokens(probe: SoloTime, number: int) -> int:
+    """Length of a request's answer: around the mean, so that requests in flight don't end together."""
+    assert probe.tokens is not None
+    return max(2, round(probe.tokens * (1.0 + probe.tokens_spread * (number % 3 - 1))))
+
+
+def _latencies(
+    work: Callable[[StepShape], Floats], values: Floats, probe: SoloTime, settings: EngineSettings
+) -> tuple[Floats, Floats]:
+    """Work until the first token, and per further token, of the requests in the middle half of each."""
+    prompt, output, in_flight = probe.seq or 1, probe.tokens or 2, probe.in_flight or 1
+    chunks = ceil(in_flight * prompt / settings.max_tokens)
+    left = _ROUNDS * ceil(output * (1.0 + probe.tokens_spread) + 2 + chunks)
+    steps: list[Floats] = []
+
+    def step_time(step: StepShape) -> tuple[float, float]:
+        if len(steps) == left:
+            return inf, 0.0
+        steps.append(work(step))
+        return max(float(steps[-1] @ values), 1.0), 0.0
+
+    record = serve(
+        Batching(settings),
+        step_time,
+        lambda number: (prompt, answer_tokens(probe, number)),
+        until_ns=inf,
+        in_flight=in_flight,
+        delay_ns=float(values[_REQUEST]) * 1e3,
+    )
+    return _middle(record, np.array(steps), values, skipped=in_flight)
+
+
+def _middle(record: EngineRecord, steps: Floats, values: Floats, *, skipped: int) -> tuple[Floats, Floats]:
+    tokens = record.tokens()
+    first, last, count = tokens.bounds()
+    usable: Bools = np.isin(np.arange(count.size), tokens.finished) & np.isfinite(last) & (count > 1)
+    usable[:skipped] &= not usable[skipped:].any()
+    at = np.flatnonzero(usable)
+    ends = np.array(record.step_end[: len(steps)])
+    times = np.column_stack([np.array(record.step_start[: len(steps)]), ends]).ravel()
+    sums = np.cumsum(steps, axis=0)
+    before = np.stack([sums - steps, sums], axis=1).reshape(times.size, -1)
+
+    def done(moments: Floats) -> Floats:
+        return np.column_stack([np.interp(moments, times, column) for column in before.T])
+
+    until_first = done(first[at]) - done(tokens.intended[at])
+    until_first[:, _REQUEST] += 1e3
+    each = (done(last[at]) - done(first[at])) / (count[at] - 1)[:, None]
+    return _midmean(until_first, values), _midmean(each, values)
+
+
+def _midmean(work: Floats, values: Floats) -> Floats:
+    """Mean of the middle half by time: as little moved by stragglers as a median, and smooth in the rates."""
+    order = np.argsort(work @ values, kind="stable")
+    cut = order.size // 4
+    return np.asarray(work[order[cut : order.size - cut]].mean(axis=0))

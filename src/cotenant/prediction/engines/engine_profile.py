@@ -1,0 +1,76 @@
+"""Engines by version: defaults of their settings, the time of their hosts, and how far simulated times are off.
+
+Host times and the scale of attention were fitted on steps and loads of running engines; docs/validation-llm.md names
+them and has the errors with each model left out. Host time is added to the device's: hiding it behind the device, as
+asynchronous scheduling promises, fits none of the public data.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from cotenant.prediction.gpu import Architecture, GpuSpec
+from cotenant.prediction.trust import ModelError
+
+
+@dataclass(frozen=True, slots=True)
+class EngineProfile:
+    """One version of an engine."""
+
+    name: str
+    version: str
+    step_us: float
+    """Host time of a step: scheduling, preparing inputs, sampling."""
+    sequence_us: float
+    """The same per sequence of the step: bookkeeping, detokenising."""
+    prompt_us: float
+    """Added to a step with prompts, which replays graphs piece by piece."""
+    attention: float
+    """Time of attention relative to tables of kernels: lengths differ, and the context isn't in L2."""
+    request_us: float = 0.0
+    """Host time of a request before the engine sees it: HTTP, tokenising."""
+    token_us: float = 0.0
+    """Host time per token of a prompt, added to the step that computes it."""
+    device: float = 1.0
+    """Time of kernels relative to their laws; 1 unless calibrated."""
+    hidden: float = 0.0
+    """Share of the host time of a step that overlaps with the device: 0, one after the other; 1, the longer counts."""
+    eager_us: float = 12.0
+    """Host time per kernel without captured graphs, which hides the device's if it is longer."""
+    graph_tokens: int = 512
+    """Tokens up to which a step replays graphs, padded to one of the captured sizes."""
+    block_tokens: int = 16
+    memory_share: float = 0.9
+    """Share of the device's memory that it takes."""
+    reserved_gib: float = 1.5
+    """Memory besides weights, activations and cache: graphs, workspaces."""
+
+    def limits(self, gpu: GpuSpec) -> tuple[int, int]:
+        """Sequences and tokens of a step by default, which depend on the GPU's memory, except on an A100."""
+        large = gpu.memory_gib >= _LARGE_GIB and not gpu.name.startswith("a100")
+        return (1024, 8192) if large else (256, 2048)
+
+
+_LARGE_GIB = 70.0
+
+ENGINES: Mapping[str, EngineProfile] = {
+    "vllm": EngineProfile("vllm", "0.20", step_us=700.0, sequence_us=50.0, prompt_us=1500.0, attention=1.2),
+}
+
+
+# How far simulated times of engines are from measured ones (docs/validation-llm.md)
+
+_LOW, _HIGH = 0.848, 1.214
+"""Range of nine in ten steps, times between tokens and generations of eleven models, which count the same, widened by
+1.3 for what a new model adds."""
+_MEAN, _ROWS, _MODELS = 0.0745, 7115, 11
+_MEASURED: tuple[Architecture, ...] = ("ampere", "hopper", "blackwell")
+_SOURCE = "vLLM on A100s, H100s and a B200"
+_FARTHER = 2.0
+"""Constants of another generation of GPUs are at least twice as far off."""
+
+
+def engine_error(architecture: Architecture) -> ModelError:
+    """The error of an engine's times alone on a GPU of this architecture."""
+    if architecture not in _MEASURED:
+        return ModelError(_LOW**_FARTHER, _HIGH**_FARTHER, _MEAN * _FARTHER, 0, "", like=len(_MEASURED))
+    return ModelError(_LOW, _HIGH, _MEAN, _ROWS, _SOURCE, groups=_MODELS)

@@ -1,0 +1,129 @@
+"""What clients of an engine see at several loads determines its host and device times."""
+
+from dataclasses import replace
+
+import pytest
+
+from cotenant.devices.simulated.device import open_simulated
+from cotenant.errors import DeviceError
+from cotenant.prediction.calibration.engine_fit import fit_engine, kernel_law, plain_law, simulated_probe
+from cotenant.prediction.calibration.solo import SoloTime
+from cotenant.prediction.contention.layout import whole_of
+from cotenant.prediction.engines.continuous_batching import EngineSettings
+from cotenant.prediction.engines.engine_profile import ENGINES
+from cotenant.prediction.engines.on_gpu import EngineLoad
+from cotenant.prediction.engines.step import EnginePart, StepTimes
+from cotenant.prediction.simulated_gpu import Controls
+from cotenant.workloads import find
+from cotenant.workloads.protocol import WorkloadSpec
+
+GPU = open_simulated("sim:h100-sxm5-80gb")
+NAME = "llama-3.2-3b"
+SETTINGS = EngineSettings(256, 2048)
+TRUE = {
+    "step_us": 1800.0,
+    "sequence_us": 90.0,
+    "prompt_us": 2500.0,
+    "request_us": 4000.0,
+    "token_us": 1.0,
+    "device": 1.3,
+    "attention": 1.8,
+}
+LOADS = [(64, 1), (2000, 1), (512, 4), (512, 16), (512, 64), (2000, 16)]
+
+
+@pytest.fixture(scope="module")
+def law():
+    from cotenant.prediction.engines.language_model import language_model
+
+    model = language_model(NAME, find(NAME).entry.config)
+    return kernel_law(StepTimes(model, EnginePart(GPU.gpu), most_tokens=2048))
+
+
+def probe(law, prompt, in_flight, *, true=TRUE, off=1.0, **given):
+    asked = SoloTime(
+        workload=NAME, software="vllm", ms=1.0, seq=prompt, tokens=32, tokens_spread=0.5,
+        in_flight=in_flight, ttft_ms=1.0, tpot_ms=1.0, row="a probe", **given,
+    )  # fmt: skip
+    ttft, tpot = simulated_probe(law, true, asked, SETTINGS)
+    return asked.model_copy(update={"ttft_ms": ttft * off, "tpot_ms": tpot / off})
+
+
+def test_probes_at_several_loads_tell_an_engines_rates(law):
+    fit = fit_engine(law, [probe(law, *load) for load in LOADS], SETTINGS)
+    assert fit.off < 0.01
+    assert fit.left_out < 0.03
+    for name in ("step_us", "sequence_us", "request_us", "device"):
+        assert fit.value(name) == pytest.approx(TRUE[name], rel=0.12), name
+    assert all(one.determined for one in fit.rates if one.rate.name in ("device", "sequence_us", "step_us"))
+
+
+def test_noise_of_five_percent_leaves_loads_in_between_well_predicted(law):
+    signs = [1, -1, -1, 1, -1, 1]
+    noisy = [probe(law, *load, off=1 + 0.05 * sign) for load, sign in zip(LOADS, signs, strict=True)]
+    fit = fit_engine(law, noisy, SETTINGS)
+    values = {one.rate.name: one.value for one in fit.rates}
+    for load in ((256, 8), (1000, 32), (128, 48)):
+        true, asked = probe(law, *load), probe(law, *load)
+        ttft, tpot = simulated_probe(law, values, asked, SETTINGS)
+        assert ttft == pytest.approx(true.ttft_ms, rel=0.1)
+        assert tpot == pytest.approx(true.tpot_ms, rel=0.1)
+        error = fit.error(load[0], load[1])
+        assert error.low < true.tpot_ms / tpot < error.high
+
+
+def test_probes_of_low_loads_only_dont_determine_the_time_per_sequence(law):
+    fit = fit_engine(law, [probe(law, prompt, 1) for prompt in (64, 200, 400)], SETTINGS)
+    by_name = {one.rate.name: one for one in fit.rates}
+    assert not by_name["sequence_us"].determined
+    assert "calibrated with up to 1 requests in flight, asked about 64" in (fit.beyond(100, 64) or "")
+    assert fit.error(100, 64).high > fit.error(100, 1).high
+
+
+def test_a_utilisation_tells_host_from_device(law):
+    slow_host = TRUE | {"step_us": 6000.0}
+    plain = [probe(law, 64, 1, true=slow_host), probe(law, 64, 2, true=slow_host), probe(law, 64, 3, true=slow_host)]
+    alone = fit_engine(law, plain, SETTINGS)
+    device_ms = plain[0].tpot_ms - 6.0 - 0.09
+    told = fit_engine(
+        law, [plain[0].model_copy(update={"utilisation": device_ms / plain[0].tpot_ms}), *plain[1:]], SETTINGS
+    )
+    half = {name: next(one.half for one in fit.rates if one.rate.name == "device") for name, fit in
+            (("alone", alone), ("told", told))}  # fmt: skip
+    assert half["told"] < 0.5 * half["alone"]
+    assert told.value("device") == pytest.approx(TRUE["device"], rel=0.1)
+
+
+def test_without_a_known_device_the_times_are_still_explained():
+    true = {
+        "step_us": 5000.0, "sequence_us": 300.0, "prompt_us": 2000.0, "request_us": 1500.0,
+        "token_us": 150.0, "context_us": 0.5, "pair_us": 0.05,
+    }  # fmt: skip
+    law = plain_law()
+    fit = fit_engine(law, [probe(law, *load, true=true) for load in LOADS], SETTINGS)
+    assert fit.off < 0.01
+    assert fit.value("step_us") == pytest.approx(5000, rel=0.1)
+    assert fit.value("token_us") == pytest.approx(150, rel=0.1)
+
+
+def test_a_simulated_gpu_serves_with_the_probed_rates(law):
+    """The tenant of the event simulation shows the latencies that were measured."""
+    rows = tuple(probe(law, *load) for load in LOADS)
+    spec = WorkloadSpec(name=NAME, mode="generate", software="vllm", dtype="bfloat16", seq=512, tokens=32)
+    fit = GPU.engine_fit(spec, Controls(solo_ms=rows))
+    calibrated = GPU.engine_profile(spec, Controls(solo_ms=rows))
+    assert calibrated.step_us == fit.value("step_us")
+    slow = GPU.request_s(spec, in_flight=16, controls=Controls(solo_ms=rows))
+    assert slow > 1.2 * GPU.request_s(spec, in_flight=16)
+    load = EngineLoad(window_end_ns=2e9, memory_bytes=60 * 2**30, in_flight=1)
+    tenant = GPU.engine(spec, whole_of(GPU.gpu), load, clock_mhz=None, controls=Controls(solo_ms=rows))
+    assert tenant._delay_ns == pytest.approx(calibrated.request_us * 1e3)
+    assert GPU.engine_fit(spec, Controls()) is None
+    assert replace(ENGINES["vllm"]).device == 1.0
+
+
+def test_two_probes_are_too_few(law):
+    spec = WorkloadSpec(name=NAME, mode="generate", software="vllm", dtype="bfloat16", seq=512, tokens=32)
+    rows = tuple(probe(law, *load) for load in LOADS[:2])
+    with pytest.raises(DeviceError, match=r"2 probes of llama-3\.2-3b can't calibrate an engine"):
+        GPU.engine_fit(spec, Controls(solo_ms=rows))

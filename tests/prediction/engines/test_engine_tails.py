@@ -1,0 +1,84 @@
+"""Tails of an engine's times: the compiled loop against the simulation step by step, and tables by load."""
+
+import numpy as np
+import pytest
+
+from cotenant.devices.simulated.device import open_simulated
+from cotenant.errors import DoesNotFit
+from cotenant.prediction.contention.layout import whole_of
+from cotenant.prediction.engines.alone import serve, step_ns
+from cotenant.prediction.engines.continuous_batching import Batching
+from cotenant.prediction.engines.engine_profile import ENGINES
+from cotenant.prediction.engines.loads import EngineLoads
+from cotenant.prediction.engines.tails import engine_times
+from cotenant.tenancy.load import Load, arrivals_ns
+from cotenant.workloads.protocol import WorkloadSpec
+
+GPU = open_simulated("sim:a100-sxm4-40gb")
+SPEC = WorkloadSpec(name="llama-3.2-1b", mode="generate", software="vllm", seq=256, tokens=64)
+
+
+def due_s(rate_rps, seed, horizon_s):
+    return np.asarray(arrivals_ns(Load(kind="poisson", rate_rps=rate_rps), seed=seed, horizon_s=horizon_s)) / 1e9
+
+
+def queue_of(**changes):
+    return GPU.engine_queue(SPEC.model_copy(update=changes), whole_of(GPU.gpu))
+
+
+def test_the_compiled_loop_gives_the_times_of_the_steps_one_by_one():
+    rate, engine = 20.0, queue_of()
+    found = engine_times(engine, lambda seed, horizon: due_s(rate, seed, horizon), rate_rps=rate)
+    part = whole_of(GPU.gpu)
+    times = GPU._engines._steps(GPU.spec(SPEC), part, GPU.gpu.clocks_mhz.on_share(part.loaded), ENGINES["vllm"])
+    record = serve(
+        Batching(engine.settings),
+        lambda step: step_ns(ENGINES["vllm"], times, step),
+        lambda _: (256, 64),
+        until_ns=60e9,
+        arrivals_ns=due_s(rate, 1, 60.0) * 1e9,
+    )
+    tokens = record.tokens()
+    first, last, count = tokens.bounds()
+    done = count == 64
+    ttft, tpot = (first - tokens.intended)[done] / 1e9, ((last - first) / 63)[done] / 1e9
+    for level in (0.5, 0.95):
+        assert found.ttft.quantile(level)[1] == pytest.approx(np.quantile(ttft, level), rel=0.06)
+        assert found.tpot.quantile(level)[1] == pytest.approx(np.quantile(tpot, level), rel=0.04)
+
+
+def test_tables_by_load_interpolate_the_simulation_and_end_where_it_cannot_keep_up():
+    engine = queue_of()
+    loads = EngineLoads(engine, due_s)
+    rate = 0.45 * loads.capacity_rps
+    exact = engine_times(engine, lambda seed, horizon: due_s(rate, seed, horizon), rate_rps=rate, together=20.0)
+    assert float(loads.quantile("tpot", 0.95, np.array(rate), np.array(1.0))) == pytest.approx(
+        exact.tpot.quantile(0.95)[1], rel=0.05
+    )
+    assert np.isinf(loads.quantile("ttft", 0.95, np.array(1.1 * loads.capacity_rps), np.array(1.0)))
+
+
+def test_slower_steps_at_a_lower_rate_are_the_same_load_with_longer_times():
+    engine = queue_of()
+    rate = 15.0
+    alone = engine_times(engine, lambda seed, horizon: due_s(rate, seed, horizon), rate_rps=rate)
+    slowed = engine_times(
+        engine, lambda seed, horizon: 2 * due_s(rate, seed, horizon / 2), rate_rps=rate / 2, stretch=np.array([2.0])
+    )
+    assert slowed.ttft.quantile(0.95)[1] == pytest.approx(2 * alone.ttft.quantile(0.95)[1], rel=1e-6)
+
+
+def test_fewer_sequences_at_once_bound_the_time_per_token_and_lengthen_the_wait():
+    rate = 40.0
+    few, many = (
+        engine_times(queue_of(at_once=most), lambda seed, horizon: due_s(rate, seed, horizon), rate_rps=rate)
+        for most in (8, 256)
+    )
+    assert few.facts["most_sequences"] == 8
+    assert few.tpot.quantile(0.95)[1] < many.tpot.quantile(0.95)[1]
+    assert few.ttft.quantile(0.95)[1] > many.ttft.quantile(0.95)[1]
+
+
+def test_a_prompt_longer_than_the_context_is_refused_in_a_sentence():
+    with pytest.raises(DoesNotFit, match=r"is longer than the context of llama-3\.2-1b, 131072 tokens"):
+        queue_of(seq=131_050)
