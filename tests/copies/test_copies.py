@@ -2,7 +2,7 @@
 
 import pytest
 
-from cotenant.analyse.copies.tuning import Level, Tuning
+from cotenant.analyse.copies import CopyLevel, Tuning
 from cotenant.analyse.estimates.estimate import Estimate
 from cotenant.devices.cpu.cores import by_node, equal_blocks
 from cotenant.errors import StudyError
@@ -10,13 +10,13 @@ from cotenant.study.copies import copies_study, ways_among
 from cotenant.study.expand import expand
 from cotenant.study.files import study_from
 from cotenant.tenancy.load import Load
-from cotenant.workloads.servers.resolved import differences, read_log
+from cotenant.workloads.servers.process import differences, read_log
 
 SERVER = {"workload": "http:/work", "server": {"start": "serve --port {port}"}}
 
 
 def tuned(throughputs, asked=None):
-    levels = [Level(2**n, Estimate(rps, None, None, 2, ""), Estimate(1, None, None, 2, "")) for n, rps in
+    levels = [CopyLevel(2**n, Estimate(rps, None, None, 2, ""), Estimate(1, None, None, 2, "")) for n, rps in
               enumerate(throughputs)]  # fmt: skip
     return Tuning(tuple(levels), asked)
 

@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 
 from cotenant.devices import find_device
-from cotenant.devices.cpu import tiles
 from cotenant.devices.cpu.checkup import limits, load, software
 from cotenant.devices.cpu.device import CpuDevice, open_cpu
-from cotenant.devices.cpu.machine import cache_bytes
+from cotenant.devices.cpu.machine import TILE_LIMIT, cache_bytes
 from cotenant.devices.protocol import Roofline
 from cotenant.errors import DeviceError
 
@@ -61,18 +60,18 @@ def test_boost(machine, text, state):
 )
 def test_tiles_that_a_virtual_machine_lists_without_their_size_are_not_used(machine, monkeypatch, level, flags, limit):
     """oneDNN believes the flag and configures tiles of size zero."""
-    monkeypatch.setenv(tiles.LIMIT, "to be removed")
-    monkeypatch.delenv(tiles.LIMIT)
+    monkeypatch.setenv(TILE_LIMIT, "to be removed")
+    monkeypatch.delenv(TILE_LIMIT)
     tree = machine.write({"/proc/cpuinfo": f"processor: 0\nflags: {flags}\ncpuid level: {level}\n"})
     open_cpu("cpu", None, tree)
-    assert os.environ.get(tiles.LIMIT) == limit
+    assert os.environ.get(TILE_LIMIT) == limit
     assert (limits.tile_instructions(tree, (0,)) is None) == (limit is None)
 
 
 def test_a_limit_on_instructions_that_the_user_set_stays(machine, monkeypatch):
-    monkeypatch.setenv(tiles.LIMIT, "AVX2")
+    monkeypatch.setenv(TILE_LIMIT, "AVX2")
     open_cpu("cpu", None, machine.write({"/proc/cpuinfo": "flags: amx_tile\ncpuid level: 28\n"}))
-    assert os.environ[tiles.LIMIT] == "AVX2"
+    assert os.environ[TILE_LIMIT] == "AVX2"
 
 
 def test_a_quota_below_the_devices_cores_is_a_warning(machine):

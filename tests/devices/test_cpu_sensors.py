@@ -10,7 +10,7 @@ import time
 import pytest
 
 from cotenant.devices import find_device
-from cotenant.devices.cpu.sensors import open_probes, perf
+from cotenant.devices.cpu.sensors import accounting, open_probes
 from cotenant.devices.cpu.sensors.accounting import open_memory, open_pressure, open_quota, open_time
 from cotenant.devices.cpu.sensors.hardware import find_packages, open_energy, open_frequency, open_temperature
 from cotenant.devices.tree import HeldOpen
@@ -220,7 +220,7 @@ else:
 
 def test_perf_counts_are_summed_and_the_child_ends_with_the_probe(fake_perf):
     fake_perf(COUNTING)
-    probe = perf.open_perf((0, 1))
+    probe = accounting.open_perf((0, 1))
     deadline = time.monotonic() + 20
     while values(probe)["cache_references"] != 60 and time.monotonic() < deadline:
         time.sleep(0.01)
@@ -235,7 +235,7 @@ def test_perf_counts_are_summed_and_the_child_ends_with_the_probe(fake_perf):
 
 def test_a_perf_that_ends_is_a_lost_source(fake_perf):
     fake_perf('sys.stderr.write("1,,instructions,200,100.00,,\\n")')
-    probe = perf.open_perf((0, 1))
+    probe = accounting.open_perf((0, 1))
     deadline = time.monotonic() + 60
     seen = []
 
@@ -257,19 +257,19 @@ def test_a_perf_that_ends_is_a_lost_source(fake_perf):
 )
 def test_a_perf_that_cannot_count_is_omitted_with_the_reason(fake_perf, body, reason):
     fake_perf(body)
-    assert reason in perf.why_not((0, 1))
-    assert perf.open_perf((0, 1)) is None
+    assert reason in accounting.why_no_perf((0, 1))
+    assert accounting.open_perf((0, 1)) is None
 
 
 @pytest.mark.parametrize("name", ["instructions", "instructions:u", "cpu_core/instructions/", "cpu/instructions/u"])
 def test_an_event_is_recognised_in_every_notation_of_perf(name):
     line = f"     0.101064410,37,,{name},101115379,100.00,,"
-    assert perf.counts_by_event(f"{line}\n{line}\n# comment\n") == {"instructions": 74}
+    assert accounting.counts_by_event(f"{line}\n{line}\n# comment\n") == {"instructions": 74}
 
 
 def test_a_missing_perf_is_a_reason_too(monkeypatch):
     monkeypatch.setenv("PATH", "")
-    assert perf.why_not((0,)) == "perf is not installed"
+    assert accounting.why_no_perf((0,)) == "perf is not installed"
 
 
 def test_on_this_machine_each_sensor_states_its_quality_and_counters_never_decrease():

@@ -10,11 +10,19 @@ import pytest
 from cotenant import __version__
 from cotenant.errors import DeviceBusy, FleetError, StudyError
 from cotenant.fleet import wire
-from cotenant.fleet.addresses import Address, parse, require_open_port
-from cotenant.fleet.cluster import Node, _require_token, _stderr_to, _unreachable, named
+from cotenant.fleet.cluster import (
+    Address,
+    Node,
+    _require_token,
+    _stderr_to,
+    _unreachable,
+    named,
+    parse,
+    require_open_port,
+)
 from cotenant.fleet.selection import select
 from cotenant.fleet.surveying import Surveyed, differences, held_back, require_alike
-from cotenant.fleet.trials import role_of
+from cotenant.fleet.worker import role_of
 from cotenant.study.model import Study
 
 

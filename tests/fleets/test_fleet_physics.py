@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from cotenant.api.records import sql
 from cotenant.api.run import run
 from cotenant.api.show import show
-from cotenant.api.sql import sql
 from cotenant.study.files import study_from_text
 
 MEMBERS = 48

@@ -12,7 +12,8 @@ from cotenant.devices.group_names import require_group
 from cotenant.errors import DeviceError, StudyError
 from cotenant.study.files import study_from_text
 from cotenant.tenancy.load import Load
-from cotenant.tenancy.nouns import APART, Tenant
+from cotenant.tenancy.nouns import Tenant
+from cotenant.tenancy.records import APART
 from cotenant.tenancy.sharing import ALONE, Sharing
 from cotenant.workloads.protocol import WorkloadSpec
 

@@ -5,8 +5,8 @@ torch computes on the CPU; sensors, controls and identities are the driver's.
 
 import pytest
 
+from cotenant.api.records import sql
 from cotenant.api.run import run
-from cotenant.api.sql import sql
 from cotenant.devices import find_device
 from cotenant.devices.nvidia import nvml
 from cotenant.measure.events import TrialDone

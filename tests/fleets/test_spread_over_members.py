@@ -7,7 +7,8 @@ import pytest
 from cotenant.study.expand import arrival_seed, expand, trials_per_block
 from cotenant.study.files import study_from_text
 from cotenant.study.model import Study
-from cotenant.tenancy.nouns import APART, Trial
+from cotenant.tenancy.nouns import Trial
+from cotenant.tenancy.records import APART
 from cotenant.tenancy.sharing import ALONE
 
 FOUR = ("m0", "m1", "m2", "m3")

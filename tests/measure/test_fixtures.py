@@ -3,7 +3,7 @@
 import pytest
 
 from cotenant.errors import SharingUnavailable
-from cotenant.measure.tenants.fixtures import Fixtures
+from cotenant.measure.tenants.sequence import Fixtures
 
 
 class Fixture:

@@ -6,7 +6,7 @@ import pytest
 
 import cotenant
 from cotenant.measure.events import Noticed
-from cotenant.store.chunks import trials_in
+from cotenant.store.folder import trials_in
 from cotenant.study.files import study_from
 from cotenant.study.windows import LONG_EVERY, LONG_FROM_S
 

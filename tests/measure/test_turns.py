@@ -9,7 +9,7 @@ import pytest
 
 from cotenant.measure.tenants.arena import Board, shared_memory_fd
 from cotenant.measure.tenants.messages import WindowTimes
-from cotenant.measure.tenants.turns import SWITCH_NS, await_turn, begin, pass_turn
+from cotenant.measure.tenants.sequence import SWITCH_NS, await_turn, begin, pass_turn
 
 MS = 1_000_000
 TIMES = [WindowTimes(seats=2, lead_ns=MS, window_ns=3 * MS, patience_ns=MS)] * 4

@@ -2,7 +2,7 @@
 
 from cotenant.analyse.estimates.estimate import Estimate
 from cotenant.analyse.sharing.slowdown import CurrentSlowdown
-from cotenant.measure.visiting import SELDOM, Visits, cell_of, visited, widths_of
+from cotenant.measure.dispatch import SELDOM, Visits, cell_of, visited, widths_of
 from cotenant.study.expand import expand
 from cotenant.study.files import study_from
 

@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cotenant.errors import TenantFailed
-from cotenant.measure.batching.outcomes import Attempt, classify
-from cotenant.measure.batching.verification import FINENESS, _read, verify
+from cotenant.measure.batching.verification import FINENESS, Attempt, _read, classify, verify
 
 
 def device_with_room_for(limit):

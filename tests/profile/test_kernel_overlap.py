@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cotenant.analyse.kernel_overlap import (
-    Window,
+    OverlapWindow,
     binned,
     excerpt_of,
     kernels_by_tenant,
@@ -35,7 +35,7 @@ A_AND_B = table(
     ("b", "conv", "GPU 0", 30, 30),
     ("b", "[CUDA memcpy HtoD]", "GPU 0", 70, 30),
 )
-WINDOW = Window(0, 100)
+WINDOW = OverlapWindow(0, 100)
 
 
 def test_kernels_that_take_most_time_come_first():
@@ -78,7 +78,7 @@ def test_kernels_beyond_the_top_are_counted():
 def test_streams_of_one_tenant_are_not_added_up():
     streams = table(("a", "x", "GPU 0", 0, 50), ("a", "y", "GPU 0", 10, 50))
     assert kernels_by_tenant(streams, WINDOW)[0].running_share == pytest.approx(0.6)
-    assert window_of(streams) == Window(0, 60)
+    assert window_of(streams) == OverlapWindow(0, 60)
 
 
 def test_a_timeline_is_means_over_equal_parts():
@@ -101,7 +101,7 @@ intervals = st.lists(st.tuples(st.integers(0, 200), st.integers(1, 30)), min_siz
 def test_overlap_agrees_with_counting_moments(one, other):
     kernels = table(*[("a", "k", "d", s, d) for s, d in one], *[("b", "k", "d", s, d) for s, d in other])
     moments = [{t for s, d in each for t in range(s, s + d)} for each in (one, other)]
-    window = Window(0, 240)
+    window = OverlapWindow(0, 240)
     [both] = overlaps(kernels, window)
     assert both.share == pytest.approx(len(moments[0] & moments[1]) / 240)
     by_name = {tenant.tenant: tenant for tenant in kernels_by_tenant(kernels, window)}
@@ -117,7 +117,7 @@ def test_merged_intervals_are_apart_and_in_order(rows):
 
 def test_an_excerpt_is_the_middle_at_a_visible_resolution():
     many = table(*[("a", "k", "d", n * 1000, 500) for n in range(1000)])
-    excerpt = excerpt_of(many, Window(0, 1_000_000), most=100)
+    excerpt = excerpt_of(many, OverlapWindow(0, 1_000_000), most=100)
     assert excerpt.start_s == pytest.approx(450e-6)
     assert excerpt.length_ms == pytest.approx(0.1)
     assert len(excerpt.launches) == 100

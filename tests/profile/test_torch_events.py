@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import pytest
 import torch
 
-from cotenant.measure.profile.torch_events import kernels_of, working_operators
+from cotenant.measure.profile.tenant_side import kernels_of, working_operators
 
 
 @dataclass

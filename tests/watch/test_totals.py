@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from cotenant.analyse.neighbours.totals import Totals, summed
-from cotenant.analyse.neighbours.watched import TenantTotals, bucket_quantile, watched_of
+from cotenant.analyse.neighbours.watching import TenantTotals, bucket_quantile, watched_of
 
 
 def test_what_was_added_between_edges_that_no_reading_lies_on():

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from cotenant.analyse.neighbours.sentences import grant_sentence
+from cotenant.analyse.neighbours.watching import grant_sentence
 from cotenant.devices.nvidia.nvml import find
 from cotenant.devices.nvidia.process_use import ProcessUse, occupants
 from cotenant.errors import DeviceError

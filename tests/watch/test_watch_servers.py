@@ -176,7 +176,7 @@ def test_what_the_program_costs_stays_below_a_hundredth_of_a_core(app, tmp_path)
 
 def test_rates_that_came_are_planned_with(app_process, tmp_path):
     from cotenant.store.reading import open_runs
-    from cotenant.store.traffic import traffic_of
+    from cotenant.store.watched import traffic_of
 
     _, url = app_process()
     with traffic(url):

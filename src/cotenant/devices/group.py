@@ -26,7 +26,8 @@ from cotenant.devices.protocol import (
 )
 from cotenant.errors import DeviceError
 from cotenant.prediction.batch_limit import Room
-from cotenant.tenancy.nouns import APART, Tenant
+from cotenant.tenancy.nouns import Tenant
+from cotenant.tenancy.records import APART
 from cotenant.tenancy.sharing import ALONE, Sharing
 from cotenant.workloads.protocol import Dtype, WorkloadSpec
 

@@ -1,5 +1,6 @@
 """Represents one node: its versions, clock and devices, its doctor, its runs. Lives in an actor there."""
 
+import contextlib
 import os
 import platform
 import socket
@@ -11,7 +12,6 @@ from typing import Any
 
 from cotenant.errors import CotenantError, DeviceError
 from cotenant.fleet import wire
-from cotenant.fleet.surroundings import as_outside_of_ray, niceness
 
 BOOT = Path("/proc/sys/kernel/random/boot_id")
 VERSIONS = ("cotenant", "torch", "ray")
@@ -49,7 +49,7 @@ class NodeAgent:
 
     def fetch_run(self, run: bytes) -> bytes:
         """A run folder with all of its files; JSON with a problem if it can't be read."""
-        from cotenant.fleet.gathering import run_parcel
+        from cotenant.fleet.wire import run_parcel
 
         try:
             return run_parcel(Path(wire.unpacked(run)))
@@ -135,7 +135,7 @@ def _selftest(device: str) -> Any:
 
 
 def _runs(folder: Path) -> list[str]:
-    from cotenant.fleet.gathering import runs_below
+    from cotenant.fleet.wire import runs_below
 
     return [str(path) for path in runs_below(folder)]
 
@@ -159,3 +159,24 @@ def _boot() -> str:
         return BOOT.read_text(encoding="ascii").strip()
     except OSError:
         return socket.gethostname()
+
+
+# --- undo what Ray sets in its workers' environment, which differs from that of the machine's own processes
+
+_BY_RAY = {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": "", "ROCR_VISIBLE_DEVICES": "", "HIP_VISIBLE_DEVICES": ""}
+"""Ray's settings for an actor that reserves nothing. Tenants would inherit them: one thread, and no GPU."""
+
+
+def as_outside_of_ray() -> None:
+    """Remove Ray's settings; different values come from the machine itself, and stay."""
+    for name, value in _BY_RAY.items():
+        if os.environ.get(name) == value:
+            del os.environ[name]
+    with contextlib.suppress(PermissionError):
+        # Ray's workers run at nice 15; tenants would inherit that too.
+        os.setpriority(os.PRIO_PROCESS, 0, 0)
+
+
+def niceness() -> int:
+    """Niceness of this process."""
+    return os.getpriority(os.PRIO_PROCESS, 0)

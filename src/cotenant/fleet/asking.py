@@ -10,8 +10,8 @@ from cotenant.devices.protocol import Finding, SharingMode
 from cotenant.errors import FleetError
 from cotenant.fleet import wire
 from cotenant.fleet.cluster import connected
-from cotenant.fleet.gathering import put_in_place
 from cotenant.fleet.surveying import Survey, differences, held_back, survey
+from cotenant.fleet.wire import put_in_place
 from cotenant.measure.selftest import SelfCheck, SelfTest
 
 SELFTEST_S = 1800.0

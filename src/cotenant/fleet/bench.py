@@ -12,14 +12,12 @@ from cotenant import interruption
 from cotenant.errors import FleetError
 from cotenant.fleet import wire
 from cotenant.fleet.crew import DeviceActors, Lost
-from cotenant.fleet.trials import Division, order
-from cotenant.fleet.worker import READY
+from cotenant.fleet.worker import READY, Division, order
 from cotenant.measure.bench import Delivery, HostLost, NextStretch, Stretch
 from cotenant.measure.calibration import NUMBERS
 from cotenant.measure.events import DeviceAt, Listener, Noticed, Preparing, TrialDone
 from cotenant.measure.plan import RunPlan
-from cotenant.store.chunks import trials_in
-from cotenant.store.folder import RunFolder, resume_command
+from cotenant.store.folder import RunFolder, resume_command, trials_in
 from cotenant.store.observe import counted_from
 from cotenant.tenancy.nouns import Trial
 

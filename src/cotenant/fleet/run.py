@@ -14,15 +14,14 @@ from cotenant.fleet.cluster import connected
 from cotenant.fleet.crew import DeviceActors
 from cotenant.fleet.selection import ALL, Host, select
 from cotenant.fleet.surveying import Survey, differences, held_back, survey
-from cotenant.fleet.trials import Division, laid_out, role_of
+from cotenant.fleet.worker import Division, laid_out, role_of
 from cotenant.measure import provenance
 from cotenant.measure.events import Listener, Noticed, Preparing
 from cotenant.measure.locking import device_lock
 from cotenant.measure.plan import RunPlan
 from cotenant.measure.session import conduct, started
-from cotenant.store.folder import RunFolder
+from cotenant.store.folder import RunFolder, new_run_path
 from cotenant.store.integrity import set_damaged_aside
-from cotenant.store.naming import new_run_path
 from cotenant.study.files import study_from_text
 from cotenant.study.model import Study
 from cotenant.study.spread import Role

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from cotenant.analyse.energy.sensor_faults import faults
+from cotenant.analyse.energy import faults
 from cotenant.measure.checks import CheckedTrial, failures, verdict
 from cotenant.measure.gather import (
     SeatOutcome,

@@ -8,14 +8,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from cotenant import workloads
 from cotenant.devices.protocol import Device
 from cotenant.measure.events import TrialDone
 from cotenant.measure.plan import RunPlan
-from cotenant.measure.properties import PropertyCache
 from cotenant.store.folder import RunFolder
 from cotenant.study.preconditions import Before
-from cotenant.tenancy.nouns import Trial
+from cotenant.tenancy.nouns import Tenant, Trial
 from cotenant.tenancy.records import TenantObservation, TrialRecords
+from cotenant.workloads.protocol import Properties
 
 WARM_S = (0.25, 2.0)
 """A new tenant serves at least and at most this long before its first trial."""
@@ -183,3 +184,26 @@ class Bench(Protocol):
     def kill(self) -> None:
         """Shut down at once."""
         ...
+
+
+# --- the cost of a request of each workload on a device, looked up once per run
+
+
+class PropertyCache:
+    """Caches the properties of a run's workloads, in the number format they have on its device."""
+
+    def __init__(self, device: Device) -> None:
+        self._device = device
+        self._properties: dict[str, Properties] = {}
+
+    def properties(self, tenant: Tenant) -> Properties:
+        """From the cache, or by a dry run of the workload."""
+        key = tenant.workload.model_dump_json()
+        if key not in self._properties:
+            spec = self._device.spec(tenant.workload)
+            self._properties[key] = workloads.find(spec.name).properties(spec)
+        return self._properties[key]
+
+    def memory_bytes(self, tenant: Tenant) -> int:
+        """Estimated memory of the tenant's model; 0 where that is unknown."""
+        return self.properties(tenant).peak_memory_bytes or 0

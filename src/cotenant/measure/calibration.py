@@ -12,8 +12,8 @@ from cotenant.measure.plan import RunPlan
 from cotenant.store.folder import RunFolder
 from cotenant.store.observe import observe_trial
 from cotenant.study import windows
+from cotenant.study.consistency import impossible
 from cotenant.study.expand import needs_capacity
-from cotenant.study.feasibility import impossible
 from cotenant.study.model import Study
 from cotenant.tenancy.load import Load
 from cotenant.tenancy.nouns import Tenant, Trial

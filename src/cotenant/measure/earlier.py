@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from cotenant.errors import CotenantError
-from cotenant.store.folder import RunFolder
-from cotenant.store.naming import slug
+from cotenant.store.folder import RunFolder, slug
 from cotenant.study.files import study_from_text
 from cotenant.study.model import Study
 from cotenant.study.windows import Windows

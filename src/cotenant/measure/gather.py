@@ -15,7 +15,7 @@ from cotenant.tenancy.nouns import Tenant
 from cotenant.tenancy.objective import slo_columns
 from cotenant.tenancy.records import MISSING_NS, Columns, Int64s
 from cotenant.workloads.protocol import Properties
-from cotenant.workloads.servers.resolved import differences
+from cotenant.workloads.servers.process import differences
 
 TOKENS = ("tokens_in", "tokens_out", "tokens_reasoning")
 """Columns of the records that count tokens."""

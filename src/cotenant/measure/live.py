@@ -15,16 +15,14 @@ from cotenant.measure.assemble import Circumstances, assemble
 from cotenant.measure.gather import SeatOutcome, Timing
 from cotenant.measure.preconditions import Preconditions
 from cotenant.measure.provenance import now_utc
-from cotenant.measure.sampler import Sampler, Samples
-from cotenant.measure.server_metrics import probes_of
+from cotenant.measure.sampler import Sampler, Samples, probes_of
 from cotenant.measure.tenants.arena import Board, shared_memory_fd
-from cotenant.measure.tenants.fixtures import Fixtures
 from cotenant.measure.tenants.host_process import HostProcess
 from cotenant.measure.tenants.messages import WindowTimes
 from cotenant.measure.tenants.own_use import OwnUseProbe
 from cotenant.measure.tenants.pool import TenantPool
 from cotenant.measure.tenants.seat_run import Place, open_seats
-from cotenant.measure.tenants.sequence import Window, begun, serve_sequence
+from cotenant.measure.tenants.sequence import Fixtures, Window, begun, serve_sequence
 from cotenant.study.preconditions import Before
 from cotenant.tenancy.nouns import Tenant, Trial
 from cotenant.tenancy.records import JUDGED_ALONE_S, TrialRecords

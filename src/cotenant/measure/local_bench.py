@@ -1,19 +1,22 @@
 """The bench of a run on this machine: one host, which is a device with tenants on it or a model of one."""
 
 import logging
+import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
+import numpy as np
+
 from cotenant import interruption
+from cotenant.analyse.sharing.accuracy import Moments, carry_over, settled_after
 from cotenant.devices.protocol import Device
 from cotenant.errors import DeviceError, SharingUnavailable, TenantFailed
 from cotenant.measure import calibration
 from cotenant.measure.bench import Delivery, DeviceBench, NextStretch, Stretch
 from cotenant.measure.events import Listener, Preparing, TrialDone, TrialStarted, silent
 from cotenant.measure.plan import RunPlan
-from cotenant.measure.switching import Switching
 from cotenant.store.folder import RunFolder
 from cotenant.store.observe import observe_trial
 from cotenant.study.model import Study
@@ -181,3 +184,60 @@ def _device_s(records: TrialRecords) -> float:
     """Time of a trial on the device's clock: its lead and its window."""
     trial = records.trial
     return float(trial["window_s"]) + float(trial["window_start_ns"] - trial["start_ns"]) / 1e9
+
+
+# --- measures a run's own switching between windows: settling after a start, and carry-over
+
+BIN_S = 0.005
+MOST_BINS = 60
+"""What takes longer than this many bins is not settling after a switch."""
+
+Key = tuple[str, str, str, str]
+"""Mix, sharing, load, tenant."""
+
+
+class Switching:
+    """Sums over all windows of a run, so that memory does not grow with their number."""
+
+    def __init__(self) -> None:
+        self._bins: dict[int, Moments] = {}
+        self._after: dict[Key, tuple[Moments, Moments]] = {}
+
+    def add(self, trials: Sequence[TrialRecords]) -> None:
+        """Add trials carried out without a pause, in that order."""
+        before: set[str] | None = None
+        for records in sorted(trials, key=lambda one: int(one.trial["start_ns"])):
+            on = {str(tenant["of"]) for tenant in records.tenants}
+            if records.trial["verdict"] != "invalid":
+                for tenant in records.tenants:
+                    self._add(records, str(tenant["tenant"]), None if before is None else str(tenant["of"]) in before)
+            before = on
+
+    def _add(self, records: TrialRecords, tenant: str, on_before: bool | None) -> None:
+        columns = records.requests
+        if not columns:
+            return
+        mine = (columns["tenant"] == tenant) & columns["ok"]
+        counted = mine & columns["in_window"]
+        if not counted.any():
+            return
+        took = columns["done_ns"] - columns["started_ns"]
+        mean = float(took[counted].mean())
+        since = (columns["started_ns"][mine] - int(records.trial["start_ns"])) / 1e9
+        for number, ratio in zip((since / BIN_S).astype(int).tolist(), (took[mine] / mean).tolist(), strict=True):
+            if 0 <= number < MOST_BINS and ratio > 0:
+                self._bins.setdefault(number, Moments()).add(math.log(ratio))
+        if on_before is not None:
+            trial = records.trial
+            key = (str(trial["mix"]), str(trial["sharing"]), str(trial["load"]), tenant)
+            on, off = self._after.setdefault(key, (Moments(), Moments()))
+            latency = columns["done_ns"][counted] - columns["intended_ns"][counted]
+            (on if on_before else off).add(math.log(max(float(np.mean(latency)), 1.0)))
+
+    def facts(self) -> dict[str, Any]:
+        """For the manifest."""
+        carried = carry_over(self._after.values())
+        return {
+            "settled_after_s": settled_after(self._bins, BIN_S),
+            "carry_over": None if carried is None else carried.to_json(),
+        }

@@ -2,22 +2,24 @@
 
 A run that only asks servers uses no device itself, so it may run beside a server of ours, but not beside another run.
 
-Locks are socket names, shared by all users and temporary folders (see `host_locks`). `COTENANT_LOCKS` names a
+Locks are socket names, shared by all users and temporary folders. `COTENANT_LOCKS` names a
 folder for lock files instead, e.g. one that several containers mount.
 """
 
 import contextlib
+import errno
 import fcntl
+import hashlib
 import json
 import logging
 import os
+import socket
 import stat
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Literal
 
 from cotenant.errors import DeviceBusy
-from cotenant.measure import host_locks
 
 log = logging.getLogger(__name__)
 
@@ -55,7 +57,7 @@ def device_lock(
 def _on_host(key: str, run: str) -> Iterator[None]:
     with contextlib.ExitStack() as held:
         try:
-            holder = held.enter_context(host_locks.held(key, run))
+            holder = held.enter_context(held_on_host(key, run))
         except OSError as error:
             raise _unusable(f"{key} can't be locked", error) from error
         if holder is not None:
@@ -106,7 +108,7 @@ def _one(path: Path, folder: int, key: str, run: str) -> Iterator[None]:
 
 def _busy(key: str, holder: str) -> DeviceBusy:
     key = key.removesuffix(ASKED)
-    if host_locks.SERVE in holder:
+    if SERVE in holder:
         return DeviceBusy(
             f"{key} is in use by {holder}, and would be disturbed",
             hint="stop that server, or choose another device with --device; a study that only asks servers can run now",
@@ -141,7 +143,7 @@ def _regular(fd: int) -> int:
 def _holder(fd: int) -> str:
     try:
         holder = json.loads(os.pread(fd, 4096, 0))
-        return host_locks.holder_words(int(holder["pid"]), str(holder["run"])[:200])
+        return holder_words(int(holder["pid"]), str(holder["run"])[:200])
     except (ValueError, KeyError, TypeError):
         return "another run"
 
@@ -155,3 +157,84 @@ def _unusable(what: str, error: OSError) -> DeviceBusy:
 
 def _slug(key: str) -> str:
     return "".join(c if c.isalnum() or c in ".-" else "_" for c in key)
+
+
+# --- locks shared by all users and temporary folders of a machine: socket names, which the kernel keeps unique
+
+LONGEST = 100
+"""Bytes of a name; the kernel allows 107."""
+
+
+SERVE = "(serve "
+"""Part of the words for a server that holds a device."""
+
+
+def holder_words(pid: int, run: str) -> str:
+    """The holder of a lock: `process 7 (run 'runs/quick')`, `process 7 (serve http://127.0.0.1:8700)`."""
+    return f"process {pid} ({run})" if run.startswith(SERVE[1:]) else f"process {pid} (run {run!r})"
+
+
+@contextlib.contextmanager
+def held_on_host(key: str, run: str) -> Iterator[str | None]:
+    """Hold a key until exit; yield None, or its current holder. Raises OSError without such sockets."""
+    with contextlib.ExitStack() as sockets:
+        try:
+            sockets.enter_context(_bound(_name(key)))
+        except OSError as error:
+            if error.errno != errno.EADDRINUSE:
+                raise
+            yield _listener(key, Path("/proc/net/unix")) or "another run"
+            return
+        with contextlib.suppress(OSError):  # naming the holder is best effort
+            sockets.enter_context(_bound(f"{_about(key)}{os.getpid()}:{run[-40:]}"))
+        yield _holder_elsewhere(key)
+
+
+@contextlib.contextmanager
+def _bound(name: str) -> Iterator[None]:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as bound:
+        bound.bind("\0" + name[:LONGEST])
+        yield
+
+
+def _name(key: str) -> str:
+    return f"cotenant/{key}" if len(key) < 60 else f"cotenant/{hashlib.sha256(key.encode()).hexdigest()}"
+
+
+def _about(key: str) -> str:
+    return f"{_name(key)}:held:"
+
+
+def _listener(key: str, table: Path) -> str | None:
+    """The holder's process and run, from the kernel's list of sockets."""
+    marker = f"@{_about(key)}"
+    with contextlib.suppress(OSError, ValueError):
+        for line in table.read_text(encoding="utf-8", errors="replace").splitlines():
+            _, found, rest = line.partition(marker)
+            if found:
+                pid, _, run = rest.partition(":")
+                return holder_words(int(pid), run.rstrip("@"))
+    return None
+
+
+def _holder_elsewhere(key: str) -> str | None:
+    """The holder of a key in another network namespace, found through visible cotenant processes."""
+    ours, me = _namespace("self"), f"process {os.getpid()} "
+    for process in Path("/proc").iterdir():
+        if not process.name.isdecimal() or _namespace(process.name) == ours:
+            continue
+        with contextlib.suppress(OSError):  # it has ended, or it is hidden
+            if b"cotenant" not in (process / "cmdline").read_bytes():
+                continue
+            found = _listener(key, process / "net" / "unix")
+            if found is not None and not found.startswith(me):  # whether another user's is ours isn't known
+                return f"{found} in another network namespace"
+    return None
+
+
+def _namespace(process: str) -> str | None:
+    """The network namespace of a process; None if unreadable, as for other users' processes."""
+    try:
+        return os.readlink(f"/proc/{process}/ns/net")  # noqa: PTH115  (not a path to follow)
+    except OSError:
+        return None

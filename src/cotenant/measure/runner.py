@@ -9,16 +9,15 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 
-from cotenant.analyse.estimates.sequential import anytime_interval
+from cotenant.analyse.estimates.intervals import anytime_interval
 from cotenant.analyse.sharing.slo import ObjectiveRequests
 from cotenant.analyse.sharing.slowdown import CurrentSlowdown, RunningSlowdowns
-from cotenant.measure import bracketing, stopping
+from cotenant.measure import dispatch, stopping
 from cotenant.measure.bench import Bench, Delivery, HostLost, Stretch
 from cotenant.measure.calibration import with_known_windows
-from cotenant.measure.dispatch import Dispatch
+from cotenant.measure.dispatch import Dispatch, Visits, widths_of
 from cotenant.measure.events import BlockDone, CurrentEstimate, Listener, Noticed, Preparing
 from cotenant.measure.plan import RunPlan
-from cotenant.measure.visiting import Visits, widths_of
 from cotenant.store.folder import RunFolder
 from cotenant.store.observe import observations
 from cotenant.store.reading import open_runs
@@ -196,10 +195,10 @@ class Runner:
         self._seen.add(seen)
         self._requests.add(seen)
 
-    def _bracket(self, moment: bracketing.Moment) -> None:
+    def _bracket(self, moment: dispatch.Moment) -> None:
         """Measure servers alone with all others stopped, one after another."""
         study = self._plan.study
-        trials = list(bracketing.bracket_trials(study, moment, windows.expected(study)))
+        trials = list(dispatch.bracket_trials(study, moment, windows.expected(study)))
         under_way: str | None = None
 
         def next_stretch(host: str) -> Stretch | None:

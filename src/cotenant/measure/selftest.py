@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 
 from cotenant import __version__
-from cotenant.analyse.energy.sensor_faults import faults
+from cotenant.analyse.energy import faults
 from cotenant.devices.nvidia import nvml
 from cotenant.devices.protocol import Device
 from cotenant.errors import DeviceError, SharingUnavailable

@@ -15,11 +15,10 @@ from cotenant.measure.local_bench import LocalBench
 from cotenant.measure.locking import device_lock
 from cotenant.measure.plan import RunPlan
 from cotenant.measure.runner import Runner
-from cotenant.store.folder import RunFolder
+from cotenant.store.folder import RunFolder, new_run_path
 from cotenant.store.integrity import set_damaged_aside
-from cotenant.store.naming import new_run_path
 from cotenant.tenancy.tenant_entry import demands
-from cotenant.workloads.servers.names import is_server
+from cotenant.workloads.servers.spec import is_server
 
 
 def carry_out(

@@ -10,7 +10,7 @@ from cotenant.devices.nvidia import accelerator, green_contexts, nvml, torch_sid
 from cotenant.devices.nvidia.seat import GpuSeat
 from cotenant.devices.nvidia.tools import TorchBuild, torch_build
 from cotenant.errors import DeviceError, SharingUnavailable
-from cotenant.measure.tenants.out_of_memory import says_out_of_memory
+from cotenant.measure.fit import says_out_of_memory
 from cotenant.tenancy.sharing import Sharing
 
 MARK = "[torch on cpu]"

@@ -6,10 +6,10 @@ import sys
 
 import pytest
 
-from cotenant.api.doctor import doctor, doctor_fix, doctor_restore
+from cotenant.api.doctor import doctor
 from cotenant.devices.nvidia import controls, nvml
 from cotenant.devices.nvidia.checkup import sharings, sources
-from cotenant.devices.nvidia.checkup.driver import hardware
+from cotenant.devices.nvidia.checkup.state import hardware
 from cotenant.devices.nvidia.notes import process_start
 from cotenant.devices.nvidia.sharing import compute_mode, leftovers
 from cotenant.devices.nvidia.sharing.daemon import Daemon, private_directory
@@ -223,23 +223,23 @@ def test_without_a_gpu_the_machine_is_still_ready(gpus, known_cpu):
 class TestMending:
     def test_persistence_is_turned_on_and_off_again(self, gpus):
         gpus.change(0, persistence=0)
-        assert [one.text for one in doctor_fix("cuda:0")] == ["of GPU 0 (Tesla V100-SXM2-16GB) is on now"]
+        assert [one.text for one in doctor("cuda:0", fix=True)] == ["of GPU 0 (Tesla V100-SXM2-16GB) is on now"]
         assert nvml.find(0).persistence
-        assert doctor_fix("cuda:0") == ()
-        assert [one.text for one in doctor_restore()] == ["of GPU 0 (Tesla V100-SXM2-16GB) is off again"]
+        assert doctor("cuda:0", fix=True) == ()
+        assert [one.text for one in doctor(restore=True)] == ["of GPU 0 (Tesla V100-SXM2-16GB) is off again"]
         assert not nvml.find(0).persistence
-        assert doctor_restore() == ()
+        assert doctor(restore=True) == ()
 
     def test_without_root_it_names_the_command(self, gpus):
         gpus.change(0, persistence=0)
         gpus.set_system(root=0)
-        [found] = doctor_fix("cuda:0")
+        [found] = doctor("cuda:0", fix=True)
         assert found.state == "problem"
         assert found.fix == "sudo nvidia-smi -i 0 -pm 1"
 
     def test_a_missing_gpu_is_refused(self, gpus):
         with pytest.raises(DeviceError, match="no GPU '9'"):
-            doctor_fix("cuda:9")
+            doctor("cuda:9", fix=True)
 
     def test_a_daemon_the_guard_could_not_stop_is_found_and_stopped(self, gpus, tools):
         daemon = Daemon(private_directory(), nvml.find(0).uuid)
@@ -251,7 +251,7 @@ class TestMending:
         facts = {"directory": str(daemon.directory), "gpu": daemon.gpu}
         leftovers._write(leftovers.Leftover(note, "mps", gone.pid, "long ago", facts))
         assert finding("left behind").fix == "cotenant doctor --restore"
-        assert [one.text for one in doctor_restore()] == [f"stopped the MPS daemon in {daemon.directory}"]
+        assert [one.text for one in doctor(restore=True)] == [f"stopped the MPS daemon in {daemon.directory}"]
         assert not daemon.answers()
         assert not note.exists()
 
@@ -272,6 +272,6 @@ class TestMending:
         note = leftovers.folder() / "mps-999999999-0.json"
         facts = {"directory": str(precious), "gpu": "GPU-0"}
         leftovers._write(leftovers.Leftover(note, "mps", 999_999_999, "long ago", facts))
-        [found] = doctor_restore()
+        [found] = doctor(restore=True)
         assert found.state == "problem"
         assert precious.is_dir()

@@ -5,8 +5,7 @@ import pytest
 from cotenant import workloads
 from cotenant.api.run import dry_run
 from cotenant.devices import find_device
-from cotenant.measure.bench import bench_for
-from cotenant.measure.properties import PropertyCache
+from cotenant.measure.bench import PropertyCache, bench_for
 from cotenant.study.files import study_from
 from cotenant.tenancy.load import Load
 from cotenant.tenancy.nouns import Tenant

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from cotenant.devices import jetson
-from cotenant.devices.jetson.probes import open_tegrastats
+from cotenant.devices.jetson.rails import open_tegrastats
 
 I2C = "/sys/bus/i2c/drivers"
 ZONES = "/sys/devices/virtual/thermal"

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from cotenant.devices.nvidia import gpm, nvml, pcie, sensors
+from cotenant.devices.nvidia import counters, nvml, sensors
 from cotenant.measure.sampler import Sampler
 from cotenant.store.imports import nvidia_smi
 
@@ -118,7 +118,7 @@ def test_activity_between_two_readings(mock_nvml):
 def test_activity_does_not_reach_back_into_the_pause_between_trials(mock_nvml, monkeypatch):
     [probe] = [p for p in sensors.probes(nvml.find(2), measure_period=False) if p.sensors[0].source == "NVML GPM"]
     probe.read()
-    monkeypatch.setattr(gpm, "LONGEST_S", 0.0)
+    monkeypatch.setattr(counters, "LONGEST_S", 0.0)
     assert all(math.isnan(value) for value in probe.read())
 
 
@@ -149,7 +149,7 @@ def test_pcie_traffic_of_another_trial_is_not_reported(mock_nvml, monkeypatch):
     probe.read()
     probe._asked.result(60)
     time.sleep(0.03)
-    monkeypatch.setattr(pcie, "PERIOD_S", 0.01)
+    monkeypatch.setattr(counters, "PCIE_PERIOD_S", 0.01)
     assert all(math.isnan(value) for value in probe.read())
     probe._asked.result(60)
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cotenant.analyse.energy import energy, sensor_faults
-from cotenant.analyse.energy import energy as sensor_arithmetic
-from cotenant.devices.nvidia import power_sensor
+from cotenant.analyse import energy
+from cotenant.analyse import energy as sensor_arithmetic
+from cotenant.devices.nvidia import counters
 
 DATA = Path(os.environ.get("COTENANT_DATA", Path(__file__).parents[4] / "shared" / "data"))
 COLUMNS = ("power.draw [W]", "temperature.gpu", "clocks.current.sm [MHz]")
@@ -54,13 +54,13 @@ def trace(file, *columns):
     ],
 )
 def test_periods_and_windows_as_published(architecture, capability, driver, counter, milliseconds):
-    found = power_sensor.expected(architecture, capability, driver, counter)
+    found = counters.published_power(architecture, capability, driver, counter)
     seen = None if found is None else (round(found.update_s * 1e3), round(found.window_s * 1e3))
     assert seen == milliseconds
 
 
 def test_an_unpublished_architecture_is_labelled_an_assumption():
-    found = power_sensor.expected("rubin", (11, 0), "700.1", "instant")
+    found = counters.published_power("rubin", (11, 0), "700.1", "instant")
     assert not found.known
     assert "assumed" in found.quality
 
@@ -75,12 +75,12 @@ def test_the_update_period_of_real_gpus(file, period_s):
 @needs_data
 def test_a_real_stuck_sensor_is_flagged_and_healthy_ones_are_not():
     t_s, watts, degrees, mhz = trace("stuck_sensor.csv", *COLUMNS)
-    said = sensor_faults.stuck((t_s, watts), temperature=(t_s, degrees), clock=(t_s, mhz))
+    said = energy.stuck((t_s, watts), temperature=(t_s, degrees), clock=(t_s, mhz))
     assert said == "power stood still at 46.19 W for 700 s while the temperature went from 32 to 63 °C"
     for file in ("v100_update_period.csv", "a100_update_period.csv"):
         t_s, watts, degrees, mhz = trace(file, *COLUMNS)
         readings = {"power_w": (t_s, watts), "temperature_c": (t_s, degrees), "sm_clock_mhz": (t_s, mhz)}
-        assert sensor_faults.faults(readings) == ()
+        assert energy.faults(readings) == ()
 
 
 def stairs(period_s, poll_s, seconds=4.0):
@@ -102,9 +102,9 @@ def test_a_constant_value_shows_nothing():
     assert sensor_arithmetic.update_period_s(np.arange(100) / 1e2, np.full(100, 42.0)) is None
 
 
-V100 = power_sensor.expected("volta", (7, 0), "550.1", "instant")
-A100 = power_sensor.expected("ampere", (8, 0), "550.1", "instant")
-RTX = power_sensor.expected("ada", (8, 9), "550.1", "usage")
+V100 = counters.published_power("volta", (7, 0), "550.1", "instant")
+A100 = counters.published_power("ampere", (8, 0), "550.1", "instant")
+RTX = counters.published_power("ada", (8, 9), "550.1", "usage")
 
 
 def test_energy_from_the_counter_is_exact_but_for_gain_and_edges():
@@ -179,8 +179,8 @@ STILL = (T, np.full(T.size, 46.19))
 
 
 def test_a_constant_reading_alone_proves_nothing():
-    assert sensor_faults.stuck(STILL) is None
-    assert sensor_faults.stuck(STILL, temperature=(T, 40 + 0.1 * T), clock=(T, np.full(T.size, 135.0))) is None
+    assert energy.stuck(STILL) is None
+    assert energy.stuck(STILL, temperature=(T, 40 + 0.1 * T), clock=(T, np.full(T.size, 135.0))) is None
 
 
 @pytest.mark.parametrize(
@@ -192,20 +192,20 @@ def test_a_constant_reading_alone_proves_nothing():
     ],
 )
 def test_a_constant_reading_while_others_change_is_stuck(evidence, said):
-    assert sensor_faults.stuck(STILL, **evidence) == f"power stood still at 46.19 W for 8 s {said}"
+    assert energy.stuck(STILL, **evidence) == f"power stood still at 46.19 W for 8 s {said}"
 
 
 def test_counters_that_restarted_or_stopped():
-    assert sensor_faults.resets(np.array([5.0, 6, 1, 2, 0])).tolist() == [2, 4]
+    assert energy.resets(np.array([5.0, 6, 1, 2, 0])).tolist() == [2, 4]
     again = (T, np.where(T < 4, 1e5 + T, T))
-    assert sensor_faults.stopped(again) == "the energy counter was reset 1x: was the driver reloaded?"
+    assert energy.stopped(again) == "the energy counter was reset 1x: was the driver reloaded?"
     stopped = (T, np.full(T.size, 1e5))
-    assert "stood still for 8 s at 200 W" in sensor_faults.stopped(stopped, (T, np.full(T.size, 200.0)))
-    assert sensor_faults.stopped((T, 1e5 + 200 * T), (T, np.full(T.size, 200.0))) is None
+    assert "stood still for 8 s at 200 W" in energy.stopped(stopped, (T, np.full(T.size, 200.0)))
+    assert energy.stopped((T, 1e5 + 200 * T), (T, np.full(T.size, 200.0))) is None
 
 
 def test_a_sensor_that_stopped_reporting():
     gap = (T < 2) | (T > 5)
-    assert sensor_faults.silent((T[gap], T[gap]), "power_w") == "power_w gave no value for 3.2 s"
-    assert sensor_faults.silent((T, T), "power_w") is None
-    assert sensor_faults.faults({"power_w": (T[gap], 100 + T[gap])}) == ("power_w gave no value for 3.2 s",)
+    assert energy.silent((T[gap], T[gap]), "power_w") == "power_w gave no value for 3.2 s"
+    assert energy.silent((T, T), "power_w") is None
+    assert energy.faults({"power_w": (T[gap], 100 + T[gap])}) == ("power_w gave no value for 3.2 s",)

@@ -1,10 +1,11 @@
 """The cores of this machine as a device."""
 
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from typing import Any
 
-from cotenant.devices.cpu import cgroup, controls, machine, tiles
+from cotenant.devices.cpu import cgroup, machine
 from cotenant.devices.cpu.checkup import checkup
 from cotenant.devices.cpu.cores import (
     Cores,
@@ -26,6 +27,7 @@ from cotenant.errors import DeviceError
 from cotenant.prediction.batch_limit import Room
 from cotenant.tenancy.nouns import Tenant
 from cotenant.tenancy.sharing import Sharing
+from cotenant.text import did_you_mean
 from cotenant.workloads.protocol import Dtype
 
 FORK_BYTES = 160 << 20
@@ -97,7 +99,7 @@ class CpuDevice(SingleDevice):
 
     def apply(self, settings: Mapping[str, Any]) -> AbstractContextManager[tuple[str, ...]]:
         """Set `governor` and `boost`; restore them on exit."""
-        return controls.apply(self._tree, self.cores, settings)
+        return apply(self._tree, self.cores, settings)
 
     def free_memory_bytes(self) -> int:
         """Memory the kernel can give without swapping, within the container's limit."""
@@ -134,7 +136,7 @@ def open_cpu(name: str, part: str | None, tree: FileTree | None = None) -> CpuDe
         DeviceError: The cores are malformed, or this process may not use them.
     """
     tree = tree or FileTree()
-    tiles.avoid(tree)
+    machine.avoid_broken_tiles(tree)
     if part is None:
         return CpuDevice(name, usable_cores(tree), tree)
     try:
@@ -150,3 +152,104 @@ def open_cpu(name: str, part: str | None, tree: FileTree | None = None) -> CpuDe
             hint=f"use cpu, or cpu:{format_cores(allowed)}",
         )
     return CpuDevice(name, cores, tree)
+
+
+# --- CPU controls: frequency governor and boost, where this user may write them; restored afterwards
+
+_GOVERNOR = "/sys/devices/system/cpu/cpu{core}/cpufreq/scaling_governor"
+_BOOST = "/sys/devices/system/cpu/cpufreq/boost"
+_NO_TURBO = "/sys/devices/system/cpu/intel_pstate/no_turbo"
+
+
+def apply(tree: FileTree, cores: Cores, settings: Mapping[str, Any]) -> AbstractContextManager[tuple[str, ...]]:
+    """Set the controls on entry, yield a sentence for each that did not take effect, restore all on every exit.
+
+    Args:
+        tree: Root of the kernel's files.
+        cores: The device's cores.
+        settings: `governor: performance`, `boost: off`; empty leaves everything alone.
+
+    Raises:
+        DeviceError: Immediately, if a control is unknown, missing or not writable.
+    """
+    writes = [write for key, value in settings.items() for write in _writes(tree, cores, key, value)]
+    for key, path, wanted in writes:
+        if os.geteuid() != 0 and not os.access(tree.path(path), os.W_OK):
+            raise _needs_root(key, path, wanted)
+    return _applied(tree, writes)
+
+
+@contextmanager
+def _applied(tree: FileTree, writes: Sequence[tuple[str, str, str]]) -> Iterator[tuple[str, ...]]:
+    with ExitStack() as restore:
+        for key, path, wanted in writes:
+            before = tree.text(path)
+            if before is not None and before != wanted:
+                restore.callback(_put_back, tree, path, before)
+            _write(tree, key, path, wanted)
+        yield tuple(
+            f"{key} reads {got!r} after {wanted!r} was written to {path}"
+            for key, path, wanted in writes
+            if (got := tree.text(path)) != wanted
+        )
+
+
+def _writes(tree: FileTree, cores: Cores, key: str, value: Any) -> list[tuple[str, str, str]]:
+    """The files to write for one setting, and the text for each."""
+    makers: dict[str, Callable[[FileTree, Cores, Any], list[tuple[str, str, str]]]] = {
+        "governor": _governor,
+        "boost": _boost,
+    }
+    if key not in makers:
+        hint = did_you_mean(key, makers) or f"choose {' or '.join(makers)}"
+        raise DeviceError(f"a CPU has no control {key!r}", hint=hint)
+    return makers[key](tree, cores, value)
+
+
+def _governor(tree: FileTree, cores: Cores, value: Any) -> list[tuple[str, str, str]]:
+    paths = [_GOVERNOR.format(core=core) for core in cores]
+    if any(tree.text(path) is None for path in paths):
+        raise _absent("governor", "there is no frequency driver (usual in virtual machines)")
+    offered = (tree.text(paths[0].replace("scaling_governor", "scaling_available_governors")) or "").split()
+    if not isinstance(value, str) or (offered and value not in offered):
+        raise DeviceError(f"governor {value!r} is not available here", hint=f"use one of {', '.join(offered)}")
+    return [("governor", path, value) for path in paths]
+
+
+def _boost(tree: FileTree, _: Cores, value: Any) -> list[tuple[str, str, str]]:
+    on = value in (True, "on")
+    if not on and value not in (False, "off"):
+        raise DeviceError(f"boost is on or off, not {value!r}", hint="write `boost: off`")
+    if tree.text(_NO_TURBO) is not None:
+        return [("boost", _NO_TURBO, "0" if on else "1")]
+    if tree.text(_BOOST) is not None:
+        return [("boost", _BOOST, "1" if on else "0")]
+    raise _absent("boost", "the frequency driver has no switch for it")
+
+
+def _absent(key: str, why: str) -> DeviceError:
+    return DeviceError(
+        f"this machine has no control {key!r}: {why}",
+        hint=f"leave {key!r} out of the settings, or use another study: `cotenant studies` lists them",
+    )
+
+
+def _needs_root(key: str, path: str, text: str) -> DeviceError:
+    return DeviceError(
+        f"{key} can't be set: {path} needs root",
+        hint=f"leave {key!r} out, or set it beforehand: echo {text} | sudo tee {path}",
+    )
+
+
+def _write(tree: FileTree, key: str, path: str, text: str) -> None:
+    try:
+        tree.path(path).write_text(text, encoding="ascii")
+    except PermissionError:
+        raise _needs_root(key, path, text) from None
+    except OSError as error:
+        raise DeviceError(f"{key} can't be set to {text!r}: {error.strerror} ({path})") from None
+
+
+def _put_back(tree: FileTree, path: str, text: str) -> None:
+    with suppress(OSError):
+        tree.path(path).write_text(text, encoding="ascii")

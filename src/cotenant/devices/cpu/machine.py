@@ -115,3 +115,23 @@ def describe(tree: FileTree, name: str, cores: Cores) -> dict[str, Any]:
         "torch": version_of("torch"),
         "numpy": version_of("numpy"),
     }
+
+
+# --- tile instructions (AMX) that a virtual machine lists but doesn't describe
+
+TILE_LIMIT = "ONEDNN_MAX_CPU_ISA"
+"""Read by oneDNN before its first product."""
+_WITHOUT_TILES = "AVX512_CORE_FP16"
+_TILE_LEAF = 0x1D
+
+
+def tiles_unusable(tree: FileTree) -> bool:
+    """True if the processor lists AMX without the leaf that describes it."""
+    level = cpuinfo(tree).get("cpuid level", "")
+    return "amx_tile" in flags(tree) and level.isdigit() and int(level) < _TILE_LEAF
+
+
+def avoid_broken_tiles(tree: FileTree) -> None:
+    """Keep oneDNN off unusable tiles, in this process and those it starts; a limit that the user set stays."""
+    if tiles_unusable(tree):
+        os.environ.setdefault(TILE_LIMIT, _WITHOUT_TILES)

@@ -6,10 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from cotenant.devices.jetson.board import JetsonBoard, find
+from cotenant.devices.jetson.boards import JetsonBoard, find
 from cotenant.devices.jetson.clocks import EMC_RATE, find_gpu
-from cotenant.devices.jetson.rails import find_rails
-from cotenant.devices.jetson.thermal import celsius, find_zones
+from cotenant.devices.jetson.rails import celsius, find_rails, find_zones
 from cotenant.devices.protocol import Finding
 from cotenant.devices.tree import FileTree
 

@@ -1,12 +1,16 @@
 """Power rails: INA3221 monitors (iio on JetPack 4, hwmon later) and the INA238 on Thor's input."""
 
 import math
+import re
+import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
-from cotenant.devices.jetson.board import JetsonBoard
-from cotenant.devices.jetson.boards import TOTAL_RAILS
-from cotenant.devices.protocol import SensorInfo
+from cotenant.devices.child_lines import ChildLines
+from cotenant.devices.jetson.boards import TOTAL_RAILS, JetsonBoard, find
+from cotenant.devices.jetson.clocks import open_clocks
+from cotenant.devices.protocol import Probe, SensorInfo
 from cotenant.devices.tree import FileTree, HeldOpen
 
 _DEFAULT_PERIOD_S = 0.1
@@ -124,3 +128,150 @@ def open_rails(tree: FileTree, board: JetsonBoard) -> RailProbe | None:
         rails.append(rail)
         files.append(opened)
     return RailProbe(rails, files, board) if rails else None
+
+
+# --- all probes of this board: rails, clocks, temperatures, and `tegrastats` where a container hides the rails
+
+
+def probes(root: Path = Path("/")) -> tuple[Probe, ...]:
+    """Rails, GPU clock and temperatures; empty on other machines.
+
+    If a container hides the rails, they are read through `tegrastats` where available.
+    """
+    board = find(root)
+    if board is None:
+        return ()
+    tree = FileTree(root)
+    rails: Probe | None = open_rails(tree, board)
+    if rails is None and root == Path("/"):
+        rails = open_tegrastats()
+    found: tuple[Probe | None, ...] = (rails, open_clocks(tree), open_thermal(tree))
+    return tuple(probe for probe in found if probe is not None)
+
+
+_PERIOD_S = 0.2
+_FIRST_LINE_S = 5.0
+_RAIL = re.compile(r"(?<=\s)([A-Z][A-Z0-9_]*) (-?\d+)(?:mW)?/-?\d+(?:mW)?(?=\s|$)")
+
+
+def powers_w(line: str) -> dict[str, float]:
+    """The rails of one line, in watts. JetPack 4 omits the unit, which is still milliwatts."""
+    return {name: int(value) / 1e3 for name, value in _RAIL.findall(line) if name != "NC"}
+
+
+class TegrastatsProbe:
+    """The rails as tegrastats prints them."""
+
+    def __init__(self, lines: ChildLines, rails: Sequence[str]) -> None:
+        self._lines, self._rails = lines, tuple(rails)
+        quality = "instantaneous value; updated at the interval tegrastats was started with"
+        self.sensors: tuple[SensorInfo, ...] = tuple(
+            SensorInfo(
+                "power_w" if rail in TOTAL_RAILS else f"rail_{rail.lower()}_w",
+                "W",
+                f"tegrastats {rail}",
+                _PERIOD_S,
+                quality,
+            )
+            for rail in rails
+        )
+
+    def read(self) -> Sequence[float]:
+        """Watts from the latest line. Raises OSError if tegrastats has ended."""
+        fresh = self._lines.fresh()
+        watts = powers_w(fresh[-1]) if fresh else {}
+        return [watts.get(rail, math.nan) for rail in self._rails]
+
+
+def open_tegrastats() -> TegrastatsProbe | None:
+    """The probe, if tegrastats is installed and prints rails."""
+    command = shutil.which("tegrastats")
+    if command is None:
+        return None
+    lines = ChildLines([command, "--interval", str(round(_PERIOD_S * 1e3))])
+    first = lines.wait_for(lambda line: bool(powers_w(line)), _FIRST_LINE_S)
+    if first is None:
+        lines.close()
+        return None
+    return TegrastatsProbe(lines, tuple(powers_w(first)))
+
+
+# --- thermal zones of the board
+
+ZONES = "/sys/devices/virtual/thermal/thermal_zone*"
+_FIXED = ("pmic",)
+"""Zones that report a constant (100 or 50 °C on every board): not sensors."""
+
+
+@dataclass(frozen=True, slots=True)
+class Zone:
+    """One zone."""
+
+    name: str
+    folder: str
+    trip_c: float | None
+    """Temperature at which the board starts to throttle."""
+
+    @property
+    def sensor(self) -> str:
+        """Sensor name; `temperature_c` is the GPU's, as on other GPUs."""
+        return "temperature_c" if self.name == "gpu" else f"{self.name}_temperature_c"
+
+
+def find_zones(tree: FileTree) -> tuple[Zone, ...]:
+    """All zones with a sensor, in the kernel's order."""
+    folders = tree.glob(ZONES) or tree.glob("/sys/class/thermal/thermal_zone*")
+    zones: dict[str, Zone] = {}
+    for folder in sorted(folders, key=lambda path: int(path.rpartition("thermal_zone")[2] or 0)):
+        kind = tree.text(f"{folder}/type")
+        name = re.sub(r"[\W_]+", "_", re.sub(r"[-_]?(therm|thermal|fan-est)$", "", (kind or "").lower())).strip("_")
+        if name and not name.startswith(_FIXED) and name not in zones:
+            zones[name] = Zone(name, folder, _trip_c(tree, folder))
+    return tuple(zones.values())
+
+
+def _trip_c(tree: FileTree, folder: str) -> float | None:
+    trips = [
+        degrees / 1e3
+        for path in tree.glob(f"{folder}/trip_point_*_type")
+        if tree.text(path) == "passive" and (degrees := tree.number(path.replace("_type", "_temp"))) is not None
+    ]
+    return min((trip for trip in trips if trip > 0), default=None)
+
+
+def celsius(milli: float | None) -> float:
+    """Degrees; NaN for no reading and for -256, which means the part is off."""
+    return math.nan if milli is None or milli <= -200_000 else milli / 1e3
+
+
+class ThermalProbe:
+    """Every zone."""
+
+    def __init__(self, zones: Sequence[Zone], files: Sequence[HeldOpen]) -> None:
+        self._files = files
+        self.sensors: tuple[SensorInfo, ...] = tuple(
+            SensorInfo(zone.sensor, "°C", f"{zone.folder}/temp", 0.5, "board sensor, about 0.5 °C") for zone in zones
+        )
+
+    def read(self) -> Sequence[float]:
+        """Degrees Celsius; NaN for a zone that is off."""
+        return [_read(file) for file in self._files]
+
+
+def _read(file: HeldOpen) -> float:
+    try:
+        return celsius(int(file.read()))
+    except (OSError, ValueError):  # the zone of a sleeping part refuses
+        return math.nan
+
+
+def open_thermal(tree: FileTree) -> ThermalProbe | None:
+    """The probe for the readable zones."""
+    zones, files = [], []
+    for zone in find_zones(tree):
+        try:
+            files.append(HeldOpen(tree.path(f"{zone.folder}/temp")))
+        except OSError:
+            continue
+        zones.append(zone)
+    return ThermalProbe(zones, files) if zones else None

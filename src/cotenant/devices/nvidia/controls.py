@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 from cotenant import interruption
-from cotenant.devices.nvidia import fields, library, notes, nvml
+from cotenant.devices.nvidia import counters, library, notes, nvml
 from cotenant.devices.nvidia.notes import SettingsNote
 from cotenant.devices.nvidia.nvml import GpuFacts, handle
 from cotenant.devices.nvidia.sensors import reasons_function
@@ -252,10 +252,10 @@ REASONS: Mapping[int, str] = {
 }
 IDLE = 0x1
 _COUNTERS: Mapping[int, int] = {
-    fields.THROTTLED_POWER_CAP: 0x4,
-    fields.THROTTLED_THERMAL: 0x20,
-    fields.THROTTLED_THERMAL_HARDWARE: 0x40,
-    fields.THROTTLED_POWER_BRAKE: 0x80,
+    counters.THROTTLED_POWER_CAP: 0x4,
+    counters.THROTTLED_THERMAL: 0x20,
+    counters.THROTTLED_THERMAL_HARDWARE: 0x40,
+    counters.THROTTLED_POWER_BRAKE: 0x80,
 }
 
 
@@ -279,7 +279,7 @@ class ClockWatch:
         self._clock = library.function("nvmlDeviceGetClockInfo")
         name = reasons_function(gpu)
         self._reasons = library.function(name) if name else None
-        self._counters = [number for number in _COUNTERS if number in fields.supported(gpu, list(_COUNTERS))]
+        self._counters = [number for number in _COUNTERS if number in counters.supported(gpu, list(_COUNTERS))]
         self._error = library.nvml_error()
         self._seen = Seen()
         self._stop = threading.Event()
@@ -334,7 +334,7 @@ class ClockWatch:
 
     def _count(self) -> list[float]:
         try:
-            return fields.Fields(self._gpu, self._counters).read() if self._counters else []
+            return counters.Fields(self._gpu, self._counters).read() if self._counters else []
         except (self._error, library.DriverProblem):
             return [float("nan")] * len(self._counters)
 

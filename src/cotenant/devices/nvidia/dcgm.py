@@ -3,6 +3,7 @@
 A child process prints one line per period; it is read without blocking and ends with the run.
 """
 
+import logging
 import math
 import os
 import re
@@ -12,7 +13,8 @@ from dataclasses import dataclass
 
 from cotenant import sensors
 from cotenant.devices.child_lines import ChildLines
-from cotenant.devices.nvidia import tools
+from cotenant.devices.nvidia import counters, tools
+from cotenant.devices.nvidia.nvml import GpuFacts
 from cotenant.devices.protocol import Probe, SensorInfo
 
 PERIOD_S = 0.1
@@ -211,3 +213,28 @@ def _number(text: str) -> float:
 
 def _nothing(values: Sequence[float]) -> bool:
     return all(math.isnan(value) for value in values)
+
+
+# --- SM, tensor core and DRAM activity from DCGM, where the driver doesn't report it (before Hopper)
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class DcgmActivity:
+    """DCGM's probe, or why it is missing."""
+
+    probe: Probe | None
+    why_not: str | None
+    fix: str | None = None
+
+
+def ask_dcgm(gpu: GpuFacts) -> DcgmActivity:
+    """Start DCGM's reader, unless the driver reports activity itself. It is a child process: start once and keep it."""
+    if counters.why_no_gpm(gpu) is None:
+        return DcgmActivity(None, "the driver reports it (GPM)")
+    found = probe(gpu.index, gpu.uuid)
+    if isinstance(found, Unavailable):
+        log.info("no activity from DCGM for %s: %s", gpu.label, found.reason)
+        return DcgmActivity(None, found.reason, found.fix)
+    return DcgmActivity(found, None)

@@ -25,8 +25,8 @@ from cotenant.tenancy.sharing import ALONE, Sharing
 from cotenant.workloads.protocol import Dtype
 
 if TYPE_CHECKING:
-    from cotenant.devices.nvidia.activity import DcgmActivity
-    from cotenant.devices.nvidia.ladder import SourceChoice
+    from cotenant.devices.nvidia.dcgm import DcgmActivity
+    from cotenant.devices.nvidia.sensors import SourceChoice
 
 
 FLUSH = "flush_l2"
@@ -153,7 +153,7 @@ class CudaDevice(SingleDevice):
     def activity(self) -> "DcgmActivity":
         """DCGM's probe for this GPU, or why it is missing; started once."""
         if self._activity is None:
-            from cotenant.devices.nvidia.activity import ask_dcgm
+            from cotenant.devices.nvidia.dcgm import ask_dcgm
 
             self._activity = ask_dcgm(self.gpu)
         return self._activity

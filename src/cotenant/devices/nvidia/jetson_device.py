@@ -9,7 +9,7 @@ from cotenant.devices import jetson
 from cotenant.devices.cpu.machine import memory_bytes
 from cotenant.devices.jetson import JetsonBoard
 from cotenant.devices.nvidia.accelerator import TorchAccelerator
-from cotenant.devices.nvidia.checkup.driver import torch_for
+from cotenant.devices.nvidia.checkup.state import torch_for
 from cotenant.devices.nvidia.torch_side import ON_CPU, on_cpu
 from cotenant.devices.protocol import Finding, Probe
 from cotenant.devices.tree import FileTree

@@ -5,11 +5,83 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from cotenant import sensors
-from cotenant.analyse.energy.energy import Counter, PowerSensor, update_period_s
-from cotenant.devices.nvidia import fields, gpm, library, pcie, power_sensor
-from cotenant.devices.nvidia.ladder import SourceChoice, choose
+from cotenant.analyse.energy import Counter, PowerSensor, update_period_s
+from cotenant.devices.nvidia import counters, library
 from cotenant.devices.nvidia.nvml import GpuFacts, handle, process_function
 from cotenant.devices.protocol import Probe, SensorInfo
+
+# --- sources of each metric in order of preference, the one chosen, and why better ones were not
+
+
+@dataclass(frozen=True, slots=True)
+class Rung:
+    """One source of a metric."""
+
+    source: str
+    worth: str
+    """One clause: what it captures, and what it misses."""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceChoice:
+    """The source chosen for a metric, and better ones that were unavailable."""
+
+    metric: str
+    rung: Rung | None
+    """None: no source has this metric here."""
+    missed: Mapping[str, str]
+    """Why, by source."""
+
+    @property
+    def sentence(self) -> str:
+        """For the doctor and the manifest."""
+        why = "; ".join(f"not from {source}: {reason}" for source, reason in self.missed.items())
+        took = f"{self.metric} from {self.rung.source} ({self.rung.worth})" if self.rung else f"no {self.metric}"
+        return f"{took}; {why}" if why else took
+
+
+LADDERS: Mapping[str, tuple[Rung, ...]] = {
+    "energy": (
+        Rung("NVML energy counter", "counts every update; reset when the driver is reloaded"),
+        Rung("NVML power, instant", "integrated; blind between windows"),
+        Rung("NVML power, average", "integrated; lags by a second"),
+        Rung("NVML power usage", "integrated; instantaneous or a one-second average, by architecture and driver"),
+    ),
+    "power": (
+        Rung("NVML power, instant", "field 186: the shortest window there is"),
+        Rung("NVML power usage", "instantaneous on GA100 and older, a one-second average on others"),
+    ),
+    "activity": (
+        Rung("NVML GPM", "SM, tensor core and DRAM activity, Hopper and newer"),
+        Rung("DCGM", "SM, tensor core and DRAM activity, Volta and newer, needs its host engine"),
+        Rung("NVML utilisation", "only whether any kernel ran, not how many SMs it used"),
+    ),
+    "throttling": (
+        Rung("NVML throttle counters", "nanoseconds held back, by reason; complete"),
+        Rung("NVML event reasons", "the reasons at each reading; misses shorter events"),
+    ),
+    "PCIe traffic": (
+        Rung("NVML GPM", "rate between two readings"),
+        Rung("DCGM", "rate over its period, needs its host engine"),
+        Rung("NVML PCIe throughput", "20 ms out of every reading period"),
+    ),
+}
+
+
+def choose(metric: str, unavailable: Mapping[str, str]) -> SourceChoice:
+    """Return the best source not known to be unavailable.
+
+    Args:
+        metric: A key of `LADDERS`.
+        unavailable: Why a source is unavailable, by source.
+    """
+    missed: dict[str, str] = {}
+    for rung in LADDERS[metric]:
+        if rung.source not in unavailable:
+            return SourceChoice(metric, rung, missed)
+        missed[rung.source] = unavailable[rung.source]
+    return SourceChoice(metric, None, missed)
+
 
 CLOCK_PERIOD_S = 0.1
 SLOW_PERIOD_S = 0.5
@@ -22,11 +94,11 @@ _Reader = tuple[int, _Read]
 """The count of values it returns, and the function to call."""
 
 _THROTTLED: Mapping[int, tuple[str, str]] = {
-    fields.THROTTLED_POWER_CAP: ("throttled_power_cap_s", "by the power limit"),
-    fields.THROTTLED_SYNC_BOOST: ("throttled_sync_boost_s", "to keep pace with a group of GPUs"),
-    fields.THROTTLED_THERMAL: ("throttled_thermal_s", "by the driver, for heat"),
-    fields.THROTTLED_THERMAL_HARDWARE: ("throttled_thermal_hardware_s", "by the hardware, for heat"),
-    fields.THROTTLED_POWER_BRAKE: ("throttled_power_brake_s", "by the hardware, on a power supply signal"),
+    counters.THROTTLED_POWER_CAP: ("throttled_power_cap_s", "by the power limit"),
+    counters.THROTTLED_SYNC_BOOST: ("throttled_sync_boost_s", "to keep pace with a group of GPUs"),
+    counters.THROTTLED_THERMAL: ("throttled_thermal_s", "by the driver, for heat"),
+    counters.THROTTLED_THERMAL_HARDWARE: ("throttled_thermal_hardware_s", "by the hardware, for heat"),
+    counters.THROTTLED_POWER_BRAKE: ("throttled_power_brake_s", "by the hardware, on a power supply signal"),
 }
 
 
@@ -77,22 +149,28 @@ def probes(gpu: GpuFacts, *, measure_period: bool = True) -> tuple[Probe, ...]:
         _power(gpu, found, measure_period=measure_period),
         _clocks(gpu),
         _slow(gpu, found),
-        gpm.GpmProbe(gpu) if found.gpm is None else _utilisation(gpu),
-        pcie.PcieProbe(gpu) if found.gpm is not None and found.pcie is None else None,
+        counters.GpmProbe(gpu) if found.gpm is None else _utilisation(gpu),
+        counters.PcieProbe(gpu) if found.gpm is not None and found.pcie is None else None,
     ]
     return tuple(probe for probe in every if probe is not None and probe.sensors)
 
 
 def survey(gpu: GpuFacts) -> SensorSurvey:
     """Query everything once."""
-    wanted = (fields.POWER_AVERAGE, fields.POWER_INSTANT, fields.ENERGY, fields.MEMORY_TEMPERATURE, *fields.THROTTLED)
-    no_gpm = gpm.unavailable(gpu)
+    wanted = (
+        counters.POWER_AVERAGE,
+        counters.POWER_INSTANT,
+        counters.ENERGY,
+        counters.MEMORY_TEMPERATURE,
+        *counters.THROTTLED,
+    )
+    no_gpm = counters.why_no_gpm(gpu)
     return SensorSurvey(
-        fields=fields.supported(gpu, wanted),
+        fields=counters.supported(gpu, wanted),
         power_usage=_answers(gpu, "nvmlDeviceGetPowerUsage"),
         energy=_answers(gpu, "nvmlDeviceGetTotalEnergyConsumption"),
         gpm=no_gpm,
-        pcie=pcie.unavailable(gpu) if no_gpm is not None else None,
+        pcie=counters.why_no_pcie(gpu) if no_gpm is not None else None,
     )
 
 
@@ -111,11 +189,11 @@ def ladder(gpu: GpuFacts, *, no_dcgm: str | None = "it was not looked for") -> t
         missing["DCGM"] = no_dcgm
     lacks = f"{gpu.name} with driver {gpu.driver} doesn't have it"
     for source, there in (
-        ("NVML energy counter", found.energy or fields.ENERGY in found.fields),
-        ("NVML power, instant", fields.POWER_INSTANT in found.fields),
-        ("NVML power, average", fields.POWER_AVERAGE in found.fields),
+        ("NVML energy counter", found.energy or counters.ENERGY in found.fields),
+        ("NVML power, instant", counters.POWER_INSTANT in found.fields),
+        ("NVML power, average", counters.POWER_AVERAGE in found.fields),
         ("NVML power usage", found.power_usage),
-        ("NVML throttle counters", fields.THROTTLED_POWER_CAP in found.fields),
+        ("NVML throttle counters", counters.THROTTLED_POWER_CAP in found.fields),
         ("NVML event reasons", reasons_function(gpu) is not None),
         ("NVML utilisation", _answers(gpu, "nvmlDeviceGetUtilizationRates")),
     ):
@@ -145,47 +223,47 @@ def _power(gpu: GpuFacts, found: SensorSurvey, *, measure_period: bool) -> Probe
     if worth is not None:
         source = "NVML power, instant" if worth.counter == "instant" else "NVML power usage"
         infos.append(SensorInfo(*sensors.POWER, source, worth.period_s, worth.quality))
-        by_field += [fields.POWER_INSTANT] if worth.counter == "instant" else []
+        by_field += [counters.POWER_INSTANT] if worth.counter == "instant" else []
     if worth is not None and worth.counter == "usage":
         readers.append((1, _scaled(gpu, "nvmlDeviceGetPowerUsage", 1e-3)))
     period_s = worth.period_s if worth else CLOCK_PERIOD_S
-    if fields.POWER_AVERAGE in found.fields:
-        average = power_sensor.expected(gpu.architecture, gpu.compute_capability, gpu.driver, "average")
+    if counters.POWER_AVERAGE in found.fields:
+        average = counters.published_power(gpu.architecture, gpu.compute_capability, gpu.driver, "average")
         quality = average.quality if average else "mean of the last second"
         infos.append(SensorInfo(*sensors.POWER_AVERAGE, "NVML power, average", period_s, quality))
-        by_field.append(fields.POWER_AVERAGE)
+        by_field.append(counters.POWER_AVERAGE)
     energy = f"counter of the whole GPU, updated every {period_s * 1e3:.0f} ms; reset when the driver is reloaded"
-    if fields.ENERGY in found.fields:
+    if counters.ENERGY in found.fields:
         infos.append(SensorInfo(*sensors.ENERGY, "NVML energy counter", period_s, energy))
-        by_field.append(fields.ENERGY)
+        by_field.append(counters.ENERGY)
     if by_field:
-        together = fields.Fields(gpu, by_field)
+        together = counters.Fields(gpu, by_field)
         readers.append((len(by_field), lambda: [value / 1e3 for value in together.read()]))
-    if fields.ENERGY not in found.fields and found.energy:
+    if counters.ENERGY not in found.fields and found.energy:
         infos.append(SensorInfo(*sensors.ENERGY, "NVML energy counter", period_s, energy))
         readers.append((1, _scaled(gpu, "nvmlDeviceGetTotalEnergyConsumption", 1e-3)))
     return _ReadTogether(gpu, infos, readers) if infos else None
 
 
 def _worth(gpu: GpuFacts, found: SensorSurvey, *, measure_period: bool) -> PowerSensor | None:
-    instant = fields.POWER_INSTANT in found.fields
+    instant = counters.POWER_INSTANT in found.fields
     if not instant and not found.power_usage:
         return None
     counter: Counter = "instant" if instant else "usage"
-    published = power_sensor.expected(gpu.architecture, gpu.compute_capability, gpu.driver, counter)
+    published = counters.published_power(gpu.architecture, gpu.compute_capability, gpu.driver, counter)
     assert published is not None  # some architectures lack only the average
     seen = library.remembered()
     key = (gpu.uuid, counter)
     if measure_period and key not in seen:  # once per process is enough
         usage = _scaled(gpu, "nvmlDeviceGetPowerUsage", 1e-3)
-        read = fields.Fields(gpu, [fields.POWER_INSTANT]).read if instant else usage
+        read = counters.Fields(gpu, [counters.POWER_INSTANT]).read if instant else usage
         seen[key] = _watched(gpu, read)
     return replace(published, measured_update_s=seen.get(key))
 
 
 def _watched(gpu: GpuFacts, read: Callable[[], Sequence[float]]) -> float | None:
     try:
-        return update_period_s(*power_sensor.watch(lambda: read()[0]))
+        return update_period_s(*counters.polled_power(lambda: read()[0]))
     except library.nvml_error() as error:
         if library.is_lost(error):
             raise library.problem(error, "nvmlDeviceGetFieldValues", gpu.label) from None
@@ -214,17 +292,17 @@ def _slow(gpu: GpuFacts, found: SensorSurvey) -> Probe | None:
     if _answers(gpu, "nvmlDeviceGetClockInfo", _MEMORY):
         infos.append(SensorInfo(*sensors.MEMORY_CLOCK, SOURCE, SLOW_PERIOD_S, "clock at the reading"))
         readers.append((1, _scaled(gpu, "nvmlDeviceGetClockInfo", 1.0, _MEMORY)))
-    throttled = [number for number in fields.THROTTLED if number in found.fields]
+    throttled = [number for number in counters.THROTTLED if number in found.fields]
     if throttled:
         infos += [
             SensorInfo(name, "s", "NVML throttle counters", SLOW_PERIOD_S, f"counter: clock held back {why}")
             for name, why in (_THROTTLED[number] for number in throttled)
         ]
-        counters = fields.Fields(gpu, throttled)
-        readers.append((len(throttled), lambda: [value / 1e9 for value in counters.read()]))
-    if fields.MEMORY_TEMPERATURE in found.fields:
+        held_back = counters.Fields(gpu, throttled)
+        readers.append((len(throttled), lambda: [value / 1e9 for value in held_back.read()]))
+    if counters.MEMORY_TEMPERATURE in found.fields:
         infos.append(SensorInfo(*sensors.MEMORY_TEMPERATURE, SOURCE, SLOW_PERIOD_S, "whole degrees, of the memory"))
-        readers.append((1, fields.Fields(gpu, [fields.MEMORY_TEMPERATURE]).read))
+        readers.append((1, counters.Fields(gpu, [counters.MEMORY_TEMPERATURE]).read))
     if _answers(gpu, "nvmlDeviceGetMemoryInfo"):
         memory, device = library.function("nvmlDeviceGetMemoryInfo"), handle(gpu)
         quality = "held by all processes and the driver, used or not"

@@ -1,14 +1,15 @@
 """A simulated GPU as a device."""
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, NoReturn, cast
 
 from cotenant.devices.protocol import Finding, Probe, Roofline, Seat, SensorInfo, SharingMode
-from cotenant.devices.simulated import sensors
+from cotenant.devices.simulated import controls
+from cotenant.devices.simulated.catalogue import find_gpu
 from cotenant.devices.simulated.controls import absolute, read_controls
-from cotenant.devices.simulated.fleet_names import Named, parse
 from cotenant.devices.simulated.request import CATALOGUE
 from cotenant.devices.simulated.sharing import SimulatedArrangement, arrange, sharing_modes
 from cotenant.devices.single import SingleDevice
@@ -17,14 +18,64 @@ from cotenant.prediction.batch_limit import Room
 from cotenant.prediction.contention.candidates import candidates
 from cotenant.prediction.contention.layout import Part
 from cotenant.prediction.contention.trace import Trace
-from cotenant.prediction.gpu import DTYPES
+from cotenant.prediction.gpu import DTYPES, GpuSpec
 from cotenant.prediction.kernels.request import RequestKernels
-from cotenant.prediction.power.dies import Die, draw
+from cotenant.prediction.power.dies import TYPICAL, Die, draw
 from cotenant.prediction.simulated_gpu import Controls, SimulatedGpu
 from cotenant.prediction.trust import classes
-from cotenant.tenancy.device_name import DeviceName
-from cotenant.tenancy.nouns import Tenant
+from cotenant.tenancy.nouns import DeviceName, Tenant
 from cotenant.tenancy.sharing import ALONE, Sharing
+
+# --- names of fleets and their members: `v100-sxm2-16gb*392` is 392 dies, `v100-sxm2-16gb#17` is number 17
+
+MOST = 100_000
+_NAME = re.compile(r"(?P<gpu>[^*#]+)(?:(?P<sign>[*#])(?P<number>\d+))?")
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """A parsed name."""
+
+    gpu: GpuSpec
+    count: int | None = None
+    """Size of a fleet; None for a single GPU."""
+    index: int | None = None
+    """Number within a fleet; None for a typical die."""
+
+    def die(self, *, seed: int = 0) -> Die:
+        """The die of a single GPU."""
+        return TYPICAL if self.index is None else draw(self.gpu, self.index, seed=seed)
+
+    def members(self) -> tuple[str, ...]:
+        """Names of a fleet's members; for a single GPU, its own."""
+        if self.count is None:
+            return (self.gpu.name if self.index is None else f"{self.gpu.name}#{self.index}",)
+        return tuple(f"{self.gpu.name}#{index}" for index in range(self.count))
+
+
+def parse(name: str) -> Named:
+    """Parse the name of a GPU, fleet or member; a leading `sim:` is ignored.
+
+    Raises:
+        DeviceError: No such GPU, or it is not followed by a number of GPUs.
+    """
+    wanted = DeviceName(name.strip()).model
+    match = _NAME.fullmatch(wanted)
+    if match is None:
+        raise DeviceError(
+            f"{wanted!r} is not a simulated GPU",
+            hint="a fleet is written v100-sxm2-16gb*392, one of its members v100-sxm2-16gb#17",
+        )
+    gpu = find_gpu(match["gpu"])
+    if match["sign"] is None:
+        return Named(gpu)
+    number = int(match["number"])
+    if match["sign"] == "#":
+        return Named(gpu, index=number)
+    if not 1 <= number <= MOST:
+        raise DeviceError(f"a fleet of {number} GPUs can't be simulated", hint=f"choose 1 to {MOST}")
+    return Named(gpu, count=number)
+
 
 ACTIVITY_PERIOD_S = 0.1
 _SLOWEST = 50
@@ -95,7 +146,7 @@ class SimulatedGpuDevice(SimulatedGpu, SingleDevice):
             SensorInfo(name, "share", source, ACTIVITY_PERIOD_S, f"simulated; {meaning}, mean over the period")
             for name, meaning in ACTIVITIES.items()
         )
-        return known + sensors.infos(self.gpu)
+        return known + controls.infos(self.gpu)
 
     def apply(self, settings: Mapping[str, Any]) -> AbstractContextManager[tuple[str, ...]]:
         """Check `clock_mhz`, `power_w`, `boost`, `host_us`, `device_ms` and `solo_ms`; all take effect."""

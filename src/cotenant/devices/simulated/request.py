@@ -13,7 +13,7 @@ from cotenant.prediction.kernels.request import RequestKernels, generation, infe
 from cotenant.prediction.kernels.software import EXECUTIONS, Execution
 from cotenant.workloads import find
 from cotenant.workloads.models.workload import ModelWorkload
-from cotenant.workloads.protocol import Attention, Dtype, Staged, WorkloadSpec
+from cotenant.workloads.protocol import Attention, Dtype, StagedWorkload, WorkloadSpec
 
 _KEPT = 256
 
@@ -50,7 +50,7 @@ def request_of(spec: WorkloadSpec, execution: Execution | None = None) -> Reques
     """
     workload = find(spec.name)
     execution = execution or execution_of(spec)
-    if isinstance(workload, Staged):
+    if isinstance(workload, StagedWorkload):
         return staged(spec, workload.properties(spec), execution, workload.stage_costs(spec))
     kernels, properties = kernels_for(spec, execution), workload.properties(spec)
     if spec.train:

@@ -3,6 +3,7 @@
 import csv
 import io
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,8 @@ from pydantic import ValidationError
 
 from cotenant import opening
 from cotenant.errors import CotenantError, DeviceError
-from cotenant.prediction.calibration.solo_time import PROBED, SoloTime
+from cotenant.prediction.calibration.engine_fit import EngineFit
+from cotenant.prediction.calibration.solo import PROBED, SoloFit, SoloTime
 from cotenant.workloads import find
 
 COLUMNS = ("workload", "ms", "batch", "seq", "dtype", "mode", "software", "train", "utilisation")
@@ -73,3 +75,54 @@ def _row(row: Any, where: str) -> SoloTime:
     except CotenantError as error:
         raise DeviceError(f"{where}: {error.message}", hint=error.hint) from None
     return time
+
+
+# --- measured solo times compared with a simulated GPU's, and the calibration they imply
+
+
+@dataclass(frozen=True, slots=True)
+class CalibratedTenant:
+    """One measured time, and what it implies about its workload's host and device."""
+
+    time: SoloTime
+    simulated_ms: float
+    """Without calibration."""
+    fit: SoloFit
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """Measured solo times, checked against a simulated GPU, and their fits."""
+
+    device: str
+    tenants: tuple[CalibratedTenant, ...]
+
+    def to_csv(self) -> str:
+        """The times as a file for `run --calibrate`."""
+        return _csv([one.time for one in self.tenants], COLUMNS)
+
+
+@dataclass(frozen=True, slots=True)
+class EngineCalibration:
+    """What clients of a running engine saw, and its host and device times."""
+
+    device: str | None
+    """The simulated GPU whose laws were fitted; None: rates per token."""
+    fit: EngineFit
+    notes: tuple[str, ...] = ()
+
+    def to_csv(self) -> str:
+        """The probes as a file for `run --calibrate`."""
+        return _csv(self.fit.probes, COLUMNS + PROBE_COLUMNS)
+
+
+def _csv(times: Sequence[SoloTime], columns: Sequence[str]) -> str:
+    text = io.StringIO()
+    table = csv.DictWriter(text, columns, lineterminator="\n")
+    table.writeheader()
+    table.writerows(
+        time.model_dump(exclude={"row"}, exclude_none=True, exclude_defaults=True)
+        | {"workload": time.workload, "ms": time.ms}
+        for time in times
+    )
+    return text.getvalue()

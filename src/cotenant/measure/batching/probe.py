@@ -16,7 +16,7 @@ from cotenant import workloads
 from cotenant.devices import find_device
 from cotenant.devices.protocol import Seat
 from cotenant.errors import CotenantError, WorkloadError
-from cotenant.measure.batching.outcomes import classify
+from cotenant.measure.batching.verification import classify
 from cotenant.workloads.protocol import WorkloadSpec
 
 REQUESTS = 3

@@ -5,12 +5,16 @@ The pass enables it through an environment variable, so that a measurement's ord
 
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
+
+import numpy as np
+
+from cotenant.tenancy.records import Columns
 
 VARIABLE = "COTENANT_PROFILE"
 """`torch:FOLDER`: torch.profiler, kernels to a file in the folder. `ranges`: mark tenants for an external profiler."""
@@ -97,8 +101,6 @@ class TorchProfiling:
 
         self._first.do(self._profiler.stop).result()
         names = {thread.thread_id: name for name, thread in self._tenants.items()}
-        from cotenant.measure.profile.torch_events import kernels_of
-
         columns = kernels_of(self._profiler.profiler.kineto_results.events(), names)
         name = f"{os.getpid()}-{time.monotonic_ns()}.npz"
         draft = self._folder / f".{name}"
@@ -126,3 +128,100 @@ def _all_threads() -> Any:
         return _ExperimentalConfig(profile_all_threads=True)
     except TypeError:
         return None
+
+
+# --- turns torch.profiler's events into kernels: the device's, or on a CPU the operators that do the work
+
+DOMINANT = 0.5
+"""An operator that spends at least this share of its time in one inner operator only delegates."""
+_COPIES = {"gpu_memcpy", "gpu_memset"}
+
+
+def kernels_of(events: Iterable[Any], tenants: Mapping[int, str]) -> Columns:
+    """The table of kernels of one process.
+
+    Args:
+        events: From kineto.
+        tenants: The tenant of each thread; other threads work for the tenant that launched them, or for the only one.
+    """
+    every = [event for event in events if event.duration_ns() > 0 and not event.is_user_annotation()]
+    on_device = [event for event in every if "CUDA" in str(event.device_type())]
+    chosen = on_device or working_operators([event for event in every if event.name().startswith("aten::")])
+    # Kineto counts from the epoch; requests count from boot.
+    offset = time.time_ns() - time.monotonic_ns()
+    owner = _owner(every, tenants)
+    return {
+        "tenant": np.array([owner(event) for event in chosen], dtype=str),
+        "name": np.array([_name(event) for event in chosen], dtype=str),
+        "device": np.array([f"cuda:{e.device_index()}" if on_device else "cpu" for e in chosen], dtype=str),
+        "stream": np.array([event.device_resource_id() for event in chosen], np.int64),
+        "start_ns": np.array([event.start_ns() - offset for event in chosen], np.int64),
+        "duration_ns": np.array([event.duration_ns() for event in chosen], np.int64),
+    }
+
+
+def working_operators(events: list[Any]) -> list[Any]:
+    """Of nested operators, those that do the work themselves, none inside another.
+
+    From the outermost inwards: while one inner operator takes most of the time, descend into it (`linear` is
+    `addmm`); where none does, the outer one does the work.
+    """
+    by_thread: dict[int, list[Any]] = {}
+    for event in events:
+        by_thread.setdefault(event.device_resource_id(), []).append(event)
+    chosen = []
+    for mine in by_thread.values():
+        mine.sort(key=lambda event: (event.start_ns(), -event.duration_ns()))
+        position = 0
+        while position < len(mine):
+            outer_end = _end(mine[position])
+            after = position + 1
+            while after < len(mine) and mine[after].start_ns() < outer_end:
+                after += 1
+            chosen.append(_descend(mine, position, after))
+            position = after
+    return chosen
+
+
+def _descend(events: list[Any], first: int, after: int) -> Any:
+    """The working operator among one (at ``first``) and everything inside it (up to ``after``)."""
+    outer = events[first]
+    for inner in range(first + 1, after):
+        event = events[inner]
+        if event.duration_ns() >= DOMINANT * outer.duration_ns():
+            end = inner + 1
+            while end < after and events[end].start_ns() < _end(event):
+                end += 1
+            return _descend(events, inner, end)
+    return outer
+
+
+def _end(event: Any) -> int:
+    return int(event.start_ns() + event.duration_ns())
+
+
+def _name(event: Any) -> str:
+    kind = event.activity_type() if hasattr(event, "activity_type") else ""
+    return f"[CUDA {event.name()}]" if kind in _COPIES and not event.name().startswith("[") else str(event.name())
+
+
+def _owner(events: list[Any], tenants: Mapping[int, str]) -> Any:
+    """Finds the tenant of an event: by its thread, by the launching thread, or by its stream."""
+    only = next(iter(tenants.values())) if len(set(tenants.values())) == 1 else None
+    launched = {
+        event.correlation_id(): tenants[event.device_resource_id()]
+        for event in events
+        if event.device_resource_id() in tenants and event.correlation_id()
+    }
+    streams: dict[int, str] = {}
+
+    def owner(event: Any) -> str:
+        if only is not None:
+            return only
+        found = tenants.get(event.device_resource_id()) if "CPU" in str(event.device_type()) else None
+        found = found or launched.get(event.linked_correlation_id()) or launched.get(event.correlation_id())
+        if found is not None:
+            streams[event.device_resource_id()] = found
+        return found or streams.get(event.device_resource_id(), "unknown")
+
+    return owner

@@ -8,8 +8,7 @@ from cotenant.devices.simulated.device import SimulatedGpuDevice
 from cotenant.measure.assemble import Circumstances, assemble
 from cotenant.measure.provenance import now_utc
 from cotenant.measure.sampler import Samples
-from cotenant.measure.simulated.alone import request_times
-from cotenant.measure.simulated.modelled import Modelled
+from cotenant.measure.simulated.model_error import Modelled, request_times
 from cotenant.measure.simulated.samples import samples_of, settled_clock_mhz
 from cotenant.measure.simulated.setup import TrialSetup, play, seat_outcome, set_up, shortages, unserved
 from cotenant.prediction.contention.simulate import Outcome

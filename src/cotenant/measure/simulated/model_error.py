@@ -1,12 +1,18 @@
 """The simulation's error for one tenant of one trial: recorded with it, so that every reader shows it."""
 
-from collections.abc import Mapping
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from cotenant.prediction.engines.accuracy import engine_error
+from cotenant.devices.simulated.device import SimulatedGpuDevice
+from cotenant.errors import CotenantError
+from cotenant.prediction.engines.engine_profile import engine_error
 from cotenant.prediction.gpu import GpuSpec
 from cotenant.prediction.simulated_gpu import Controls
 from cotenant.prediction.trust import MEASURED, Class, ModelError, Quantity, directly, error_of, phase_of
+from cotenant.tenancy.nouns import Trial
+from cotenant.tenancy.records import TrialRecords
 from cotenant.tenancy.sharing import ALONE, Sharing
 from cotenant.workloads import find
 from cotenant.workloads.protocol import WorkloadSpec, in_steps
@@ -66,3 +72,79 @@ def _shared_as(sharing: Sharing, *, first: bool) -> str:
     if sharing.mode != "mps":
         return sharing.mode
     return "mps with shares" if sharing.shares else "mps with priority" if first else sharing.mode
+
+
+# --- what benches on simulated devices have in common: trials are computed, so no time passes between them
+
+TOGETHER_S, MOST_TOGETHER = 1.0, 24
+"""Trials computed within this time are written together: a folder for each would take longer than computing it."""
+
+
+class Modelled:
+    """A bench whose workloads are described by one GPU and whose trials are computed by these threads."""
+
+    def __init__(self, describing: SimulatedGpuDevice, *, threads: int) -> None:
+        self._describing = describing
+        self._workers = ThreadPoolExecutor(threads, thread_name_prefix="simulation")
+
+    def prepare(self, trials: Sequence[Trial]) -> None:
+        """Describe every workload once. Raises WorkloadError where its kernels can't be determined in advance."""
+        for trial in trials:
+            self._describing.controls(trial.settings)
+            for tenant in trial.tenants:
+                self._describing.request(tenant.workload)
+
+    def carry_out(self, trial: Trial, *, session: int, rates: Mapping[str, float]) -> TrialRecords:
+        """Carry out one trial; a mix that doesn't fit is recorded, never raised."""
+        raise NotImplementedError
+
+    def carry_out_some(
+        self, trials: Sequence[Trial], *, session: int, rates: Mapping[str, float]
+    ) -> tuple[TrialRecords, ...]:
+        """As many as are worth writing together; a run that is killed loses no more than these."""
+        begin, found = time.monotonic(), []
+        for trial in trials[:MOST_TOGETHER]:
+            found.append(self.carry_out(trial, session=session, rates=rates))
+            if time.monotonic() - begin >= TOGETHER_S:
+                break
+        return tuple(found)
+
+    def request_times(self, trials: Sequence[Trial]) -> Mapping[str, float]:  # noqa: ARG002 - as the protocol has it
+        """Unknown before a trial was computed."""
+        return {}
+
+    def refresh(self) -> None:
+        """A no-op: nothing ages."""
+
+    def close(self) -> None:
+        """End the threads."""
+        self._workers.shutdown(cancel_futures=True)
+
+    def kill(self) -> None:
+        """Shut down without waiting."""
+        self._workers.shutdown(wait=False, cancel_futures=True)
+
+
+# --- time of a request of each tenant alone on a simulated GPU, before any trial
+
+
+def request_times(
+    device: SimulatedGpuDevice, tenants: Mapping[str, WorkloadSpec], in_flight: Mapping[str, int]
+) -> Mapping[str, float]:
+    """Seconds of a request by tenant; those that can't be simulated or don't fit are omitted.
+
+    In closed form: a forecast must not wait for the event engine to be compiled.
+
+    Args:
+        device: The simulated GPU.
+        tenants: Workloads by tenant.
+        in_flight: Requests of closed loads by tenant, where there is more than one.
+    """
+    found: dict[str, float] = {}
+    for name, spec in tenants.items():
+        try:
+            if device.memory_bytes(spec) <= device.gpu.memory_bytes:
+                found[name] = device.request_s(spec, in_flight=in_flight.get(name, 1))
+        except CotenantError:
+            continue  # the run will report why
+    return found

@@ -18,8 +18,7 @@ from cotenant.prediction.engines.tenant import EngineTenant
 from cotenant.prediction.kernels.request import RequestKernels
 from cotenant.prediction.simulated_gpu import Controls
 from cotenant.study.expand import arrival_seed
-from cotenant.tenancy.arrivals import arrivals_ns
-from cotenant.tenancy.load import Load
+from cotenant.tenancy.load import Load, arrivals_ns
 from cotenant.tenancy.nouns import Tenant, Trial
 from cotenant.tenancy.records import MISSING_NS, Int64s
 from cotenant.tenancy.sharing import Sharing

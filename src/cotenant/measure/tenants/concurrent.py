@@ -11,12 +11,13 @@ from collections import deque
 from collections.abc import Callable
 
 from cotenant.clients.alarm import Alarm
+from cotenant.clients.openai_stream import AnswerTokens
 from cotenant.errors import CotenantError, HungUp, RequestFailed
 from cotenant.measure.tenants.arena import ANSWER_COLUMNS, ArenaPart, Page
 from cotenant.measure.tenants.serving import ERRORS_IN_A_ROW, NAP_NS, SeatOrder, Served, Usage
 from cotenant.tenancy.load import MOST_OUTSTANDING
 from cotenant.tenancy.records import MISSING_NS
-from cotenant.workloads.protocol import SENT, Answer, Client, Stage
+from cotenant.workloads.protocol import SENT, Client, Stage
 
 LOOK_NS = 100_000_000
 """How often to check whether the trial was stopped. Each look wakes an idle process, which takes a tenth of a
@@ -44,7 +45,7 @@ def serve_concurrently(  # noqa: PLR0917 - as `serve`
     return window.served(), tuple(window.kinds)
 
 
-def _counted(answer: Answer) -> tuple[int | None, ...]:
+def _counted(answer: AnswerTokens) -> tuple[int | None, ...]:
     """In the order of `ANSWER_COLUMNS`, which end with the kind of error."""
     return answer.tokens_in, answer.tokens_out, answer.tokens_reasoning
 
@@ -53,7 +54,7 @@ def one_at_a_time(client: Client, loop: asyncio.AbstractEventLoop) -> tuple[Stag
     """A complete request as a stage, to warm up a server."""
     numbers = iter(range(-1, -(1 << 62), -1))  # never a window's requests: its prompts must be new to the server
 
-    def request(_: object) -> Answer:
+    def request(_: object) -> AnswerTokens:
         return loop.run_until_complete(client.request(next(numbers), lambda *_: None))
 
     return (Stage("request", request),)

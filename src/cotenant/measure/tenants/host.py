@@ -24,6 +24,7 @@ from cotenant import workloads
 from cotenant.devices import find_device
 from cotenant.devices.protocol import Seat
 from cotenant.errors import CotenantError
+from cotenant.measure.fit import is_out_of_memory
 from cotenant.measure.pacing import sharpen_timer, spin_margin_ns
 from cotenant.measure.profile.tenant_side import get_ready_if_asked, start_if_asked
 from cotenant.measure.tenants.arena import ANSWER_COLUMNS, Arena, Board, opened
@@ -40,10 +41,9 @@ from cotenant.measure.tenants.messages import (
     SequenceOrder,
     WindowTimes,
 )
-from cotenant.measure.tenants.out_of_memory import is_out_of_memory
-from cotenant.measure.tenants.processes_beside import cores, cpu_time_ns, peak_memory_bytes, tree
+from cotenant.measure.tenants.own_use import cores, cpu_time_ns, peak_memory_bytes, tree
+from cotenant.measure.tenants.sequence import await_turn, pass_turn
 from cotenant.measure.tenants.serving import SeatOrder, Usage, serve, usage_of, warm_up
-from cotenant.measure.tenants.turns import await_turn, pass_turn
 from cotenant.workloads.protocol import Built
 
 ERROR_LIMIT = 400

@@ -3,18 +3,20 @@
 import contextlib
 import logging
 import os
+import selectors
 import signal
 import socket
 import subprocess
 import tempfile
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from cotenant.devices.protocol import HostPlan
+from cotenant.measure.fit import says_out_of_memory
 from cotenant.measure.tenants.arena import shared_memory_fd
 from cotenant.measure.tenants.messages import BuildOrder, HostReady, HostResult, SeatOrderMessage, SequenceOrder
-from cotenant.measure.tenants.out_of_memory import says_out_of_memory
-from cotenant.measure.tenants.processes_beside import tree
+from cotenant.measure.tenants.own_use import tree
 from cotenant.measure.tenants.reaper import end_marked
 from cotenant.measure.tenants.starting import Started, TenantStart
 from cotenant.tenancy.nouns import Tenant
@@ -236,3 +238,32 @@ def _kernel_oom_kills() -> int:
     except OSError:
         return 0
     return next((int(line.split()[1]) for line in lines if line.startswith("oom_kill ")), 0)
+
+
+# --- waits for the answers of several tenant processes at once, and notices when one dies
+
+LOOK_S = 1.0
+"""How often a tenant's log is checked, so that endless output can't fill the disk during a trial."""
+
+
+def answers(
+    hosts: Sequence[HostProcess], until_ns: Callable[[], int]
+) -> Iterator[tuple[HostProcess, HostReady | HostResult | None]]:
+    """Yield each host with its answer as it arrives, or with None once it is dead; silent ones are not yielded."""
+    yield from ((host, None) for host in hosts if not host.alive)
+    watched = {host: host.descriptors() for host in hosts if host.alive}
+    with selectors.DefaultSelector() as selector:
+        for host, descriptors in watched.items():
+            for descriptor in descriptors:
+                selector.register(descriptor, selectors.EVENT_READ, host)
+        while watched and (left_ns := until_ns() - time.monotonic_ns()) > 0:
+            events = selector.select(min(left_ns / 1e9, LOOK_S))
+            for host in dict.fromkeys(key.data for key, _ in events):
+                answer = host.receive()
+                if answer is None and host.alive:
+                    continue
+                for descriptor in watched.pop(host):
+                    selector.unregister(descriptor)
+                yield host, answer
+            for host in watched:
+                host.trim_log()

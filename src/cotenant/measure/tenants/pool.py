@@ -14,8 +14,7 @@ from dataclasses import dataclass
 
 from cotenant.devices.protocol import HostPlan, SeatPlan
 from cotenant.errors import TenantFailed
-from cotenant.measure.tenants.host_process import HostProcess
-from cotenant.measure.tenants.listening import answers
+from cotenant.measure.tenants.host_process import HostProcess, answers
 from cotenant.measure.tenants.messages import SeatReady
 from cotenant.measure.tenants.reaper import Reaper
 from cotenant.measure.tenants.starting import Starter

@@ -12,8 +12,7 @@ from cotenant.measure.tenants.arena import ANSWER_COLUMNS, ArenaPart, Board, ope
 from cotenant.measure.tenants.host_process import HostProcess
 from cotenant.measure.tenants.messages import SeatReady, SeatResult, SeatWindow, WindowTimes
 from cotenant.study.expand import arrival_seed
-from cotenant.tenancy.arrivals import arrivals_ns, first_arrival
-from cotenant.tenancy.load import Load
+from cotenant.tenancy.load import Load, arrivals_ns, first_arrival
 from cotenant.tenancy.nouns import Tenant, Trial
 from cotenant.tenancy.records import Int64s
 from cotenant.workloads.protocol import Properties

@@ -3,17 +3,17 @@
 All tenants of a window start at one absolute time. They advance from window to window by themselves (see `turns`).
 """
 
+import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from cotenant.devices.protocol import Fixture
 from cotenant.measure.gather import Timing
 from cotenant.measure.tenants.arena import Board
-from cotenant.measure.tenants.host_process import HostProcess
-from cotenant.measure.tenants.listening import answers
+from cotenant.measure.tenants.host_process import HostProcess, answers
 from cotenant.measure.tenants.messages import HostResult, SeatProgram, SequenceOrder, WindowTimes
 from cotenant.measure.tenants.seat_run import SeatRun
-from cotenant.measure.tenants.turns import begin
 from cotenant.tenancy.nouns import Trial
 
 START_DELAY_NS = 15_000_000
@@ -112,3 +112,78 @@ def _end_hung(host: HostProcess, seats: Sequence[SeatRun], board: Board) -> None
     for seat in stuck:
         seat.fate = hung
     host.kill(hung)
+
+
+# --- sets up what a sharing needs besides its tenants (daemons, partitions), and removes it after the last tenant
+
+log = logging.getLogger(__name__)
+
+
+class Fixtures:
+    """The fixtures that are set up now. None is set up or removed while a tenant process runs."""
+
+    def __init__(self, *, end_tenants: Callable[[], None]) -> None:
+        self._end_tenants = end_tenants
+        self._standing: list[Fixture] = []
+
+    def set_up(self, fixture: Fixture | None) -> None:
+        """Set this fixture up, removing conflicting ones first; None only removes. Raises SharingUnavailable."""
+        fallen = [one for one in self._standing if not one.stands()]
+        fresh = fixture is not None and fixture not in self._standing
+        in_the_way = [one for one in self._standing if one is not fixture and one.alone]
+        if fallen or in_the_way or (fresh and fixture is not None and fixture.alone):
+            self.close()
+        if fixture is not None and fixture not in self._standing:
+            log.info("setting up %s", fixture.name)
+            fixture.__enter__()
+            self._standing.append(fixture)
+
+    def close(self) -> None:
+        """End all tenants, then restore everything."""
+        self._end_tenants()
+        while self._standing:
+            fixture = self._standing.pop()
+            log.info("removing %s", fixture.name)
+            fixture.__exit__(None, None, None)
+
+
+# --- advances tenants from window to window through shared memory, without the runner
+
+LOOK_NS = 500_000
+"""How often a tenant checks whether its window was started, once it may have been."""
+SWITCH_NS = 2_000_000
+"""Time between the decision to start a window and its start: several checks, so that all tenants start together."""
+LONGEST_NAP_NS = 50_000_000
+"""Longest time until a stopped sequence is noticed."""
+
+
+def await_turn(board: Board, window: int, windows: Sequence[WindowTimes]) -> int | None:
+    """When this window starts, as soon as known; None if it never will."""
+    while True:
+        if start := board.start[window]:
+            return start
+        if board.stop[0] or board.halt[0]:
+            return board.start[window] or None  # it may have been started between the two checks
+        turn = board.turn[0]
+        least = sum(times.lead_ns + times.window_ns for times in windows[turn:window])
+        left = board.start[turn] + least - time.monotonic_ns()
+        time.sleep(min(max(left, LOOK_NS), LONGEST_NAP_NS) / 1e9)
+
+
+def pass_turn(board: Board, window: int, windows: Sequence[WindowTimes]) -> None:
+    """Start the next window once every seat has left this one."""
+    if window + 1 >= len(windows):
+        return
+    page, seats = board.page(window), windows[window].seats
+    while not page.all_left(seats):
+        if board.stop[0]:
+            return
+        time.sleep(LOOK_NS / 2e9)
+    if not board.halt[0] and not board.stop[0]:
+        begin(board, window + 1, time.monotonic_ns() + SWITCH_NS)
+
+
+def begin(board: Board, window: int, start_ns: int) -> None:
+    """Publish when a window starts."""
+    board.start[window] = start_ns
+    board.turn[0] = window

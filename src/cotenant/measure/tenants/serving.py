@@ -14,9 +14,9 @@ from typing import Any
 
 from cotenant.devices.protocol import Seat
 from cotenant.measure.canary import mean_ns, reading_ns
+from cotenant.measure.fit import is_out_of_memory
 from cotenant.measure.pacing import wait_until
 from cotenant.measure.tenants.arena import ArenaPart, Page
-from cotenant.measure.tenants.out_of_memory import is_out_of_memory
 from cotenant.tenancy.records import MISSING_NS
 from cotenant.workloads.protocol import Stage
 
@@ -187,7 +187,7 @@ def serve(  # noqa: C901, PLR0912, PLR0915, PLR0917 - one loop: splitting it wou
                 ends[count] = current
             errors += 1
             failed_in_a_row += 1
-            first_error = first_error or f"{type(error).__name__}: {error}"
+            first_error = first_error or f"{type(error).__name__}: {getattr(error, 'message', error)}"
             out_of_memory = is_out_of_memory(error)
         first[count] = first_output
         done[count] = current

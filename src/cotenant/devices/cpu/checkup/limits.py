@@ -1,10 +1,10 @@
 """The machine and its limits: cores, quota, clocks, memory, permissions, peak rates."""
 
-from cotenant.devices.cpu import cgroup, machine, tiles
+from cotenant.devices.cpu import cgroup, machine
 from cotenant.devices.cpu.cores import Cores, allowed_cores, format_cores, physical_cores
 from cotenant.devices.cpu.roofline import roofline
+from cotenant.devices.cpu.sensors.accounting import why_no_perf
 from cotenant.devices.cpu.sensors.hardware import find_packages
-from cotenant.devices.cpu.sensors.perf import why_not
 from cotenant.devices.protocol import Finding
 from cotenant.devices.tree import FileTree
 from cotenant.errors import DeviceError
@@ -54,7 +54,7 @@ def virtual_machine(tree: FileTree, _: Cores) -> Finding:
 
 def tile_instructions(tree: FileTree, _: Cores) -> Finding | None:
     """Check for AMX that can't be used."""
-    if not tiles.unusable(tree):
+    if not machine.tiles_unusable(tree):
         return None
     text = "AMX is listed but not described by this virtual machine; not used, to keep torch from crashing"
     return Finding("AMX", "note", text)
@@ -139,7 +139,7 @@ def energy_sensor(tree: FileTree, _: Cores) -> Finding:
 
 def hardware_counters(tree: FileTree, cores: Cores) -> Finding:
     """Check whether instructions and cache misses can be counted."""
-    reason = why_not(cores)
+    reason = why_no_perf(cores)
     if reason is None:
         return Finding("hardware counters", "ok", "perf counts on these cores")
     fix = None

@@ -1,9 +1,8 @@
 """CPU sensors that can be read while tenants run, each with the quality of its readings."""
 
 from cotenant.devices.cpu.cores import Cores
-from cotenant.devices.cpu.sensors.accounting import open_memory, open_pressure, open_quota, open_time
+from cotenant.devices.cpu.sensors.accounting import open_memory, open_perf, open_pressure, open_quota, open_time
 from cotenant.devices.cpu.sensors.hardware import open_energy, open_frequency, open_temperature
-from cotenant.devices.cpu.sensors.perf import open_perf
 from cotenant.devices.protocol import Probe
 from cotenant.devices.tree import FileTree
 

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cotenant.devices.cpu.checkup import software
-from cotenant.devices.nvidia.checkup import driver, sharings, sources, state
+from cotenant.devices.nvidia.checkup import sharings, sources, state
 from cotenant.devices.nvidia.checkup.sharings import fix, restore
 from cotenant.devices.nvidia.library import DriverProblem
 from cotenant.devices.protocol import Finding
@@ -21,7 +21,7 @@ def checkup(device: "CudaDevice", tree: FileTree | None = None) -> tuple[Finding
     """Findings on one GPU, after watching its sensors for about three seconds."""
     tree = tree or FileTree()
     gpu = device.gpu
-    found: list[Finding | None] = [driver.versions(), driver.model(device), driver.torch_for(gpu)]
+    found: list[Finding | None] = [state.versions(), state.model(device), state.torch_for(gpu)]
     try:
         found += [
             state.compute_mode_now(gpu),
@@ -50,8 +50,8 @@ def absent(error: DeviceError, tree: FileTree | None = None) -> tuple[Finding, .
     """Findings when the requested GPU is missing."""
     found = [
         Finding("GPU", "problem", error.message, error.hint),
-        driver.hardware(tree or FileTree()),
-        driver.torch_for(None),
+        state.hardware(tree or FileTree()),
+        state.torch_for(None),
         *sharings.left_behind(),
     ]
     return tuple(finding for finding in found if finding is not None)

@@ -80,7 +80,9 @@ def restore() -> Iterator[Finding]:
         try:
             gpu = nvml.find(str(json.loads(note.read_text(encoding="utf-8"))["gpu"]))
         except (OSError, ValueError, KeyError, TypeError, DeviceError) as error:
-            yield Finding("persistence", "warning", f"{note} can't be used: {error}", f"rm {note}")
+            yield Finding(
+                "persistence", "warning", f"{note} can't be used: {getattr(error, 'message', error)}", f"rm {note}"
+            )
             continue
         yield _persistence(gpu, on=False)
 

@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cotenant.analyse.energy import sensor_faults
+from cotenant.analyse import energy
 from cotenant.devices.nvidia import sensors
-from cotenant.devices.nvidia.ladder import LADDERS
+from cotenant.devices.nvidia.sensors import LADDERS
 from cotenant.devices.protocol import Finding
 from cotenant.devices.tree import FileTree
 
 if TYPE_CHECKING:
     from cotenant.devices.nvidia.device import CudaDevice
 
-WATCH_S = sensor_faults.STUCK_S + 0.2
+WATCH_S = energy.STUCK_S + 0.2
 WATCH_STEP_S = 0.1
 
 
@@ -55,7 +55,7 @@ def watched(device: "CudaDevice") -> Finding:
     except OSError as error:
         return Finding("sensors", "problem", f"lost while being watched: {error}", "see `sudo dmesg`")
     series = {name: (np.array([t for t, _ in rows]), np.array([v for _, v in rows])) for name, rows in seen.items()}
-    faults = sensor_faults.faults(series)
+    faults = energy.faults(series)
     if faults:
         fix = "reload the driver or reset the GPU; until then power and energy of runs are meaningless"
         return Finding("sensors", "problem", "; ".join(faults), fix)
