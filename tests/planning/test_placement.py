@@ -8,17 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cotenant.analyse.variability.profiles import GpuProfile
+from cotenant.analyse.variability.variation import GpuProfile
 from cotenant.errors import CotenantError
-from cotenant.planning.assignment import Job, plan
+from cotenant.planning.assignment import WaitingJob, estimated_slowdown, pair_up, plan
 from cotenant.planning.clocks import clocks_within, thriftiest_clock, waiting_clocks
-from cotenant.planning.comparison import OURS, compare
-from cotenant.planning.fleet import Fleet, fleet_of
+from cotenant.planning.comparison import OURS, compare, replay, running_at
+from cotenant.planning.fleet import GpuFleet, fleet_of
 from cotenant.planning.jobs import CLASSES, JobClass, Jobs, draw_jobs
-from cotenant.planning.pairing import estimated_slowdown, pair_up
-from cotenant.planning.pal import cluster_factors
-from cotenant.planning.policies import POLICIES
-from cotenant.planning.replay import replay, running_at
+from cotenant.planning.policies import POLICIES, cluster_factors
 
 pytestmark = pytest.mark.slow
 
@@ -28,7 +25,7 @@ LONGHORN = Path(__file__).parents[3] / "shared/data/power/v100_sgemm-longhorn.cs
 
 def fleet(times, *, node_size=4, power=297.0):
     times = np.asarray(times, dtype=float)
-    return Fleet(
+    return GpuFleet(
         gpus=tuple(f"gpu{n}" for n in range(times.size)),
         relative_time=times,
         clock_mhz=1365.0 / times,
@@ -145,11 +142,11 @@ def test_a_power_budget_is_kept_and_costs_time_where_a_watt_is_cheapest(budget_w
 
 def test_an_infeasible_budget_is_refused_in_one_sentence():
     with pytest.raises(CotenantError, match="more than the budget of 100 W"):
-        plan(fleet(np.ones(4)), [Job("a", GEMM, 4, 60)], budget_w=100)
+        plan(fleet(np.ones(4)), [WaitingJob("a", GEMM, 4, 60)], budget_w=100)
 
 
 def test_objectives_trade_time_for_energy():
-    jobs = [Job("a", GEMM, 2, 3600), Job("b", BERT, 1, 3600)]
+    jobs = [WaitingJob("a", GEMM, 2, 3600), WaitingJob("b", BERT, 1, 3600)]
     soon, thrifty = (plan(varied(8), jobs, objective=objective) for objective in ("time", "energy"))
     assert sum(row.energy_j for row in thrifty.placed) < sum(row.energy_j for row in soon.placed)
     assert max(row.stretch for row in thrifty.placed) > max(row.stretch for row in soon.placed)
@@ -171,7 +168,7 @@ def test_nodes_of_the_same_number_in_different_cabinets_are_different_nodes():
 
 
 def test_when_gpus_are_short_shareable_jobs_pair_up_with_the_least_harmful_partner():
-    jobs = [Job(name, kind, 1, 60, shareable=True) for name, kind in
+    jobs = [WaitingJob(name, kind, 1, 60, shareable=True) for name, kind in
             (("g1", GEMM), ("g2", GEMM), ("p1", PAGERANK), ("p2", PAGERANK))]  # fmt: skip
     found = plan(fleet([1.0, 1.0]), jobs)
     assert {frozenset((row.job.name[0], row.beside[0])) for row in found.placed} == {frozenset("gp")}
@@ -179,13 +176,13 @@ def test_when_gpus_are_short_shareable_jobs_pair_up_with_the_least_harmful_partn
 
 
 def test_jobs_without_a_gpu_wait():
-    found = plan(fleet([1.0, 1.0]), [Job("a", GEMM, 2, 60), Job("b", GEMM, 1, 60)])
+    found = plan(fleet([1.0, 1.0]), [WaitingJob("a", GEMM, 2, 60), WaitingJob("b", GEMM, 1, 60)])
     assert [job.name for job in found.waiting] == ["b"]
 
 
 def test_a_large_job_that_came_first_does_not_wait_for_small_ones_that_may_share():
-    small = [Job(f"s{number}", GEMM, 1, 60, shareable=True) for number in range(6)]
-    found = plan(fleet([1.0] * 4), [Job("large", GEMM, 3, 60), *small])
+    small = [WaitingJob(f"s{number}", GEMM, 1, 60, shareable=True) for number in range(6)]
+    found = plan(fleet([1.0] * 4), [WaitingJob("large", GEMM, 3, 60), *small])
     assert "large" in {row.job.name for row in found.placed}
     assert len(found.placed) == 3, "and two of the small ones on the remaining GPU"
     assert len(found.waiting) == 4
@@ -193,7 +190,7 @@ def test_a_large_job_that_came_first_does_not_wait_for_small_ones_that_may_share
 
 
 def test_measured_slowdowns_take_precedence_over_estimates():
-    jobs = [Job("a", GEMM, 1, 60, shareable=True), Job("b", GEMM, 1, 60, shareable=True)]
+    jobs = [WaitingJob("a", GEMM, 1, 60, shareable=True), WaitingJob("b", GEMM, 1, 60, shareable=True)]
     assert estimated_slowdown(GEMM, GEMM) == pytest.approx(1.94)
     found = plan(fleet([1.0]), jobs, slowdowns={("b", "a"): 1.5})
     assert found.placed[0].stretch == pytest.approx(1.5)

@@ -5,12 +5,12 @@ import itertools
 import numpy as np
 import pytest
 
-from cotenant.planning.mixes.batching import Service, quantile
+from cotenant.planning.mixes.batching import BatchService, quantile
 from cotenant.scheduling.simulation.lines import Line, latencies
 
 
 def service(single, full, largest):
-    return Service(np.float64(single), np.float64(full), np.int64(largest))
+    return BatchService(np.float64(single), np.float64(full), np.int64(largest))
 
 
 def test_the_usual_batch_is_what_arrives_during_one():

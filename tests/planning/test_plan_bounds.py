@@ -5,10 +5,9 @@ import itertools
 import numpy as np
 import pytest
 
-from cotenant.planning.solver.blocks import bound_by_room, bound_of_all
-from cotenant.planning.solver.enumeration import enumerate_groups
 from cotenant.planning.solver.generation import generate, start
-from cotenant.planning.solver.problem import NOBODY, Judged, Option, Problem
+from cotenant.planning.solver.problem import NOBODY, JudgedGroups, Problem, WayToUse
+from cotenant.planning.solver.solve import bound_by_room, bound_of_all, enumerate_groups
 
 PRICES = (1.0, 0.55)
 SIZES = (1.0, 0.5)
@@ -23,9 +22,9 @@ def instance(units, seed):
         pressure = np.where(groups != NOBODY, press[groups], 0.0)
         others = pressure.sum(axis=1, keepdims=True) - pressure
         busy = (share[groups] * (1 + 0.5 * others)).sum(axis=1) / SIZES[option]
-        return Judged(busy <= 1, busy, np.full(len(groups), PRICES[option]))
+        return JudgedGroups(busy <= 1, busy, np.full(len(groups), PRICES[option]))
 
-    return Problem(units, tuple(Option(kind, price) for kind, price in enumerate(PRICES)), (units, units), judge)
+    return Problem(units, tuple(WayToUse(kind, price) for kind, price in enumerate(PRICES)), (units, units), judge)
 
 
 def best_cost(problem):

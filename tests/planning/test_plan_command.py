@@ -10,11 +10,10 @@ from rich.console import Console
 
 from cotenant.cli.main import main
 from cotenant.errors import StudyError
-from cotenant.planning.assignment import Job, plan
+from cotenant.planning.assignment import WaitingJob, plan, read_jobs
 from cotenant.planning.comparison import compare
-from cotenant.planning.fleet import Fleet
+from cotenant.planning.fleet import GpuFleet
 from cotenant.planning.jobs import CLASSES
-from cotenant.planning.jobs_file import read_jobs
 from cotenant.reporting.terminal.plan import comparison_parts, plan_tables
 
 HEADER = "exp,input_size,reps,uuid,cabinet,node,ts,perf,freq,memfreq,temp,pwr,dev_id"
@@ -56,10 +55,10 @@ def test_a_plan_names_gpus_clocks_and_predictions(database, capsys):
 
 
 def test_a_plan_from_simulated_profiles_says_so_everywhere():
-    fleet = Fleet(
+    fleet = GpuFleet(
         ("sim:v100-sxm2-16gb#0",), np.ones(1), np.array([1380.0]), np.array([297.0]), np.array([0]), simulated=True
     )
-    found = plan(fleet, [Job("train", CLASSES[0], 1, 3600.0)])
+    found = plan(fleet, [WaitingJob("train", CLASSES[0], 1, 3600.0)])
     compared = compare(fleet, count=5, seeds=[1, 2], load=0.5)
     texts = [shown(plan_tables(found)), shown(comparison_parts(compared))]
     assert found.simulated

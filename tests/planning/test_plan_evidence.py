@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from cotenant.planning.mixes.evidence import NOTHING, Corrections, MeasuredMix, factors_of
+from cotenant.planning.mixes.evidence import NOTHING, Corrections, MeasuredGroup, factors_of
 from cotenant.planning.mixes.predictor import Mixes
 from cotenant.planning.solver.problem import NOBODY
 
@@ -15,7 +15,7 @@ def mixes(*groups, sharing="mps"):
 
 
 def known(slowdowns, predicted, *, blocks=5, half=0.03):
-    measured = MeasuredMix(slowdowns, half, blocks)
+    measured = MeasuredGroup(slowdowns, half, blocks)
     return {("mps", tuple(sorted(slowdowns))): (factors_of(measured, predicted), measured)}
 
 
@@ -53,4 +53,4 @@ def test_another_way_to_share_is_left_as_predicted():
 
 
 def test_a_simulated_run_is_never_called_a_measurement():
-    assert MeasuredMix({0: 1.1}, 0.1, 3, simulated=True).basis.startswith("simulated run")
+    assert MeasuredGroup({0: 1.1}, 0.1, 3, simulated=True).basis.startswith("simulated run")

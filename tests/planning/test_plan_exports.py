@@ -8,15 +8,18 @@ from pathlib import Path
 import pytest
 import yaml
 
-from cotenant.api.plan_tenants import Planned, export_plan, read_planned, write_plan
+from cotenant.api.handles import Plan
 from cotenant.errors import CotenantError, StudyError
 from cotenant.planning.exports.model import CannotExpress
-from cotenant.planning.exports.names import TARGETS
-from cotenant.planning.exports.quoting import markdown
+from cotenant.planning.exports.quoting import TARGETS, markdown
 from cotenant.planning.inputs.devices import devices_of
 from cotenant.study.files import study_from
 from tests.support.elsewhere import interpreter
 from tests.support.exported_plans import MODELS, Machine, files_for, notes_for, plan, seat
+
+
+def handle(made, available="sim:a100-sxm4-80gb"):
+    return Plan.of(made, source="tenants.yaml", available=available, models=MODELS)
 
 
 @pytest.mark.parametrize("target", sorted(TARGETS))
@@ -29,19 +32,19 @@ def test_a_written_plan_exports_as_the_plan_itself(tmp_path, target):
     (device,) = devices_of("sim:a100-sxm4-80gb", {}, priced=False).kinds
     made = plan(sharing, *seats)
     made = replace(made, devices=(replace(made.devices[0], memory_bytes=device.memory_bytes),))
-    write_plan(Planned(made, "tenants.yaml", device.name, MODELS), tmp_path / "plan.yaml")
-    read = read_planned(tmp_path / "plan.yaml")
+    handle(made, device.name).write(tmp_path / "plan.yaml")
+    read = Plan.read(tmp_path / "plan.yaml")
     published = {"embed": "google-bert/bert-base-uncased", "chat": "meta-llama/Llama-3.2-3B"}
     expected = {name: replace(MODELS[name], weights=None, hub_id=published[name]) for name in names}
-    assert files_for(target, read.plan, read.models) == files_for(target, made, expected)
+    assert files_for(target, read, read.models) == files_for(target, made, expected)
 
 
 def test_a_written_plan_that_lost_a_key_is_refused_by_name(tmp_path):
     path = tmp_path / "plan.yaml"
-    write_plan(Planned(plan("alone", seat("embed")), "tenants.yaml", "sim:a100-sxm4-80gb", MODELS), path)
+    handle(plan("alone", seat("embed"))).write(path)
     path.write_text("".join(line for line in path.read_text().splitlines(True) if "memory_bytes" not in line))
     with pytest.raises(StudyError, match=r"plan\.yaml: embed has no memory_bytes"):
-        read_planned(path)
+        Plan.read(path)
 
 
 def test_kubernetes_claims_share_a_gpu_as_the_plan_says():
@@ -189,11 +192,11 @@ def test_cluster_exports_start_tenants_one_after_the_other(tmp_path):
 
 
 def test_a_folder_whose_plan_is_up_is_not_overwritten(tmp_path):
-    planned = Planned(plan("alone", seat("chat")), "tenants.yaml", "sim:a100-sxm4-80gb", MODELS)
-    assert export_plan(planned, "vllm", tmp_path).paths[0] == tmp_path / "plan.sh"
+    planned = handle(plan("alone", seat("chat")))
+    assert planned.export("vllm", tmp_path).paths[0] == tmp_path / "plan.sh"
     (tmp_path / ".state-0").touch()
     with pytest.raises(CotenantError, match="is up"):
-        export_plan(planned, "vllm", tmp_path)
+        planned.export("vllm", tmp_path)
 
 
 def test_kubernetes_makes_the_instances_of_a_device_from_one_gpu():

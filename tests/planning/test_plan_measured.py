@@ -5,16 +5,15 @@ import pytest
 import yaml
 
 from cotenant.errors import CotenantError, PredictionError
-from cotenant.planning.inputs.studies import write_study
+from cotenant.planning.inputs.studies import study_of, write_study
 from cotenant.planning.mixes.budget import within_budget
-from cotenant.planning.mixes.devices import Clock, DeviceKind
+from cotenant.planning.mixes.kinds import Clock, DeviceKind
 from cotenant.planning.mixes.make import Impossible
 from cotenant.planning.mixes.plan import PlannedDevice, ServingPlan
 from cotenant.planning.mixes.predictor import Mixes
-from cotenant.planning.mixes.study import study_of
 from cotenant.planning.mixes.tenants import ServingTenant
-from cotenant.planning.predictors.measured import Law, Measured, most_of, require_measured
-from cotenant.planning.predictors.solo import ONE_BLOCK, Solo, drift
+from cotenant.planning.predictors.measured import Measured, SharingLaw, most_of, require_measured
+from cotenant.planning.predictors.solo import ONE_BLOCK, SoloTimes, drift
 from cotenant.prediction.interference.correction import Evidence, no_evidence
 from cotenant.prediction.interference.predictor import Predictor
 from cotenant.prediction.interference.setting import setting_of
@@ -33,9 +32,9 @@ def predictor(*, slowdown=2.0, closer=False, risk=0.1):
         return np.where(mixes >= 0, np.where(several, np.log(slowdown), 0.0), np.nan)
 
     setting = setting_of(["a", "b"], np.eye(2), prior)
-    law = Law(Predictor(setting, no_evidence(), CPU, prior_half=0.1), most=2)
+    law = SharingLaw(Predictor(setting, no_evidence(), CPU, prior_half=0.1), most=2)
     drawn = np.random.default_rng(1).gamma(20, 0.01 / 20, (1, 400))
-    solos = {(place, 1): Solo(place, 0.01, drawn, 0.02, 0.5, 0.1, 1e8) for place in range(2)}
+    solos = {(place, 1): SoloTimes(place, 0.01, drawn, 0.02, 0.5, 0.1, 1e8) for place in range(2)}
     found = Measured(TENANTS, solos, {"processes": law}, risk=risk)
     return found.closer() if closer else found
 
@@ -67,11 +66,11 @@ def test_a_few_measured_mixes_say_more_than_the_prior():
     nothing = np.zeros(len(rows))
     evidence = Evidence(rows, nothing + 0.6, nothing, np.array([0, 0, 1, 1, 2, 2]), rows[:, 0] * 0 + 9, nothing + 0.02)
     drawn = np.full((1, 50), 0.01)
-    solos = {(place, 1): Solo(place, 0.01, drawn, 0.0, 0.5, 0.1, 1e8) for place in range(4)}
+    solos = {(place, 1): SoloTimes(place, 0.01, drawn, 0.0, 0.5, 0.1, 1e8) for place in range(4)}
     tenants = [ServingTenant(name, 20.0, P99) for name in "abcd"]
 
     def upper(known):
-        law = Law(Predictor(setting, known, CPU, prior_half=1.2), most=2)
+        law = SharingLaw(Predictor(setting, known, CPU, prior_half=1.2), most=2)
         return Measured(tenants, solos, {"processes": law}, risk=0.1)(mix(0, 3)).slowdown.upper[0, 0]
 
     assert upper(evidence) < 2.5 < upper(no_evidence())
@@ -79,7 +78,7 @@ def test_a_few_measured_mixes_say_more_than_the_prior():
 
 def test_a_slow_block_stays_slow_for_as_long_as_it_was_measured():
     fast_and_slow = np.array([[0.01] * 5, [0.05] * 5])
-    solo = Solo(0, 0.03, fast_and_slow, 0.0, 0.5, 0.1, 1e8, in_a_row=40)
+    solo = SoloTimes(0, 0.03, fast_and_slow, 0.0, 0.5, 0.1, 1e8, in_a_row=40)
     times = solo.draw(401, np.random.default_rng(1))
     assert times.shape == (401,)
     for start in range(0, 400, 40):
@@ -106,7 +105,7 @@ def batched(*, closer, after_pause=None):
     law = predictor().laws["processes"]
     drawn = np.full((1, 200), 0.01)
     solos = {
-        (0, size): Solo(0, mean, drawn * mean / 0.01, 0.0, 0.5, 0.1, 1e8, after_pause_s=after_pause)
+        (0, size): SoloTimes(0, mean, drawn * mean / 0.01, 0.0, 0.5, 0.1, 1e8, after_pause_s=after_pause)
         for size, mean in ((1, 0.01), (8, 0.024))
     }
     tenants = [ServingTenant("a", 20.0, P99, batches=(1, 8))]

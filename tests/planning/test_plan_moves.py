@@ -1,7 +1,7 @@
 """From an old plan to a new one with as few moves as possible, cheapest first."""
 
 from cotenant.planning.mixes.moves import moves as typed_moves
-from cotenant.tenancy.plan import Plan
+from cotenant.tenancy.plan import PlanDocument
 
 
 def seat(batch=1, rate=10.0, share=None, gib=1):
@@ -14,7 +14,7 @@ def device(name, sharing, **tenants):
 
 
 def moves(*plans):
-    return typed_moves(*(Plan.model_validate({"plan": 2, **plan}) for plan in plans))
+    return typed_moves(*(PlanDocument.model_validate({"plan": 2, **plan}) for plan in plans))
 
 
 def test_equal_plans_need_no_move():

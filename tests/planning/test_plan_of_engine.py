@@ -11,17 +11,16 @@ mixes: [solo]
 
 
 def test_a_single_chat_tenant_is_planned_checked_and_promised(tmp_path):
-    file, plan = tmp_path / "chat.yaml", tmp_path / "plan.yaml"
+    file = tmp_path / "chat.yaml"
     file.write_text(CHAT, encoding="utf-8")
-    planned = cotenant.plan_tenants(file, "sim:a100-sxm4-40gb", seconds=5.0)
-    (device,) = planned.plan.devices
+    planned = cotenant.plan(file, "sim:a100-sxm4-40gb", seconds=5.0)
+    (device,) = planned.devices
     (seat,) = device.tenants
-    assert planned.plan.keeps_all
+    assert planned.keeps_all
     assert seat.at_once in {64, 256}
     assert all(
         kept.upper_ms < kept.limit_ms / 4 for kept in seat.kept
     )  # one request at a time can't serve five a second
-    cotenant.write_plan(planned, plan)
-    (checked,) = cotenant.check_plan(plan).tenants
+    (checked,) = planned.check().tenants
     assert checked.verdict == "kept"
     assert cotenant.promise(file, seconds=10.0).kept

@@ -7,14 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cotenant.planning.mixes.instances import CutGpu, cover
-from cotenant.planning.mixes.mig import Mig, starts
-from cotenant.planning.solver.blocks import improve_in_blocks
-from cotenant.planning.solver.enumeration import enumerate_groups
-from cotenant.planning.solver.generation import generate, start
-from cotenant.planning.solver.greedy import best_fit_decreasing
-from cotenant.planning.solver.problem import NOBODY, Judged, Option, Problem, cost_of, devices_used
-from cotenant.planning.solver.solve import solve
+from cotenant.planning.mixes.cut import CutGpu, cover
+from cotenant.planning.mixes.mig import MigGeometry, starts
+from cotenant.planning.solver.generation import best_fit_decreasing, generate, start
+from cotenant.planning.solver.problem import NOBODY, JudgedGroups, Problem, WayToUse, cost_of, devices_used
+from cotenant.planning.solver.solve import enumerate_groups, improve_in_blocks, solve
 
 pytestmark = pytest.mark.slow
 
@@ -33,9 +30,9 @@ def instance(units, *, seed, available=None, feels=0.6):
         pressure = np.where(there, press[groups], 0.0)
         others = pressure.sum(axis=1, keepdims=True) - pressure
         busy = (share[groups] * (1 + feels * others)).sum(axis=1) / (1.0 if option == 0 else 0.5)
-        return Judged(busy <= 1, busy, np.full(len(groups), PRICES[option]))
+        return JudgedGroups(busy <= 1, busy, np.full(len(groups), PRICES[option]))
 
-    options = tuple(Option(kind, price) for kind, price in enumerate(PRICES))
+    options = tuple(WayToUse(kind, price) for kind, price in enumerate(PRICES))
     return Problem(units, options, available or (units, units), judge)
 
 
@@ -75,9 +72,9 @@ def test_a_plan_of_sixty_is_near_its_bound_and_below_greedy(seed):
 
 def test_a_device_without_a_price_takes_every_unit_that_fits():
     def judge(option, groups):
-        return Judged(np.ones(len(groups), bool), (groups != NOBODY).sum(axis=1) / 10, np.zeros(len(groups)))
+        return JudgedGroups(np.ones(len(groups), bool), (groups != NOBODY).sum(axis=1) / 10, np.zeros(len(groups)))
 
-    found = solve(Problem(5, (Option(0, 0.0),), (1,), judge), clock=ticks(), seconds=5)
+    found = solve(Problem(5, (WayToUse(0, 0.0),), (1,), judge), clock=ticks(), seconds=5)
     assert found.left_out == ()
     assert placed(found) == list(range(5))
 
@@ -103,17 +100,17 @@ def test_greedy_fills_the_fullest_device_that_still_has_room():
 
     def judge(_option, groups):
         busy = share[groups].sum(axis=1)
-        return Judged(busy <= 1 + 1e-9, busy, np.ones(len(groups)))
+        return JudgedGroups(busy <= 1 + 1e-9, busy, np.ones(len(groups)))
 
-    columns, missing = best_fit_decreasing(Problem(4, (Option(0, 1.0),), (4,), judge))
+    columns, missing = best_fit_decreasing(Problem(4, (WayToUse(0, 1.0),), (4,), judge))
     assert sorted(sorted(column.members) for column in columns) == [[0, 2], [1, 3]]
     assert not missing
 
 
-A100 = Mig.of(
+A100 = MigGeometry.of(
     7, 8, {"1g": (1, 1, 10), "1g+": (1, 2, 20), "2g": (2, 2, 20), "3g": (3, 4, 40), "4g": (4, 4, 40), "7g": (7, 8, 80)}
 )
-A30 = Mig.of(4, 4, {"1g": (1, 1, 6), "2g": (2, 2, 12), "4g": (4, 4, 24)})
+A30 = MigGeometry.of(4, 4, {"1g": (1, 1, 6), "2g": (2, 2, 12), "4g": (4, 4, 24)})
 
 
 def test_instances_start_where_the_driver_allows():

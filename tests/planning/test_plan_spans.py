@@ -3,11 +3,11 @@
 import pytest
 
 from cotenant.devices.simulated.device import open_simulated
-from cotenant.planning.mixes.devices import DeviceKind
+from cotenant.planning.mixes.kinds import DeviceKind
 from cotenant.planning.mixes.tenants import planned
 from cotenant.planning.predictors.closed_form import ClosedForm
 from cotenant.planning.predictors.profiles import Simulation
-from cotenant.planning.predictors.spans import with_spans
+from cotenant.planning.predictors.solo import with_spans
 from cotenant.tenancy.tenant_entry import TenantEntry
 
 GPU = "sim:t4"

@@ -9,9 +9,9 @@ import yaml
 from cotenant.cli.main import main
 from cotenant.errors import StudyError
 from cotenant.planning.inputs.tenants import tenants_to_plan
-from cotenant.planning.mixes.plan import Kept, PlannedDevice, SeatedTenant
+from cotenant.planning.mixes.plan import KeptObjective, PlannedDevice, SeatedTenant
 from cotenant.planning.mixes.tenants import planned
-from cotenant.reporting.terminal.listing import GAP
+from cotenant.reporting.terminal.grouped import COLUMN_GAP
 from cotenant.reporting.terminal.serving_plan import run_by, seat_table
 from cotenant.study.files import contents
 
@@ -202,7 +202,7 @@ def test_a_device_that_would_suffice_is_named(tmp_path, capsys):
 
 
 def test_the_table_of_a_plan_fits_eighty_columns_and_software_is_named_once():
-    kept = (Kept("tpot p95", 60.0, 23.9, 28.8, 37.8),)
+    kept = (KeptObjective("tpot p95", 60.0, 23.9, 28.8, 37.8),)
     tenants = tuple(
         SeatedTenant(name, 0, 1, 300.0, 16, "onnxruntime", None, 0, 1, (1.0, 1.1, 1.2), kept, holds_to=1.15)
         for name in ("complete", "rerank")
@@ -211,4 +211,7 @@ def test_the_table_of_a_plan_fits_eighty_columns_and_software_is_named_once():
     columns, rows = seat_table(device, software=False)
     assert "software" not in columns
     assert run_by(device) == "; complete + rerank in onnxruntime"
-    assert sum(max(len(row[place]) for row in [columns, *rows]) + GAP for place in range(len(columns))) - GAP <= 80
+    assert (
+        sum(max(len(row[place]) for row in [columns, *rows]) + COLUMN_GAP for place in range(len(columns))) - COLUMN_GAP
+        <= 80
+    )

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from cotenant.errors import CotenantError
-from cotenant.planning.inputs.traffic import as_served
+from cotenant.planning.inputs.tenants import as_served
 from cotenant.planning.mixes.tenants import planned
 from cotenant.serving.recording import STUDY
-from cotenant.store.traffic import SERVED, Traffic, traffic_of
+from cotenant.store.watched import SERVED, Traffic, traffic_of
 from cotenant.study.model import Study
 
 FILE = Study.model_validate(
@@ -63,7 +63,7 @@ def traffic(monkeypatch):
         opened = type("Opened", (), vars(context))
         monkeypatch.setattr("cotenant.store.baselines.resolve", lambda run: run)
         monkeypatch.setattr("cotenant.store.reading.open_runs", lambda paths: opened())
-        monkeypatch.setattr("cotenant.store.traffic.traffic_of", lambda runs: found)
+        monkeypatch.setattr("cotenant.store.watched.traffic_of", lambda runs: found)
 
     return set_to
 

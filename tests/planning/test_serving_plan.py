@@ -8,15 +8,15 @@ import pytest
 from toy_predictor import GIB, Work, toy
 
 from cotenant.errors import CotenantError
-from cotenant.planning.mixes.devices import DeviceKind
+from cotenant.planning.mixes.kinds import DeviceKind
 from cotenant.planning.mixes.make import Ask, make_plan
-from cotenant.planning.mixes.mig import Mig
+from cotenant.planning.mixes.mig import MigGeometry
 from cotenant.planning.mixes.plan import document_of
 from cotenant.planning.mixes.tenants import BatchJob, ServingTenant
 from cotenant.reporting.terminal.serving_plan import answer_of
 from cotenant.tenancy.objective import Objective
 
-A100 = Mig.of(7, 8, {f"{c}g": (c, m, m * 10 * GIB) for c, m in ((1, 1), (2, 2), (3, 4), (4, 4), (7, 8))})
+A100 = MigGeometry.of(7, 8, {f"{c}g": (c, m, m * 10 * GIB) for c, m in ((1, 1), (2, 2), (3, 4), (4, 4), (7, 8))})
 BIG = DeviceKind("big", "Big GPU", 80 * GIB, 2.0, "test", 8, ("processes", "mps"))
 SMALL = DeviceKind("small", "Small GPU", 20 * GIB, 0.5, "test", 8, ("processes",))
 

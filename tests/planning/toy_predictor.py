@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cotenant.planning.mixes.predictor import Mixes, Predicted, Range
+from cotenant.planning.mixes.predictor import Mixes, PredictedMix, Range
 
 GIB = 2**30
 
@@ -30,7 +30,7 @@ def toy(works, *, margin=0.1, speed=None, basis="simulated"):
     wide = np.array([work.wide for work in works] + [1.0])
     slices = np.array([1, 2, 3, 4, 7, 7]) / 7
 
-    def predict(mixes: Mixes) -> Predicted:
+    def predict(mixes: Mixes) -> PredictedMix:
         there = mixes.there
         pace = (speed or {}).get(mixes.device, 1.0)
         part = np.ones(mixes.tenants.shape)
@@ -57,6 +57,6 @@ def toy(works, *, margin=0.1, speed=None, basis="simulated"):
         stretch = Range(slowdown * (1 - margin), slowdown, slowdown * (1 + margin))
         memory = np.where(there, gib[mixes.tenants] * GIB, 0.0)
         rows = len(mixes.tenants)
-        return Predicted(ranges, stretch, memory, busy, busy / 2, 100 + 200 * busy, (basis,) * rows)
+        return PredictedMix(ranges, stretch, memory, busy, busy / 2, 100 + 200 * busy, (basis,) * rows)
 
     return predict

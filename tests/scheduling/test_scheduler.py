@@ -13,7 +13,7 @@ from cotenant.scheduling import (
     QueueAhead,
     ServiceClass,
     Shed,
-    Start,
+    StartChunk,
     TenantAdded,
     TenantPaused,
     TenantRemoved,
@@ -28,7 +28,7 @@ from .worker import Worker, decoder, encoder, scheduler
 def test_a_request_starts_at_once_on_an_idle_device_and_its_next_chunk_is_queued_behind():
     worker = Worker(scheduler(("a", 0.1, encoder(chunks=2))))
     start, ahead = worker.arrive(0.0, "r", "a")
-    assert isinstance(start, Start)
+    assert isinstance(start, StartChunk)
     assert (start.chunk.stage, start.chunk.requests) == (0, ("r",))
     assert isinstance(ahead, QueueAhead)
     assert (ahead.after, ahead.chunk.stage) == (start.chunk.version, 1)
@@ -377,7 +377,7 @@ def test_several_slots_run_different_jobs_at_once():
     device = scheduler(("a", 0.1, encoder(chunks=2)), slots=2)
     first = device.handle(Arrived(0.0, 1, "a"))
     second = device.handle(Arrived(0.0, 2, "a"))
-    starts = [out.chunk for out in first + second if isinstance(out, Start)]
+    starts = [out.chunk for out in first + second if isinstance(out, StartChunk)]
     assert [(chunk.slot, chunk.requests) for chunk in starts] == [(0, (1,)), (1, (2,))]
 
 

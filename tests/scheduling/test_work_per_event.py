@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from cotenant import scheduling
-from cotenant.scheduling import Arrived, ChunkDone, Contract, Fairness, Scheduler, Settings, Start, Tick
+from cotenant.scheduling import Arrived, ChunkDone, Contract, Fairness, Scheduler, Settings, StartChunk, Tick
 from cotenant.scheduling.simulation import Arrival, SimulatedDevice, simulate
 from cotenant.scheduling.waiting import VIEW
 
@@ -44,7 +44,7 @@ def backlogged(waiting, *, fairness=Fairness.SHARES):
     for number in range(waiting):
         tenant = ("quick", "slow", "gpt")[number % 3]
         out = scheduler.handle(Arrived(number * 1e-6, number, tenant))
-        started += [one.chunk for one in out if isinstance(one, Start)]
+        started += [one.chunk for one in out if isinstance(one, StartChunk)]
     assert scheduler.unanswered == waiting
     return scheduler, started[0]
 

@@ -12,7 +12,7 @@ from cotenant.scheduling import (
     Scheduler,
     Settings,
     Shed,
-    Start,
+    StartChunk,
     TenantCosts,
     chunk_cost,
 )
@@ -51,7 +51,7 @@ class Worker:
     def send(self, event):
         out = self.scheduler.handle(event)
         for instruction in out:
-            if isinstance(instruction, Start):
+            if isinstance(instruction, StartChunk):
                 assert self.running is None
                 self._run(instruction.chunk, event.time)
             elif isinstance(instruction, QueueAhead):

@@ -6,7 +6,7 @@ import pytest
 
 from cotenant.errors import StudyError
 from cotenant.study.files import LARGEST_FILE, load_study, study_from, study_from_text
-from cotenant.study.library import builtin_names
+from cotenant.study.schema import builtin_names
 
 GOOD = "tenants: {bert: {workload: bert-base-mini}, gpt2: {workload: gpt2-mini}}\n"
 MIX_WORDS = (

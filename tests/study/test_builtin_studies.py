@@ -6,7 +6,7 @@ from itertools import pairwise
 
 from cotenant.study.expand import needs_capacity, trials_per_block
 from cotenant.study.files import load_study
-from cotenant.study.library import StudyInfo, builtin_file, builtin_studies
+from cotenant.study.schema import StudyInfo, builtin_file, builtin_studies
 from cotenant.study.workload_check import check_workloads
 from cotenant.tenancy.sharing import Sharing
 

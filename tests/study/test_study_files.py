@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from cotenant.errors import StudyError
 from cotenant.study.files import load_study, study_from, study_from_text
-from cotenant.study.library import builtin_names
-from cotenant.study.model import Blocks, Study
+from cotenant.study.model import BlocksEntry, Study
+from cotenant.study.schema import builtin_names
 from cotenant.tenancy.load import Load
 from cotenant.tenancy.objective import Objective
 from cotenant.tenancy.sharing import Sharing
@@ -115,20 +115,20 @@ def test_words_that_old_yaml_parses_as_other_types_are_names():
 
 def test_a_fixed_number_of_blocks_stops_by_itself():
     study = study_from({"tenants": TWO, "blocks": 4})
-    assert (study.blocks, study.until) == (Blocks(min=4, max=4), None)
+    assert (study.blocks, study.until) == (BlocksEntry(min=4, max=4), None)
     assert study_from_text(study.to_yaml(), "s") == study
 
 
 @pytest.mark.parametrize(
     ("change", "blocks", "until"),
     [
-        ("blocks.max=3", Blocks(min=3, max=3), False),
-        ("blocks.max=2", Blocks(min=2, max=2), False),
-        ("blocks.min=12", Blocks(min=12, max=12), False),
-        ("blocks.max=5", Blocks(min=3, max=5), True),
+        ("blocks.max=3", BlocksEntry(min=3, max=3), False),
+        ("blocks.max=2", BlocksEntry(min=2, max=2), False),
+        ("blocks.min=12", BlocksEntry(min=12, max=12), False),
+        ("blocks.max=5", BlocksEntry(min=3, max=5), True),
     ],
 )
-def test_one_end_of_the_number_of_blocks_can_be_set_alone(change: str, blocks: Blocks, until: bool):
+def test_one_end_of_the_number_of_blocks_can_be_set_alone(change: str, blocks: BlocksEntry, until: bool):
     file = {"tenants": TWO, "blocks": {"min": 3, "max": 10}, "until": {"interval": "3%"}}
     study = study_from(file, [change])
     assert study.blocks == blocks

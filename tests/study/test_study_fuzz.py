@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from cotenant.errors import StudyError
 from cotenant.study.expand import expand, needs_capacity
 from cotenant.study.files import load_study, study_from, study_from_text
-from cotenant.study.library import builtin_file
+from cotenant.study.schema import builtin_file
 
 steady = settings(deadline=None, derandomize=True, max_examples=150)
 QUICK = builtin_file("quick").read_text()

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from cotenant.study.library import builtin_file, builtin_names
-from cotenant.study.schema import json_schema
+from cotenant.study.schema import builtin_file, builtin_names, json_schema
 from cotenant.tenancy.document import read
 
 SCHEMA = json_schema()

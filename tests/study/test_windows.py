@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
+from cotenant.api.records import sql
 from cotenant.api.run import dry_run, run
-from cotenant.api.sql import sql
 from cotenant.devices import find_device
 from cotenant.measure.plan import plan_for
-from cotenant.study.feasibility import demanding, impossible
+from cotenant.study.consistency import demanding, impossible
 from cotenant.study.files import load_study, study_from
 from cotenant.study.windows import LONG, LONG_EVERY, SHORT, arrivals_for, chosen, expected, with_windows
 

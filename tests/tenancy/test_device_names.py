@@ -2,7 +2,7 @@
 
 import pytest
 
-from cotenant.tenancy.device_name import DeviceName
+from cotenant.tenancy.nouns import DeviceName
 
 
 @pytest.mark.parametrize(

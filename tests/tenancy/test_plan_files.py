@@ -2,7 +2,7 @@
 
 import pytest
 
-from cotenant.api.plan_tenants import read_planned
+from cotenant.api.handles import Plan
 from cotenant.cli.main import main
 from cotenant.errors import StudyError
 from cotenant.planning.check import check_plan
@@ -121,7 +121,7 @@ def test_a_plan_without_devices_or_tenants_is_refused(path, devices):
 @pytest.mark.parametrize("length", range(0, len(PLAN), 23))
 def test_a_truncated_plan_is_read_or_refused_by_every_verb_and_nothing_is_written(path, length):
     path.write_text(PLAN[:length])
-    for verb in (read_plan, check_plan, read_planned, read_tenants, planned_devices):
+    for verb in (read_plan, check_plan, Plan.read, read_tenants, planned_devices):
         error = refusal(verb, path)
         if error is None:
             assert verb is planned_devices or read_plan(path).devices

@@ -6,9 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cotenant.errors import CotenantError
-from cotenant.tenancy.arrivals import arrivals_ns
-from cotenant.tenancy.load import Load
-from cotenant.workloads.traces import read_trace
+from cotenant.tenancy.load import Load, arrivals_ns
+from cotenant.workloads.recorded_arrivals import read_trace
 
 
 def gaps(load, *, horizon_s=2000.0, seed=7):

@@ -1,24 +1,30 @@
 """Place the jobs waiting now: GPUs, neighbours, clocks, and the predicted outcome."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from pathlib import Path
+from typing import Literal, TypeVar
 
 import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from cotenant import opening
 from cotenant.analyse.estimates.intervals import Floats
+from cotenant.errors import StudyError
 from cotenant.planning.clocks import clocks_within, thriftiest_clock, waiting_clocks
-from cotenant.planning.fleet import Fleet, Numbers
-from cotenant.planning.jobs import JobClass
-from cotenant.planning.pairing import estimated_slowdown, pair_up
+from cotenant.planning.fleet import GpuFleet, Numbers
+from cotenant.planning.jobs import CLASSES, JobClass
 from cotenant.planning.policies import Slack
+from cotenant.tenancy.document import NotYaml, read
+from cotenant.tenancy.values import Seconds
+from cotenant.text import amount
 
 Objective = Literal["time", "energy", "fairness"]
 OBJECTIVES: tuple[Objective, ...] = ("time", "energy", "fairness")
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class WaitingJob:
     """A job to place."""
 
     name: str
@@ -34,7 +40,7 @@ class Job:
 class Placed:
     """A job's placement. Times, power and energy are predicted from measured profiles."""
 
-    job: Job
+    job: WaitingJob
     gpus: tuple[str, ...]
     clock_mhz: float
     """The lowest clock among its GPUs."""
@@ -52,12 +58,12 @@ class Placed:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class JobPlan:
     """A complete placement."""
 
     objective: Objective
     placed: tuple[Placed, ...]
-    waiting: tuple[Job, ...]
+    waiting: tuple[WaitingJob, ...]
     """Jobs left without a GPU."""
     power_w: float
     """Total over all GPUs, idle ones included."""
@@ -67,13 +73,13 @@ class Plan:
 
 
 def plan(
-    fleet: Fleet,
-    jobs: Sequence[Job],
+    fleet: GpuFleet,
+    jobs: Sequence[WaitingJob],
     *,
     objective: Objective = "time",
     budget_w: float | None = None,
     slowdowns: Mapping[tuple[str, str], float] | None = None,
-) -> Plan:
+) -> JobPlan:
     """Place jobs on a fleet.
 
     Args:
@@ -106,14 +112,14 @@ def plan(
         for row in _rows(fleet, unit, gpus, clock)
     ]
     drawn = sum(row.power_w for row in rows) + fleet.kind.idle_w * float(free.sum())
-    return Plan(objective, tuple(rows), tuple(waiting), drawn, budget_w, fleet.simulated)
+    return JobPlan(objective, tuple(rows), tuple(waiting), drawn, budget_w, fleet.simulated)
 
 
 @dataclass(frozen=True, slots=True)
 class _Unit:
     """A unit of placement: one job, or two that share a GPU."""
 
-    jobs: tuple[Job, ...]
+    jobs: tuple[WaitingJob, ...]
     slowdown: float = 1.0
 
     @property
@@ -127,11 +133,11 @@ class _Unit:
 
 
 def _units(
-    fleet: Fleet, jobs: Sequence[Job], slowdowns: Mapping[tuple[str, str], float]
-) -> tuple[list[_Unit], list[Job]]:
+    fleet: GpuFleet, jobs: Sequence[WaitingJob], slowdowns: Mapping[tuple[str, str], float]
+) -> tuple[list[_Unit], list[WaitingJob]]:
     """Take jobs in order while GPUs last, pairing shareable jobs only as far as needed to run them all."""
 
-    def slowdown(one: Job, other: Job) -> float:
+    def slowdown(one: WaitingJob, other: WaitingJob) -> float:
         known = slowdowns.get((one.name, other.name), slowdowns.get((other.name, one.name)))
         return estimated_slowdown(one.kind, other.kind) if known is None else known
 
@@ -157,13 +163,13 @@ def _order(policy: Slack, unit: _Unit, objective: Objective) -> tuple[float, ...
     return (policy.rank(unit.kind) * weight,)
 
 
-def _clocks(fleet: Fleet, kind: JobClass, gpus: Numbers, objective: Objective) -> Floats:
+def _clocks(fleet: GpuFleet, kind: JobClass, gpus: Numbers, objective: Objective) -> Floats:
     if objective == "energy":
         return np.full(gpus.size, thriftiest_clock(fleet, kind, gpus))
     return waiting_clocks(fleet, kind, gpus, float(fleet.work(kind).time[gpus].max()))
 
 
-def _rows(fleet: Fleet, unit: _Unit, gpus: Numbers, clock: Floats) -> list[Placed]:
+def _rows(fleet: GpuFleet, unit: _Unit, gpus: Numbers, clock: Floats) -> list[Placed]:
     watts = float(fleet.power_at(unit.kind, gpus, clock).sum()) / len(unit.jobs)
     names = tuple(fleet.gpus[gpu] for gpu in gpus)
     several = bool((fleet.node[gpus] != fleet.node[gpus[0]]).any())
@@ -174,3 +180,131 @@ def _rows(fleet: Fleet, unit: _Unit, gpus: Numbers, clock: Floats) -> list[Place
         beside = next((other.name for other in unit.jobs if other is not job), None)
         rows.append(Placed(job, names, float(clock.min()), beside, job.seconds * stretch, watts, stretch))
     return rows
+
+
+# --- choose which jobs share a GPU when there are more jobs than GPUs
+
+T = TypeVar("T")
+
+
+def estimated_slowdown(one: JobClass, other: JobClass) -> float:
+    """Estimate a pair's slowdown by a rule: their demands on cores and on memory add up.
+
+    Two matrix products share the cores and take twice as long; a product beside a copy hardly notices it.
+    """
+    cores = one.core_share * min(one.activity, 1.0) + other.core_share * min(other.activity, 1.0)
+    memory = (1 - one.core_share) + (1 - other.core_share)
+    return max(1.0, cores, memory)
+
+
+def pair_up(items: Sequence[T], pairs: int, cost: Callable[[T, T], float]) -> list[tuple[T, T]]:
+    """``pairs`` disjoint pairs with a low total cost: cheapest first, then improved by exchanges."""
+    assert 2 * pairs <= len(items)
+    n = len(items)
+    costs = {(i, j): cost(items[i], items[j]) for i in range(n) for j in range(i + 1, n)}
+    taken: set[int] = set()
+    chosen: list[tuple[int, int]] = []
+    for i, j in sorted(costs, key=lambda pair: (costs[pair], pair)):
+        if len(chosen) == pairs:
+            break
+        if not {i, j} & taken:
+            chosen.append((i, j))
+            taken |= {i, j}
+    _exchange(chosen, costs)
+    return [(items[i], items[j]) for i, j in chosen]
+
+
+def _exchange(chosen: list[tuple[int, int]], costs: dict[tuple[int, int], float]) -> None:
+    """Swap partners between two pairs while that lowers the cost."""
+
+    def of(i: int, j: int) -> float:
+        return costs[min(i, j), max(i, j)]
+
+    improved = True
+    while improved:
+        improved = False
+        for first in range(len(chosen)):
+            for second in range(first + 1, len(chosen)):
+                (a, b), (c, d) = chosen[first], chosen[second]
+                now = of(a, b) + of(c, d)
+                for left, right in (((a, c), (b, d)), ((a, d), (b, c))):
+                    if of(*left) + of(*right) < now - 1e-12:
+                        chosen[first], chosen[second] = left, right
+                        improved = True
+                        break
+                if improved:
+                    break
+            if improved:
+                break
+
+
+# --- A YAML file of jobs to place, each with its GPUs, duration and class of work
+
+_KNOWN = {kind.name: kind for kind in CLASSES}
+_HINT = "e.g. {name: train, class: bert, gpus: 4, time: 2h}"
+
+
+class _JobEntry(BaseModel):
+    model_config = ConfigDict(extra="forbid", populate_by_name=True)
+
+    name: str = Field(min_length=1)
+    kind: str | None = Field(default=None, alias="class")
+    core_share: float | None = Field(default=None, ge=0, le=1)
+    activity: float = Field(default=1.0, gt=0, le=1.5)
+    across: float = Field(default=1.0, ge=1)
+    gpus: int = Field(default=1, ge=1)
+    time: Seconds
+    share: bool = False
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> "_JobEntry":
+        if (self.kind is None) == (self.core_share is None):
+            raise ValueError("either `class` or `core_share` is required")
+        if self.kind is not None and self.kind not in _KNOWN:
+            raise ValueError(f"unknown class {self.kind!r}; expected one of {', '.join(_KNOWN)}")
+        return self
+
+    def job(self) -> WaitingJob:
+        if self.kind is not None:
+            kind = _KNOWN[self.kind]
+        else:
+            kind = JobClass(self.name, self.core_share or 0.0, self.activity, self.across)
+        return WaitingJob(self.name, kind, self.gpus, self.time, self.share)
+
+
+def read_jobs(path: Path) -> tuple[WaitingJob, ...]:
+    """Read the jobs in a file.
+
+    Raises:
+        StudyError: The file can't be read, or a job is invalid; names the line and what was expected.
+    """
+    try:
+        tree = read(opening.read_text(path), str(path))
+    except OSError as error:
+        hint = f"write a YAML list of jobs, {_HINT}"
+        raise StudyError(f"{path} can't be read: {opening.why(error)}", hint=hint) from None
+    except UnicodeDecodeError:
+        raise StudyError(f"{path} is not a text file", hint=_HINT) from None
+    except NotYaml as error:
+        raise StudyError(f"{path}:{error.line}: {error}", hint=_HINT) from None
+    above = ("jobs",) if isinstance(tree.data, dict) else ()
+    entries = tree.data.get("jobs") if isinstance(tree.data, dict) else tree.data
+    if not isinstance(entries, list) or not entries:
+        raise StudyError(f"{path} is not a list of jobs", hint=_HINT)
+    jobs: dict[str, WaitingJob] = {}
+    problems = list(tree.problems)
+    for number, entry in enumerate(entries):
+        place = (*above, number)
+        try:
+            job = _JobEntry.model_validate(entry).job()
+        except ValidationError as error:
+            found = error.errors(include_url=False)
+            problems += [((*place, *one["loc"]), one["msg"].removeprefix("Value error, ")) for one in found]
+            continue
+        if job.name in jobs:
+            problems.append((place, f"duplicate job name {job.name!r}"))
+        jobs[job.name] = job
+    if problems:
+        sentences = tuple(tree.places.describe(place, sentence) for place, sentence in problems)
+        raise StudyError(f"{path} has {amount(len(problems), 'problem')}", problems=sentences, hint=_HINT)
+    return tuple(jobs.values())

@@ -15,8 +15,8 @@ import numpy as np
 
 from cotenant.errors import SchedulingError
 from cotenant.paths import AnyPath
-from cotenant.tenancy.device_name import DeviceName
-from cotenant.tenancy.plan import Plan, PlanDevice, PlanSeat, read_plan
+from cotenant.tenancy.nouns import DeviceName
+from cotenant.tenancy.plan import PlanDevice, PlanDocument, PlanSeat, read_plan
 
 if TYPE_CHECKING:
     from cotenant.planning.predictors.profiles import Simulation
@@ -95,7 +95,7 @@ def check_plan(path: AnyPath) -> Checked:
     return Checked(str(path), tuple(found))
 
 
-def _on_real(plan: Plan, device: PlanDevice, source: str) -> list[Attained]:
+def _on_real(plan: PlanDocument, device: PlanDevice, source: str) -> list[Attained]:
     """Every tenant in its own process, as `cotenant run` runs the plan: nothing is shed."""
     from cotenant.planning.check_measured import attainments, measured_device
 
@@ -234,8 +234,7 @@ class _Simulated:
         """Simulate further seeds."""
         from cotenant.scheduling import Contract, Scheduler
         from cotenant.scheduling.simulation import Arrival, SimulatedDevice, simulate
-        from cotenant.tenancy.arrivals import arrivals_ns
-        from cotenant.tenancy.load import Load
+        from cotenant.tenancy.load import Load, arrivals_ns
 
         length = min(
             max(LEAST_REQUESTS / self.rate, OBJECTIVES * self.objective_s), LONGEST_S, MOST_REQUESTS / self.rate

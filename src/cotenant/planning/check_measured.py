@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from cotenant.planning.check import interval_over_seeds
-from cotenant.tenancy.plan import Plan, PlanDevice
+from cotenant.tenancy.plan import PlanDevice, PlanDocument
 
 if TYPE_CHECKING:
     from cotenant.planning.predictors.measured import Measured
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 LEAST_REQUESTS, LONGEST_S = 600, 120.0
 
 
-def measured_device(plan: Plan, device: PlanDevice, source: str) -> "Measured":
+def measured_device(plan: PlanDocument, device: PlanDevice, source: str) -> "Measured":
     """The predictor that a plan's device was planned with.
 
     Raises:
@@ -23,7 +23,7 @@ def measured_device(plan: Plan, device: PlanDevice, source: str) -> "Measured":
     """
     from cotenant.devices.target import place_at
     from cotenant.errors import StudyError
-    from cotenant.planning.inputs.solos import measured_on
+    from cotenant.planning.inputs.predictors import measured_on
 
     runs = [Path(run) for run in plan.runs]
     gone = [run for run in runs if not run.exists()]

@@ -4,11 +4,11 @@ import numpy as np
 
 from cotenant.analyse.estimates.intervals import Floats
 from cotenant.errors import CotenantError
-from cotenant.planning.fleet import Fleet, Numbers
+from cotenant.planning.fleet import GpuFleet, Numbers
 from cotenant.planning.jobs import JobClass
 
 
-def waiting_clocks(fleet: Fleet, kind: JobClass, gpus: Numbers, slowest: float) -> Floats:
+def waiting_clocks(fleet: GpuFleet, kind: JobClass, gpus: Numbers, slowest: float) -> Floats:
     """The lowest clock at which each GPU still finishes with the slowest, but not below the knee of its power curve.
 
     Below the knee the voltage no longer falls: a slower clock only prolongs the idle power.
@@ -23,7 +23,7 @@ def waiting_clocks(fleet: Fleet, kind: JobClass, gpus: Numbers, slowest: float) 
     return np.asarray(np.clip(needed, np.minimum(fleet.kind.curve.knee_mhz, clocks), clocks))
 
 
-def thriftiest_clock(fleet: Fleet, kind: JobClass, gpus: Numbers) -> float:
+def thriftiest_clock(fleet: GpuFleet, kind: JobClass, gpus: Numbers) -> float:
     """The common clock at which these GPUs use the least energy for the same work."""
     top = float(fleet.work(kind).clock_mhz[gpus].min())
     clocks = np.linspace(min(fleet.kind.lowest_mhz, top), top, 64)
@@ -36,7 +36,7 @@ def thriftiest_clock(fleet: Fleet, kind: JobClass, gpus: Numbers) -> float:
 
 
 def clocks_within(
-    fleet: Fleet, placed: list[tuple[JobClass, Numbers]], clocks: list[Floats], budget_w: float
+    fleet: GpuFleet, placed: list[tuple[JobClass, Numbers]], clocks: list[Floats], budget_w: float
 ) -> list[Floats]:
     """Lower clocks until all jobs fit a power budget, where a watt costs the least time first.
 

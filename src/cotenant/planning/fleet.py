@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from cotenant.analyse.estimates.intervals import Floats
 from cotenant.analyse.variability.frequency import PowerByClock
-from cotenant.analyse.variability.profiles import GpuProfile
+from cotenant.analyse.variability.variation import GpuProfile
 from cotenant.planning.jobs import JobClass
 
 Numbers = npt.NDArray[np.int64]
@@ -50,7 +50,7 @@ V100 = GpuKind(
 
 
 @dataclass(frozen=True)
-class Fleet:
+class GpuFleet:
     """GPUs in columns."""
 
     gpus: tuple[str, ...]
@@ -63,7 +63,7 @@ class Fleet:
     kind: GpuKind = V100
     simulated: bool = False
     """The profiles were computed by a model, not measured."""
-    _work: "dict[JobClass, FleetWork]" = field(default_factory=dict, compare=False)
+    _work: "dict[JobClass, DatabaseWork]" = field(default_factory=dict, compare=False)
 
     def __len__(self) -> int:
         return len(self.gpus)
@@ -78,10 +78,10 @@ class Fleet:
         rows[self.node[order], places] = order
         return rows
 
-    def work(self, kind: JobClass) -> "FleetWork":
+    def work(self, kind: JobClass) -> "DatabaseWork":
         """Behaviour of this class of work on every GPU. Cached."""
         if kind not in self._work:
-            self._work[kind] = FleetWork.of(self, kind)
+            self._work[kind] = DatabaseWork.of(self, kind)
         return self._work[kind]
 
     def power_at(self, kind: JobClass, gpus: Numbers, clock_mhz: Floats) -> Floats:
@@ -103,7 +103,7 @@ class Fleet:
 
 
 @dataclass(frozen=True)
-class FleetWork:
+class DatabaseWork:
     """One class of work on every GPU at its natural clock."""
 
     clock_mhz: Floats
@@ -115,7 +115,7 @@ class FleetWork:
     """GPUs from fastest to slowest."""
 
     @classmethod
-    def of(cls, fleet: Fleet, kind: JobClass) -> "FleetWork":
+    def of(cls, fleet: GpuFleet, kind: JobClass) -> "DatabaseWork":
         """The highest clock at which each GPU stays within its measured power at the limit."""
         everyone = np.arange(len(fleet))
         gpu = fleet.kind
@@ -136,14 +136,14 @@ def fleet_of(
     *,
     kind: GpuKind = V100,
     simulated: bool = False,
-) -> Fleet:
+) -> GpuFleet:
     """Build from profiles, leaving out GPUs without a clock or power."""
     known = [one for one in profiles if one.clock_mhz and one.power_w]
     places = sorted({(one.cabinet, one.node) for one in known if one.node})  # node numbers repeat across cabinets
     codes = {place: code for code, place in enumerate(places)}
     nowhere = iter(range(len(known)))
     node = [codes[one.cabinet, one.node] if one.node else len(places) + next(nowhere) // NODE_SIZE for one in known]
-    return Fleet(
+    return GpuFleet(
         gpus=tuple(one.gpu for one in known),
         relative_time=np.array([one.relative_time for one in known]),
         clock_mhz=np.array([one.clock_mhz or 0.0 for one in known]),

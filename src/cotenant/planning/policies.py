@@ -9,14 +9,13 @@ import numpy as np
 import numpy.typing as npt
 
 from cotenant.analyse.estimates.intervals import Floats
-from cotenant.planning.fleet import Fleet, Numbers
+from cotenant.planning.fleet import GpuFleet, Numbers
 from cotenant.planning.jobs import JobClass
-from cotenant.planning.pal import cluster_factors
 
 Free = npt.NDArray[np.bool_]
 
 
-class Policy(Protocol):
+class PlacementPolicy(Protocol):
     """Places one job at a time on free GPUs."""
 
     slows_waiting_gpus: bool
@@ -36,7 +35,7 @@ class Random:
 
     slows_waiting_gpus = False
 
-    def __init__(self, fleet: Fleet, seed: int = 0) -> None:
+    def __init__(self, fleet: GpuFleet, seed: int = 0) -> None:
         del fleet
         self._rng = np.random.default_rng(seed)
 
@@ -56,7 +55,7 @@ class Packed:
 
     slows_waiting_gpus = False
 
-    def __init__(self, fleet: Fleet, seed: int = 0) -> None:
+    def __init__(self, fleet: GpuFleet, seed: int = 0) -> None:
         del seed
         self._nodes = Nodes(fleet)
 
@@ -76,7 +75,7 @@ class PmFirst:
 
     slows_waiting_gpus = False
 
-    def __init__(self, fleet: Fleet, seed: int = 0) -> None:
+    def __init__(self, fleet: GpuFleet, seed: int = 0) -> None:
         del seed
         self._fleet = fleet
 
@@ -96,7 +95,7 @@ class Pal:
 
     slows_waiting_gpus = False
 
-    def __init__(self, fleet: Fleet, seed: int = 0) -> None:
+    def __init__(self, fleet: GpuFleet, seed: int = 0) -> None:
         del seed
         self._fleet, self._nodes = fleet, Nodes(fleet)
         self._factors: dict[JobClass, Floats] = {}
@@ -142,7 +141,7 @@ class Slack:
     MOST_SETS = 200
     """Maximum sets within one node that are enumerated; larger nodes take the fastest for their price."""
 
-    def __init__(self, fleet: Fleet, seed: int = 0) -> None:
+    def __init__(self, fleet: GpuFleet, seed: int = 0) -> None:
         del seed
         self._fleet, self._nodes = fleet, Nodes(fleet)
         self._worth = self.WORTH * (1.0 - fleet.relative_time)
@@ -205,7 +204,7 @@ def _cheapest(times: Floats, prices: Floats, count: int) -> Numbers:
 class Nodes:
     """Choices of GPUs that take nodes into account."""
 
-    def __init__(self, fleet: Fleet) -> None:
+    def __init__(self, fleet: GpuFleet) -> None:
         self._of, self._rows = fleet.node, fleet.nodes
         self.size = self._rows.shape[1]
 
@@ -252,7 +251,7 @@ class Nodes:
         return rows[node, order[node, :count]] if np.isfinite(worst[node]) else None
 
 
-POLICIES: dict[str, Callable[[Fleet, int], Policy]] = {
+POLICIES: dict[str, Callable[[GpuFleet, int], PlacementPolicy]] = {
     "random": Random,
     "packed": Packed,
     "pm-first": PmFirst,
@@ -260,3 +259,64 @@ POLICIES: dict[str, Callable[[Fleet, int], Policy]] = {
     "slack": Slack,
 }
 """Policies by name; `slack` is ours."""
+
+
+# --- PAL's view of a fleet (SC'24): GPUs in clusters of similar speed, their number chosen by silhouette
+
+FEWEST, MOST = 2, 10
+OUTLIER_SIGMAS = 3.0
+_ROUNDS = 50
+_SAMPLE = 1000
+"""Sample size for large fleets, since a silhouette needs all pairs."""
+
+
+def cluster_factors(times: Floats) -> Floats:
+    """Each GPU's cluster centre over the median centre; outliers are clusters of their own."""
+    outlier = times > times.mean() + OUTLIER_SIGMAS * times.std()
+    inside = times[~outlier]
+    centres = _best(inside)
+    labels = np.abs(inside[:, None] - centres[None, :]).argmin(axis=1)
+    factors = times.copy()
+    factors[~outlier] = centres[labels]
+    return np.asarray(factors / np.median(np.concatenate((centres, times[outlier]))))
+
+
+def _best(values: Floats) -> Floats:
+    distinct = np.unique(values)
+    if distinct.size <= FEWEST:
+        return distinct
+    tried = [_means(values, count) for count in range(FEWEST, min(MOST, distinct.size - 1) + 1)]
+    return max(tried, key=lambda centres: silhouette(values, centres))
+
+
+def _means(values: Floats, count: int) -> Floats:
+    """One-dimensional k-means starting from even quantiles; deterministic."""
+    centres = np.unique(np.quantile(values, (np.arange(count) + 0.5) / count))
+    for _ in range(_ROUNDS):
+        labels = np.abs(values[:, None] - centres[None, :]).argmin(axis=1)
+        counts = np.bincount(labels, minlength=centres.size)
+        moved = np.bincount(labels, values, centres.size)[counts > 0] / counts[counts > 0]
+        if moved.size == centres.size and np.allclose(moved, centres):
+            break
+        centres = moved
+    return np.asarray(centres)
+
+
+def silhouette(values: Floats, centres: Floats) -> float:
+    """Mean silhouette of one-dimensional values, each with its nearest centre."""
+    values = np.sort(values)[:: max(1, values.size // _SAMPLE)]
+    labels = np.abs(values[:, None] - centres[None, :]).argmin(axis=1)
+    apart = np.abs(values[:, None] - values[None, :])
+    member: npt.NDArray[np.bool_] = labels[:, None] == np.unique(labels)[None, :]
+    counts = member.sum(axis=0)
+    to_cluster = apart @ member / np.maximum(counts, 1)
+    own = member.argmax(axis=1)
+    row = np.arange(values.size)
+    inside = to_cluster[row, own] * counts[own] / np.maximum(counts[own] - 1, 1)
+    to_cluster[row, own] = np.inf
+    outside = to_cluster.min(axis=1)
+    alone = counts[own] == 1
+    widest = np.maximum(inside, outside)
+    undefined = alone | (widest == 0) | ~np.isfinite(widest)
+    score = np.where(undefined, 0.0, (outside - inside) / np.where(undefined, 1.0, widest))
+    return float(score.mean())

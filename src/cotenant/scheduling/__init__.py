@@ -4,10 +4,8 @@ Events go in, instructions come out (``Scheduler.handle``). The same object runs
 in a dry run and under simulated time (``cotenant.scheduling.simulation``).
 """
 
-from cotenant.scheduling.baselines import EarliestDeadline, FirstCome
-from cotenant.scheduling.contract import Contract, Fairness, ServiceClass, settle_shares
+from cotenant.scheduling.contract import Contract, Fairness, ServiceClass, Settings, settle_shares
 from cotenant.scheduling.costs import BatchCurve, ChunkCost, TenantCosts, chunk_cost, some_batches
-from cotenant.scheduling.decisions import Decision
 from cotenant.scheduling.events import (
     Arrived,
     Cancelled,
@@ -21,17 +19,25 @@ from cotenant.scheduling.events import (
     TenantResumed,
     Tick,
 )
-from cotenant.scheduling.instructions import Chunk, Done, Dropped, Instruction, QueueAhead, Shed, Start, Why
-from cotenant.scheduling.policy import Choice, Policy
+from cotenant.scheduling.instructions import (
+    Chunk,
+    Decision,
+    Done,
+    Dropped,
+    Instruction,
+    QueueAhead,
+    Shed,
+    StartChunk,
+    Why,
+)
+from cotenant.scheduling.policy import EarliestDeadline, FirstCome, Policy, PolicyChoice
+from cotenant.scheduling.roster import TenantStanding
 from cotenant.scheduling.scheduler import Scheduler
-from cotenant.scheduling.settings import Settings
-from cotenant.scheduling.standing import Standing
 
 __all__ = [
     "Arrived",
     "BatchCurve",
     "Cancelled",
-    "Choice",
     "Chunk",
     "ChunkCost",
     "ChunkDone",
@@ -46,19 +52,20 @@ __all__ = [
     "FirstCome",
     "Instruction",
     "Policy",
+    "PolicyChoice",
     "QueueAhead",
     "RequestId",
     "Scheduler",
     "ServiceClass",
     "Settings",
     "Shed",
-    "Standing",
-    "Start",
+    "StartChunk",
     "TenantAdded",
     "TenantCosts",
     "TenantPaused",
     "TenantRemoved",
     "TenantResumed",
+    "TenantStanding",
     "Tick",
     "Why",
     "chunk_cost",

@@ -1,17 +1,16 @@
 """Completion of requests: each is answered once, and every refusal states the reason and when to retry."""
 
 from cotenant.errors import SchedulingError
-from cotenant.scheduling.decisions import Decision, DecisionLog
+from cotenant.scheduling.contract import Settings
 from cotenant.scheduling.events import Arrived, RequestId
-from cotenant.scheduling.instructions import Done, Dropped, Instruction, Shed, Why
+from cotenant.scheduling.instructions import Decision, DecisionLog, Done, Dropped, Instruction, Shed, Why
 from cotenant.scheduling.job import Job, Request
-from cotenant.scheduling.settings import Settings
 from cotenant.scheduling.slot import Slot
-from cotenant.scheduling.tenant import Tenant
+from cotenant.scheduling.tenant import TenantState
 from cotenant.scheduling.waiting import Waiting
 
 
-class Answers:
+class EventAnswers:
     """Unanswered requests, and the instructions that answer them."""
 
     def __init__(self, settings: Settings, waiting: Waiting, slots: list[Slot], log: DecisionLog) -> None:
@@ -63,7 +62,7 @@ class Answers:
         self._note(now, request.id, job.tenant.name, why)
         self._close(job, request)
 
-    def shed_all(self, tenant: Tenant, why: Why, now: float, retry_after_s: float | None) -> None:
+    def shed_all(self, tenant: TenantState, why: Why, now: float, retry_after_s: float | None) -> None:
         """Shed all requests of a tenant, running ones included."""
         for job, request in tuple(self._open.values()):
             if job.tenant is tenant:
@@ -75,7 +74,7 @@ class Answers:
         self.out.append(Shed(event.request, event.tenant, why, retry_after_s, wait, begun=False))
         self._note(event.time, event.request, event.tenant, why)
 
-    def retry_after_s(self, tenant: Tenant, request: Request, now: float) -> float:
+    def retry_after_s(self, tenant: TenantState, request: Request, now: float) -> float:
         """Seconds after which such a request is likely to be served in time.
 
         Beyond the share: when the tenant's account will cover it, staggered so that refused requests don't all return

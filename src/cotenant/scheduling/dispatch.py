@@ -1,14 +1,12 @@
 """Chunks for the worker: what starts now, what is queued behind it, and what can no longer be in time."""
 
 from cotenant.errors import SchedulingError
-from cotenant.scheduling.answers import Answers
-from cotenant.scheduling.caches import Caches
-from cotenant.scheduling.decisions import Decision, DecisionLog
-from cotenant.scheduling.instructions import Chunk, QueueAhead, Start, Why
+from cotenant.scheduling.answers import EventAnswers
+from cotenant.scheduling.contract import Settings
+from cotenant.scheduling.instructions import Chunk, Decision, DecisionLog, QueueAhead, StartChunk, Why
 from cotenant.scheduling.job import Job
-from cotenant.scheduling.policy import Choice, Policy
-from cotenant.scheduling.roster import Roster
-from cotenant.scheduling.settings import Settings
+from cotenant.scheduling.policy import Policy, PolicyChoice
+from cotenant.scheduling.roster import Caches, Roster
 from cotenant.scheduling.slot import Offer, Slot
 from cotenant.scheduling.waiting import Waiting
 
@@ -24,7 +22,7 @@ class Dispatcher:
         roster: Roster,
         waiting: Waiting,
         slots: list[Slot],
-        answers: Answers,
+        answers: EventAnswers,
         log: DecisionLog,
         caches: Caches,
     ) -> None:
@@ -45,7 +43,7 @@ class Dispatcher:
                 offer = self._offer(slot, now, now)
                 if offer is None:
                     continue
-                self._answers.out.append(Start(offer.chunk))
+                self._answers.out.append(StartChunk(offer.chunk))
                 self._begin(slot, offer, now)
             if self._settings.queue_ahead:
                 self._queue_ahead(slot, now)
@@ -156,7 +154,7 @@ class Dispatcher:
         self._waiting.add(leader)
         return leader
 
-    def _keep(self, now: float, begin: float, choice: Choice, chunk: Chunk) -> None:
+    def _keep(self, now: float, begin: float, choice: PolicyChoice, chunk: Chunk) -> None:
         leader = choice.jobs[0]
         spare_s = leader.due - begin - leader.rest_s
         waiting = len(self._waiting)

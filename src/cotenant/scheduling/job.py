@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING
 
 from cotenant.scheduling.contract import Contract
 from cotenant.scheduling.events import Arrived
-from cotenant.scheduling.tenant import Tenant
+from cotenant.scheduling.tenant import TenantState
 
 if TYPE_CHECKING:
-    from cotenant.scheduling.waiting import Block
+    from cotenant.scheduling.waiting import WaitingBlock
 
 LONGEST_WAY = 0.05
 """Maximum delivery time to a client in plans, as a fraction of an objective."""
@@ -55,7 +55,7 @@ class Job:
         "prefill_s", "rest_s", "scale", "stage", "stages", "stamp", "steps", "tenant",
     )  # fmt: skip
 
-    def __init__(self, tenant: Tenant, request: Request, order: int) -> None:
+    def __init__(self, tenant: TenantState, request: Request, order: int) -> None:
         self.tenant = tenant
         self.estimate = tenant.estimate  # its own copy: the tenant's new model may have other chunks
         self.members = [request]
@@ -70,7 +70,7 @@ class Job:
         self.order = order
         self.begun = False
         self.late = False
-        self.block: Block | None = None
+        self.block: WaitingBlock | None = None
         """Where it waits; None if it doesn't."""
         self.rest_s = self.plan_s = self.prefill_s = 0.0
         self.stamp = -1

@@ -1,13 +1,14 @@
-"""The tenants of one device, with validated contracts and shares."""
+"""The tenants of one device with their contracts and shares, and the memory for their caches."""
 
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from cotenant.errors import SchedulingError
-from cotenant.scheduling.contract import Contract, settle_shares
+from cotenant.scheduling.contract import Contract, Settings, settle_shares
 from cotenant.scheduling.correction import DeviceSpeed
 from cotenant.scheduling.costs import TenantCosts
-from cotenant.scheduling.settings import Settings
-from cotenant.scheduling.tenant import Tenant
+from cotenant.scheduling.job import Job, Request
+from cotenant.scheduling.tenant import TenantState
 
 
 class Roster:
@@ -16,7 +17,7 @@ class Roster:
     def __init__(self, tenants: Iterable[tuple[Contract, TenantCosts]], settings: Settings, now: float) -> None:
         self._settings = settings
         self.speed = DeviceSpeed()
-        self.tenants: dict[str, Tenant] = {}
+        self.tenants: dict[str, TenantState] = {}
         self.quantum_s = 0.0
         agreed = list(tenants)
         settle_shares(contract for contract, _ in agreed)
@@ -24,7 +25,7 @@ class Roster:
             self._take(contract, costs, now)
         self._settle()
 
-    def named(self, name: str) -> Tenant:
+    def named(self, name: str) -> TenantState:
         """The tenant of this name, else an error that lists the tenants."""
         if name not in self.tenants:
             present = ", ".join(self.tenants) or "none"
@@ -54,7 +55,7 @@ class Roster:
         if contract.tenant in self.tenants:
             self.tenants[contract.tenant].agree(contract, costs, self.speed)
         else:
-            self.tenants[contract.tenant] = Tenant(contract, costs, self.speed, now)
+            self.tenants[contract.tenant] = TenantState(contract, costs, self.speed, now)
 
     def _settle(self) -> None:
         settings = self._settings
@@ -64,3 +65,74 @@ class Roster:
         slack = [tenant.objective_s - tenant.estimate.costs.total_s for tenant in self.tenants.values()]
         tightest = min((time for time in slack if time > 0), default=0.0)
         self.quantum_s = settings.quantum_s or tightest / 2
+
+
+class Caches:
+    """Decides which requests may take memory. A request holds its memory from its first chunk until its end.
+
+    A tenant's part of the memory is its share among the tenants that use any. What others don't use is lent, except
+    for room for one typical request of each, so that a tenant within its part never waits for all borrowers to end.
+    """
+
+    def __init__(self, total: int | None, roster: Roster) -> None:
+        self.total = total
+        self._roster = roster
+
+    def holds(self, request: Request) -> bool:
+        """Whether all of the memory would do for a request."""
+        return self.total is None or request.cache_bytes <= self.total
+
+    def fits(self, job: Job) -> bool:
+        """Whether a job may start, or has."""
+        if self.total is None or job.begun:
+            return True
+        need = sum([request.cache_bytes for request in job.members])
+        return not need or self._room(job.tenant, need, self.total)
+
+    def hold(self, job: Job) -> None:
+        """A job starts."""
+        for request in job.members:
+            request.holds = True
+            job.tenant.held_bytes += request.cache_bytes
+
+    def held(self) -> int:
+        """Memory in use."""
+        return sum(tenant.held_bytes for tenant in self._roster.tenants.values())
+
+    def _room(self, tenant: TenantState, need: int, total: int) -> bool:
+        held = self.held()
+        if not held:
+            return need <= total
+        if held + need > total:
+            return False
+        users = [one for one in self._roster.tenants.values() if one.estimate.costs.cache_bytes]
+        rates = sum(one.rate for one in users)
+        kept = 0.0
+        for one in users:
+            part = total * one.rate / rates if rates > 0 else 0.0
+            if one is not tenant:
+                kept += min(max(0.0, part - one.held_bytes), one.estimate.costs.cache_bytes)
+            elif one.held_bytes + need <= part:
+                return True
+        return held + need + kept <= total
+
+
+class TenantStanding(NamedTuple):
+    """One tenant: its share, account, waiting work, recent attainment, and current cost of a request."""
+
+    tenant: str
+    share_rate: float
+    account_s: float
+    backlog_s: float
+    attained: float
+    request_s: float
+
+
+def standings(roster: Roster, now: float) -> list[TenantStanding]:
+    """All tenants of a device."""
+    rows = []
+    for tenant in roster.tenants.values():
+        cost_s = tenant.estimate.request_s(1.0, tenant.estimate.costs.steps)
+        row = TenantStanding(tenant.name, tenant.rate, tenant.balance_s(now), tenant.backlog_s, tenant.attained, cost_s)
+        rows.append(row)
+    return rows

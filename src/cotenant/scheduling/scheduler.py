@@ -5,11 +5,9 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from cotenant.errors import SchedulingError
-from cotenant.scheduling.answers import Answers
-from cotenant.scheduling.caches import Caches
-from cotenant.scheduling.contract import Contract
+from cotenant.scheduling.answers import EventAnswers
+from cotenant.scheduling.contract import Contract, Settings
 from cotenant.scheduling.costs import TenantCosts
-from cotenant.scheduling.decisions import Decision, DecisionLog
 from cotenant.scheduling.dispatch import Dispatcher
 from cotenant.scheduling.events import (
     Arrived,
@@ -23,15 +21,13 @@ from cotenant.scheduling.events import (
     TenantResumed,
     Tick,
 )
-from cotenant.scheduling.instructions import Instruction, Why
+from cotenant.scheduling.instructions import Decision, DecisionLog, Instruction, Why
 from cotenant.scheduling.job import Job, Request
 from cotenant.scheduling.policy import Policy
-from cotenant.scheduling.roster import Roster
-from cotenant.scheduling.settings import Settings
+from cotenant.scheduling.roster import Caches, Roster, TenantStanding, standings
 from cotenant.scheduling.slack_stealing import SlackStealing
 from cotenant.scheduling.slot import Slot
-from cotenant.scheduling.standing import Standing, standings
-from cotenant.scheduling.tenant import Tenant
+from cotenant.scheduling.tenant import TenantState
 from cotenant.scheduling.waiting import Waiting
 
 
@@ -56,7 +52,7 @@ class Scheduler:
         self._log = DecisionLog(settings.log_every, settings.log_length)
         self._slots = [Slot(index) for index in range(settings.slots)]
         self._waiting = Waiting()
-        self._answers = Answers(settings, self._waiting, self._slots, self._log)
+        self._answers = EventAnswers(settings, self._waiting, self._slots, self._log)
         self._caches = Caches(settings.cache_bytes, self._roster)
         self._dispatcher = Dispatcher(
             settings,
@@ -98,7 +94,7 @@ class Scheduler:
         """Expected wait of a request of the tenant arriving now."""
         return self._answers.wait_s(now, now + self._roster.named(tenant).objective_s)
 
-    def standings(self, now: float) -> list[Standing]:
+    def standings(self, now: float) -> list[TenantStanding]:
         """Each tenant's account, recent attainment and corrected cost, for metrics and explanations."""
         return standings(self._roster, now)
 
@@ -165,7 +161,7 @@ class Scheduler:
         self._answers.expect(job, request)
         self._waiting.add(job)
 
-    def _cover_started(self, tenant: Tenant, request: Request) -> None:
+    def _cover_started(self, tenant: TenantState, request: Request) -> None:
         """Let a request that began beyond its tenant's share conform in place of a new one that costs more.
 
         Otherwise the tenant's own newcomers would displace what it has begun, and waste the time already spent.

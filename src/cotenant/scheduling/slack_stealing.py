@@ -1,14 +1,163 @@
 """The default policy: conforming requests are planned first, the others in their slack, decoders in gangs."""
 
+from bisect import bisect_right
 from collections.abc import Callable
+from operator import attrgetter
+from typing import NamedTuple, TypeAlias
 
-from cotenant.scheduling.contract import Fairness
+from cotenant.scheduling.contract import Fairness, Settings
+from cotenant.scheduling.correction import CostEstimate
 from cotenant.scheduling.job import Job
-from cotenant.scheduling.planning import Ahead, Plan, fill_slack, keep_feasible
-from cotenant.scheduling.policy import Choice
+from cotenant.scheduling.policy import PolicyChoice
 from cotenant.scheduling.roster import Roster
-from cotenant.scheduling.settings import Settings
-from cotenant.scheduling.tenant import Tenant
+from cotenant.scheduling.tenant import TenantState
+
+# --- select waiting jobs that can all be in time: earliest due first, then Moore-Hodgson, then slack for the others
+
+_DUE = attrgetter("due")
+_Rank: TypeAlias = tuple[bool, bool, float, int, float]
+
+
+class Rehearsal(NamedTuple):
+    """Jobs in order of due times, with the time of each, and the size of its gangs."""
+
+    jobs: list[Job]
+    costs: list[float]
+    gang: int
+
+
+class AheadOfIt(NamedTuple):
+    """The planning horizon: start, slots and gang sizes."""
+
+    begin: float
+    slots: int
+    gang: int
+
+
+def keep_feasible(jobs: list[Job], ahead: AheadOfIt) -> tuple[list[Job], list[float]]:
+    """Jobs that remain when one is dropped each time another would be late.
+
+    Moore-Hodgson drops the longest; here it is a job of a tenant that recently sent twice its share, of those one that
+    hasn't begun, of the tenant with the best recent attainment, of its lowest priority, with the most remaining work
+    for its worth.
+    """
+    begin, slots, gang = ahead
+    jobs = list(jobs)
+    costs = demands(jobs, gang)
+    ranks: list[_Rank] = []
+    while True:
+        end = begin
+        for place, job in enumerate(jobs):
+            end += costs[place] / slots
+            if end > job.due:
+                break
+        else:
+            return jobs, costs
+        ranks = ranks or [_rank(one) for one in jobs]
+        victim = max(range(place, -1, -1), key=ranks.__getitem__)  # of equals, the one due last
+        del jobs[victim], ranks[victim]
+        costs = demands(jobs, gang)
+
+
+def _rank(job: Job) -> _Rank:
+    tenant = job.tenant
+    work = job.plan_s / (tenant.spaced_s * len(job.members))
+    return tenant.floods, not job.begun, tenant.attained, -job.members[0].priority, work
+
+
+def fill_slack(
+    jobs: list[Job],
+    costs: list[float],
+    others: list[Job],
+    ahead: AheadOfIt,
+    limit: Callable[[Job], float],
+) -> tuple[list[Job], list[float]]:
+    """Admit other jobs wherever they and every job behind them end by their limit.
+
+    ``limit``: a job's due time minus its reserve. An admitted job only has to end by its own due time: the reserve
+    protects the others.
+    """
+    begin, slots, gang = ahead
+    limits = [limit(job) for job in jobs]
+    for job in others:
+        place = bisect_right(jobs, job.due, key=_DUE)
+        own = job.due
+        if begin + job.rest_s > own and gang < 2:
+            continue
+        if gang > 1 and job.steps:
+            more = [*jobs[:place], job, *jobs[place:]]
+            their_limits = [*limits[:place], own, *limits[place:]]
+            their_costs = demands(more, gang)
+            if _delays_nothing(their_costs, their_limits, costs, place, ahead):
+                jobs, limits, costs = more, their_limits, their_costs
+            continue
+        end = begin + (sum(costs[:place]) + job.plan_s) / slots
+        if end > own:
+            continue
+        for behind in range(place, len(jobs)):
+            end += costs[behind] / slots
+            if end > limits[behind]:
+                break
+        else:
+            jobs.insert(place, job)
+            costs.insert(place, job.plan_s)
+            limits.insert(place, own)
+    return jobs, costs
+
+
+def _delays_nothing(costs: list[float], limits: list[float], before: list[float], place: int, ahead: AheadOfIt) -> bool:
+    """Whether all end by their limits, or no later than before the job at ``place`` was inserted."""
+    end = was = ahead.begin
+    slots = ahead.slots
+    for at, (cost, limit) in enumerate(zip(costs, limits, strict=True)):
+        end += cost / slots
+        if at != place:
+            was += before[at - (at > place)] / slots
+        if end > limit and (at == place or end > was):
+            return False
+    return True
+
+
+# --- decoders that step together: the device time each member of a gang adds
+
+
+def demands(jobs: list[Job], size: int) -> list[float]:
+    """Planned time of each job, in order of due times, if the first ``size`` decoders of a tenant form a gang."""
+    costs = [job.plan_s for job in jobs]
+    if size < 2:
+        return costs
+    gangs: dict[CostEstimate, list[int]] = {}
+    for place, job in enumerate(jobs):
+        if job.steps:
+            members = gangs.setdefault(job.estimate, [])
+            if len(members) < min(size, job.estimate.costs.step_curve.largest):
+                members.append(place)
+    for members in gangs.values():
+        if len(members) > 1:
+            _share_steps(jobs, members, costs)
+    return costs
+
+
+def _share_steps(jobs: list[Job], members: list[int], costs: list[float]) -> None:
+    """Replace the members' costs by their marginal costs: demand must be cumulative in order of due times."""
+    estimate = jobs[members[0]].estimate
+    assert estimate.step is not None
+    step = estimate.step.p50_s * estimate.speed.factor
+    factors = estimate.costs.step_curve.factors
+    end = sum(jobs[place].prefill_s for place in members)
+    ends: dict[int, float] = {}
+    done, live = 0, len(members)
+    for place in sorted(members, key=lambda place: jobs[place].steps):
+        job = jobs[place]
+        end += (job.steps - done) * step * factors[live - 1]
+        ends[place] = end + job.plan_s - job.rest_s
+        done = job.steps
+        live -= 1
+    reached = 0.0
+    for place in members:
+        costs[place] = max(0.0, ends[place] - reached)
+        reached = max(reached, ends[place])
+
 
 CONFORMING_WORTH = 4.0
 """A plan that keeps one more conforming request beats one that serves up to three others of its size."""
@@ -28,27 +177,27 @@ class SlackStealing:
         self._roster = roster
         self.guarantees = settings.fairness is Fairness.SHARES
 
-    def conforms(self, tenant: Tenant, cost_s: float, now: float) -> bool:
+    def conforms(self, tenant: TenantState, cost_s: float, now: float) -> bool:
         """Whether the tenant's account covers the request; with equal attainment every request conforms."""
         return not self.guarantees or tenant.charge(cost_s, now)
 
-    def choose(self, jobs: list[Job], begin: float) -> Choice:
+    def choose(self, jobs: list[Job], begin: float) -> PolicyChoice:
         """The first job of the best plan, with those that run beside it."""
         if len(jobs) == 1:
-            return Choice(jobs, "alone", 1)
+            return PolicyChoice(jobs, "alone", 1)
         plan = self._best_plan(jobs, begin)
         if not plan.jobs:
             best = min(jobs, key=lambda job: job.rest_s / (job.tenant.spaced_s * len(job.members)))
-            return Choice([best], "nothing fits: best bet", 0)
+            return PolicyChoice([best], "nothing fits: best bet", 0)
         first = plan.jobs[0]
         why = "planned" if first.conforming else "slack"
         if first.estimate.step:
-            return Choice(_gang(plan, first), why, len(plan.jobs))
+            return PolicyChoice(_gang(plan, first), why, len(plan.jobs))
         if not first.begun:
-            return Choice(self._batch(plan, jobs, first, begin), why, len(plan.jobs))
-        return Choice([first], why, len(plan.jobs))
+            return PolicyChoice(self._batch(plan, jobs, first, begin), why, len(plan.jobs))
+        return PolicyChoice([first], why, len(plan.jobs))
 
-    def _best_plan(self, jobs: list[Job], begin: float) -> Plan:
+    def _best_plan(self, jobs: list[Job], begin: float) -> Rehearsal:
         conforming = [job for job in jobs if job.conforming]
         others = [] if len(conforming) == len(jobs) else [job for job in jobs if not job.conforming]
         others.sort(key=_slack_order)
@@ -66,12 +215,12 @@ class SlackStealing:
                 best, most = plan, worth
         return best
 
-    def _plan(self, conforming: list[Job], others: list[Job], gang: int, begin: float) -> Plan:
-        ahead = Ahead(begin, self._settings.slots, gang)
+    def _plan(self, conforming: list[Job], others: list[Job], gang: int, begin: float) -> Rehearsal:
+        ahead = AheadOfIt(begin, self._settings.slots, gang)
         jobs, costs = keep_feasible(conforming, ahead)
         if others:
             jobs, costs = fill_slack(jobs, costs, others, ahead, self._limits(begin))
-        return Plan(jobs, costs, gang)
+        return Rehearsal(jobs, costs, gang)
 
     def _limits(self, begin: float) -> Callable[[Job], float]:
         reserve = self._settings.reserve / self._settings.slots
@@ -93,7 +242,7 @@ class SlackStealing:
 
         return limit
 
-    def _batch(self, plan: Plan, jobs: list[Job], first: Job, begin: float) -> list[Job]:
+    def _batch(self, plan: Rehearsal, jobs: list[Job], first: Job, begin: float) -> list[Job]:
         """The largest batch around the first job that keeps the entire plan in time."""
         estimate = first.estimate
         curve = estimate.costs.curve
@@ -114,7 +263,7 @@ class SlackStealing:
                 batch.append(mate)
         return batch
 
-    def _holds(self, plan: Plan, batch: list[Job], begin: float) -> bool:
+    def _holds(self, plan: Rehearsal, batch: list[Job], begin: float) -> bool:
         slots = self._settings.slots
         cost = max(job.plan_s for job in batch) * batch[0].estimate.costs.curve.factors[len(batch) - 1]
         end = begin + cost
@@ -130,7 +279,7 @@ class SlackStealing:
         return True
 
 
-def _gang(plan: Plan, first: Job) -> list[Job]:
+def _gang(plan: Rehearsal, first: Job) -> list[Job]:
     """All members step together; one without its prefill does that first, so that it can join."""
     members = [job for job in plan.jobs if job.estimate is first.estimate][: plan.gang]
     for job in members:

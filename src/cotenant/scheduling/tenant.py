@@ -14,7 +14,7 @@ OVERDUE = 0.25
 """Of the time that a pause has lasted: the rest to expect if it is longer than expected."""
 
 
-class Tenant:
+class TenantState:
     """One tenant on one device."""
 
     __slots__ = (

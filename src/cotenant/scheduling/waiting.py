@@ -4,7 +4,7 @@ from bisect import bisect_left, bisect_right, insort
 from operator import attrgetter
 
 from cotenant.scheduling.job import Job
-from cotenant.scheduling.tenant import Tenant
+from cotenant.scheduling.tenant import TenantState
 
 VIEW = 48
 """Conforming jobs considered per decision, and a third of it for the others: a flood must not slow decisions."""
@@ -13,7 +13,7 @@ MOST_IN_BLOCK = 128
 _order = attrgetter("due", "order")
 
 
-class Block:
+class WaitingBlock:
     """A few jobs next to each other, and the sum of their remaining times."""
 
     __slots__ = ("jobs", "queue", "rest_s")
@@ -38,7 +38,7 @@ class _Queue:
     __slots__ = ("_blocks", "_ends", "length", "rest_s")
 
     def __init__(self) -> None:
-        self._blocks: list[Block] = []
+        self._blocks: list[WaitingBlock] = []
         self._ends: list[tuple[float, int]] = []
         """Due time and order of each block's last job."""
         self.length = 0
@@ -62,7 +62,7 @@ class _Queue:
         self.length += 1
         self.rest_s += job.rest_s
         if not self._blocks:
-            self._blocks.append(Block([job], self))
+            self._blocks.append(WaitingBlock([job], self))
             self._ends.append(key)
             return
         if at == len(self._blocks):
@@ -103,7 +103,7 @@ class _Queue:
     def _split(self, at: int) -> None:
         block = self._blocks[at]
         half = len(block.jobs) // 2
-        self._blocks[at : at + 1] = [Block(block.jobs[:half], self), Block(block.jobs[half:], self)]
+        self._blocks[at : at + 1] = [WaitingBlock(block.jobs[:half], self), WaitingBlock(block.jobs[half:], self)]
         self._ends[at : at + 1] = [_order(self._blocks[at].jobs[-1]), self._ends[at]]
 
 
@@ -119,7 +119,7 @@ class Waiting:
     def __init__(self) -> None:
         self._conforming = _Queue()
         self._others = _Queue()
-        self._begun: dict[Tenant, dict[Job, None]] = {}
+        self._begun: dict[TenantState, dict[Job, None]] = {}
         """Begun jobs beyond their tenant's share."""
 
     def __len__(self) -> int:
@@ -145,7 +145,7 @@ class Waiting:
         if not job.conforming:
             self._begun.setdefault(job.tenant, {})[job] = None
 
-    def begun_beyond(self, tenant: Tenant, longest_s: float) -> Job | None:
+    def begun_beyond(self, tenant: TenantState, longest_s: float) -> Job | None:
         """The tenant's begun job beyond its share that is due first, in time, with no more than this left to do."""
         jobs = [job for job in self._begun.get(tenant, ()) if not job.late and job.rest_s <= longest_s]
         return min(jobs, key=_order, default=None)

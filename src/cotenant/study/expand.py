@@ -2,20 +2,20 @@
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
-from cotenant.study.mixes import Mix
+from cotenant.study.mixes import Mix, MixLists
 from cotenant.study.model import Study
-from cotenant.study.spread import NOWHERE, Placement, placements
+from cotenant.study.spread import NOWHERE, SpreadOver, placements
 from cotenant.study.windows import expected
 from cotenant.tenancy.load import Load
-from cotenant.tenancy.nouns import APART, Block, Tenant, Trial
-from cotenant.tenancy.records import OWN
+from cotenant.tenancy.nouns import Block, Tenant, Trial
+from cotenant.tenancy.records import APART, OWN
 from cotenant.tenancy.sharing import ALONE, Sharing
 from cotenant.tenancy.values import Controls
-from cotenant.workloads.servers.names import is_server
+from cotenant.workloads.servers.spec import is_server
 
 Layouts = Mapping[tuple[str, str], Sequence[Sharing]]
 """By the label of a mix and the mode."""
@@ -31,7 +31,7 @@ class _Cell:
     settings: Controls
     level: Load | None
     """The study's load; None: every tenant has its own."""
-    place: Placement = NOWHERE
+    place: SpreadOver = NOWHERE
 
     @property
     def load(self) -> str:
@@ -151,7 +151,7 @@ def _cells(
     return tuple(_placed(cell, place) for place in placements(study.spread, members) for cell in once.values())
 
 
-def _placed(cell: _Cell, place: Placement) -> _Cell:
+def _placed(cell: _Cell, place: SpreadOver) -> _Cell:
     """The cell on some members. Tenants on separate members share nothing: `apart`."""
     apart = cell.sharing.mode == ALONE and place.suffix
     return replace(cell, place=place, sharing=Sharing(mode=APART) if apart else cell.sharing)
@@ -207,4 +207,24 @@ def _tenants(study: Study, cell: _Cell) -> tuple[Tenant, ...]:
         tenant.model_copy(update={"name": f"{tenant.name}@{number}", "member": member})
         for number, member in zip(cell.place.numbers, cell.place.members, strict=True)
         for tenant in tenants
+    )
+
+
+def without(study: Study, names: Collection[str]) -> Study:
+    """The same study for a device on which these tenants don't fit."""
+    mixes = tuple(_kept(rule, names) if isinstance(rule, MixLists) else rule for rule in study.mixes)
+    tenants = {name: entry for name, entry in study.tenants.items() if name not in names}
+    return study.model_copy(update={"tenants": tenants, "mixes": mixes}).placed(study.places)
+
+
+def _kept(rule: MixLists, names: Collection[str]) -> MixLists:
+    beside = {
+        base: tuple(one for one in others if one not in names)
+        for base, others in rule.beside.items()
+        if base not in names
+    }
+    return MixLists(
+        copies={name: counts for name, counts in rule.copies.items() if name not in names},
+        beside={base: others for base, others in beside.items() if others},
+        groups={name: group for name, group in rule.groups.items() if not set(group) & set(names)},
     )

@@ -11,9 +11,9 @@ from pydantic import ValidationError
 from cotenant import opening
 from cotenant.errors import CotenantError, StudyError
 from cotenant.study.consistency import EVERY_TENANT, contradictions, disagreeing_shares
-from cotenant.study.library import builtin_file, builtin_names
 from cotenant.study.model import Study
 from cotenant.study.overrides import apply_overrides
+from cotenant.study.schema import builtin_file, builtin_names
 from cotenant.study.workload_check import unknown_workloads
 from cotenant.tenancy import document as where
 from cotenant.tenancy.document import NotYaml, Tree, read
@@ -298,7 +298,7 @@ def _with_traces(study: Study, folder: Path) -> tuple[Study, list[tuple[where.Pa
 
 def _doubts(trace: Path) -> list[str]:
     """Problems with a trace, found before anything is measured."""
-    from cotenant.workloads.traces import read_trace
+    from cotenant.workloads.recorded_arrivals import read_trace
 
     try:
         read_trace(trace)

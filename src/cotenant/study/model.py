@@ -51,7 +51,7 @@ class Until(Frozen):
     )
 
 
-class Blocks(Frozen):
+class BlocksEntry(Frozen):
     """Number of repetitions; `blocks: 5` is short for `{min: 5, max: 5}`."""
 
     min: Count = Field(default=3, description="At least this many blocks, however precise the answer is.")
@@ -60,7 +60,7 @@ class Blocks(Frozen):
     @model_validator(mode="before")
     @classmethod
     def _from_number(cls, value: Any) -> Any:
-        if isinstance(value, dict | Blocks):
+        if isinstance(value, dict | BlocksEntry):
             return value
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             raise expected("a whole number of at least 1 or a mapping such as {min: 3, max: 30}", value)
@@ -70,7 +70,7 @@ class Blocks(Frozen):
 def _fixed(blocks: Any) -> bool:
     if isinstance(blocks, dict):
         return "min" in blocks and blocks["min"] == blocks.get("max")
-    return isinstance(blocks, int) or (isinstance(blocks, Blocks) and blocks.min == blocks.max)
+    return isinstance(blocks, int) or (isinstance(blocks, BlocksEntry) and blocks.min == blocks.max)
 
 
 def _all(value: Any) -> str:
@@ -214,7 +214,7 @@ class Study(Frozen):
     budget_s: Seconds | None = Field(
         default=600.0, alias="budget", description="Start no block that would end after this time; null: no limit."
     )
-    blocks: Blocks = Field(default=Blocks(), description="Number of repetitions, each in random order.")
+    blocks: BlocksEntry = Field(default=BlocksEntry(), description="Number of repetitions, each in random order.")
     fresh: Annotated[
         Literal["study", "block", "trial"],
         PlainValidator(one_of("study", "block", "trial")),

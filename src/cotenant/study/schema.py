@@ -1,9 +1,12 @@
 """The JSON Schema of study files, for editors that complete and check YAML."""
 
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 from cotenant.study.model import Study
-from cotenant.workloads.servers.presets import PRESETS
+from cotenant.workloads.servers.spec import PRESETS
 
 
 def json_schema() -> dict[str, Any]:
@@ -14,7 +17,7 @@ def json_schema() -> dict[str, Any]:
             form["title"] = key
             _close_names(form)
     schema["$defs"]["TenantEntry"]["anyOf"] = [{"required": ["workload"]}, {"required": ["backend"]}]
-    _also(schema["$defs"]["Blocks"], {"type": "integer", "minimum": 1})
+    _also(schema["$defs"]["BlocksEntry"], {"type": "integer", "minimum": 1})
     _also_presets(schema["$defs"]["ServerSpec"])
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -52,3 +55,47 @@ def _also(definition: dict[str, Any], short: dict[str, Any]) -> None:
     definition.clear()
     definition["description"] = long.pop("description", "")
     definition["anyOf"] = [{key: value for key, value in short.items() if key != "title"}, long]
+
+
+# --- the built-in studies
+
+_FOLDER = Path(__file__).parent / "builtin"
+
+
+@dataclass(frozen=True, slots=True)
+class StudyInfo:
+    """One line of the list of studies."""
+
+    name: str
+    about: str
+    tenants: tuple[str, ...]
+    mixes: tuple[str, ...]
+    """Labels of the mixes of several tenants; solo trials come on top."""
+
+
+@cache
+def builtin_names() -> tuple[str, ...]:
+    """The built-in studies, `quick` first."""
+    names = sorted(file.stem for file in _FOLDER.glob("*.yaml"))
+    return tuple(sorted(names, key=lambda name: name != "quick"))
+
+
+def builtin_file(name: str) -> Path:
+    """The file of a built-in study."""
+    return _FOLDER / f"{name}.yaml"
+
+
+def builtin_studies() -> tuple[StudyInfo, ...]:
+    """Summary of each built-in study."""
+    from cotenant.study.files import load_study
+
+    studies = (load_study(name) for name in builtin_names())
+    return tuple(
+        StudyInfo(
+            name=study.name,
+            about=study.about,
+            tenants=study.measured(),
+            mixes=tuple(mix.label for mix in study.mix_list()),
+        )
+        for study in studies
+    )

@@ -19,7 +19,7 @@ MOST_IN_TURN = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Placement:
+class SpreadOver:
     """The members on which a trial takes place; each of them runs the whole mix."""
 
     members: tuple[str, ...]
@@ -36,11 +36,11 @@ class Placement:
         return "" if self.together or len(self.members) <= 1 else f" on {len(self.members)} of {self.of}"
 
 
-NOWHERE = Placement((), ())
+NOWHERE = SpreadOver((), ())
 """The only placement on a device that is not a group."""
 
 
-def placements(spread: Spread | None, members: Sequence[str]) -> tuple[Placement, ...]:
+def placements(spread: Spread | None, members: Sequence[str]) -> tuple[SpreadOver, ...]:
     """The members that each trial runs on.
 
     Args:
@@ -72,7 +72,7 @@ def placements(spread: Spread | None, members: Sequence[str]) -> tuple[Placement
     count = len(members)
     sizes = {"together": (count,), "combinations": tuple(range(1, count + 1))}.get(spread or "each", (1,))
     return tuple(
-        Placement(tuple(members[number] for number in numbers), numbers, count, together=spread == "together")
+        SpreadOver(tuple(members[number] for number in numbers), numbers, count, together=spread == "together")
         for size in sizes
         for numbers in combinations(range(count), size)
     )

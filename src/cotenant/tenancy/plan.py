@@ -177,7 +177,7 @@ class PlanDevice(Frozen):
         return Sharing(mode=self.sharing, shares=given if len(given) == len(shares) else ())
 
 
-class Plan(Frozen):
+class PlanDocument(Frozen):
     """A plan as it stands in its file."""
 
     plan: Literal[2]
@@ -233,7 +233,7 @@ class Plan(Frozen):
         return write(self.to_data())
 
 
-def read_plan(path: Path) -> Plan:
+def read_plan(path: Path) -> PlanDocument:
     """Read and check a plan.yaml.
 
     Raises:
@@ -245,7 +245,7 @@ def read_plan(path: Path) -> Plan:
     return plan
 
 
-def plan_in(path: Path) -> Plan | None:
+def plan_in(path: Path) -> PlanDocument | None:
     """The plan in a file; None if the file holds something else. Raises StudyError."""
     try:
         tree = read(opening.read_text(path, most=LARGEST, encoding="utf-8-sig"), str(path))
@@ -263,14 +263,14 @@ def is_plan(data: Any) -> bool:
     return isinstance(data, Mapping) and "plan" in data and "devices" in data
 
 
-def _checked(tree: Tree, path: Path) -> Plan:
+def _checked(tree: Tree, path: Path) -> PlanDocument:
     if tree.data["plan"] == 1:
         raise StudyError(f"{path} counts items, as plans of an earlier version did", hint=f"plan again; {REPLAN}")
     problems = list(tree.problems)
     try:
-        plan = Plan.model_validate(tree.data)
+        plan = PlanDocument.model_validate(tree.data)
     except ValidationError as error:
-        problems += problems_of(error, Plan)
+        problems += problems_of(error, PlanDocument)
     if problems:
         problems.sort(key=lambda problem: tree.places.line(problem[0]))
         lines = tuple(dict.fromkeys(tree.places.describe(where, sentence) for where, sentence in problems))

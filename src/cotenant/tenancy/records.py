@@ -252,7 +252,7 @@ class TokenTimes:
 
 
 @dataclass(frozen=True, slots=True)
-class ModelError:
+class ModelErrorRecord:
     """Error of the simulation for a tenant: nine in ten measured values lay between these multiples of it."""
 
     kind: str
@@ -268,7 +268,7 @@ class ModelError:
     shared_tail: tuple[float, float] | None = None
 
     @classmethod
-    def of(cls, text: str | None) -> "ModelError | None":
+    def of(cls, text: str | None) -> "ModelErrorRecord | None":
         """Parse the records' column; None if measured, or recorded before the column existed."""
         if not text:
             return None
@@ -329,7 +329,7 @@ class TenantObservation(TenantInTrial):
     """Share of the device's time that processes outside the study used meanwhile."""
     member: str | None = None
     """The group member it ran on."""
-    model_error: ModelError | None = None
+    model_error: ModelErrorRecord | None = None
     """Of a simulated tenant."""
     latency_ns: Int64s | None = None
     tokens_out: int | None = None

@@ -13,7 +13,7 @@ from cotenant.planning.exports.model import (
     distinct,
 )
 from cotenant.planning.exports.servers import ServerCommand
-from cotenant.tenancy.plan import Plan
+from cotenant.tenancy.plan import PlanDocument
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,5 +71,5 @@ def _words(one: CopyCommand) -> tuple[str, ...]:
     return (*(("env", *settings) if settings else ()), *(("taskset", "-c", one.cores) if one.cores else ()), *one.words)
 
 
-def _no_plan() -> Plan:
+def _no_plan() -> PlanDocument:
     raise NotImplementedError("copies have no plan file")

@@ -4,18 +4,26 @@ Sharing is configured in the claim for NVIDIA's driver, with one MPS percentage 
 shares can't be expressed.
 """
 
+import re
+from collections import Counter
+from collections.abc import Mapping
 from typing import Any
 
-from cotenant.planning.exports.manifests import with_script
-from cotenant.planning.exports.model import CannotExpress, ExportedDevice, ExportedFolder, ExportedPlan
-from cotenant.planning.exports.pods import deployment
-from cotenant.planning.exports.quoting import cel_string, yaml_documents
+from cotenant.planning.exports.model import (
+    CannotExpress,
+    ExportedDevice,
+    ExportedFolder,
+    ExportedPlan,
+    ExportedTenant,
+    slug,
+)
+from cotenant.planning.exports.quoting import cel_string, with_script, yaml_document, yaml_documents
 
 _DRIVER = "gpu.nvidia.com"
 _CONFIG = "resource.nvidia.com/v1beta1"
 
 
-def export(plan: ExportedPlan) -> ExportedFolder:
+def for_kubernetes(plan: ExportedPlan) -> ExportedFolder:
     """`kubernetes.yaml`."""
     found: list[dict[str, Any]] = []
     for device in plan.devices:
@@ -97,3 +105,202 @@ def _cel(attribute: str, value: str) -> dict[str, Any]:
 
 def _name(device: ExportedDevice) -> str:
     return f"cotenant-device-{device.number}"
+
+
+# --- shared by the Kubernetes exports: a deployment per tenant with its resources
+
+LONGEST_LABEL = 63
+
+
+def deployment(
+    tenant: ExportedTenant,
+    *,
+    resources: Mapping[str, Any],
+    pod: Mapping[str, Any] | None = None,
+    annotations: Mapping[str, str] | None = None,
+    labels: Mapping[str, str] | None = None,
+) -> dict[str, Any]:
+    """One replica of a tenant.
+
+    Args:
+        tenant: The tenant.
+        resources: The container's resources.
+        pod: Additional pod specification: claims, node selectors, a scheduler.
+        annotations: The pod's annotations.
+        labels: The pod's labels besides its name.
+    """
+    name = tenant.key
+    own = {"app.kubernetes.io/name": name, "app.kubernetes.io/part-of": "cotenant"}
+    container = {
+        "name": name,
+        "image": f"REPLACE-WITH-THE-IMAGE-OF/{tenant.workload_key}",
+        "env": [
+            {"name": "COTENANT_BATCH", "value": str(tenant.items_at_once)},
+            {"name": "COTENANT_PRIORITY", "value": str(tenant.priority)},
+        ],
+        "resources": dict(resources),
+    }
+    metadata: dict[str, Any] = {"labels": {**own, **(labels or {})}}
+    if annotations:
+        metadata["annotations"] = dict(annotations)
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": name, "labels": own},
+        "spec": {
+            "replicas": 1,
+            "selector": {"matchLabels": own},
+            "template": {"metadata": metadata, "spec": {"containers": [container], **(pod or {})}},
+        },
+    }
+
+
+def product(title: str) -> dict[str, str]:
+    """Node selector for a GPU model, as labelled by GPU feature discovery."""
+    label = re.sub("[^A-Za-z0-9._-]", "-", title.removeprefix("NVIDIA "))[:LONGEST_LABEL]
+    return {"nvidia.com/gpu.product": label.strip("-._")}
+
+
+def mig_resource(tenant: ExportedTenant) -> str:
+    """The resource of a MIG instance; a profile's `+` becomes a dot."""
+    return f"nvidia.com/mig-{tenant.profile}".replace("+", ".")
+
+
+# --- kubernetes with HAMi: a part of a GPU's memory and cores per tenant, enforced by its library in the container
+
+HAMI = "kubernetes-hami"
+
+
+def for_hami(plan: ExportedPlan) -> ExportedFolder:
+    """`hami.yaml`: a deployment per tenant."""
+    found: list[dict[str, Any]] = []
+    for device in plan.devices:
+        if device.sharing == "mig":
+            raise CannotExpress(HAMI, f"the MIG instances on {device.name}", "kubernetes")
+        for tenant in device.tenants:
+            uuids = [f"REPLACE-WITH-THE-UUID-OF-GPU-{device.index + number}" for number in range(device.gpus)]
+            found.append(
+                deployment(
+                    tenant,
+                    resources={"limits": _limits(device, tenant)},
+                    pod={"schedulerName": "hami-scheduler", "nodeSelector": product(device.title)},
+                    annotations={"nvidia.com/use-gpuuuid": ",".join(uuids)},
+                )
+            )
+    notes = ["write the GPUs' UUIDs in place of REPLACE-WITH-THE-UUID-OF-GPU"]
+    if any(device.sharing == "mps" for device in plan.devices):
+        notes.append("MPS isn't used: HAMi throttles each tenant to its cores, so times differ from the plan's")
+    return with_script(plan, {"hami.yaml": yaml_documents(found)}, notes)
+
+
+def _limits(device: ExportedDevice, tenant: ExportedTenant) -> dict[str, int]:
+    limits = {"nvidia.com/gpu": device.gpus}
+    if device.sharing != "alone":
+        limits["nvidia.com/gpumem"] = -(-tenant.memory_bytes // 2**20)
+    if tenant.percentage is not None:
+        limits["nvidia.com/gpucores"] = tenant.percentage
+    return limits
+
+
+# --- kubernetes with the KAI scheduler: memory and compute mode per container (NvFractions), or MIG instances
+
+_MIB = 2**20
+KAI = "kubernetes-kai"
+MODES = {"processes": "time-slicing", "mps": "sm-sharing"}
+
+
+def for_kai(plan: ExportedPlan) -> ExportedFolder:
+    """`kai.yaml`: a deployment per tenant."""
+    found: list[dict[str, Any]] = []
+    for device in plan.devices:
+        if device.percentages:
+            raise CannotExpress(KAI, f"compute shares on {device.name}", "kubernetes-hami")
+        if device.sharing not in {"alone", "mig", *MODES}:
+            raise CannotExpress(KAI, f"`{device.sharing}` on {device.name}", "cotenant")
+        found += [_kai_tenant(device, tenant) for tenant in device.tenants]
+    notes = []
+    if any(device.sharing in MODES for device in plan.devices):
+        notes.append("needs KAI's gpuSharingMode NvFractions and its GPU-sharing operator, which hold memory limits")
+    if sum(device.sharing in MODES for device in plan.devices) > 1:
+        notes.append("KAI chooses which tenants of one compute mode share a GPU: it may not be the plan's choice")
+    return with_script(plan, {"kai.yaml": yaml_documents(found)}, notes)
+
+
+def _kai_tenant(device: ExportedDevice, tenant: ExportedTenant) -> dict[str, Any]:
+    resources: dict[str, Any] = {}
+    annotations = None
+    if device.sharing == "mig":
+        resources = {"limits": {mig_resource(tenant): 1}}
+    elif device.sharing == "alone":
+        resources = {"limits": {"nvidia.com/gpu": device.gpus}}
+    else:
+        prefix = f"nvidia.com/container.{tenant.key}"
+        memory = f"{-(-tenant.memory_bytes // _MIB)}Mi"
+        annotations = {
+            f"{prefix}.gpu-memory.request": memory,
+            f"{prefix}.gpu-memory.limit": memory,
+            f"{prefix}.gpu-compute.mode": MODES[device.sharing],
+        }
+    return deployment(
+        tenant,
+        resources=resources,
+        pod={"schedulerName": "kai-scheduler", "nodeSelector": product(device.title)},
+        annotations=annotations,
+        labels={"kai.scheduler/queue": "default"},
+    )
+
+
+# --- kubernetes with NVIDIA's device plugin: a configuration for shared GPUs, and a deployment per tenant
+
+DEVICE_PLUGIN = "kubernetes-device-plugin"
+
+
+def for_device_plugin(plan: ExportedPlan) -> ExportedFolder:
+    """`device-plugin.yaml` (a ConfigMap with one configuration per GPU model) and `deployments.yaml`."""
+    kinds = Counter(device.kind for device in plan.devices)
+    configurations: dict[str, str] = {}
+    found: list[dict[str, Any]] = []
+    for device in plan.devices:
+        if kinds[device.kind] > 1 and device.sharing not in {"alone", "mig"}:
+            raise CannotExpress(DEVICE_PLUGIN, f"who shares which of {kinds[device.kind]} {device.kind}", "kubernetes")
+        configurations[slug(device.kind)] = yaml_document(_configuration(device))
+        for tenant in device.tenants:
+            resource = mig_resource(tenant) if device.sharing == "mig" else _resource(device)
+            found.append(
+                deployment(
+                    tenant,
+                    resources={"limits": {resource: device.gpus}},
+                    pod={"nodeSelector": product(device.title)},
+                )
+            )
+    config = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "cotenant-device-plugin", "namespace": "nvidia-device-plugin"},
+        "data": configurations,
+    }
+    manifests = {"device-plugin.yaml": yaml_document(config), "deployments.yaml": yaml_documents(found)}
+    notes = [
+        "point the plugin at the ConfigMap, and label nodes with the configuration of their GPU",
+        "memory isn't limited: every replica sees the whole GPU",
+    ]
+    return with_script(plan, manifests, notes)
+
+
+def _resource(device: ExportedDevice) -> str:
+    return "nvidia.com/gpu" if device.sharing == "alone" else "nvidia.com/gpu.shared"
+
+
+def _configuration(device: ExportedDevice) -> dict[str, Any]:
+    if device.sharing == "alone":
+        return {"version": "v1"}
+    if device.sharing == "mig":
+        return {"version": "v1", "flags": {"migStrategy": "mixed"}}
+    if device.sharing not in {"processes", "mps"}:
+        raise CannotExpress(DEVICE_PLUGIN, f"`{device.sharing}` on {device.name}", "cotenant")
+    if len(set(device.percentages)) > 1:
+        written = ", ".join(f"{tenant.name} {tenant.percentage} %" for tenant in device.tenants)
+        raise CannotExpress(DEVICE_PLUGIN, f"unequal MPS shares on {device.name} ({written})", "kubernetes-hami")
+    way = "timeSlicing" if device.sharing == "processes" else "mps"
+    resources = [{"name": "nvidia.com/gpu", "replicas": len(device.tenants)}]
+    return {"version": "v1", "sharing": {way: {"renameByDefault": True, "resources": resources}}}

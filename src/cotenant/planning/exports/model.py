@@ -13,7 +13,7 @@ from typing import Any
 
 from cotenant.errors import CotenantError, StudyError
 from cotenant.planning.mixes.plan import PlannedDevice, SeatedTenant, ServingPlan, document_of
-from cotenant.tenancy.plan import Plan
+from cotenant.tenancy.plan import PlanDocument
 
 LONGEST_KEY = 40
 LONGEST_NAME = 300
@@ -119,7 +119,7 @@ class ExportedPlan:
     """A plan as targets write it."""
 
     devices: tuple[ExportedDevice, ...]
-    document: Callable[[], Plan]
+    document: Callable[[], PlanDocument]
     """The plan for its file."""
     folder: str
     """Where it is exported to, for tools that want whole paths."""

@@ -4,8 +4,7 @@ from typing import Any
 
 from cotenant.planning.exports.model import ExportedDevice, ExportedTenant
 from cotenant.planning.exports.quoting import json_text
-from cotenant.planning.exports.servers import HOST, ServerCommand, model_note, software_note
-from cotenant.planning.exports.vllm import DTYPES, memory_fraction
+from cotenant.planning.exports.servers import DTYPES, HOST, ServerCommand, memory_fraction, model_note, software_note
 
 QUEUED = 0.5
 """A request that has waited for this fraction of its limit can no longer finish in time."""

@@ -3,31 +3,41 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from cotenant.planning.mixes.predictor import Mixes, Predicted, Predictor
+import numpy as np
+
+from cotenant.analyse.estimates.autocorrelation import MOST, common_correlation
+from cotenant.planning.mixes.predictor import Mixes, MixPredictor, PredictedMix
 from cotenant.planning.mixes.tenants import ServingTenant, planned
+from cotenant.planning.predictors.measured import Measured, SharingLaw, most_of, require_measured
+from cotenant.planning.predictors.solo import SoloTimes, drift
+from cotenant.planning.solver.problem import Floats
 
 if TYPE_CHECKING:
+    from cotenant.devices.target import TargetDevice
     from cotenant.planning.inputs.devices import Devices
     from cotenant.planning.predictors.evidence import RunEvidence
+    from cotenant.prediction.interference.gathered import Learnt, SoloTenant
     from cotenant.store.folder import RunFolder
+    from cotenant.store.service_times import ServiceTimes
+    from cotenant.tenancy.identity import TenantIdentity
     from cotenant.tenancy.tenant_entry import TenantEntry
 
 
 class ByKind:
     """Dispatches to the predictor of the kind of device."""
 
-    def __init__(self, predictors: Mapping[str, Predictor]) -> None:
+    def __init__(self, predictors: Mapping[str, MixPredictor]) -> None:
         self._predictors = predictors
 
-    def __call__(self, mixes: Mixes, /) -> Predicted:
+    def __call__(self, mixes: Mixes, /) -> PredictedMix:
         """What would happen."""
         return self._predictors[mixes.device](mixes)
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
+class PlanEvidence:
     """What is known besides the simulation."""
 
     runs: Sequence[Path] = ()
@@ -41,12 +51,12 @@ class Evidence:
 def predictors_for(
     entries: "Mapping[str, TenantEntry]",
     there: "Devices",
-    known: Evidence,
+    known: PlanEvidence,
     *,
     risk: float,
     source: str,
     progress: Callable[[str], None],
-) -> tuple[tuple[ServingTenant, ...], Predictor, Predictor]:
+) -> tuple[tuple[ServingTenant, ...], MixPredictor, MixPredictor]:
     """Tenants with the best software for each device, a predictor that sweeps all mixes, and a more precise one.
 
     Args:
@@ -60,16 +70,15 @@ def predictors_for(
     Raises:
         CotenantError: A tenant must be measured first, or the runs contain nothing relevant.
     """
-    from cotenant.planning.inputs.solos import measured_on
     from cotenant.planning.predictors.closed_form import ClosedForm
-    from cotenant.planning.predictors.engine import Engine
+    from cotenant.planning.predictors.engine import EnginePredictor
     from cotenant.planning.predictors.evidence import use_costs, use_runs
     from cotenant.planning.predictors.profiles import Simulation
-    from cotenant.planning.predictors.spans import with_spans
+    from cotenant.planning.predictors.solo import with_spans
     from cotenant.store.learnt import same_kind
 
-    rough: dict[str, Predictor] = {}
-    closer: dict[str, Predictor] = {}
+    rough: dict[str, MixPredictor] = {}
+    closer: dict[str, MixPredictor] = {}
     runs, left = known.runs, list(known.runs)
     tenants = planned(entries)
     for kind, place in there.places.items():
@@ -89,7 +98,7 @@ def predictors_for(
         if known.costs_s and not any(_opened(run).manifest.get("simulated") for run in known.served):
             progress(use_costs(known.costs_s, closed.simulation))
         tenants = with_spans(tenants, [kind for kind in there.kinds if kind.name in there.gpus], closed)
-        engine = Engine(closed.simulation, closed)
+        engine = EnginePredictor(closed.simulation, closed)
         rough |= dict.fromkeys(there.gpus, closed)
         closer |= dict.fromkeys(there.gpus, engine)
         tenants = tuple(
@@ -106,11 +115,130 @@ def _opened(run: Path) -> "RunFolder":
 
 
 def _evidence(run: Path) -> "RunEvidence":
+    from cotenant.analyse.result import result_of
     from cotenant.planning.predictors.evidence import RunEvidence
     from cotenant.store.identities import by_tenant
     from cotenant.store.reading import open_runs
-    from cotenant.store.results import result_of
+    from cotenant.store.run_records import run_records
 
     with open_runs([run]) as opened:
-        result, identities = result_of(opened), by_tenant(opened)
+        result, identities = result_of(run_records(opened)), by_tenant(opened)
     return RunEvidence(str(run), result, identities)
+
+
+# --- evidence from runs on a real device about a plan's tenants: times alone by batch, and slowdowns of mixes
+
+
+def measured_on(
+    place: "TargetDevice", tenants: "Mapping[str, TenantEntry]", runs: Sequence[Path], *, risk: float, source: str
+) -> tuple[Measured, str]:
+    """A predictor for a real device, and its evidence in a sentence.
+
+    Args:
+        place: The device.
+        tenants: The tenants by name.
+        runs: Run folders on this kind of device.
+        risk: How often an upper end may be exceeded.
+        source: The tenants file's name, for the command that measures what is missing.
+
+    Raises:
+        PredictionError: A tenant was not measured alone; or a run is from another device.
+    """
+    from cotenant.store.learnt import learnt
+    from cotenant.study.prediction_inputs import identity_of, on_cpu, solo_of
+    from cotenant.tenancy.identity import not_used
+
+    found = learnt(runs, place)
+    known = found.found.solos
+    services, paused = _services(runs)
+    matched: dict[tuple[int, int], SoloTenant] = {}
+    reasons = []
+    for number, (name, entry) in enumerate(tenants.items()):
+        asked = identity_of(entry, place)
+        items = entry.most_at_once * entry.batch
+        smaller = {solo.key.batch or 1 for solo in known if (solo.key.batch or 1) < items}
+        measured = {size // entry.batch for size in smaller if size % entry.batch == 0}
+        for together in sorted({*(entry.at_once or (1,)), *measured}):
+            solo = solo_of(name, replace(asked, batch=together * entry.batch), known)
+            if solo is not None and _times(solo, services) is not None:
+                matched[number, together] = solo
+        if not any(number == key[0] for key in matched):
+            reasons.append(not_used(name, asked, [solo.key for solo in known]))
+    missing = [name for number, name in enumerate(tenants) if not any(number == key[0] for key in matched)]
+    require_measured(missing, place.name, source, reasons=[reason for reason in reasons if reason])
+    described = on_cpu(known, place.cores, found.bytes_per_s)
+    keys = [solo.key for solo in known]
+    alike = common_correlation([np.log(times.means_s) for times in services.values()])
+    inflation = MOST if alike is None else alike.inflation
+    solos = {
+        pair: replace(
+            _solo(
+                keys.index(solo.key), solo, _times(solo, services), place.cores, found.bytes_per_s, inflation=inflation
+            ),
+            after_pause_s=paused.get(replace(solo.key, in_flight=None)),
+        )
+        for pair, solo in matched.items()
+    }
+    laws = {way: _law(way, described, keys, found, place.cores) for way in described["priors"] if way in place.modes}
+    mixes = sum(all(member in keys for member in mix.members) for mix in found.found.mixes)
+    unspaced = "" if paused else "; not after pauses, where requests may take longer"
+    return Measured(
+        planned(tenants), solos, laws, risk=risk
+    ), f"measured on {place.name}: {len(solos)} alone, {mixes} mixes{unspaced}"
+
+
+def _law(
+    way: str, described: Mapping[str, Any], keys: "Sequence[TenantIdentity]", found: "Learnt", cores: int
+) -> SharingLaw:
+    from cotenant.prediction.interference.forecasting import evidence_of
+    from cotenant.prediction.interference.predictor import MixPredictor
+    from cotenant.prediction.interference.setting import setting_of
+    from cotenant.prediction.interference.shipped import CPU_PRIOR_HALF
+
+    setting = setting_of([key.workload for key in keys], described["features"], described["priors"][way])
+    mixes = [mix for mix in found.found.mixes if mix.sharing == way and all(one in keys for one in mix.members)]
+    predictor = MixPredictor(setting, evidence_of(mixes, keys), described["variances"][way], prior_half=CPU_PRIOR_HALF)
+    return SharingLaw(predictor, most_of(way, cores))
+
+
+def _services(
+    runs: Sequence[Path],
+) -> "tuple[Mapping[tuple[TenantIdentity, str], ServiceTimes], Mapping[TenantIdentity, Floats]]":
+    """Times back to back, by tenant and name; and those of requests after a pause, by tenant."""
+    from cotenant.store import baselines
+    from cotenant.store.reading import open_runs
+    from cotenant.store.service_times import after_pauses, service_times
+
+    if not runs:
+        return {}, {}
+    with open_runs([baselines.resolve(str(run)) for run in runs]) as opened:
+        return service_times(opened), after_pauses(opened)
+
+
+def _times(solo: "SoloTenant", services: "Mapping[tuple[TenantIdentity, str], ServiceTimes]") -> "ServiceTimes | None":
+    """The tenant of that name, else another that runs the same."""
+    return services.get((solo.key, solo.name)) or next(
+        (one for (key, _), one in services.items() if key == solo.key), None
+    )
+
+
+def _solo(
+    place: int, solo: "SoloTenant", times: "ServiceTimes | None", cores: int, bytes_per_s: float | None,
+    *, inflation: float,
+) -> SoloTimes:  # fmt: skip
+    assert times is not None, "only tenants with times are matched"
+    mean = float(np.mean(times.means_s))
+    busy = solo.service_ns if solo.device_ns is None else solo.device_ns
+    moved = (solo.moved_bytes or 0.0) / mean / bytes_per_s if bytes_per_s else 0.0
+    return SoloTimes(
+        place=place,
+        mean_s=mean,
+        drawn_s=times.drawn_s,
+        drift=drift(times.means_s, inflation),
+        cores=float(np.clip(busy / solo.service_ns / cores, 0.0, 1.0)),
+        bandwidth=float(np.clip(moved, 0.0, 1.0)),
+        memory_bytes=float(solo.memory_bytes or 0),
+        first_s=times.first_s,
+        step_s=times.step_s,
+        in_a_row=max(int(np.median(times.requests)), 1),
+    )

@@ -16,7 +16,7 @@ LARGE_BATCHES = 3.0
 """Weight of the variance of batches in a request's own: more requests are in large ones. Fitted to the queue."""
 
 
-class Service(NamedTuple):
+class BatchService(NamedTuple):
     """Time of a batch, in the unit of 1/rate."""
 
     single: Floats
@@ -42,7 +42,7 @@ class Service(NamedTuple):
         return np.where(self.largest > 1, (self.full - self.single) / np.maximum(self.largest - 1, 1), 0.0)
 
 
-def quantile(service: Service, rate: Floats, cv: float, level: float) -> Floats:
+def quantile(service: BatchService, rate: Floats, cv: float, level: float) -> Floats:
     """A request's time from arrival to answer; infinite where the largest batch can't keep up.
 
     The sum of the running batch's rest and its own batch, as a gamma distribution with their mean and variance, and of

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from cotenant.errors import CotenantError
-from cotenant.planning.mixes.devices import DeviceKind
+from cotenant.planning.mixes.kinds import DeviceKind
 from cotenant.planning.mixes.make import Impossible
 from cotenant.planning.mixes.plan import ServingPlan
 from cotenant.text import figure

@@ -20,7 +20,7 @@ FARTHEST = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class MeasuredMix:
+class MeasuredGroup:
     """Measured slowdown of each tenant in one mix."""
 
     slowdown: Mapping[int, float]
@@ -42,7 +42,7 @@ class MeasuredMix:
 class Corrections:
     """Factors on the time that neighbours add."""
 
-    mixes: Mapping[tuple[str, tuple[int, ...]], tuple[Mapping[int, float], MeasuredMix]]
+    mixes: Mapping[tuple[str, tuple[int, ...]], tuple[Mapping[int, float], MeasuredGroup]]
     """By sharing and sorted tenants: each tenant's factor, and the measurement."""
 
     def apply(
@@ -91,7 +91,7 @@ class Corrections:
 NOTHING = Corrections({})
 
 
-def factors_of(measured: MeasuredMix, predicted: Mapping[int, float]) -> Mapping[int, float]:
+def factors_of(measured: MeasuredGroup, predicted: Mapping[int, float]) -> Mapping[int, float]:
     """Factors that scale each tenant's predicted excess time to the measured one."""
     return {
         tenant: float(np.clip((slowdown - 1 + SLIGHT) / (predicted[tenant] - 1 + SLIGHT), 1 / FARTHEST, FARTHEST))

@@ -11,10 +11,10 @@ from typing import Literal
 
 import numpy as np
 
-from cotenant.planning.mixes.devices import OWN_PROCESS, DeviceKind
-from cotenant.planning.mixes.predictor import Mixes, Predicted, Predictor
+from cotenant.planning.mixes.kinds import OWN_PROCESS, DeviceKind
+from cotenant.planning.mixes.predictor import Mixes, MixPredictor, PredictedMix
 from cotenant.planning.mixes.tenants import ServingTenant, Unit
-from cotenant.planning.solver.problem import NOBODY, Bools, Floats, Ints, Judged, Option
+from cotenant.planning.solver.problem import NOBODY, Bools, Floats, Ints, JudgedGroups, WayToUse
 
 Minimise = Literal["cost", "devices", "energy", "latency"]
 PER_DEVICE = ("cost", "devices")
@@ -62,11 +62,11 @@ class Laid:
     """Groups of units laid out on a device, with their predictions, row by row."""
 
     mixes: Mixes
-    predicted: Predicted
+    predicted: PredictedMix
     fits: Bools
 
 
-class Judge:
+class MixJudge:
     """Judges groups of units, with a cache."""
 
     def __init__(
@@ -74,7 +74,7 @@ class Judge:
         tenants: Sequence[ServingTenant],
         kinds: Sequence[DeviceKind],
         units: Sequence[Unit],
-        predictor: Predictor,
+        predictor: MixPredictor,
         *,
         minimise: Minimise = "cost",
         refused: frozenset[tuple[int, frozenset[int]]] = frozenset(),
@@ -91,15 +91,15 @@ class Judge:
         self._needs: dict[tuple[int, float | None], Floats] = {}
         self._cuts: dict[tuple[Way, int, float], tuple[float, int]] = {}
 
-    def options(self) -> tuple[Option, ...]:
+    def options(self) -> tuple[WayToUse, ...]:
         """For the solver."""
-        return tuple(Option(way.kind, self.least(self.kinds[way.kind])) for way in self.ways)
+        return tuple(WayToUse(way.kind, self.least(self.kinds[way.kind])) for way in self.ways)
 
     def least(self, kind: DeviceKind) -> float:
         """Lower bound on the cost of a device, in units of the objective."""
         return {"cost": kind.price_per_h, "devices": 1.0, "energy": kind.idle_w, "latency": 0.0}[self.minimise]
 
-    def __call__(self, option: int, groups: Ints) -> Judged:
+    def __call__(self, option: int, groups: Ints) -> JudgedGroups:
         """The solver's interface."""
         groups = np.sort(groups, axis=1)[:, ::-1].copy()  # sort empty seats last
         keys = [(option, row.tobytes()) for row in groups]
@@ -113,7 +113,7 @@ class Judge:
             for key, fits, busy, one in zip(fresh, laid.fits & single, laid.predicted.busy, cost, strict=True):
                 self._known[key] = bool(fits), float(busy), float(one)
         answers = np.array([self._known[key] for key in keys]).reshape(len(keys), 3)
-        return Judged(answers[:, 0] > 0, answers[:, 1], answers[:, 2])
+        return JudgedGroups(answers[:, 0] > 0, answers[:, 1], answers[:, 2])
 
     def lay_out(self, option: int, groups: Ints) -> Laid:
         """Choose batches and shares, and predict."""
@@ -144,7 +144,7 @@ class Judge:
         upper = laid.predicted.latency_ms.upper[0]
         return float((upper / self._limits[laid.mixes.tenants[0]][:, : upper.shape[1]]).max())
 
-    def keeps(self, option: int, mixes: Mixes, predictor: Predictor | None = None) -> Bools:
+    def keeps(self, option: int, mixes: Mixes, predictor: MixPredictor | None = None) -> Bools:
         """Mixes that meet every objective and fit into memory, by this or another predictor."""
         predicted = (predictor or self.predictor)(mixes)
         kind = self.kinds[self.ways[option].kind]
@@ -216,7 +216,7 @@ class Judge:
         kind = self.kinds[way.kind].name
         return [place for place, tenant in enumerate(self.tenants) if tenant.devices_on(kind) > 1]
 
-    def _late(self, tenants: Ints, predicted: Predicted) -> Bools:
+    def _late(self, tenants: Ints, predicted: PredictedMix) -> Bools:
         """Seats whose objective is missed at the upper end, or whose rate exceeds capacity."""
         over = predicted.latency_ms.upper > self._limits[tenants][..., : predicted.latency_ms.upper.shape[2]]
         slow = predicted.slowdown.upper > self._stretch[tenants]
@@ -357,7 +357,7 @@ def _size(kind: DeviceKind, profile: int) -> tuple[int, int]:
     return one.memory, one.compute
 
 
-def _strain(predicted: Predicted, limits: Floats) -> Floats:
+def _strain(predicted: PredictedMix, limits: Floats) -> Floats:
     """The largest ratio of a lone seat's latencies to their limits."""
     latency = predicted.latency_ms.upper[:, 0, :]
     return np.asarray((latency / limits[:, : latency.shape[1]]).max(axis=1))

@@ -7,17 +7,15 @@ import numpy as np
 
 from cotenant.errors import CotenantError
 from cotenant.planning.mixes.cut import plan_of_instances
-from cotenant.planning.mixes.devices import DeviceKind
-from cotenant.planning.mixes.fitting import fitting
-from cotenant.planning.mixes.judge import PER_DEVICE, Judge, Minimise
-from cotenant.planning.mixes.plan import PlannedDevice, ServingPlan
-from cotenant.planning.mixes.predictor import Predictor
+from cotenant.planning.mixes.judge import PER_DEVICE, Laid, Minimise, MixJudge
+from cotenant.planning.mixes.kinds import DeviceKind
+from cotenant.planning.mixes.plan import KeptObjective, PlannedDevice, SeatedTenant, ServingPlan
+from cotenant.planning.mixes.predictor import MixPredictor
 from cotenant.planning.mixes.replicas import floors, replicas_of
-from cotenant.planning.mixes.seating import seated
-from cotenant.planning.mixes.tenants import ServingTenant, Unit, contradictions, units_of
+from cotenant.planning.mixes.tenants import ServingTenant, Unit, UnitSeat, contradictions, units_of
 from cotenant.planning.mixes.why import reasons, with_sensitivity
 from cotenant.planning.solver.generation import Clock, Solved
-from cotenant.planning.solver.problem import Column, Problem, cost_of
+from cotenant.planning.solver.problem import PlacedGroup, Problem, cost_of
 from cotenant.planning.solver.solve import solve
 
 MOST_ON_ONE = 16
@@ -54,11 +52,11 @@ class Ask:
 def make_plan(
     tenants: Sequence[ServingTenant],
     kinds: Sequence[DeviceKind],
-    predictor: Predictor,
+    predictor: MixPredictor,
     *,
     clock: Clock,
     ask: Ask | None = None,
-    closer: Predictor | None = None,
+    closer: MixPredictor | None = None,
     progress: Callable[[str], None] = lambda _: None,
 ) -> ServingPlan:
     """The best plan that meets every objective at the predictor's upper end.
@@ -84,8 +82,8 @@ def make_plan(
     end = clock() + wanted.seconds
     refused: set[tuple[int, frozenset[int]]] = set()
 
-    def planned(seconds: float, units: tuple[Unit, ...]) -> tuple[Judge, Solved]:
-        one = Judge(tenants, kinds, units, predictor, minimise=wanted.minimise, refused=frozenset(refused))
+    def planned(seconds: float, units: tuple[Unit, ...]) -> tuple[MixJudge, Solved]:
+        one = MixJudge(tenants, kinds, units, predictor, minimise=wanted.minimise, refused=frozenset(refused))
         available = tuple(kind.available for kind in kinds)
         problem = Problem(len(units), one.options(), available, one, wanted.most, _wide(one))
         found = solve(problem, clock=clock, seconds=seconds)
@@ -112,7 +110,7 @@ def make_plan(
     return _explained(judge, solved, wanted, closer)
 
 
-def _wide(judge: Judge) -> tuple[Column, ...]:
+def _wide(judge: MixJudge) -> tuple[PlacedGroup, ...]:
     """Jobs and split models that span several devices occupy them exclusively."""
     found = []
     for number, unit in enumerate(judge.units):
@@ -125,16 +123,16 @@ def _wide(judge: Judge) -> tuple[Column, ...]:
             if tenant.job is not None:
                 first = next(place for place, one in enumerate(judge.ways) if one.kind == way.kind)
                 if option == first:
-                    found.append(Column(option, (number,), judge.least(kind) * spans, spans))
+                    found.append(PlacedGroup(option, (number,), judge.least(kind) * spans, spans))
                 continue
             laid = judge.lay_out(option, np.array([[number]], np.int64))
             if bool(laid.fits[0]):
                 cost = float(judge.cost(option, laid)[0]) * (1 if judge.minimise == "latency" else spans)
-                found.append(Column(option, (number,), cost, spans))
+                found.append(PlacedGroup(option, (number,), cost, spans))
     return tuple(found)
 
 
-def _roomiest(judge: Judge, column: Column) -> Column:
+def _roomiest(judge: MixJudge, column: PlacedGroup) -> PlacedGroup:
     """The same group under the simplest way to share that leaves `ENOUGH` of every limit, else the most."""
     if column.devices > 1 or judge.minimise not in PER_DEVICE:
         return column
@@ -146,10 +144,10 @@ def _roomiest(judge: Judge, column: Column) -> Column:
             if bool(laid.fits[0]):
                 left = min(round(1 - judge.strain(laid), 1), ENOUGH)
                 best = max(best, (left, option), key=lambda one: (one[0], -one[1]))
-    return Column(best[1], column.members, column.cost)
+    return PlacedGroup(best[1], column.members, column.cost)
 
 
-def _refused(judge: Judge, columns: Sequence[Column], closer: Predictor) -> set[tuple[int, frozenset[int]]]:
+def _refused(judge: MixJudge, columns: Sequence[PlacedGroup], closer: MixPredictor) -> set[tuple[int, frozenset[int]]]:
     bad = set()
     for column in columns:
         laid = judge.lay_out(column.option, np.array([column.members], np.int64))
@@ -158,7 +156,7 @@ def _refused(judge: Judge, columns: Sequence[Column], closer: Predictor) -> set[
     return bad
 
 
-def _explained(judge: Judge, solved: Solved, ask: Ask, closer: Predictor | None) -> ServingPlan:
+def _explained(judge: MixJudge, solved: Solved, ask: Ask, closer: MixPredictor | None) -> ServingPlan:
     columns = sorted(solved.columns, key=lambda one: (judge.ways[one.option].kind, -len(one.members), one.members))
     devices: Sequence[PlannedDevice] = seated(judge, columns, closer)
     if len(columns) <= EXPLAINED:
@@ -194,7 +192,7 @@ def _require_consistent(tenants: Sequence[ServingTenant]) -> None:
 def _require_possible(
     tenants: Sequence[ServingTenant],
     kinds: Sequence[DeviceKind],
-    predictor: Predictor,
+    predictor: MixPredictor,
     counts: Sequence[int | None],
 ) -> None:
     """Name the first tenant that no device can serve with its best possible result, and all other such tenants."""
@@ -204,3 +202,130 @@ def _require_possible(
     floor = floors(tenants, kinds, predictor)
     sentences = [floor[tenants.index(tenant)] for tenant in hopeless]
     raise Impossible("; ".join(sentences), tuple(tenant.name for tenant in hopeless))
+
+
+# --- where not all tenants fit: serve some of them whole, rather than replicas of all
+
+Units = tuple[Unit, ...]
+
+
+def fitting(units: Units, solved: Solved, solve: Callable[[Units], Solved | None]) -> Units:
+    """The units of tenants that fit together with all their replicas.
+
+    Tenants with a replica that was left out go first; then each is given another chance, those of few replicas first.
+
+    Args:
+        units: All of them.
+        solved: The best plan for them.
+        solve: The best plan for some of them; None when time is up.
+    """
+    parts = _parted(units)
+    out = [part for part in parts if any(number in solved.left_out for number in part)]
+    kept = {number for part in parts if part not in out for number in part}
+    for part in sorted(out, key=len):
+        tried = sorted(kept | set(part))
+        found = solve(tuple(units[number] for number in tried))
+        if found is None:
+            break
+        if not found.left_out:
+            kept = set(tried)
+    return tuple(units[number] for number in sorted(kept))
+
+
+def _parted(units: Sequence[Unit]) -> list[list[int]]:
+    """Numbers of the units, those of the same tenants together."""
+    found: dict[frozenset[int], list[int]] = {}
+    for number, unit in enumerate(units):
+        found.setdefault(frozenset(seat.tenant for seat in unit.seats), []).append(number)
+    return list(found.values())
+
+
+# --- convert the solver's columns to devices with tenants
+
+
+def seated(
+    judge: MixJudge, columns: Sequence[PlacedGroup], closer: MixPredictor | None = None
+) -> tuple[PlannedDevice, ...]:
+    """The devices of a plan, numbered by kind in column order, with the second predictor's figures if any."""
+    used = [0] * len(judge.kinds)
+    devices = []
+    for column in columns:
+        way = judge.ways[column.option]
+        laid = judge.lay_out(column.option, np.array([column.members], np.int64))
+        if closer is not None:
+            laid = replace(laid, predicted=closer(laid.mixes))
+        first, last = used[way.kind], used[way.kind] + column.devices - 1
+        name = judge.kinds[way.kind].member(first)
+        name += f" to {judge.kinds[way.kind].member(last)}" if last > first else ""
+        devices.append(_device(judge, column, laid, name))
+        used[way.kind] += column.devices
+    return tuple(devices)
+
+
+def _device(judge: MixJudge, column: PlacedGroup, laid: Laid, name: str) -> PlannedDevice:
+    way = judge.ways[column.option]
+    kind = judge.kinds[way.kind]
+    seats = [seat for unit in column.members for seat in judge.units[unit].seats]
+    tenants = []
+    for place, seat in enumerate(seats):
+        assert laid.mixes.tenants[0, place] == seat.tenant
+        tenants.append(_tenant(judge, laid, place, seat))
+    alone = len(tenants) == 1 and way.sharing != "mig"
+    return PlannedDevice(
+        name=name,
+        kind=kind.name,
+        title=kind.title,
+        sharing="alone" if alone else way.mode,
+        tenants=tuple(tenants),
+        devices=column.devices,
+        price_per_h=kind.price_per_h * column.devices,
+        memory_bytes=kind.memory_bytes,
+        busy=float(laid.predicted.busy[0]),
+        bandwidth=float(laid.predicted.bandwidth[0]),
+        power_w=float(laid.predicted.power_w[0]) * column.devices,
+        basis=laid.predicted.basis[0],
+        clock_mhz=way.clock_mhz,
+        power_limit_w=next((one.full_w for one in kind.clocks if one.mhz == way.clock_mhz), None),
+    )
+
+
+def _tenant(judge: MixJudge, laid: Laid, place: int, seat: UnitSeat) -> SeatedTenant:
+    tenant, predicted = judge.tenants[seat.tenant], laid.predicted
+    share: float | str | None = None
+    held = float(laid.mixes.share[0, place])
+    if laid.mixes.sharing == "mig":
+        mig = next(kind.mig for kind in judge.kinds if kind.name == laid.mixes.device)
+        assert mig is not None
+        share = mig.profiles[int(held)].name if np.isfinite(held) else None
+    elif np.isfinite(held):
+        share = held
+    return SeatedTenant(
+        tenant=tenant.name,
+        replica=seat.replica,
+        replicas=seat.of,
+        rate_rps=seat.rate_rps,
+        at_once=int(laid.mixes.batch[0, place]),
+        together=None if predicted.together is None else int(predicted.together[0, place]),
+        doubt="" if predicted.doubts is None else predicted.doubts[0][place],
+        software=tenant.software_on(laid.mixes.device),
+        share=share,
+        priority=tenant.priority,
+        cv=tenant.cv,
+        isolated=tenant.isolation != "any",
+        memory_bytes=int(predicted.memory_bytes[0, place]),
+        slowdown=(
+            float(predicted.slowdown.lower[0, place]),
+            float(predicted.slowdown.estimate[0, place]),
+            float(predicted.slowdown.upper[0, place]),
+        ),
+        kept=tuple(
+            KeptObjective(
+                objective.label,
+                objective.limit_ms,
+                float(predicted.latency_ms.lower[0, place, number]),
+                float(predicted.latency_ms.estimate[0, place, number]),
+                float(predicted.latency_ms.upper[0, place, number]),
+            )
+            for number, objective in enumerate(tenant.objectives)
+        ),
+    )

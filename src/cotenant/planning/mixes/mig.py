@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
-class Profile:
+class MigSize:
     """A MIG profile."""
 
     name: str
@@ -22,12 +22,12 @@ class Profile:
 
 
 @dataclass(frozen=True, slots=True)
-class Mig:
+class MigGeometry:
     """The profiles and layouts of a GPU."""
 
     compute: int
     memory: int
-    profiles: tuple[Profile, ...]
+    profiles: tuple[MigSize, ...]
     _layouts: "list[tuple[int, ...]]" = field(default_factory=list, compare=False, repr=False)
 
     def layouts(self) -> Sequence[tuple[int, ...]]:
@@ -46,17 +46,17 @@ class Mig:
         wanted = sorted((by_name[name] for name in names), key=lambda one: (-one.memory, -one.compute))
         return _placed(self, wanted, frozenset())
 
-    def profile(self, name: str) -> Profile:
+    def profile(self, name: str) -> MigSize:
         """By its name."""
         return next(profile for profile in self.profiles if profile.name == name)
 
     @classmethod
-    def of(cls, compute: int, memory: int, profiles: Mapping[str, tuple[int, int, int]]) -> "Mig":
+    def of(cls, compute: int, memory: int, profiles: Mapping[str, tuple[int, int, int]]) -> "MigGeometry":
         """Build from SM slices, memory slices and bytes, by name."""
-        return cls(compute, memory, tuple(Profile(name, *sizes) for name, sizes in profiles.items()))
+        return cls(compute, memory, tuple(MigSize(name, *sizes) for name, sizes in profiles.items()))
 
 
-def starts(mig: Mig, profile: Profile) -> tuple[int, ...]:
+def starts(mig: MigGeometry, profile: MigSize) -> tuple[int, ...]:
     """Memory slices at which an instance of this profile can start."""
     return tuple(
         start
@@ -65,7 +65,7 @@ def starts(mig: Mig, profile: Profile) -> tuple[int, ...]:
     )
 
 
-def _layouts(mig: Mig) -> list[tuple[int, ...]]:
+def _layouts(mig: MigGeometry) -> list[tuple[int, ...]]:
     found: set[tuple[int, ...]] = set()
 
     def cut(at: int, counts: tuple[int, ...], compute: int) -> None:
@@ -86,7 +86,7 @@ def _within(one: tuple[int, ...], other: tuple[int, ...]) -> bool:
     return one != other and all(mine <= theirs for mine, theirs in zip(one, other, strict=True))
 
 
-def _placed(mig: Mig, wanted: Sequence[Profile], taken: frozenset[int]) -> tuple[tuple[str, int], ...] | None:
+def _placed(mig: MigGeometry, wanted: Sequence[MigSize], taken: frozenset[int]) -> tuple[tuple[str, int], ...] | None:
     if not wanted:
         return ()
     first = wanted[0]

@@ -3,11 +3,11 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from cotenant.tenancy.plan import Plan, PlanSeat
+from cotenant.tenancy.plan import PlanDocument, PlanSeat
 
 
 @dataclass(frozen=True, slots=True)
-class Move:
+class PlanMove:
     """One step."""
 
     tenant: str
@@ -34,7 +34,7 @@ class _Seat:
 _EFFORT = {"adjusts": 0, "stops": 1, "restarts": 2, "starts": 3, "moves": 4}
 
 
-def moves(old: Plan, new: Plan) -> tuple[Move, ...]:
+def moves(old: PlanDocument, new: PlanDocument) -> tuple[PlanMove, ...]:
     """Moves that lead from one plan to another.
 
     Devices of one kind are interchangeable: each device of the new plan is matched to the old one that already has
@@ -69,21 +69,21 @@ def _name(old: _Seat | None, new: _Seat | None) -> str:
     return seat.name
 
 
-def _move(name: str, old: _Seat | None, new: _Seat | None) -> Move | None:
+def _move(name: str, old: _Seat | None, new: _Seat | None) -> PlanMove | None:
     if old is None and new is not None:
-        return Move(name, "starts", "", _place(new), new.seat.memory_bytes or 0)
+        return PlanMove(name, "starts", "", _place(new), new.seat.memory_bytes or 0)
     if old is not None and new is None:
-        return Move(name, "stops", _place(old), "", 0)
+        return PlanMove(name, "stops", _place(old), "", 0)
     assert old is not None
     assert new is not None
     if old.device != new.device:
-        return Move(name, "moves", _place(old), _place(new), new.seat.memory_bytes or 0)
+        return PlanMove(name, "moves", _place(old), _place(new), new.seat.memory_bytes or 0)
     if (old.sharing, old.share) != (new.sharing, new.share):
-        return Move(name, "restarts", _place(old), _place(new), new.seat.memory_bytes or 0)
+        return PlanMove(name, "restarts", _place(old), _place(new), new.seat.memory_bytes or 0)
     before, after = old.seat, new.seat
     if (before.at_once, before.rate_rps) != (after.at_once, after.rate_rps):
         was, now = (f"{one.at_once} at once, {one.rate_rps:g}/s" for one in (before, after))
-        return Move(name, "adjusts", was, now, 0)
+        return PlanMove(name, "adjusts", was, now, 0)
     return None
 
 
@@ -92,14 +92,14 @@ def _place(seat: _Seat) -> str:
     return f"{seat.device} ({seat.sharing}{share})"
 
 
-def _seats(plan: Plan, names: Mapping[str, str]) -> list[_Seat]:
+def _seats(plan: PlanDocument, names: Mapping[str, str]) -> list[_Seat]:
     return [
         _Seat(name, str(seat.tenant), names.get(device.name, device.name), device.sharing, seat.share, seat)
         for device, name, seat in plan.seats()
     ]
 
 
-def _matched(old: Plan, new: Plan) -> dict[str, str]:
+def _matched(old: PlanDocument, new: PlanDocument) -> dict[str, str]:
     """Old device names for the new plan's devices, matching those with most tenants in common first."""
     pairs = [
         (sum(name in before.tenants for name in after.tenants), after, before)

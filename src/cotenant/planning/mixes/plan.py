@@ -7,8 +7,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from cotenant.errors import StudyError
-from cotenant.tenancy.device_name import DeviceName
-from cotenant.tenancy.plan import VERSION, Plan, PlanDevice, PlanSeat, PromisedTime
+from cotenant.tenancy.nouns import DeviceName
+from cotenant.tenancy.plan import VERSION, PlanDevice, PlanDocument, PlanSeat, PromisedTime
 from cotenant.tenancy.sentences import problems_of
 from cotenant.tenancy.tenant_entry import TenantEntry
 from cotenant.tenancy.words import key_shown
@@ -17,7 +17,7 @@ HOURS_PER_MONTH = 730.0
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class KeptObjective:
     """An objective and its prediction."""
 
     objective: str
@@ -50,7 +50,7 @@ class SeatedTenant:
     memory_bytes: int
     slowdown: tuple[float, float, float]
     """Lower, estimate, upper."""
-    kept: tuple[Kept, ...]
+    kept: tuple[KeptObjective, ...]
     cv: float = 1.0
     """Burstiness of its arrivals."""
     isolated: bool = False
@@ -102,7 +102,7 @@ class PlannedDevice:
         return sum(tenant.memory_bytes for tenant in self.tenants)
 
     @property
-    def tightest(self) -> tuple[SeatedTenant, Kept] | None:
+    def tightest(self) -> tuple[SeatedTenant, KeptObjective] | None:
         """The objective with the least headroom."""
         pairs = [(tenant, kept) for tenant in self.tenants for kept in tenant.kept]
         return min(pairs, key=lambda pair: pair[1].headroom, default=None)
@@ -181,7 +181,7 @@ class ServingPlan:
         return not self.left_out and all(kept.headroom >= 0 for tenant in seats for kept in tenant.kept)
 
 
-def document_of(plan: ServingPlan, runs: Mapping[str, Mapping[str, Any]], rests_on: Sequence[str] = ()) -> Plan:
+def document_of(plan: ServingPlan, runs: Mapping[str, Mapping[str, Any]], rests_on: Sequence[str] = ()) -> PlanDocument:
     """The plan for its file.
 
     Args:
@@ -197,12 +197,12 @@ def document_of(plan: ServingPlan, runs: Mapping[str, Mapping[str, Any]], rests_
     except ValidationError as error:
         problems = tuple(
             f"{key_shown(str(path[-1]))}: {sentence}" if path else sentence
-            for path, sentence in problems_of(error, Plan)
+            for path, sentence in problems_of(error, PlanDocument)
         )
         raise StudyError("the plan can't be written", problems=problems, hint="rename what it names") from None
 
 
-def _document(plan: ServingPlan, runs: Mapping[str, Mapping[str, Any]], rests_on: Sequence[str]) -> Plan:
+def _document(plan: ServingPlan, runs: Mapping[str, Mapping[str, Any]], rests_on: Sequence[str]) -> PlanDocument:
     data = {
         "plan": VERSION,
         "minimised": plan.minimised,
@@ -213,7 +213,7 @@ def _document(plan: ServingPlan, runs: Mapping[str, Mapping[str, Any]], rests_on
         "devices": tuple(_device(device, runs) for device in plan.devices),
         "left_out": plan.left_out,
     }
-    return Plan.model_validate(data)
+    return PlanDocument.model_validate(data)
 
 
 def _device(device: PlannedDevice, runs: Mapping[str, Mapping[str, Any]]) -> PlanDevice:

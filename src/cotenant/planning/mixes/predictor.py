@@ -41,7 +41,7 @@ class Range:
 
 
 @dataclass(frozen=True, slots=True)
-class Predicted:
+class PredictedMix:
     """Predicted outcome of each mix."""
 
     latency_ms: Range
@@ -64,9 +64,9 @@ class Predicted:
     """Mixes x seats: what of a prediction was never validated; empty if all of it was."""
 
 
-class Predictor(Protocol):
+class MixPredictor(Protocol):
     """Predict many mixes at once."""
 
-    def __call__(self, mixes: Mixes, /) -> Predicted:
+    def __call__(self, mixes: Mixes, /) -> PredictedMix:
         """What would happen."""
         ...

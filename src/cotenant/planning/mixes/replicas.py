@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from cotenant.planning.mixes.devices import DeviceKind
-from cotenant.planning.mixes.judge import Judge
-from cotenant.planning.mixes.predictor import Predictor
-from cotenant.planning.mixes.tenants import Seat, ServingTenant, Unit
+from cotenant.planning.mixes.judge import MixJudge
+from cotenant.planning.mixes.kinds import DeviceKind
+from cotenant.planning.mixes.predictor import MixPredictor
+from cotenant.planning.mixes.tenants import ServingTenant, Unit, UnitSeat
 from cotenant.planning.mixes.why import broken
 from cotenant.planning.solver.problem import Bools
 
@@ -17,7 +17,7 @@ AT_REST = 1e-3
 
 
 def replicas_of(
-    tenants: Sequence[ServingTenant], kinds: Sequence[DeviceKind], predictor: Predictor
+    tenants: Sequence[ServingTenant], kinds: Sequence[DeviceKind], predictor: MixPredictor
 ) -> list[int | None]:
     """The smallest number of replicas that each meet the objectives alone on some device; None if no number does."""
     found: list[int | None] = [1 if tenant.job and tenant.job.gpus > 1 else None for tenant in tenants]
@@ -37,7 +37,7 @@ def replicas_of(
 
 
 def hopeless(
-    tenants: Sequence[ServingTenant], kinds: Sequence[DeviceKind], predictor: Predictor, who: Sequence[int]
+    tenants: Sequence[ServingTenant], kinds: Sequence[DeviceKind], predictor: MixPredictor, who: Sequence[int]
 ) -> list[int]:
     """Those of some tenants that even the largest number of replicas wouldn't serve, where a lower rate never hurts."""
     found = []
@@ -49,7 +49,7 @@ def hopeless(
     return found
 
 
-def _fit(judge: Judge) -> Bools:
+def _fit(judge: MixJudge) -> Bools:
     """By unit: whether some way to use some device serves it alone."""
     units = np.arange(len(judge.units), dtype=np.int64)[:, None]
     fits = np.zeros(len(judge.units), dtype=bool)
@@ -58,7 +58,7 @@ def _fit(judge: Judge) -> Bools:
     return fits
 
 
-def floors(tenants: Sequence[ServingTenant], kinds: Sequence[DeviceKind], predictor: Predictor) -> list[str]:
+def floors(tenants: Sequence[ServingTenant], kinds: Sequence[DeviceKind], predictor: MixPredictor) -> list[str]:
     """By tenant, the best result on any of these devices with any number of replicas."""
     everyone = list(range(len(tenants)))
     sentences = []
@@ -83,7 +83,11 @@ def floors(tenants: Sequence[ServingTenant], kinds: Sequence[DeviceKind], predic
 
 
 def _alone(
-    tenants: Sequence[ServingTenant], kinds: Sequence[DeviceKind], predictor: Predictor, who: Sequence[int], part: float
-) -> Judge:
-    units = [Unit((Seat(number, tenants[number].rate_rps * part),)) for number in who]
-    return Judge(tenants, kinds, units, predictor)
+    tenants: Sequence[ServingTenant],
+    kinds: Sequence[DeviceKind],
+    predictor: MixPredictor,
+    who: Sequence[int],
+    part: float,
+) -> MixJudge:
+    units = [Unit((UnitSeat(number, tenants[number].rate_rps * part),)) for number in who]
+    return MixJudge(tenants, kinds, units, predictor)

@@ -63,7 +63,7 @@ class ServingTenant:
 
 
 @dataclass(frozen=True, slots=True)
-class Seat:
+class UnitSeat:
     """One replica of a tenant."""
 
     tenant: int
@@ -76,7 +76,7 @@ class Seat:
 class Unit:
     """Seats that must stay together: one, or those of tenants joined by `near`."""
 
-    seats: tuple[Seat, ...]
+    seats: tuple[UnitSeat, ...]
 
 
 def units_of(tenants: Sequence[ServingTenant], replicas: Sequence[int]) -> tuple[Unit, ...]:
@@ -88,7 +88,7 @@ def units_of(tenants: Sequence[ServingTenant], replicas: Sequence[int]) -> tuple
         units += [
             Unit(
                 tuple(
-                    Seat(tenant, tenants[tenant].rate_rps / replicas[tenant], number, replicas[tenant])
+                    UnitSeat(tenant, tenants[tenant].rate_rps / replicas[tenant], number, replicas[tenant])
                     for tenant in members
                     if number < replicas[tenant]
                 )

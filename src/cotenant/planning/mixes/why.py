@@ -6,11 +6,11 @@ from itertools import combinations
 
 import numpy as np
 
-from cotenant.planning.mixes.devices import DeviceKind
-from cotenant.planning.mixes.judge import CAPPED, Judge, Laid
+from cotenant.planning.mixes.judge import CAPPED, Laid, MixJudge
+from cotenant.planning.mixes.kinds import DeviceKind
 from cotenant.planning.mixes.plan import Measurement, PlannedDevice, Rejected, SeatedTenant
 from cotenant.planning.mixes.predictor import Mixes
-from cotenant.planning.solver.problem import NOBODY, Column
+from cotenant.planning.solver.problem import NOBODY, PlacedGroup
 from cotenant.text import milliseconds, percent, together
 
 FACTORS = np.concatenate([np.arange(1.0, 2.0, 0.05), np.arange(2.0, 4.01, 0.25)])
@@ -30,7 +30,7 @@ class Reasons:
     measure: Measurement | None
 
 
-def reasons(judge: Judge, columns: Sequence[Column], devices: Sequence[PlannedDevice]) -> Reasons:
+def reasons(judge: MixJudge, columns: Sequence[PlacedGroup], devices: Sequence[PlannedDevice]) -> Reasons:
     """Try cheaper alternatives and name the objective each would break."""
     tried = sorted(_alternatives(judge, columns, devices), key=lambda one: (one.strain, -one.rejected.saves_per_h))
     rejected = tuple(one.rejected for one in tried[:MOST_REJECTED])
@@ -45,7 +45,7 @@ def reasons(judge: Judge, columns: Sequence[Column], devices: Sequence[PlannedDe
     return Reasons(rejected, nearest.binding, cheaper, _measure(rejected, devices))
 
 
-def with_sensitivity(judge: Judge, column: Column, device: PlannedDevice) -> PlannedDevice:
+def with_sensitivity(judge: MixJudge, column: PlacedGroup, device: PlannedDevice) -> PlannedDevice:
     """The device with the factor by which each tenant's rate may grow before an objective is missed."""
     laid = judge.lay_out(column.option, np.array([column.members], np.int64))
     tenants = tuple(
@@ -55,7 +55,7 @@ def with_sensitivity(judge: Judge, column: Column, device: PlannedDevice) -> Pla
     return replace(device, tenants=tenants)
 
 
-def broken(judge: Judge, laid: Laid, *, option: int, row: int = 0) -> tuple[str, str, float, bool]:
+def broken(judge: MixJudge, laid: Laid, *, option: int, row: int = 0) -> tuple[str, str, float, bool]:
     """What a mix would break: a sentence, the objective, by how much, and whether only the upper end misses it."""
     kind = judge.kinds[judge.ways[option].kind]
     seats = [place for place, tenant in enumerate(laid.mixes.tenants[row]) if tenant != NOBODY]
@@ -92,7 +92,7 @@ def broken(judge: Judge, laid: Laid, *, option: int, row: int = 0) -> tuple[str,
     return _forbidden(judge, [int(laid.mixes.tenants[row, place]) for place in seats], kind)
 
 
-def _forbidden(judge: Judge, tenants: Sequence[int], kind: DeviceKind) -> tuple[str, str, float, bool]:
+def _forbidden(judge: MixJudge, tenants: Sequence[int], kind: DeviceKind) -> tuple[str, str, float, bool]:
     spans = max(judge.tenants[tenant].devices_on(kind.name) for tenant in tenants)
     if spans > kind.available:
         return f"it spans {spans} devices of {kind.available}", f"number of {kind.name}", spans / kind.available, False
@@ -115,7 +115,7 @@ class _Tried:
     binding: str
 
 
-def _alternatives(judge: Judge, columns: Sequence[Column], devices: Sequence[PlannedDevice]) -> list[_Tried]:
+def _alternatives(judge: MixJudge, columns: Sequence[PlacedGroup], devices: Sequence[PlannedDevice]) -> list[_Tried]:
     """Merge two devices, or move a device's tenants to a cheaper kind."""
     tried = []
     single = [place for place, column in enumerate(columns) if column.devices == 1]
@@ -140,7 +140,7 @@ def _alternatives(judge: Judge, columns: Sequence[Column], devices: Sequence[Pla
     return tried
 
 
-def _best(judge: Judge, members: tuple[int, ...], kinds: set[int], saved: float) -> _Tried | None:
+def _best(judge: MixJudge, members: tuple[int, ...], kinds: set[int], saved: float) -> _Tried | None:
     """The least bad way to put these units on one device; None if they break nothing."""
     best: _Tried | None = None
     for option, way in enumerate(judge.ways):
@@ -162,7 +162,7 @@ def _written(sharing: str) -> str:
     return "mps (with shares)" if sharing == CAPPED else sharing
 
 
-def _holds_to(judge: Judge, column: Column, laid: Laid, place: int) -> float:
+def _holds_to(judge: MixJudge, column: PlacedGroup, laid: Laid, place: int) -> float:
     rows = len(FACTORS)
     rates = np.repeat(laid.mixes.rate_rps, rows, axis=0)
     rates[:, place] *= FACTORS

@@ -4,12 +4,12 @@ from collections import Counter
 from collections.abc import Mapping
 
 from cotenant.errors import StudyError
-from cotenant.planning.mixes.devices import DeviceKind
-from cotenant.planning.mixes.plan import Kept, PlannedDevice, SeatedTenant, ServingPlan
-from cotenant.tenancy.plan import REPLAN, Plan, PlanDevice, PlanSeat
+from cotenant.planning.mixes.kinds import DeviceKind
+from cotenant.planning.mixes.plan import KeptObjective, PlannedDevice, SeatedTenant, ServingPlan
+from cotenant.tenancy.plan import REPLAN, PlanDevice, PlanDocument, PlanSeat
 
 
-def from_document(plan: Plan, kinds: Mapping[str, DeviceKind], source: str) -> ServingPlan:
+def from_document(plan: PlanDocument, kinds: Mapping[str, DeviceKind], source: str) -> ServingPlan:
     """The plan as far as it can be carried out: without alternatives and reasons, which the file doesn't hold.
 
     Args:
@@ -79,7 +79,7 @@ def _seat(seat: PlanSeat, memory_bytes: int, replica: int, replicas: int) -> Sea
         memory_bytes=memory_bytes,
         slowdown=(seat.slowdown, seat.slowdown, seat.slowdown),
         kept=tuple(
-            Kept(
+            KeptObjective(
                 label,
                 one.limit_ms,
                 *(one.limit_ms if time is None else time for time in (one.lower_ms, one.estimate_ms, one.upper_ms)),

@@ -11,9 +11,9 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import ndtri
 
-from cotenant.planning.mixes.batching import Service, quantile
+from cotenant.planning.mixes.batching import BatchService, quantile
 from cotenant.planning.mixes.evidence import NOTHING, Corrections
-from cotenant.planning.mixes.predictor import Mixes, Predicted, Range
+from cotenant.planning.mixes.predictor import Mixes, PredictedMix, Range
 from cotenant.planning.predictors.errors import SimulationErrors
 from cotenant.planning.predictors.profiles import WHOLE, Simulation
 from cotenant.planning.solver.problem import Bools, Floats, Ints
@@ -36,7 +36,7 @@ class ClosedForm:
         self.errors = SimulationErrors(simulation)
         self.corrections: Corrections = NOTHING
 
-    def __call__(self, mixes: Mixes, /) -> Predicted:
+    def __call__(self, mixes: Mixes, /) -> PredictedMix:
         """What would happen."""
         seats = Seats.of(self.simulation, mixes)
         slowdown = self.slowdown(mixes, seats)
@@ -58,7 +58,7 @@ class ClosedForm:
         memory = np.where(mixes.there, seats.memory, 0.0)
         basis = tuple(one or CLOSED for one in measured)
         together = seats.together(mixes, slowdown, self.simulation)
-        return Predicted(Range(*ends), stretched, memory, busy, bandwidth, np.array(watts), basis, together)
+        return PredictedMix(Range(*ends), stretched, memory, busy, bandwidth, np.array(watts), basis, together)
 
     def slowdown(self, mixes: Mixes, seats: "Seats") -> Floats:
         """Time beside the others over time alone, without measurements."""
@@ -179,12 +179,12 @@ class Seats:
         columns = np.moveaxis(np.array(rows)[index.reshape(mixes.tenants.shape)], -1, 0)
         alone, single, first, step, step_1, device, device_1, holds, moves, memory, outputs, whole = columns[:12]
         rate = mixes.rate_rps / 1e3
-        service = Service(single, alone, mixes.batch)
+        service = BatchService(single, alone, mixes.batch)
         size = np.where((rate > 0) & (outputs == 1), service.usual(rate), mixes.batch)
         prompts, steps = rate * first, rate * (outputs - 1) * step
         least = np.where(outputs > 1, prompts + steps / mixes.batch, rate * service.time(size) / size)
         usual = np.where(outputs > 1, np.maximum(np.minimum(prompts + steps, 1.0), least), least)
-        on_device = Service(device_1, device, mixes.batch).time(size) / service.time(size)
+        on_device = BatchService(device_1, device, mixes.batch).time(size) / service.time(size)
         # A job is always busy.
         use, need = (
             np.where(mixes.there, np.where(rate > 0, np.minimum(part, 1.5), 1.0) * on_device, 0.0)
@@ -207,7 +207,7 @@ class Seats:
         """Requests, or sequences, that usually run together."""
         rate = mixes.rate_rps / 1e3
         active = np.round(_active(self, rate, mixes.batch, slowdown))
-        waiting = np.ceil(Service(self.single * slowdown, self.alone * slowdown, mixes.batch).usual(rate))
+        waiting = np.ceil(BatchService(self.single * slowdown, self.alone * slowdown, mixes.batch).usual(rate))
         usual = np.where(self.outputs > 1, active, waiting)
         for number in np.unique(self.engine[self.engine >= 0]):
             mine = self.engine == number
@@ -223,7 +223,7 @@ class Seats:
 
 def _in_batches(seats: Seats, asked: _Asked, objective: Objective) -> Floats:
     """Requests that wait are served together; a job's batches are always full."""
-    service = Service(seats.single * asked.slowdown, seats.alone * asked.slowdown, asked.batch)
+    service = BatchService(seats.single * asked.slowdown, seats.alone * asked.slowdown, asked.batch)
     return np.where(asked.rate > 0, quantile(service, asked.rate, asked.cv, objective.quantile), service.full)
 
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from cotenant.planning.mixes.predictor import Mixes, Predicted, Range
+from cotenant.planning.mixes.predictor import Mixes, PredictedMix, Range
 from cotenant.planning.predictors.closed_form import CLOSED, ClosedForm, Seats
 from cotenant.planning.predictors.profiles import Simulation
 from cotenant.planning.solver.problem import Floats, Ints
@@ -20,22 +20,21 @@ from cotenant.prediction.engines.on_gpu import EngineLoad
 from cotenant.prediction.engines.tails import NO_TIMES, EngineTimes, engine_times
 from cotenant.prediction.engines.tenant import EngineTenant
 from cotenant.scheduling.simulation.lines import NEVER, Replications, requests_at, tail_of
-from cotenant.tenancy.arrivals import arrivals_ns
-from cotenant.tenancy.load import Load
+from cotenant.tenancy.load import Load, arrivals_ns
 
 ENGINE = "simulated (event engine)"
 QUEUES = 100
 """Seeds of a seat's arrivals."""
 
 
-class Engine:
+class EnginePredictor:
     """The event simulation, mix by mix; caches its results."""
 
     def __init__(self, simulation: Simulation, rough: ClosedForm, *, seed: int = 1) -> None:
         self.simulation, self.rough, self.seed = simulation, rough, seed
         self._known: dict[tuple[object, ...], tuple[Floats, Floats]] = {}
 
-    def __call__(self, mixes: Mixes, /) -> Predicted:
+    def __call__(self, mixes: Mixes, /) -> PredictedMix:
         """Predict: latencies and slowdowns from the event simulation, the rest from the closed form."""
         rough = self.rough(mixes)
         low, high = self.rough.errors.factors(mixes, closed=False)

@@ -8,7 +8,7 @@ import numpy as np
 from cotenant.planning.mixes.predictor import Mixes
 from cotenant.planning.solver.problem import Floats
 from cotenant.prediction.contention.closed_form import DIFFERENCES
-from cotenant.prediction.engines.accuracy import engine_error
+from cotenant.prediction.engines.engine_profile import engine_error
 from cotenant.text import listed
 
 if TYPE_CHECKING:

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cotenant.errors import CotenantError
-from cotenant.planning.mixes.evidence import Corrections, MeasuredMix, factors_of
+from cotenant.planning.mixes.evidence import Corrections, MeasuredGroup, factors_of
 from cotenant.planning.mixes.predictor import Mixes
 from cotenant.text import figure
 
 if TYPE_CHECKING:
-    from cotenant.analyse.sharing.result import Result
+    from cotenant.analyse.result import Result
     from cotenant.planning.predictors.closed_form import ClosedForm
     from cotenant.planning.predictors.profiles import Simulation
     from cotenant.tenancy.identity import TenantIdentity
@@ -44,7 +44,7 @@ def use_runs(runs: Sequence[RunEvidence], rough: "ClosedForm") -> str:
     names = [tenant.name for tenant in rough.simulation.tenants]
     alone = mixes = 0
     unused: dict[str, None] = {}
-    table: dict[tuple[str, tuple[int, ...]], tuple[Mapping[int, float], MeasuredMix]] = {}
+    table: dict[tuple[str, tuple[int, ...]], tuple[Mapping[int, float], MeasuredGroup]] = {}
     for run in runs:
         same, reasons = _same(run, rough.simulation, names)
         unused |= dict.fromkeys(reasons)
@@ -141,7 +141,7 @@ def _usual(settings: str) -> bool:
 
 def _mixes(
     result: "Result", same: Mapping[str, int], names: Sequence[str]
-) -> dict[tuple[str, tuple[int, ...]], MeasuredMix]:
+) -> dict[tuple[str, tuple[int, ...]], MeasuredGroup]:
     """By sharing and tenants: mixes whose tenants all belong to the plan."""
     rows: dict[tuple[str, str], list[Any]] = {}
     for row in result.tenants:
@@ -158,7 +158,7 @@ def _mixes(
         }
         halves = [row.slowdown.relative_half_width for row in tenants]
         half = max((one for one in halves if one is not None), default=0.1)
-        found[sharing, numbers] = MeasuredMix(
+        found[sharing, numbers] = MeasuredGroup(
             slowdown, half, min(row.blocks for row in tenants), tenants[0].cell.simulated
         )
     return found

@@ -8,22 +8,21 @@ import numpy as np
 
 from cotenant.errors import PredictionError
 from cotenant.planning.mixes.batching import quantile
-from cotenant.planning.mixes.predictor import Mixes, Predicted, Range
+from cotenant.planning.mixes.predictor import Mixes, PredictedMix, Range
 from cotenant.planning.mixes.tenants import ServingTenant
-from cotenant.planning.predictors.batches import Batches
 from cotenant.planning.predictors.evidence import costs_sentence
+from cotenant.planning.predictors.solo import Batches
 from cotenant.planning.solver.problem import Floats, Ints
 from cotenant.prediction.interference.mixes import LARGEST, mixes_of
 from cotenant.prediction.interference.predictor import MEASURED, Predictor, Slowdowns
 from cotenant.prediction.interference.under_load import stretched
 from cotenant.scheduling.simulation.lines import Line, Replications, latencies
-from cotenant.tenancy.arrivals import arrivals_ns
-from cotenant.tenancy.load import Load
+from cotenant.tenancy.load import Load, arrivals_ns
 from cotenant.tenancy.objective import Objective
 from cotenant.text import amount
 
 if TYPE_CHECKING:
-    from cotenant.planning.predictors.solo import Solo
+    from cotenant.planning.predictors.solo import SoloTimes
 
 NOT_VALIDATED = 0.5
 """Relative error assumed for a slowdown without any validation."""
@@ -39,7 +38,7 @@ _TWO_SIDED = 1.645
 
 
 @dataclass(frozen=True, slots=True)
-class Law:
+class SharingLaw:
     """Slowdowns of any mix under one way to share; indexed like the solos."""
 
     predictor: Predictor
@@ -53,8 +52,8 @@ class Measured:
     def __init__(
         self,
         tenants: Sequence[ServingTenant],
-        solos: "Mapping[tuple[int, int], Solo]",
-        laws: Mapping[str, Law],
+        solos: "Mapping[tuple[int, int], SoloTimes]",
+        laws: Mapping[str, SharingLaw],
         *,
         risk: float,
         closer: bool = False,
@@ -100,13 +99,13 @@ class Measured:
         found._z = self._z
         return found, costs_sentence(said)
 
-    def __call__(self, mixes: Mixes, /) -> Predicted:
+    def __call__(self, mixes: Mixes, /) -> PredictedMix:
         """What would happen."""
         rows = [self._row(mixes, row) for row in range(len(mixes.tenants))]
         late = np.stack([row[0] for row in rows])
         slow = np.stack([row[1] for row in rows])
         seats = [[self._seat(mixes, row, place) for place in range(late.shape[2])] for row in range(len(rows))]
-        return Predicted(
+        return PredictedMix(
             latency_ms=Range(*np.moveaxis(late, 1, 0)),
             slowdown=Range(*np.moveaxis(slow, 1, 0)),
             memory_bytes=np.array([[0.0 if one is None else one[0].memory_bytes for one in row] for row in seats]),
@@ -117,7 +116,7 @@ class Measured:
             together=self._together(mixes, slow[:, 1]),
         )
 
-    def _seat(self, mixes: Mixes, row: int, place: int) -> "tuple[Solo, float] | None":
+    def _seat(self, mixes: Mixes, row: int, place: int) -> "tuple[SoloTimes, float] | None":
         """The measurement for a seat and the share of time it is busy; None if the seat is empty or not measured."""
         batches = self._batches(int(mixes.tenants[row, place]), int(mixes.batch[row, place]))
         if batches is None:
@@ -237,7 +236,7 @@ class Measured:
         off = np.array([np.exp((end - 1) * solo.drift * self._z) for solo in solos])
         return simulated(cvs, rates, batches, table, off=off, seed=seed, seconds=seconds)
 
-    def _tables(self, law: Law, places: Sequence[int]) -> "_Tables":
+    def _tables(self, law: SharingLaw, places: Sequence[int]) -> "_Tables":
         """Slowdowns of every subset of a mix that may be active at once."""
         count = len(places)
         masks = range(1, 2**count)
@@ -261,7 +260,7 @@ class Measured:
                 weights[place, others] = law.predictor.setting.weights(row_of)[0]
         return _Tables(np.maximum(slowdowns, 1.0), weights, basis)
 
-    def _ends(self, law: Law, found: Slowdowns, row: int, at: int) -> list[float]:
+    def _ends(self, law: SharingLaw, found: Slowdowns, row: int, at: int) -> list[float]:
         estimate = float(found.estimate[row, at])
         high = float(found.high[row, at])
         several = law.predictor.evidence.cells >= 3
@@ -275,7 +274,7 @@ class Measured:
         wide = half * self._z / _TWO_SIDED
         return [estimate * float(np.exp(-wide)), estimate, estimate * float(np.exp(wide))]
 
-    def _basis(self, law: Law, codes: Ints, blocks: int) -> str:
+    def _basis(self, law: SharingLaw, codes: Ints, blocks: int) -> str:
         queues = ", queues simulated" if self.is_closer else ""
         if codes[0] == MEASURED:
             return f"measured ({amount(blocks, 'block')}){queues}"

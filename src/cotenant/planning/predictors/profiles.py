@@ -14,8 +14,7 @@ from cotenant.prediction.contention.mix import LEAST_CV
 from cotenant.prediction.engines.loads import EngineLoads
 from cotenant.prediction.engines.step import StepShape
 from cotenant.prediction.simulated_gpu import Controls
-from cotenant.tenancy.arrivals import arrivals_ns
-from cotenant.tenancy.load import Load
+from cotenant.tenancy.load import Load, arrivals_ns
 
 if TYPE_CHECKING:
     from cotenant.prediction.contention.layout import Part

@@ -1,18 +1,27 @@
 """A tenant measured alone on a real device, at one batch."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from cotenant.planning.mixes.batching import BatchService
+from cotenant.planning.mixes.replicas import hopeless
 from cotenant.planning.solver.problem import Floats
+
+if TYPE_CHECKING:
+    from cotenant.planning.mixes.kinds import DeviceKind
+    from cotenant.planning.mixes.tenants import ServingTenant
+    from cotenant.planning.predictors.closed_form import ClosedForm
+
 
 ONE_BLOCK = 0.1
 """Drift assumed for a single block, which can't show any."""
 
 
 @dataclass(frozen=True, slots=True)
-class Solo:
+class SoloTimes:
     """A tenant at one batch, measured alone."""
 
     place: int
@@ -38,7 +47,7 @@ class Solo:
         """The median of a request under load that leaves pauses, if that was measured."""
         return float(np.median(self.drawn_s if self.after_pause_s is None else self.after_pause_s))
 
-    def slower(self, factor: float) -> "Solo":
+    def slower(self, factor: float) -> "SoloTimes":
         """The same with all times this much longer."""
         return replace(
             self,
@@ -68,3 +77,103 @@ def drift(means_s: Sequence[float], inflation: float) -> float:
     # At most that of a single block to come.
     parts = min(2 * inflation / count, 1 + 1 / count)
     return float(np.std(np.log(means_s), ddof=1)) * float(np.sqrt(parts))
+
+
+# --- batches of a tenant measured alone at several sizes: what waits is served together, up to the planned batch
+
+
+@dataclass(frozen=True, slots=True)
+class Batches:
+    """The measured batches of one tenant up to the planned one."""
+
+    solos: "Mapping[int, SoloTimes]"
+    """By batch; the planned one is the largest."""
+    largest: int
+
+    @classmethod
+    def of(cls, solos: "Mapping[tuple[int, int], SoloTimes]", tenant: int, batch: int) -> "Batches | None":
+        """Those of a tenant; None if the planned batch was not measured."""
+        if (tenant, batch) not in solos:
+            return None
+        mine = {size: solo for (who, size), solo in solos.items() if who == tenant and size <= batch}
+        return cls(mine, batch)
+
+    @property
+    def growth(self) -> Floats:
+        """By number of requests: the batch's time over a single request's. Below the smallest batch, its time."""
+        sizes = sorted(self.solos)
+        times = np.interp(np.arange(1, self.largest + 1), sizes, [self.solos[size].mean_s for size in sizes])
+        return np.asarray(np.maximum.accumulate(times) / times[0])
+
+    @property
+    def single(self) -> "SoloTimes":
+        """The smallest measured batch: what a lone request takes."""
+        return self.solos[min(self.solos)]
+
+    def service(self, stretch: float = 1.0) -> BatchService:
+        """Times of batches, in seconds, slowed down by neighbours."""
+        growth = self.growth
+        one = np.array(self.single.mean_s * stretch)
+        return BatchService(one, one * growth[-1], np.array(self.largest))
+
+    def usual(self, rate_rps: float, stretch: float = 1.0) -> float:
+        """Requests that usually run together; a job's batches are full."""
+        if rate_rps <= 0:
+            return float(self.largest)
+        return float(self.service(stretch).usual(np.array(rate_rps)))
+
+    def mean_s(self, size: float) -> float:
+        """Mean time alone of a batch of this size."""
+        return float(self.single.mean_s * np.interp(size, np.arange(1, self.largest + 1), self.growth))
+
+    def like(self, size: float) -> "SoloTimes":
+        """The largest measured batch that is not above this size, else the smallest."""
+        return self.solos[max((one for one in self.solos if one <= size), default=min(self.solos))]
+
+
+# --- tensor parallelism in plans: split a model over several GPUs where one can't serve it
+
+SPANS = (2, 4, 8)
+SPLIT = ("encoder", "decoder", "seq2seq")
+"""Families of models whose layers can be split."""
+
+
+def with_spans(
+    tenants: "Sequence[ServingTenant]", kinds: "Sequence[DeviceKind]", predictor: "ClosedForm"
+) -> "tuple[ServingTenant, ...]":
+    """The tenants, each split over as many GPUs of each kind as it needs there.
+
+    Args:
+        tenants: Tenants of the plan.
+        kinds: Kinds of GPUs.
+        predictor: Knows how far each tenant is split; changed accordingly.
+    """
+    found = list(tenants)
+    for kind in kinds:
+        splits = [number for number in range(len(found)) if _may_be_split(number, kind, found, predictor)]
+        left = hopeless(found, [kind], predictor, splits)
+        for spans in (one for one in SPANS if one <= kind.available):
+            for number in left:
+                _split(number, kind.name, spans, found, predictor)
+            left = hopeless(found, [kind], predictor, left)
+        for number in left:
+            _split(number, kind.name, 1, found, predictor)
+    return tuple(found)
+
+
+def _split(number: int, kind: str, spans: int, tenants: "list[ServingTenant]", predictor: "ClosedForm") -> None:
+    kept = {name: count for name, count in tenants[number].spans.items() if name != kind}
+    predictor.simulation.spans.pop((kind, number), None)
+    if spans > 1:
+        kept[kind] = predictor.simulation.spans[kind, number] = spans
+    tenants[number] = replace(tenants[number], spans=kept)
+
+
+def _may_be_split(number: int, kind: "DeviceKind", tenants: "Sequence[ServingTenant]", predictor: "ClosedForm") -> bool:
+    """Language models without constraints on the device they share."""
+    tenant = tenants[number]
+    bound = tenant.near or any(tenant.name in other.near for other in tenants)
+    if tenant.job or tenant.parallel > 1 or tenant.isolation == "mig" or tenant.share or bound:
+        return False
+    spec = predictor.simulation.spec(kind.name, number, tenant.batches[0])
+    return not spec.train and predictor.simulation.gpus[kind.name].family(spec) in SPLIT

@@ -8,10 +8,19 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cotenant.planning.solver.greedy import best_fit_decreasing, thinned
 from cotenant.planning.solver.master import Relaxed, choose, relax
 from cotenant.planning.solver.pricing import price
-from cotenant.planning.solver.problem import Column, Ints, Problem, columns_of, cost_of, singles
+from cotenant.planning.solver.problem import (
+    NOBODY,
+    Floats,
+    Ints,
+    PlacedGroup,
+    Problem,
+    columns_of,
+    cost_of,
+    devices_used,
+    singles,
+)
 
 Clock = Callable[[], float]
 """Seconds from an arbitrary start; injected, since planning reads no clock."""
@@ -29,7 +38,7 @@ WHOLE_SHARE = 0.5
 class Solved:
     """A plan in the solver's terms."""
 
-    columns: tuple[Column, ...]
+    columns: tuple[PlacedGroup, ...]
     left_out: tuple[int, ...]
     cost: float
     bound: float
@@ -46,21 +55,21 @@ class Solved:
 
 
 @dataclass(frozen=True, slots=True)
-class Start:
+class FirstPlan:
     """State before the first column is generated."""
 
-    columns: tuple[Column, ...]
+    columns: tuple[PlacedGroup, ...]
     left_out: tuple[int, ...]
 
 
-def start(problem: Problem) -> Start:
+def start(problem: Problem) -> FirstPlan:
     """Best-fit decreasing."""
     columns, missing = best_fit_decreasing(problem)
-    return Start(tuple(columns), tuple(missing))
+    return FirstPlan(tuple(columns), tuple(missing))
 
 
 def generate(
-    problem: Problem, begun: Start, *, clock: Clock, seconds: float, proven: bool = True, gap: float = 1e-4
+    problem: Problem, begun: FirstPlan, *, clock: Clock, seconds: float, proven: bool = True, gap: float = 1e-4
 ) -> Solved:
     """Improve on a plan until it is optimal, within the gap, or out of time.
 
@@ -109,12 +118,12 @@ def generate(
 class _Pool:
     """Columns without repetition."""
 
-    def __init__(self, problem: Problem, begun: Start) -> None:
-        self.columns: list[Column] = []
+    def __init__(self, problem: Problem, begun: FirstPlan) -> None:
+        self.columns: list[PlacedGroup] = []
         self._known: set[tuple[int, tuple[int, ...]]] = set()
         self.add([*singles(problem), *begun.columns])
 
-    def add(self, columns: Sequence[Column]) -> int:
+    def add(self, columns: Sequence[PlacedGroup]) -> int:
         before = len(self.columns)
         for column in columns:
             key = (column.option, tuple(sorted(column.members)))
@@ -165,7 +174,9 @@ def _bound(problem: Problem, relaxed: Relaxed, ratio: float) -> float:
     return float(relaxed.worth.sum()) / scale - scarcity
 
 
-def _whole(problem: Problem, pool: _Pool, begun: Start, relaxed: Relaxed, *, seconds: float, gap: float) -> Start:
+def _whole(
+    problem: Problem, pool: _Pool, begun: FirstPlan, relaxed: Relaxed, *, seconds: float, gap: float
+) -> FirstPlan:
     """Solve for whole columns, pre-selected by reduced cost since few are ever chosen."""
     cost = np.array([column.cost for column in pool.columns])
     value = np.array([relaxed.worth[list(column.members)].sum() for column in pool.columns])
@@ -182,5 +193,118 @@ def _whole(problem: Problem, pool: _Pool, begun: Start, relaxed: Relaxed, *, sec
         better = len(chosen.left_out) < len(begun.left_out)
         same = len(chosen.left_out) == len(begun.left_out)
         if better or (same and cost_of(columns) < cost_of(best.columns) - 1e-12):
-            best = Start(tuple(columns), chosen.left_out)
+            best = FirstPlan(tuple(columns), chosen.left_out)
     return best
+
+
+# --- best-fit decreasing: a quick plan, and the start for better ones
+
+
+def best_fit_decreasing(problem: Problem) -> tuple[list[PlacedGroup], list[int]]:
+    """Place units from largest to smallest, each where the least room is left; else on a new device.
+
+    Returns:
+        The columns, and the units that did not fit.
+    """
+    alone = np.arange(problem.units, dtype=np.int64)[:, None]
+    judged = [problem.judge(option, alone) for option in range(len(problem.options))]
+    floors = np.array([option.floor for option in problem.options])
+    need = np.array([np.where(one.fits, one.busy, np.inf) for one in judged])
+    price = np.where(np.isfinite(need), need, np.inf) * np.maximum(floors, 1e-12)[:, None]
+    given = {column.members: column for column in problem.given}
+    smallest = price.min(axis=0)
+    order = np.argsort(-np.where(np.isfinite(smallest), smallest, -1.0), kind="stable")
+    opened = _Opened(problem)
+    columns: list[PlacedGroup] = []
+    missing: list[int] = []
+    for unit in order:
+        if (wide := given.get((int(unit),))) is not None and not np.isfinite(smallest[unit]):
+            if opened.take(problem.options[wide.option].kind, wide.devices):
+                columns.append(wide)
+            else:
+                missing.append(int(unit))
+        elif not opened.join(int(unit)) and not opened.begin(int(unit), price[:, unit]):
+            missing.append(int(unit))
+    return [*columns, *opened.columns()], missing
+
+
+class _Opened:
+    """Devices in use, by option."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+        size = sum(min(count, problem.units) for count in problem.available)
+        self.groups: Ints = np.full((size, problem.most), NOBODY, np.int64)
+        self.option: Ints = np.full(size, NOBODY, np.int64)
+        self.kind: Ints = np.full(size, NOBODY, np.int64)
+        self.size: Ints = np.zeros(size, np.int64)
+        self.count = 0
+        self.left = list(problem.available)
+
+    def take(self, kind: int, devices: int) -> bool:
+        if self.left[kind] < devices:
+            return False
+        self.left[kind] -= devices
+        return True
+
+    def join(self, unit: int) -> bool:
+        """The best fit, allowing the device to switch to another way to share."""
+        best: tuple[float, int, int] | None = None
+        for number, option in enumerate(self.problem.options):
+            open_there = (self.kind[: self.count] == option.kind) & (self.size[: self.count] < self.problem.most)
+            places = np.flatnonzero(open_there)
+            if not places.size:
+                continue
+            groups = self.groups[places]
+            groups[np.arange(places.size), self.size[places]] = unit
+            judged = self.problem.judge(number, groups)
+            busy = np.where(judged.fits, judged.busy, -1.0)
+            fullest = int(np.argmax(busy))
+            if busy[fullest] >= 0 and (best is None or busy[fullest] > best[0]):
+                best = (float(busy[fullest]), int(places[fullest]), number)
+        if best is None:
+            return False
+        _, place, number = best
+        self.groups[place, self.size[place]] = unit
+        self.size[place] += 1
+        self.option[place] = number
+        return True
+
+    def begin(self, unit: int, price: Floats) -> bool:
+        for number in np.argsort(price, kind="stable"):
+            kind = self.problem.options[number].kind
+            if np.isfinite(price[number]) and self.take(kind, 1):
+                self.groups[self.count, 0], self.size[self.count] = unit, 1
+                self.option[self.count], self.kind[self.count] = number, kind
+                self.count += 1
+                return True
+        return False
+
+    def columns(self) -> list[PlacedGroup]:
+        found: list[PlacedGroup] = []
+        for number in range(len(self.problem.options)):
+            places = np.flatnonzero(self.option[: self.count] == number)
+            if not places.size:
+                continue
+            judged = self.problem.judge(number, self.groups[places])
+            found += [
+                PlacedGroup(number, tuple(int(unit) for unit in self.groups[place] if unit != NOBODY), float(cost))
+                for place, cost in zip(places, judged.cost, strict=True)
+            ]
+        return found
+
+
+def thinned(problem: Problem, columns: list[PlacedGroup]) -> list[PlacedGroup]:
+    """Keep every unit only in its first column; drop empty columns."""
+    seen: set[int] = set()
+    kept = []
+    for column in sorted(columns, key=lambda one: -len(one.members)):
+        members = tuple(unit for unit in column.members if unit not in seen)
+        seen |= set(members)
+        if members == column.members:
+            kept.append(column)
+        elif members:
+            cost = float(problem.judge(column.option, np.array([members], np.int64)).cost[0])
+            kept.append(PlacedGroup(column.option, members, cost))
+    assert all(used <= there for used, there in zip(devices_used(problem, kept), problem.available, strict=True))
+    return kept

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from cotenant.planning.solver.problem import Column, Floats, Problem
+from cotenant.planning.solver.problem import Floats, PlacedGroup, Problem
 
 TOLERANCE = 1e-7
 LEFT_OUT = 50.0
@@ -33,10 +33,10 @@ class Relaxed:
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class ChosenGroups:
     """Whole columns."""
 
-    columns: tuple[Column, ...]
+    columns: tuple[PlacedGroup, ...]
     left_out: tuple[int, ...]
     bound: float
     """Lower bound for any choice of these columns, including units left out."""
@@ -44,7 +44,7 @@ class Chosen:
     """What each unit left out adds to the bound."""
 
 
-def relax(problem: Problem, columns: Sequence[Column]) -> Relaxed:
+def relax(problem: Problem, columns: Sequence[PlacedGroup]) -> Relaxed:
     """Solve the relaxation and return its dual prices."""
     from scipy.optimize import linprog
 
@@ -69,8 +69,8 @@ def relax(problem: Problem, columns: Sequence[Column]) -> Relaxed:
 
 
 def choose(
-    problem: Problem, columns: Sequence[Column], *, seconds: float, exactly: bool = False, gap: float = 0.0
-) -> Chosen | None:
+    problem: Problem, columns: Sequence[PlacedGroup], *, seconds: float, exactly: bool = False, gap: float = 0.0
+) -> ChosenGroups | None:
     """The best choice of whole columns; None if none was found in time.
 
     Args:
@@ -99,10 +99,10 @@ def choose(
     chosen = tuple(column for column, times in zip(columns, taken, strict=False) for _ in range(times))
     missing = tuple(int(unit) for unit in np.flatnonzero(taken[len(columns) :]))
     bound = float(done.mip_dual_bound) if done.mip_dual_bound is not None else -np.inf
-    return Chosen(chosen, missing, bound, float(cost[-1]) if cost.size > len(columns) else 0.0)
+    return ChosenGroups(chosen, missing, bound, float(cost[-1]) if cost.size > len(columns) else 0.0)
 
 
-def _most(problem: Problem, columns: Sequence[Column]) -> Floats:
+def _most(problem: Problem, columns: Sequence[PlacedGroup]) -> Floats:
     return np.array([min(1, problem.available[problem.options[one.option].kind]) for one in columns], float)
 
 
@@ -112,7 +112,7 @@ def _stacked(cover: Any, counts: Any) -> Any:
     return vstack([cover, counts], format="csr")
 
 
-def _matrices(problem: Problem, columns: Sequence[Column]) -> tuple[Floats, Any, Any]:
+def _matrices(problem: Problem, columns: Sequence[PlacedGroup]) -> tuple[Floats, Any, Any]:
     """Costs of columns and of leaving units out, the unit-column incidence, and the devices each column takes."""
     from scipy.sparse import csr_array, eye_array, hstack
 

@@ -22,7 +22,7 @@ EVERY_GROUP = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class JudgedGroups:
     """Judgement of groups on one option; one entry per group."""
 
     fits: Bools
@@ -31,12 +31,12 @@ class Judged:
     cost: Floats
 
 
-Judge = Callable[[int, Ints], Judged]
+Judge = Callable[[int, Ints], JudgedGroups]
 """Judge groups (rows of unit indices padded with `NOBODY`) on the option with this index."""
 
 
 @dataclass(frozen=True, slots=True)
-class Option:
+class WayToUse:
     """One way to use one kind of device."""
 
     kind: int
@@ -45,7 +45,7 @@ class Option:
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class PlacedGroup:
     """A group on a device, or on several where one unit spans them."""
 
     option: int
@@ -59,13 +59,13 @@ class Problem:
     """Units to place, and the options for them."""
 
     units: int
-    options: tuple[Option, ...]
+    options: tuple[WayToUse, ...]
     available: tuple[int, ...]
     """Available devices by kind."""
     judge: Judge
     most: int = 7
     """Maximum units per device."""
-    given: tuple[Column, ...] = ()
+    given: tuple[PlacedGroup, ...] = ()
     """Columns supplied by the caller, e.g. a unit that spans several devices."""
 
     def restricted(self, units: Sequence[int], available: Sequence[int]) -> "Problem":
@@ -73,12 +73,12 @@ class Problem:
         names = np.append(np.asarray(units, np.int64), NOBODY)
         number = {unit: place for place, unit in enumerate(units)}
         given = tuple(
-            Column(one.option, tuple(number[unit] for unit in one.members), one.cost, one.devices)
+            PlacedGroup(one.option, tuple(number[unit] for unit in one.members), one.cost, one.devices)
             for one in self.given
             if all(unit in number for unit in one.members)
         )
 
-        def judge(option: int, groups: Ints) -> Judged:
+        def judge(option: int, groups: Ints) -> JudgedGroups:
             return self.judge(option, names[groups])
 
         return Problem(len(units), self.options, tuple(available), judge, self.most, given)
@@ -93,30 +93,30 @@ def as_groups(members: Sequence[Sequence[int]], width: int | None = None) -> Int
     return rows
 
 
-def columns_of(problem: Problem, option: int, groups: Ints) -> list[Column]:
+def columns_of(problem: Problem, option: int, groups: Ints) -> list[PlacedGroup]:
     """The groups that fit, as columns."""
     if not len(groups):
         return []
     judged = problem.judge(option, groups)
     return [
-        Column(option, tuple(int(unit) for unit in groups[row] if unit != NOBODY), float(judged.cost[row]))
+        PlacedGroup(option, tuple(int(unit) for unit in groups[row] if unit != NOBODY), float(judged.cost[row]))
         for row in np.flatnonzero(judged.fits)
     ]
 
 
-def singles(problem: Problem) -> list[Column]:
+def singles(problem: Problem) -> list[PlacedGroup]:
     """Every unit alone wherever it fits, plus the supplied columns."""
     alone = np.arange(problem.units, dtype=np.int64)[:, None]
     found = [column for option in range(len(problem.options)) for column in columns_of(problem, option, alone)]
     return [*problem.given, *found]
 
 
-def cost_of(columns: Iterable[Column]) -> float:
+def cost_of(columns: Iterable[PlacedGroup]) -> float:
     """Of all together."""
     return sum(column.cost for column in columns)
 
 
-def devices_used(problem: Problem, columns: Iterable[Column]) -> list[int]:
+def devices_used(problem: Problem, columns: Iterable[PlacedGroup]) -> list[int]:
     """By kind."""
     used = [0] * len(problem.available)
     for column in columns:

@@ -1,17 +1,15 @@
 """The scheduler under simulated time, and an upper bound for any scheduler."""
 
-from cotenant.scheduling.simulation.arrivals import Arrival, poisson
 from cotenant.scheduling.simulation.bound import Bound, clairvoyant_bound
-from cotenant.scheduling.simulation.device import SimulatedDevice, SpeedModes, SpeedTrace
-from cotenant.scheduling.simulation.outcomes import RequestOutcome, Result
-from cotenant.scheduling.simulation.simulator import simulate
+from cotenant.scheduling.simulation.device import Arrival, SimulatedDevice, SpeedModes, SpeedTrace, poisson
+from cotenant.scheduling.simulation.simulator import SimulatedRequest, SimulatedResult, simulate
 
 __all__ = [
     "Arrival",
     "Bound",
-    "RequestOutcome",
-    "Result",
     "SimulatedDevice",
+    "SimulatedRequest",
+    "SimulatedResult",
     "SpeedModes",
     "SpeedTrace",
     "clairvoyant_bound",

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from cotenant.errors import SchedulingError
 from cotenant.scheduling.contract import Contract
 from cotenant.scheduling.costs import BatchCurve, TenantCosts
-from cotenant.scheduling.simulation.arrivals import Arrival
+from cotenant.scheduling.simulation.device import Arrival
 
 
 class Bound(NamedTuple):

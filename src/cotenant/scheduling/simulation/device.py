@@ -5,6 +5,7 @@ import random
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from cotenant.scheduling.costs import TenantCosts
 from cotenant.scheduling.instructions import Chunk
@@ -74,3 +75,30 @@ class SimulatedDevice:
         noise = math.exp(self._random.gauss(0.0, self._noise)) if self._noise else 1.0
         speed = self._modes.factors[self._mode] * (self._trace.at(began) if self._trace else 1.0)
         return one * work * noise * speed
+
+
+# --- arrivals as plain values, from a load, a trace or a test
+
+
+class Arrival(NamedTuple):
+    """A future request; fields as in ``events.Arrived``."""
+
+    time: float
+    tenant: str
+    deadline: float | None = None
+    scale: float = 1.0
+    steps: int | None = None
+    priority: int = 0
+
+
+def poisson(rates: Mapping[str, float], duration_s: float, seed: int) -> list[Arrival]:
+    """Independent Poisson arrivals, in requests per second by tenant, in order of time."""
+    random_numbers = random.Random(seed)  # noqa: S311
+    arrivals = []
+    for tenant, rate in rates.items():
+        time = random_numbers.expovariate(rate) if rate > 0 else duration_s
+        while time < duration_s:
+            arrivals.append(Arrival(time, tenant))
+            time += random_numbers.expovariate(rate)
+    arrivals.sort(key=lambda arrival: arrival.time)
+    return arrivals

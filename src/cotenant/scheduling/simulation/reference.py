@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from cotenant.scheduling.contract import Contract
 from cotenant.scheduling.costs import BatchCurve, TenantCosts, chunk_cost
-from cotenant.scheduling.simulation.arrivals import Arrival, poisson
+from cotenant.scheduling.simulation.device import Arrival, poisson
 
 SPREAD = 0.137
 """p90 over p50, less 1, of log-normal noise of 10 %."""

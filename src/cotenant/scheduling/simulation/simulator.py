@@ -1,15 +1,59 @@
 """A discrete-event simulator around the scheduler: a worker that holds one chunk ahead, and message delays."""
 
 import heapq
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from cotenant.scheduling.events import Arrived, ChunkDone, Event
-from cotenant.scheduling.instructions import Chunk, Done, Dropped, Instruction, QueueAhead, Shed, Start
+from cotenant.scheduling.instructions import Chunk, Done, Dropped, Instruction, QueueAhead, Shed, StartChunk, Why
 from cotenant.scheduling.scheduler import Scheduler
-from cotenant.scheduling.simulation.arrivals import Arrival
-from cotenant.scheduling.simulation.device import SimulatedDevice
-from cotenant.scheduling.simulation.outcomes import RequestOutcome, Result
+from cotenant.scheduling.simulation.device import Arrival, SimulatedDevice
+
+# --- the outcome of each request, and statistics by tenant
+
+
+class SimulatedRequest(NamedTuple):
+    """One request. ``done`` is None if it was shed (``why`` gives the reason) or unfinished."""
+
+    tenant: str
+    arrived: float
+    done: float | None
+    met: bool
+    why: Why | None
+    retry_after_s: float | None
+
+    @property
+    def latency_s(self) -> float | None:
+        """From arrival to completion."""
+        return None if self.done is None else self.done - self.arrived
+
+
+class SimulatedResult(NamedTuple):
+    """A simulation: ``outcomes`` in order of arrival, the time of the last event, and device statistics.
+
+    ``busy_s``: total time of chunks. ``replaced``: queued chunks replaced by a newer choice; ``late``: newer choices
+    that arrived after the queued chunk had begun.
+    """
+
+    outcomes: tuple[SimulatedRequest, ...]
+    duration_s: float
+    busy_s: float
+    chunks: int
+    replaced: int
+    late: int
+
+    def attainment(self) -> dict[str, float]:
+        """By tenant, the fraction of all its requests served in time."""
+        asked: dict[str, int] = {}
+        met: dict[str, int] = {}
+        for outcome in self.outcomes:
+            asked[outcome.tenant] = asked.get(outcome.tenant, 0) + 1
+            met[outcome.tenant] = met.get(outcome.tenant, 0) + outcome.met
+        return {tenant: met[tenant] / asked[tenant] for tenant in asked}
+
+    def goodput(self, worth_s: Mapping[str, float], load_s: float) -> float:
+        """Requests served in time, each worth its tenant's device-seconds, per second of load."""
+        return sum(worth_s[outcome.tenant] for outcome in self.outcomes if outcome.met) / load_s
 
 
 class _Running(NamedTuple):
@@ -28,7 +72,7 @@ class _Worker:
 
 def simulate(
     arrivals: Sequence[Arrival], scheduler: Scheduler, device: SimulatedDevice, *, delay_s: float = 0.0
-) -> Result:
+) -> SimulatedResult:
     """Run all arrivals through the scheduler; ``delay_s`` is the message delay between scheduler and worker."""
     return _Simulation(arrivals, scheduler, device, delay_s).run()
 
@@ -42,19 +86,19 @@ class _Simulation:
         self._device = device
         self._delay_s = delay_s
         self._workers = [_Worker() for _ in range(scheduler.settings.slots)]
-        self._agenda: list[tuple[float, int, Event | Start | QueueAhead | _End]] = []
+        self._agenda: list[tuple[float, int, Event | StartChunk | QueueAhead | _End]] = []
         self._count = 0
-        self._outcomes: list[RequestOutcome | None] = [None] * len(arrivals)
+        self._outcomes: list[SimulatedRequest | None] = [None] * len(arrivals)
         self._busy_s = self._now = 0.0
         self._chunks = self._replaced = self._late = 0
 
-    def run(self) -> Result:
+    def run(self) -> SimulatedResult:
         for number, arrival in enumerate(self._arrivals):
             time, tenant, deadline, scale, steps, priority = arrival
             self._at(time, Arrived(time, number, tenant, deadline, scale, steps, priority))
         while self._agenda:
             self._now, _, item = heapq.heappop(self._agenda)
-            if isinstance(item, Start):
+            if isinstance(item, StartChunk):
                 self._start(item.chunk)
             elif isinstance(item, QueueAhead):
                 self._queue(item)
@@ -63,21 +107,21 @@ class _Simulation:
             else:
                 self._carry_out(self._scheduler.handle(item))
         outcomes = [
-            outcome or RequestOutcome(arrival.tenant, arrival.time, None, met=False, why=None, retry_after_s=None)
+            outcome or SimulatedRequest(arrival.tenant, arrival.time, None, met=False, why=None, retry_after_s=None)
             for outcome, arrival in zip(self._outcomes, self._arrivals, strict=True)
         ]
-        return Result(tuple(outcomes), self._now, self._busy_s, self._chunks, self._replaced, self._late)
+        return SimulatedResult(tuple(outcomes), self._now, self._busy_s, self._chunks, self._replaced, self._late)
 
-    def _at(self, time: float, item: "Event | Start | QueueAhead | _End") -> None:
+    def _at(self, time: float, item: "Event | StartChunk | QueueAhead | _End") -> None:
         self._count += 1
         heapq.heappush(self._agenda, (time, self._count, item))
 
     def _carry_out(self, instructions: list[Instruction]) -> None:
         for instruction in instructions:
-            if isinstance(instruction, Start | QueueAhead):
+            if isinstance(instruction, StartChunk | QueueAhead):
                 if self._delay_s:
                     self._at(self._now + self._delay_s, instruction)
-                elif isinstance(instruction, Start):
+                elif isinstance(instruction, StartChunk):
                     self._start(instruction.chunk)
                 else:
                     self._queue(instruction)
@@ -91,10 +135,12 @@ class _Simulation:
         arrived = self._arrivals[number].time
         if isinstance(end, Done):
             done = arrived + end.latency_s
-            self._outcomes[number] = RequestOutcome(end.tenant, arrived, done, end.met, None, None)
+            self._outcomes[number] = SimulatedRequest(end.tenant, arrived, done, end.met, None, None)
         else:
             why, retry = (end.why, end.retry_after_s) if isinstance(end, Shed) else (None, None)
-            self._outcomes[number] = RequestOutcome(end.tenant, arrived, None, met=False, why=why, retry_after_s=retry)
+            self._outcomes[number] = SimulatedRequest(
+                end.tenant, arrived, None, met=False, why=why, retry_after_s=retry
+            )
 
     def _start(self, chunk: Chunk) -> None:
         worker = self._workers[chunk.slot]
