@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from cotenant.analyse.estimates.effects import independent_effect
-from cotenant.analyse.estimates.multiple import holm
+from cotenant.analyse.estimates.effects import holm, independent_effect
 
 CELLS, LEVEL = 50, 0.05
 

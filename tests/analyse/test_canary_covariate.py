@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from cotenant.analyse.estimates.covariate import adjusted
+from cotenant.analyse.estimates.robust import adjusted
 
 BLOCKS = range(40)
 

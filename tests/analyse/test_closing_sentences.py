@@ -1,7 +1,7 @@
 import re
 from dataclasses import replace
 
-from cotenant.analyse.sharing.sentences import closing_sentences
+from cotenant.analyse.sharing.closing import closing_sentences
 from cotenant.analyse.sharing.summarise import summarise
 
 

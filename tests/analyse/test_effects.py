@@ -4,8 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from cotenant.analyse.estimates.effects import RatioEffect, independent_effect
-from cotenant.analyse.estimates.equivalence import equivalence
+from cotenant.analyse.estimates.effects import RatioEffect, equivalence, independent_effect
 from cotenant.analyse.estimates.intervals import ratio_interval
 
 spread_logs = st.lists(st.floats(-1, 1), min_size=3, max_size=30).filter(lambda data: np.std(data) > 1e-3)

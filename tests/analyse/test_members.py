@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from cotenant.analyse.findings.members import Apart, MemberTimes, member_findings
+from cotenant.analyse.findings import Apart, MemberTimes, member_findings
 
 
 def sgemm(*times_ms):

@@ -8,9 +8,9 @@ from cotenant.analyse.estimates.estimate import Estimate
 from cotenant.analyse.sharing.model_error import of_metric, of_work, time_range, widened
 from cotenant.prediction import trust
 from cotenant.prediction.trust import Class, classes, error_of, nearest
-from cotenant.tenancy.records import ModelError
+from cotenant.tenancy.records import ModelErrorRecord
 
-ERROR = ModelError("kind", True, "", time=(0.8, 1.25), slowdown=(0.5, 2.0), tail=(0.4, 2.5))
+ERROR = ModelErrorRecord("kind", True, "", time=(0.8, 1.25), slowdown=(0.5, 2.0), tail=(0.4, 2.5))
 
 
 def test_an_interval_includes_noise_and_the_models_error():
@@ -57,7 +57,7 @@ def test_a_bias_of_the_time_alone_widens_one_end_only():
 
 def test_records_without_errors_of_times_beside_others_can_still_be_read():
     text = '{"class": "c", "validated": true, "error": "", "time": [1, 2], "slowdown": [1, 2], "tail": [1, 2]}'
-    assert ModelError.of(text).shared is None
+    assert ModelErrorRecord.of(text).shared is None
 
 
 KEPLER = Class("kepler", "eager", "vision", "mps", calibrated=False)

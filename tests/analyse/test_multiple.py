@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cotenant.analyse.estimates.multiple import holm
+from cotenant.analyse.estimates.effects import holm
 
 p_values = st.lists(st.floats(0, 1), max_size=40)
 

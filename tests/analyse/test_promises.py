@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from cotenant.analyse.estimates.design_effect import Stretches
+from cotenant.analyse.estimates.autocorrelation import Stretches
 from cotenant.analyse.promises import JudgedPromise, judge, judge_plan, promise_sentence
-from cotenant.reporting.terminal.promise import judged_parts
+from cotenant.reporting.terminal.serving_plan import judged_parts
 from cotenant.tenancy.objective import Objective
-from cotenant.tenancy.plan import Plan
+from cotenant.tenancy.plan import PlanDocument
 from cotenant.tenancy.records import TenantObservation, TokenTimes
 
 P99 = Objective("latency", 0.99, 60.0)
@@ -21,7 +21,7 @@ def blocks(*counts):
 def plan(expected=None, **seats):
     expected = expected or {"p99": {"limit_ms": 60.0, "lower_ms": 18.0, "estimate_ms": 24.0, "upper_ms": 31.0}}
     tenants = {name: {"expected": expected, "runs": {"workload": "x"}, **seat} for name, seat in seats.items()}
-    return Plan.model_validate({"plan": 2, "devices": [{"name": "cpu", "tenants": tenants}]})
+    return PlanDocument.model_validate({"plan": 2, "devices": [{"name": "cpu", "tenants": tenants}]})
 
 
 def seen(tenant, latency_ms, *, trial=0, mix="search+photos", unfinished=0, tokens=None):

@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 
-from cotenant.analyse.estimates.intervals import block_interval, mean_interval
+from cotenant.analyse.estimates.intervals import FIRST_LOOK, anytime_interval, block_interval, mean_interval
 from cotenant.analyse.estimates.robust import BOUND, huber
-from cotenant.analyse.estimates.sequential import FIRST_LOOK, anytime_interval
 
 pytestmark = pytest.mark.slow
 

@@ -6,8 +6,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from cotenant.analyse.sharing.accuracy import accuracy_of, disturbed_blocks, speed_variation
-from cotenant.analyse.sharing.short_windows import Moments, carry_over, settled_after, short_windows_agree
+from cotenant.analyse.sharing.accuracy import (
+    Moments,
+    accuracy_of,
+    carry_over,
+    disturbed_blocks,
+    settled_after,
+    short_windows_agree,
+    speed_variation,
+)
 from cotenant.tenancy.records import TenantObservation
 
 SEEN = TenantObservation(

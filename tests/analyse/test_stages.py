@@ -4,7 +4,7 @@ import pytest
 
 from cotenant.analyse.estimates.estimate import Estimate
 from cotenant.analyse.estimates.quantiles import Missing
-from cotenant.analyse.findings.stages import StageShare, by_model
+from cotenant.analyse.findings import StageShare, by_model
 from cotenant.reporting.main_table import stages_of
 
 TIMES = [

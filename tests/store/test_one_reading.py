@@ -2,11 +2,11 @@
 
 import duckdb
 import pytest
-from synthetic import trial
 
 from cotenant.cli.main import main
 from cotenant.store import manifest
 from cotenant.store.folder import RunFolder
+from tests.store.synthetic import trial
 
 
 @pytest.fixture

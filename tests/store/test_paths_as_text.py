@@ -20,5 +20,5 @@ def test_paths_may_be_text_from_the_study_to_its_export(tmp_path):
     cotenant.export(run, "trials", f"{tmp_path}/trials.csv")
     assert (tmp_path / "trials.csv").read_text().count("\n") >= 3
     assert cotenant.report(run, out=f"{tmp_path}/page.html").html == tmp_path / "page.html"
-    cotenant.db_add(run, db=f"{tmp_path}/db")
-    assert cotenant.db_contents(db=f"{tmp_path}/db").home == tmp_path / "db"
+    cotenant.db.add(run, db=f"{tmp_path}/db")
+    assert cotenant.db.contents(db=f"{tmp_path}/db").home == tmp_path / "db"

@@ -1,14 +1,13 @@
 """Chunks: several trials in one folder, committed in one rename, read as if each had its own."""
 
 import pytest
-from synthetic import trial
 
 from cotenant.errors import RunFolderError
-from cotenant.store.chunks import chunk_name, trials_in
-from cotenant.store.folder import RunFolder
+from cotenant.store.folder import RunFolder, chunk_name, trials_in
 from cotenant.store.observe import observations, observe_trial
 from cotenant.store.reading import open_runs
 from cotenant.store.verifying import verify_run
+from tests.store.synthetic import trial
 
 
 @pytest.mark.parametrize(

@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from synthetic import WINDOW_START_NS, trial
 
 from cotenant.store import portions
 from cotenant.store.evidence import evidence
 from cotenant.store.folder import RunFolder
 from cotenant.store.reading import open_runs
+from tests.store.synthetic import WINDOW_START_NS, trial
 
 S = 1_000_000_000
 CORES = 2

@@ -6,11 +6,11 @@ import json
 
 import duckdb
 import pytest
-from synthetic import trial
 
 from cotenant.errors import QueryError, RunFolderError
 from cotenant.store.export import export
 from cotenant.store.folder import RunFolder
+from tests.store.synthetic import trial
 
 NASTY = 'a,"b"\n=1+1 <b>'
 

@@ -11,19 +11,19 @@ import time
 from pathlib import Path
 
 import pytest
-from synthetic import connect, trial
 
 from cotenant.errors import RunFolderError
 from cotenant.store.folder import RunFolder
+from tests.store.synthetic import connect, trial
 
-HERE = str(Path(__file__).parent)
+ROOT = str(Path(__file__).parents[2])
 
 COMMIT_FOR_EVER = f"""
 import sys
-sys.path.insert(0, {HERE!r})
+sys.path.insert(0, {ROOT!r})
 from itertools import count
 from pathlib import Path
-from synthetic import trial
+from tests.store.synthetic import trial
 from cotenant.store.folder import RunFolder
 
 run = RunFolder.open(Path(sys.argv[1]))
@@ -37,11 +37,11 @@ for number in count():
 
 DIE_AT_EACH_STEP = f"""
 import os, shutil, signal, sys
-sys.path.insert(0, {HERE!r})
+sys.path.insert(0, {ROOT!r})
 import duckdb  # once, for all the children; it has no threads before there is a connection
 from itertools import count
 from pathlib import Path
-from synthetic import trial
+from tests.store.synthetic import trial
 from cotenant.store.folder import RunFolder
 
 def die_at(step):
@@ -75,9 +75,9 @@ for step in count(1):
 
 FILES_UP_TO = f"""
 import resource, sys
-sys.path.insert(0, {HERE!r})
+sys.path.insert(0, {ROOT!r})
 from pathlib import Path
-from synthetic import trial
+from tests.store.synthetic import trial
 from cotenant.errors import RunFolderError
 from cotenant.store.folder import RunFolder
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import duckdb
 import pytest
-from synthetic import trial
 
 from cotenant.errors import RunFolderError
 from cotenant.store.folder import RunFolder
+from tests.store.synthetic import trial
 
 
 @pytest.fixture

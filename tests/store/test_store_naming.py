@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cotenant.store.naming import new_run_path
+from cotenant.store.folder import new_run_path
 
 
 def test_a_run_lies_under_its_study_by_time(tmp_path):

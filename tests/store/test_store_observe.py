@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from synthetic import WINDOW_START_NS, trial
 
 from cotenant.store.folder import RunFolder
 from cotenant.store.observe import observations, observe_trial
 from cotenant.store.reading import open_runs
 from cotenant.tenancy.records import MISSING_NS, TenantObservation, TrialRecords
+from tests.store.synthetic import WINDOW_START_NS, trial
 
 MS = 1_000_000
 

@@ -5,10 +5,10 @@ from dataclasses import replace
 import duckdb
 import numpy as np
 import pytest
-from synthetic import connect, trial
 
 from cotenant.store.folder import RunFolder
 from cotenant.tenancy.records import TABLES, TrialRecords
+from tests.store.synthetic import connect, trial
 
 
 @pytest.fixture

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from synthetic import WINDOW_START_NS, trial
 
-from cotenant.store import observe, readings, views
+from cotenant.store import observe, run_records, views
 from cotenant.store.folder import RunFolder
 from cotenant.store.portions import portions
 from cotenant.store.reading import open_runs
 from cotenant.tenancy.records import TABLES
+from tests.store.synthetic import WINDOW_START_NS, trial
 
 
 @given(st.lists(st.integers(0, 20)), st.integers(1, 30))
@@ -28,7 +28,7 @@ def test_portions_cover_everything_in_order_and_are_as_large_as_allowed(sizes, m
 
 def read_in_portions_of(rows, monkeypatch):
     monkeypatch.setattr(observe, "portions", partial(portions, most=rows))
-    monkeypatch.setattr(readings, "portions", partial(portions, most=rows))
+    monkeypatch.setattr(run_records, "portions", partial(portions, most=rows))
 
 
 def with_samples(number, count, *, members=("",), sensors=("power_w", "sm_clock_mhz", "other"), **facts):
@@ -50,7 +50,7 @@ def with_samples(number, count, *, members=("",), sensors=("power_w", "sm_clock_
 
 def read(run, sensors=("power_w", "sm_%")):
     with open_runs([run.path]) as runs:
-        return list(readings.readings(runs, sensors))
+        return list(run_records.readings(runs, sensors))
 
 
 @pytest.mark.parametrize("rows", [1, 20, 10**6])

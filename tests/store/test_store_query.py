@@ -4,12 +4,12 @@ import subprocess
 import sys
 
 import pytest
-from synthetic import trial
 
 from cotenant.errors import QueryError
 from cotenant.store import query, views
 from cotenant.store.folder import RunFolder
 from cotenant.store.query import sql
+from tests.store.synthetic import trial
 
 TABLES = "Tables: trials, tenants, requests, stages, samples, kernels. For the columns of one: DESCRIBE requests"
 

@@ -1,10 +1,10 @@
 """The reason shown for a failed check."""
 
 import pytest
-from synthetic import trial
 
 from cotenant.store.folder import RunFolder
 from cotenant.store.reading import open_runs
+from tests.store.synthetic import trial
 
 
 @pytest.fixture

@@ -6,11 +6,11 @@ import shutil
 import warnings
 
 import pytest
-from synthetic import connect, trial, unsealed
 
 from cotenant.errors import DamagedTrials, IntegrityWarning, RunFolderError
 from cotenant.store import integrity, seals
 from cotenant.store.folder import RunFolder
+from tests.store.synthetic import connect, trial, unsealed
 
 
 @pytest.fixture

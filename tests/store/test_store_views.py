@@ -3,7 +3,6 @@
 import os
 
 import pytest
-from synthetic import connect, trial, unsealed
 
 from cotenant.errors import DamagedTrials, IntegrityWarning, RunFolderError
 from cotenant.store import parquet, seals
@@ -11,6 +10,7 @@ from cotenant.store.folder import RunFolder
 from cotenant.store.reading import open_runs
 from cotenant.store.views import view_columns
 from cotenant.tenancy.records import TABLES
+from tests.store.synthetic import connect, trial, unsealed
 
 STRANGE = ["plain", "with space", "it's", 'say "hi"', "ünï-日本", "a*b?c", "[a]", "a", "{a,b}", "back\\slash", "%41"]
 

@@ -48,28 +48,33 @@ def advise(impacts: Sequence[Impact], *, latency_goal_ms: float | None = None, l
         latency_goal_ms: The longest a request may take.
         largest: The largest batch that fits, if known.
     """
-    fitting = [one for one in impacts if largest is None or one.batch <= largest]
-    quick = [one for one in fitting if latency_goal_ms is None or one.latency_ms <= latency_goal_ms]
+    fitting = [impact for impact in impacts if largest is None or impact.batch <= largest]
+    quick = [impact for impact in fitting if latency_goal_ms is None or impact.latency_ms <= latency_goal_ms]
     if not quick:
-        least = min(impacts, key=lambda one: one.latency_ms)
+        least = min(impacts, key=lambda impact: impact.latency_ms)
         return Advice(
             None,
             f"no size stays within {latency_goal_ms:g} ms: the quickest, {least.batch}, takes {least.latency_ms:.3g} ms"
             if fitting
             else "none of the sizes fits",
         )
-    best = max(quick, key=lambda one: one.items_per_s.est)
+    best = max(quick, key=lambda impact: impact.items_per_s.est)
     chosen = min(
-        (one for one in quick if one.items_per_s.est >= ENOUGH * best.items_per_s.est), key=lambda one: one.batch
+        (impact for impact in quick if impact.items_per_s.est >= ENOUGH * best.items_per_s.est),
+        key=lambda impact: impact.batch,
     )
-    if latency_goal_ms is not None and len(quick) < len(fitting) and chosen.batch == max(one.batch for one in quick):
+    if (
+        latency_goal_ms is not None
+        and len(quick) < len(fitting)
+        and chosen.batch == max(impact.batch for impact in quick)
+    ):
         return Advice(chosen.batch, f"latency goal: larger sizes take more than {latency_goal_ms:g} ms")
     if chosen.feeding_share >= LOADER_BOUND:
         return Advice(
             chosen.batch,
             f"loader-bound: {percent(chosen.feeding_share)} of a request feeds the device, whatever the size",
         )
-    if chosen.batch == max(one.batch for one in fitting):
+    if chosen.batch == max(impact.batch for impact in fitting):
         return Advice(chosen.batch, "not yet saturated: throughput still grows at the largest size measured")
     gain = percent(best.items_per_s.est / chosen.items_per_s.est - 1)
     return Advice(

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from cotenant.analyse.energy import energy
-from cotenant.analyse.energy.energy import Floats, PowerSensor
+from cotenant.analyse import energy
+from cotenant.analyse.energy import Floats, PowerSensor
 from cotenant.analyse.sharing.cells import Cell
 
 THROTTLED = "throttled_"
@@ -196,8 +196,8 @@ def _power_sensor(manifest: Mapping[str, Any]) -> PowerSensor | None:
     try:
         if kept:
             return PowerSensor(**kept)
-        infos = [one for one in manifest.get("sensors") or () if one["name"] in {"power_w", "energy_j"}]
-        period_s = max(float(one["period_s"]) for one in infos)
+        infos = [sensor for sensor in manifest.get("sensors") or () if sensor["name"] in {"power_w", "energy_j"}]
+        period_s = max(float(sensor["period_s"]) for sensor in infos)
         return PowerSensor("instant", update_s=period_s, window_s=period_s, known=False)
     except (TypeError, ValueError, KeyError):
         return None

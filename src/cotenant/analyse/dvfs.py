@@ -44,7 +44,7 @@ class JobReading:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class ClockStep:
     """Means over all readings at one value of the control."""
 
     value: float | None
@@ -64,13 +64,13 @@ class Sweep:
     job: str
     control: Control
     devices: int
-    steps: tuple[Step, ...]
+    steps: tuple[ClockStep, ...]
     """From the default (if measured) down to the lowest value."""
     power: PowerByClock | None
     time: TimeByClock | None
 
     @property
-    def best(self) -> Step:
+    def best(self) -> ClockStep:
         """The step with the least energy per request."""
         return min(self.steps, key=lambda step: step.energy_j)
 
@@ -105,17 +105,17 @@ def sweeps(readings: Iterable[JobReading]) -> tuple[Sweep, ...]:
     """Every job and control with at least three measured values and no other control set."""
     found: dict[tuple[str, str, Control], list[JobReading]] = {}
     free: dict[tuple[str, str], list[JobReading]] = {}
-    for one in readings:
-        if one.clock_set_mhz is None and one.limit_set_w is None:
-            free.setdefault((one.run, one.job), []).append(one)
-        elif one.limit_set_w is None:
-            found.setdefault((one.run, one.job, "clock_mhz"), []).append(one)
-        elif one.clock_set_mhz is None:
-            found.setdefault((one.run, one.job, "power_w"), []).append(one)
+    for reading in readings:
+        if reading.clock_set_mhz is None and reading.limit_set_w is None:
+            free.setdefault((reading.run, reading.job), []).append(reading)
+        elif reading.limit_set_w is None:
+            found.setdefault((reading.run, reading.job, "clock_mhz"), []).append(reading)
+        elif reading.clock_set_mhz is None:
+            found.setdefault((reading.run, reading.job, "power_w"), []).append(reading)
     return tuple(
         _sweep(key, mine, free.get(key[:2], []))
         for key, mine in sorted(found.items())
-        if len({_value(one, key[2]) for one in mine}) >= FEWEST
+        if len({_value(reading, key[2]) for reading in mine}) >= FEWEST
     )
 
 
@@ -150,22 +150,22 @@ def _named(control: Control, value: float | None) -> str:
     return f"{value:.0f} MHz" if control == "clock_mhz" else f"a limit of {value:.0f} W"
 
 
-def _value(one: JobReading, control: Control) -> float | None:
-    return one.clock_set_mhz if control == "clock_mhz" else one.limit_set_w
+def _value(reading: JobReading, control: Control) -> float | None:
+    return reading.clock_set_mhz if control == "clock_mhz" else reading.limit_set_w
 
 
 def _sweep(key: tuple[str, str, Control], mine: Sequence[JobReading], free: Sequence[JobReading]) -> Sweep:
     run, job, control = key
     by_value: dict[float, list[JobReading]] = {}
-    for one in mine:
-        value = _value(one, control)
+    for reading in mine:
+        value = _value(reading, control)
         assert value is not None
-        by_value.setdefault(value, []).append(one)
+        by_value.setdefault(value, []).append(reading)
     steps = [_step(value, by_value[value]) for value in sorted(by_value, reverse=True)]
     if free:
         steps.insert(0, _step(None, free))
     clocks, powers, times = (
-        np.array([getattr(one, name) for one in mine]) for name in ("clock_mhz", "power_w", "time_ms")
+        np.array([getattr(reading, name) for reading in mine]) for name in ("clock_mhz", "power_w", "time_ms")
     )
     different = np.unique(clocks).size
     enough = control == "clock_mhz" and different >= FEWEST_CLOCKS_FOR_A_KNEE
@@ -173,16 +173,16 @@ def _sweep(key: tuple[str, str, Control], mine: Sequence[JobReading], free: Sequ
         run=run,
         job=job,
         control=control,
-        devices=len({one.device for one in mine}),
+        devices=len({reading.device for reading in mine}),
         steps=tuple(steps),
         power=fit_power(clocks, powers) if enough else None,
         time=fit_time(clocks, times) if control == "clock_mhz" and different >= FEWEST_CLOCKS else None,
     )
 
 
-def _step(value: float | None, readings: Sequence[JobReading]) -> Step:
+def _step(value: float | None, readings: Sequence[JobReading]) -> ClockStep:
     clock, power, time, energy = (
-        float(np.mean([getattr(one, name) for one in readings]))
+        float(np.mean([getattr(reading, name) for reading in readings]))
         for name in ("clock_mhz", "power_w", "time_ms", "energy_j")
     )
-    return Step(value, clock, power, time, energy, len(readings))
+    return ClockStep(value, clock, power, time, energy, len(readings))

@@ -17,7 +17,7 @@ COPY = "[CUDA mem"
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class OverlapWindow:
     """The time span under analysis, nanoseconds."""
 
     start_ns: int
@@ -70,7 +70,7 @@ class Overlap:
 
 
 @dataclass(frozen=True, slots=True)
-class Activity:
+class KernelActivity:
     """One counter of the device over the window, where the profiler sampled it."""
 
     device: str
@@ -84,7 +84,7 @@ class Activity:
 
 
 @dataclass(frozen=True, slots=True)
-class Launch:
+class KernelLaunch:
     """One kernel of an excerpt."""
 
     tenant: str
@@ -101,7 +101,7 @@ class Excerpt:
     start_s: float
     """From the window's start."""
     length_ms: float
-    launches: tuple[Launch, ...]
+    launches: tuple[KernelLaunch, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +114,7 @@ class KernelProfile:
     kernels: int
     tenants: tuple[TenantKernels, ...]
     overlaps: tuple[Overlap, ...]
-    activity: tuple[Activity, ...] = ()
+    activity: tuple[KernelActivity, ...] = ()
     excerpt: Excerpt | None = None
 
 
@@ -124,7 +124,7 @@ def profile_of(
     *,
     mix: str,
     sharing: str,
-    window: Window | None = None,
+    window: OverlapWindow | None = None,
     top: int = 10,
 ) -> KernelProfile:
     """Analyse the kernels of one mix.
@@ -142,7 +142,9 @@ def profile_of(
         window = (
             window_of(kernels)
             if some
-            else Window(min(int(t_ns[0]) for *_, t_ns, _ in readings), max(int(t_ns[-1]) for *_, t_ns, _ in readings))
+            else OverlapWindow(
+                min(int(t_ns[0]) for *_, t_ns, _ in readings), max(int(t_ns[-1]) for *_, t_ns, _ in readings)
+            )
         )
     return KernelProfile(
         mix=mix,
@@ -160,19 +162,19 @@ def profile_of(
     )
 
 
-def excerpt_of(kernels: Columns, window: Window, *, most: int = MOST_LAUNCHES) -> Excerpt:
+def excerpt_of(kernels: Columns, window: OverlapWindow, *, most: int = MOST_LAUNCHES) -> Excerpt:
     """The kernels in the middle of the window, up to about this many."""
     count = max(int(_clipped(kernels, window)[2].sum()), 1)
     length = max(1, round(window.length_ns * min(1.0, most / count)))
     begin = window.start_ns + (window.length_ns - length) // 2
-    part = Window(begin, begin + length)
+    part = OverlapWindow(begin, begin + length)
     starts, ends, inside = _clipped(kernels, part)
     places = np.flatnonzero(inside)[: 2 * most]  # where kernels come in bursts, the middle is denser than the rest
     return Excerpt(
         start_s=(begin - window.start_ns) / 1e9,
         length_ms=length / 1e6,
         launches=tuple(
-            Launch(
+            KernelLaunch(
                 str(kernels["tenant"][k]),
                 str(kernels["name"][k]),
                 float(starts[k] - begin) / 1e3,
@@ -183,17 +185,19 @@ def excerpt_of(kernels: Columns, window: Window, *, most: int = MOST_LAUNCHES) -
     )
 
 
-def _activity(device: str, sensor: str, unit: str, parts: Floats) -> Activity:
-    return Activity(device, sensor, unit, float(np.nanmean(parts)), float(np.nanmax(parts)), tuple(parts.tolist()))
+def _activity(device: str, sensor: str, unit: str, parts: Floats) -> KernelActivity:
+    return KernelActivity(
+        device, sensor, unit, float(np.nanmean(parts)), float(np.nanmax(parts)), tuple(parts.tolist())
+    )
 
 
-def window_of(kernels: Columns) -> Window:
+def window_of(kernels: Columns) -> OverlapWindow:
     """From the first kernel's start to the last one's end."""
     start = kernels["start_ns"]
-    return Window(int(start.min()), int((start + kernels["duration_ns"]).max()))
+    return OverlapWindow(int(start.min()), int((start + kernels["duration_ns"]).max()))
 
 
-def kernels_by_tenant(kernels: Columns, window: Window, *, top: int = 10) -> tuple[TenantKernels, ...]:
+def kernels_by_tenant(kernels: Columns, window: OverlapWindow, *, top: int = 10) -> tuple[TenantKernels, ...]:
     """Every tenant with its longest-running kernels, the busiest tenant first."""
     starts, ends, inside = _clipped(kernels, window)
     names = np.asarray(kernels["name"]).astype(str)
@@ -226,23 +230,23 @@ def kernels_by_tenant(kernels: Columns, window: Window, *, top: int = 10) -> tup
                 others=max(0, len(own) - top),
             )
         )
-    return tuple(sorted(found, key=lambda one: -one.running_share))
+    return tuple(sorted(found, key=lambda share: -share.running_share))
 
 
-def overlaps(kernels: Columns, window: Window) -> tuple[Overlap, ...]:
+def overlaps(kernels: Columns, window: OverlapWindow) -> tuple[Overlap, ...]:
     """Every pair of tenants: time in which a kernel of each ran on the same device."""
     running = _running(kernels, window)
     tenants = sorted({tenant for tenant, _ in running})
     found = []
-    for one, other in itertools.combinations(tenants, 2):
-        devices = {device for tenant, device in running if tenant in {one, other}}
+    for tenant, other in itertools.combinations(tenants, 2):
+        devices = {device for tenant, device in running if tenant in {tenant, other}}
         nothing = (np.empty(0, np.int64), np.empty(0, np.int64))
-        pairs = [(running.get((one, d), nothing), running.get((other, d), nothing)) for d in sorted(devices)]
+        pairs = [(running.get((tenant, d), nothing), running.get((other, d), nothing)) for d in sorted(devices)]
         both = sum(_shared_ns(first, second) for first, second in pairs)
         alone = [sum(_length(pair[side]) for pair in pairs) for side in (0, 1)]
         # Each device contributes its own window.
         length = window.length_ns * max(len(devices), 1)
-        found.append(Overlap(one, other, both / length, both / (alone[0] or 1), both / (alone[1] or 1)))
+        found.append(Overlap(tenant, other, both / length, both / (alone[0] or 1), both / (alone[1] or 1)))
     return tuple(found)
 
 
@@ -257,7 +261,7 @@ def merged(starts: Int64s, ends: Int64s) -> tuple[Int64s, Int64s]:
     return starts[first], ends[last]
 
 
-def binned(t_ns: Int64s, value: Floats, window: Window, bins: int) -> Floats:
+def binned(t_ns: Int64s, value: Floats, window: OverlapWindow, bins: int) -> Floats:
     """Means over equal parts of the window; NaN where a part has no reading."""
     place = ((t_ns - window.start_ns) * bins) // max(window.length_ns, 1)
     inside = (place >= 0) & (place < bins)
@@ -267,7 +271,7 @@ def binned(t_ns: Int64s, value: Floats, window: Window, bins: int) -> Floats:
     return means
 
 
-def _running(kernels: Columns, window: Window) -> dict[tuple[str, str], tuple[Int64s, Int64s]]:
+def _running(kernels: Columns, window: OverlapWindow) -> dict[tuple[str, str], tuple[Int64s, Int64s]]:
     starts, ends, inside = _clipped(kernels, window)
     inside &= ~np.char.startswith(np.asarray(kernels["name"]).astype(str), COPY)
     tenants = np.asarray(kernels["tenant"]).astype(str)
@@ -280,7 +284,7 @@ def _running(kernels: Columns, window: Window) -> dict[tuple[str, str], tuple[In
     }
 
 
-def _clipped(kernels: Columns, window: Window) -> tuple[Int64s, Int64s, npt.NDArray[np.bool_]]:
+def _clipped(kernels: Columns, window: OverlapWindow) -> tuple[Int64s, Int64s, npt.NDArray[np.bool_]]:
     """Starts and ends clipped to the window, and the kernels that overlap it."""
     starts = np.asarray(kernels["start_ns"], np.int64)
     ends = starts + np.asarray(kernels["duration_ns"], np.int64)
@@ -292,7 +296,7 @@ def _length(intervals: tuple[Int64s, Int64s]) -> int:
     return int((intervals[1] - intervals[0]).sum())
 
 
-def _shared_ns(one: tuple[Int64s, Int64s], other: tuple[Int64s, Int64s]) -> int:
+def _shared_ns(first: tuple[Int64s, Int64s], other: tuple[Int64s, Int64s]) -> int:
     """Length of the intersection: the sum of both lengths less that of their union."""
-    union = merged(np.concatenate((one[0], other[0])), np.concatenate((one[1], other[1])))
-    return _length(one) + _length(other) - _length(union)
+    union = merged(np.concatenate((first[0], other[0])), np.concatenate((first[1], other[1])))
+    return _length(first) + _length(other) - _length(union)

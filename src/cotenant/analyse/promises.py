@@ -8,13 +8,13 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from cotenant.analyse.estimates.design_effect import Stretches, stretch_bounds
+from cotenant.analyse.estimates.autocorrelation import Stretches, stretch_bounds
 from cotenant.analyse.estimates.quantiles import QuantileEstimate, latency_quantiles
 from cotenant.analyse.sharing.cells import counts, usable
 from cotenant.analyse.sharing.model_error import time_range, widened_quantile
 from cotenant.analyse.sharing.slo import attainment_of, queries_needed
 from cotenant.tenancy.objective import Objective, read_objective
-from cotenant.tenancy.plan import Plan, PromisedTime
+from cotenant.tenancy.plan import PlanDocument, PromisedTime
 from cotenant.tenancy.records import Int64s, TenantObservation
 
 CONFIDENCE = 0.95
@@ -128,7 +128,7 @@ def judge(
     )
 
 
-def judge_plan(plan: Plan, seen: Iterable[TenantObservation], *, served: bool) -> tuple[JudgedPromise, ...]:
+def judge_plan(plan: PlanDocument, seen: Iterable[TenantObservation], *, served: bool) -> tuple[JudgedPromise, ...]:
     """Every objective of the plan that a run covers, each in the largest mix that has the tenant.
 
     Args:
@@ -139,7 +139,9 @@ def judge_plan(plan: Plan, seen: Iterable[TenantObservation], *, served: bool) -
     """
     seats = {name: seat for _, name, seat in plan.seats()}
     largest: dict[str, tuple[int, list[JudgedPromise]]] = {}
-    usual = (one for one in seen if counts(one) and usable(one) and one.of in seats)
+    usual = (
+        observation for observation in seen if counts(observation) and usable(observation) and observation.of in seats
+    )
     for (mix, *_, name, _), group in groupby(usual, key=_cell):
         size = len(mix.split("+"))
         if size <= largest.get(name, (0, []))[0]:

@@ -115,7 +115,7 @@ def count_trial(records: TrialRecords, run: str) -> list[tuple[Counted, Int64s, 
                 times,
             )
         )
-    return sorted(counted, key=lambda one: (one[0].of, one[0].tenant))
+    return sorted(counted, key=lambda pair: (pair[0].of, pair[0].tenant))
 
 
 class _Requests:

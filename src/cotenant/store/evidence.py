@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from cotenant.analyse.sharing.evidence import TenantEvidence, Work, cores_of
+from cotenant.analyse.sharing.evidence import RequestWork, TenantEvidence, cores_of
 from cotenant.store import parquet
 from cotenant.store.identities import Identities
 from cotenant.store.observe import observations
@@ -89,7 +89,7 @@ def evidence(runs: OpenRuns) -> list[TenantEvidence]:
         found.append(
             TenantEvidence(
                 seen=seen,
-                work=Work(row.workload, row.batch, row.seq, row.dtype, row.threads, row.flops, row.moved),
+                work=RequestWork(row.workload, row.batch, row.seq, row.dtype, row.threads, row.flops, row.moved),
                 load=row.load,
                 rate_rps=row.rate_rps,
                 service_ns=bulk.service_ns.get(key),

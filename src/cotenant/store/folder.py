@@ -3,10 +3,14 @@
 import errno
 import json
 import os
+import re
+import secrets
 import shlex
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import unicodedata
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
@@ -15,14 +19,70 @@ from cotenant.errors import RunFolderError
 from cotenant.interruption import held
 from cotenant.opening import system_words, why
 from cotenant.store import manifest as manifests
-from cotenant.store import naming, parquet, seals
-from cotenant.store.chunks import chunk_name, trials_in
+from cotenant.store import parquet, seals
 from cotenant.tenancy.records import SCHEMA_VERSION, TrialRecords
 
 if TYPE_CHECKING:
     import duckdb
 
     from cotenant.store.export import Format
+
+
+# --- the path of a new run, safe for any study name
+
+LONGEST_SLUG = 48
+
+
+def slug(name: str) -> str:
+    """A safe folder name: lower-case letters, digits and single hyphens, never empty."""
+    plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode()
+    return re.sub(r"[^a-z0-9]+", "-", plain.lower()).strip("-")[:LONGEST_SLUG].strip("-") or "study"
+
+
+def stamp() -> str:
+    """The time to the second and a few random digits: sorts by time and is unique."""
+    return f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{secrets.token_hex(4)}"
+
+
+def new_run_path(root: Path, study: str) -> Path:
+    """A path for a new run of a study: `root/<study>/<time>-<random>`. Creates nothing."""
+    return root / slug(study) / stamp()
+
+
+# --- the unit of commit: a folder named after its trials, `000007` or `000012-000014+000017`
+LONGEST_NAME = 240
+"""Bytes; most file systems allow 255."""
+MOST_TRIALS = 4096
+"""Maximum trials per folder; a name that claims more was not written by a run."""
+_NAME = re.compile(r"\d{6,}(-\d{6,})?(\+\d{6,}(-\d{6,})?)*")
+
+
+def chunk_name(trials: Iterable[int]) -> str:
+    """The folder name for these trials."""
+    parts: list[list[int]] = []
+    for number in sorted(trials):
+        if number < 0:
+            raise ValueError(f"trials are numbered from 0, not {number}")
+        if parts and parts[-1][1] == number - 1:
+            parts[-1][1] = number
+        else:
+            parts.append([number, number])
+    return "+".join(f"{first:06d}" if first == last else f"{first:06d}-{last:06d}" for first, last in parts)
+
+
+def trials_in(name: str) -> tuple[int, ...]:
+    """The trials of a folder of this name; empty if it isn't such a name."""
+    if not _NAME.fullmatch(name) or len(name) > LONGEST_NAME:
+        return ()
+    found: list[int] = []
+    for part in name.split("+"):
+        first, _, last = part.partition("-")
+        span = range(int(first), int(last or first) + 1)
+        if len(found) + len(span) > MOST_TRIALS:
+            return ()
+        found += span
+    return tuple(found) if found and chunk_name(found) == name else ()
+
 
 TRIALS = "trials"
 PARTIAL = "partial"
@@ -49,7 +109,7 @@ class RunFolder:
             # A run killed while writing its first manifest may start again.
             if {entry.name for entry in path.iterdir()} - {manifests.UNFINISHED}:
                 raise _occupied(path)
-            complete = {"schema_version": SCHEMA_VERSION, "run": naming.stamp(), "sealed": True, **manifest}
+            complete = {"schema_version": SCHEMA_VERSION, "run": stamp(), "sealed": True, **manifest}
             manifests.write(path, complete | {"schema_version": SCHEMA_VERSION})
         return cls.open(path)
 

@@ -29,7 +29,7 @@ from cotenant.tenancy.records import (
     CANARY,
     TOKEN_STAGES,
     Int64s,
-    ModelError,
+    ModelErrorRecord,
     TenantObservation,
     TokenGoal,
     TokenTimes,
@@ -169,7 +169,7 @@ def _times(runs: OpenRuns, rows: Sequence[Counted]) -> tuple[list[Int64s], list[
     order = np.lexsort((np.ma.getdata(found["row"]), place))  # far faster than ORDER BY
     bounds = np.searchsorted(place, np.arange(1, len(rows)), sorter=order)
     in_order = {name: np.split(found[name][order], bounds) for name in found if name not in {"place", "row"}}
-    latency = [np.ma.getdata(one).astype(np.int64, copy=False) for one in in_order["latency_ns"]]
+    latency = [np.ma.getdata(column).astype(np.int64, copy=False) for column in in_order["latency_ns"]]
     if not generating:
         return latency, [None for _ in rows]
     firsts, later, gaps = map(_known, in_order["ttft_ns"]), map(_known, in_order["tpot_ns"]), _gaps(runs, rows)
@@ -197,7 +197,7 @@ def _gaps(runs: OpenRuns, rows: Sequence[Counted]) -> list[Int64s]:
         },
     ).fetchnumpy()
     bounds = np.searchsorted(np.ma.getdata(found["place"]), np.arange(1, len(rows)))
-    return [_known(one) for one in np.split(found["duration_ns"], bounds)]
+    return [_known(times) for times in np.split(found["duration_ns"], bounds)]
 
 
 def _known(values: Any) -> Int64s:
@@ -236,7 +236,7 @@ def _observation(row: Counted, latency_ns: Int64s | None, token_times: TokenTime
         canary_us=row.canary_us,
         foreign_share=row.foreign_share,
         member=row.member,
-        model_error=ModelError.of(row.model_error),
+        model_error=ModelErrorRecord.of(row.model_error),
         latency_ns=latency_ns,
         tokens_out=None if row.tokens_out is None else int(row.tokens_out),
         rate_rps=row.rate_rps,

@@ -64,8 +64,8 @@ def loaded(con: "duckdb.DuckDBPyConnection", trials: Sequence[TrialRecords], run
     if len(trials) == 1:
         constants["trial"] = int(trials[0].trial["trial"])
     rows = {
-        "trials": tuple(one.trial for one in trials),
-        "tenants": tuple({**row, "trial": int(one.trial["trial"])} for one in trials for row in one.tenants),
+        "trials": tuple(trial.trial for trial in trials),
+        "tenants": tuple({**row, "trial": int(trial.trial["trial"])} for trial in trials for row in trial.tenants),
     }
     bulk: dict[str, Columns] = {table: _joined(table, trials) for table in BULK}
     names = [str(tenant["tenant"]) for tenant in trials[0].tenants]
@@ -83,10 +83,10 @@ def loaded(con: "duckdb.DuckDBPyConnection", trials: Sequence[TrialRecords], run
 def rows_by_trial(trials: Sequence[TrialRecords]) -> dict[int, dict[str, int]]:
     """Row counts of each trial by non-empty table."""
     found = {}
-    for one in trials:
-        sizes = {"trials": 1, "tenants": len(one.tenants)}
-        sizes |= {table: _length(table, getattr(one, table)) for table in BULK}
-        found[int(one.trial["trial"])] = {table: sizes[table] for table in TABLES if sizes[table]}
+    for trial in trials:
+        sizes = {"trials": 1, "tenants": len(trial.tenants)}
+        sizes |= {table: _length(table, getattr(trial, table)) for table in BULK}
+        found[int(trial.trial["trial"])] = {table: sizes[table] for table in TABLES if sizes[table]}
     return found
 
 
@@ -95,14 +95,14 @@ def _joined(table: str, trials: Sequence[TrialRecords]) -> Columns:
     if len(trials) == 1:
         return getattr(trials[0], table)  # type: ignore[no-any-return]  # one of the bulk tables
     parts: list[dict[str, np.ndarray[Any, np.dtype[Any]]]] = []
-    for one in trials:
-        arrays: Columns = getattr(one, table)
+    for trial in trials:
+        arrays: Columns = getattr(trial, table)
         if rows := _length(table, arrays):
             mine = {name: np.asarray(values) for name, values in arrays.items()}
             owner = mine.get("tenant")
             if owner is not None and owner.dtype.kind in "iu":  # indices differ in the next trial
-                mine["tenant"] = np.array([str(tenant["tenant"]) for tenant in one.tenants])[owner]
-            parts.append(mine | {"trial": np.full(rows, int(one.trial["trial"]), np.int64)})
+                mine["tenant"] = np.array([str(tenant["tenant"]) for tenant in trial.tenants])[owner]
+            parts.append(mine | {"trial": np.full(rows, int(trial.trial["trial"]), np.int64)})
     names = dict.fromkeys(name for part in parts for name in part)
     # Columns of numbers stay numbers: DuckDB takes several times as long to read objects.
     nothing = {name: MISSING_NS if table == "requests" and _may_be_missing(name) else None for name in names}
@@ -133,7 +133,9 @@ def _load_rows(
         for place, row in enumerate(rows):
             values[place] = constants.get(name, _plain(row.get(name)))
     con.register(_incoming(table), given)
-    columns = ", ".join(f"CAST({quoted(one.name)} AS {one.type}) AS {quoted(one.name)}" for one in TABLES[table])
+    columns = ", ".join(
+        f"CAST({quoted(column.name)} AS {column.type}) AS {quoted(column.name)}" for column in TABLES[table]
+    )
     return f"SELECT {columns} FROM {quoted(_incoming(table))}"  # noqa: S608  (our own names)
 
 

@@ -5,10 +5,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from cotenant.store import parquet, views
-from cotenant.store.chunks import trials_in
+from cotenant.store.folder import trials_in
 
 if TYPE_CHECKING:
     import duckdb
+
 
 MOST_ROWS = 1_000_000
 """Maximum rows of a portion, unless a single member has more."""

@@ -54,7 +54,7 @@ def open_runs(paths: Sequence[Path]) -> Iterator[OpenRuns]:
     folders = views.find_folders(paths)
     standings = {run: integrity.usable(folder) for run, folder in folders.items()}
     files = {run: views.files_of(folder, standings[run]) for run, folder in folders.items()}
-    damage = [one for run, folder in folders.items() for one in integrity.sentences(folder, standings[run])]
+    damage = [sentence for run, folder in folders.items() for sentence in integrity.sentences(folder, standings[run])]
     con = views.open_views(files)
     named = {path.resolve(): path for path in reversed(paths)}
     try:

@@ -145,7 +145,9 @@ def _read(handle: int) -> Seal:
             run=str(content["run"]),
             folder=str(content["folder"]),
             rows={int(trial): {str(k): int(n) for k, n in rows.items()} for trial, rows in content["rows"].items()},
-            files={_plain(name): (int(one["bytes"]), str(one["sha256"])) for name, one in content["files"].items()},
+            files={
+                _plain(name): (int(entry["bytes"]), str(entry["sha256"])) for name, entry in content["files"].items()
+            },
         )
     except OSError as error:
         raise Broken(NAME, opening.why(error)) from None

@@ -10,7 +10,7 @@ from cotenant import opening
 from cotenant.errors import RunFolderError
 from cotenant.store import damage, integrity, parquet, seals
 from cotenant.store.folder import RunFolder
-from cotenant.store.gaps import gap_sentence
+from cotenant.store.integrity import gap_sentence
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,16 +2,19 @@
 
 import json
 import shlex
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from cotenant.analyse.copy_options import CopyStart
 from cotenant.analyse.neighbours.totals import Totals
-from cotenant.analyse.neighbours.watched import Grant, TenantTotals, Watched, watched_of
+from cotenant.analyse.neighbours.watching import Grant, TenantTotals, Watched, watched_of
 from cotenant.errors import WatchedRuns, WatchError
+from cotenant.store.observe import observations
 from cotenant.store.reading import OpenRuns, open_runs
 
 WATCHED = "watched"
@@ -61,7 +64,7 @@ def watched_totals(runs: OpenRuns) -> list[TenantTotals]:
             roles,
             buckets.get(tenant, {}),
             described.get(tenant, {}).get("facts") or {},
-            tuple(Grant(**one) for one in described.get(tenant, {}).get("grants") or ()),
+            tuple(Grant(**grant) for grant in described.get(tenant, {}).get("grants") or ()),
         )
         for tenant, roles in totals.items()
     ]
@@ -99,5 +102,120 @@ def require_requests(runs: OpenRuns, what: str) -> None:
 
 def watched_words(runs: OpenRuns, kind: str) -> list[str]:
     """The sentences of watched runs: `notes` or `unseen`."""
-    found = [one for manifest in runs.manifests for one in (manifest.get("watched") or {}).get(kind) or ()]
+    found = [entry for manifest in runs.manifests for entry in (manifest.get("watched") or {}).get(kind) or ()]
     return list(dict.fromkeys(map(str, found)))
+
+
+# --- rates and costs of served and of watched traffic
+
+SERVED = "served"
+"""The load of trials that `cotenant serve` records, and the name of its runs."""
+
+_TRAFFIC = """
+WITH arrivals AS (
+    SELECT tenants."of" AS name, run, intended_ns,
+        CASE WHEN coalesce(ok, false) AND coalesce(tenants.batch, 1) = 1 THEN device_ns END AS cost,
+        intended_ns - lag(intended_ns) OVER (PARTITION BY run, tenants."of" ORDER BY intended_ns) AS gap
+    FROM requests JOIN tenants USING (run, trial, tenant) JOIN trials USING (run, trial)
+    WHERE trials.load = ?
+)
+SELECT name, count(gap), sum(gap) / 1e9, stddev_samp(gap) / avg(gap), count(cost), median(cost) / 1e9
+FROM arrivals GROUP BY name
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """Arrivals of one tenant."""
+
+    requests: int
+    rate_rps: float
+    cv: float
+    """Standard deviation of the gaps over their mean; 1 is Poisson."""
+    served: int = 0
+    """Requests whose cost is known: of a tenant served in batches, none, since a batch costs less than its parts."""
+    cost_s: float | None = None
+    """Their median time on the device; of watched servers, the mean."""
+
+
+def traffic_of(runs: OpenRuns) -> Mapping[str, Traffic]:
+    """By tenant: all its requests, whether served in time, late or refused; of watched servers those they counted."""
+    rows = runs.con.execute(_TRAFFIC, [SERVED]).fetchall()
+    served = {
+        name: Traffic(gaps + 1, gaps / seconds, float(cv or 0), served, cost)
+        for name, gaps, seconds, cv, served, cost in rows
+        if seconds
+    }
+    watched = any(manifest.get("study_name") == WATCHED for manifest in runs.manifests)
+    return (_watched(runs) | served) if watched else served
+
+
+def _watched(runs: OpenRuns) -> dict[str, Traffic]:
+    """Servers that were watched publish counts, so the variation of gaps comes from counts per interval."""
+    watched = watched_of(watched_totals(runs), device="").tenants
+    return {
+        tenant.tenant: Traffic(
+            tenant.requests,
+            tenant.rate_rps,
+            1.0 if tenant.cv is None else tenant.cv,
+            tenant.requests if tenant.device_ms else 0,
+            None if tenant.device_ms is None else tenant.device_ms / 1e3,
+        )
+        for tenant in watched
+        if tenant.requests and tenant.rate_rps
+    }
+
+
+# --- what each trial of a run started: whether all tenants came up, what they resolved, and how they ended
+
+NOT_SERVED = "did not serve: "
+"""Beginning of a tenant's error in a trial whose mix never ran."""
+_ROWS = """
+SELECT trial, block, mix, sharing, solo, failed_checks, reasons, window_s, tenant, error, facts, cpu_time_ns,
+    peak_memory_bytes
+FROM trials JOIN tenants USING (run, trial) WHERE block >= 0 ORDER BY trial, tenant
+"""
+
+
+def starts(runs: OpenRuns) -> Iterator[CopyStart]:
+    """One for each trial of the blocks, in order."""
+    cursor = runs.con.execute(_ROWS)
+    names = [column[0] for column in cursor.description or ()]
+    rows = [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+    served: dict[int, float] = {}
+    for seen in observations(runs, raw=False):
+        if seen.verdict != "invalid":
+            served[seen.trial] = served.get(seen.trial, 0.0) + seen.throughput_rps
+    for trial, group in groupby(rows, key=lambda row: row["trial"]):
+        yield _start(list(group), served.get(trial))
+
+
+def _start(rows: list[dict[str, Any]], throughput_rps: float | None) -> CopyStart:
+    first = rows[0]
+    errors = [str(row["error"]) for row in rows if row["error"]]
+    absent = next((error for error in errors if error.startswith(NOT_SERVED)), None)
+    checks = list(first["failed_checks"] or ())
+    alive = "tenants_alive" not in checks
+    facts = [_facts(row["facts"]) for row in rows]
+    cpu_ns = [row["cpu_time_ns"] for row in rows]
+    memory = [row["peak_memory_bytes"] for row in rows]
+    return CopyStart(
+        block=int(first["block"]),
+        mix=str(first["mix"]),
+        sharing=str(first["sharing"]),
+        copies=len(rows),
+        failed=None if absent is None else absent.removeprefix(NOT_SERVED),
+        died=None if alive or absent is not None else next(iter(errors), "a copy ended"),
+        failed_checks=tuple(checks),
+        reasons=tuple(first["reasons"] or ()),
+        throughput_rps=throughput_rps,
+        cores=sum(cpu_ns) / 1e9 / first["window_s"] if all(time_ns is not None for time_ns in cpu_ns) else None,
+        memory_bytes=sum(memory) if all(used is not None for used in memory) else None,
+        resolved=facts[0],
+    )
+
+
+def _facts(text: str | None) -> Mapping[str, int]:
+    facts = json.loads(text) if text else {}
+    found = {**(facts.get("resolved") or {}), **(facts.get("cache") or {})}
+    return {str(key): int(value) for key, value in found.items() if isinstance(value, int | float)}

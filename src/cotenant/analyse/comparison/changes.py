@@ -7,17 +7,18 @@ the margin, `same` means shown to be within it; nothing else is claimed.
 """
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+import statistics
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Literal
 
 import numpy as np
 
-from cotenant.analyse.comparison.series import Blocks
-from cotenant.analyse.estimates.effects import RatioEffect, independent_effect
-from cotenant.analyse.estimates.equivalence import equivalence
-from cotenant.analyse.estimates.intervals import student_t
-from cotenant.analyse.estimates.multiple import holm
+from cotenant.analyse.comparison.series import Blocks, BlockSeries
+from cotenant.analyse.estimates.effects import RatioEffect, equivalence, holm, independent_effect
+from cotenant.analyse.estimates.estimate import Estimate, student_t
+from cotenant.analyse.sharing.evidence import TenantEvidence
 
 Verdict = Literal["faster", "slower", "same", "ambiguous"]
 
@@ -28,7 +29,7 @@ MOST_BLOCKS = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class JudgedChange:
     """The verdict on a change."""
 
     verdict: Verdict
@@ -45,7 +46,7 @@ def change(now: Blocks, before: Blocks) -> RatioEffect | None:
     return independent_effect(np.exp(list(now.values())), np.exp(list(before.values())))
 
 
-def judge(effects: Sequence[RatioEffect], margin: float, level: float = LEVEL) -> list[Judged]:
+def judge(effects: Sequence[RatioEffect], margin: float, level: float = LEVEL) -> list[JudgedChange]:
     """Judge all rows of a matrix together.
 
     The chance of even one false `slower` is at most ``level``, and so is that of one false `faster` (Holm, one family
@@ -63,15 +64,15 @@ def judge(effects: Sequence[RatioEffect], margin: float, level: float = LEVEL) -
 
 def _judged(
     effect: RatioEffect, slower: float, faster: float, *, margin: float, level: float, strictest: float
-) -> Judged:
+) -> JudgedChange:
     if slower <= level:
-        return Judged("slower", slower)
+        return JudgedChange("slower", slower)
     if faster <= level:
-        return Judged("faster", faster)
+        return JudgedChange("faster", faster)
     same = equivalence(effect, margin, LEVEL)
     if same.holds(LEVEL):
-        return Judged("same", same.p_value)
-    return Judged("ambiguous", min(slower, faster, 1.0), _blocks_missing(effect, margin, strictest))
+        return JudgedChange("same", same.p_value)
+    return JudgedChange("ambiguous", min(slower, faster, 1.0), _blocks_missing(effect, margin, strictest))
 
 
 def _p_beyond(log_ratio: float, effect: RatioEffect, margin: float) -> float:
@@ -98,3 +99,65 @@ def _blocks_missing(effect: RatioEffect, margin: float, strictest: float) -> int
             return total - n
         total = math.ceil(total * 1.1)
     return None
+
+
+# --- variance between runs with no change behind it: load that drifts more slowly than a block
+
+DF = 2.0
+"""Degrees of freedom: two runs contribute one difference of halves each."""
+FEWEST_BLOCKS = 4
+
+
+def between_variance(runs: Sequence[Iterable[BlockSeries]], evidence: Sequence[Iterable[TenantEvidence]]) -> float:
+    """Variance of the log ratio now / before that comes from when a run took place rather than from its blocks."""
+    drift = sum(_drift([series.time for series in run]) for run in runs)
+    before, now = (_taken(run) for run in evidence)
+    return drift + math.log((1 - before) / (1 - now)) ** 2
+
+
+def widened(effect: RatioEffect, variance: float, level: float = 0.95) -> RatioEffect:
+    """Widen an effect's interval by a further variance that has few degrees of freedom."""
+    if variance <= 0:
+        return effect
+    own = effect.standard_error**2
+    total = own + variance
+    df = total**2 / (own**2 / effect.df + variance**2 / DF)
+    half = student_t(df, level) * math.sqrt(total)
+    ratio = Estimate(
+        effect.ratio.est,
+        math.exp(effect.log_ratio - half),
+        math.exp(effect.log_ratio + half),
+        effect.ratio.n,
+        f"{effect.ratio.method}, with the variance between runs",
+    )
+    return replace(effect, ratio=ratio, standard_error=math.sqrt(total), df=df)
+
+
+def _drift(rows: Sequence[Blocks]) -> float:
+    """Difference between the two halves of a run, beyond what independent blocks would show."""
+    together = _mean_of_rows(rows)
+    if len(together) < FEWEST_BLOCKS:
+        return 0.0
+    middle = len(together) // 2
+    halves = (statistics.fmean(together[middle:]) - statistics.fmean(together[:middle])) / 2
+    # From neighbours: a slow drift is part of the overall scatter, but hardly of the step from one block to the next.
+    steps = [(later - earlier) ** 2 for earlier, later in pairwise(together)]
+    scatter = statistics.fmean(steps) / 2
+    return max(0.0, halves**2 - scatter / len(together))
+
+
+def _mean_of_rows(rows: Sequence[Blocks]) -> list[float]:
+    """Mean over all rows in each block, relative to each row's own mean."""
+    blocks: dict[int, list[float]] = {}
+    for row in rows:
+        if len(row) >= FEWEST_BLOCKS:
+            level = statistics.fmean(row.values())
+            for block, log in row.items():
+                blocks.setdefault(block, []).append(log - level)
+    return [statistics.fmean(values) for _, values in sorted(blocks.items())]
+
+
+def _taken(evidence: Iterable[TenantEvidence]) -> float:
+    """Mean share of the device taken by other processes and by the hypervisor; 0 without a sensor."""
+    shares = [(item.foreign_share or 0.0) + (item.steal_share or 0.0) for item in evidence]
+    return min(0.95, statistics.fmean(shares)) if shares else 0.0

@@ -9,13 +9,22 @@ from typing import Any
 import numpy as np
 
 from cotenant.analyse.comparison.changes import LEVEL, MARGIN
-from cotenant.analyse.comparison.common import alone_by_tenant, common_part
 from cotenant.analyse.comparison.outcomes import CLOCK_MOVED
-from cotenant.analyse.comparison.series import Blocks, Row, Series, pooled, relative_to, series_by_row
-from cotenant.analyse.estimates.estimate import Estimate
-from cotenant.analyse.estimates.intervals import Floats, student_t
+from cotenant.analyse.comparison.sentences import row_name
+from cotenant.analyse.comparison.series import (
+    Blocks,
+    BlockSeries,
+    SeriesRow,
+    alone_by_tenant,
+    common_part,
+    pooled,
+    relative_to,
+    series_by_row,
+)
+from cotenant.analyse.estimates.estimate import Estimate, student_t
+from cotenant.analyse.estimates.intervals import Floats
 from cotenant.analyse.estimates.quantiles import Missing, Number
-from cotenant.analyse.estimates.steps import Step, find_steps, noise_of, penalty
+from cotenant.analyse.estimates.warmup import Step, find_steps, noise_of, penalty
 from cotenant.analyse.sharing.evidence import TenantEvidence
 from cotenant.analyse.tabular import document
 
@@ -28,7 +37,7 @@ LEAST_NOISE = 0.003
 class RowStep:
     """A change of level of one row."""
 
-    row: Row | None
+    row: SeriesRow | None
     """None for the part common to all tenants."""
     run: str
     """The first run at the new level."""
@@ -83,8 +92,6 @@ class History:
 
     def to_json(self) -> dict[str, Any]:
         """Plain data, stable within a schema version."""
-        from cotenant.analyse.comparison.history_sentences import history_sentences
-
         return document(
             margin=self.margin,
             level=self.level,
@@ -121,7 +128,7 @@ def compare_history(
     common = common_part([alone_by_tenant(run, rows) for run in runs], margin)
     levels = {row: _levels([run[row].time for run in runs], common.runs if common else None) for row in rows}
     noise = max(noise_of(list(levels.values())), LEAST_NOISE)
-    series: dict[Row | None, Floats] = {row: levels[row] for row in rows}
+    series: dict[SeriesRow | None, Floats] = {row: levels[row] for row in rows}
     if common is not None:
         series[None] = _levels(common.runs, None)
     df = max(1.0, 0.37 * (len(order) - 1))  # degrees of freedom of a spread estimated from the median of differences
@@ -148,9 +155,11 @@ def compare_history(
     )
 
 
-def _same_work(series: Sequence[Series | None]) -> bool:
-    works = {one.works if one is not None and one.time else None for one in series}
-    return None not in works and len(works) == 1 and not any(one is not None and one.overloaded for one in series)
+def _same_work(series: Sequence[BlockSeries | None]) -> bool:
+    works = {blocks.works if blocks is not None and blocks.time else None for blocks in series}
+    return (
+        None not in works and len(works) == 1 and not any(blocks is not None and blocks.overloaded for blocks in series)
+    )
 
 
 def _levels(runs: Sequence[Blocks], common: Sequence[Blocks] | None) -> Floats:
@@ -159,19 +168,19 @@ def _levels(runs: Sequence[Blocks], common: Sequence[Blocks] | None) -> Floats:
     return np.asarray([statistics.fmean(run.values()) for run in own])
 
 
-def _clocks(runs: Sequence[Mapping[Row, Series]], row: Row | None) -> Floats | None:
+def _clocks(runs: Sequence[Mapping[SeriesRow, BlockSeries]], row: SeriesRow | None) -> Floats | None:
     """Logarithm of the clock in each run."""
     if row is not None:
         of_row = [run[row].clock for run in runs]
     else:
-        of_row = [pooled([one.clock for at, one in run.items() if at.solo]) for run in runs]
+        of_row = [pooled([series.clock for at, series in run.items() if at.solo]) for run in runs]
     if not all(of_row):
         return None
     return np.asarray([statistics.fmean(run.values()) for run in of_row])
 
 
 def _step(
-    row: Row | None,
+    row: SeriesRow | None,
     step: Step,
     last: bool,
     clocks: Floats | None,
@@ -196,3 +205,55 @@ def _step(
 
 def _ratio(log: float, half: float, runs: int) -> Estimate:
     return Estimate(math.exp(log), math.exp(log - half), math.exp(log + half), runs, "levels of a partition of runs")
+
+
+# --- A history of runs in sentences that quote their numbers
+
+MOST_ROWS = 5
+
+
+def history_sentences(found: History) -> list[str]:
+    """The answer, then each run at which something changed, then what was left out."""
+    steps: dict[str, list[RowStep]] = {}
+    for step in found.steps:
+        steps.setdefault(step.run, []).append(step)
+    span = f"over {len(found.runs)} runs ({found.runs[0][1][:10]} to {found.runs[-1][1][:10]})"
+    lines = [
+        f"Slower than before, and still so: {_who(found)} {span}."
+        if found.regression
+        else f"No cell became and stayed slower {span}.",
+        (
+            f"{found.rows} cells; without a change the level of a cell differs by {found.noise * 100:.2g} % from run "
+            f"to run, and steps below {found.margin * 100:.3g} % are not reported."
+        ),
+    ]
+    for run, together in steps.items():
+        lines += _at(run, together)
+    if found.left_out:
+        lines.append(
+            f"{len(found.left_out)} cells are not in every run with the same work and without overload, e.g. "
+            f"{found.left_out[0]}."
+        )
+    return [*lines, *found.notes]
+
+
+def _who(found: History) -> str:
+    rows = [step for step in found.steps if step.regression]
+    if any(step.row is None for step in rows):
+        return "everything, by about as much"
+    tenants = list(dict.fromkeys(step.row.tenant for step in rows if step.row))
+    return f"{' and '.join(tenants[:MOST_ROWS])}, {len(rows)} of {found.rows} cells"
+
+
+def _at(run: str, steps: list[RowStep]) -> Iterable[str]:
+    for step in sorted(steps, key=lambda step: -abs(step.ratio.est - 1))[:MOST_ROWS]:
+        what = row_name(step.row) if step.row else "what all tenants alone have in common"
+        way = "slower" if step.ratio.est > 1 else "faster"
+        clock = ", but so was the clock: not the code" if step.explained_by_clock else ""
+        later = "" if step.last else ", until a later step"
+        yield (
+            f"From run {run} ({step.started_utc[:16]}) on, {what} is {step.ratio.est:.3f}x "
+            f"[{step.ratio.lo:.3f}, {step.ratio.hi:.3f}], {way}{clock}{later}."
+        )
+    if len(steps) > MOST_ROWS:
+        yield f"{len(steps) - MOST_ROWS} more cells changed at run {run}."

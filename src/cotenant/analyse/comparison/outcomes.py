@@ -5,11 +5,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
 
-from cotenant.analyse.comparison.between_runs import widened
-from cotenant.analyse.comparison.changes import LEVEL, Judged, Verdict, change, judge
-from cotenant.analyse.comparison.series import Blocks, Series, pooled, relative_to
-from cotenant.analyse.estimates.effects import RatioEffect
-from cotenant.analyse.estimates.equivalence import equivalence
+from cotenant.analyse.comparison.changes import LEVEL, JudgedChange, Verdict, change, judge, widened
+from cotenant.analyse.comparison.series import Blocks, BlockSeries, pooled, relative_to
+from cotenant.analyse.estimates.effects import RatioEffect, equivalence
 from cotenant.analyse.estimates.quantiles import Missing, Number
 
 Because = Literal[
@@ -23,7 +21,7 @@ CLOCK_MOVED = 0.01
 NO_CLOCK = "no clock sensor in both runs"
 
 
-class Pair(NamedTuple):
+class ComparedPair(NamedTuple):
     """One quantity in both runs."""
 
     before: Blocks
@@ -33,20 +31,20 @@ class Pair(NamedTuple):
         """Now / before."""
         return change(self.now, self.before)
 
-    def without(self, common: "Pair | None") -> "Pair":
+    def without(self, common: "ComparedPair | None") -> "ComparedPair":
         """Remove each block's common part."""
         if common is None:
             return self
-        return Pair(*(relative_to(run, shared) for run, shared in zip(self, common, strict=True)))
+        return ComparedPair(*(relative_to(run, shared) for run, shared in zip(self, common, strict=True)))
 
 
 @dataclass(frozen=True, slots=True)
 class Subject:
     """A row or tenant to be judged."""
 
-    time: Pair
-    cycles: Pair
-    clock: Pair
+    time: ComparedPair
+    cycles: ComparedPair
+    clock: ComparedPair
     unserved: bool = False
     """Judged by the share of unserved requests rather than by the time of those served."""
 
@@ -94,13 +92,13 @@ def refused(because: Because, detail: str) -> ComparisonOutcome:
     return ComparisonOutcome("ambiguous", because, nothing, nothing, nothing, nothing)
 
 
-def subject(before: Series, now: Series) -> Subject:
+def subject(before: BlockSeries, now: BlockSeries) -> Subject:
     """A row, judged by its time or, where requests were not served, by the requests offered per request served."""
     unserved = before.overloaded or now.overloaded
     return Subject(
-        time=Pair(before.offered, now.offered) if unserved else Pair(before.time, now.time),
-        cycles=Pair(before.cycles, now.cycles),
-        clock=Pair(before.clock, now.clock),
+        time=ComparedPair(before.offered, now.offered) if unserved else ComparedPair(before.time, now.time),
+        cycles=ComparedPair(before.cycles, now.cycles),
+        clock=ComparedPair(before.clock, now.clock),
         unserved=unserved,
     )
 
@@ -108,13 +106,13 @@ def subject(before: Series, now: Series) -> Subject:
 def together(subjects: Sequence[Subject]) -> Subject:
     """Several rows as one: their mean in each block scatters less than each of them."""
 
-    def mean(pairs: Sequence[Pair]) -> Pair:
-        return Pair(pooled([pair.before for pair in pairs]), pooled([pair.now for pair in pairs]))
+    def mean(pairs: Sequence[ComparedPair]) -> ComparedPair:
+        return ComparedPair(pooled([pair.before for pair in pairs]), pooled([pair.now for pair in pairs]))
 
     return Subject(
-        time=mean([one.time for one in subjects]),
-        cycles=mean([one.cycles for one in subjects]),
-        clock=mean([one.clock for one in subjects]),
+        time=mean([subject.time for subject in subjects]),
+        cycles=mean([subject.cycles for subject in subjects]),
+        clock=mean([subject.clock for subject in subjects]),
     )
 
 
@@ -125,7 +123,7 @@ def withheld(outcome: ComparisonOutcome) -> ComparisonOutcome:
 
 def outcomes(
     subjects: Sequence[Subject],
-    common: Pair | None,
+    common: ComparedPair | None,
     margin: float,
     level: float,
     *,
@@ -142,10 +140,10 @@ def outcomes(
         common_moved: The common part is a change in itself, so it is not removed from the subjects.
         between: Variance between runs; removing the common part removes it too.
     """
-    totals = [_total(one.time, between) for one in subjects]
+    totals = [_total(subject.time, between) for subject in subjects]
     owns = [
-        _total(one.time, between) if one.unserved or common is None else one.time.without(common).change()
-        for one in subjects
+        _total(subject.time, between) if subject.unserved or common is None else subject.time.without(common).change()
+        for subject in subjects
     ]
     judged_by = [total if common_moved or own is None else own for total, own in zip(totals, owns, strict=True)]
     effects = [effect for effect in judged_by if effect is not None]
@@ -153,29 +151,29 @@ def outcomes(
         raise ValueError("a subject has fewer than two blocks")
     verdicts = judge(effects, margin, level)
     return [
-        _outcome(one, total, own, judged, margin, common_moved=common_moved)
-        for one, total, own, judged in zip(subjects, totals, owns, verdicts, strict=True)
+        _outcome(subject, total, own, judged, margin, common_moved=common_moved)
+        for subject, total, own, judged in zip(subjects, totals, owns, verdicts, strict=True)
     ]
 
 
-def _total(time: Pair, between: float) -> RatioEffect | None:
+def _total(time: ComparedPair, between: float) -> RatioEffect | None:
     found = time.change()
     return None if found is None else widened(found, between)
 
 
 def _outcome(
-    one: Subject,
+    subject: Subject,
     total: RatioEffect | None,
     own: RatioEffect | None,
-    judged: Judged,
+    judged: JudgedChange,
     margin: float,
     *,
     common_moved: bool,
 ) -> ComparisonOutcome:
-    cycles, clock = one.cycles.change(), one.clock.change()
+    cycles, clock = subject.cycles.change(), subject.clock.change()
     return ComparisonOutcome(
         verdict=judged.verdict,
-        because=_because(one, own, judged, (cycles, clock), margin=margin, common_moved=common_moved),
+        because=_because(subject, own, judged, (cycles, clock), margin=margin, common_moved=common_moved),
         total=total.ratio if total else Missing("too few blocks"),
         own=own.ratio if own else Missing("no common part in its blocks"),
         cycles=cycles.ratio if cycles else Missing(NO_CLOCK),
@@ -186,15 +184,15 @@ def _outcome(
 
 
 def _because(
-    one: Subject,
+    subject: Subject,
     own: RatioEffect | None,
-    judged: Judged,
+    judged: JudgedChange,
     cycles_and_clock: tuple[RatioEffect | None, RatioEffect | None],
     *,
     margin: float,
     common_moved: bool,
 ) -> Because:
-    if one.unserved:
+    if subject.unserved:
         return "requests not served"
     if judged.verdict == "same":
         return "within the margin"

@@ -7,13 +7,11 @@ from dataclasses import dataclass, replace
 from statistics import fmean, variance
 from typing import Any
 
-from cotenant.analyse.comparison.between_runs import between_variance
-from cotenant.analyse.comparison.changes import LEVEL, MARGIN
-from cotenant.analyse.comparison.common import Common, alone_by_tenant, common_part
+from cotenant.analyse.comparison.changes import LEVEL, MARGIN, between_variance
 from cotenant.analyse.comparison.outcomes import (
     Because,
+    ComparedPair,
     ComparisonOutcome,
-    Pair,
     Subject,
     outcomes,
     refused,
@@ -21,9 +19,17 @@ from cotenant.analyse.comparison.outcomes import (
     together,
     withheld,
 )
-from cotenant.analyse.comparison.series import Blocks, Row, Series, series_by_row
-from cotenant.analyse.estimates.estimate import Estimate
-from cotenant.analyse.estimates.intervals import mean_interval, student_t
+from cotenant.analyse.comparison.series import (
+    Blocks,
+    BlockSeries,
+    CommonCells,
+    SeriesRow,
+    alone_by_tenant,
+    common_part,
+    series_by_row,
+)
+from cotenant.analyse.estimates.estimate import Estimate, student_t
+from cotenant.analyse.estimates.intervals import mean_interval
 from cotenant.analyse.estimates.quantiles import Missing, Number
 from cotenant.analyse.sharing.accuracy import CROWDED
 from cotenant.analyse.sharing.evidence import TenantEvidence
@@ -47,7 +53,7 @@ class TokenChange:
         return {"metric": self.metric, "before_ms": self.before_ms, "now_ms": self.now_ms, "ratio": self.ratio}
 
 
-def token_changes(old: Series, new: Series) -> tuple[TokenChange, ...]:
+def token_changes(old: BlockSeries, new: BlockSeries) -> tuple[TokenChange, ...]:
     """Changes of the times that both runs have in at least two blocks."""
     pairs = (("TTFT", old.ttft, new.ttft), ("TPOT", old.tpot, new.tpot))
     return tuple(_change(name, a, b) for name, a, b in pairs if min(len(a), len(b)) >= 2)
@@ -69,7 +75,7 @@ def _change(metric: str, old: Blocks, new: Blocks) -> TokenChange:
 class RowChange:
     """One tenant of one cell, now against before."""
 
-    row: Row
+    row: SeriesRow
     of: str
     outcome: ComparisonOutcome
     before_ms: Number
@@ -86,7 +92,7 @@ class RowChange:
             | {"of": self.of, "detail": self.detail}
             | self.outcome.to_json()
             | {"before_ms": self.before_ms, "now_ms": self.now_ms}
-            | {"tokens": [one.to_json() for one in self.tokens]}
+            | {"tokens": [change.to_json() for change in self.tokens]}
         )
 
 
@@ -133,15 +139,15 @@ class Quality:
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class PairComparison:
     """Two runs: every row that both have, and what differs otherwise."""
 
     rows: tuple[RowChange, ...]
     tenants: tuple[TenantChange, ...]
     """Tenants of the study with at least two comparable rows."""
     common: CommonChange | None
-    only_before: tuple[Row, ...]
-    only_now: tuple[Row, ...]
+    only_before: tuple[SeriesRow, ...]
+    only_now: tuple[SeriesRow, ...]
     before: Quality
     now: Quality
     notes: tuple[str, ...]
@@ -193,7 +199,7 @@ def compare_pair(
     margin: float = MARGIN,
     level: float = LEVEL,
     notes: Sequence[str] = (),
-) -> Comparison:
+) -> PairComparison:
     """Compare two independent runs: the part common to all tenants, then tenants, then single rows.
 
     A common part within the margin is normal variation of a machine between two days: it is removed from every block
@@ -212,7 +218,7 @@ def compare_pair(
     subjects = {row: subject(old[row], new[row]) for row in rows if row not in refusals}
     groups = _by_tenant(old, subjects)
     common = common_part([alone_by_tenant(run, subjects) for run in (old, new)], margin)
-    part = Pair(*common.runs) if common else None
+    part = ComparedPair(*common.runs) if common else None
     between = between_variance([[run[row] for row in subjects] for run in (old, new)], (before, now))
     judged_common = _judged_common(common, subjects, margin, level / 2 / (len(groups) + 1), between)
     moved = judged_common is not None and judged_common.outcome.verdict in {"slower", "faster"}
@@ -220,7 +226,7 @@ def compare_pair(
     share = level / 2 * len(groups) / (len(groups) + 1)
     of_tenants = outcomes(list(groups.values()), part, margin, share, common_moved=moved, between=between)
     judged = dict(zip(subjects, of_rows, strict=True))
-    found = Comparison(
+    found = PairComparison(
         rows=tuple(_row(row, old[row], new[row], judged.get(row), refusals.get(row)) for row in rows),
         tenants=tuple(
             TenantChange(of, sum(old[row].of == of for row in subjects), outcome)
@@ -238,7 +244,7 @@ def compare_pair(
     return found if found.withheld is None else _without_verdicts(found)
 
 
-def _without_verdicts(found: Comparison) -> Comparison:
+def _without_verdicts(found: PairComparison) -> PairComparison:
     """The same numbers with all verdicts withheld."""
     return replace(
         found,
@@ -246,7 +252,7 @@ def _without_verdicts(found: Comparison) -> Comparison:
             replace(row, outcome=withheld(row.outcome)) if row.outcome.p_value is not None else row
             for row in found.rows
         ),
-        tenants=tuple(replace(one, outcome=withheld(one.outcome)) for one in found.tenants),
+        tenants=tuple(replace(tenant, outcome=withheld(tenant.outcome)) for tenant in found.tenants),
         common=replace(found.common, outcome=withheld(found.common.outcome)) if found.common else None,
     )
 
@@ -258,10 +264,13 @@ def quality(evidence: Iterable[TenantEvidence]) -> Quality:
     """
     trials = {item.seen.trial: item.seen for item in evidence}.values()
     failed = [_failed_between_runs(seen) for seen in trials]
-    checks = Counter(check for one in failed for check in one)
+    checks = Counter(check for checks_of_trial in failed for check in checks_of_trial)
     return Quality(
         trials=len(trials),
-        doubtful=sum(seen.verdict != "valid" or bool(one) for seen, one in zip(trials, failed, strict=True)),
+        doubtful=sum(
+            seen.verdict != "valid" or bool(checks_of_trial)
+            for seen, checks_of_trial in zip(trials, failed, strict=True)
+        ),
         failed_checks=tuple(name for name, _ in checks.most_common()),
     )
 
@@ -271,7 +280,7 @@ def _failed_between_runs(seen: TenantObservation) -> set[str]:
     return {*seen.failed_checks, *(["quiet_machine"] if crowded else [])}
 
 
-def _refusal(old: Series, new: Series, margin: float) -> tuple[Because, str] | None:
+def _refusal(old: BlockSeries, new: BlockSeries, margin: float) -> tuple[Because, str] | None:
     """Reason why comparing this row would be meaningless, if there is one."""
     for series, which in ((old, "before"), (new, "now")):
         if not series.time:
@@ -287,7 +296,7 @@ def _refusal(old: Series, new: Series, margin: float) -> tuple[Because, str] | N
     return None
 
 
-def _other_work(old: Series, new: Series) -> str:
+def _other_work(old: BlockSeries, new: BlockSeries) -> str:
     # Sorted as text: numbers and None don't compare.
     a, b = min(old.works, key=repr), min(new.works, key=repr)
     differing = [
@@ -298,28 +307,28 @@ def _other_work(old: Series, new: Series) -> str:
     return "; ".join(differing) or "its trials differ among themselves"
 
 
-def _by_tenant(series: Mapping[Row, Series], subjects: Mapping[Row, Subject]) -> dict[str, Subject]:
+def _by_tenant(series: Mapping[SeriesRow, BlockSeries], subjects: Mapping[SeriesRow, Subject]) -> dict[str, Subject]:
     """Every tenant of the study with at least two rows whose blocks overlap, as one subject."""
     groups: dict[str, list[Subject]] = {}
-    for row, one in subjects.items():
-        if not one.unserved:
-            groups.setdefault(series[row].of, []).append(one)
+    for row, compared in subjects.items():
+        if not compared.unserved:
+            groups.setdefault(series[row].of, []).append(compared)
     merged = {of: together(parts) for of, parts in groups.items() if len(parts) >= 2}
-    return {of: one for of, one in merged.items() if min(len(one.time.before), len(one.time.now)) >= 2}
+    return {of: whole for of, whole in merged.items() if min(len(whole.time.before), len(whole.time.now)) >= 2}
 
 
 def _judged_common(
-    common: Common | None, subjects: Mapping[Row, Subject], margin: float, level: float, between: float
+    common: CommonCells | None, subjects: Mapping[SeriesRow, Subject], margin: float, level: float, between: float
 ) -> CommonChange | None:
     if common is None:
         return None
-    alone = together([one for row, one in subjects.items() if row.solo])
+    alone = together([compared for row, compared in subjects.items() if row.solo])
     clock, cycles = alone.clock, alone.cycles
     if clock.before and clock.now:
         # In cycles: the common time and the clock of the same blocks.
-        cycles = Pair(*(_sum(time, mhz) for time, mhz in zip(common.runs, clock, strict=True)))
-    one = Subject(Pair(*common.runs), cycles, clock)
-    [judged] = outcomes([one], None, margin, level, common_moved=False, between=between)
+        cycles = ComparedPair(*(_sum(time, mhz) for time, mhz in zip(common.runs, clock, strict=True)))
+    shared = Subject(ComparedPair(*common.runs), cycles, clock)
+    [judged] = outcomes([shared], None, margin, level, common_moved=False, between=between)
     return CommonChange(common.tenants, common.alike, judged)
 
 
@@ -328,7 +337,11 @@ def _sum(first: Blocks, second: Blocks) -> Blocks:
 
 
 def _row(
-    row: Row, old: Series, new: Series, judged: ComparisonOutcome | None, why: tuple[Because, str] | None
+    row: SeriesRow,
+    old: BlockSeries,
+    new: BlockSeries,
+    judged: ComparisonOutcome | None,
+    why: tuple[Because, str] | None,
 ) -> RowChange:
     before, now = (
         mean_interval([math.exp(log) / 1e6 for log in series.time.values()])

@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Sequence
 
 from cotenant.analyse.comparison.outcomes import ComparisonOutcome
-from cotenant.analyse.comparison.pair import CommonChange, Comparison, RowChange, TenantChange
-from cotenant.analyse.comparison.series import Row
+from cotenant.analyse.comparison.pair import CommonChange, PairComparison, RowChange, TenantChange
+from cotenant.analyse.comparison.series import SeriesRow
 from cotenant.analyse.estimates.estimate import Estimate
 from cotenant.analyse.estimates.quantiles import Number
 from cotenant.text import amount, percent
@@ -13,15 +13,15 @@ MOST_ROWS = 5
 """Rows named one by one; the rest are counted."""
 
 
-def comparison_sentences(found: Comparison) -> list[str]:
+def comparison_sentences(found: PairComparison) -> list[str]:
     """The answer first, then the common part, single rows, open questions and other differences."""
-    named = {one.of for one in found.tenants if one.outcome.verdict in {"slower", "faster"}}
+    named = {tenant.of for tenant in found.tenants if tenant.outcome.verdict in {"slower", "faster"}}
     # Don't repeat for each row what one sentence about its tenant covers.
     single = [row for row in found.rows if row.outcome.verdict in {"slower", "faster"} and row.of not in named]
     lines = [
         _headline(found),
         *([_common(found.common, found.margin)] if found.common else _no_common(found)),
-        *(_tenant(one, found.rows) for one in found.tenants if one.of in named),
+        *(_tenant(tenant, found.rows) for tenant in found.tenants if tenant.of in named),
         *(_row(row, found.rows) for row in single[:MOST_ROWS]),
         *_more(single),
         *_tokens(found.rows),
@@ -36,7 +36,7 @@ def comparison_sentences(found: Comparison) -> list[str]:
     return [line for line in lines if line]
 
 
-def row_name(row: Row) -> str:
+def row_name(row: SeriesRow) -> str:
     """`bert in bert+gpt2 (pinned)`, `bert alone`; with its load and settings."""
     settings = "" if row.settings in {"", "{}"} else f", {row.settings}"
     if row.solo:
@@ -44,7 +44,7 @@ def row_name(row: Row) -> str:
     return f"{row.tenant} in {row.mix} ({row.sharing}, {row.load}{settings})"
 
 
-def row_reason(change: RowChange, found: Comparison) -> str:  # noqa: PLR0911  (one return per case)
+def row_reason(change: RowChange, found: PairComparison) -> str:  # noqa: PLR0911  (one return per case)
     """The reason for a row's verdict, in one sentence."""
     outcome = change.outcome
     taken_out = " without what all tenants have in common" if found.common else ""
@@ -68,10 +68,10 @@ def row_reason(change: RowChange, found: Comparison) -> str:  # noqa: PLR0911  (
     return change.detail
 
 
-def _headline(found: Comparison) -> str:
+def _headline(found: PairComparison) -> str:
     if found.withheld:
         return f"No verdict: {found.withheld}. Measure again on a quiet machine."
-    slower = [one.of for one in found.tenants if one.outcome.regression]
+    slower = [tenant.of for tenant in found.tenants if tenant.outcome.regression]
     rows = [row for row in found.rows if row.outcome.regression]
     if found.common and found.common.outcome.regression:
         return "Slower: everything, by about as much."
@@ -85,7 +85,7 @@ def _headline(found: Comparison) -> str:
     return f"Nothing is shown to be more than {percent(found.margin)} slower{_but_the_clock(found)}."
 
 
-def _but_the_clock(found: Comparison) -> str:
+def _but_the_clock(found: PairComparison) -> str:
     return ", but for what the clock explains" if any(row.outcome.because == "the clock" for row in found.rows) else ""
 
 
@@ -103,7 +103,7 @@ def _common(common: CommonChange, margin: float) -> str:
     return f"{who}: too uncertain to call it a change; it was taken out."
 
 
-def _no_common(found: Comparison) -> Iterable[str]:
+def _no_common(found: PairComparison) -> Iterable[str]:
     alone = {row.of for row in found.rows if row.row.solo}
     if len(alone) < 3:
         yield (
@@ -114,18 +114,18 @@ def _no_common(found: Comparison) -> Iterable[str]:
         yield "The tenants alone did not move together, so nothing common was taken out."
 
 
-def _tenant(one: TenantChange, rows: Sequence[RowChange]) -> str:
-    outcome = one.outcome
-    mine = [row for row in rows if row.of == one.of]
+def _tenant(tenant: TenantChange, rows: Sequence[RowChange]) -> str:
+    outcome = tenant.outcome
+    mine = [row for row in rows if row.of == tenant.of]
     shown = sum(row.outcome.verdict == outcome.verdict for row in mine)
     alone = next((row for row in mine if row.row.solo and isinstance(row.outcome.total, Estimate)), None)
     beside = f" ({_with_ends(alone.outcome.total)} alone)" if alone else ""
-    where = f"over its {one.rows} cells{beside}, {shown} of which show it by themselves"
+    where = f"over its {tenant.rows} cells{beside}, {shown} of which show it by themselves"
     if outcome.because == "the clock":
-        return f"{one.of} is {_with_ends(outcome.total)} slower {where}, but so was the clock: {_clock(outcome)}."
+        return f"{tenant.of} is {_with_ends(outcome.total)} slower {where}, but so was the clock: {_clock(outcome)}."
     if outcome.because == "all tenants alike":
-        return f"{one.of} is {outcome.verdict} as all are: {_with_ends(outcome.total)} {where}."
-    return f"{one.of} is {outcome.verdict}: {_with_ends(outcome.own)} {where}."
+        return f"{tenant.of} is {outcome.verdict} as all are: {_with_ends(outcome.total)} {where}."
+    return f"{tenant.of} is {outcome.verdict}: {_with_ends(outcome.own)} {where}."
 
 
 def _row(change: RowChange, rows: Sequence[RowChange]) -> str:
@@ -161,11 +161,11 @@ def _more(single: Sequence[RowChange]) -> Iterable[str]:
 
 def _tokens(rows: Sequence[RowChange]) -> Iterable[str]:
     """Tenants that generate tokens, those whose intervals exclude 1 first."""
-    found = [(row, one) for row in rows for one in row.tokens]
-    moved = [(row, one) for row, one in found if not _holds(one.ratio, 1.0)]
-    for row, one in moved[:MOST_ROWS]:
-        times = f"{one.before_ms:.3g} ms before, {one.now_ms:.3g} ms now, {_with_ends(one.ratio)}"
-        yield f"{one.metric} of {row_name(row.row)}: {times}."
+    found = [(row, change) for row in rows for change in row.tokens]
+    moved = [(row, change) for row, change in found if not _holds(change.ratio, 1.0)]
+    for row, change in moved[:MOST_ROWS]:
+        times = f"{change.before_ms:.3g} ms before, {change.now_ms:.3g} ms now, {_with_ends(change.ratio)}"
+        yield f"{change.metric} of {row_name(row.row)}: {times}."
     if found and not moved:
         cells = amount(len({id(row) for row, _ in found}), "cell")
         yield f"TTFT and TPOT did not move in {cells} that generate."
@@ -181,7 +181,7 @@ def _unserved(rows: Sequence[RowChange]) -> Iterable[str]:
             yield f"{row_name(row.row)}: {row.detail}; its latency can't be compared under overload."
 
 
-def _open(found: Comparison) -> Iterable[str]:
+def _open(found: PairComparison) -> Iterable[str]:
     same = [row for row in found.rows if row.outcome.verdict == "same"]
     noisy = [row for row in found.rows if row.outcome.because == "too noisy"]
     if same:
@@ -210,7 +210,7 @@ def _refused(rows: Sequence[RowChange]) -> Iterable[str]:
         yield f"{row_name(group[0].row)}{more} can't be compared: {detail}."
 
 
-def _quality(found: Comparison) -> Iterable[str]:
+def _quality(found: PairComparison) -> Iterable[str]:
     if found.withheld:
         return
     for when, run in (("before", found.before), ("now", found.now)):
@@ -219,7 +219,7 @@ def _quality(found: Comparison) -> Iterable[str]:
             yield f"{run.doubtful} of {run.trials} trials {when} are not valid ({checks}), which widens every interval."
 
 
-def _unmatched(when: str, rows: Sequence[Row]) -> Iterable[str]:
+def _unmatched(when: str, rows: Sequence[SeriesRow]) -> Iterable[str]:
     if rows:
         more = f" and {len(rows) - 1} more" if len(rows) > 1 else ""
         yield f"Measured only {when}: {row_name(rows[0])}{more}."

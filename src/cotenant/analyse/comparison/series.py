@@ -1,13 +1,14 @@
 """One tenant of one cell in one run: its time per request, block by block."""
 
 import math
+import statistics
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from cotenant.analyse.sharing.cells import counts, usable
-from cotenant.analyse.sharing.evidence import TenantEvidence, Work
+from cotenant.analyse.sharing.evidence import RequestWork, TenantEvidence
 
 Blocks = Mapping[int, float]
 """Block -> natural logarithm of its measurement."""
@@ -16,7 +17,7 @@ OVERLOADED = 0.01
 """Share of unserved requests above which the mean of the served ones is not representative."""
 
 
-class Row(NamedTuple):
+class SeriesRow(NamedTuple):
     """A line of a comparison: one tenant of one cell, the same in every run. Solo rows sort first."""
 
     with_neighbours: bool
@@ -41,11 +42,11 @@ class Row(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Series:
+class BlockSeries:
     """One run's replicates of a row: natural logarithms, one for each block with a usable trial."""
 
     of: str
-    works: frozenset[Work]
+    works: frozenset[RequestWork]
     time: Blocks
     """Mean latency, ns."""
     service: Blocks
@@ -77,13 +78,13 @@ class Series:
         return -math.expm1(-sum(self.offered.values()) / len(self.offered))
 
 
-def series_by_row(evidence: Iterable[TenantEvidence]) -> dict[Row, Series]:
+def series_by_row(evidence: Iterable[TenantEvidence]) -> dict[SeriesRow, BlockSeries]:
     """The rows of one run, in order."""
-    groups: dict[Row, list[TenantEvidence]] = {}
+    groups: dict[SeriesRow, list[TenantEvidence]] = {}
     for item in evidence:
         seen = item.seen
         if counts(seen):
-            row = Row(
+            row = SeriesRow(
                 not seen.solo, seen.mix, seen.sharing, seen.load, seen.settings, seen.device, seen.simulated,
                 seen.tenant,
             )  # fmt: skip
@@ -91,10 +92,10 @@ def series_by_row(evidence: Iterable[TenantEvidence]) -> dict[Row, Series]:
     return {row: _series(groups[row]) for row in sorted(groups)}
 
 
-def _series(group: Sequence[TenantEvidence]) -> Series:
+def _series(group: Sequence[TenantEvidence]) -> BlockSeries:
     used = [item for item in group if usable(item.seen) and item.seen.n > 0]
     rates = [item.rate_rps for item in used if item.rate_rps]
-    return Series(
+    return BlockSeries(
         of=group[0].seen.of,
         works=frozenset(item.work for item in group),
         time=_blocks(used, lambda item: item.seen.mean_latency_ns),
@@ -129,3 +130,67 @@ def pooled(parts: Sequence[Blocks]) -> Blocks:
 def relative_to(series: Blocks, reference: Blocks) -> Blocks:
     """Subtract a reference series from a series, in the blocks that both have."""
     return {block: log - reference[block] for block, log in series.items() if block in reference}
+
+
+# --- the change common to all tenants: if everything moved alike, no single tenant changed
+
+FEWEST_TENANTS = 3
+"""With two tenants it is impossible to say which of them moved."""
+
+
+@dataclass(frozen=True, slots=True)
+class CommonCells:
+    """The change that all tenants share: of the machine, or of something that all of them use."""
+
+    runs: tuple[Blocks, ...]
+    """For each run, block by block: distance of the tenants that moved alike from their own centre."""
+    tenants: int
+    """Tenants of the study that were measured alone in every run."""
+    alike: int
+    """How many of them moved with the median."""
+
+
+def alone_by_tenant(run: Mapping[SeriesRow, BlockSeries], rows: Iterable[SeriesRow]) -> dict[str, Blocks]:
+    """Service time alone by the study's tenant, over its loads and settings."""
+    found: dict[str, list[Blocks]] = {}
+    for row in rows:
+        if row.solo:
+            found.setdefault(run[row].of, []).append(run[row].service)
+    return {of: pooled(parts) for of, parts in found.items()}
+
+
+def common_part(alone: Sequence[Mapping[str, Blocks]], margin: float) -> CommonCells | None:
+    """Return the change shared by the tenants that moved together, alone on the device; None if there is none.
+
+    A tenant moves with the others if the change of its service time is within the margin of the median over tenants.
+    The median ignores tenants that were changed themselves as long as they are fewer than half. Requires
+    `FEWEST_TENANTS`, more than half of them alike, and blocks that contain all of these.
+
+    Args:
+        alone: For each run, by the study's tenant: its service time alone in each block.
+        margin: How far apart changes may be and still count as alike.
+    """
+    tenants = [tenant for tenant in alone[0] if all(run.get(tenant) for run in alone)]
+    if len(tenants) < FEWEST_TENANTS:
+        return None
+    levels = [{tenant: statistics.fmean(run[tenant].values()) for tenant in tenants} for run in alone]
+    middles = {tenant: statistics.fmean(level[tenant] for level in levels) for tenant in tenants}
+    typical = [statistics.median(level[tenant] - middles[tenant] for tenant in tenants) for level in levels]
+    alike = [
+        tenant
+        for tenant in tenants
+        if _spread(level[tenant] - middles[tenant] - usual for level, usual in zip(levels, typical, strict=True))
+        <= math.log1p(margin)
+    ]
+    if 2 * len(alike) <= len(tenants):
+        return None
+    runs = tuple(
+        pooled([{block: log - middles[tenant] for block, log in run[tenant].items()} for tenant in alike])
+        for run in alone
+    )
+    return CommonCells(runs, len(tenants), len(alike)) if all(len(run) >= 2 for run in runs) else None
+
+
+def _spread(values: Iterable[float]) -> float:
+    """Twice the standard deviation: the distance for two values, and independent of their number for more."""
+    return 2 * statistics.pstdev(values)

@@ -2,13 +2,141 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
-from cotenant.analyse.decision.choice import Choice, choose
-from cotenant.analyse.decision.objective import objective_of
-from cotenant.analyse.decision.option import Option, TenantInOption
+from cotenant.analyse.decision.option import SharingOption, TenantInOption, objective_of
 from cotenant.analyse.sharing.cells import Cell, settings_said
 from cotenant.analyse.sharing.summary import Summary, TenantSummary
 from cotenant.tenancy.records import APART
+
+# --- the choice between the ways to share one mix, under one load and setting of one device
+
+Verdict = Literal["share", "apart", "open"]
+Because = Literal[
+    "keeps every objective",
+    "does more work",
+    "missed alone",
+    "missed shared",
+    "does less work",
+    "gains nothing",
+    "starves a tenant",
+    "too few requests",
+    "too few blocks",
+    "no trial passed",
+    "disturbed",
+]
+SAME_WITHIN = 0.05
+AS_MUCH_WITHIN = 0.02
+"""A difference in work or headroom below this is not a reason to prefer one way to another."""
+LEAST_EFFORT = ("processes", "threads", "streams", "exclusive", "pinned", "mps", "mps-static", "green", "mig")
+"""Effort to set up, from none to an administrator who partitions the GPU."""
+
+
+@dataclass(frozen=True, slots=True)
+class MixChoice:
+    """The recommendation for one mix."""
+
+    options: tuple[SharingOption, ...]
+    """Best first; options without a single fully valid trial come last."""
+    verdict: Verdict
+    because: Because
+
+    @property
+    def best(self) -> SharingOption:
+        """The option the verdict refers to."""
+        return self.options[0]
+
+    @property
+    def rivals(self) -> tuple[SharingOption, ...]:
+        """Other options that the intervals can't distinguish from the best."""
+        least = self.best.work.lo
+        return tuple(
+            other
+            for other in self.options[1:]
+            if self.verdict == "share"
+            and other.trusted
+            and other.kept == self.best.kept
+            and least is not None
+            and other.work.hi is not None
+            and other.work.hi >= least
+        )
+
+
+def choose(options: Sequence[SharingOption]) -> MixChoice:
+    """Choose between the ways to share one mix. Never recommends one that misses an objective."""
+    trusted = [option for option in options if option.trusted]
+    if not trusted:
+        return _choice(_among(options, options).options, "open", "no trial passed")
+    chosen = _among(options, trusted)
+    return replace(chosen, options=(*chosen.options, *(option for option in options if option not in chosen.options)))
+
+
+def _among(options: Sequence[SharingOption], trusted: Sequence[SharingOption]) -> MixChoice:
+    if any(tenant.alone is not None and tenant.alone.answer == "missed" for tenant in trusted[0].standings):
+        return _choice(_ranked(trusted), "apart", "missed alone")
+    if trusted[0].kept is not None:
+        return _by_objectives(options, trusted)
+    return _by_work(options, trusted)
+
+
+def _by_objectives(options: Sequence[SharingOption], trusted: Sequence[SharingOption]) -> MixChoice:
+    kept = [option for option in trusted if option.kept == "kept"]
+    if kept:
+        rest = [option for option in trusted if option.kept != "kept"]
+        return _choice([*_ranked(kept), *_ranked(rest)], "share", "keeps every objective")
+    undecided = [option for option in trusted if option.kept == "open"]
+    if undecided:
+        rest = [option for option in trusted if option.kept != "open"]
+        return _choice([*_ranked(undecided), *_ranked(rest)], "open", "too few requests")
+    missed = sorted(trusted, key=lambda option: -option.headroom)
+    hidden = [option for option in options if not option.trusted and option.kept != "missed"]
+    if hidden:
+        return _choice([*_ranked(hidden), *missed], "open", "no trial passed")
+    return _choice(missed, "apart", "missed shared")
+
+
+def _by_work(options: Sequence[SharingOption], trusted: Sequence[SharingOption]) -> MixChoice:
+    fair = [option for option in trusted if option.fair]
+    ranked = [*_ranked(fair), *_ranked([option for option in trusted if not option.fair])]
+    best = ranked[0]
+    hidden = any(_size(option) > _size(best) for option in options if not option.trusted)
+    if best.disturbed:
+        return _choice(ranked, "open", "disturbed")
+    gain = best.gain(SAME_WITHIN)
+    if gain == "more":
+        return _choice(ranked, "share", "does more work") if best.fair else _choice(ranked, "apart", "starves a tenant")
+    if hidden:
+        return _choice(ranked, "open", "no trial passed")
+    if gain in {"less", "same"}:
+        return _choice(ranked, "apart", "does less work" if gain == "less" else "gains nothing")
+    return _choice(ranked, "open", "too few blocks")
+
+
+def _choice(options: Sequence[SharingOption], verdict: Verdict, because: Because) -> MixChoice:
+    return MixChoice(tuple(options), verdict, because)
+
+
+def _ranked(options: Sequence[SharingOption]) -> list[SharingOption]:
+    """Most work first; ties go to the most headroom below the objectives, then to the easiest setup."""
+    left, ranked = list(options), []
+    while left:
+        most = max(map(_size, left))
+        as_much = [option for option in left if _size(option) >= most * (1 - AS_MUCH_WITHIN)]
+        room = max(option.headroom for option in as_much)
+        as_roomy = [option for option in as_much if option.headroom >= room - AS_MUCH_WITHIN]
+        best = min(as_roomy, key=lambda option: (_effort(option), -_size(option)))
+        ranked.append(best)
+        left.remove(best)
+    return ranked
+
+
+def _effort(option: SharingOption) -> int:
+    mode = option.cell.sharing.partition("[")[0]
+    return LEAST_EFFORT.index(mode) if mode in LEAST_EFFORT else len(LEAST_EFFORT)
+
+
+def _size(option: SharingOption) -> float:
+    return option.work.est or 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,36 +145,36 @@ class Answer:
 
     missed_alone: tuple[TenantInOption, ...]
     """Tenants that miss their objective with the device to themselves."""
-    choices: tuple[Choice, ...]
+    choices: tuple[MixChoice, ...]
     """One per mix and condition: most tenants first, then those that may share, then most work."""
 
     @property
-    def main(self) -> Choice | None:
+    def main(self) -> MixChoice | None:
         """The choice the run was about: the mix with the most tenants."""
         return self.choices[0] if self.choices else None
 
     @property
-    def best_shared(self) -> Choice | None:
+    def best_shared(self) -> MixChoice | None:
         """The mix with the most tenants that may share."""
-        return next((one for one in self.choices if one.verdict == "share"), None)
+        return next((choice for choice in self.choices if choice.verdict == "share"), None)
 
     @property
-    def undecided(self) -> tuple[Choice, ...]:
+    def undecided(self) -> tuple[MixChoice, ...]:
         """Mixes that further measurements would decide."""
-        return tuple(one for one in self.choices if one.verdict == "open")
+        return tuple(choice for choice in self.choices if choice.verdict == "open")
 
 
 def decide(summary: Summary) -> Answer:
     """Decide on every mix of a summary."""
-    alone = {(_conditions(one.cell), one.of): one for one in summary.tenants if one.cell.solo}
+    alone = {(_conditions(tenant.cell), tenant.of): tenant for tenant in summary.tenants if tenant.cell.solo}
     members: dict[Cell, list[TenantSummary]] = {}
     for tenant in summary.tenants:
         members.setdefault(tenant.cell, []).append(tenant)
-    groups: dict[Cell, list[Option]] = {}
+    groups: dict[Cell, list[SharingOption]] = {}
     for mix in summary.mixes:
         if not mix.cell.solo and mix.cell.sharing != APART:  # Tenants on separate devices share none.
-            standings = tuple(_standing(one, alone) for one in members[mix.cell])
-            groups.setdefault(replace(mix.cell, sharing=""), []).append(Option(mix, standings))
+            standings = tuple(_standing(tenant, alone) for tenant in members[mix.cell])
+            groups.setdefault(replace(mix.cell, sharing=""), []).append(SharingOption(mix, standings))
     choices = sorted((choose(options) for options in groups.values()), key=_importance)
     return Answer(tuple(_missed(tuple(alone.values()))), tuple(choices))
 
@@ -64,7 +192,7 @@ def _standing(tenant: TenantSummary, alone: Mapping[tuple[Cell, str], TenantSumm
 
 
 def _missed(solos: Sequence[TenantSummary]) -> Iterable[TenantInOption]:
-    varying = [name for name in ("device", "load", "settings") if len({getattr(one.cell, name) for one in solos}) > 1]
+    varying = [name for name in ("device", "load", "settings") if len({getattr(solo.cell, name) for solo in solos}) > 1]
     for solo in solos:
         objective = objective_of(solo)
         if objective is not None and objective.answer == "missed":
@@ -80,6 +208,6 @@ def _conditions(cell: Cell) -> Cell:
     return replace(cell, mix="", sharing="", with_neighbours=False)
 
 
-def _importance(choice: Choice) -> tuple[int, int, float]:
+def _importance(choice: MixChoice) -> tuple[int, int, float]:
     order = {"share": 0, "open": 1, "apart": 2}
     return -len(choice.best.standings), order[choice.verdict], -(choice.best.work.est or 0.0)

@@ -2,11 +2,10 @@
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
-from cotenant.analyse.decision.answer import Answer
-from cotenant.analyse.decision.choice import Because, Choice
-from cotenant.analyse.decision.objective import MeasuredObjective
-from cotenant.analyse.decision.option import Option, TenantInOption
+from cotenant.analyse.decision.answer import Answer, Because, MixChoice
+from cotenant.analyse.decision.option import MeasuredObjective, SharingOption, TenantInOption
 from cotenant.text import amount, duration, figure, in_time, listed, milliseconds, percent, ratio, times, together
 
 WORTH_SAYING = 1.02
@@ -34,36 +33,38 @@ def headline(answer: Answer) -> list[str]:
 
 def _is_matrix(answer: Answer) -> bool:
     """Many mixes without objectives: a matrix, not one mix in particular."""
-    return len(answer.choices) >= MATRIX_FROM and not any(one.best.objectives for one in answer.choices)
+    return len(answer.choices) >= MATRIX_FROM and not any(choice.best.objectives for choice in answer.choices)
 
 
 def _over_all(answer: Answer) -> list[str]:
     """How many mixes may share, the one that gains most for its size, and the one that gains least."""
-    counts: Counter[str] = Counter(one.verdict for one in answer.choices)
+    counts: Counter[str] = Counter(choice.verdict for choice in answer.choices)
     words = {"share": "may share", "apart": "should not", "open": "can't be decided yet"}
     parts = [f"{counts[of]} {said}" for of, said in words.items() if counts[of]]
     said = [f"Of {len(answer.choices)} mixes {', '.join(parts)}."]
-    known = [one for one in answer.choices if one.verdict == "share"]
+    known = [choice for choice in answer.choices if choice.verdict == "share"]
     if known:
         said.append(verdict(max(known, key=_gain_of_each)))
-    worst = [one for one in answer.choices if one.best.work.est is not None and one.verdict == "apart"] or known[1:]
+    worst = [
+        choice for choice in answer.choices if choice.best.work.est is not None and choice.verdict == "apart"
+    ] or known[1:]
     if worst:
         least = min(worst, key=_gain_of_each)
         said.append(f"{_mix(least)} gains least: the best way, {_how(least)}, {_effect(least.best)}.")
     return said
 
 
-def _gain_of_each(choice: Choice) -> float:
+def _gain_of_each(choice: MixChoice) -> float:
     """Work beyond taking turns, as a share of the possible gain."""
     return ((choice.best.work.est or 0.0) - 1) / (len(choice.best.standings) - 1)
 
 
-def verdict(choice: Choice) -> str:
+def verdict(choice: MixChoice) -> str:
     """One mix: share it and how, keep it apart and why, or what is unknown."""
     return _VERDICTS[choice.because](choice)
 
 
-_VERDICTS: Mapping[Because, Callable[[Choice], str]] = {
+_VERDICTS: Mapping[Because, Callable[[MixChoice], str]] = {
     "keeps every objective": lambda it: (
         f"Share {_mix(it)} by {_how(it)}: every objective is kept{_tightest(it.best)}, {_cost(it.best)}{_rivals(it)}."
     ),
@@ -93,27 +94,27 @@ _VERDICTS: Mapping[Because, Callable[[Choice], str]] = {
 }
 
 
-def _mix(choice: Choice) -> str:
+def _mix(choice: MixChoice) -> str:
     return mix_name(choice.best.standings)
 
 
-def _how(choice: Choice) -> str:
+def _how(choice: MixChoice) -> str:
     return choice.best.cell.sharing
 
 
-def _effect(option: Option) -> str:
+def _effect(option: SharingOption) -> str:
     """`does 1.4x the work of taking turns`, or how long requests take if their rates are given."""
     return f"{'makes' if option.rates_given else 'does'} {_cost(option)}"
 
 
-def _cost(option: Option) -> str:
+def _cost(option: SharingOption) -> str:
     basis = ", simulated" if option.cell.simulated else ""
     if option.rates_given:
         return f"requests take {times(option.delay)} as long as alone{basis}"
     return f"{times(option.work)} the work of taking turns{basis}"
 
 
-def option_sentence(option: Option) -> str:
+def option_sentence(option: SharingOption) -> str:
     """A way to share that is not the best of its mix."""
     if not option.trusted:
         return f"No trial of {option.cell.sharing} passed every check."
@@ -122,11 +123,11 @@ def option_sentence(option: Option) -> str:
     return f"{option.cell.sharing} {_effect(option)}; {cost}."
 
 
-def what_would_tell(choice: Choice) -> str:
+def what_would_tell(choice: MixChoice) -> str:
     """The measurement that would decide an open choice."""
     match choice.because:
         case "too few requests":
-            wanted = [one.more_s for one in choice.best.objectives if one.answer == "open"]
+            wanted = [objective.more_s for objective in choice.best.objectives if objective.answer == "open"]
             known = [seconds for seconds in wanted if seconds is not None]
             if not known:
                 sharper = "give measured solo times (cotenant calibrate), or measure on the real device"
@@ -143,20 +144,20 @@ def what_would_tell(choice: Choice) -> str:
 
 def mix_name(standings: Sequence[TenantInOption]) -> str:
     """`bert + gpt`, `distilgpt2 x10`."""
-    return together(one.of for one in standings)
+    return together(tenant.of for tenant in standings)
 
 
-def slowdowns(option: Option) -> str:
+def slowdowns(option: SharingOption) -> str:
     """`bert 1.4x, gpt 1.9x`; copies together: `distilgpt2 x10: 3.1x each`."""
     groups: dict[str, list[TenantInOption]] = {}
-    for one in option.standings:
-        groups.setdefault(one.of, []).append(one)
+    for tenant in option.standings:
+        groups.setdefault(tenant.of, []).append(tenant)
     return ", ".join(_group(name, group) for name, group in groups.items())
 
 
-def objectives(option: Option) -> str:
+def objectives(option: SharingOption) -> str:
     """`all kept`, `chat missed`, or nothing without objectives."""
-    answers = [(one.tenant, one.shared.answer) for one in option.standings if one.shared is not None]
+    answers = [(tenant.tenant, tenant.shared.answer) for tenant in option.standings if tenant.shared is not None]
     if not answers:
         return ""
     if all(answer == "kept" for _, answer in answers):
@@ -168,7 +169,7 @@ def objectives(option: Option) -> str:
 
 
 def _group(name: str, group: Sequence[TenantInOption]) -> str:
-    known = [one.slowdown.est for one in group if one.slowdown.est is not None]
+    known = [tenant.slowdown.est for tenant in group if tenant.slowdown.est is not None]
     if not known:
         return f"{name} ?"
     if len(group) == 1:
@@ -179,11 +180,11 @@ def _group(name: str, group: Sequence[TenantInOption]) -> str:
 def missed_alone(answer: Answer) -> list[str]:
     """Tenants that miss their objective alone, with the conditions if it is only under some."""
     by_tenant: dict[str, list[TenantInOption]] = {}
-    for one in answer.missed_alone:
-        by_tenant.setdefault(one.tenant, []).append(one)
+    for missing in answer.missed_alone:
+        by_tenant.setdefault(missing.tenant, []).append(missing)
     lines = []
     for tenant, many in list(by_tenant.items())[:MOST_NAMED]:
-        worst = min(many, key=lambda one: 0.0 if one.alone is None else one.alone.headroom or 0.0)
+        worst = min(many, key=lambda standing: 0.0 if standing.alone is None else standing.alone.headroom or 0.0)
         assert worst.alone is not None
         more = f" and {amount(len(many) - 1, 'other condition')}" if len(many) > 1 else ""
         under = f" under {worst.under}{more}" if worst.under else ""
@@ -201,34 +202,34 @@ def _against(objective: MeasuredObjective) -> str:
     return f"{objective.name} is {milliseconds(objective.seen.est)}, not {milliseconds(objective.limit_ms)}"
 
 
-def _missing_alone(option: Option) -> list[str]:
-    missing = (one.of for one in option.standings if one.alone is not None and one.alone.answer == "missed")
+def _missing_alone(option: SharingOption) -> list[str]:
+    missing = (tenant.of for tenant in option.standings if tenant.alone is not None and tenant.alone.answer == "missed")
     return list(dict.fromkeys(missing))
 
 
-def _broken(option: Option) -> str:
+def _broken(option: SharingOption) -> str:
     said = [
-        f"{one.tenant} misses its objective ({_against(one.shared)})"
-        for one in option.standings
-        if one.shared is not None and one.shared.answer == "missed"
+        f"{tenant.tenant} misses its objective ({_against(tenant.shared)})"
+        for tenant in option.standings
+        if tenant.shared is not None and tenant.shared.answer == "missed"
     ]
     more = len(said) - 1
     return said[0] + (f", and so {'does' if more == 1 else 'do'} {amount(more, 'other')}" if more else "")
 
 
-def _undecided(option: Option) -> str:
+def _undecided(option: SharingOption) -> str:
     """Whether the estimates keep every objective, and the first that is too close to call."""
     said = [
-        _close(one.tenant, one.shared)
-        for one in option.standings
-        if one.shared is not None and one.shared.answer == "open"
+        _close(tenant.tenant, tenant.shared)
+        for tenant in option.standings
+        if tenant.shared is not None and tenant.shared.answer == "open"
     ]
     more = len(said) - 1
     others = f"; {amount(more, 'other')} {'is' if more == 1 else 'are'} undecided too" if more else ""
     how = option.cell.sharing
-    if any(one.share_in_time < one.quantile for one in option.objectives):
+    if any(objective.share_in_time < objective.quantile for objective in option.objectives):
         return f": under {how} {said[0]}{others}"
-    by_error = option.cell.simulated and not any(one.more_s for one in option.objectives)
+    by_error = option.cell.simulated and not any(objective.more_s for objective in option.objectives)
     doubt = "the simulation may be off by too much" if by_error else "the intervals are too wide"
     return f". Under {how} every estimate keeps its objective, but {doubt} to be sure: {said[0]}{others}"
 
@@ -245,38 +246,38 @@ def _close(tenant: str, objective: MeasuredObjective) -> str:
     return f"{tenant}'s {objective.name} is {milliseconds(seen.est)}{interval}, its limit {limit}"
 
 
-def _tightest(option: Option) -> str:
+def _tightest(option: SharingOption) -> str:
     known = [
-        (one.shared.headroom, one)
-        for one in option.standings
-        if one.shared is not None and one.shared.headroom is not None
+        (tenant.shared.headroom, tenant)
+        for tenant in option.standings
+        if tenant.shared is not None and tenant.shared.headroom is not None
     ]
     if not known:
         return ""
-    headroom, one = min(known, key=lambda pair: pair[0])
-    return f" ({one.tenant} has least to spare, {percent(max(0.0, headroom))})"
+    headroom, tightest = min(known, key=lambda pair: pair[0])
+    return f" ({tightest.tenant} has least to spare, {percent(max(0.0, headroom))})"
 
 
-def _pays_most(option: Option) -> str:
+def _pays_most(option: SharingOption) -> str:
     slowest = _slowest(option)
     if slowest.slowdown.est is None or slowest.slowdown.est < WORTH_SAYING:
         return ""
     return f"; {slowest.tenant} pays most, {ratio(slowest.slowdown.est)}x slower"
 
 
-def _slowest(option: Option) -> TenantInOption:
-    return max(option.standings, key=lambda one: one.slowdown.est or 0.0)
+def _slowest(option: SharingOption) -> TenantInOption:
+    return max(option.standings, key=lambda tenant: tenant.slowdown.est or 0.0)
 
 
-def _rivals(choice: Choice) -> str:
-    modes = dict.fromkeys(one.cell.sharing.partition("[")[0] for one in choice.rivals)
+def _rivals(choice: MixChoice) -> str:
+    modes = dict.fromkeys(rival.cell.sharing.partition("[")[0] for rival in choice.rivals)
     modes.pop(_how(choice).partition("[")[0], None)
     return f"; {_names(list(modes))} may be as good" if modes else ""
 
 
-def _loser(choice: Choice) -> str:
+def _loser(choice: MixChoice) -> str:
     """The way that is clearly worst, if there is one."""
-    worst = min((one for one in choice.options if one.trusted), key=lambda one: one.work.est or 0.0)
+    worst = min((option for option in choice.options if option.trusted), key=lambda option: option.work.est or 0.0)
     if worst is choice.best or worst.work.hi is None or choice.best.work.lo is None:
         return ""
     if worst.work.hi >= choice.best.work.lo:
@@ -285,7 +286,7 @@ def _loser(choice: Choice) -> str:
     return f"; {worst.cell.sharing} {costs}, {times(worst.work)}"
 
 
-def _ways(choice: Choice) -> str:
+def _ways(choice: MixChoice) -> str:
     return "the only way tried" if len(choice.options) == 1 else f"the best of {len(choice.options)} ways tried"
 
 
@@ -293,3 +294,37 @@ def _names(names: Sequence[str]) -> str:
     if len(names) > MOST_NAMED:
         return f"{', '.join(names[:MOST_NAMED])} and {len(names) - MOST_NAMED} more"
     return listed(names)
+
+
+# --- the answer as plain data: every choice with its verdict and sentence, and the effect of each way to share
+
+
+def in_words(answer: Answer) -> dict[str, Any]:
+    """`{"headline": [...], "missed_alone": [...], "choices": [...]}`, most important first."""
+    return {
+        "headline": headline(answer),
+        "missed_alone": [tenant.tenant for tenant in answer.missed_alone],
+        "choices": [_choice(choice) for choice in answer.choices],
+    }
+
+
+def _choice(choice: MixChoice) -> dict[str, Any]:
+    return {
+        "mix": mix_name(choice.best.standings),
+        "verdict": choice.verdict,
+        "because": choice.because,
+        "sentence": verdict(choice),
+        "what_would_tell": what_would_tell(choice) if choice.verdict == "open" else None,
+        "options": [_option(option) for option in choice.options],
+    }
+
+
+def _option(option: SharingOption) -> dict[str, Any]:
+    return {
+        **option.cell.to_json(),
+        "work": option.work,
+        "objectives": option.kept,
+        "headroom": option.headroom if option.objectives else None,
+        "trusted": option.trusted,
+        "tenants": option.standings,
+    }

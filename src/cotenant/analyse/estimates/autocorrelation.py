@@ -8,12 +8,14 @@ clearly larger keeps it.
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from cotenant.analyse.estimates.estimate import student_t
 from cotenant.analyse.estimates.robust import huber
 
 Floats = npt.NDArray[np.float64]
@@ -48,13 +50,13 @@ def common_correlation(series: Iterable[Floats]) -> Common | None:
 
     The inflation is one plus twice the sum of the correlations, under a trapezium (Politis and Romano's flat top).
     """
-    long_enough = [huber(one).influence for one in series if len(one) >= FEWEST]
+    long_enough = [huber(values).influence for values in series if len(values) >= FEWEST]
     if not long_enough:
         return None
-    sizes = np.array([one.size for one in long_enough])
+    sizes = np.array([influence.size for influence in long_enough])
     typical = float(sizes.mean())
     reach = max(1, int(typical // REACH))
-    found = np.stack([lags(one, reach) for one in long_enough])
+    found = np.stack([lags(influence, reach) for influence in long_enough])
     mean: Floats = sizes @ found / sizes.sum()
     weights = np.clip(2 * (1 - np.arange(1, reach + 1) / (reach + 1)), 0, 1)
     inflation = 1.0
@@ -82,3 +84,46 @@ def lags(data: Floats, reach: int) -> Floats:
 def _corrected(raw: float, n: float) -> float:
     """Without the bias of short series."""
     return raw + (1 + 3 * raw) / n
+
+
+# --- how much less information a correlated request carries than an independent one
+
+STRETCHES = 12
+"""Fewest stretches to cut the trials into: with fewer, their variance is poorly known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stretches:
+    """Requests of one trial, cut into stretches in the order in which they were due."""
+
+    sizes: npt.NDArray[np.int64]
+    hits: npt.NDArray[np.int64]
+
+
+def stretch_bounds(size: int, trials: int) -> npt.NDArray[np.int64]:
+    """Cut points for a trial of ``size`` requests, so that all trials together give enough stretches."""
+    pieces = max(1, min(math.ceil(STRETCHES / trials), size))
+    return np.linspace(0, size, pieces + 1).astype(np.int64)
+
+
+def design_effect(trials: Sequence[Stretches], level: float = 0.95) -> float:
+    """The larger of the effects between stretches and between trials; at least 1.
+
+    Includes the uncertainty of the variance itself (few stretches, fewer trials), by Student's t. Assumes that trials
+    are independent and that correlation within a trial either dies out within a stretch or shows between trials.
+    """
+    by_stretch = np.concatenate([trial.sizes for trial in trials]), np.concatenate([trial.hits for trial in trials])
+    by_trial = np.array([trial.sizes.sum() for trial in trials]), np.array([trial.hits.sum() for trial in trials])
+    return max(1.0, _effect(*by_stretch, level), _effect(*by_trial, level))
+
+
+def _effect(sizes: npt.NDArray[np.int64], hits: npt.NDArray[np.int64], level: float) -> float:
+    """Variance of the share between clusters over the binomial's, inflated for the uncertainty of the former."""
+    clusters, total = sizes.size, int(sizes.sum())
+    share = float(hits.sum()) / total if total else 0.0
+    if clusters < 2 or not 0 < share < 1:
+        return 1.0
+    residuals = hits - share * sizes
+    variance = clusters / (clusters - 1) * float(residuals @ residuals) / total**2
+    doubt = (student_t(clusters - 1, level) / student_t(math.inf, level)) ** 2
+    return variance / (share * (1 - share) / total) * doubt

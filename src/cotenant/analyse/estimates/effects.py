@@ -1,12 +1,13 @@
 """Size of a difference as a ratio, and how likely it would be by chance."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from cotenant.analyse.estimates.estimate import Estimate
-from cotenant.analyse.estimates.intervals import Numbers, student_t
+from cotenant.analyse.estimates.estimate import Estimate, student_t
+from cotenant.analyse.estimates.intervals import Floats, Numbers
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,3 +57,57 @@ def _effect(ratio: Estimate, log_ratio: float, spread: float, error: float, df: 
         return RatioEffect(ratio, log_ratio, 0.0, df, None, 1.0 if log_ratio == 0 else 0.0)
     p_value = 2 * float(special.stdtr(df, -abs(log_ratio / error)))
     return RatioEffect(ratio, log_ratio, error, df, log_ratio / spread * (1 - 3 / (4 * df - 1)), p_value)
+
+
+# --- multiple tests: bound the chance of even one false alarm
+
+
+def holm(p_values: Sequence[float]) -> Floats:
+    """Holm's adjusted p-values, in the order given: raise an alarm where the adjusted value is at most the level.
+
+    Valid under any dependence between the tests.
+    """
+    p = np.asarray(p_values, dtype=np.float64)
+    if not ((p >= 0) & (p <= 1)).all():
+        raise ValueError("p-values lie between 0 and 1")
+    order = np.argsort(p, kind="stable")
+    stepped = np.maximum.accumulate(p[order] * np.arange(p.size, 0, -1))
+    adjusted = np.empty_like(p)
+    adjusted[order] = np.minimum(stepped, 1)
+    return adjusted
+
+
+# --- tests of equivalence: showing that two things are the same, not merely failing to show a difference
+
+
+@dataclass(frozen=True, slots=True)
+class Equivalence:
+    """Result of a test that a ratio lies within 1/(1 + margin) and 1 + margin."""
+
+    margin: float
+    p_value: float
+    """p-value against "the ratio lies outside"; equivalence is shown if it is at most the level."""
+    within: float
+    """The smallest margin that could have been shown at the level."""
+
+    def holds(self, level: float = 0.05) -> bool:
+        """True if equivalence is shown at this level."""
+        return self.p_value <= level
+
+
+def equivalence(effect: RatioEffect, margin: float, level: float = 0.05) -> Equivalence:
+    """Two one-sided t tests (TOST) on the log ratio, with a margin chosen beforehand.
+
+    Same assumptions as the effect's own test: independent blocks, log ratio roughly normal.
+    """
+    from scipy import special
+
+    if margin <= 0:
+        raise ValueError("the margin of equivalence must be above 0, e.g. 0.02 for 2 %")
+    bound = math.log1p(margin)
+    reach = abs(effect.log_ratio) + float(special.stdtrit(effect.df, 1 - level)) * effect.standard_error
+    if effect.standard_error == 0:
+        p_value = 0.0 if abs(effect.log_ratio) < bound else 1.0
+    else:
+        p_value = float(special.stdtr(effect.df, (abs(effect.log_ratio) - bound) / effect.standard_error))
+    return Equivalence(margin, p_value, math.expm1(reach))

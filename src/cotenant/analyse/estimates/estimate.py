@@ -21,3 +21,10 @@ class Estimate:
         if self.lo is None or self.hi is None or self.est == 0:
             return None
         return (self.hi - self.lo) / 2 / abs(self.est)
+
+
+def student_t(df: float, level: float = 0.95) -> float:
+    """Two-sided quantile of Student's t."""
+    from scipy import special
+
+    return float(special.stdtrit(df, (1 + level) / 2))

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cotenant.analyse.estimates.autocorrelation import Common, lag_correlation
-from cotenant.analyse.estimates.estimate import Estimate
+from cotenant.analyse.estimates.estimate import Estimate, student_t
 from cotenant.analyse.estimates.robust import huber
 
 Floats = npt.NDArray[np.float64]
@@ -134,13 +134,6 @@ def averaged(data: Floats, most: int) -> Floats:
     return np.asarray(np.add.reduceat(data, starts[:-1]) / np.diff(starts), dtype=np.float64)
 
 
-def student_t(df: float, level: float = 0.95) -> float:
-    """Two-sided quantile of Student's t."""
-    from scipy import special
-
-    return float(special.stdtrit(df, (1 + level) / 2))
-
-
 def _outer(ends: tuple[float | None, float | None], pick: Callable[[list[float]], float]) -> float | None:
     known = [end for end in ends if end is not None]
     return pick(known) if known else None
@@ -201,3 +194,34 @@ def _stretch_length(data: Floats) -> int:
         return 1
     length = (2 * slope**2 / (4 / 3 * level**2)) ** (1 / 3) * n ** (1 / 3)
     return int(min(max(1, math.ceil(length)), max(1, n // 3)))
+
+
+# --- intervals valid at every look: all of them together contain the truth at the stated level
+
+FIRST_LOOK = 12
+"""Fewest blocks for a usable estimate of the spread."""
+TIGHTEST_AT = 60
+"""Number of blocks at which the boundary is tightest; from a third to three times that it is within 10 %."""
+
+
+def anytime_factor(n: int, level: float = 0.95) -> float:
+    """Width, in standard errors, of an interval that is valid at every block."""
+    alpha = 1 - level
+    rho2 = (-2 * math.log(alpha) + math.log(-2 * math.log(alpha) + 1)) / TIGHTEST_AT
+    return math.sqrt((n * rho2 + 1) / (n * rho2) * math.log((n * rho2 + 1) / alpha**2))
+
+
+def anytime_interval(log_ratios: Numbers, level: float = 0.95, common: Common | None = None) -> Estimate:
+    """Geometric mean of ratios over the blocks so far, with an interval that holds however often it is looked at.
+
+    None before `FIRST_LOOK` blocks. For correlated blocks the interval is widened like the ordinary one;
+    ``common``: as for `block_interval`.
+    """
+    data = np.asarray(log_ratios, dtype=np.float64)
+    n = data.size
+    found = block_interval(data, level, common)
+    if n < FIRST_LOOK or found.lo is None or found.hi is None:
+        return Estimate(math.exp(found.est), None, None, n, f"fewer than {FIRST_LOOK} blocks: no interval yet")
+    wider = anytime_factor(n, level) / student_t(n - 1, level) * student_t(max(FIRST_LOOK - 1, n // 2), level) / 1.96
+    lo, hi = found.est - (found.est - found.lo) * wider, found.est + (found.hi - found.est) * wider
+    return Estimate(math.exp(found.est), math.exp(lo), math.exp(hi), n, "confidence sequence")

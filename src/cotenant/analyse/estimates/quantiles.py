@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from cotenant.analyse.estimates.design_effect import Stretches, design_effect, stretch_bounds
+from cotenant.analyse.estimates.autocorrelation import Stretches, design_effect, stretch_bounds
 from cotenant.analyse.estimates.estimate import Estimate
 from cotenant.tenancy.records import Int64s
 

@@ -9,7 +9,7 @@ from cotenant.analyse.estimates.intervals import mean_interval
 from cotenant.analyse.estimates.quantiles import Missing, Number
 from cotenant.analyse.sharing.cells import by_block, usable
 from cotenant.analyse.sharing.evidence import Peaks, TenantEvidence
-from cotenant.tenancy.device_name import DeviceName
+from cotenant.tenancy.nouns import DeviceName
 from cotenant.text import percent
 
 Bound = Literal[
@@ -153,7 +153,9 @@ def _binding(key: tuple[str, str, str], group: Sequence[TenantEvidence], peaks: 
 def _measured(used: Sequence[TenantEvidence], service_s: float, peaks: Peaks) -> _Measured:
     item = used[0]
     work = item.work
-    device = _mean(used, lambda one: None if one.seen.mean_device_ns is None else one.seen.mean_device_ns / 1e9)
+    device = _mean(
+        used, lambda tenant: None if tenant.seen.mean_device_ns is None else tenant.seen.mean_device_ns / 1e9
+    )
     on_cpu = DeviceName(item.seen.device).on_cpu
     cores = device.est / service_s if isinstance(device, Estimate) else None
     starved = on_cpu and cores is not None and cores < BUSY_CORE * (work.threads or 1) and not _waits_itself(used)

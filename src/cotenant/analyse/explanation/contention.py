@@ -5,9 +5,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from cotenant.analyse.decision import Answer, Option
-from cotenant.analyse.decision.objective import Kept
-from cotenant.analyse.decision.option import VISIBLE
+from cotenant.analyse.decision import Answer, SharingOption
+from cotenant.analyse.decision.option import VISIBLE, Kept
 from cotenant.analyse.estimates.estimate import Estimate
 from cotenant.analyse.estimates.intervals import ratio_interval
 from cotenant.analyse.estimates.quantiles import Missing, Number
@@ -17,7 +16,7 @@ from cotenant.analyse.sharing.cells import Cell
 from cotenant.analyse.sharing.evidence import Peaks
 from cotenant.analyse.sharing.model_error import inverse, widened
 from cotenant.analyse.sharing.summary import MixSummary, Summary
-from cotenant.tenancy.device_name import DeviceName
+from cotenant.tenancy.nouns import DeviceName
 
 Resource = Literal[
     "nothing", "cores", "memory bandwidth", "cache", "memory bandwidth or cache", "clock", "queue", "host", "device",
@@ -84,7 +83,7 @@ class MixStory:
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class ContendingPair:
     """Two tenants and, block by block, the logarithm of the first one's slowdown over the second one's."""
 
     first: str
@@ -99,7 +98,7 @@ def stories(
     splits: Sequence[Split],
     bindings: Sequence[Binding],
     peaks: Peaks,
-    imbalances: Mapping[Cell, Pair],
+    imbalances: Mapping[Cell, ContendingPair],
     *,
     answer: Answer,
 ) -> list[MixStory]:
@@ -108,7 +107,7 @@ def stories(
     of_cell: dict[Cell, list[Split]] = {}
     for split in splits:
         of_cell.setdefault(split.cell, []).append(split)
-    alone = {(one.of, one.load, one.settings): one for one in bindings}
+    alone = {(binding.of, binding.load, binding.settings): binding for binding in bindings}
     return [
         _story(
             mix,
@@ -129,22 +128,24 @@ def _story(
     alone: Mapping[tuple[str, str, str], Binding],
     peaks: Peaks,
     *,
-    option: Option | None,
-    pair: Pair | None,
+    option: SharingOption | None,
+    pair: ContendingPair | None,
 ) -> MixStory:
     cell = mix.cell
     members = [alone.get((split.of, cell.load, cell.settings)) for split in splits]
-    known = [one for one in members if one is not None]
+    known = [binding for binding in members if binding is not None]
     bandwidth = (
-        sum(one.bytes_demand for one in known)
-        if peaks.undisturbed and any(one.bandwidth_share is not None for one in known)
+        sum(binding.bytes_demand for binding in known)
+        if peaks.undisturbed and any(binding.bandwidth_share is not None for binding in known)
         else None
     )
-    cores = sum(one.core_demand for one in known) if any(one.cores is not None for one in known) else None
+    cores = (
+        sum(binding.core_demand for binding in known) if any(binding.cores is not None for binding in known) else None
+    )
     aggressor, victim, imbalance = _sides(pair)
     stp = mix.metrics["stp"]
     standings = () if option is None else option.standings
-    objectives = {one.tenant: one.shared.answer for one in standings if one.shared is not None}
+    objectives = {tenant.tenant: tenant.shared.answer for tenant in standings if tenant.shared is not None}
     missed = tuple(name for name, answer in objectives.items() if answer == "missed")
     return MixStory(
         cell=cell,
@@ -176,7 +177,7 @@ def _worth(stp: Number, objectives: Collection[Kept]) -> Literal["yes", "no", "o
     return "yes" if stp.lo > 1 + VISIBLE and "open" not in objectives else "open"
 
 
-def _sides(pair: Pair | None) -> tuple[str | None, str | None, Number]:
+def _sides(pair: ContendingPair | None) -> tuple[str | None, str | None, Number]:
     """The tenant that slows the other visibly more than it is slowed; None unless shown."""
     if pair is None or not pair.logs:
         return None, None, Missing("only two different tenants can be compared")
@@ -209,7 +210,9 @@ def _memory_resource(own: Binding | None, others: Sequence[Binding], bandwidth: 
     """Distinguish bandwidth from cache by solo behaviour: bytes that come from a cache can be evicted from it."""
     if own is not None and own.while_serving == "cache":
         return "cache"
-    by_memory = [one for one in (own, *others) if one is not None and one.while_serving == "memory bandwidth"]
+    by_memory = [
+        binding for binding in (own, *others) if binding is not None and binding.while_serving == "memory bandwidth"
+    ]
     if bandwidth is not None and bandwidth >= SCARCE and by_memory:
         return "memory bandwidth"
     if bandwidth is not None and bandwidth < AMPLE and not by_memory:

@@ -9,9 +9,8 @@ from cotenant.analyse.estimates.quantiles import Number
 from cotenant.analyse.explanation.binding import Binding
 from cotenant.analyse.explanation.contention import Fight, MixStory, contribution
 from cotenant.analyse.explanation.explain import Explanation
+from cotenant.analyse.explanation.patterns import Pattern, contrast_sentences, pattern_sentences
 from cotenant.analyse.explanation.split import MEANING, Split
-from cotenant.analyse.insight.pattern import Pattern
-from cotenant.analyse.insight.sentences import contrast_sentences, pattern_sentences
 from cotenant.text import percent
 
 WORDS = {
@@ -33,16 +32,16 @@ UNEVEN = 1.05
 
 def explanation_sentences(found: Explanation) -> list[str]:
     """Circumstances first, since they affect everything else; then tenants, mixes and missing measurements."""
-    lines = [one.sentence for one in found.circumstances]
-    several = len({(one.load, one.settings) for one in found.tenants}) > 1
-    lines += [_tenant(one, several=several) for one in found.tenants]
+    lines = [circumstance.sentence for circumstance in found.circumstances]
+    several = len({(tenant.load, tenant.settings) for tenant in found.tenants}) > 1
+    lines += [_tenant(tenant, several=several) for tenant in found.tenants]
     by_cell: dict[object, list[Split]] = {}
     for split in found.splits:
         by_cell.setdefault(split.cell, []).append(split)
     for story in found.mixes:
         lines += _mix(story, by_cell.get(story.cell, []))
-    lines += [line for one in found.patterns for line in pattern_sentences(one)]
-    lines += contrast_sentences(found.contrasts, list(dict.fromkeys(one.sharing for one in found.contrasts)))
+    lines += [line for pattern in found.patterns for line in pattern_sentences(pattern)]
+    lines += contrast_sentences(found.contrasts, list(dict.fromkeys(contrast.sharing for contrast in found.contrasts)))
     lines += _over_mixes(found)
     lines += _roles(found.mixes)
     lines += _worth(found.mixes)
@@ -63,8 +62,8 @@ def main_sentences(found: Explanation) -> list[str]:
     causes = [list(_mix(story, list(by_cell.get(story.cell, {}).values()))) for story in shown]
     spared = len(best) - len(shown)
     first: dict[tuple[str, str], str] = {}
-    for one in found.circumstances:  # report once what holds for a tenant in every mix
-        first.setdefault((one.kind, one.about), one.sentence)
+    for circumstance in found.circumstances:  # report once what holds for a tenant in every mix
+        first.setdefault((circumstance.kind, circumstance.about), circumstance.sentence)
     return [
         *first.values(),
         *_worth_in_short(found.mixes),
@@ -91,9 +90,9 @@ def _commonest(best: Sequence[MixStory]) -> list[str]:
 def _patterns(patterns: Sequence[Pattern], best: Sequence[MixStory]) -> Iterator[str]:
     """Patterns under the two ways to share that are best most often."""
     often = Counter(story.cell.sharing for story in best)
-    ranked = sorted(patterns, key=lambda one: -often[one.sharing])
-    for one in ranked[:2]:
-        yield from pattern_sentences(one)
+    ranked = sorted(patterns, key=lambda pattern: -often[pattern.sharing])
+    for pattern in ranked[:2]:
+        yield from pattern_sentences(pattern)
 
 
 def _worth_in_short(mixes: Sequence[MixStory]) -> Iterator[str]:
@@ -107,17 +106,21 @@ def _worth_in_short(mixes: Sequence[MixStory]) -> Iterator[str]:
     )
 
 
-def _tenant(one: Binding, *, several: bool) -> str:
-    where = f" at {one.load}" if several else ""
-    time = f" ({one.service_ms.est:.3g} ms per request)" if one.service_ms.est is not None else ""
-    if one.bound == "unknown":
-        return f"{one.of} alone{where}{time}: its bottleneck is unknown, since {one.reason}."
-    sure = {"clear": "", "likely": "probably ", "unclear": "perhaps "}[one.sure]
-    stage = max(one.stages, key=lambda name: one.stages[name], default=None)
-    longest = f"; {percent(one.stages[stage])} of it in `{stage}`" if stage is not None and len(one.stages) > 1 else ""
-    if one.bound in {"waiting for the load", "waiting elsewhere"}:
-        return f"{one.of} alone{where} is {one.bound}{time}: {one.reason}{longest}."
-    return f"{one.of} alone{where} is {sure}bound by {one.bound}{time}: {one.reason}{longest}."
+def _tenant(binding: Binding, *, several: bool) -> str:
+    where = f" at {binding.load}" if several else ""
+    time = f" ({binding.service_ms.est:.3g} ms per request)" if binding.service_ms.est is not None else ""
+    if binding.bound == "unknown":
+        return f"{binding.of} alone{where}{time}: its bottleneck is unknown, since {binding.reason}."
+    sure = {"clear": "", "likely": "probably ", "unclear": "perhaps "}[binding.sure]
+    stage = max(binding.stages, key=lambda name: binding.stages[name], default=None)
+    longest = (
+        f"; {percent(binding.stages[stage])} of it in `{stage}`"
+        if stage is not None and len(binding.stages) > 1
+        else ""
+    )
+    if binding.bound in {"waiting for the load", "waiting elsewhere"}:
+        return f"{binding.of} alone{where} is {binding.bound}{time}: {binding.reason}{longest}."
+    return f"{binding.of} alone{where} is {sure}bound by {binding.bound}{time}: {binding.reason}{longest}."
 
 
 def mix_name(story: MixStory) -> str:
@@ -142,7 +145,8 @@ def _mix(story: MixStory, splits: Sequence[Split]) -> Iterator[str]:
     unsure = (
         "" if all(fight.sure for fight in fights if fight.resource != "unknown") else " (as far as these sensors tell)"
     )
-    yield f"{mix_name(story)}: its tenants lack {' and '.join(WORDS[one] for one in resources)}{unsure}{wanted}."
+    lacking = " and ".join(WORDS[resource] for resource in resources)
+    yield f"{mix_name(story)}: its tenants lack {lacking}{unsure}{wanted}."
     yield from _tenants_of(story, splits)
 
 

@@ -16,7 +16,7 @@ from cotenant.analyse.estimates.quantiles import Missing, Number
 from cotenant.analyse.sharing.cells import Cell, usable
 from cotenant.analyse.sharing.evidence import TenantEvidence
 from cotenant.analyse.sharing.model_error import widened
-from cotenant.tenancy.device_name import DeviceName
+from cotenant.tenancy.nouns import DeviceName
 
 QUEUE, CORES, CLOCK, MEMORY, DEVICE, HOST, WORK = (
     "queueing", "fewer cores", "clock", "memory and cache", "device", "host", "more CPU time",
@@ -62,7 +62,7 @@ class Split:
         known = {name: part for name, part in self.parts.items() if part.est is not None}
         if not known:
             return None
-        name = max(known, key=lambda one: known[one].est or 0)
+        name = max(known, key=lambda part: known[part].est or 0)
         part = known[name]
         return name if part.lo is None or part.lo > 1 else None
 

@@ -8,12 +8,21 @@ from typing import Literal
 
 import numpy as np
 
-from cotenant.analyse.estimates.estimate import Estimate
-from cotenant.analyse.estimates.intervals import student_t
+from cotenant.analyse.estimates.estimate import Estimate, student_t
+from cotenant.analyse.estimates.intervals import anytime_factor
 from cotenant.analyse.estimates.quantiles import Missing, Number
-from cotenant.analyse.estimates.sequential import anytime_factor
-from cotenant.analyse.neighbours.levels import FEWEST, LEVELS, Level, Levels, levels_of
-from cotenant.analyse.neighbours.regression import Bools, Effect, Rows, effects, residuals
+from cotenant.analyse.neighbours.regression import (
+    FEWEST,
+    LEVELS,
+    Bools,
+    Effect,
+    Level,
+    Levels,
+    Rows,
+    effects,
+    levels_of,
+    residuals,
+)
 from cotenant.analyse.neighbours.totals import Floats
 
 Verdict = Literal["slows", "hardly", "can't tell"]
@@ -99,11 +108,11 @@ def influences(series: Sequence[TenantSeries], *, looks: Literal["once", "often"
         series: All tenants, over the same intervals.
         looks: ``often``: intervals hold however often they are looked at, as in a live view; they are wider.
     """
-    levels = [levels_of(one.activity) for one in series]
+    levels = [levels_of(tenant.activity) for tenant in series]
     return [
         _influence(series, levels, victim, neighbour, looks)
-        for victim, one in enumerate(series)
-        if one.timed
+        for victim, tenant in enumerate(series)
+        if tenant.timed
         for neighbour in range(len(series))
         if neighbour != victim
     ]
@@ -163,9 +172,9 @@ def _pair(
     reference = enough[0]
     own, narrow = _own_load(tenant, settled & _at(there, reference), settled & _at(there, enough[-1]))
     kept = settled & narrow
-    others = {index: one for index, one in enumerate(levels) if index not in (victim, neighbour)}
-    for one in others.values():
-        kept &= np.isfinite(one.at)
+    others = {index: third for index, third in enumerate(levels) if index not in (victim, neighbour)}
+    for third in others.values():
+        kept &= np.isfinite(third.at)
     columns = [_at(there, level) for level in enough[1:]]
     if min(int((kept & side).sum()) for side in (columns[-1], _at(there, reference))) < FEWEST:
         return None, (
@@ -198,8 +207,8 @@ def _settled(at: Floats) -> Bools:
 
 def _constant(tenant: TenantSeries, other: str, count: dict[Level, int], there: Levels, own: Levels) -> str:
     """Why two levels of the neighbour can't be compared."""
-    level = max(count, key=lambda one: count[one])
-    if sum(there.seen(one) > 0 for one in LEVELS) > 1:
+    level = max(count, key=lambda value: count[value])
+    if sum(there.seen(reference) > 0 for reference in LEVELS) > 1:
         return f"{other} rarely stayed at one level for two intervals of {tenant.step_s:g} s"
     if level == "busy" and own.seen("busy") > own.seen("idle") + own.seen("light"):
         return f"{tenant.tenant} and {other} were both busy all the time"
@@ -232,7 +241,7 @@ def _in_blocks(
     best: tuple[int, Rows] | None = None
     mean = tenant.time_s[kept] / tenant.units[kept]
     levels = np.stack(columns, axis=1)[kept].astype(np.float64)
-    compared = max(at for at, one in enumerate(whose) if one == whose[0])
+    compared = max(at for at, owner in enumerate(whose) if owner == whose[0])
     for length in BLOCKS_S:
         block = np.floor(t_s[kept] / length)
         rows = Rows(mean, tenant.units[kept], block, own[kept], levels, whose)
@@ -247,10 +256,10 @@ def _in_blocks(
 
 def _inseparable(series: Sequence[TenantSeries], rows: Rows, neighbour: int) -> str | None:
     """A third tenant that was busy exactly when the neighbour was."""
-    mine = [at for at, one in enumerate(rows.whose) if one == neighbour][-1]
-    for at, one in enumerate(rows.whose):
-        if one != neighbour and np.abs(rows.levels[:, at] - rows.levels[:, mine]).mean() < 0.02:
-            return series[one].tenant
+    mine = [at for at, owner in enumerate(rows.whose) if owner == neighbour][-1]
+    for at, owner in enumerate(rows.whose):
+        if owner != neighbour and np.abs(rows.levels[:, at] - rows.levels[:, mine]).mean() < 0.02:
+            return series[owner].tenant
     return None
 
 

@@ -73,11 +73,13 @@ def summed(parts: Iterable[Totals]) -> Totals | None:
 
     Each is first brought to the times of the first: they come from the same page, so the times usually agree.
     """
-    every = [one for one in parts if one.t_s.size]
+    every = [part for part in parts if part.t_s.size]
     if not every:
         return None
     times = every[0].t_s
     together = np.zeros(times.size)
-    for one in every:
-        together = together + (one.value if np.array_equal(one.t_s, times) else np.interp(times, one.t_s, one.value))
+    for part in every:
+        together = together + (
+            part.value if np.array_equal(part.t_s, times) else np.interp(times, part.t_s, part.value)
+        )
     return Totals(times, together)

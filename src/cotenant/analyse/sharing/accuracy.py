@@ -4,12 +4,15 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
+from cotenant.analyse.estimates.estimate import Estimate
+from cotenant.analyse.estimates.intervals import block_interval, mean_interval
 from cotenant.analyse.estimates.robust import huber
 from cotenant.analyse.estimates.warmup import classify
+from cotenant.tenancy.records import TenantObservation
 
 FEWEST_BLOCKS = 4
 """Fewest blocks to estimate how much the machine's speed varies."""
@@ -102,7 +105,7 @@ def accuracy_of(
         disturbed=disturbed_blocks(logs_by_block),
         speed_variation=speed_variation(alone_by_block),
         block_s=block_s,
-        foreign_share=median(shares) if (shares := [one for one in foreign_shares if one is not None]) else None,
+        foreign_share=median(shares) if (shares := [share for share in foreign_shares if share is not None]) else None,
     )
 
 
@@ -134,3 +137,143 @@ def unsteady(logs: Mapping[int, float]) -> str | None:
 
 def _percent(share: float) -> str:
     return f"{share * 100:.1f} %" if share < 0.1 else f"{share * 100:.0f} %"
+
+
+# --- check short windows for bias: long windows of the same cells, settling after a switch, and carry-over. Pure
+
+AROUND = 4
+"""A long window is compared with short windows of the same cell in this many blocks before and after it."""
+LONGER = 4.0
+"""A window is long if it is this many times as long as the shortest of its cell."""
+MARGIN = 0.05
+"""Short and long windows agree if their ratio is shown to be within this."""
+
+_ERRORS, _IN_A_ROW = 2.0, 3
+"""Settled: within this many standard errors in this many consecutive bins."""
+
+Agreement = Literal["agree", "differ", "can't tell"]
+
+
+@dataclass(frozen=True, slots=True)
+class Agree:
+    """Times of long windows over those of short ones."""
+
+    ratio: Estimate
+
+    @property
+    def answer(self) -> Agreement:
+        """`agree`: within the margin. `differ`: beyond 1. Otherwise there were too few to decide."""
+        if self.ratio.lo is None or self.ratio.hi is None:
+            return "can't tell"
+        if self.ratio.lo >= 1 / (1 + MARGIN) and self.ratio.hi <= 1 + MARGIN:
+            return "agree"
+        return "differ" if self.ratio.lo > 1 or self.ratio.hi < 1 else "can't tell"
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data."""
+        return {"check": "short_windows_agree", "answer": self.answer, "long_over_short": self.ratio}
+
+    def sentence(self) -> str:
+        """The result in one sentence."""
+        ends = "" if self.ratio.lo is None else f" [{self.ratio.lo:.2f}, {self.ratio.hi:.2f}]"
+        figure = f"{self.ratio.est:.3f}x{ends} from {self.ratio.n} long windows"
+        match self.answer:
+            case "agree":
+                return f"Long windows take as long per request as the short ones: {figure}."
+            case "differ":
+                return f"Long windows differ from the short ones ({figure}): measure again with --set window=2s."
+            case _:
+                return f"It is not clear yet whether long windows differ from the short ones: {figure}."
+
+
+def short_windows_agree(groups: Iterable[Sequence[tuple[TenantObservation, float]]]) -> Agree | None:
+    """Compare long windows with the short ones around them; None if there are none.
+
+    Args:
+        groups: For every tenant of every cell its observations with the logarithm of its mean time in each.
+    """
+    by_trial: dict[tuple[str, int], list[float]] = {}
+    for group in groups:
+        shortest = min((seen.window_s for seen, _ in group), default=0.0)
+        short = [(seen, time) for seen, time in group if seen.window_s < LONGER * shortest]
+        for seen, time in group:
+            if seen.window_s < LONGER * shortest:
+                continue
+            near = [
+                other for before, other in short if before.run == seen.run and abs(before.block - seen.block) <= AROUND
+            ]
+            if near:
+                by_trial.setdefault((seen.run, seen.trial), []).append(time - sum(near) / len(near))
+    # Tenants of one trial shared the same moment: one replicate.
+    differences = [sum(found) / len(found) for _, found in sorted(by_trial.items())]
+    if not differences:
+        return None
+    logs = mean_interval(differences) if len(differences) < 12 else block_interval(differences)
+    lo, hi = (None if end is None else math.exp(end) for end in (logs.lo, logs.hi))
+    return Agree(Estimate(math.exp(logs.est), lo, hi, logs.n, f"{logs.method} on log ratios"))
+
+
+@dataclass(slots=True)
+class Moments:
+    """Streaming count, mean and spread (Welford)."""
+
+    n: int = 0
+    mean: float = 0.0
+    squares: float = 0.0
+
+    def add(self, value: float) -> None:
+        """One more."""
+        self.n += 1
+        step = value - self.mean
+        self.mean += step / self.n
+        self.squares += step * (value - self.mean)
+
+    @property
+    def error2(self) -> float:
+        """Square of the mean's standard error."""
+        return self.squares / (self.n - 1) / self.n if self.n > 1 else math.inf
+
+
+@dataclass(frozen=True, slots=True)
+class CarryOver:
+    """Times of a tenant that was active in the previous window over those of one that was not."""
+
+    ratio: float
+    lo: float
+    hi: float
+    windows: int
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data."""
+        return {"on_before_over_off_before": self.ratio, "lo": self.lo, "hi": self.hi, "windows": self.windows}
+
+
+def carry_over(pairs: Iterable[tuple[Moments, Moments]]) -> CarryOver | None:
+    """From each tenant and cell, log times after windows with and without it, weighted by precision."""
+    found = [
+        (on.mean - off.mean, on.error2 + off.error2, on.n + off.n)
+        for on, off in pairs
+        if on.n > 1 and off.n > 1 and 0 < on.error2 + off.error2 < math.inf
+    ]
+    if not found:
+        return None
+    weights = np.array([1 / error2 for _, error2, _ in found])
+    mean = float(weights @ np.array([difference for difference, _, _ in found]) / weights.sum())
+    half = 1.96 / math.sqrt(float(weights.sum()))
+    return CarryOver(math.exp(mean), math.exp(mean - half), math.exp(mean + half), sum(n for _, _, n in found))
+
+
+def settled_after(by_bin: Mapping[int, Moments], bin_s: float, tolerance: float = 0.02) -> float | None:
+    """Time after a common start from which requests take as long as later on, within tolerance and error; None: never.
+
+    Args:
+        by_bin: Log of service time over its window's mean, by the time since the start in bins.
+        bin_s: Length of a bin.
+        tolerance: Differences below this are ignored.
+    """
+    bins = sorted(number for number, moments in by_bin.items() if moments.n > 1)
+    calm = [abs(by_bin[number].mean) <= tolerance + _ERRORS * math.sqrt(by_bin[number].error2) for number in bins]
+    for place in range(len(bins) - _IN_A_ROW + 1):
+        if all(calm[place : place + _IN_A_ROW]):
+            return bins[place] * bin_s
+    return None

@@ -84,7 +84,7 @@ def sharing_said(sharing: str) -> str:
 def shares_said(sharing: str) -> str:
     """`4g+3g` of `mig[4g.20gb, 3g.20gb]`; empty where no shares are given."""
     shares = sharing.partition("[")[2].removesuffix("]")
-    return "+".join(one.partition(".")[0] for one in shares.split(", "))
+    return "+".join(profile.partition(".")[0] for profile in shares.split(", "))
 
 
 def usable(seen: TenantObservation) -> bool:

@@ -9,7 +9,7 @@ from cotenant.tenancy.identity import TenantIdentity
 from cotenant.tenancy.records import TenantObservation
 
 
-class Work(NamedTuple):
+class RequestWork(NamedTuple):
     """The work of a request: two tenants are comparable only if it is the same."""
 
     workload: str
@@ -26,7 +26,7 @@ class TenantEvidence:
     """A tenant's part in a trial, and the trial's circumstances. None where not observed."""
 
     seen: TenantObservation
-    work: Work
+    work: RequestWork
     load: str
     """The tenant's own load."""
     rate_rps: float | None = None
@@ -118,7 +118,7 @@ def peaks_of(manifest: Mapping[str, Any]) -> Peaks:
         memory_bytes=memory if isinstance(memory, int) else None,
         cache_bytes=max(caches.values(), default=None) if isinstance(caches, dict) else None,
         counters=isinstance(sensors, list)
-        and any(isinstance(one, dict) and "cache" in str(one.get("name")) for one in sensors),
+        and any(isinstance(sensor, dict) and "cache" in str(sensor.get("name")) for sensor in sensors),
     )
 
 

@@ -347,16 +347,16 @@ def find_metric(name: str) -> Metric | None:
     """Look up a metric by name or synonym; case, hyphens and underscores don't matter."""
     wanted = _plain(name)
     for metric in METRICS.values():
-        if wanted in {_plain(one) for one in (metric.name, metric.title, *metric.also)}:
+        if wanted in {_plain(word) for word in (metric.name, metric.title, *metric.also)}:
             return metric
     return None
 
 
 def near_metrics(name: str) -> list[str]:
     """Metrics with similar names, best first."""
-    homes = {_plain(one): metric.name for metric in METRICS.values() for one in (metric.name, *metric.also)}
+    homes = {_plain(word): metric.name for metric in METRICS.values() for word in (metric.name, *metric.also)}
     close = nearest(_plain(name), homes, most=3)
-    return list(dict.fromkeys(homes[one] for one in close))
+    return list(dict.fromkeys(homes[word] for word in close))
 
 
 def _plain(name: str) -> str:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from cotenant.analyse.estimates.estimate import Estimate
 from cotenant.analyse.estimates.quantiles import Number, QuantileEstimate
-from cotenant.tenancy.records import ModelError
+from cotenant.tenancy.records import ModelErrorRecord
 
 Ends = tuple[float, float]
 WIDENED = "and the simulation's error"
@@ -17,7 +17,7 @@ _EVENNESS = ("fairness", "jain")
 """Metrics of equality between tenants, at most 1."""
 
 
-def time_range(error: ModelError, *, solo: bool, tail: bool = False) -> Ends:
+def time_range(error: ModelErrorRecord, *, solo: bool, tail: bool = False) -> Ends:
     """Error of a time: alone its own; beside others that of such times, or of both the time alone and the slowdown.
 
     These two are combined as independent.
@@ -27,8 +27,8 @@ def time_range(error: ModelError, *, solo: bool, tail: bool = False) -> Ends:
     if (beside := error.shared_tail if tail else error.shared) is not None:
         return beside
     shared = error.tail if tail else error.slowdown
-    low = -math.hypot(*(math.log(min(one[0], 1.0)) for one in (error.time, shared)))
-    high = math.hypot(*(math.log(max(one[1], 1.0)) for one in (error.time, shared)))
+    low = -math.hypot(*(math.log(min(ends[0], 1.0)) for ends in (error.time, shared)))
+    high = math.hypot(*(math.log(max(ends[1], 1.0)) for ends in (error.time, shared)))
     return math.exp(low), math.exp(high)
 
 
@@ -60,14 +60,14 @@ def widened_quantile(quantile: QuantileEstimate, ends: Ends) -> QuantileEstimate
     return replace(quantile, lo=low, hi=high, method=f"{quantile.method} {WIDENED}")
 
 
-def of_ratio(first: ModelError, second: ModelError) -> Ends:
+def of_ratio(first: ModelErrorRecord, second: ModelErrorRecord) -> Ends:
     """Error of one tenant's slowdown over another's: a bias they share cancels, the rest is independent."""
-    (low, high), (least, most) = ((math.log(end) for end in one.slowdown) for one in (first, second))
+    (low, high), (least, most) = ((math.log(end) for end in error.slowdown) for error in (first, second))
     centre, half = (low + high - least - most) / 2, math.hypot(high - low, most - least) / 2
     return math.exp(centre - half), math.exp(centre + half)
 
 
-def of_work(progress: Sequence[float], errors: Sequence[ModelError]) -> Ends:
+def of_work(progress: Sequence[float], errors: Sequence[ModelErrorRecord]) -> Ends:
     """Error of the work of a mix, the sum of its tenants' progress.
 
     Errors of one class have the same cause and add up; those of different classes are combined as independent.
@@ -81,13 +81,13 @@ def of_work(progress: Sequence[float], errors: Sequence[ModelError]) -> Ends:
     return 1 - math.hypot(*less.values()) / work, 1 + math.hypot(*more.values()) / work
 
 
-def of_metric(name: str, errors: Sequence[ModelError]) -> Ends:
+def of_metric(name: str, errors: Sequence[ModelErrorRecord]) -> Ends:
     """Widen a metric of a mix as if the simulation were off for all its tenants in the same direction.
 
     Metrics of equality are widened by the difference between the tenants' errors.
     """
-    low = math.exp(sum(math.log(one.slowdown[0]) for one in errors) / len(errors))
-    high = math.exp(sum(math.log(one.slowdown[1]) for one in errors) / len(errors))
+    low = math.exp(sum(math.log(error.slowdown[0]) for error in errors) / len(errors))
+    high = math.exp(sum(math.log(error.slowdown[1]) for error in errors) / len(errors))
     if name in _EVENNESS:
         return math.sqrt(low / high), math.sqrt(high / low)
     return inverse((low, high)) if name in _INVERSE else (low, high)

@@ -8,7 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from cotenant.analyse.estimates.design_effect import Stretches, design_effect
+from cotenant.analyse.estimates.autocorrelation import Stretches, design_effect
 from cotenant.analyse.estimates.estimate import Estimate
 from cotenant.analyse.sharing.cells import counts
 from cotenant.tenancy.records import TenantObservation

@@ -12,9 +12,9 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from cotenant.analyse.estimates.autocorrelation import Common, common_correlation
-from cotenant.analyse.estimates.covariate import adjusted
 from cotenant.analyse.estimates.estimate import Estimate
 from cotenant.analyse.estimates.intervals import ratio_interval
+from cotenant.analyse.estimates.robust import adjusted
 from cotenant.analyse.sharing.cells import Cell, counts, usable
 from cotenant.tenancy.records import TenantObservation
 
@@ -122,7 +122,7 @@ def log_times(observations: Sequence[TenantObservation]) -> dict[int, float]:
     return _by_block((seen.block, time) for seen, time in timed(observations))
 
 
-class Interval(Protocol):
+class SlowdownInterval(Protocol):
     """`ratio_interval`, or one like it."""
 
     def __call__(self, log_ratios: Sequence[float], *, common: Common | None) -> Estimate:
@@ -184,7 +184,7 @@ class RunningSlowdowns:
             if logs:
                 yield cell, tenant, list(adjusted(logs, canaries).values())
 
-    def current(self, interval: Interval = ratio_interval) -> list[CurrentSlowdown]:
+    def current(self, interval: SlowdownInterval = ratio_interval) -> list[CurrentSlowdown]:
         """Slowdowns of all tenants that have one so far, in order of their cells."""
         found = list(self.by_block())
         common = common_correlation(np.array(logs) for _, _, logs in found)

@@ -14,14 +14,13 @@ from cotenant.analyse.estimates.estimate import Estimate
 from cotenant.analyse.estimates.intervals import BOOTSTRAP_FROM, Floats, Numbers, positive_interval, ratio_interval
 from cotenant.analyse.estimates.quantiles import Missing, Number
 from cotenant.analyse.estimates.robust import huber
-from cotenant.analyse.sharing.accuracy import FEWEST_REQUESTS, Accuracy, accuracy_of, unsteady
+from cotenant.analyse.sharing.accuracy import FEWEST_REQUESTS, Accuracy, accuracy_of, short_windows_agree, unsteady
 from cotenant.analyse.sharing.cells import Cell, counts
 from cotenant.analyse.sharing.model_error import of_metric, of_work, widened
-from cotenant.analyse.sharing.short_windows import short_windows_agree
 from cotenant.analyse.sharing.slowdown import Solos, log_slowdowns, log_times, timed
 from cotenant.analyse.sharing.summary import MixSummary, Summary, TenantSummary
 from cotenant.analyse.sharing.tenant_summary import BY_DEFINITION, NO_SOLO, NO_TRIAL, Baselines, Times, tenant_summary
-from cotenant.tenancy.records import JUDGED_ALONE_S, ModelError, TenantObservation, Verdict
+from cotenant.tenancy.records import JUDGED_ALONE_S, ModelErrorRecord, TenantObservation, Verdict
 
 Key = tuple[Cell, str]
 """A cell, and the name of a tenant in it."""
@@ -159,7 +158,7 @@ def _metrics(
     cell: Cell,
     logs_by_block: Sequence[Sequence[float]],
     verdicts: Mapping[str, int],
-    errors: Sequence[ModelError],
+    errors: Sequence[ModelErrorRecord],
 ) -> dict[str, Number]:
     if not logs_by_block:
         reason = NO_TRIAL if _verdict(verdicts) == "invalid" else NO_SOLO
@@ -275,8 +274,8 @@ def _at_the_mean(value_of: Callable[[Numbers], float], logs: Floats) -> Floats:
     The mean of the result is the metric's value and its spread the metric's error (delta method).
     """
     robust = [huber(column) for column in logs.T]
-    mean = np.array([one.location for one in robust])
-    parts = np.stack([one.influence for one in robust], axis=1) - mean
+    mean = np.array([series.location for series in robust])
+    parts = np.stack([series.influence for series in robust], axis=1) - mean
     steps = np.eye(mean.size) * _STEP
     slope = [
         (math.log(value_of(np.exp(mean + step))) - math.log(value_of(np.exp(mean - step)))) / (2 * _STEP)

@@ -5,13 +5,40 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cotenant.analyse.estimates.quantiles import Number, QuantileEstimate
-from cotenant.analyse.sharing.accuracy import Accuracy
+from cotenant.analyse.sharing.accuracy import Accuracy, Agree
 from cotenant.analyse.sharing.cells import Cell
-from cotenant.analyse.sharing.short_windows import Agree
 from cotenant.analyse.sharing.slo import Attainment
-from cotenant.analyse.sharing.tokens import TokenSummary
 from cotenant.analyse.tabular import document
-from cotenant.tenancy.records import ModelError, Verdict
+from cotenant.tenancy.records import ModelErrorRecord, Verdict
+
+# --- metrics of generation: time to first token, per output token and between tokens, tokens per second
+
+
+@dataclass(frozen=True, slots=True)
+class TokenSummary:
+    """One tenant of one cell that generates."""
+
+    ttft_ms: Mapping[str, QuantileEstimate]
+    """From when a request was due to its first token; p50, p90, p95, p99."""
+    tpot_ms: Mapping[str, QuantileEstimate]
+    """Mean time per output token of a request, after its first."""
+    itl_ms: Mapping[str, QuantileEstimate]
+    """Between consecutive tokens, over all of them; blocks are the independent units."""
+    tokens_per_s: Number
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data."""
+        return {
+            "ttft_ms": {name: quantile.to_json() for name, quantile in self.ttft_ms.items()},
+            "tpot_ms": {name: quantile.to_json() for name, quantile in self.tpot_ms.items()},
+            "itl_ms": {name: quantile.to_json() for name, quantile in self.itl_ms.items()},
+            "tokens_per_s": self.tokens_per_s,
+        }
+
+    def quantile(self, metric: str, name: str) -> QuantileEstimate | None:
+        """A quantile of the time to first token or per output token."""
+        return {"ttft": self.ttft_ms, "tpot": self.tpot_ms}[metric].get(name)
+
 
 QUANTILES = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99}
 
@@ -51,7 +78,7 @@ class TenantSummary:
     """Requests per second within every objective."""
     rate_rps: float | None = None
     """Intended rate of an open load."""
-    model_error: ModelError | None = None
+    model_error: ModelErrorRecord | None = None
     """Error of a simulated tenant, which its intervals include."""
 
     @property
@@ -100,13 +127,13 @@ class TenantSummary:
                 "goodput_rps": self.goodput_rps,
                 "objectives": [
                     {
-                        "metric": one.metric,
+                        "metric": attainment.metric,
                         "objective_ms": limit_ms,
-                        "quantile": one.quantile,
-                        "attainment": one.share,
-                        "answer": one.answer,
+                        "quantile": attainment.quantile,
+                        "attainment": attainment.share,
+                        "answer": attainment.answer,
                     }
-                    for limit_ms, one in self.objectives
+                    for limit_ms, attainment in self.objectives
                 ],
             }
         return row

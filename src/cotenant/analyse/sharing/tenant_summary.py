@@ -14,9 +14,8 @@ from cotenant.analyse.sharing.cells import Cell, by_block, usable
 from cotenant.analyse.sharing.model_error import inverse, time_range, widened, widened_quantile
 from cotenant.analyse.sharing.slo import Attainment, Metric, attainment
 from cotenant.analyse.sharing.slowdown import Solos, canary_us, device_ns, log_slowdowns
-from cotenant.analyse.sharing.summary import QUANTILES, TenantSummary
-from cotenant.analyse.sharing.tokens import TokenSummary
-from cotenant.tenancy.records import Int64s, ModelError, TenantObservation
+from cotenant.analyse.sharing.summary import QUANTILES, TenantSummary, TokenSummary
+from cotenant.tenancy.records import Int64s, ModelErrorRecord, TenantObservation
 
 NS_PER_MS = 1e6
 NO_TRIAL = "no usable trial"
@@ -100,7 +99,7 @@ def tenant_summary(
         if found.needs_n is not None and rate > 0
     }
     objectives, goodput = _objectives(used)
-    limit_ms, slo = min(objectives, key=lambda one: _urgency(one[1]), default=(None, None))
+    limit_ms, slo = min(objectives, key=lambda pair: _urgency(pair[1]), default=(None, None))
     found = TenantSummary(
         cell=cell,
         tenant=tenant,
@@ -132,7 +131,7 @@ def tenant_summary(
     return found if found.model_error is None else _with_model_error(found, found.model_error)
 
 
-def _with_model_error(found: TenantSummary, error: ModelError) -> TenantSummary:
+def _with_model_error(found: TenantSummary, error: ModelErrorRecord) -> TenantSummary:
     """The same, with each interval widened by the simulation's error."""
     solo = found.cell.solo
     times, tails = time_range(error, solo=solo), time_range(error, solo=solo, tail=True)
@@ -141,7 +140,8 @@ def _with_model_error(found: TenantSummary, error: ModelError) -> TenantSummary:
         found,
         throughput_rps=widened(found.throughput_rps, inverse(times), most=asked),
         latency_ms={
-            name: widened_quantile(one, times if name == "p50" else tails) for name, one in found.latency_ms.items()
+            name: widened_quantile(quantile, times if name == "p50" else tails)
+            for name, quantile in found.latency_ms.items()
         },
         mean_latency_ms=widened(found.mean_latency_ms, times),
         slowdown=found.slowdown if solo else widened(found.slowdown, error.slowdown, least=1.0),
@@ -156,7 +156,9 @@ def _tokens_with_model_error(
     found: TokenSummary, times: tuple[float, float], tails: tuple[float, float]
 ) -> TokenSummary:
     def wide(quantiles: Quantiles) -> Quantiles:
-        return {name: widened_quantile(one, times if name == "p50" else tails) for name, one in quantiles.items()}
+        return {
+            name: widened_quantile(quantile, times if name == "p50" else tails) for name, quantile in quantiles.items()
+        }
 
     return TokenSummary(
         wide(found.ttft_ms), wide(found.tpot_ms), wide(found.itl_ms), widened(found.tokens_per_s, inverse(times))
@@ -212,5 +214,5 @@ def _objectives(
     return tuple(found), mean_interval(by_block(good))
 
 
-def _urgency(one: Attainment) -> tuple[int, float]:
-    return ("missed", "undecided", "met").index(one.answer), one.share.est - one.quantile
+def _urgency(attainment: Attainment) -> tuple[int, float]:
+    return ("missed", "undecided", "met").index(attainment.answer), attainment.share.est - attainment.quantile

@@ -20,7 +20,7 @@ import numpy.typing as npt
 from cotenant.analyse.estimates.estimate import Estimate
 from cotenant.analyse.estimates.intervals import SEED, Floats, Numbers
 from cotenant.analyse.estimates.quantiles import Missing, Number
-from cotenant.analyse.variability.readings import UNKNOWN, Codes, Readings
+from cotenant.analyse.variability.readings import UNKNOWN, Codes, FleetReadings
 
 FEWEST_GPUS = 5
 """Fewest GPUs: fewer have too few distinct resamples for a meaningful interval."""
@@ -138,7 +138,7 @@ NESTED = ("cabinet", "node", "gpu", "day")
 
 
 @dataclass(frozen=True, slots=True)
-class Level:
+class VarianceLevel:
     """One level's part of the variance, as shares of the total."""
 
     level: str
@@ -159,7 +159,7 @@ class Decomposition:
 
     between_gpus: Number
     """Share of variance between GPUs (eta squared), with its interval over GPUs."""
-    levels: tuple[Level, ...]
+    levels: tuple[VarianceLevel, ...]
     unexplained: float
     components: tuple[Component, ...]
     """Nested random effects; the residual is run to run."""
@@ -172,9 +172,9 @@ class Decomposition:
     @property
     def job_component(self) -> float | None:
         """Share of the random effect of jobs; None: see `with_jobs`."""
-        return next((one.share for one in self.with_jobs if one.level == "job"), None)
+        return next((component.share for component in self.with_jobs if component.level == "job"), None)
 
-    def level(self, name: str) -> Level | None:
+    def level(self, name: str) -> VarianceLevel | None:
         """Find a level by name; None if absent."""
         return next((level for level in self.levels if level.level == name), None)
 
@@ -183,17 +183,22 @@ class Decomposition:
         return {
             "between_gpus": self.between_gpus,
             "levels": [
-                {name: getattr(level, name) for name in (*Level.__slots__, "beyond_chance")} for level in self.levels
+                {name: getattr(level, name) for name in (*VarianceLevel.__slots__, "beyond_chance")}
+                for level in self.levels
             ],
             "unexplained": self.unexplained,
-            "components": [{name: getattr(one, name) for name in Component.__slots__} for one in self.components],
-            "with_jobs": [{name: getattr(one, name) for name in Component.__slots__} for one in self.with_jobs],
+            "components": [
+                {name: getattr(component, name) for name in Component.__slots__} for component in self.components
+            ],
+            "with_jobs": [
+                {name: getattr(component, name) for name in Component.__slots__} for component in self.with_jobs
+            ],
             "job_component": self.job_component,
             "notes": list(self.notes),
         }
 
 
-def decompose(readings: Readings) -> Decomposition:
+def decompose(readings: FleetReadings) -> Decomposition:
     """Split the variance of times. Levels that were not recorded or don't vary are left out."""
     notes: list[str] = []
     share = between_gpus(readings)
@@ -203,14 +208,16 @@ def decompose(readings: Readings) -> Decomposition:
     codes = _levels(rows, notes)
     values = rows.time_ms - rows.time_ms.mean()
     whole = float(values @ values)
-    levels: list[Level] = []
+    levels: list[VarianceLevel] = []
     explained = 0.0
     if whole > 0:
         for number, (name, groups) in enumerate(codes.items()):
             together = 1 - _residual(values, list(codes.values())[: number + 1]) / whole
             count = int(groups.max()) + 1
             chance = (count - 1) / (len(rows) - 1)
-            levels.append(Level(name, count, _between(values, groups) / whole, chance, max(0.0, together - explained)))
+            levels.append(
+                VarianceLevel(name, count, _between(values, groups) / whole, chance, max(0.0, together - explained))
+            )
             explained = max(explained, together)
     return Decomposition(
         between_gpus=share,
@@ -222,7 +229,7 @@ def decompose(readings: Readings) -> Decomposition:
     )
 
 
-def between_gpus(readings: Readings) -> Number:
+def between_gpus(readings: FleetReadings) -> Number:
     """Share of the variance of all runs that lies between GPUs, from all rows."""
     gpus = len(readings.gpus)
     counts = readings.counts.astype(np.float64)
@@ -241,7 +248,7 @@ def between_gpus(readings: Readings) -> Number:
     return estimated(float(share(np.ones(gpus))), lambda: np.asarray(share(counted(draws_of(gpus)))), gpus)
 
 
-def _levels(rows: Readings, notes: list[str]) -> dict[str, Ints]:
+def _levels(rows: FleetReadings, notes: list[str]) -> dict[str, Ints]:
     """Group numbers from 0 of every level that varies, from the outside in; nodes are distinct across cabinets."""
     cabinet, node = (rows.places[name][rows.gpu] for name in ("cabinet", "node"))
     for name, codes in (("cabinet", cabinet), ("node", node)):
@@ -258,7 +265,7 @@ def _levels(rows: Readings, notes: list[str]) -> dict[str, Ints]:
     return {name: groups for name, groups in found.items() if 1 <= int(groups.max()) < len(rows) - 1}
 
 
-def _jobs(rows: Readings, node: Codes, notes: list[str]) -> Ints:
+def _jobs(rows: FleetReadings, node: Codes, notes: list[str]) -> Ints:
     """Jobs as recorded. If each has only one run, runs that began on one node in the same second are one job."""
     jobs = _numbered(rows.job)
     timed = np.isfinite(rows.at_s)
@@ -317,4 +324,4 @@ def _jobs_instead(values: Floats, codes: dict[str, Ints]) -> tuple[Component, ..
     if "job" not in codes:
         return ()
     found = _nested(values, {name: codes[name] for name in ("cabinet", "node", "job") if name in codes})
-    return found if any(one.level == "job" for one in found) else ()
+    return found if any(component.level == "job" for component in found) else ()

@@ -10,8 +10,8 @@ import numpy as np
 from cotenant.analyse.estimates.estimate import Estimate
 from cotenant.analyse.estimates.intervals import Floats, averaged
 from cotenant.analyse.estimates.quantiles import Missing, Number
-from cotenant.analyse.estimates.steps import Step, find_steps, noise_of, penalty
-from cotenant.analyse.variability.readings import Readings
+from cotenant.analyse.estimates.warmup import Step, find_steps, noise_of, penalty
+from cotenant.analyse.variability.readings import FleetReadings
 from cotenant.text import amount
 
 DAY_S = 86_400.0
@@ -76,7 +76,7 @@ class Drift:
         }
 
 
-def drift(readings: Readings) -> Drift:
+def drift(readings: FleetReadings) -> Drift:
     """Find steps and drifts. A GPU is compared with the fleet of the same day, so a warm week is not held against it.
 
     Assumes noise of equal spread around a GPU's level, possibly correlated between runs close in time; then about 5 %
@@ -131,7 +131,7 @@ def _fleet_steps(days: Floats, medians: Floats, gpus: int) -> list[Change]:
     return [Change("", "step", float(days[step.at]) * DAY_S, step.before, step.after) for step in steps]
 
 
-def _gpu_changes(readings: Readings, ratio: Floats, timed: Any) -> list[Change]:
+def _gpu_changes(readings: FleetReadings, ratio: Floats, timed: Any) -> list[Change]:
     series: list[tuple[str, Floats, Floats]] = []
     by_day: list[tuple[Floats, Floats]] = []
     for number, gpu in enumerate(readings.gpus):
@@ -162,7 +162,7 @@ def _lasting_noise(series: list[Floats]) -> float:
     found = [noise_of(series)]
     for stretch in _STRETCHES:
         means = [values[: values.size // stretch * stretch].reshape(-1, stretch).mean(axis=1) for values in series]
-        if sum(max(0, one.size - 1) for one in means) >= FEWEST_RUNS:
+        if sum(max(0, values.size - 1) for values in means) >= FEWEST_RUNS:
             found.append(noise_of(means) * math.sqrt(stretch))
     return max(found)
 

@@ -4,9 +4,9 @@ P(f) = idle + slope f + bend max(0, f - knee)^2        the voltage is flat up to
 t(f) = t_memory + t_core f_top / f                     core time stretches, memory time does not
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -133,7 +133,7 @@ def _power(clock: Floats, power: Floats) -> tuple[float, float, float, float]:
         found = _nonnegative(terms / _scales(terms), power) / _scales(terms)
         rest = float(((terms @ found - power) ** 2).sum())
         if rest < least:
-            least, best = rest, (*(float(one) for one in found), float(knee))
+            least, best = rest, (*(float(coefficient) for coefficient in found), float(knee))
     idle, slope, bend, knee = best
     return idle, slope, bend, knee
 
@@ -157,3 +157,69 @@ def _held_out(clock: Floats, values: Floats, predict: Callable[[Any, Any], Float
         out = clock == left
         errors.append(np.abs(predict(~out, out) / values[out] - 1))
     return float(np.concatenate(errors).mean())
+
+
+# --- time and power over the clock, by kind of work
+
+
+class AtSetting(NamedTuple):
+    """One GPU under one setting of its controls."""
+
+    work: str
+    model: str | None
+    gpu: str
+    simulated: bool
+    settings: str
+    clock_mhz: float
+    time_ms: float
+    power_w: float | None
+    measurements: int
+
+
+@dataclass(frozen=True, slots=True)
+class ClockCurve:
+    """Effect of the clock on one kind of work: means over GPUs, and curves if there are enough clocks."""
+
+    work: str
+    simulated: bool
+    points: tuple[AtSetting, ...]
+    power: PowerByClock | None
+    time: TimeByClock | None
+    best: BestClock | None
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data."""
+        return {
+            "work": self.work,
+            "simulated": self.simulated,
+            "points": [point._asdict() for point in self.points],
+            **{name: getattr(self, name) for name in ("power", "time", "best")},
+        }
+
+
+def clock_curves(measured: Iterable[AtSetting]) -> list[ClockCurve]:
+    """Time and power over the clock, for work measured under at least three settings."""
+    groups: dict[tuple[str, bool, str | None], list[AtSetting]] = {}
+    for point in measured:
+        groups.setdefault((point.work, point.simulated, point.model), []).append(point)
+    return [
+        _curve(f"{work} on {model}" if model else work, simulated, points)
+        for (work, simulated, model), points in groups.items()
+        if len({point.settings for point in points}) >= 3
+    ]
+
+
+def _curve(work: str, simulated: bool, points: list[AtSetting]) -> ClockCurve:
+    clock = np.array([round(point.clock_mhz) for point in points], dtype=np.float64)
+    time = np.array([point.time_ms for point in points])
+    power = np.array([np.nan if point.power_w is None else point.power_w for point in points])
+    powered = bool(np.isfinite(power).all())
+    different = np.unique(clock).size
+    return ClockCurve(
+        work,
+        simulated,
+        tuple(points),
+        fit_power(clock, power) if powered and different >= 5 else None,
+        fit_time(clock, time) if different >= 3 else None,
+        best_clock(clock, power, time) if powered and different >= 2 else None,
+    )

@@ -20,7 +20,7 @@ UNKNOWN = -1
 
 
 @dataclass(frozen=True)
-class Readings:
+class FleetReadings:
     """One row per measurement, sorted by GPU and then by time; NaN where nothing was read. Build with `of`.
 
     Sensor columns may have single precision: ten million rows of four sensors then take 160 MB.
@@ -60,7 +60,7 @@ class Readings:
         node: Sequence[str] | None = None,
         job: Sequence[str] | None = None,
         power_limit_w: float | None = None,
-    ) -> "Readings":
+    ) -> "FleetReadings":
         """Build from labels as text (empty: unknown) and numbers, in any order."""
         names, codes = np.unique(np.asarray(gpu, dtype=np.str_), return_inverse=True)
         n = codes.size
@@ -137,7 +137,7 @@ class Readings:
         code = int(self.places[name][number])
         return "" if code == UNKNOWN else self.names[name][code]
 
-    def thinned(self, most: int) -> "Readings":
+    def thinned(self, most: int) -> "FleetReadings":
         """At most about this many rows: every k-th of each GPU, evenly over time; at least two of each GPU."""
         if len(self) <= most:
             return self
@@ -150,7 +150,7 @@ class Readings:
         )
         return self._chosen(rows)
 
-    def since(self, begin_s: Mapping[str, float]) -> "Readings":
+    def since(self, begin_s: Mapping[str, float]) -> "FleetReadings":
         """Drop what some GPUs did before a time; the last time given for a GPU applies."""
         if not begin_s:
             return self
@@ -160,7 +160,7 @@ class Readings:
         kept = ~(self.at_s < begin[self.gpu])
         return self._chosen(np.flatnonzero(kept))
 
-    def _chosen(self, rows: npt.NDArray[np.int64]) -> "Readings":
+    def _chosen(self, rows: npt.NDArray[np.int64]) -> "FleetReadings":
         columns = ("gpu", "time_ms", *SENSORS, "at_s", *PLACES)
         return replace(self, **{name: getattr(self, name)[rows] for name in columns})
 

@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 
 from cotenant.analyse.estimates.intervals import Floats
-from cotenant.analyse.variability.readings import Readings
+from cotenant.analyse.variability.readings import FleetReadings
 from cotenant.analyse.variability.variation import upper_fence
 
 Cause = Literal["silicon", "heat or power brake", "clock locked", "not the clock", "unknown"]
@@ -83,7 +83,7 @@ class _Fleet:
     cap_said: str
 
     @classmethod
-    def of(cls, readings: Readings) -> "_Fleet":
+    def of(cls, readings: FleetReadings) -> "_Fleet":
         power = readings.medians(readings.power_w)
         cap, said = power_cap(power, readings.power_limit_w)
         return cls(readings.medians(readings.clock_mhz), readings.medians(readings.temperature_c), power, cap, said)
@@ -102,7 +102,7 @@ def power_cap(gpu_powers: Floats, limit_w: float | None = None) -> tuple[float |
     return AT_INFERRED_CAP * float(middle), f"the {middle:.0f} W that most GPUs stand at"
 
 
-def slow_gpus(readings: Readings) -> tuple[SlowGpu, ...]:
+def slow_gpus(readings: FleetReadings) -> tuple[SlowGpu, ...]:
     """Every slow GPU with its cause, slowest first."""
     times = readings.gpu_times
     if times.size < 2:
@@ -136,7 +136,7 @@ def slow_fence(gpu_times: Floats) -> float:
     return max(LEAST_SLOW, upper_fence(gpu_times) / middle if gpu_times.size >= FEW_GPUS else SLOW_OF_FEW)
 
 
-def sick_sensors(readings: Readings) -> tuple[SickSensor, ...]:
+def sick_sensors(readings: FleetReadings) -> tuple[SickSensor, ...]:
     """GPUs whose power reading is constant over many runs while the others' moves, or impossible at their clock."""
     found = []
     fleet = _Fleet.of(readings)
@@ -163,19 +163,19 @@ def sick_sensors(readings: Readings) -> tuple[SickSensor, ...]:
     return tuple(found)
 
 
-def _cause(readings: Readings, fleet: _Fleet, number: int) -> tuple[Cause, str]:
+def _cause(readings: FleetReadings, fleet: _Fleet, number: int) -> tuple[Cause, str]:
     said = readings.reasons[number] if readings.reasons else ""
     lower = fleet.clock[number] < _usual(fleet.clock, 50) * (1 - SAME_CLOCK)
     # All may be locked on purpose: a locked clock explains nothing unless it is lower than the others'.
     if said in REASONS and (REASONS[said] != "clock locked" or lower):
         return REASONS[said], f"its driver names {said} as what held the clock down"
-    clock, temperature, power = (float(one[number]) for one in (fleet.clock, fleet.temperature, fleet.power))
+    clock, temperature, power = (float(column[number]) for column in (fleet.clock, fleet.temperature, fleet.power))
     usual_clock = _usual(fleet.clock, 50)
     below_cap = fleet.cap_w is not None and power < fleet.cap_w
     hot = temperature > _usual(fleet.temperature, 75)
     runs = readings.of_gpu(readings.clock_mhz)[number]
     stands_still = runs.size >= FEWEST_RUNS and float(np.ptp(runs)) == 0
-    others_move = _usual(np.array([np.ptp(one) for one in readings.of_gpu(readings.clock_mhz)]), 50) > 0
+    others_move = _usual(np.array([np.ptp(clocks) for clocks in readings.of_gpu(readings.clock_mhz)]), 50) > 0
     slower_clock = clock < usual_clock * (1 - SAME_CLOCK)
     facts = f"{_said(power, 'W')}, {_said(clock, 'MHz')}, {_said(temperature, 'C')}"
     if fleet.cap_w is not None and power >= fleet.cap_w and slower_clock:

@@ -13,10 +13,9 @@ from cotenant.analyse.estimates.intervals import SEED, Floats
 from cotenant.analyse.estimates.quantiles import Missing, Number
 from cotenant.analyse.variability.decomposition import Decomposition, Ints, counted, decompose, draws_of, estimated
 from cotenant.analyse.variability.drift import Drift, drift, slow_since
-from cotenant.analyse.variability.profiles import GpuProfile, gpu_profiles
-from cotenant.analyse.variability.readings import SENSORS, Readings
+from cotenant.analyse.variability.readings import SENSORS, FleetReadings
 from cotenant.analyse.variability.slow import FEW_GPUS, SickSensor, SlowGpu, sick_sensors, slow_fence, slow_gpus
-from cotenant.analyse.variability.variation import Variation, variation
+from cotenant.analyse.variability.variation import GpuProfile, Variation, gpu_profiles, variation
 
 FEWEST_RUNS = 3
 MOST_VALUES = 20_000
@@ -50,7 +49,7 @@ class Alikeness:
     """Median over the differing pairs of the robust effect size: 0.2 is small, 0.8 large."""
 
 
-def alikeness(readings: Readings) -> Alikeness:
+def alikeness(readings: FleetReadings) -> Alikeness:
     """Test GPUs with at least three runs each. Assumes runs of a GPU are independent, which drift would break."""
     from scipy.stats import false_discovery_control
 
@@ -190,7 +189,7 @@ class Variability:
         }
 
 
-def analyse_variability(readings: Readings, work: str = "", *, simulated: bool = False) -> Variability:
+def analyse_variability(readings: FleetReadings, work: str = "", *, simulated: bool = False) -> Variability:
     """Analyse one kind of work. Needs at least one row."""
     if not len(readings):
         raise ValueError("there are no readings to analyse")
@@ -213,7 +212,7 @@ def analyse_variability(readings: Readings, work: str = "", *, simulated: bool =
     )
 
 
-def _undecided(readings: Readings, tested: Alikeness) -> str:
+def _undecided(readings: FleetReadings, tested: Alikeness) -> str:
     """One of few is always the slowest: unless a test shows that they differ, none is called slow."""
     if tested.p_value is not None:
         return f"their times are indistinguishable (p = {tested.p_value:.2g})" if tested.p_value > LEVEL else ""
@@ -221,18 +220,18 @@ def _undecided(readings: Readings, tested: Alikeness) -> str:
     return f"it takes {FEWEST_RUNS} runs of each to distinguish them" if few else ""
 
 
-def _slow_now(readings: Readings, changes: Drift) -> tuple[SlowGpu, ...]:
+def _slow_now(readings: FleetReadings, changes: Drift) -> tuple[SlowGpu, ...]:
     """GPUs that are slow now, after their last step, with the day on which they became slow."""
     now = readings.since({change.gpu: change.at_s for change in changes.changes if change.kind == "step"})
     fence, middle = slow_fence(now.gpu_times), float(np.median(readings.gpu_times))
     usual = dict(zip(readings.gpus, readings.gpu_times / middle, strict=True))
     return tuple(
-        replace(one, since_s=slow_since(changes.changes, one.gpu, float(usual[one.gpu]), fence))
-        for one in slow_gpus(now)
+        replace(gpu, since_s=slow_since(changes.changes, gpu.gpu, float(usual[gpu.gpu]), fence))
+        for gpu in slow_gpus(now)
     )
 
 
-def rank_correlations(readings: Readings) -> dict[str, Number]:
+def rank_correlations(readings: FleetReadings) -> dict[str, Number]:
     """Spearman's coefficient of time with each sensor, over GPUs that have both; Missing where one never varied."""
     return {name: _of(readings.gpu_times, readings.medians(getattr(readings, name))) for name in SENSORS}
 

@@ -5,10 +5,11 @@ from typing import Any
 
 import numpy as np
 
+from cotenant.analyse.estimates.estimate import student_t
 from cotenant.analyse.estimates.intervals import SEED, Floats
 from cotenant.analyse.estimates.quantiles import Number
 from cotenant.analyse.variability.decomposition import Ints, counted, draws_of, estimated
-from cotenant.analyse.variability.readings import Readings
+from cotenant.analyse.variability.readings import FleetReadings
 
 WHISKER = 1.5
 MOST_POINTS = 50_000
@@ -38,7 +39,7 @@ class Variation:
     """The same for the 95th of a hundred GPUs."""
 
 
-def variation(readings: Readings) -> Variation:
+def variation(readings: FleetReadings) -> Variation:
     """Compute all measures. Assumes independent GPUs of one population; runs of a GPU need not be independent."""
     times = readings.time_ms
     gpus = len(readings.gpus)
@@ -81,7 +82,7 @@ def upper_fence(values: Floats) -> float:
     return float(high + WHISKER * (high - low))
 
 
-def repeatability(readings: Readings) -> Floats:
+def repeatability(readings: FleetReadings) -> Floats:
     """Each GPU's coefficient of variation over its runs; NaN for a single run."""
     return np.array(
         [
@@ -100,7 +101,7 @@ def _cv(values: Floats) -> Any:
     return values.std(axis=-1, ddof=1) / values.mean(axis=-1) if values.shape[-1] > 1 else np.nan
 
 
-def _reduced(readings: Readings, most: int) -> tuple[Floats, Floats]:
+def _reduced(readings: FleetReadings, most: int) -> tuple[Floats, Floats]:
     """A row for each GPU: its runs, or quantiles of them if too many; and the runs that each value stands for."""
     width = int(min(readings.counts.max(), max(5, most // len(readings.gpus))))
     values, weights = np.zeros((len(readings.gpus), width)), np.zeros((len(readings.gpus), width))
@@ -113,7 +114,7 @@ def _reduced(readings: Readings, most: int) -> tuple[Floats, Floats]:
     return values, weights
 
 
-def _whisker_ranges(readings: Readings, draws: Ints) -> Floats:
+def _whisker_ranges(readings: FleetReadings, draws: Ints) -> Floats:
     """Smoothed bootstrap: each drawn GPU is moved a little, as if a similar one had been drawn.
 
     Whiskers end at single GPUs, beyond which no plain resample reaches: its intervals would be too short and end at
@@ -142,7 +143,7 @@ def _whisker_ranges(readings: Readings, draws: Ints) -> Floats:
     return ranges
 
 
-def _slowest_over_median(readings: Readings, counts: Ints) -> Floats:
+def _slowest_over_median(readings: FleetReadings, counts: Ints) -> Floats:
     values, weights = _reduced(readings, MOST_POINTS)
     there = weights > 0
     order = np.argsort(values[there], kind="stable")
@@ -153,3 +154,94 @@ def _slowest_over_median(readings: Readings, counts: Ints) -> Floats:
         total = np.cumsum(drawn[gpu] * mass)
         ratios[number] = slowest[drawn > 0].max() / flat[np.searchsorted(total, total[-1] / 2)]
     return ratios
+
+
+# --- one line per GPU, with what placement needs
+
+
+@dataclass(frozen=True, slots=True)
+class GpuProfile:
+    """One GPU under one kind of work. None: not recorded."""
+
+    gpu: str
+    cabinet: str
+    node: str
+    runs: int
+    time_ms: float
+    """Median."""
+    relative_time: float
+    """Its median over the median of all runs: 1.05 takes 5 % longer. Placement sorts by this."""
+    worst_relative_time: float
+    """Its slowest run over the same."""
+    lo: float | None
+    """Interval of the relative time, from its runs (Student t)."""
+    hi: float | None
+    clock_mhz: float | None
+    temperature_c: float | None
+    power_w: float | None
+    energy_j: float | None
+    """Energy per request: power times time."""
+
+
+def gpu_profiles(readings: FleetReadings) -> tuple[GpuProfile, ...]:
+    """Every GPU, in the order of the readings."""
+    middle = float(np.median(readings.time_ms))
+    clock, heat, power = (
+        readings.medians(column) for column in (readings.clock_mhz, readings.temperature_c, readings.power_w)
+    )
+    found = []
+    for number, (gpu, times) in enumerate(zip(readings.gpus, readings.of_gpu(readings.time_ms), strict=True)):
+        typical = float(readings.gpu_times[number])
+        reach = student_t(times.size - 1) * float(times.std(ddof=1)) / times.size**0.5 if times.size > 1 else None
+        watts = _known(power[number])
+        found.append(
+            GpuProfile(
+                gpu,
+                readings.place_of(number, "cabinet"),
+                readings.place_of(number, "node"),
+                int(times.size),
+                typical,
+                typical / middle,
+                float(times.max()) / middle,
+                None if reach is None else (typical - reach) / middle,
+                None if reach is None else (typical + reach) / middle,
+                _known(clock[number]),
+                _known(heat[number]),
+                watts,
+                None if watts is None else watts * typical / 1e3,
+            )
+        )
+    return tuple(found)
+
+
+def _known(value: float) -> float | None:
+    return float(value) if np.isfinite(value) else None
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """One GPU's times in ms; whiskers end at the outermost run within 1.5 quartile ranges of the box."""
+
+    gpu: str
+    runs: int
+    low: float
+    q1: float
+    median: float
+    q3: float
+    high: float
+    outliers: int
+
+
+def boxes(readings: FleetReadings) -> tuple[Box, ...]:
+    """Every GPU, from fast to slow."""
+    found = []
+    for gpu, times in zip(readings.gpus, readings.of_gpu(readings.time_ms), strict=True):
+        q1, middle, q3 = (float(edge) for edge in np.percentile(times, [25, 50, 75]))
+        reach = WHISKER * (q3 - q1)
+        inside = times[(times >= q1 - reach) & (times <= q3 + reach)]
+        found.append(
+            Box(
+                gpu, int(times.size), float(inside.min()), q1, middle, q3, float(inside.max()), times.size - inside.size
+            )
+        )
+    return tuple(sorted(found, key=lambda box: box.median))

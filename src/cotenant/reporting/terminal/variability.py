@@ -133,13 +133,13 @@ def gpu_parts(story: "GpuStory") -> tuple[RenderableType, ...]:
     sentences = [slow_sentence(work.slow, work.noun) for work in story.works if work.slow]
     sentences += [change_sentence(change) for work in story.works for change in work.changes]
     sentences += [stuck_sentence(gpu.gpu, gpu.stuck) for gpu in story.stuck]
-    sentences = [
+    models = [
         *(_shared_said(power) for power in story.shared),
         *map(pair_said, story.pairs),
         *(f"{heat.source}: {heat_said(heat)}" for heat in story.heat),
     ]
-    if sentences:
-        parts.append(sentence_list(sentences))
+    if models:
+        parts.append(sentence_list(models))
     parts.append(sentence_list(sentences or ["No anomalies."]))
     return tuple(parts)
 

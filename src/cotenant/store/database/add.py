@@ -18,7 +18,7 @@ from cotenant.opening import system_words
 from cotenant.store import manifest, seals
 from cotenant.store.database import from_files, from_runs, index
 from cotenant.store.database.index import Source
-from cotenant.store.database.staging import Staged, Staging
+from cotenant.store.database.staging import StagedSource, Staging
 from cotenant.store.manifest import sync
 
 PARTIAL = "partial"
@@ -54,7 +54,7 @@ def add(paths: Sequence[Path], home: Path, *, skip_bad: bool = False) -> tuple[A
     try:
         with _explained(home):
             home.mkdir(parents=True, exist_ok=True)
-            staged: list[tuple[Source, Staged | None]] = []
+            staged: list[tuple[Source, StagedSource | None]] = []
             for number, path in enumerate(dict.fromkeys(paths)):
                 staged.append(_staged(path, known, room / str(number), skip_bad=skip_bad))
             with index.locked(home):
@@ -65,7 +65,7 @@ def add(paths: Sequence[Path], home: Path, *, skip_bad: bool = False) -> tuple[A
             (home / PARTIAL).rmdir()
 
 
-def _staged(path: Path, known: index.Index, room: Path, *, skip_bad: bool) -> tuple[Source, Staged | None]:
+def _staged(path: Path, known: index.Index, room: Path, *, skip_bad: bool) -> tuple[Source, StagedSource | None]:
     """Its rows, staged; None if all of it is already present."""
     is_run = path.is_dir() or (path / manifest.NAME).exists()
     if is_run:
@@ -87,7 +87,7 @@ def _staged(path: Path, known: index.Index, room: Path, *, skip_bad: bool) -> tu
     return Source(key, version, name, staged.kind, now, **counts, left_out=staged.left_out, sha256=sealed), staged
 
 
-def _commit(home: Path, staged: Sequence[tuple[Source, Staged | None]]) -> tuple[Added, ...]:
+def _commit(home: Path, staged: Sequence[tuple[Source, StagedSource | None]]) -> tuple[Added, ...]:
     """Move the files in, then replace the index, which makes them visible. Requires the lock."""
     current = index.read(home)
     results: list[Added] = []

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 import numpy as np
 
 from cotenant import opening
-from cotenant.analyse.variability.clock_curves import AtSetting
-from cotenant.analyse.variability.readings import PLACES, UNKNOWN, Readings
-from cotenant.analyse.variability.shared_power import Drawn
+from cotenant.analyse.variability.attribution import Drawn
+from cotenant.analyse.variability.frequency import AtSetting
+from cotenant.analyse.variability.readings import PLACES, UNKNOWN, FleetReadings
 from cotenant.errors import DatabaseError
 from cotenant.store import damage, parquet, seals
 from cotenant.store.database import index
-from cotenant.store.database.schema import TABLES
+from cotenant.store.database.staging import TABLES
 
 if TYPE_CHECKING:
     import duckdb
@@ -31,7 +31,7 @@ _ONE_WORK = (
 )
 
 
-class Work(NamedTuple):
+class MeasuredWork(NamedTuple):
     """One kind of work under one set of conditions: the unit of comparison between GPUs."""
 
     work: str
@@ -57,7 +57,7 @@ class Work(NamedTuple):
         return {**self._asdict(), "name": self.name}
 
 
-class Sensor(NamedTuple):
+class SensorUse(NamedTuple):
     """One sensor of one GPU in one source."""
 
     gpu: str
@@ -112,7 +112,7 @@ class Database:
             finally:
                 con.close()
 
-    def works(self) -> list[Work]:
+    def works(self) -> list[MeasuredWork]:
         """Every kind of work, most measured first."""
         rows = self._con.execute(
             f"""
@@ -122,9 +122,9 @@ class Database:
             ORDER BY count(*) DESC, work, conditions, model
             """  # noqa: S608 - constants
         ).fetchall()
-        return [Work(*row) for row in rows]
+        return [MeasuredWork(*row) for row in rows]
 
-    def find_work(self, part: str | None) -> list[Work]:
+    def find_work(self, part: str | None) -> list[MeasuredWork]:
         """The work of this name, else those whose name contains the text, ignoring case; all without a text.
 
         Raises:
@@ -160,7 +160,7 @@ class Database:
             raise DatabaseError(f"No GPU in the database is called {part!r}.", hint="all of them: cotenant db gpus")
         raise DatabaseError(f"{part!r} matches {len(names)} GPUs.", hint=f"the first are {', '.join(names[:4])}")
 
-    def readings(self, work: Work) -> Readings:
+    def readings(self, work: MeasuredWork) -> FleetReadings:
         """All measurements of one kind of work, in columns; read GPU by GPU to bound memory."""
         con, chosen = self._con, _ONE_WORK
         given = {name: getattr(work, name) for name in ("work", "conditions", "simulated", "model")}
@@ -186,7 +186,7 @@ class Database:
             given,
         ).fetchone() or (None, None)
         reasons = tuple(str(reason or "") for _, _, reason in gpus)
-        return Readings(
+        return FleetReadings(
             gpus=tuple(str(gpu) for gpu, _, _ in gpus),
             **columns,
             names=names,
@@ -194,7 +194,7 @@ class Database:
             reasons=reasons if any(reasons) else (),
         )
 
-    def sensors(self, gpu: str | None = None) -> list[Sensor]:
+    def sensors(self, gpu: str | None = None) -> list[SensorUse]:
         """Sensors, by GPU and source."""
         rows = self._con.execute(
             "SELECT gpu, source, sensor, any_value(unit), coalesce(any_value(origin), ''), count(*) FROM readings "
@@ -202,13 +202,13 @@ class Database:
             "GROUP BY gpu, source, sensor ORDER BY gpu, source, sensor",
             {"gpu": gpu},
         ).fetchall()
-        return [Sensor(*row) for row in rows]
+        return [SensorUse(*row) for row in rows]
 
-    def series(self, one: Sensor) -> "tuple[Floats, Floats]":
+    def series(self, sensor: SensorUse) -> "tuple[Floats, Floats]":
         """Times and values of one sensor, in order of time."""
         found = self._con.execute(
             "SELECT t_s, value FROM readings WHERE gpu = ? AND source = ? AND sensor = ? ORDER BY t_s",
-            [one.gpu, one.source, one.sensor],
+            [sensor.gpu, sensor.source, sensor.sensor],
         ).fetchnumpy()
         return np.ma.getdata(found["t_s"]), np.ma.getdata(found["value"])
 

@@ -6,9 +6,7 @@ from typing import Any
 
 from cotenant import plain_yaml
 from cotenant.store import parquet
-from cotenant.store.database.rows import LASTING
-from cotenant.store.database.schema import TABLES
-from cotenant.store.database.staging import Staged, Staging
+from cotenant.store.database.staging import LASTING, TABLES, StagedSource, Staging
 from cotenant.store.folder import RunFolder
 from cotenant.store.reading import open_runs
 
@@ -117,7 +115,7 @@ def identity(run: Path) -> tuple[str, str]:
     return folder.run, f"{len(folder.committed())}"
 
 
-def stage(run: Path, staging: Staging) -> Staged:
+def stage(run: Path, staging: Staging) -> StagedSource:
     """Reduce a run's records and stage them. Raises RunFolderError if it can't be read."""
     with open_runs([run]) as opened:
         (folder,), con = opened.folders.values(), opened.con
@@ -180,8 +178,8 @@ def _model(manifest: Mapping[str, Any]) -> str:
     described = manifest.get("device_description")
     if not isinstance(described, Mapping):
         return "NULL"
-    members = [one for one in described.get("members") or () if isinstance(one, Mapping)]
-    of_member = {str(one.get("identity")): _kind({**described, **one}) for one in members}
+    members = [member for member in described.get("members") or () if isinstance(member, Mapping)]
+    of_member = {str(member.get("identity")): _kind({**described, **member}) for member in members}
     if len(set(of_member.values())) <= 1:
         known = next(iter(of_member.values()), _kind(described))
         return "NULL" if known is None else parquet.text(known)

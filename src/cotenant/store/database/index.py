@@ -12,7 +12,7 @@ from typing import Any
 from cotenant import opening
 from cotenant.analyse.tabular import plain
 from cotenant.errors import DatabaseError
-from cotenant.store.database.schema import VERSION
+from cotenant.store.database.staging import VERSION
 from cotenant.store.manifest import CHECKSUM, checksum, sync
 
 NAME = "index.json"
@@ -79,14 +79,14 @@ def read(home: Path) -> dict[str, Source]:
             )
         if found.get(CHECKSUM, checksum({"sources": found["sources"]})) != checksum({"sources": found["sources"]}):
             raise DatabaseError(f"{path} is damaged: its content has changed since it was written.", hint=_ANEW)
-        sources = [_source(one) for one in found["sources"]]
+        sources = [_source(entry) for entry in found["sources"]]
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise DatabaseError(f"{path} is damaged: {error}.", hint=_ANEW) from None
     return {source.key: source for source in sources}
 
 
-def _source(one: Mapping[str, Any]) -> Source:
-    source = Source(**{**one, "left_out": tuple(one["left_out"])})
+def _source(entry: Mapping[str, Any]) -> Source:
+    source = Source(**{**entry, "left_out": tuple(entry["left_out"])})
     if not all(isinstance(text, str) for text in (source.key, source.version, source.name)) or "/" in source.file:
         raise ValueError("a source has no name")
     if not all(isinstance(count, int) for count in (source.measurements, source.readings, source.gpus)):

@@ -1,5 +1,6 @@
 """Analyses of the database: differences between GPUs, slow ones with onset and cause, faulty sensors."""
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,16 +9,143 @@ from typing import Any
 import numpy as np
 
 from cotenant.analyse.tabular import plain
+from cotenant.analyse.variability.attribution import SharedPower, shared_power
 from cotenant.analyse.variability.drift import Change
-from cotenant.analyse.variability.profiles import GpuProfile
-from cotenant.analyse.variability.sensors import MOVED, Stuck, stuck
-from cotenant.analyse.variability.sentences import anomalies, stuck_sentence, undecided_sentences
-from cotenant.analyse.variability.shared_power import SharedPower, shared_power
+from cotenant.analyse.variability.sensors import (
+    MOVED,
+    HeatFit,
+    SensorComparison,
+    Stuck,
+    compare_sensors,
+    fit_heat,
+    longest_stretch,
+    stuck,
+)
 from cotenant.analyse.variability.slow import SlowGpu
 from cotenant.analyse.variability.summary import Variability, analyse_variability
-from cotenant.store.database.database import Database, Sensor, Work
+from cotenant.analyse.variability.variation import GpuProfile
+from cotenant.analyse.variability.wording import anomalies, stuck_sentence, undecided_sentences
+from cotenant.errors import DatabaseError
+from cotenant.store.database.database import Database, MeasuredWork, SensorUse
 from cotenant.store.database.index import Source
-from cotenant.store.database.sensing import HeatOf, SensorPair, heat_fits, sensor_pairs
+
+# --- quality of sensors from their readings: comparison of two of the same quantity, and how power becomes heat
+
+SAME_THING = ("power_instant_w", "power_w", "power_average_w")
+"""Sensors of one power, from the least averaging."""
+MOST_READINGS = 20_000
+"""Maximum readings used; more add nothing about gain, lag and window."""
+FEWEST_READINGS = 30
+
+
+@dataclass(frozen=True, slots=True)
+class SensorPair:
+    """Two sensors of the same quantity."""
+
+    reference: SensorUse
+    other: SensorUse
+    comparison: SensorComparison
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data."""
+        return {
+            "reference": self.reference._asdict(),
+            "other": self.other._asdict(),
+            **plain(self.comparison),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class HeatOf:
+    """The thermal behaviour of one GPU, from one source."""
+
+    gpu: str
+    source: str
+    fit: HeatFit | None
+    why_not: str = ""
+
+
+def sensor_pairs(database: Database, gpu: str) -> list[SensorPair]:
+    """Sensors of one GPU that read the same power at the same time, each compared with the finest."""
+    there = [
+        sensor for sensor in database.sensors(gpu) if sensor.sensor in SAME_THING and sensor.readings >= FEWEST_READINGS
+    ]
+    there.sort(key=lambda sensor: (SAME_THING.index(sensor.sensor), sensor.source))
+    found = []
+    for other in there[1:]:
+        try:
+            found.append(SensorPair(there[0], other, _compared(database, there[0], other)))
+        except ValueError:
+            continue  # they never ran at the same time
+    return found
+
+
+def compare_named(database: Database, reference: str, other: str) -> SensorPair:
+    """Two sensors, each selected by words unique to its line in the list; the finer one first.
+
+    Raises:
+        DatabaseError: The words match no sensor or several, or the two don't overlap in time.
+    """
+    first, second = (_find(database, words) for words in (reference, other))
+    try:
+        return SensorPair(first, second, _compared(database, first, second))
+    except ValueError as error:
+        raise DatabaseError(
+            f"{_label(database, first)} and {_label(database, second)} can't be compared: {error}.",
+            hint="both need times since 1970 and a load that changes; cotenant db sensors lists all",
+        ) from None
+
+
+def heat_fits(database: Database, gpu: str) -> list[HeatOf]:
+    """Thermal fits from every source with power and temperature of a GPU, over its longest gapless interval."""
+    by_source: dict[str, dict[str, SensorUse]] = {}
+    for sensor in database.sensors(gpu):
+        by_source.setdefault(sensor.source, {})[sensor.sensor] = sensor
+    found = []
+    for source, sensors in by_source.items():
+        power = next((sensors[name] for name in SAME_THING if name in sensors), None)
+        if power is None or "temperature_c" not in sensors:
+            continue
+        at_s, watts = longest_stretch(*database.series(power))
+        warm_s, warm = database.series(sensors["temperature_c"])
+        name = database.sources[source].name
+        try:
+            found.append(HeatOf(gpu, name, fit_heat(at_s, watts, np.interp(at_s, warm_s, warm))))
+        except ValueError as error:
+            found.append(HeatOf(gpu, name, None, str(error)))
+    return found
+
+
+def _compared(database: Database, reference: SensorUse, other: SensorUse) -> SensorComparison:
+    fine_s, fine = database.series(reference)
+    at_s, shown = longest_stretch(*database.series(other))
+    if not fine.size or not shown.size:
+        raise ValueError("one of them has no readings")
+    return compare_sensors(fine_s, fine, at_s[:MOST_READINGS], shown[:MOST_READINGS])
+
+
+def _find(database: Database, words: str) -> SensorUse:
+    every = [(sensor, _label(database, sensor)) for sensor in database.sensors()]
+    wanted = words.lower().split()
+    fitting = [(sensor, label) for sensor, label in every if all(word in label.lower() for word in wanted)]
+    exact = [pair for pair in fitting if set(wanted) >= {pair[0].sensor.lower()}]
+    chosen = exact if len(exact) == 1 else fitting
+    if len(chosen) == 1:
+        return chosen[0][0]
+    if not chosen:
+        raise DatabaseError(f"No sensor matches all of {words!r}.", hint="all of them: cotenant db sensors")
+    names = "; ".join(itertools.islice((label for _, label in chosen), 3))
+    raise DatabaseError(f"{words!r} matches {len(chosen)} sensors.", hint=f"add words unique to one: {names}")
+
+
+def _label(database: Database, sensor: SensorUse) -> str:
+    return f"{sensor.gpu} {sensor.sensor} {sensor.origin} {database.sources[sensor.source].name}"
+
+
+def sensor_lines(database: Database) -> Iterator[tuple[SensorUse, str]]:
+    """Every sensor with the name of its source."""
+    for sensor in database.sensors():
+        yield sensor, database.sources[sensor.source].name
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +192,7 @@ class Contents:
 
     home: Path
     sources: tuple[Source, ...]
-    works: tuple[Work, ...]
+    works: tuple[MeasuredWork, ...]
 
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
@@ -116,21 +244,23 @@ class Anomalies:
         found = [
             f"{work.work}: {sentence}" if several else sentence for work in self.works for sentence in anomalies(work)
         ]
-        found += [stuck_sentence(one.gpu, one.stuck) for one in self.stuck]
+        found += [stuck_sentence(sensor.gpu, sensor.stuck) for sensor in self.stuck]
         return found + undecided_sentences(self.works)
 
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
         return {
             "sentences": self.sentences(),
-            "slow": [{"work": work.work, **plain(one)} for work in self.works for one in work.slow],
-            "changes": [{"work": work.work, **one.to_json()} for work in self.works for one in work.drift.changes],
-            "sick_sensors": [{"work": work.work, **plain(one)} for work in self.works for one in work.sick_sensors],
+            "slow": [{"work": work.work, **plain(gpu)} for work in self.works for gpu in work.slow],
+            "changes": [
+                {"work": work.work, **change.to_json()} for work in self.works for change in work.drift.changes
+            ],
+            "sick_sensors": [{"work": work.work, **plain(sick)} for work in self.works for sick in work.sick_sensors],
             "stuck_sensors": self.stuck,
         }
 
 
-def variabilities(database: Database, part: str | None = None) -> Iterator[tuple[Work, Variability]]:
+def variabilities(database: Database, part: str | None = None) -> Iterator[tuple[MeasuredWork, Variability]]:
     """Every kind of work whose name contains the text, one at a time to bound memory."""
     for work in database.find_work(part):
         yield work, analyse_variability(database.readings(work), work.name, simulated=work.simulated)
@@ -138,16 +268,16 @@ def variabilities(database: Database, part: str | None = None) -> Iterator[tuple
 
 def stuck_sensors(database: Database, gpu: str | None = None) -> list[StuckSensor]:
     """Power sensors that were constant while temperature, clock or activity changed."""
-    by_place: dict[tuple[str, str], dict[str, Sensor]] = {}
-    for one in database.sensors(gpu):
-        by_place.setdefault((one.gpu, one.source), {})[one.sensor] = one
+    by_place: dict[tuple[str, str], dict[str, SensorUse]] = {}
+    for used in database.sensors(gpu):
+        by_place.setdefault((used.gpu, used.source), {})[used.sensor] = used
     found = []
     for (name, source), sensors in by_place.items():
-        for sensor, one in sensors.items():
+        for sensor, use in sensors.items():
             # A simulated GPU at its cap draws exactly constant power; no real one does.
-            if not sensor.startswith("power") or "limit" in sensor or one.origin.startswith("simulated"):
+            if not sensor.startswith("power") or "limit" in sensor or use.origin.startswith("simulated"):
                 continue
-            at_s, values = database.series(one)
+            at_s, values = database.series(use)
             witnesses = {}
             for other, place in sensors.items():
                 if other in MOVED:
@@ -167,8 +297,8 @@ def all_anomalies(database: Database, part: str | None = None) -> Anomalies:
 def gpu_story(database: Database, name: str) -> GpuStory:
     """Everything known about one GPU."""
     sensors: dict[str, int] = {}
-    for one in database.sensors(name):
-        sensors[one.sensor] = sensors.get(one.sensor, 0) + one.readings
+    for sensor in database.sensors(name):
+        sensors[sensor.sensor] = sensors.get(sensor.sensor, 0) + sensor.readings
     return GpuStory(
         name,
         tuple(_under_works(database, name)),
@@ -184,7 +314,7 @@ def _under_works(database: Database, name: str) -> list[GpuUnderWork]:
     """A GPU under every kind of work it was measured with."""
     found = []
     for work, seen in variabilities(database):
-        profile = next((one for one in seen.profiles if one.gpu == name), None)
+        profile = next((profile for profile in seen.profiles if profile.gpu == name), None)
         if profile is None:
             continue
         found.append(
@@ -193,7 +323,7 @@ def _under_works(database: Database, name: str) -> list[GpuUnderWork]:
                 profile,
                 1 + sum(other.time_ms < profile.time_ms for other in seen.profiles),
                 len(seen.profiles),
-                next((one for one in seen.slow if one.gpu == name), None),
+                next((slow for slow in seen.slow if slow.gpu == name), None),
                 tuple(change for change in seen.drift.changes if change.gpu == name),
                 seen.noun,
             )

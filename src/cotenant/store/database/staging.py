@@ -8,14 +8,89 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cotenant.store import damage, parquet
-from cotenant.store.database.schema import TABLES
 from cotenant.store.manifest import sync
-from cotenant.tenancy.records import Columns
+from cotenant.tenancy.records import Column, Columns
 
 if TYPE_CHECKING:
     import duckdb
 
-    from cotenant.store.imports import Series
+    from cotenant.store.imports import ImportedSeries
+
+
+# --- the tables of the database, their columns and units
+
+VERSION = 1
+
+TABLES: Mapping[str, tuple[Column, ...]] = {
+    "measurements": (
+        Column("gpu", "VARCHAR", "the GPU's persistent identity (UUID), or the best name in its source"),
+        Column("model", "VARCHAR", "GPU model; NULL: unknown"),
+        Column("at_s", "DOUBLE", "start, seconds since 1970"),
+        Column("work", "VARCHAR", "what ran: workload, batch, sequence length, number format"),
+        Column("conditions", "VARCHAR", "settings, neighbours, GPUs busy at once; empty: alone with default settings"),
+        Column("settings", "VARCHAR", "clocks, power limit and other controls, as JSON"),
+        Column("time_ms", "DOUBLE", "mean time of a request"),
+        Column("requests", "BIGINT", "requests behind it"),
+        Column("clock_mhz", "FLOAT", "median clock over the window"),
+        Column("temperature_c", "FLOAT", "median temperature over the window"),
+        Column("power_w", "FLOAT", "median power over the window"),
+        Column("power_limit_w", "FLOAT", "the power limit in effect"),
+        Column("energy_j", "DOUBLE", "per request; only where the GPU was not shared"),
+        Column("reason", "VARCHAR", "the longest throttling reason, by the driver"),
+        Column("cabinet", "VARCHAR", "location of its machine"),
+        Column("node", "VARCHAR", "its machine"),
+        Column("job", "VARCHAR", "the job it belonged to"),
+        Column("simulated", "BOOLEAN", "true if computed by a model, not measured"),
+        Column("verdict", "VARCHAR", "`valid` or `unstable`; NULL: unknown"),
+        Column("trial", "INTEGER", "number within the run it comes from"),
+        Column("source", "VARCHAR", "its source: key in the index"),
+    ),
+    "readings": (
+        Column("gpu", "VARCHAR", "as in `measurements`"),
+        Column("sensor", "VARCHAR", "name of the sensor"),
+        Column("t_s", "DOUBLE", "time of the reading, seconds since 1970 if known"),
+        Column("value", "DOUBLE", "what it read"),
+        Column("unit", "VARCHAR", "unit of the value"),
+        Column("origin", "VARCHAR", "the tool or driver that reported it"),
+        Column("source", "VARCHAR", "its source: key in the index"),
+    ),
+}
+
+
+# --- map columns of foreign files to rows of the database
+
+LASTING = ("GPU-", "MIG-")
+"""Prefixes of UUIDs."""
+MEASUREMENTS = {
+    "gpu": "gpu",
+    "at_s": "started_s",
+    "work": "workload",
+    "time_ms": "time_ms",
+    "clock_mhz": "sm_clock_mhz",
+    "temperature_c": "temperature_c",
+    "power_w": "power_w",
+    "cabinet": "cabinet",
+    "node": "node",
+    "job": "job",
+}
+"""Columns of `measurements` and the matching columns of runs."""
+CONSTANTS = {"conditions": "", "simulated": False}
+"""Constant columns of all runs of a foreign file."""
+
+
+def gpu_name(path: Path, device: str) -> str:
+    """A UUID is kept; `GPU 0` is a different GPU in every file."""
+    return device if device.startswith(LASTING) else f"{path.name}: {device}"
+
+
+def silences(refused: Mapping[str, tuple[int, int]]) -> list[str]:
+    """Sentences about failed sensor readings, by source."""
+    return [
+        f"{source} had no value in {silent:,} of {every:,} readings"
+        for source, (silent, every) in refused.items()
+        if silent
+    ]
+
 
 MEMORY_LIMIT = "640MiB"
 ROWS_TOGETHER = 122_880
@@ -25,7 +100,7 @@ _OPTIONS = f"FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE {ROWS_TOGETHER}"
 
 
 @dataclass(frozen=True, slots=True)
-class Staged:
+class StagedSource:
     """Staged rows, not yet visible."""
 
     files: Mapping[str, Path]
@@ -63,13 +138,13 @@ class Staging:
         """Rows from a query on another connection with the table's columns."""
         self._write(table, query, con)
 
-    def readings(self, series: Sequence[tuple[str, "Series"]]) -> None:
+    def readings(self, series: Sequence[tuple[str, "ImportedSeries"]]) -> None:
         """Series with the GPU of each."""
         if not series:
             return
         ordered = sorted(series, key=lambda pair: (pair[0], pair[1].sensor))
-        counts = [one.value.size for _, one in ordered]
-        texts = [(gpu, one.sensor, one.unit, one.source, self.source) for gpu, one in ordered]
+        counts = [read.value.size for _, read in ordered]
+        texts = [(gpu, read.sensor, read.unit, read.source, self.source) for gpu, read in ordered]
         self.con.execute(
             "CREATE OR REPLACE TEMP TABLE kinds (number INTEGER, gpu VARCHAR, sensor VARCHAR, "
             "unit VARCHAR, origin VARCHAR, source VARCHAR)"
@@ -77,8 +152,8 @@ class Staging:
         self.con.executemany("INSERT INTO kinds VALUES (?, ?, ?, ?, ?, ?)", [(n, *row) for n, row in enumerate(texts)])
         columns = {
             "number": np.repeat(np.arange(len(ordered), dtype=np.int32), counts),
-            "t_ns": np.concatenate([one.t_ns for _, one in ordered]),
-            "value": np.concatenate([one.value for _, one in ordered]),
+            "t_ns": np.concatenate([read.t_ns for _, read in ordered]),
+            "value": np.concatenate([read.value for _, read in ordered]),
         }
         self.con.register("incoming", columns)
         # The columns are sorted, and joining a few kinds preserves the order.
@@ -86,7 +161,7 @@ class Staging:
         self._write("readings", f"SELECT {chosen} FROM incoming JOIN kinds USING (number)")  # noqa: S608 - our names
         self.con.unregister("incoming")
 
-    def done(self, *, kind: str, left_out: tuple[str, ...] = ()) -> Staged:
+    def done(self, *, kind: str, left_out: tuple[str, ...] = ()) -> StagedSource:
         """Wait until everything is on disk, and count it."""
         counts = dict.fromkeys(TABLES, 0)
         gpus: set[str] = set()
@@ -96,7 +171,7 @@ class Staging:
             (counts[table],) = self.con.execute(f"SELECT count(*) FROM {source}").fetchone() or (0,)  # noqa: S608 - quoted
             gpus |= {gpu for (gpu,) in self.con.execute(f"SELECT DISTINCT gpu FROM {source}").fetchall()}  # noqa: S608
             sync(file)
-        return Staged(files, counts["measurements"], counts["readings"], len(gpus), kind, left_out)
+        return StagedSource(files, counts["measurements"], counts["readings"], len(gpus), kind, left_out)
 
     def constant(self, name: str, constants: Mapping[str, Any]) -> str:
         """SQL of a constant column."""

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from cotenant import sensors
 from cotenant.errors import DataError
 from cotenant.store.imports import lines
-from cotenant.store.imports.lines import Cell
+from cotenant.store.imports.lines import SheetCell
 from cotenant.store.imports.result import Imported, Kind, by_device, nothing_in
 from cotenant.tenancy.records import Int64s
 
@@ -62,8 +62,8 @@ def read(path: Path, *, skip_bad: bool, interval_s: float) -> Imported:
         raise DataError(f"{path} has the field {twice!r} twice in its header.", hint="query each field once")
     kinds = {name: _kind(name) for name in header}
     width = len(header) + 2  # the entity is two words: GPU 0, GPU-I 3
-    cells = [Cell("device", "entity", _ENTITY_CELL, "category")]
-    cells += [Cell(name, name, f"parts[{at + 3}]", "number", required=False) for at, name in enumerate(header)]
+    cells = [SheetCell("device", "entity", _ENTITY_CELL, "category")]
+    cells += [SheetCell(name, name, f"parts[{at + 3}]", "number", required=False) for at, name in enumerate(header)]
     table = lines.read_lines(
         path,
         split=r"regexp_split_to_array(trim(line), '\s+')",

@@ -6,9 +6,8 @@ import numpy as np
 
 from cotenant.errors import DataError
 from cotenant.store.imports import lines
-from cotenant.store.imports.lines import Cell, text_cell
+from cotenant.store.imports.lines import Sheet, SheetCell, text_cell
 from cotenant.store.imports.result import RUN_COLUMNS, Imported, nothing_in
-from cotenant.store.imports.sheets import Sheet
 from cotenant.tenancy.records import Columns
 
 _REQUIRED = ("uuid", "ts", "perf", "freq", "temp", "pwr")
@@ -53,12 +52,12 @@ def sheet(path: Path) -> Sheet:
         )
     cells = {}
     for name, (column, kind) in _COLUMNS.items():
-        found = next((one for one in (column, *_OTHER_NAMES.get(column, ())) if one in header), None)
+        found = next((name for name in (column, *_OTHER_NAMES.get(column, ())) if name in header), None)
         if found is None:
             continue
         at = header.index(found) + 1
         number = kind == "number"
-        cells[at] = Cell(name, found, text_cell(at), "number" if number else "text", required=found in _REQUIRED)
+        cells[at] = SheetCell(name, found, text_cell(at), "number" if number else "text", required=found in _REQUIRED)
     return Sheet(path, tuple(header), cells, {"columns": header})
 
 

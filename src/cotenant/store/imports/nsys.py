@@ -13,7 +13,7 @@ import numpy as np
 
 from cotenant import opening, sensors
 from cotenant.errors import DataError
-from cotenant.store.imports.result import Imported, Problems, Series, nothing_in
+from cotenant.store.imports.result import Imported, ImportedSeries, Problems, nothing_in
 from cotenant.tenancy.records import Columns
 
 KERNELS = "CUPTI_ACTIVITY_KIND_KERNEL"
@@ -92,7 +92,7 @@ def _kernels(db: sqlite3.Connection, tables: set[str], problems: Problems) -> Co
     rows: list[tuple[Any, ...]] = []
     if KERNELS in tables:
         columns = columns_of(db, KERNELS)
-        name = next((one for one in _NAMES if one in columns), None)
+        name = next((candidate for candidate in _NAMES if candidate in columns), None)
         if name is None or "StringIds" not in tables:
             raise DataError(
                 f"{KERNELS} has none of the columns {', '.join(_NAMES)} (or there is no table StringIds), so kernels "
@@ -134,7 +134,7 @@ def _activity(db: sqlite3.Connection, table: str, name: str) -> list[tuple[Any, 
     return db.execute(f'SELECT {name}, {chosen} FROM {table} a ORDER BY a."start"').fetchall()  # noqa: S608 - our own names
 
 
-def _series(db: sqlite3.Connection, tables: set[str], anchor_ns: int) -> tuple[Series, ...]:
+def _series(db: sqlite3.Connection, tables: set[str], anchor_ns: int) -> tuple[ImportedSeries, ...]:
     """GPU counters by device; a metric's number is only meaningful together with its type."""
     if not {"GPU_METRICS", "TARGET_INFO_GPU_METRICS"} <= tables:
         return ()
@@ -143,7 +143,7 @@ def _series(db: sqlite3.Connection, tables: set[str], anchor_ns: int) -> tuple[S
     series = []
     listed = db.execute("SELECT DISTINCT typeId, metricId, metricName FROM TARGET_INFO_GPU_METRICS").fetchall()
     for type_id, metric_id, metric in listed:
-        known = next((one for one in _METRICS if re.match(one[0], str(metric))), None)
+        known = next((pattern for pattern in _METRICS if re.match(pattern[0], str(metric))), None)
         if known is None:
             continue
         _, sensor, unit, factor = known
@@ -155,7 +155,7 @@ def _series(db: sqlite3.Connection, tables: set[str], anchor_ns: int) -> tuple[S
         if rows.size:
             source = f"nsys {metric}"
             series.append(
-                Series(f"GPU {type_id & 0xFF}", sensor, unit, source, rows["t"] + anchor_ns, rows["v"] * factor)
+                ImportedSeries(f"GPU {type_id & 0xFF}", sensor, unit, source, rows["t"] + anchor_ns, rows["v"] * factor)
             )
     return tuple(series)
 

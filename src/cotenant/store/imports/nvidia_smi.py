@@ -6,9 +6,8 @@ from pathlib import Path
 from cotenant import sensors
 from cotenant.errors import DataError
 from cotenant.store.imports import lines
-from cotenant.store.imports.lines import Cell, text_cell
+from cotenant.store.imports.lines import Sheet, SheetCell, text_cell
 from cotenant.store.imports.result import Imported, Kind, by_device, nothing_in
-from cotenant.store.imports.sheets import Sheet
 
 _SENSORS = {
     "power.draw": sensors.POWER,
@@ -68,15 +67,15 @@ def sheet(path: Path) -> Sheet:
     for name, position in wanted.items():
         _check_unit(path, header[position], fields[position][1], _SENSORS[name][1])
     at = names.index("timestamp") + 1
-    cells = {at: Cell("t_ns", "timestamp", text_cell(at), "time")}
+    cells = {at: SheetCell("t_ns", "timestamp", text_cell(at), "time")}
     device = next((name for name in _DEVICE if name in names), None)
     if device is not None:
         at = names.index(device) + 1
-        cells[at] = Cell("device", device, text_cell(at), "category")
+        cells[at] = SheetCell("device", device, text_cell(at), "category")
     for name, position in wanted.items():
         unit = _SENSORS[name][1]
         at = position + 1
-        cells[at] = Cell(name, header[position], _in_unit(text_cell(at), unit), "number", required=False)
+        cells[at] = SheetCell(name, header[position], _in_unit(text_cell(at), unit), "number", required=False)
     facts = {"fields": header, "gpus_told_apart_by": device or "nothing: taken as one GPU"}
     return Sheet(path, tuple(header), cells, facts)
 

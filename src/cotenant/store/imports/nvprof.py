@@ -11,7 +11,7 @@ import numpy as np
 
 from cotenant import opening, sensors
 from cotenant.errors import DataError
-from cotenant.store.imports.result import Imported, Problems, Series, nothing_in
+from cotenant.store.imports.result import Imported, ImportedSeries, Problems, nothing_in
 from cotenant.tenancy.records import Columns
 
 _UNITS_NS = {"s": 1e9, "ms": 1e6, "us": 1e3, "ns": 1.0}
@@ -66,7 +66,7 @@ def read(path: Path, *, skip_bad: bool) -> Imported:
         format="nvprof",
         clock="the start of the profile",
         series=tuple(
-            Series(device, sensor, unit, f"nvprof {name}", np.array(t, np.int64), np.array(values))
+            ImportedSeries(device, sensor, unit, f"nvprof {name}", np.array(t, np.int64), np.array(values))
             for (device, sensor, unit, name), (t, values) in found.samples.items()
         ),
         kernels=_table(found.kernels, path.stem),

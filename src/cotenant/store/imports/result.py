@@ -34,7 +34,7 @@ KERNEL_COLUMNS = ("tenant", "name", "device", "stream", "start_ns", "duration_ns
 
 
 @dataclass(frozen=True, slots=True)
-class Series:
+class ImportedSeries:
     """The readings of one sensor of one device, in order of time. Failed readings are left out."""
 
     device: str
@@ -72,7 +72,7 @@ class Imported:
     clock: str
     """Origin of the nanoseconds, as text: files differ, and two of them need not share a clock."""
     runs: Columns = field(default_factory=dict)
-    series: tuple[Series, ...] = ()
+    series: tuple[ImportedSeries, ...] = ()
     kernels: Columns = field(default_factory=dict)
     facts: Mapping[str, Any] = field(default_factory=dict)
     """JSON-able facts stated by the file."""
@@ -113,7 +113,7 @@ class Kind(NamedTuple):
     """The file's units per unit of ours; dividing keeps 1.918 exact."""
 
 
-def by_device(columns: Columns, kinds: Mapping[str, Kind], devices: Sequence[str]) -> tuple[Series, ...]:
+def by_device(columns: Columns, kinds: Mapping[str, Kind], devices: Sequence[str]) -> tuple[ImportedSeries, ...]:
     """Split by the column `device`, if there is one.
 
     Args:
@@ -140,7 +140,7 @@ def by_device(columns: Columns, kinds: Mapping[str, Kind], devices: Sequence[str
             refused = int(values.size - read.sum())
             whole = refused == 0
             series.append(
-                Series(
+                ImportedSeries(
                     device,
                     sensor,
                     unit,
@@ -181,8 +181,8 @@ class Problems:
         """The skipped lines, if requested. Otherwise raises DataError with every kind, place and count."""
         skipped = tuple(Skipped(what, count, tuple(lines)) for what, (count, lines) in self._found.items())
         if skipped and not skip_bad:
-            total = sum(one.count for one in skipped)
-            kinds = "; ".join(sentence(one) for one in skipped)
+            total = sum(problem.count for problem in skipped)
+            kinds = "; ".join(sentence(problem) for problem in skipped)
             raise DataError(
                 f"{path} has {total:,} {'line' if total == 1 else 'lines'} that can't be used, so nothing was "
                 f"imported: {kinds}.",

@@ -73,7 +73,7 @@ class SearchJson:
             "cells": [
                 {**asdict(cell), "overlap_s": cell.overlap_s, "bottleneck": cell.bottleneck} for cell in self.cells
             ],
-            "skipped": [asdict(one) for one in self.skipped],
+            "skipped": [asdict(problem) for problem in self.skipped],
         }
 
 

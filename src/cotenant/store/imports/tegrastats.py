@@ -8,7 +8,7 @@ import numpy as np
 from cotenant import sensors
 from cotenant.devices.jetson.boards import TOTAL_RAILS
 from cotenant.store.imports import lines
-from cotenant.store.imports.lines import Cell
+from cotenant.store.imports.lines import SheetCell
 from cotenant.store.imports.result import Imported, Kind, by_device, nothing_in
 from cotenant.tenancy.records import Int64s
 
@@ -37,7 +37,7 @@ def read(path: Path, *, skip_bad: bool, interval_s: float) -> Imported:
     timed = all(re.match(_STAMP, line) for line in text)
     cells, kinds = _fields(text)
     if timed:
-        cells.append(Cell("t_ns", "the time", f"regexp_extract(line, '{_STAMP}', 1)", "time"))
+        cells.append(SheetCell("t_ns", "the time", f"regexp_extract(line, '{_STAMP}', 1)", "time"))
     table = lines.read_lines(path, split="[]", width=None, cells=cells, skip_bad=skip_bad)
     columns = dict(table.columns)
     count = len(columns["RAM"])
@@ -59,14 +59,14 @@ def read(path: Path, *, skip_bad: bool, interval_s: float) -> Imported:
     )
 
 
-def _fields(text: list[str]) -> tuple[list[Cell], dict[str, Kind]]:
+def _fields(text: list[str]) -> tuple[list[SheetCell], dict[str, Kind]]:
     """The fields of the lines: cells to read, and their meaning."""
-    cells = [Cell("RAM", "RAM", r"regexp_extract(line, '\bRAM (\d+)/', 1)", "number")]
+    cells = [SheetCell("RAM", "RAM", r"regexp_extract(line, '\bRAM (\d+)/', 1)", "number")]
     kinds = {"RAM": Kind(*sensors.MEMORY_USED, "tegrastats RAM", 2.0**-20)}
 
     def add(name: str, sensor: str, unit: str, per: float, pattern: str) -> None:
         if name not in kinds:
-            cells.append(Cell(name, name, f"regexp_extract(line, '{pattern}', 1)", "number", required=False))
+            cells.append(SheetCell(name, name, f"regexp_extract(line, '{pattern}', 1)", "number", required=False))
             kinds[name] = Kind(sensor, unit, f"tegrastats {name}", per)
 
     for engine, (busy, clock) in _ENGINES.items():

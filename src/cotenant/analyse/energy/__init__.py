@@ -1,1 +1,0 @@
-"""Accuracy of power and energy readings, and energy over a time span."""

@@ -1,1 +1,0 @@
-"""Patterns in a matrix of mixes: tenant properties that correlate with slowdown."""
