@@ -1,4 +1,4 @@
-"""Convert between text and tokens in the front end: the model's tokenizer, or bytes if it has none."""
+"""Text and tokens: a model's tokenizer, or bytes if it has none, and the text of a stream of tokens."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -52,7 +52,7 @@ class ByteCodec:
 
     def decode(self, ids: Sequence[int]) -> str:
         """An ASCII character for each token."""
-        return bytes((one - FIRST_BYTE) % 128 for one in ids).decode("ascii")
+        return bytes((token - FIRST_BYTE) % 128 for token in ids).decode("ascii")
 
     def piece(self, token: int) -> str:
         """An ASCII character."""
@@ -132,7 +132,7 @@ def _json(path: Path) -> dict[str, Any]:
     return data if isinstance(data, dict) else {}
 
 
-# --- text from a stream of tokens: complete characters only, cut at a stop text
+# Text from a stream of tokens: complete characters only, cut at a stop text.
 
 _UNFINISHED = "\ufffd"
 _LONGEST_UNFINISHED = 3
@@ -143,7 +143,7 @@ WINDOW = 32
 
 
 class TextWriter:
-    """Assembles the text of one answer."""
+    """Assembles the text of an answer."""
 
     def __init__(self, codec: Codec, prompt: Prompt, stops: Sequence[str] = ()) -> None:
         self._codec = codec
@@ -175,9 +175,9 @@ class TextWriter:
         text = self._text()
         if early:
             self._unsearched = len(text)
-        found = [(at, stop) for stop in self._stops if (at := text.find(stop, self._unsearched)) >= 0]
-        if found:
-            at, self.stopped_by = min(found)
+        stops = [(at, stop) for stop in self._stops if (at := text.find(stop, self._unsearched)) >= 0]
+        if stops:
+            at, self.stopped_by = min(stops)
             self.stopped, self.reason = True, "stop"
             return self._say(text[:at])
         if self.count >= self._prompt.tokens:

@@ -96,7 +96,7 @@ class Conductor:
         cache_bytes: int | None = None,
         sink: TokenSink | None = None,
     ) -> Pending[Any]:
-        """Serve one request; cancelling what is returned, or the task that awaits it, cancels the request.
+        """Serve a request; cancelling what is returned, or the task that awaits it, cancels the request.
 
         Args:
             tenant: The tenant.
@@ -118,8 +118,8 @@ class Conductor:
             ticket.prompt, ticket.most = len(work.ids), work.tokens
         deadline = None if deadline_s is None else now + deadline_s
         out = self.scheduler.handle(Arrived(now, number, tenant, deadline, scale, steps, priority, cache_bytes))
-        for one in out:
-            if type(one) is Shed and one.request == number:
+        for instruction in out:
+            if type(instruction) is Shed and instruction.request == number:
                 break
         else:
             self.crew.take(number, tenant, work)
@@ -168,7 +168,7 @@ class Conductor:
         started = self.crew.ended(end, slot)
         finished = tuple(results)
         if tokens:
-            enough = [one for one in tokens if (ticket := self._tickets.get(one)) and ticket.enough]  # type: ignore[arg-type]
+            enough = [request for request in tokens if (ticket := self._tickets.get(request)) and ticket.enough]  # type: ignore[arg-type]
             finished = tuple(dict.fromkeys((*results, *enough)))
         self.tell(ChunkDone(self._clock(), version, began, ended, started, finished, slot))
         for request in failures:
@@ -215,16 +215,16 @@ class Conductor:
             ticket.resolve(error=error or asyncio.CancelledError())
 
     def _carry_out(self, instructions: list[Instruction]) -> None:
-        for one in instructions:
-            if isinstance(one, StartChunk):
-                self._chunks[one.chunk.version] = one.chunk
-                self.crew.start(one.chunk)
-            elif isinstance(one, QueueAhead):
-                if one.chunk is not None:
-                    self._chunks[one.chunk.version] = one.chunk
-                self.crew.queue(one.after, one.chunk, one.slot)
+        for instruction in instructions:
+            if isinstance(instruction, StartChunk):
+                self._chunks[instruction.chunk.version] = instruction.chunk
+                self.crew.start(instruction.chunk)
+            elif isinstance(instruction, QueueAhead):
+                if instruction.chunk is not None:
+                    self._chunks[instruction.chunk.version] = instruction.chunk
+                self.crew.queue(instruction.after, instruction.chunk, instruction.slot)
             else:
-                self._answer(one)
+                self._answer(instruction)
 
     def _answer(self, end: Done | Shed | Dropped) -> None:
         number = end.request
@@ -258,9 +258,9 @@ class Conductor:
 
     def _say_idle(self) -> None:
         waiting, self._awaiting_idle = self._awaiting_idle, []
-        for one in waiting:
-            if not one.done():
-                one.set_result(None)
+        for idle in waiting:
+            if not idle.done():
+                idle.set_result(None)
 
     def _account(self, chunk: Chunk, began: float) -> None:
         """Record when requests started and their expected cost."""
@@ -274,8 +274,8 @@ class Conductor:
     def _forget_chunks(self, version: int, slot: int) -> None:
         """The chunk has ended, and those queued behind earlier ones of its slot will never start."""
         chunks = self._chunks
-        for one in [one for one, chunk in chunks.items() if one <= version and chunk.slot == slot]:
-            del chunks[one]
+        for earlier in [earlier for earlier, chunk in chunks.items() if earlier <= version and chunk.slot == slot]:
+            del chunks[earlier]
 
     def fail(self, request: RequestId, error: Exception) -> None:
         """The model or the backend failed: report it to the caller at once."""
@@ -287,7 +287,7 @@ class Conductor:
     def _set_timer(self) -> None:
         """Wake up when a waiting request can no longer be in time, to refuse it early.
 
-        A timer that is due earlier stays: moving it at every event would cost more than one that finds nothing.
+        A timer that is due earlier stays: moving it at every event would cost more than waking for nothing.
         """
         at = self.scheduler.wake_at()
         if at is None:

@@ -1,4 +1,4 @@
-"""Everything that serves one version of a file: workers, backends, schedulers. A changed file gets a new one."""
+"""Everything that serves a version of a file: workers, backends, schedulers. A changed file gets another."""
 
 import asyncio
 import os
@@ -33,7 +33,7 @@ Measured = Mapping[str, tuple[TenantCosts, Signature]]
 
 @dataclass(slots=True)
 class Deployment:
-    """Everything that serves one file."""
+    """Everything that serves a file."""
 
     file: TenantsFile
     conductor: Conductor
@@ -50,18 +50,18 @@ class Deployment:
         if any(tenant in lane.known for lane in self.lanes):
             return any(lane.ready(tenant) for lane in self.lanes)
         if self.supervisors:
-            return any(one.ready(tenant) for one in self.supervisors)
+            return any(supervisor.ready(tenant) for supervisor in self.supervisors)
         return tenant in self.measured
 
     def describe(self) -> list[dict[str, Any]]:
         """Each worker and each backend."""
-        own = [one for supervisor in self.supervisors for one in supervisor.describe()]
-        return [*own, *(one for lane in self.lanes for one in lane.describe())]
+        own = [worker for supervisor in self.supervisors for worker in supervisor.describe()]
+        return [*own, *(backend for lane in self.lanes for backend in lane.describe())]
 
     def beside(self) -> dict[str, Conductor]:
         """The conductor of each tenant that has a backend, or a part of the device other than the first."""
         backends = {name: lane.conductor for lane in self.lanes for name in lane.known}
-        return backends | {name: one for name, one in self.own.items() if one is not self.conductor}
+        return backends | {name: conductor for name, conductor in self.own.items() if conductor is not self.conductor}
 
     def conductors(self) -> list[Conductor]:
         """All of them."""
@@ -70,27 +70,28 @@ class Deployment:
     def tenants(self) -> dict[str, ServedModel]:
         """All tenants as clients see them, in file order."""
         passed = {name: known for lane in self.lanes for name, known in lane.known.items()}
-        found = {}
+        served = {}
         for name, entry in self.file.tenants.items():
             if name in passed:
                 known = passed[name]
-                found[name] = _served(name, entry, (known.costs, known.signature), known.passing)
+                served[name] = _served(name, entry, (known.costs, known.signature), known.passing)
             else:
-                found[name] = _served(name, entry, self.measured[name])
-        return found
+                served[name] = _served(name, entry, self.measured[name])
+        return served
 
     async def drained(self) -> None:
         """Wait until every accepted request has been answered."""
-        for one in self.conductors():
-            await one.drained()
+        for conductor in self.conductors():
+            await conductor.drained()
 
     async def close(self) -> None:
         """End workers and connections."""
-        for one in self.conductors():
-            one.close()
+        for conductor in self.conductors():
+            conductor.close()
         for lane in self.lanes:
             await lane.close()
-        await asyncio.gather(*(one.close() for one in self.supervisors))  # at once: some may be threads of one process
+        # At once: some may be threads of a process.
+        await asyncio.gather(*(supervisor.close() for supervisor in self.supervisors))
         if self.parts is not None:
             await self.parts.close()
 
@@ -123,16 +124,16 @@ async def begin(
         if lane.own:
             own |= dict.fromkeys(lane.tenants, _conductor(file, lane, measures))
     conductor = next(iter(own.values()), None) or _conductor(file, Lane("none", ()), measures)
-    generation = Deployment(file, conductor, own=own)
+    deployment = Deployment(file, conductor, own=own)
     try:
         for lane in lanes:
             if not lane.own:
-                generation.lanes.append(await open_lane(file, lane, measures))
-        await _open_device(generation, division, allowed, patience, measured)
+                deployment.lanes.append(await open_lane(file, lane, measures))
+        await _open_device(deployment, division, allowed, patience, measured)
     except BaseException:
-        await asyncio.shield(generation.close())
+        await asyncio.shield(deployment.close())
         raise
-    return generation
+    return deployment
 
 
 def _conductor(file: TenantsFile, lane: Lane, measures: Measures) -> Conductor:
@@ -141,36 +142,36 @@ def _conductor(file: TenantsFile, lane: Lane, measures: Measures) -> Conductor:
 
 
 async def _open_device(
-    generation: Deployment,
+    deployment: Deployment,
     division: DividedDevice | None,
     allowed: Iterable[int] | None,
     patience: Patience | None,
     measured: Measured | None,
 ) -> None:
-    file, own = generation.file, generation.own
+    file, own = deployment.file, deployment.own
     if not own:
         return
     if DeviceName(file.device).simulated:
         from cotenant.serving.simulated import open_simulated
 
-        generation.basis = "simulated"
-        generation.measured = await open_simulated(file, own, division)
+        deployment.basis = "simulated"
+        deployment.measured = await open_simulated(file, own, division)
         return
-    wanted = orders(file, file.device, allowed)
+    placed = orders(file, file.device, allowed)
     contracts = {name: file.tenants[name].contract(name) for name in own}
     if division is not None:
         from cotenant.serving.device_setup import Parts
 
-        generation.parts = parts = Parts(division)
-        generation.supervisors = parts.supervisors(own, patience, measured)
-        for supervisor, order in zip(generation.supervisors, parts.seated(wanted), strict=True):
+        deployment.parts = parts = Parts(division)
+        deployment.supervisors = parts.supervisors(own, patience, measured)
+        for supervisor, order in zip(deployment.supervisors, parts.seated(placed), strict=True):
             await supervisor.open((order,), [contracts[order.tenants[0].name]])
-            generation.measured |= supervisor.known
+            deployment.measured |= supervisor.known
         await parts.check()
         return
-    supervisor = Supervisor(generation.conductor, patience, measured)
-    generation.supervisors, generation.measured = [supervisor], supervisor.known
-    await supervisor.open(wanted, list(contracts.values()))
+    supervisor = Supervisor(deployment.conductor, patience, measured)
+    deployment.supervisors, deployment.measured = [supervisor], supervisor.known
+    await supervisor.open(placed, list(contracts.values()))
 
 
 def orders(file: TenantsFile, device: str, allowed: Iterable[int] | None = None) -> tuple[WorkerOrder, ...]:

@@ -1,4 +1,4 @@
-"""The device under a server: laid out as for a measured mix, and put back as it was at the end."""
+"""The device under a server: divided as the file says, its parts verified, and put back as it was at the end."""
 
 import asyncio
 import logging
@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class DividedDevice:
-    """The parts of one file's tenants."""
+    """The parts of a file's tenants."""
 
     device: str
     sharing: Sharing
@@ -117,18 +117,18 @@ class DeviceSetup:
             await asyncio.to_thread(fixture.__exit__, None, None, None)
 
     async def _set_up(self, fixture: Fixture | None, sharing: str) -> None:
-        wanted = [fixture] if fixture is not None else []
-        changes = wanted != self._standing and any(one.alone for one in (*self._standing, *wanted))
+        fixtures = [fixture] if fixture is not None else []
+        changes = fixtures != self._standing and any(standing.alone for standing in (*self._standing, *fixtures))
         if self._in_use and changes:
             raise ServingError(
                 f"The device can't be shared by `{sharing}` from now on: workers use it as it is.",
                 hint="Stop the server and start it with the new file.",
             )
-        for one in wanted:
-            if one not in self._standing:
-                log.info("setting up %s", one.name)
-                await asyncio.to_thread(one.__enter__)
-                self._standing.append(one)
+        for addition in fixtures:
+            if addition not in self._standing:
+                log.info("setting up %s", addition.name)
+                await asyncio.to_thread(addition.__enter__)
+                self._standing.append(addition)
         self._in_use = True
 
 
@@ -148,7 +148,7 @@ def tenants_of(file: TenantsFile) -> tuple[Tenant, ...]:
     )
 
 
-# --- the workers of a divided device: each on its part, verified together
+# The workers of a divided device: each on its part, verified together.
 
 
 class Parts:
@@ -207,8 +207,8 @@ class Parts:
 
     async def close(self) -> None:
         """End processes without a worker that was handed out."""
-        for one in self._shared.values():
-            await one.close()
+        for process in self._shared.values():
+            await process.close()
 
     async def _check_again(self) -> None:
         """After a restart the tenants go on being served, whatever the device says."""

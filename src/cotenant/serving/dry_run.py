@@ -42,7 +42,7 @@ class SimulatedContracts:
     @property
     def kept(self) -> bool:
         """Whether every tenant meets its objective."""
-        return all(one.kept for one in self.tenants)
+        return all(tenant.kept for tenant in self.tenants)
 
 
 def simulate_contracts(file: TenantsFile, *, seconds: float = 30.0, seed: int = 0) -> SimulatedContracts:
@@ -75,7 +75,7 @@ def judge(
         )
         contracts = [file.tenants[name].scheduled_contract(name, _tokens(file.tenants[name])) for name in lane.tenants]
         scheduler = Scheduler(
-            [(one, costs[one.tenant]) for one in contracts],
+            [(contract, costs[contract.tenant]) for contract in contracts],
             Settings(
                 fairness=file.rule(),
                 slots=lane.slots,

@@ -65,7 +65,7 @@ class Scheduler:
     ) -> None:
         if green is not None and (not 0 <= part < len(green) or min(green) <= 0 or sum(green) > 100):
             raise ServingError(
-                f"Part {part} of the shares {', '.join(f'{one:g}' for one in green)} isn't a part of a GPU.",
+                f"Part {part} of the shares {', '.join(f'{share:g}' for share in green)} isn't a part of a GPU.",
                 hint="Give shares in per cent that add up to at most 100, and the index of one of them.",
             )
         self._green = None if green is None else GreenPart(tuple(green), part)
@@ -125,8 +125,8 @@ class Scheduler:
             hard: Refuse requests that can no longer be in time; False: serve them late, in idle time.
             best_effort: No share: idle time only.
             software: `graphs` replays forward passes as CUDA graphs, one per layer group and batch size, and decode
-                steps, one per number of requests. Requests of other shapes than the first one, prompts, and answers
-                longer than the first one's run as with `eager`.
+                steps, one per number of requests. Requests of other shapes than the first, prompts, and answers
+                longer than the first run as with `eager`.
 
         Raises:
             SchedulingError: The objective or the share is invalid.
@@ -148,7 +148,7 @@ class Scheduler:
 
     @property
     def sms(self) -> int | None:
-        """SMs granted by the driver to the scheduler's green context, while it is open; None without one."""
+        """SMs granted by the driver to the scheduler's green context, while it is open."""
         return getattr(self.place, "sms", None) if self._station else None
 
     def standings(self) -> list[TenantStanding]:
@@ -199,19 +199,19 @@ class Scheduler:
         conductor, station = self._at_work()
         contract = admission.contract
         wait, recorder = self.place.wait, find_recorder(self.place, admission.software)
-        found = await asyncio.wrap_future(
+        admitted = await asyncio.wrap_future(
             station.call(lambda: admit(admission.model, sample, wait=wait, largest=admission.batch, recorder=recorder))
         )
         try:
-            check_floor(contract, found.costs)
+            check_floor(contract, admitted.costs)
         except ServingError:
             self._contracts.pop(contract.tenant, None)
-            found.engine.close()
+            admitted.engine.close()
             raise
-        station.install(contract.tenant, found.engine)
+        station.install(contract.tenant, admitted.engine)
         conductor.crew.assign(contract.tenant, station)
-        conductor.tell(TenantAdded(time.monotonic(), contract, found.costs))
-        admission.costs = found.costs
+        conductor.tell(TenantAdded(time.monotonic(), contract, admitted.costs))
+        admission.costs = admitted.costs
 
     def _remove(self, tenant: str) -> None:
         conductor, station = self._at_work()
@@ -259,7 +259,7 @@ class Admission:
                 await self._home._install(self, sample)  # noqa: SLF001 - the two halves of one thing
 
     async def __call__(self, *args: Any, deadline: float | None = None, priority: int = 0, **kwargs: Any) -> Any:
-        """Serve one request.
+        """Serve a request.
 
         Args:
             args: The model's arguments; for a decoder, the token ids of one prompt as `generate` takes them: a list, a
@@ -283,7 +283,7 @@ class Admission:
         return await self._serve(self._work(args, kwargs), deadline=deadline, priority=priority)
 
     async def stream(self, *args: Any, **kwargs: Any) -> AsyncIterator[int]:
-        """The tokens of one decoder request, as they are generated."""
+        """The tokens of a decoder request, as they are generated."""
         made: asyncio.Queue[list[int] | None] = asyncio.Queue()
         if self.costs is None:
             await self.prepare(*args, **kwargs)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from cotenant.serving.tickets import NOT_OURS, RequestOutcome
 
-# --- what became of a tenant's requests in the last quarter of an hour, in slots of ten seconds
+# What became of a tenant's requests in the last quarter of an hour, in slots of ten seconds.
 
 SLOT_S = 10.0
 SLOTS = 90
@@ -23,7 +23,7 @@ ENOUGH_FOR_P99 = 299
 
 @dataclass(slots=True)
 class RecentSlot:
-    """Ten seconds of one tenant."""
+    """Ten seconds of a tenant."""
 
     number: int
     requests: int = 0
@@ -38,7 +38,7 @@ class RecentWindow:
     """A tenant's latest requests."""
 
     seconds: float
-    """The time that they span: whole slots and the current one."""
+    """The time that they span: whole slots and the current."""
     requests: int
     device_s: float
     attainment: float | None
@@ -49,7 +49,7 @@ class RecentWindow:
 
 
 class Lately:
-    """The slots of one tenant."""
+    """The slots of a tenant."""
 
     def __init__(self) -> None:
         self._slots: deque[RecentSlot] = deque(maxlen=SLOTS)
@@ -90,13 +90,13 @@ class Lately:
         )
 
     def counts(self, now: float) -> list[tuple[int, int]]:
-        """By slot, oldest first, the current one last: requests, and those in time."""
+        """By slot, oldest first, the current last: requests, and those in time."""
         known = {slot.number: (slot.requests, slot.met) for slot in self._slots}
         last = int(now / SLOT_S)
         return [known.get(number, (0, 0)) for number in range(last - SLOTS + 1, last + 1)]
 
     def curve(self, now: float, share: float, step_s: float = 60.0) -> list[float | None]:
-        """This quantile in ms by minute, oldest first, the current one last; None without a request."""
+        """This quantile in ms by minute, oldest first, the current last; None without a request."""
         slots_each, last = round(step_s / SLOT_S), int(now / SLOT_S)
         by_step: dict[int, Counter[int]] = {}
         for slot in self._slots:
@@ -120,7 +120,7 @@ def quantile_ms(latencies: Counter[int], share: float) -> float:
     return 1e3 * math.exp((place - 0.5) * _STEP)
 
 
-# --- histograms as Prometheus counts them
+# Histograms as Prometheus counts them.
 
 
 class Histogram:
@@ -215,7 +215,7 @@ class GenerationMeasures:
 
 @dataclass(slots=True)
 class TenantMeasures:
-    """Figures of one tenant since the start."""
+    """Figures of a tenant since the start."""
 
     served: int = 0
     within: int = 0
@@ -252,7 +252,7 @@ class Measures:
         return self._of(tenant)
 
     def add(self, outcome: RequestOutcome) -> None:
-        """Note one request."""
+        """Note a request."""
         if not self._new:
             asyncio.get_running_loop().call_later(LATER_S, self.settle)
         self._new.append(outcome)
@@ -267,26 +267,26 @@ class Measures:
                 listener(new)
 
     def _of(self, tenant: str) -> TenantMeasures:
-        found = self._tenants.get(tenant)
-        if found is None:
-            found = self._tenants[tenant] = TenantMeasures()
-        return found
+        counts = self._tenants.get(tenant)
+        if counts is None:
+            counts = self._tenants[tenant] = TenantMeasures()
+        return counts
 
     def _count(self, outcome: RequestOutcome) -> None:
         tenant, arrived, began, _, done, device_s, predicted_s, met, why, tokens, *_ = outcome
-        one = self._of(tenant)
+        counts = self._of(tenant)
         if why not in NOT_OURS:
-            one.lately.add(done, done - arrived, device_s, met=met, why=why)
-        one.tokens += tokens
-        one.device_s += device_s
+            counts.lately.add(done, done - arrived, device_s, met=met, why=why)
+        counts.tokens += tokens
+        counts.device_s += device_s
         if why is None:
             latency = done - arrived
-            one.served += 1
-            one.within += met
-            one.predicted_s += predicted_s
-            one.latency_s.add(latency)
-            one.queue_s += (began or done) - arrived
+            counts.served += 1
+            counts.within += met
+            counts.predicted_s += predicted_s
+            counts.latency_s.add(latency)
+            counts.queue_s += (began or done) - arrived
             if tokens:
-                one.generation.add(outcome)
+                counts.generation.add(outcome)
         else:
-            one.why[why] += 1
+            counts.why[why] += 1

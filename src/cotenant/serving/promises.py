@@ -15,7 +15,7 @@ from cotenant.serving.tickets import NOT_OURS, RequestOutcome
 from cotenant.tenancy.objective import Objective
 
 MOST_BLOCKS = 120
-"""Blocks of one objective; when there are more, neighbours are merged. Memory stays bounded however long it serves."""
+"""Blocks of an objective; when there are more, neighbours are merged. Memory stays bounded however long it serves."""
 
 
 class BlockCounts:
@@ -47,7 +47,7 @@ class BlockCounts:
 
 
 class _Counted:
-    """One objective of one tenant."""
+    """One objective of a tenant."""
 
     def __init__(self) -> None:
         self.blocks = BlockCounts()

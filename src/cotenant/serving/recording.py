@@ -32,14 +32,14 @@ MOST_ROWS = 100_000
 MOST_KEPT = 2 * MOST_ROWS
 """Requests kept in memory while they can't be written."""
 TRIALS = 720
-"""Trials per run folder, at least six hours; then a new one is started."""
+"""Trials per run folder, at least six hours; then a new folder is started."""
 MOST_BYTES = 1 << 30
 REMOVED = ".removed"
 """Name of a run while it is deleted: what a kill leaves of it is then neither read as a run nor kept for ever."""
 
 
 class _Interval(NamedTuple):
-    """Records of one interval, not yet on disk."""
+    """Records of an interval, not yet on disk."""
 
     records: TrialRecords
     requests: int
@@ -119,7 +119,7 @@ class Recorder:
 
     def _hear(self, outcomes: list[RequestOutcome]) -> None:
         room = MOST_KEPT - len(self._outcomes)
-        ours = [one for one in outcomes if one.why not in NOT_OURS]
+        ours = [outcome for outcome in outcomes if outcome.why not in NOT_OURS]
         self._outcomes += ours[:room]
         self._left_out += len(ours[room:])
         if len(self._outcomes) >= MOST_ROWS:
@@ -232,7 +232,7 @@ class Recorder:
             folder.update_manifest(state="complete", why=why, trials=len(folder.committed()))
 
     def _make_room(self) -> None:
-        """Remove the oldest runs of served traffic, never the current one."""
+        """Remove the oldest runs of served traffic, never the current run."""
         assert self._folder is not None
         home = self._folder.path.parent
         removed = home / REMOVED
@@ -252,12 +252,12 @@ class Recorder:
     def _records(self, outcomes: list[RequestOutcome], since: float, since_utc: str, until: float) -> TrialRecords:
         names = list(self._service.tenants)
         place = {name: at for at, name in enumerate(names)}
-        kept = sorted((one for one in outcomes if one.tenant in place), key=lambda one: one.arrived)
+        kept = sorted((outcome for outcome in outcomes if outcome.tenant in place), key=lambda outcome: outcome.arrived)
 
         def ns(values: list[float | None]) -> np.ndarray[Any, np.dtype[np.int64]]:
             return np.array([MISSING_NS if value is None else round(value * 1e9) for value in values], np.int64)
 
-        served = [one.why is None for one in kept]
+        served = [outcome.why is None for outcome in kept]
         return TrialRecords(
             trial={
                 "trial": self._trial,
@@ -282,14 +282,14 @@ class Recorder:
             },
             tenants=tuple(self._tenant(name) for name in names),
             requests={
-                "tenant": np.array([place[one.tenant] for one in kept], np.int64),
+                "tenant": np.array([place[outcome.tenant] for outcome in kept], np.int64),
                 "seq": np.arange(len(kept), dtype=np.int64),
-                "intended_ns": ns([one.arrived for one in kept]),
-                "started_ns": ns([one.began for one in kept]),
-                "first_ns": ns([one.first for one in kept]),
-                "done_ns": ns([one.done if ok else None for one, ok in zip(kept, served, strict=True)]),
-                "device_ns": ns([one.device_s if ok else None for one, ok in zip(kept, served, strict=True)]),
-                "tokens_out": np.array([one.tokens or MISSING_NS for one in kept], np.int64),
+                "intended_ns": ns([outcome.arrived for outcome in kept]),
+                "started_ns": ns([outcome.began for outcome in kept]),
+                "first_ns": ns([outcome.first for outcome in kept]),
+                "done_ns": ns([outcome.done if ok else None for outcome, ok in zip(kept, served, strict=True)]),
+                "device_ns": ns([outcome.device_s if ok else None for outcome, ok in zip(kept, served, strict=True)]),
+                "tokens_out": np.array([outcome.tokens or MISSING_NS for outcome in kept], np.int64),
                 "in_window": np.ones(len(kept), np.bool_),
                 "ok": np.array(served, np.bool_),
             },

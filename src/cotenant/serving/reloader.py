@@ -36,18 +36,18 @@ async def opened(
     Raises:
         ServingError: A tenant can't be served, or its objective is below the solo time of a request.
     """
-    opening = Reloader(Measures(), patience)
-    service = await opening.open(file)
+    reloader = Reloader(Measures(), patience)
+    service = await reloader.open(file)
     if again is not None:
         read = again
-        service.reload = lambda: _said(opening.reload(read))
+        service.reload = lambda: _logged(reloader.reload(read))
     try:
         yield service
     finally:
-        await opening.close()
+        await reloader.close()
 
 
-async def _said(reloading: Awaitable[dict[str, Any]]) -> dict[str, Any]:
+async def _logged(reloading: Awaitable[dict[str, Any]]) -> dict[str, Any]:
     """Reload the file, and log what came of it, whoever asked for it."""
     try:
         done = await reloading
@@ -60,7 +60,7 @@ async def _said(reloading: Awaitable[dict[str, Any]]) -> dict[str, Any]:
 
 
 class Reloader:
-    """Holds the serving generation, and those that still finish accepted requests."""
+    """Holds the serving deployment, and those that still finish accepted requests."""
 
     def __init__(self, measures: Measures, patience: Patience | None) -> None:
         self._measures = measures
@@ -70,17 +70,16 @@ class Reloader:
         self._leaving: set[asyncio.Task[None]] = set()
         self._one_at_a_time = asyncio.Lock()
         self._beside = ExitStack()
-        self._ground = DeviceSetup()
+        self._setup = DeviceSetup()
         self._allowed = os.sched_getaffinity(0)
         """Before this process leaves some of them to its workers."""
 
     async def open(self, file: TenantsFile) -> Service:
-        """Start the first generation; this process leaves its cores to the workers."""
+        """Start the first deployment; this process leaves its cores to the workers."""
         try:
-            division = await self._ground.divide(file)  # while this process may use all cores
+            division = await self._setup.divide(file)  # while this process may use all cores
             if not DeviceName(file.device).simulated:
-                wanted = orders(file, file.device, self._allowed)
-                cores = {core for order in wanted for core in order.cores or ()}
+                cores = {core for order in orders(file, file.device, self._allowed) for core in order.cores or ()}
                 self._beside.enter_context(kept_off(division.cores() if division else cores))
             self._current = current = await begin(
                 file,
@@ -90,7 +89,7 @@ class Reloader:
                 patience=self._patience,
             )
         except BaseException:
-            await asyncio.shield(self._ground.close())
+            await asyncio.shield(self._setup.close())
             self._beside.close()
             raise
         self._service = Service(current.conductor, file.device, self._measures, current.ready)
@@ -98,7 +97,7 @@ class Reloader:
         return self._service
 
     async def reload(self, read: Callable[[], TenantsFile]) -> dict[str, Any]:
-        """Switch to a new version of the file: start the replacement, then let the old one finish and end.
+        """Switch to a new version of the file: start the replacement, then let the old finish and end.
 
         Returns what was done. On an error, nothing changes.
 
@@ -128,13 +127,13 @@ class Reloader:
                 following = await begin(
                     file,
                     self._measures,
-                    division=await self._ground.divide(file),
+                    division=await self._setup.divide(file),
                     allowed=self._allowed,
                     patience=self._patience,
                     measured=known,
                 )
             except BaseException:
-                self._ground.hold(before.file)
+                self._setup.hold(before.file)
                 raise
             self._current = following
             self._adopt(following)
@@ -149,53 +148,53 @@ class Reloader:
         if self._current is not None:
             await self._current.close()
         self._measures.settle()
-        await self._ground.close()
+        await self._setup.close()
         self._beside.close()
 
-    def _adopt(self, generation: Deployment) -> None:
+    def _adopt(self, deployment: Deployment) -> None:
         service = self._service
         assert service is not None
-        service.conductor, service.beside = generation.conductor, generation.beside()
-        service.parts = list(dict.fromkeys(generation.own.values()))
-        service.ready, service.workers, service.basis = generation.ready, generation.describe, generation.basis
-        service.tenants, service.admin_key = generation.tenants(), generation.file.admin_key
-        service.file = generation.file
+        service.conductor, service.beside = deployment.conductor, deployment.beside()
+        service.parts = list(dict.fromkeys(deployment.own.values()))
+        service.ready, service.workers, service.basis = deployment.ready, deployment.describe, deployment.basis
+        service.tenants, service.admin_key = deployment.tenants(), deployment.file.admin_key
+        service.file = deployment.file
 
-    def _agree(self, generation: Deployment, file: TenantsFile) -> bool:
+    def _agree(self, deployment: Deployment, file: TenantsFile) -> bool:
         """New contracts for the same workers; False if they can't be applied one by one."""
-        beside, now = generation.beside(), time.monotonic()
-        tenants = generation.tenants()
+        beside, now = deployment.beside(), time.monotonic()
+        tenants = deployment.tenants()
         old, new = (
-            {name: one.scheduled_contract(name, tenants[name].tokens) for name, one in each.tenants.items()}
-            for each in (generation.file, file)
+            {name: tenant.scheduled_contract(name, tenants[name].tokens) for name, tenant in each.tenants.items()}
+            for each in (deployment.file, file)
         )
         # Shrinking shares first, so that the sum never exceeds 1.
         for name in sorted(new, key=lambda name: (new[name].share or 0.0) - (old[name].share or 0.0)):
             try:
-                conductor = beside.get(name, generation.conductor)
+                conductor = beside.get(name, deployment.conductor)
                 conductor.tell(TenantAdded(now, new[name], tenants[name].costs))
             except SchedulingError as error:
                 log.info("new contracts need new schedulers: %s", error.message)
                 return False
-        for supervisor in generation.supervisors:
+        for supervisor in deployment.supervisors:
             supervisor.agree(new.values())
-        generation.file = file
+        deployment.file = file
         return True
 
-    def _let_go(self, generation: Deployment) -> None:
-        """Let a generation finish accepted requests, then end it."""
+    def _let_go(self, deployment: Deployment) -> None:
+        """Let a deployment finish accepted requests, then end it."""
         service = self._service
         assert service is not None
-        old = [generation.conductor, *dict.fromkeys(generation.beside().values())]
+        old = [deployment.conductor, *dict.fromkeys(deployment.beside().values())]
         service.leaving += old
 
         async def finish() -> None:
             try:
-                await generation.drained()
+                await deployment.drained()
             finally:
-                for one in old:
-                    service.leaving.remove(one)
-                await asyncio.shield(generation.close())
+                for conductor in old:
+                    service.leaving.remove(conductor)
+                await asyncio.shield(deployment.close())
 
         task = asyncio.get_running_loop().create_task(finish())
         self._leaving.add(task)
@@ -218,13 +217,13 @@ def _work(file: TenantsFile, name: str) -> Any:
 
 def _same_work(before: TenantsFile, after: TenantsFile) -> bool:
     """Whether the same workers and backends serve both: only contracts, loads and keys differ."""
-    backends = [{name: one.backend for name, one in file.tenants.items()} for file in (before, after)]
+    backends = [{name: tenant.backend for name, tenant in file.tenants.items()} for file in (before, after)]
     return (
         backends[0] == backends[1]
         and before.fairness == after.fairness
         and before.cache_memory == after.cache_memory
         and before.settings == after.settings
-        and (before.sharing, [one.priority for one in before.tenants.values()])
-        == (after.sharing, [one.priority for one in after.tenants.values()])
+        and (before.sharing, [tenant.priority for tenant in before.tenants.values()])
+        == (after.sharing, [tenant.priority for tenant in after.tenants.values()])
         and orders(before, before.device) == orders(after, after.device)
     )

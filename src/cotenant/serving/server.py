@@ -215,7 +215,7 @@ async def _grpc(service: Service, listening: Listening) -> AsyncIterator[None]:
     if listening.grpc_port is None:
         yield
         return
-    from cotenant.serving.grpc.server import listening as over_grpc
+    from cotenant.serving.grpc.listener import listening as over_grpc
 
     limits = listening.limits or HttpLimits()
     tls = (listening.tls_cert, listening.tls_key) if listening.tls_cert and listening.tls_key else None

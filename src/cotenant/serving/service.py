@@ -22,7 +22,7 @@ from cotenant.serving.workers.work import Prompt
 from cotenant.text import size
 
 GENERATE_MOST = 4096
-"""Maximum tokens of one answer."""
+"""Maximum tokens of an answer."""
 
 
 class Wishes(NamedTuple):
@@ -60,7 +60,7 @@ class ServedModel:
 
 @dataclass(slots=True)
 class Service:
-    """The tenants of one device behind a conductor; those of each backend behind another."""
+    """The tenants of a device behind a conductor; those of each backend behind another."""
 
     conductor: Conductor
     device: str
@@ -80,13 +80,13 @@ class Service:
     file: TenantsFile | None = None
     """The tenants file, if any."""
     reload: Callable[[], Awaitable[dict[str, Any]]] | None = None
-    """Reloads the file; None without one."""
+    """Reloads the file, if there is one."""
     grpc: str | None = None
     """Address of gRPC, if enabled."""
     page: bytes | None = None
     """The live page, if enabled."""
     record: Callable[[], dict[str, Any] | None] = lambda: None
-    """State of the record of served traffic; None without one."""
+    """State of the record of served traffic, if there is a record."""
     judged: Callable[[], tuple[JudgedPromise, ...]] = tuple
     """What was promised, and what came so far."""
     promises: Callable[[float], list[dict[str, Any]]] = lambda _: []
@@ -106,24 +106,24 @@ class Service:
     def busy_s(self) -> float:
         """Time that the device was busy; of its parts, their mean."""
         lanes = self.parts or [self.conductor]
-        return sum(one.device_s for one in lanes) / len(lanes)
+        return sum(lane.device_s for lane in lanes) / len(lanes)
 
     @property
     def slowdown(self) -> float:
         """Ratio of the device's time to predictions now; of its parts, the largest."""
-        return max(one.scheduler.speed for one in self.parts or [self.conductor])
+        return max(conductor.scheduler.speed for conductor in self.parts or [self.conductor])
 
     @property
     def in_flight(self) -> int:
         """Unanswered requests."""
-        return sum(one.in_flight for one in (*self.conductors(), *self.leaving))
+        return sum(conductor.in_flight for conductor in (*self.conductors(), *self.leaving))
 
     def under_way(self) -> tuple[Counter[str], Counter[str]]:
         """Waiting and started requests, by tenant."""
         waiting: Counter[str] = Counter()
         begun: Counter[str] = Counter()
-        for one in (*self.conductors(), *self.leaving):
-            for tenant, has_begun in one.requests():
+        for conductor in (*self.conductors(), *self.leaving):
+            for tenant, has_begun in conductor.requests():
                 (begun if has_begun else waiting)[tenant] += 1
         return waiting, begun
 
@@ -131,21 +131,21 @@ class Service:
         """Status of each tenant with its scheduler; shares as fractions of 1."""
         now = time.monotonic()
         return [
-            standing._replace(share_rate=standing.share_rate / one.scheduler.settings.slots)
-            for one in self.conductors()
-            for standing in one.scheduler.standings(now)
+            standing._replace(share_rate=standing.share_rate / conductor.scheduler.settings.slots)
+            for conductor in self.conductors()
+            for standing in conductor.scheduler.standings(now)
         ]
 
     def named(self, name: str) -> ServedModel:
         """A known, loaded tenant. Raises Refused."""
-        found = self.tenants.get(name)
-        if found is None or not found.loaded:
+        model = self.tenants.get(name)
+        if model is None or not model.loaded:
             raise Refused(name, Why.UNKNOWN_TENANT, retry_after_s=None, predicted_wait_s=0.0)
-        return found
+        return model
 
     def all_ready(self) -> bool:
         """Whether every loaded tenant can be served now."""
-        return not self.draining and all(self.ready(one.name) for one in self.tenants.values() if one.loaded)
+        return not self.draining and all(self.ready(model.name) for model in self.tenants.values() if model.loaded)
 
     def infer(self, name: str, parcel: Parcel, wishes: Wishes) -> Pending[Parcel]:
         """One pass of a model with tensors.
@@ -192,7 +192,7 @@ class Service:
     async def pass_on(
         self, served: ServedModel, errand: Errand, wishes: Wishes, *, letters: int = 1, tokens: int = 1
     ) -> Any:
-        """Forward one request to a tenant's backend; returns its reply, whose pieces the errand has received.
+        """Forward a request to a tenant's backend; returns its reply, whose pieces the errand has received.
 
         Args:
             served: The tenant.
@@ -254,16 +254,16 @@ class Service:
         self.draining = True
         try:
             async with asyncio.timeout(within_s):
-                for one in (*self.conductors(), *self.leaving):
-                    await one.drained()
+                for conductor in (*self.conductors(), *self.leaving):
+                    await conductor.drained()
         except TimeoutError:
             return False
         return True
 
 
 def _scale(signature: Signature, parcel: Parcel) -> float:
-    """Cost of a request relative to the measured one, by its rows and tokens."""
-    for one in parcel.tensors:
-        if one.name == "input_ids":
-            return one.rows * one.shape[1] / signature.typical
-    return float(max((one.rows for one in parcel.tensors if one.name != "categories"), default=1))
+    """Cost of a request relative to the measured request, by its rows and tokens."""
+    for tensor in parcel.tensors:
+        if tensor.name == "input_ids":
+            return tensor.rows * tensor.shape[1] / signature.typical
+    return float(max((tensor.rows for tensor in parcel.tensors if tensor.name != "categories"), default=1))

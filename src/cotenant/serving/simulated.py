@@ -15,7 +15,7 @@ from cotenant.serving.workers.work import ChunkProgress, Prompt, ScoredToken
 from cotenant.workloads.protocol import WorkloadSpec
 
 if TYPE_CHECKING:
-    from cotenant.devices.simulated.device import SimulatedGpuDevice
+    from cotenant.devices.simulated.simulated_gpu import SimulatedGpuDevice
     from cotenant.prediction.contention.layout import Part
     from cotenant.serving.device_setup import DividedDevice
 
@@ -38,7 +38,7 @@ async def open_simulated(
     Raises:
         ServingError: An objective is below the solo time of a request.
     """
-    from cotenant.devices.simulated.device import open_simulated as open_gpu
+    from cotenant.devices.simulated.simulated_gpu import open_simulated as open_gpu
 
     gpu = open_gpu(file.device)
     workers = {conductor: SimulatedWorker(conductor) for conductor in own.values()}
@@ -148,7 +148,7 @@ class SimulatedWorker:
 
 def _parts(names: list[str], division: "DividedDevice | None") -> "dict[str, Part | None]":
     """Each tenant's part of the GPU; None: all of it."""
-    from cotenant.devices.simulated.sharing import SimulatedArrangement
+    from cotenant.devices.simulated.simulated_gpu import SimulatedArrangement
 
     if division is None:
         return dict.fromkeys(names)

@@ -19,7 +19,7 @@ from cotenant.tenancy.values import Count, Frozen, Name, Text
 from cotenant.text import amount
 from cotenant.workloads.protocol import WorkloadSpec
 
-# --- lanes of tenants: those that take turns on the device, those with a part of it each, those of each backend
+# Lanes of tenants: those that take turns on the device, those with a part of it each, those of each backend.
 
 DEVICE = "device"
 SLEEPERS = "sleepers"
@@ -112,7 +112,7 @@ class ServedTenant(TenantEntry):
 
 
 class TenantsFile(Frozen):
-    """All tenants of one device."""
+    """All tenants of a device."""
 
     tenants: dict[Name, ServedTenant] = Field(min_length=1)
     device: Text = "cpu"
@@ -161,8 +161,8 @@ class TenantsFile(Frozen):
         """Memory for the caches of a lane's decoders: where each has a part of the device, all have equally much."""
         if self.cache_memory is None or not lane.own:
             return None
-        lanes = [one for one in lanes_of(self) if one.own]
-        decoding = [one for one in lanes if any(self.tenants[name].mode == "generate" for name in one.tenants)]
+        lanes = [lane for lane in lanes_of(self) if lane.own]
+        decoding = [lane for lane in lanes if any(self.tenants[name].mode == "generate" for name in lane.tenants)]
         return self.cache_memory // max(1, len(decoding))
 
     def rule(self) -> Fairness:
@@ -184,8 +184,8 @@ def read_tenants(path: Path, device: str | None = None) -> TenantsFile:
     if plan is not None:
         return _planned(plan.device(device, str(path)), str(path))
     study = read_tenants_file(path, lacking)
-    found = _served(study)
-    return found if device is None else found.model_copy(update={"device": device})
+    file = _served(study)
+    return file if device is None else file.model_copy(update={"device": device})
 
 
 def planned_devices(path: Path) -> tuple[str, ...]:
@@ -292,5 +292,5 @@ def _planned(device: PlanDevice, source: str) -> TenantsFile:
             }
         )
     except ValidationError as error:
-        lines = tuple(str(one["msg"]).removeprefix("Value error, ") for one in error.errors(include_url=False))
+        lines = tuple(str(problem["msg"]).removeprefix("Value error, ") for problem in error.errors(include_url=False))
         raise StudyError(f"{source} has {amount(len(lines), 'problem')}", problems=lines, hint="plan again") from None

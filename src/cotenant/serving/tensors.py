@@ -1,4 +1,4 @@
-"""Inputs and outputs of a served model, as stated by the protocols. Needs no torch."""
+"""Tensors as the protocols know them, and a model's signature: its inputs and outputs. Needs no torch."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -8,13 +8,13 @@ from typing import Any, NamedTuple
 from cotenant.errors import BadInput
 from cotenant.text import did_you_mean
 
-# --- tensors passed between processes: names, types, shapes and bytes. Needs no torch
+# Tensors passed between processes: names, types, shapes and bytes. Needs no torch.
 
 SIZES = {
     "BOOL": 1, "UINT8": 1, "INT8": 1, "UINT16": 2, "INT16": 2, "FP16": 2, "BF16": 2, "UINT32": 4, "INT32": 4, "FP32": 4,
     "UINT64": 8, "INT64": 8, "FP64": 8,
 }  # fmt: skip
-"""Bytes of one number, by its name in the Open Inference Protocol."""
+"""Bytes of a number, by its name in the Open Inference Protocol."""
 
 
 class Tensor(NamedTuple):
@@ -32,7 +32,7 @@ class Tensor(NamedTuple):
 
 
 class Parcel(NamedTuple):
-    """The tensors of one request, or of its answer."""
+    """The tensors of a request, or of its answer."""
 
     tensors: tuple[Tensor, ...]
 
@@ -44,7 +44,7 @@ class Parcel(NamedTuple):
 
 def label(parcel: Parcel) -> list[Any]:
     """Description of a parcel whose bytes are sent separately."""
-    return [[one.name, one.datatype, list(one.shape)] for one in parcel.tensors]
+    return [[tensor.name, tensor.datatype, list(tensor.shape)] for tensor in parcel.tensors]
 
 
 def unpack(labels: Iterable[Sequence[Any]], data: "bytes | memoryview") -> Parcel:
@@ -76,8 +76,8 @@ class TensorSpec:
             raise BadInput(f"The input {self.name} must be {self.datatype}, not {tensor.datatype}.")
         fits = len(tensor.shape) == len(self.shape)
         if fits:
-            for size, wanted in zip(tensor.shape, self.shape, strict=True):
-                fits = fits and size > 0 and wanted in (-1, size)
+            for size, expected in zip(tensor.shape, self.shape, strict=True):
+                fits = fits and size > 0 and expected in (-1, size)
         if not fits:
             raise BadInput(
                 f"The input {self.name} must be of shape {list(self.shape)}, not {list(tensor.shape)}.",
@@ -87,7 +87,7 @@ class TensorSpec:
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """The tensors of one model. A decoder (``decodes``) maps tokens to tokens."""
+    """The tensors of a model. A decoder (``decodes``) maps tokens to tokens."""
 
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]

@@ -1,4 +1,4 @@
-"""One unanswered request, and what becomes of it."""
+"""An unanswered request, its result to come, and what becomes of it."""
 
 import asyncio
 from collections.abc import Callable, Generator, Sequence
@@ -7,13 +7,13 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from cotenant.serving.workers.work import ScoredToken
 
-# --- the result of a request to come: awaited like a future, or heard by a listener the moment it is known
+# The result of a request to come: awaited like a future, or heard by a listener the moment it is known.
 
 T = TypeVar("T")
 
 
 class Pending(Generic[T]):
-    """A result without a turn of the event loop between the one who has it and the one who waits for it.
+    """A result that reaches whoever waits for it without a turn of the event loop.
 
     The listener is called before the rest of what ends a request, so it must not begin another one.
     """
@@ -57,7 +57,7 @@ class Pending(Generic[T]):
             self._listener(self)
 
     def cancel(self) -> None:
-        """The one who waited is gone; its listener isn't called."""
+        """Nobody waits any more: the listener isn't called."""
         self._listener = None
         self.resolve(error=asyncio.CancelledError())
 

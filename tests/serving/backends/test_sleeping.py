@@ -2,7 +2,7 @@
 
 import asyncio
 
-from cotenant.serving.backends.gate import Gate
+from cotenant.serving.backends.lanes import Gate
 from tests.serving.backends.behind import Repeater, fronting, listening, run
 
 

@@ -216,7 +216,7 @@ def test_a_reload_with_another_clock_holds_that_one_and_a_rejected_file_changes_
 def test_settings_that_do_not_take_effect_are_refused(gpus, tools, hollow_workers, monkeypatch):
     from contextlib import contextmanager
 
-    from cotenant.devices.nvidia.device import CudaDevice
+    from cotenant.devices.nvidia.cuda_device import CudaDevice
 
     @contextmanager
     def apply(device, settings):

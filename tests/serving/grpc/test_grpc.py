@@ -6,8 +6,8 @@ import struct
 
 import pytest
 
-from cotenant.serving.grpc.messages import COMPILED, SERVICE, message, methods
-from cotenant.serving.grpc.server import listening
+from cotenant.serving.grpc.listener import listening
+from cotenant.serving.grpc.parcels import COMPILED, SERVICE, message, methods
 from cotenant.serving.http.access import new_key
 from tests.serving.backends.behind import Repeater, fronting
 from tests.serving.backends.behind import listening as listening_server

@@ -5,7 +5,7 @@ import re
 
 from cotenant.scheduling import Contract
 from cotenant.serving.http.access import hash_of, new_key, opens
-from cotenant.serving.http.options import wishes_of
+from cotenant.serving.http.request_options import wishes_of
 from cotenant.serving.service import Wishes
 from tests.serving.http.front import run
 

@@ -14,7 +14,6 @@ from typing import Any
 from cotenant.fleet.serving.loads import REPORT_S
 from cotenant.serving.http.app import Application
 from cotenant.serving.http.messages import Answer, HttpRequest, Reply, Responder, Status
-from cotenant.serving.http.parsing import RequestHead
 from cotenant.serving.service import Service
 
 SECRET, EPOCH, FENCED = "x-cotenant-fleet", "x-cotenant-epoch", "x-cotenant-fenced"
@@ -46,7 +45,7 @@ class Fence(Responder):
     def __init__(self, inner: Application, service: Service, secret: str, ownership: Ownership) -> None:
         self._inner, self._service, self._secret, self._ownership = inner, service, secret, ownership
 
-    def find(self, head: RequestHead) -> Answer:
+    def find(self, head: HttpRequest) -> Answer:
         """The application's handler, or the reports, for front ends that know the owner. Raises Status."""
         if not hmac.compare_digest(head.headers.get(SECRET, "").encode(), self._secret.encode()):
             raise _refused(401, "Only front ends of this cluster are served here.")
@@ -78,7 +77,7 @@ class Fence(Responder):
 
 def report(service: Service) -> dict[str, Any]:
     """How busy a server is, by tenant."""
-    standings = {one.tenant: one for one in service.standings()}
+    standings = {standing.tenant: standing for standing in service.standings()}
     tenants = {}
     for name, served in service.tenants.items():
         standing = standings.get(name)

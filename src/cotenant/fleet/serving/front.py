@@ -18,7 +18,6 @@ from cotenant.fleet.serving.fence import EPOCH, FENCED, LOADS, SECRET
 from cotenant.fleet.serving.loads import SILENT_S, DeviceLoad, TenantLoad, choose
 from cotenant.serving.http.access import opens, presented, refuse_foreign_pages
 from cotenant.serving.http.messages import Answer, HttpRequest, Reply, Responder, Status, in_json, read_json
-from cotenant.serving.http.parsing import RequestHead
 from cotenant.serving.http.passing import relay
 
 TIMEOUT_S = 600.0
@@ -78,36 +77,36 @@ class Front(Responder):
             tenants: All tenants of the plan, also those that wait for another device.
         """
         self._promised = frozenset(tenants)
-        for one in self.owners.values():
-            one.heard.clear()  # what it serves may have changed
-        for name in [name for name, one in self.owners.items() if owners.get(name, ())[2:] != (one.epoch,)]:
+        for owner in self.owners.values():
+            owner.heard.clear()  # what it serves may have changed
+        for name in [name for name, owner in self.owners.items() if owners.get(name, ())[2:] != (owner.epoch,)]:
             self._drop(name)
         for name, (host, port, epoch) in owners.items():
             if name not in self.owners:
-                one = Owner(Address(f"{host}:{port}", host, port), epoch)
-                self.owners[name] = one
-                one.listening = asyncio.get_running_loop().create_task(self._listen(one))
+                owner = Owner(Address(f"{host}:{port}", host, port), epoch)
+                self.owners[name] = owner
+                owner.listening = asyncio.get_running_loop().create_task(self._listen(owner))
 
     async def heard(self, within_s: float) -> None:
         """Wait until every device has reported since the last table, but not longer than this."""
         with suppress(TimeoutError):
             async with asyncio.timeout(within_s):
-                for one in list(self.owners.values()):
-                    await one.heard.wait()
+                for owner in list(self.owners.values()):
+                    await owner.heard.wait()
 
     async def close(self) -> None:
         """Drop all connections."""
         for name in list(self.owners):
             self._drop(name)
-        for one in self._connections.values():
-            await one.close()
+        for connections in self._connections.values():
+            await connections.close()
 
     def _drop(self, name: str) -> None:
         gone = self.owners.pop(name)
         if gone.listening is not None:
             gone.listening.cancel()
 
-    def find(self, head: RequestHead) -> Answer:
+    def find(self, head: HttpRequest) -> Answer:
         """What answers a path. Raises Status."""
         method, path, headers = head.method, head.path, head.headers
         if path in _OWN:
@@ -125,7 +124,7 @@ class Front(Responder):
         raise Status(404, f"There is nothing at {path[:200]}.", hint="A front end passes on /v1 and /v2/models.")
 
     async def _health(self, request: HttpRequest) -> Reply:
-        ready = not self.draining and bool(self._tenants()) and all(self._serving(one) for one in self._tenants())
+        ready = not self.draining and bool(self._tenants()) and all(self._serving(tenant) for tenant in self._tenants())
         alive = request.path in ("/healthz", "/v2/health/live")
         return in_json({"ready": ready} if not alive else {"live": True}, 200 if alive or ready else 503)
 
@@ -135,7 +134,7 @@ class Front(Responder):
 
     async def _models(self, request: HttpRequest) -> Reply:
         del request
-        data = [{"id": one, "object": "model", "created": 0, "owned_by": "cotenant"} for one in self._tenants()]
+        data = [{"id": tenant, "object": "model", "created": 0, "owned_by": "cotenant"} for tenant in self._tenants()]
         return in_json({"object": "list", "data": data})
 
     async def _pass(self, request: HttpRequest) -> Reply:
@@ -160,7 +159,7 @@ class Front(Responder):
         while True:
             now = time.monotonic()
             left = None if within_s is None else max(within_s - (now - begin), 1e-3)
-            loads = {name: one.load for name, one in self.owners.items()}
+            loads = {name: owner.load for name, owner in self.owners.items()}
             name = choose(loads, tenant, now, within_s=left, without=tried)
             if name is None:
                 return refusal or _unavailable(f"No device serves {tenant} at the moment.")
@@ -220,7 +219,7 @@ class Front(Responder):
             *lines, rest = (rest + piece).split(b"\n")
             if lines:
                 owner.said = json.loads(lines[-1])
-                loads = {name: TenantLoad.from_json(one) for name, one in owner.said["tenants"].items()}
+                loads = {name: TenantLoad.from_json(load) for name, load in owner.said["tenants"].items()}
                 owner.load.report(loads, time.monotonic())
                 owner.heard.set()
                 silent.reschedule(loop.time() + SILENT_S)
@@ -234,11 +233,11 @@ class Front(Responder):
             await connections.close()
 
     def _tenants(self) -> list[str]:
-        return sorted(self._promised.union(*(one.load.tenants for one in self.owners.values())))
+        return sorted(self._promised.union(*(owner.load.tenants for owner in self.owners.values())))
 
     def _serving(self, tenant: str) -> bool:
         now = time.monotonic()
-        return any(one.load.serves(tenant, now) for one in self.owners.values())
+        return any(owner.load.serves(tenant, now) for owner in self.owners.values())
 
     def state(self) -> dict[str, Any]:
         """Each device with its tenants, as plain data."""
@@ -249,16 +248,16 @@ class Front(Responder):
             "devices": [
                 {
                     "device": name,
-                    "address": one.address.authority,
-                    "epoch": one.epoch,
-                    "up": now - one.load.reported_s <= SILENT_S,
-                    "backlog_s": one.load.backlog_s,
+                    "address": owner.address.authority,
+                    "epoch": owner.epoch,
+                    "up": now - owner.load.reported_s <= SILENT_S,
+                    "backlog_s": owner.load.backlog_s,
                     "tenants": {
-                        tenant: {**one.said["tenants"][tenant], "finish_s": one.load.finish_s(tenant)}
-                        for tenant in one.load.tenants
+                        tenant: {**owner.said["tenants"][tenant], "finish_s": owner.load.finish_s(tenant)}
+                        for tenant in owner.load.tenants
                     },
                 }
-                for name, one in self.owners.items()
+                for name, owner in self.owners.items()
             ],
         }
 

@@ -15,7 +15,6 @@ from cotenant.reporting.browser.site import Response, Site
 from cotenant.serving.http.access import is_of_another_site, name_of
 from cotenant.serving.http.listener import listener_at, listening
 from cotenant.serving.http.messages import Answer, HttpLimits, HttpRequest, Reply, Responder, Status, status_of
-from cotenant.serving.http.parsing import RequestHead
 
 ADDRESS = "127.0.0.1"
 NAMES = frozenset({"127.0.0.1", "localhost"})
@@ -74,7 +73,7 @@ class _Pages(Responder):
     def __init__(self, site: Site, url: str) -> None:
         self._site, self._url = site, url
 
-    def find(self, head: RequestHead) -> Answer:
+    def find(self, head: HttpRequest) -> Answer:
         """A page, for readers on this machine. Raises Status."""
         if head.method not in READING:
             raise Status(405, "These pages are read-only.", headers={"allow": ", ".join(READING)})
@@ -85,7 +84,7 @@ class _Pages(Responder):
             raise Status(403, "Requests from other sites are refused.")
         return self._page
 
-    def problem(self, error: Exception, head: RequestHead | None) -> Reply:
+    def problem(self, error: Exception, head: HttpRequest | None) -> Reply:
         """A page that says what went wrong."""
         del head
         status = HTTPStatus(status_of(error))

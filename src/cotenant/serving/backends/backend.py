@@ -11,7 +11,7 @@ from cotenant.clients.http11 import Connections, Timeouts
 from cotenant.errors import RequestFailed, ServingError, WorkloadError
 from cotenant.tenancy.backend import BackendEntry
 
-# --- one request to a backend, and its reply
+# One request to a backend, and its reply.
 
 Piece = HttpReply | bytes
 
@@ -75,7 +75,7 @@ class Backend:
         return time.monotonic_ns() - self._connections.heard_ns >= NEARLY * seconds * 1e9
 
     async def send(self, errand: Errand) -> HttpReply:
-        """Send one request. Cancelling closes the connection, so that the backend stops too.
+        """Send a request. Cancelling closes the connection, so that the backend stops too.
 
         Raises:
             RequestFailed: It can't be reached, or closed the connection.

@@ -1,17 +1,17 @@
-"""Open lanes of backends: query and measure each backend, and register its tenants with a scheduler."""
+"""Tenants behind other servers: backends are queried and measured, then requests are forwarded to them in our order."""
 
 import asyncio
 import logging
 import time
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from cotenant.clients.framing import HttpReply
 from cotenant.errors import BackendTimeout, Refused, RequestFailed, ServingError
 from cotenant.scheduling import Chunk, RequestId, Scheduler, Settings, TenantAdded, TenantPaused, TenantResumed, Why
 from cotenant.serving.backends.backend import Backend, Errand, Piece
-from cotenant.serving.backends.gate import Gate
 from cotenant.serving.backends.probing import BackendFacts, probe
 from cotenant.serving.conductor import Conductor
 from cotenant.serving.measures import Measures
@@ -23,7 +23,100 @@ from cotenant.serving.workers.work import ChunkProgress
 from cotenant.tenancy.backend import BackendTimeouts
 from cotenant.workloads.protocol import DEFAULT_TOKENS
 
-# --- A worker that forwards requests to a backend; a backend that is down or silent is polled until it answers
+# --- backends that don't fit on the device together take turns to be awake
+
+TURNS = 10.0
+"""Minimum length of a turn while others wait, in multiples of the time of a change."""
+
+
+class Sleeper(Protocol):
+    """A backend that can sleep."""
+
+    async def sleep(self) -> None:
+        """Free the device's memory."""
+        ...
+
+    async def wake(self) -> None:
+        """Wake it up."""
+        ...
+
+
+class Gate:
+    """Admits requests to the backend that is awake. Call all methods from the loop's thread."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self.awake: Sleeper | None = None
+        self.change_s = 0.0
+        """Duration of the last change."""
+        self._clock = clock
+        self._since = clock()
+        self._inside = 0
+        self._waiting: list[tuple[Sleeper, asyncio.Future[None]]] = []
+        self._changing: asyncio.Task[None] | None = None
+
+    @asynccontextmanager
+    async def through(self, backend: Sleeper) -> AsyncIterator[None]:
+        """Wait for this backend's turn and hold it meanwhile."""
+        if self._changing is not None or self.awake is not backend or self._over(backend):
+            turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._waiting.append((backend, turn))
+            self._go_on()
+            try:
+                await turn
+            except BaseException:
+                if turn.done() and not turn.cancelled() and turn.exception() is None:
+                    self._leave()
+                raise
+        else:
+            self._inside += 1
+        try:
+            yield
+        finally:
+            self._leave()
+
+    def _over(self, backend: Sleeper) -> bool:
+        others = any(other is not backend and not turn.done() for other, turn in self._waiting)
+        return others and self._clock() - self._since > TURNS * self.change_s
+
+    def _leave(self) -> None:
+        self._inside -= 1
+        self._go_on()
+
+    def _go_on(self) -> None:
+        """Change over once nothing is in flight and another backend waits."""
+        self._waiting = [(waiter, turn) for waiter, turn in self._waiting if not turn.done()]
+        if self._inside == 0 and self._changing is None and self._waiting:
+            self._changing = asyncio.get_running_loop().create_task(self._change(self._waiting[0][0]))
+
+    async def _change(self, following: Sleeper) -> None:
+        began, failure = self._clock(), None
+        try:
+            if self.awake is not following:
+                if self.awake is not None:
+                    await self.awake.sleep()
+                self.awake = None
+                await following.wake()
+                self.awake = following
+                self.change_s = self._clock() - began
+        except Exception as error:  # noqa: BLE001 - passed to the requests waiting for this backend
+            failure = error
+        self._changing = None
+        self._since = self._clock()
+        waiting, self._waiting = self._waiting, []
+        for waiter, turn in waiting:
+            if waiter is not following:
+                self._waiting.append((waiter, turn))
+            elif turn.done():
+                continue
+            elif failure is not None:
+                turn.set_exception(failure)
+            else:
+                self._inside += 1
+                turn.set_result(None)
+        self._go_on()
+
+
+# A worker that forwards requests to a backend; a backend that is down or silent is polled until it answers.
 
 log = logging.getLogger(__name__)
 
@@ -33,7 +126,7 @@ _TOKEN = b'"choices":'
 
 
 class BackendWorker:
-    """The requests of all tenants of one backend. A chunk is an entire request, since others execute it."""
+    """The requests of all tenants of a backend. A chunk is an entire request, since others execute it."""
 
     def __init__(self, backend: Backend, conductor: Conductor, tenants: tuple[str, ...], gate: Gate | None) -> None:
         self.backend = backend
@@ -191,7 +284,7 @@ class OpenLane:
 
 
 async def open_lane(file: TenantsFile, lane: Lane, measures: Measures) -> OpenLane:
-    """Open one lane of backends.
+    """Open a lane of backends.
 
     Raises:
         ServingError: A backend is unreachable or refuses, or an objective is below the time of a request.
@@ -248,7 +341,7 @@ async def _probe_all(file: TenantsFile, opened: OpenLane, worker: BackendWorker)
 
 
 def _by_address(file: TenantsFile, lane: Lane) -> dict[tuple[str, str, BackendTimeouts], tuple[str, ...]]:
-    """Tenants of one server share its connections, and are paused together when it is down."""
+    """Tenants of a server share its connections, and are paused together when it is down."""
     members: dict[tuple[str, str, BackendTimeouts], tuple[str, ...]] = {}
     for name in lane.tenants:
         entry = file.tenants[name].backend

@@ -47,7 +47,7 @@ class Passing:
     """The model's configuration, where the server states it as Triton does."""
 
     def scale(self, letters: int, tokens: int) -> float:
-        """Cost of a request relative to the typical one."""
+        """Cost of a request relative to a typical request."""
         typical = self.prompt_s + self.token_s * (self.tokens - 1)
         prompt = self.prompt_s * max(0.25, letters / self.letters)
         return (prompt + self.token_s * (tokens - 1)) / typical
@@ -151,16 +151,18 @@ async def _probe_v2(backend: Backend, entry: BackendEntry, seq: int) -> BackendF
 
 def _specs(tensors: list[Any]) -> tuple[TensorSpec, ...]:
     return tuple(
-        TensorSpec(str(one.get("name")), str(one.get("datatype")), tuple(int(size) for size in one.get("shape", ())))
-        for one in tensors
-        if isinstance(one, Mapping)
+        TensorSpec(
+            str(tensor.get("name")), str(tensor.get("datatype")), tuple(int(size) for size in tensor.get("shape", ()))
+        )
+        for tensor in tensors
+        if isinstance(tensor, Mapping)
     )
 
 
 async def _only_model(backend: Backend) -> str:
     listed = await backend.json("/v1/models")
     data = listed.get("data") if isinstance(listed, Mapping) else None
-    models = [str(one["id"]) for one in data or () if isinstance(one, Mapping) and "id" in one]
+    models = [str(model["id"]) for model in data or () if isinstance(model, Mapping) and "id" in model]
     if len(models) != 1:
         names = ", ".join(models[:5]) or "none"
         raise ServingError(
@@ -172,7 +174,7 @@ async def _only_model(backend: Backend) -> str:
 async def _times(
     backend: Backend, entry: BackendEntry, target: str, question: "dict[str, Any] | bytes", headers: Any = None
 ) -> list[float]:
-    """Seconds of a few consecutive requests; the first one is only a warm-up."""
+    """Seconds of a few consecutive requests; the first is only a warm-up."""
     if entry.cost is not None:
         return [entry.cost]
     body = question if isinstance(question, bytes) else json.dumps(question).encode()
@@ -184,9 +186,9 @@ async def _times(
         except WorkloadError as error:
             raise ServingError(f"The backend failed at {target}: {error.message}.", hint=error.hint) from None
         if not reply.ok:
-            said = reply.body[:200].decode(errors="replace")
+            sentence = reply.body[:200].decode(errors="replace")
             raise _Refused(
-                f"The backend {backend.address.name} refused a plain request to {target}: {reply.status} {said}",
+                f"The backend {backend.address.name} refused a plain request to {target}: {reply.status} {sentence}",
                 hint="State the time of a request instead: `cost: 20ms`.",
             )
         times.append(time.monotonic() - began)
@@ -194,6 +196,6 @@ async def _times(
 
 
 def _costs(times: list[float]) -> TenantCosts:
-    ordered = sorted(max(one, 1e-6) for one in times)
+    ordered = sorted(max(time_s, 1e-6) for time_s in times)
     middle = statistics.median(ordered)
     return TenantCosts((ChunkCost(middle, max(middle, ordered[int(0.9 * len(ordered))]), middle),))

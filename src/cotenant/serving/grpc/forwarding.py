@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from cotenant.errors import BadInput
-from cotenant.serving.grpc.messages import message, packed_contents, parameters_of
+from cotenant.serving.grpc.parcels import message, packed_contents, parameters_of
 from cotenant.serving.http.messages import to_json
 from cotenant.serving.http.v2_tensors import LARGEST_RANK, packed, split
 from cotenant.serving.tensors import SIZES
@@ -23,25 +23,25 @@ def forwarded(request: Any) -> tuple[bytes, int]:
     raw = list(request.raw_input_contents)
     if raw and len(raw) != len(request.inputs):
         raise BadInput(f"There are {len(request.inputs)} inputs, but {len(raw)} raw contents.")
-    data = raw or [_contents(one) for one in request.inputs]
+    data = raw or [_contents(tensor) for tensor in request.inputs]
     header: dict[str, Any] = {
         "parameters": {**parameters_of(request.parameters), "binary_data_output": True},
         "inputs": [
             {
-                "name": one.name,
-                "datatype": one.datatype,
-                "shape": list(one.shape),
-                "parameters": {**parameters_of(one.parameters), "binary_data_size": len(bytes_)},
+                "name": tensor.name,
+                "datatype": tensor.datatype,
+                "shape": list(tensor.shape),
+                "parameters": {**parameters_of(tensor.parameters), "binary_data_size": len(bytes_)},
             }
-            for one, bytes_ in zip(request.inputs, data, strict=True)
+            for tensor, bytes_ in zip(request.inputs, data, strict=True)
         ],
     }
     if request.id:
         header["id"] = request.id
     if request.outputs:
         header["outputs"] = [
-            {"name": one.name, "parameters": {"binary_data": True, **parameters_of(one.parameters)}}
-            for one in request.outputs
+            {"name": output.name, "parameters": {"binary_data": True, **parameters_of(output.parameters)}}
+            for output in request.outputs
         ]
     text = to_json(header)
     return b"".join((text, *data)), len(text)
@@ -53,14 +53,14 @@ def answered(headers: Mapping[str, str], body: bytes, *, name: str, version: str
     response = message("ModelInferResponse")(model_name=name, model_version=version, id=str(header.get("id", "")))
     _put_parameters(response.parameters, header.get("parameters"))
     at = 0
-    for one in header.get("outputs") or ():
-        shape, kind = [int(size) for size in one["shape"]], one["datatype"]
-        size = (one.get("parameters") or {}).get("binary_data_size")
+    for output in header.get("outputs") or ():
+        shape, kind = [int(size) for size in output["shape"]], output["datatype"]
+        size = (output.get("parameters") or {}).get("binary_data_size")
         if size is None:
-            data = _strings(one["data"]) if kind == "BYTES" else packed(one["name"], kind, shape, one["data"])
+            data = _strings(output["data"]) if kind == "BYTES" else packed(output["name"], kind, shape, output["data"])
         else:
             data, at = bytes(rest[at : at + size]), at + size
-        response.outputs.add(name=one["name"], datatype=kind, shape=shape)
+        response.outputs.add(name=output["name"], datatype=kind, shape=shape)
         response.raw_output_contents.append(data)
     return response
 
@@ -79,8 +79,8 @@ def _contents(tensor: Any) -> bytes:
 
 def _strings(strings: Any) -> bytes:
     """Strings, each after its length."""
-    encoded = [one.encode() if isinstance(one, str) else bytes(one) for one in strings]
-    return b"".join(part for one in encoded for part in (_LENGTH.pack(len(one)), one))
+    encoded = [string.encode() if isinstance(string, str) else bytes(string) for string in strings]
+    return b"".join(part for string in encoded for part in (_LENGTH.pack(len(string)), string))
 
 
 def _put_parameters(fields: Any, parameters: Any) -> None:

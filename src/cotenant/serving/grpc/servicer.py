@@ -10,11 +10,11 @@ from typing import Any
 from cotenant import __version__
 from cotenant.errors import BackendTimeout, CotenantError, Refused
 from cotenant.serving.grpc.forwarding import answered, forwarded
-from cotenant.serving.grpc.messages import filled, message, parameter, parameters_of, read_parcel, write_response
+from cotenant.serving.grpc.parcels import filled, message, parameter, parameters_of, read_parcel, write_response
 from cotenant.serving.http.access import check_admin, check_stranger, check_tenant, presented
 from cotenant.serving.http.messages import Status, status_of
-from cotenant.serving.http.options import wishes_of
 from cotenant.serving.http.passing import pass_tensors
+from cotenant.serving.http.request_options import wishes_of
 from cotenant.serving.http.v2 import VERSION, config_of, index_of, statistics_of
 from cotenant.serving.http.v2_tensors import check_output, infer_tensors, token_parcel
 from cotenant.serving.service import ServedModel, Service, Wishes
@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 EXTENSIONS = ("model_configuration", "model_repository", "schedule_policy", "statistics")
 """Extensions supported over gRPC; raw contents are part of the protocol here."""
 IN_FLIGHT = 64
-"""Requests of one stream that are served at the same time."""
+"""Requests of a stream that are served at the same time."""
 FINAL = "triton_final_response"
 _CODES = {
     400: "INVALID_ARGUMENT",
@@ -128,7 +128,9 @@ class Servicer:
         else:
             check_admin(self._service, asking.key)
             names = list(self._service.tenants)
-        return filled("ModelStatisticsResponse", {"model_stats": [statistics_of(self._service, one) for one in names]})
+        return filled(
+            "ModelStatisticsResponse", {"model_stats": [statistics_of(self._service, model) for model in names]}
+        )
 
     async def index(self, request: Any, asking: Asking) -> Any:
         """All models, loaded or not."""
@@ -150,13 +152,13 @@ class Servicer:
         served = self._model(request.model_name, request.model_version, asking)
         if served.passing is not None:
             return await self._pass(served, request, asking)
-        wanted = _wanted(request, served)
+        outputs = _requested_outputs(request, served)
         given = parameters_of(request.parameters)
         pending = infer_tensors(self._service, served, read_parcel(request), given, _wishes(request, asking))
-        return _response(await pending, wanted, served, request)
+        return _response(await pending, outputs, served, request)
 
     async def stream_infer(self, requests: AsyncIterator[Any], asking: Asking) -> AsyncIterator[Any]:
-        """Requests of one stream, answered in order; with `stream`, a decoder's tokens one by one."""
+        """Requests of a stream, answered in order; with `stream`, a decoder's tokens one by one."""
         answers: asyncio.Queue[asyncio.Queue[Any] | None] = asyncio.Queue(IN_FLIGHT)
         tasks: set[asyncio.Task[None]] = set()
 
@@ -183,7 +185,7 @@ class Servicer:
             await asyncio.gather(reading, *tasks, return_exceptions=True)
 
     async def _answer(self, request: Any, asking: Asking, answer: "asyncio.Queue[Any]") -> None:
-        """Put the responses to one request of a stream into a queue, and None at the end."""
+        """Put the responses to a request of a stream into a queue, and None at the end."""
         try:
             if parameter(request.parameters, "stream") is True:
                 await self._tokens(request, asking, answer)
@@ -203,12 +205,12 @@ class Servicer:
         served = self._model(request.model_name, request.model_version, asking)
         if served.passing is not None or not served.signature.decodes:
             raise Status(400, f"{served.name} doesn't generate tokens one by one.", hint="Leave `stream` out.")
-        wanted = _wanted(request, served)
+        outputs = _requested_outputs(request, served)
 
         def take(tokens: list[int], scores: Sequence[ScoredToken]) -> None:
             del scores
             for token in tokens:
-                response = _response(token_parcel([token]), wanted, served, request)
+                response = _response(token_parcel([token]), outputs, served, request)
                 answer.put_nowait(_streamed(response, final=False))
 
         given = parameters_of(request.parameters)
@@ -236,12 +238,12 @@ class Servicer:
         service = self._service
         check_stranger(service, asking.key)
         check_tenant(service, asking.key, name)
-        found = service.tenants.get(name)
-        if found is None or not found.loaded:
+        model = service.tenants.get(name)
+        if model is None or not model.loaded:
             raise Status(404, f"There is no model {name[:100]!r}.")
         if version not in ("", VERSION):
-            raise Status(404, f"The model {found.name} has only version {VERSION}.")
-        return found
+            raise Status(404, f"The model {model.name} has only version {VERSION}.")
+        return model
 
 
 def code_of(error: Exception) -> tuple[str, str, list[tuple[str, str]]]:
@@ -259,20 +261,20 @@ def code_of(error: Exception) -> tuple[str, str, list[tuple[str, str]]]:
     return _CODES.get(status_of(error), "INTERNAL"), sentence, trailing
 
 
-def _wanted(request: Any, served: ServedModel) -> set[str]:
+def _requested_outputs(request: Any, served: ServedModel) -> set[str]:
     """Requested outputs; none: all."""
-    known = [one.name for one in served.signature.outputs]
-    wanted = set()
-    for one in request.outputs:
-        if one.name not in known:
-            raise Status(400, f"There is no output {one.name[:100]!r}; there are {', '.join(known)}.")
-        check_output({"name": one.name, "parameters": parameters_of(one.parameters)})
-        wanted.add(one.name)
-    return wanted
+    known = [output.name for output in served.signature.outputs]
+    outputs = set()
+    for output in request.outputs:
+        if output.name not in known:
+            raise Status(400, f"There is no output {output.name[:100]!r}; there are {', '.join(known)}.")
+        check_output({"name": output.name, "parameters": parameters_of(output.parameters)})
+        outputs.add(output.name)
+    return outputs
 
 
-def _response(answer: Parcel, wanted: set[str], served: ServedModel, request: Any) -> Any:
-    kept = Parcel(tuple(one for one in answer.tensors if not wanted or one.name in wanted))
+def _response(answer: Parcel, outputs: set[str], served: ServedModel, request: Any) -> Any:
+    kept = Parcel(tuple(tensor for tensor in answer.tensors if not outputs or tensor.name in outputs))
     return write_response(kept, served.name, VERSION, request.id)
 
 
@@ -300,7 +302,7 @@ def _describe(fields: Any, specs: tuple[TensorSpec, ...]) -> None:
 
 def _said(body: bytes) -> str:
     try:
-        said = json.loads(body)["error"]
+        sentence = json.loads(body)["error"]
     except (ValueError, KeyError, TypeError):
-        said = body[:200].decode(errors="replace")
-    return f"The backend refused: {said}"
+        sentence = body[:200].decode(errors="replace")
+    return f"The backend refused: {sentence}"

@@ -1,1 +1,1 @@
-"""The front end over HTTP: the Open Inference Protocol, OpenAI's, health, metrics. A bare ASGI application."""
+"""The front end over HTTP: a strict connection, the Open Inference Protocol, OpenAI's, health, metrics."""

@@ -45,15 +45,15 @@ def opens(key: str | None, *hashes: str | None) -> bool:
 
 def locked(service: "Service") -> bool:
     """Whether any tenant has a key."""
-    for one in service.tenants.values():  # noqa: SIM110 - asked for each request: a generator would cost more
-        if one.key:
+    for tenant in service.tenants.values():  # noqa: SIM110 - asked for each request: a generator would cost more
+        if tenant.key:
             return True
     return False
 
 
 def check_stranger(service: "Service", key: str | None) -> None:
     """Reject an unknown key. Raises Status."""
-    if locked(service) and not opens(key, service.admin_key, *(one.key for one in service.tenants.values())):
+    if locked(service) and not opens(key, service.admin_key, *(tenant.key for tenant in service.tenants.values())):
         raise Status(401, "A valid API key is required.", hint="Send `Authorization: Bearer KEY`.")
 
 

@@ -19,11 +19,10 @@ from cotenant.serving.http.embeddings import detokenize, embeddings, tokenize
 from cotenant.serving.http.messages import Answer, HttpRequest, Reply, Responder, Status, in_json, read_json
 from cotenant.serving.http.metrics import metrics
 from cotenant.serving.http.openapi import describe
-from cotenant.serving.http.parsing import RequestHead
 from cotenant.serving.service import Service
 from cotenant.serving.tickets import TRACEPARENT
 
-# --- routes and their required access
+# Routes and their required access.
 
 Handler = Callable[[Service, HttpRequest, Mapping[str, str]], Awaitable[Reply]]
 Access = Literal["open", "tenant", "admin"]
@@ -126,7 +125,7 @@ class Application(Responder):
     def __init__(self, service: Service) -> None:
         self._service = service
 
-    def find(self, head: RequestHead) -> Answer:
+    def find(self, head: HttpRequest) -> Answer:
         """The handler of a request, if its sender may use it. Raises Status."""
         headers = head.headers
         route, parts, known = find_route(head.method, head.path)
@@ -142,15 +141,15 @@ class Application(Responder):
             refuse_foreign_pages(headers)
         elif route.access != "open":
             check_stranger(service, presented(headers))
-        found, named = route, parts
+        access, handler = route.access, route.handler
 
         def answer(request: HttpRequest) -> Awaitable[Reply]:
-            if found.access == "admin":
+            if access == "admin":
                 check_admin(service, presented(headers))
-            elif found.access == "tenant" and locked(service):
-                self._check_tenant(presented(headers), named, request)
+            elif access == "tenant" and locked(service):
+                self._check_tenant(presented(headers), parts, request)
             TRACEPARENT.set(headers.get("traceparent"))
-            return found.handler(service, request, named)
+            return handler(service, request, parts)
 
         return answer
 

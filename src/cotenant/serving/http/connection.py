@@ -1,4 +1,4 @@
-"""One HTTP/1.1 connection: a request is read, answered, and only then the next one is looked at.
+"""One HTTP/1.1 connection: a request is read, answered, and only then is the next looked at.
 
 A request whose answer is a `Pending` needs no task: its answer is written the moment it is known. All others have a
 task, which is cancelled when the client leaves. Requests sent ahead wait as bytes.
@@ -12,7 +12,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from cotenant.serving.http.messages import Answer, HttpRequest, Reply, Status, write_head
-from cotenant.serving.http.parsing import ArrivingBody, RequestHead, decompressed, head_ends, read_head
+from cotenant.serving.http.parsing import ArrivingBody, decompressed, head_ends, read_head
 from cotenant.serving.tickets import Pending
 
 if TYPE_CHECKING:
@@ -59,9 +59,9 @@ class HttpConnection(asyncio.Protocol):
         self._rest = bytearray()
         """Bytes that belong to no request yet."""
         self._scanned = 0
-        self._known: RequestHead | None = None
+        self._known: HttpRequest | None = None
         """The last head: equal bytes mean an equal request."""
-        self._head: RequestHead | None = None
+        self._head: HttpRequest | None = None
         self._answer: Answer | None = None
         self._body: ArrivingBody | None = None
         self._charged = 0
@@ -193,7 +193,7 @@ class HttpConnection(asyncio.Protocol):
         self._known = head
         self._begin(head, behind, 0)
 
-    def _begin(self, head: RequestHead, data: bytes, at: int) -> None:
+    def _begin(self, head: HttpRequest, data: bytes, at: int) -> None:
         """A head is complete; its body, or part of it, follows in ``data``."""
         self._server.idle.pop(self, None)
         self._head, self._scanned = head, 0
@@ -284,7 +284,7 @@ class HttpConnection(asyncio.Protocol):
         try:
             if "content-encoding" in head.headers:
                 body = self._decompressed(body, head.headers["content-encoding"])
-            answering = answer(HttpRequest(head.method, head.path, head.headers, body, head.query))
+            answering = answer(head._replace(body=body) if body else head)
         except Exception as error:  # noqa: BLE001 - every failure becomes an answer
             self._send(self._server.responder.problem(error, head))
             return
@@ -399,7 +399,7 @@ class HttpConnection(asyncio.Protocol):
         return write_head(reply, own, old=self._head is not None and self._head.minor == 0, keep=self._keep)
 
     def _request_id(self) -> str:
-        """The client's own name for its request, or a new one."""
+        """The client's own name for its request, or a new name."""
         given = self._head.headers.get("x-request-id") if self._head is not None else None
         if given and len(given) <= _ID_MOST and given.isascii() and given.isprintable():
             return given

@@ -1,4 +1,4 @@
-"""OpenAI's embeddings: vectors of texts."""
+"""OpenAI's embeddings, and vLLM's interface to tokenizers."""
 
 import asyncio
 import base64
@@ -12,14 +12,14 @@ from cotenant.serving.codec import Codec
 from cotenant.serving.http.messages import HttpRequest, Reply, in_json
 from cotenant.serving.http.openai import find_model
 from cotenant.serving.http.openai_input import MOST_TEXTS, conversation_of, refuse_unknown, texts_of
-from cotenant.serving.http.options import Off, check_options, switch, whole, wishes_of
 from cotenant.serving.http.passing import pass_openai
+from cotenant.serving.http.request_options import Off, check_options, switch, whole, wishes_of
 from cotenant.serving.http.v2_tensors import numbers_of
 from cotenant.serving.service import ServedModel, Service, Wishes
 from cotenant.serving.tensors import Parcel, Tensor
 
 AT_ONCE = 16
-"""Texts of one request in the scheduler's queue: a long list doesn't crowd out the tenant's other requests."""
+"""Texts of a request in the scheduler's queue: a long list doesn't crowd out the tenant's other requests."""
 
 
 async def embeddings(service: Service, request: HttpRequest, parts: Mapping[str, str]) -> Reply:
@@ -66,7 +66,7 @@ async def _embed(
     # A list longer than that may wait, where a single text would be refused with the advice to come back.
     until = time.monotonic() + (served.contract.objective_s * len(texts) if len(texts) > AT_ONCE else 0.0)
 
-    async def one(ids: tuple[int, ...]) -> list[float]:
+    async def vector_of(ids: tuple[int, ...]) -> list[float]:
         async with room:
             while True:
                 try:
@@ -77,7 +77,7 @@ async def _embed(
                         raise
                     await asyncio.sleep(wait_s)
 
-    tasks = [asyncio.ensure_future(one(ids)) for ids in texts]
+    tasks = [asyncio.ensure_future(vector_of(ids)) for ids in texts]
     try:
         return list(await asyncio.gather(*tasks))
     finally:
@@ -98,7 +98,7 @@ def _vector(numbers: list[float], form: str) -> Any:
     return base64.b64encode(struct.pack(f"<{len(numbers)}f", *numbers)).decode()
 
 
-# --- vLLM's interface to tokenizers: text to tokens and back
+# vLLM's interface to tokenizers: text to tokens and back.
 
 _TEXT = ("model", "prompt", "return_token_strs")
 _CHAT = ("model", "messages", "return_token_strs")
@@ -137,7 +137,7 @@ async def detokenize(service: Service, request: HttpRequest, parts: Mapping[str,
     served, codec = _found(service, body)
     check_options(body, ("model", "tokens"), {}, where="/detokenize")
     tokens = body.get("tokens")
-    if not isinstance(tokens, list) or not all(type(one) is int for one in tokens):
+    if not isinstance(tokens, list) or not all(type(token) is int for token in tokens):
         raise BadInput("`tokens` is a list of token ids.", param="tokens")
     served.signature.check_ids(tokens, param="tokens")
     return in_json({"prompt": codec.decode(tokens)})
@@ -145,7 +145,7 @@ async def detokenize(service: Service, request: HttpRequest, parts: Mapping[str,
 
 def _found(service: Service, body: Mapping[str, Any]) -> tuple[ServedModel, Codec]:
     """The model, which may be left out where only one has a tokenizer."""
-    known = [one for one in service.tenants.values() if one.loaded and one.codec is not None]
+    known = [model for model in service.tenants.values() if model.loaded and model.codec is not None]
     served = known[0] if body.get("model") is None and len(known) == 1 else find_model(service, body.get("model"))
     if served.codec is None:
         raise BadInput(f"{served.name} has no tokenizer here.", param="model")

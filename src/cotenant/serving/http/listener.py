@@ -36,7 +36,7 @@ _FULL = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
 
 
 class HttpServer:
-    """All connections of one listening socket."""
+    """All connections of a listening socket."""
 
     def __init__(
         self, responder: Responder, listener: socket.socket, limits: HttpLimits, tls: ssl.SSLContext | None
@@ -179,7 +179,7 @@ class HttpServer:
                 self._connections[connection] = None
 
     def _make_room(self, address: str | None) -> bool:
-        """Close the connection that is idle or stalled for longest, of one address or of any."""
+        """Close the connection that is idle or stalled for longest, of an address or of any."""
         for connection in self.idle:
             if address in (None, connection.address):
                 self._evict(connection)

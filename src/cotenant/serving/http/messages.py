@@ -1,4 +1,4 @@
-"""Requests and replies as values, and the head of a reply as bytes."""
+"""Requests and replies as values, errors as replies, and who answers."""
 
 import http
 import json
@@ -8,15 +8,12 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import pydantic_core
 
 from cotenant.errors import BackendTimeout, BadInput, CotenantError, Refused, RequestFailed
 from cotenant.scheduling import Why
-
-if TYPE_CHECKING:
-    from cotenant.serving.http.parsing import RequestHead
 
 JSON = "application/json"
 RETRY_AFTER_S = "1"
@@ -25,13 +22,25 @@ _STATUS_LINES = {status.value: f"HTTP/1.1 {status.value} {status.phrase}" for st
 
 
 class HttpRequest(NamedTuple):
-    """One HTTP request; header names are lower case, the path is as it was sent."""
+    """A request: first its head and how its body is framed; then, in a copy, its body too."""
 
     method: str
     path: str
+    """As sent, still quoted: `%2f` belongs to a name and doesn't separate two."""
     headers: Mapping[str, str]
+    """By lower-case name; the values of a repeated header are joined by commas."""
     body: bytes = b""
     query: str = ""
+    minor: int = 1
+    """0 or 1, of HTTP/1.x."""
+    length: int = 0
+    chunked: bool = False
+    keep: bool = True
+    """Whether the client lets the connection stay open."""
+    expects: bool = False
+    """Whether the client waits for `100 Continue` before it sends the body."""
+    raw: bytes = b""
+    """The head as it was sent."""
 
     def json(self) -> dict[str, Any]:
         """The body as a mapping. Raises BadInput."""
@@ -122,7 +131,7 @@ def _no_constant(name: str) -> Any:
 _DECODER = json.JSONDecoder(parse_constant=_no_constant)
 
 
-# --- errors as a status, headers and each protocol's own error object
+# Errors as a status, headers and each protocol's own error object.
 
 _STATUS: dict[str, int] = {
     Why.PAUSED: 503,
@@ -202,7 +211,7 @@ def _openai(error: Exception, message: str, status: int) -> dict[str, Any]:
     return {"error": {"message": message, "type": kind, "param": param, "code": code}}
 
 
-# --- what answers the requests of a server, and the limits of its clients
+# What answers the requests of a server, and the limits of its clients.
 
 log = logging.getLogger(__name__)
 
@@ -220,7 +229,7 @@ class HttpLimits:
     path: int = 2048
     connections: int = 1024
     per_address: int = 768
-    """Connections of one address, so that no client can take them all."""
+    """Connections of an address, so that no client can take them all."""
     idle_s: float = 75.0
     """Time limit of a connection between two requests."""
     head_s: float = 15.0
@@ -235,10 +244,10 @@ class Responder(ABC):
     """Answers requests."""
 
     @abstractmethod
-    def find(self, head: "RequestHead") -> Answer:
+    def find(self, head: HttpRequest) -> Answer:
         """What will answer a request, by its head alone. Raises to refuse it before its body is read."""
 
-    def problem(self, error: Exception, head: "RequestHead | None") -> Reply:
+    def problem(self, error: Exception, head: HttpRequest | None) -> Reply:
         """The answer to a request that failed; without a head it could not even be read."""
         path = "" if head is None else head.path
         if status_of(error) == 500:

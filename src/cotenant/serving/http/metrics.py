@@ -1,4 +1,4 @@
-"""Metrics for Prometheus: our own names, and those known to dashboards of other servers."""
+"""Metrics for Prometheus: our own names, and those that dashboards of vLLM and Triton know."""
 
 from collections.abc import Callable, Iterable, Mapping
 
@@ -7,7 +7,7 @@ from cotenant.serving.measures import GenerationMeasures, Histogram, TenantMeasu
 from cotenant.serving.service import Service
 from cotenant.serving.tickets import BAD_INPUT, FAILED
 
-# --- prometheus' text format
+# Prometheus' text format.
 
 Labels = Mapping[str, str]
 
@@ -28,12 +28,12 @@ class MetricsPage:
     ) -> None:
         """A histogram; buckets above ``most`` are left out."""
         self._head(name, "histogram", about)
-        for labels, one in values:
-            for edge, below in one.buckets(most):
+        for labels, histogram in values:
+            for edge, below in histogram.buckets(most):
                 text = "+Inf" if edge == float("inf") else repr(float(edge))  # as Prometheus' own client for Python
                 self._lines.append(f"{name}_bucket{_labels({**labels, 'le': text})} {below}")
-            self._lines.append(f"{name}_sum{_labels(labels)} {one.total:.17g}")
-            self._lines.append(f"{name}_count{_labels(labels)} {one.count}")
+            self._lines.append(f"{name}_sum{_labels(labels)} {histogram.total:.17g}")
+            self._lines.append(f"{name}_count{_labels(labels)} {histogram.count}")
 
     def text(self) -> str:
         """The page."""
@@ -94,7 +94,7 @@ def render(service: Service) -> str:
     put("cotenant_tenant_ready", "gauge", "1 if the tenant can be served now.",
         ((each(n), float(service.ready(n))) for n in rows))  # fmt: skip
     put("cotenant_worker_restarts_total", "counter", "Restarts of worker processes.",
-        (({"tenants": "+".join(one["tenants"])}, one["restarts"]) for one in service.workers()))  # fmt: skip
+        (({"tenants": "+".join(worker["tenants"])}, worker["restarts"]) for worker in service.workers()))  # fmt: skip
     backends = [worker for worker in service.workers() if "backend" in worker]
     put("cotenant_backend_up", "gauge", "1 if the backend answers; 0 while it is marked and polled.",
         (({"backend": b["backend"]}, float(b["up"])) for b in backends))  # fmt: skip
@@ -118,27 +118,27 @@ def render(service: Service) -> str:
     return page.text()
 
 
-# --- our figures under the names, types, labels and buckets of vLLM and Triton, for their dashboards
+# Our figures under the names, types, labels and buckets of vLLM and Triton, for their dashboards.
 
 _SAME_TRITON, _SAME_VLLM = "As in Triton.", "As in vLLM."
 _REASONS = {BAD_INPUT: "OTHER", FAILED: "BACKEND", "cancelled": "CANCELED"}
 """Triton's reason of a failure; of all others: REJECTED."""
 _SECONDS: Mapping[str, Callable[[GenerationMeasures], Histogram]] = {
-    "time_to_first_token_seconds": lambda one: one.first_s,
-    "inter_token_latency_seconds": lambda one: one.gap_s,
-    "request_time_per_output_token_seconds": lambda one: one.per_token_s,
-    "e2e_request_latency_seconds": lambda one: one.whole_s,
-    "request_queue_time_seconds": lambda one: one.queue_s,
-    "request_inference_time_seconds": lambda one: one.inference_s,
-    "request_prefill_time_seconds": lambda one: one.prefill_s,
-    "request_decode_time_seconds": lambda one: one.decode_s,
+    "time_to_first_token_seconds": lambda made: made.first_s,
+    "inter_token_latency_seconds": lambda made: made.gap_s,
+    "request_time_per_output_token_seconds": lambda made: made.per_token_s,
+    "e2e_request_latency_seconds": lambda made: made.whole_s,
+    "request_queue_time_seconds": lambda made: made.queue_s,
+    "request_inference_time_seconds": lambda made: made.inference_s,
+    "request_prefill_time_seconds": lambda made: made.prefill_s,
+    "request_decode_time_seconds": lambda made: made.decode_s,
 }
 _TOKENS: Mapping[str, Callable[[GenerationMeasures], Histogram]] = {
-    "request_prompt_tokens": lambda one: one.prompt_tokens,
-    "request_generation_tokens": lambda one: one.made_tokens,
-    "request_max_num_generation_tokens": lambda one: one.made_tokens,
-    "request_params_max_tokens": lambda one: one.most_tokens,
-    "request_prefill_kv_computed_tokens": lambda one: one.prompt_tokens,  # nothing is cached across requests
+    "request_prompt_tokens": lambda made: made.prompt_tokens,
+    "request_generation_tokens": lambda made: made.made_tokens,
+    "request_max_num_generation_tokens": lambda made: made.made_tokens,
+    "request_params_max_tokens": lambda made: made.most_tokens,
+    "request_prefill_kv_computed_tokens": lambda made: made.prompt_tokens,  # nothing is cached across requests
 }
 
 
@@ -151,14 +151,14 @@ def put_triton(page: MetricsPage, service: Service, rows: Mapping[str, TenantMea
     def put(name: str, figure: Callable[[TenantMeasures], float]) -> None:
         page.put(f"nv_inference_{name}", "counter", _SAME_TRITON, ((each(n), figure(m)) for n, m in rows.items()))
 
-    put("request_success", lambda one: one.served)
+    put("request_success", lambda tenant: tenant.served)
     page.put("nv_inference_request_failure", "counter", _SAME_TRITON,
         ((each(n, reason=reason), count)
          for n, m in rows.items() for reason, count in _failures(m).items()))  # fmt: skip
-    put("count", lambda one: one.served)
-    put("request_duration_us", lambda one: one.latency_s.total * 1e6)
-    put("queue_duration_us", lambda one: one.queue_s * 1e6)
-    put("compute_infer_duration_us", lambda one: one.device_s * 1e6)
+    put("count", lambda tenant: tenant.served)
+    put("request_duration_us", lambda tenant: tenant.latency_s.total * 1e6)
+    put("queue_duration_us", lambda tenant: tenant.queue_s * 1e6)
+    put("compute_infer_duration_us", lambda tenant: tenant.device_s * 1e6)
     waiting, _ = service.under_way()
     page.put("nv_inference_pending_request_count", "gauge", _SAME_TRITON,
         ((each(n), waiting.get(n, 0)) for n in rows))  # fmt: skip
@@ -187,7 +187,7 @@ def put_vllm(page: MetricsPage, service: Service, rows: Mapping[str, TenantMeasu
     for name, figure in _SECONDS.items():
         page.histogram(f"vllm:{name}", _SAME_VLLM, ((each(n), figure(m)) for n, m in decoders.items()))
     longest = [service.tenants[n].signature.longest for n in decoders]
-    most = None if None in longest else max((one for one in longest if one is not None), default=None)
+    most = None if None in longest else max((limit for limit in longest if limit is not None), default=None)
     for name, figure in _TOKENS.items():
         page.histogram(f"vllm:{name}", _SAME_VLLM, ((each(n), figure(m)) for n, m in decoders.items()), most=most)
 

@@ -10,13 +10,13 @@ from cotenant.errors import BadInput, CotenantError
 from cotenant.serving.codec import Codec, TextWriter
 from cotenant.serving.http.messages import HttpRequest, Reply, Status, in_json, reply_to, to_json
 from cotenant.serving.http.openai_input import MOST_PROMPTS, CompletionOptions, conversation_of, prompts_of, read_asked
-from cotenant.serving.http.options import wishes_of
 from cotenant.serving.http.passing import pass_openai
+from cotenant.serving.http.request_options import wishes_of
 from cotenant.serving.service import ServedModel, Service, Wishes
 from cotenant.serving.tickets import Pending, TokenSink
 from cotenant.serving.workers.work import Prompt, ScoredToken
 
-# --- answers of completions and chats in OpenAI's form, whole or as events
+# Answers of completions and chats in OpenAI's form, whole or as events.
 
 
 class TextPiece(NamedTuple):
@@ -131,12 +131,12 @@ class Completion:
         }
 
     def _top(self, token: int, score: ScoredToken) -> dict[str, float]:
-        """The most likely tokens, and the chosen one."""
-        return {self.codec.piece(one): chance for one, chance in (*score.top, (token, score.logprob))}
+        """The most likely tokens, and the chosen token."""
+        return {self.codec.piece(other): chance for other, chance in (*score.top, (token, score.logprob))}
 
     def _token(self, token: int, score: ScoredToken) -> dict[str, Any]:
         """The form of chats."""
-        top = [_chance(self.codec.piece(one), chance) for one, chance in score.top]
+        top = [_chance(self.codec.piece(other), chance) for other, chance in score.top]
         return {**_chance(self.codec.piece(token), score.logprob), "top_logprobs": top}
 
 
@@ -150,7 +150,9 @@ _DONE = b"data: [DONE]\n\n"
 async def models(service: Service, request: HttpRequest, parts: Mapping[str, str]) -> Reply:
     """All tenants."""
     del request, parts
-    return in_json({"object": "list", "data": [_model(service, one) for one in service.tenants.values() if one.loaded]})
+    return in_json(
+        {"object": "list", "data": [_model(service, model) for model in service.tenants.values() if model.loaded]}
+    )
 
 
 async def model(service: Service, request: HttpRequest, parts: Mapping[str, str]) -> Reply:
@@ -289,11 +291,11 @@ def find_model(service: Service, name: Any) -> ServedModel:
     """A loaded tenant. Raises Status."""
     if name is None:
         raise BadInput("`model` is missing.", hint="GET /v1/models lists them.", param="model")
-    found = service.tenants.get(name) if isinstance(name, str) else None
-    if found is None or not found.loaded:
+    model = service.tenants.get(name) if isinstance(name, str) else None
+    if model is None or not model.loaded:
         hint = "GET /v1/models lists them."
         raise Status(404, f"There is no model {str(name)[:100]!r}.", hint=hint, param="model", code="model_not_found")
-    return found
+    return model
 
 
 def codec_of(served: ServedModel) -> Codec:

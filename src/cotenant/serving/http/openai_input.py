@@ -6,7 +6,7 @@ from typing import Any
 
 from cotenant.errors import BadInput
 from cotenant.serving.codec import Codec
-from cotenant.serving.http.options import (
+from cotenant.serving.http.request_options import (
     MOST_LOGPROBS,
     SAMPLING,
     Off,
@@ -20,7 +20,7 @@ from cotenant.serving.service import ServedModel
 
 MOST_PROMPTS = 64
 MOST_TEXTS = 2048
-"""Of one request for embeddings, as at OpenAI."""
+"""Of a request for embeddings, as at OpenAI."""
 MOST_ANSWERS = 64
 _NOTES = ("user", "metadata", "safety_identifier", "prompt_cache_key", "request_id")
 """What a client says about itself; it has no influence on an answer."""
@@ -82,7 +82,7 @@ _STREAM_OPTIONS = ("include_usage", "continuous_usage_stats")
 
 @dataclass(frozen=True, slots=True)
 class CompletionOptions:
-    """The options of one completion or chat."""
+    """The options of a completion or chat."""
 
     sampling: Sampling
     answers: int
@@ -138,7 +138,7 @@ def texts_of(value: Any, codec: Codec | None, *, name: str, most: int) -> list[t
     several = value if isinstance(value, list) and value and isinstance(value[0], list | str) else [value]
     if len(several) > most:
         raise BadInput(f"`{name}` has at most {most} texts, not {len(several)}.", param=name)
-    return [_ids(one, codec, name) for one in several]
+    return [_ids(prompt, codec, name) for prompt in several]
 
 
 def conversation_of(messages: Any) -> list[dict[str, Any]]:
@@ -197,7 +197,7 @@ def _ids(value: Any, codec: Codec | None, name: str) -> tuple[int, ...]:
         if codec is None:
             raise BadInput("This model has no tokenizer; send token ids.", param=name)
         ids: Sequence[int] = codec.encode(value)
-    elif isinstance(value, list) and all(type(one) is int for one in value):
+    elif isinstance(value, list) and all(type(token) is int for token in value):
         ids = value
     else:
         raise BadInput(f"`{name}` is a text, a list of texts or token ids.", param=name)

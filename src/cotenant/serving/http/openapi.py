@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from cotenant import __version__
 from cotenant.serving.http.openai_input import MOST_ANSWERS, MOST_PROMPTS, MOST_TEXTS
-from cotenant.serving.http.options import MOST_LOGPROBS, MOST_STOPS
+from cotenant.serving.http.request_options import MOST_LOGPROBS, MOST_STOPS
 from cotenant.serving.service import ServedModel
 from cotenant.serving.tensors import SIZES
 
@@ -25,7 +25,7 @@ def _texts(most: int) -> dict[str, Any]:
     ids = {"type": "array", "minItems": 1, "items": {"type": "integer", "minimum": 0}}
     some = [{"type": "string", "minLength": 1}, ids]
     several = {"type": "array", "minItems": 1, "maxItems": most}
-    return {"oneOf": [*some, *({**several, "items": one} for one in some)]}
+    return {"oneOf": [*some, *({**several, "items": schema} for schema in some)]}
 
 
 def _number(least: float, most: float) -> dict[str, Any]:
@@ -136,7 +136,7 @@ def describe(routes: Iterable["Route"], models: Sequence[ServedModel] = ()) -> d
     paths: dict[str, dict[str, Any]] = {}
     for route in routes:
         path = route.path.removesuffix("/?") or "/"
-        names = [one.name for one in models if _takes(path, one)]
+        names = [model.name for model in models if _takes(path, model)]
         model = {"enum": names} if names else {"type": "string", "minLength": 1}
         paths.setdefault(path, {})[route.method.lower()] = _operation(route, path, model)
     return {

@@ -82,7 +82,7 @@ async def reload(service: Service, request: HttpRequest, parts: Mapping[str, str
 def state_of(service: Service) -> dict[str, Any]:
     """The complete status as plain data."""
     now = time.monotonic()
-    standings = {one.tenant: one for one in service.standings()}
+    standings = {standing.tenant: standing for standing in service.standings()}
     workers = service.workers()
     parts = parts_of(workers)
     tenants = []

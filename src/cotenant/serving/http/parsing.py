@@ -9,9 +9,8 @@ a request is skipped, since some clients send it behind a body (RFC 9112, sectio
 import re
 import zlib
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
 
-from cotenant.serving.http.messages import Status
+from cotenant.serving.http.messages import HttpRequest, Status
 
 HEADERS_MOST = 256
 LINE_MOST = 1024
@@ -33,26 +32,6 @@ _TRAILER = re.compile(rb"(?!(?i:content-length|transfer-encoding):)[!#$%&'*+\-.^
 _FIRST = frozenset(b"!#$%&'*+-.^_`|~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz")
 
 
-class RequestHead(NamedTuple):
-    """The request line and the headers of a request, and how its body is framed."""
-
-    raw: bytes
-    method: str
-    path: str
-    """As sent, still quoted: `%2f` belongs to a name and doesn't separate two."""
-    query: str
-    headers: Mapping[str, str]
-    """By lower-case name; the values of a repeated header are joined by commas."""
-    minor: int
-    """0 or 1, of HTTP/1.x."""
-    length: int
-    chunked: bool
-    keep: bool
-    """Whether the client lets the connection stay open."""
-    expects: bool
-    """Whether the client waits for `100 Continue` before it sends the body."""
-
-
 def head_ends(data: bytes | bytearray, begin: int = 0) -> int:
     """Where the head ends, behind its empty line; -1 if that hasn't arrived; ``begin``: bytes looked at before.
 
@@ -69,7 +48,7 @@ def head_ends(data: bytes | bytearray, begin: int = 0) -> int:
     return -1
 
 
-def read_head(raw: bytes, *, longest_path: int) -> RequestHead:
+def read_head(raw: bytes, *, longest_path: int) -> HttpRequest:
     """Parse a complete head, its empty line included.
 
     Raises:
@@ -95,7 +74,7 @@ def read_head(raw: bytes, *, longest_path: int) -> RequestHead:
     options = {option.strip().lower() for option in headers.get("connection", "").split(",")}
     keep = "close" not in options and (minor == 1 or "keep-alive" in options)
     expects = _expects(headers, minor)
-    return RequestHead(raw, method, path, query, headers, minor, length, chunked, keep, expects)
+    return HttpRequest(method, path, headers, b"", query, minor, length, chunked, keep, expects, raw)
 
 
 def _headers(text: str, at: int) -> dict[str, str]:
@@ -161,11 +140,11 @@ def _expects(headers: Mapping[str, str], minor: int) -> bool:
 
 
 class ArrivingBody:
-    """The body of one request, as it arrives."""
+    """The body of a request, as it arrives."""
 
     __slots__ = ("_chunks", "_length", "_pieces", "done", "size")
 
-    def __init__(self, head: RequestHead) -> None:
+    def __init__(self, head: HttpRequest) -> None:
         self.done = False
         self.size = 0
         self._length = head.length
@@ -220,7 +199,7 @@ def decompressed(body: bytes, coding: str, most: int) -> bytes:
 
 
 class Chunks:
-    """The chunks of one body, as they arrive. Trailers are checked and dropped."""
+    """The chunks of a body, as they arrive. Trailers are checked and dropped."""
 
     __slots__ = ("_behind", "_last", "_left", "_line", "_trailers", "done")
 

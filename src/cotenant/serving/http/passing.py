@@ -11,7 +11,7 @@ from cotenant.errors import BadInput, CotenantError
 from cotenant.serving.backends.backend import Errand, Piece
 from cotenant.serving.backends.probing import Passing
 from cotenant.serving.http.messages import JSON, HttpRequest, Reply, read_json, reply_to
-from cotenant.serving.http.options import wishes_of
+from cotenant.serving.http.request_options import wishes_of
 from cotenant.serving.http.v2_tensors import HEADER
 from cotenant.serving.service import GENERATE_MOST, ServedModel, Service, Wishes
 
@@ -81,7 +81,7 @@ async def _pass(
     )
 
 
-# --- another server's answer as ours: its head, then its body whole, or piece by piece if it is a stream of events
+# Another server's answer as ours: its head, then its body whole, or piece by piece if it is a stream of events.
 
 Kept = Callable[[str], bool]
 """Whether a header of the answer, by its lower-case name, is passed on besides the content type."""

@@ -6,8 +6,8 @@ from typing import Any
 from cotenant import __version__
 from cotenant.errors import BadInput
 from cotenant.serving.http.messages import HttpRequest, Reply, Status, in_json
-from cotenant.serving.http.options import wishes_of
 from cotenant.serving.http.passing import pass_v2
+from cotenant.serving.http.request_options import wishes_of
 from cotenant.serving.http.v2_tensors import HEADER, check_output, infer_tensors, read_inputs, write_outputs
 from cotenant.serving.service import ServedModel, Service
 from cotenant.serving.tensors import Parcel, TensorSpec
@@ -43,8 +43,8 @@ async def model(service: Service, request: HttpRequest, parts: Mapping[str, str]
             "name": served.name,
             "versions": [VERSION],
             "platform": "cotenant" if served.passing is None else f"cotenant, {served.passing.entry.protocol} backend",
-            "inputs": [_spec(one) for one in served.signature.inputs],
-            "outputs": [_spec(one) for one in served.signature.outputs],
+            "inputs": [_spec(tensor) for tensor in served.signature.inputs],
+            "outputs": [_spec(tensor) for tensor in served.signature.outputs],
         }
     )
 
@@ -75,7 +75,7 @@ def infer(service: Service, request: HttpRequest, parts: Mapping[str, str]) -> A
     if number is not None and not (isinstance(number, str) or type(number) is int):
         raise BadInput("`id` is a text or an integer.", param="id")
     wishes = wishes_of(request.headers, timeout_us=parameters.get("timeout"), priority=parameters.get("priority"))
-    binary = _wanted(header, parameters, served)
+    binary = _requested(header, parameters, served)
 
     def reply(answer: Parcel) -> Reply:
         head: dict[str, Any] = {"model_name": served.name, "model_version": VERSION}
@@ -83,7 +83,7 @@ def infer(service: Service, request: HttpRequest, parts: Mapping[str, str]) -> A
             head["id"] = str(number)
         if service.basis != "measured":
             head["parameters"] = {"basis": service.basis}
-        body, length = write_outputs([one for one in answer.tensors if one.name in binary], head, binary)
+        body, length = write_outputs([tensor for tensor in answer.tensors if tensor.name in binary], head, binary)
         if length is None:
             return Reply(200, body)
         return Reply(200, body, "application/octet-stream", {HEADER: str(length)})
@@ -94,7 +94,7 @@ def infer(service: Service, request: HttpRequest, parts: Mapping[str, str]) -> A
 async def statistics(service: Service, request: HttpRequest, parts: Mapping[str, str]) -> Reply:
     """Counts and times since the start, in nanoseconds."""
     del request
-    names = [_model(service, parts).name] if "model" in parts else [one.name for one in service.tenants.values()]
+    names = [_model(service, parts).name] if "model" in parts else [model.name for model in service.tenants.values()]
     return in_json({"model_stats": [statistics_of(service, name) for name in names]})
 
 
@@ -128,8 +128,8 @@ def config_of(served: ServedModel) -> dict[str, Any]:
         "platform": "cotenant",
         "backend": "cotenant",
         "max_batch_size": 0,  # the first dimension is part of the shapes
-        "input": [{**_configured(one), "optional": one.optional} for one in served.signature.inputs],
-        "output": [_configured(one) for one in served.signature.outputs],
+        "input": [{**_configured(tensor), "optional": tensor.optional} for tensor in served.signature.inputs],
+        "output": [_configured(tensor) for tensor in served.signature.outputs],
         "model_transaction_policy": {"decoupled": False},
     }
 
@@ -138,12 +138,12 @@ def index_of(service: Service, *, ready: bool) -> list[dict[str, Any]]:
     """All models, loaded or not; ``ready``: only those that can be served."""
     rows = [
         {
-            "name": one.name,
+            "name": model.name,
             "version": VERSION,
-            "state": "READY" if one.loaded and service.ready(one.name) else "UNAVAILABLE",
-            "reason": "" if one.loaded else "unloaded",
+            "state": "READY" if model.loaded and service.ready(model.name) else "UNAVAILABLE",
+            "reason": "" if model.loaded else "unloaded",
         }
-        for one in service.tenants.values()
+        for model in service.tenants.values()
     ]
     return [row for row in rows if not ready or row["state"] == "READY"]
 
@@ -158,47 +158,47 @@ def _configured(spec: TensorSpec) -> dict[str, Any]:
 
 
 def _known(service: Service, parts: Mapping[str, str]) -> ServedModel:
-    found = service.tenants.get(parts["model"])
-    if found is None:
+    model = service.tenants.get(parts["model"])
+    if model is None:
         raise Status(404, f"There is no model {parts['model'][:100]!r}.")
-    return found
+    return model
 
 
 def _model(service: Service, parts: Mapping[str, str]) -> ServedModel:
-    found = _known(service, parts)
-    if not found.loaded:
-        raise Status(404, f"The model {found.name} isn't loaded.")
+    model = _known(service, parts)
+    if not model.loaded:
+        raise Status(404, f"The model {model.name} isn't loaded.")
     if parts.get("version", VERSION) != VERSION:
-        raise Status(404, f"The model {found.name} has only version {VERSION}.")
-    return found
+        raise Status(404, f"The model {model.name} has only version {VERSION}.")
+    return model
 
 
 def _spec(spec: TensorSpec) -> dict[str, Any]:
     return {"name": spec.name, "datatype": spec.datatype, "shape": list(spec.shape)}
 
 
-def _wanted(header: Mapping[str, Any], parameters: Mapping[str, Any], served: ServedModel) -> dict[str, bool]:
-    """Requested outputs, and which of them as raw bytes."""
+def _requested(header: Mapping[str, Any], parameters: Mapping[str, Any], served: ServedModel) -> dict[str, bool]:
+    """Which outputs are requested, and which of them as raw bytes."""
     all_binary = parameters.get("binary_data_output") is True
-    known = [one.name for one in served.signature.outputs]
+    known = [output.name for output in served.signature.outputs]
     asked = header.get("outputs")
     if not asked:
         return dict.fromkeys(known, all_binary)
     if not isinstance(asked, list):
         raise BadInput("`outputs` must be a list.")
-    wanted: dict[str, bool] = {}
+    outputs: dict[str, bool] = {}
     for entry in asked:
         name = entry.get("name") if isinstance(entry, dict) else None
         if name not in known:
             raise BadInput(f"There is no output {str(name)[:100]!r}; there are {', '.join(known)}.")
-        wanted[str(name)] = check_output(entry).get("binary_data", all_binary) is True
-    return wanted
+        outputs[str(name)] = check_output(entry).get("binary_data", all_binary) is True
+    return outputs
 
 
 def statistics_of(service: Service, name: str) -> dict[str, Any]:
     """Counts and times of a model in Triton's form; moving inputs and outputs is part of `compute_infer`."""
-    one = service.measures.of(name)
-    failed = one.asked - one.served
+    counts = service.measures.of(name)
+    failed = counts.asked - counts.served
 
     def pair(count: int, seconds: float) -> dict[str, int]:
         return {"count": count, "ns": round(seconds * 1e9)}
@@ -206,15 +206,15 @@ def statistics_of(service: Service, name: str) -> dict[str, Any]:
     return {
         "name": name,
         "version": VERSION,
-        "inference_count": one.served,
-        "execution_count": one.served,
+        "inference_count": counts.served,
+        "execution_count": counts.served,
         "inference_stats": {
-            "success": pair(one.served, one.latency_s.total),
+            "success": pair(counts.served, counts.latency_s.total),
             "fail": pair(failed, 0.0),
-            "queue": pair(one.served, one.queue_s),
-            "compute_input": pair(one.served, 0.0),
-            "compute_infer": pair(one.served, one.device_s),
-            "compute_output": pair(one.served, 0.0),
+            "queue": pair(counts.served, counts.queue_s),
+            "compute_input": pair(counts.served, 0.0),
+            "compute_infer": pair(counts.served, counts.device_s),
+            "compute_output": pair(counts.served, 0.0),
         },
         "batch_stats": [],
     }

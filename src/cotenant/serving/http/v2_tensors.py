@@ -9,7 +9,7 @@ from typing import Any
 from cotenant.errors import BadInput
 from cotenant.serving.codec import TextWriter
 from cotenant.serving.http.messages import read_json, to_json
-from cotenant.serving.http.options import SAMPLING, Off, check_options, read_sampling
+from cotenant.serving.http.request_options import SAMPLING, Off, check_options, read_sampling
 from cotenant.serving.service import ServedModel, Service, Wishes
 from cotenant.serving.tensors import SIZES, Parcel, Tensor
 from cotenant.serving.tickets import Pending, TokenSink
@@ -59,13 +59,13 @@ def write_outputs(
 ) -> tuple[bytes, int | None]:
     """The body of an answer and, if it has raw bytes, the length of its JSON header."""
     outputs, raw = [], []
-    for one in tensors:
-        entry: dict[str, Any] = {"name": one.name, "datatype": one.datatype, "shape": list(one.shape)}
-        if binary.get(one.name, False):
-            entry["parameters"] = {"binary_data_size": len(one.data)}
-            raw.append(one.data)
+    for tensor in tensors:
+        entry: dict[str, Any] = {"name": tensor.name, "datatype": tensor.datatype, "shape": list(tensor.shape)}
+        if binary.get(tensor.name, False):
+            entry["parameters"] = {"binary_data_size": len(tensor.data)}
+            raw.append(tensor.data)
         else:
-            entry["data"] = numbers_of(one)
+            entry["data"] = numbers_of(tensor)
         outputs.append(entry)
     text = to_json({**header, "outputs": outputs})
     return (b"".join((text, *raw)), len(text)) if raw else (text, None)
@@ -119,7 +119,7 @@ def packed(name: str, datatype: str, shape: Sequence[int], data: Any) -> bytes:
         if numbers and isinstance(numbers[0], list):
             if not all(isinstance(part, list) for part in numbers):
                 raise BadInput(f"The data of the input {name} isn't of one shape.")
-            numbers = [one for part in numbers for one in part]
+            numbers = [number for part in numbers for number in part]
     if len(numbers) != count:
         raise BadInput(f"The input {name} has {len(numbers)} numbers, but its shape {list(shape)} has {count}.")
     try:
@@ -136,7 +136,7 @@ def numbers_of(tensor: Tensor) -> list[Any]:
     return list(values)
 
 
-# --- tensors to a model of ours and back: one pass, or a decoder's tokens, which take options as parameters
+# Tensors to a model of ours and back: one pass, or a decoder's tokens, which take options as parameters.
 
 PARAMETERS = ("timeout", "priority", "binary_data_output")
 _OFF: Off = {

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from cotenant.serving.workers.recorded import GraphRecorder
 
 
-# --- measure a tenant's costs on the device within a second or two: chunks, the batch curve, decode steps
+# Measure a tenant's costs on the device within a second or two: chunks, the batch curve, decode steps.
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ class _Stopwatch:
             self._engine.free(request)
 
     def pause(self) -> None:
-        """Idle, so that the next piece is a spaced one."""
+        """Idle, so that the next piece is spaced."""
         self._sleep(self._effort.gap_s)
 
     def rounds(self, most: int | None = None) -> Iterator[int]:
@@ -147,7 +147,7 @@ def _decoder(watch: _Stopwatch, work: Prompt, chunks: tuple[ChunkCost, ...], lar
         requests = watch.stages(long, batch)[1]
         times = [watch.steps(requests, 1) for _ in range(min(steps, 16))]
         watch.free(requests)
-        return times[1:] or times  # the first one forms the gang
+        return times[1:] or times  # the first forms the gang
 
     close = [time_s for _ in watch.rounds() for time_s in run(1)]
     requests = watch.stages(long)[1]
@@ -195,7 +195,7 @@ def _refuse_failures(progress: ChunkProgress) -> None:
         ) from error
 
 
-# --- reject objectives below the solo time of a request: everything would be refused without explanation
+# Reject objectives below the solo time of a request: everything would be refused without explanation.
 
 
 def check_floor(contract: Contract, costs: TenantCosts) -> None:
@@ -264,8 +264,8 @@ def build_engine(
 
     cuts = None
     if isinstance(model, nn.Module):
-        found = balanced_cuts(model, _typical(model, sample), wait=wait, chunk_s=chunk_s or CHUNK_S)
-        cuts = Cuts(found) if found else None
+        places = balanced_cuts(model, _typical(model, sample), wait=wait, chunk_s=chunk_s or CHUNK_S)
+        cuts = Cuts(places) if places else None
     if isinstance(sample, Prompt):
         assert isinstance(model, nn.Module)
         steps = RecordedSteps(model, sample, recorder, largest=largest) if recorder else None

@@ -73,7 +73,7 @@ def _joined(values: Sequence[Any]) -> Any:
 
 
 class Gang:
-    """Several requests in one cache, padded and masked on the left so that all end at the same column."""
+    """Several requests in a common cache, padded and masked on the left so that all end at the same column."""
 
     def __init__(self, caches: Sequence[Layers]) -> None:
         from transformers import DynamicCache
@@ -95,7 +95,7 @@ class Gang:
     """It always has room for another step."""
 
     def step(self, model: nn.Module, tokens: Sequence[int]) -> torch.Tensor:
-        """Feed one token per member; returns the scores of the next tokens, one row each."""
+        """Feed a token per member; returns the scores of the next tokens, a row each."""
         device = self._mask.device
         positions = torch.tensor(self.lengths, device=device).unsqueeze(1)
         self._mask = torch.cat([self._mask, self._mask.new_ones(len(self.lengths), 1)], dim=1)
@@ -121,7 +121,7 @@ class Gang:
 
 
 def layers_of(cache: Any) -> Layers:
-    """The tensors of a cache of one request."""
+    """The tensors of a request's cache."""
     return [(layer.keys, layer.values) for layer in cache.layers]
 
 

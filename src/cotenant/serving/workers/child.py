@@ -1,4 +1,4 @@
-"""The worker process: a bench behind a socket. Started by `remote`; ends with its parent."""
+"""The worker process: a workbench behind a socket. Started by `remote`; ends with its parent."""
 
 import gc
 import os
@@ -97,7 +97,7 @@ class Child:
                     _prepare(content)
 
     def _receive(self, *, wait: bool) -> None:
-        """Obey the messages that have arrived; ``wait``: at least one piece of one."""
+        """Obey the messages that have arrived; ``wait``: at least a piece of a message."""
         size = PIECE
         # A blocking `recv` would also be woken each time the parent has read an answer.
         while size == PIECE and self._arrival.poll(None if wait else 0):
@@ -131,7 +131,7 @@ class Child:
                     self._outbox.release(at)
 
     def _carry_out(self, chunk: Chunk) -> None:
-        """Run a chunk; the one that was queued meanwhile is next."""
+        """Run a chunk; what was queued meanwhile is next."""
         began = time.monotonic()
         progress = self._bench.run(chunk, self._tell)
         ended = time.monotonic()
@@ -171,15 +171,15 @@ class Child:
         results = [self._result(request, result, data) for request, result in progress.results.items()]
         failures = [[request, *_failure(error)] for request, error in progress.failures.items()]
         read, self._read = self._read, []
-        said = ["ended", version, began, ended, started, results, failures, *_tokens(progress), read]
-        self._send(frame(said, data))
+        report = ["ended", version, began, ended, started, results, failures, *_tokens(progress), read]
+        self._send(frame(report, data))
 
     def _result(self, request: RequestId, result: Any, data: list[Bytes]) -> list[Any]:
         """A result as plain data: tokens, or the labels of tensors whose bytes follow (``data``) or are shared."""
         if isinstance(result, list):
             return [request, result, None, None]
         parcel = self._codec.parcel_of(result)
-        parts, size = [one.data for one in parcel.tensors], parcel.size
+        parts, size = [tensor.data for tensor in parcel.tensors], parcel.size
         at = self._outbox.put(parts, size) if size > INLINE else None
         if at is None:
             data += parts
@@ -203,7 +203,7 @@ def _admitted(order: WorkerOrder, tenant: TenantOrder, place: Workplace, bench: 
     dtype = "float32" if place.torch_device == "cpu" else "float16"
     built = build_servable(tenant.workload, device=place.torch_device, dtype=dtype)
     largest = tenant.largest if built.batches else 1
-    found = admit(
+    admitted = admit(
         built.model,
         built.sample,
         wait=place.wait,
@@ -212,8 +212,8 @@ def _admitted(order: WorkerOrder, tenant: TenantOrder, place: Workplace, bench: 
         effort=Effort(budget_s=order.budget_s),
         recorder=find_recorder(place, tenant.workload.software),
     )
-    bench.install(tenant.name, found.engine)
-    return costs_out(with_cache(found.costs, built)), built.signature.to_json()
+    bench.install(tenant.name, admitted.engine)
+    return costs_out(with_cache(admitted.costs, built)), built.signature.to_json()
 
 
 def _prepare(workloads: list[Any]) -> None:
@@ -271,8 +271,8 @@ def main() -> None:
             workers[-1].append(int(argument))
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # ctrl-C reaches the entire group; the parent decides
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    for one in workers[1:]:
-        threading.Thread(target=_live, args=(one,), daemon=True).start()
+    for descriptors in workers[1:]:
+        threading.Thread(target=_live, args=(descriptors,), daemon=True).start()
     _live(workers[0])
 
 

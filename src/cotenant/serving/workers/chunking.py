@@ -85,7 +85,7 @@ def _pause(module: nn.Module, args: tuple[Any, ...]) -> None:  # noqa: ARG001 - 
         current.parent.switch()
 
 
-# --- cuts placed by time: neighbouring layers run together until they are worth a chunk
+# Cuts placed by time: neighbouring layers run together until they are worth a chunk.
 
 CHUNK_S = 5e-3
 """Target chunk length: long compared with a decision, short compared with the tightest objective."""
@@ -121,18 +121,18 @@ def balanced_cuts(
     return tuple(order[place - 1] for place in group(times, chunk_s) if place > 0)
 
 
-def group(times: Sequence[float], wanted: float) -> list[int]:
+def group(times: Sequence[float], chunk_s: float) -> list[int]:
     """Start of each group when neighbours are merged up to the target time.
 
     The rest joins the last group if it is less than half of the target.
     """
     starts, gathered = [0], 0.0
     for place, time_s in enumerate(times):
-        if gathered and gathered + time_s / 2 > wanted:
+        if gathered and gathered + time_s / 2 > chunk_s:
             starts.append(place)
             gathered = 0.0
         gathered += time_s
-    if len(starts) > 1 and gathered < wanted / 2:
+    if len(starts) > 1 and gathered < chunk_s / 2:
         starts.pop()
     return starts
 
@@ -149,7 +149,7 @@ def _times(order: Sequence[nn.Module], call: Callable[[], Any], wait: Callable[[
     return [after - before for before, after in pairwise(stamps)]
 
 
-# --- where a model may be cut: between its layers, never inside a kernel, so that results stay bit-identical
+# Where a model may be cut: between its layers, never inside a kernel, so that results stay bit-identical.
 
 FEWEST = 2
 """Minimum modules in a list to count as a stack of layers."""
@@ -186,8 +186,8 @@ def _take(item: nn.Module, cuts: list[nn.Module]) -> None:
 
 def spread(cuts: Sequence[nn.Module], most: int) -> tuple[nn.Module, ...]:
     """At most this many cuts, evenly spread; the first module needs none."""
-    wanted = min(most, len(cuts))
-    if wanted <= 1:
+    count = min(most, len(cuts))
+    if count <= 1:
         return ()
-    places = sorted({round(part * len(cuts) / wanted) for part in range(1, wanted)})
+    places = sorted({round(part * len(cuts) / count) for part in range(1, count)})
     return tuple(cuts[place] for place in places)

@@ -1,4 +1,4 @@
-"""The workers of one device as one: tenant assignments, running chunks and their successors."""
+"""The workers of a device as one: tenant assignments, running chunks and their successors."""
 
 from collections.abc import Iterable
 from typing import Any, NamedTuple, Protocol
@@ -36,7 +36,7 @@ class Crew:
     """Sends chunks to the worker of their tenant.
 
     A chunk queued ahead goes to the running worker if it is that worker's; a chunk of another worker is held here and
-    started when the running one ends.
+    started when the running chunk ends.
     """
 
     def __init__(self) -> None:
@@ -74,7 +74,7 @@ class Crew:
         worker.start(chunk)
 
     def queue(self, after: int, chunk: Chunk | None, slot: int = 0) -> None:
-        """Run a chunk after the running one; ignored if that has ended."""
+        """Run a chunk after the running chunk; ignored if that has ended."""
         running = self._running.get(slot)
         if running is None or running.version != after:
             return
@@ -98,7 +98,7 @@ class Crew:
 
     def lost(self, worker: Worker) -> int | None:
         """A worker died; returns the version it was running, if any. Such workers have the first slot."""
-        for request in [one for one, home in self._homes.items() if home is worker]:
+        for request in [held for held, home in self._homes.items() if home is worker]:
             del self._homes[request]
         running = self._running.get(0)
         if running is None or running.worker is not worker:

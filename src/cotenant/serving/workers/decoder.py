@@ -58,7 +58,7 @@ class DecoderEngine:
         self._requests[request] = _Generation(work)
 
     def run(self, requests: Sequence[RequestId], stage: int) -> ChunkProgress:
-        """Run one stage of the prefill; the last one yields the first token."""
+        """Run a stage of the prefill; the last stage yields the first token."""
         progress = ChunkProgress()
         for request in requests:
             generation = self._requests.get(request)
@@ -179,11 +179,11 @@ def _taken_out(progress: ChunkProgress, requests: Sequence[RequestId]) -> ChunkP
     )
 
 
-# --- choose the next token of a request from its model's scores
+# Choose the next token of a request from its model's scores.
 
 
 class Chooser:
-    """Chooses the tokens of one request: the most likely, or sampled with its own generator."""
+    """Chooses the tokens of a request: the most likely, or sampled with its own generator."""
 
     def __init__(self, prompt: Prompt) -> None:
         self._prompt = prompt
@@ -210,15 +210,15 @@ class Chooser:
         return token
 
     def score(self, scores: torch.Tensor, tokens: list[int]) -> list[ScoredToken]:
-        """Log probabilities of tokens, one for each row of ``scores``, and of the most likely ones."""
+        """Log probabilities of tokens, a number for each row of ``scores``, and of the most likely tokens."""
         chances = scores.float().log_softmax(dim=-1)
         own = chances.gather(1, torch.tensor(tokens, device=chances.device).unsqueeze(1)).squeeze(1).tolist()
         count = min(self._prompt.logprobs or 0, chances.shape[1])
         if not count:
-            return [ScoredToken(one) for one in own]
+            return [ScoredToken(logprob) for logprob in own]
         values, likely = chances.topk(count, dim=-1)
         pairs = zip(likely.tolist(), values.tolist(), strict=True)
-        return [ScoredToken(one, tuple(zip(*pair, strict=True))) for one, pair in zip(own, pairs, strict=True)]
+        return [ScoredToken(logprob, tuple(zip(*pair, strict=True))) for logprob, pair in zip(own, pairs, strict=True)]
 
     def _adjusted(self, scores: torch.Tensor) -> torch.Tensor:
         prompt, made = self._prompt, self._made
@@ -249,6 +249,6 @@ class Chooser:
             dropped[prompt.top_k :] = True
         if prompt.min_p:
             dropped |= ordered < prompt.min_p * ordered[0]
-        dropped[0] = False  # the most likely one always stays
+        dropped[0] = False  # the most likely token always stays
         ordered[dropped] = 0.0
         return int(tokens[torch.multinomial(ordered, 1, generator=self._generator)])

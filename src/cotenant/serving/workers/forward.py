@@ -123,7 +123,7 @@ class ForwardEngine:
                 progress.failures[member] = own
 
 
-# --- calls that can be neither cut nor batched, each in one chunk
+# Calls that can be neither cut nor batched, each in one chunk.
 
 
 class WholeEngine:

@@ -11,7 +11,7 @@ from cotenant.errors import ServingError
 from cotenant.tenancy.nouns import DeviceName
 
 if TYPE_CHECKING:
-    from cotenant.devices.cpu.sharing import CpuSeatOptions
+    from cotenant.devices.cpu.core_sharing import CpuSeatOptions
     from cotenant.devices.nvidia.green_contexts import SmPartition
     from cotenant.devices.nvidia.seat import GpuSeatOptions
     from cotenant.devices.protocol import Seat
@@ -86,7 +86,7 @@ class CudaPlace:
         self._priority = priority
         self._part = part
         self.sms = part.sms if part else None
-        """SMs granted by the driver to a green context; None without one."""
+        """SMs granted by the driver to a green context, if there is one."""
 
     @contextmanager
     def settled(self) -> Iterator[None]:
@@ -166,7 +166,7 @@ def _wait_for_event() -> None:
 
 
 def green_part(device: str, green: GreenPart) -> "SmPartition":
-    """The green context of one part of a GPU; all parts of a process are cut from one split.
+    """The green context of a part of a GPU; all parts of a process are cut from one split.
 
     Raises:
         ServingError: The driver granted another number of SMs.
@@ -178,12 +178,12 @@ def green_part(device: str, green: GreenPart) -> "SmPartition":
 
     index = torch.device(device).index or 0
     gpu = torch.cuda.get_device_properties(index)
-    wanted = sms_for(green.shares, gpu.multi_processor_count, gpu.major, gpu.name)
-    part = green_contexts.parts(index, wanted)[green.mine]
-    most = wanted[green.mine] + grain(gpu.major)[1]
-    if not wanted[green.mine] <= part.sms <= most:
+    parts = sms_for(green.shares, gpu.multi_processor_count, gpu.major, gpu.name)
+    part = green_contexts.parts(index, parts)[green.mine]
+    most = parts[green.mine] + grain(gpu.major)[1]
+    if not parts[green.mine] <= part.sms <= most:
         raise ServingError(
-            f"The driver granted {part.sms} SMs of {gpu.name} instead of {wanted[green.mine]}.",
+            f"The driver granted {part.sms} SMs of {gpu.name} instead of {parts[green.mine]}.",
             hint="Use other shares, or serve without `green`.",
         )
     return part
@@ -257,7 +257,7 @@ def find_recorder(place: Workplace, software: str | None) -> "GraphRecorder | No
     return recorder
 
 
-# --- keep the front end off the cores that are the device, where it would interrupt chunks
+# Keep the front end off the cores that are the device, where it would interrupt chunks.
 
 
 @contextmanager

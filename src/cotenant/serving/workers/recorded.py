@@ -18,7 +18,7 @@ from cotenant.serving.workers.work import Call, Prompt
 
 
 class Graph(Protocol):
-    """The recorded kernels of one chunk."""
+    """The recorded kernels of a chunk."""
 
     def replay(self) -> None:
         """Launch them."""
@@ -59,7 +59,7 @@ class InSteps:
 
 
 class Recordings:
-    """The graphs of one model, for batches of 1, 2, 4, ... requests like the sample."""
+    """The graphs of a model, for batches of 1, 2, 4, ... requests like the sample."""
 
     def __init__(self, model: Callable[..., Any], sample: Call, recorder: GraphRecorder, *, largest: int = 1) -> None:
         """Record everything; the model's cuts must be in place.
@@ -94,7 +94,7 @@ class Recordings:
 
 
 class _Recording:
-    """The graphs of one shape."""
+    """The graphs of a shape."""
 
     def __init__(self, compute: Callable[..., Any], call: Call, recorder: GraphRecorder) -> None:
         rows = rows_of(call)
@@ -178,14 +178,14 @@ def _moved(value: Any, device: str) -> Any:
     return value.to(device) if isinstance(value, torch.Tensor) else value
 
 
-# --- decode steps as graphs of a GPU: one per number of requests that step together, replayed for each token
+# Decode steps as graphs of a GPU: one per number of requests that step together, replayed for each token.
 
 COLUMNS = 64
 """The length of a cache is a multiple of this."""
 
 
 class RecordedSteps:
-    """The graphs of one decoder, for 1, 2, 4, ... requests no longer than the sample with its answer."""
+    """The graphs of a decoder, for 1, 2, 4, ... requests no longer than the sample with its answer."""
 
     def __init__(self, model: nn.Module, sample: Prompt, recorder: GraphRecorder, *, largest: int = 1) -> None:
         """Record everything.
@@ -267,7 +267,7 @@ class RecordedGang:
         return self._column >= self._shape.length
 
     def step(self, model: nn.Module, tokens: Sequence[int]) -> torch.Tensor:
-        """Feed one token per member; returns the scores of the next tokens, one row each."""
+        """Feed a token per member; returns the scores of the next tokens, a row each."""
         del model  # it is in the graph
         shape, count = self._shape, len(self.lengths)
         shape.mask[:count, ..., self._column] = 0

@@ -98,8 +98,8 @@ class Remote(asyncio.Protocol):
         async with self.starting:
             if self._process is not None:
                 return
-            ends = [one._ends() for one in self.mates]  # noqa: SLF001 - remotes like this one
-            arguments = [str(one) for _, group in ends for one in (BETWEEN, *group)][1:]
+            ends = [mate._ends() for mate in self.mates]  # noqa: SLF001 - remotes like this one
+            arguments = [str(argument) for _, group in ends for argument in (BETWEEN, *group)][1:]
             fds = [fd for _, (connection, inbox, outbox, _, *held) in ends for fd in (connection, inbox, outbox, *held)]
             process = subprocess.Popen(
                 [*CHILD, *arguments],
@@ -130,7 +130,7 @@ class Remote(asyncio.Protocol):
 
     def prepare(self, workloads: Iterable[WorkloadSpec]) -> None:
         """Let the process import what these workloads need, before it has an order."""
-        self._send(["prepare", [one.model_dump(mode="json") for one in workloads]])
+        self._send(["prepare", [workload.model_dump(mode="json") for workload in workloads]])
 
     async def launch(self, order: WorkerOrder, *, within_s: float) -> None:
         """Give the process its order, starting it if need be, and wait until its tenants are ready.
@@ -159,7 +159,7 @@ class Remote(asyncio.Protocol):
             self._writer.add(["prompt", request, tenant, asdict(work)])
             return
         assert isinstance(work, Parcel)
-        parts = [one.data for one in work.tensors]
+        parts = [tensor.data for tensor in work.tensors]
         size = work.size
         at = self._inbox.put(parts, size) if size > INLINE else None
         self._writer.add(["take", request, tenant, label(work), at, size], parts if at is None else None)
@@ -226,7 +226,7 @@ class Remote(asyncio.Protocol):
         self._sentinels.clear()
 
     def data_received(self, data: bytes) -> None:
-        """Data arrived from the process; what a dead one had still sent is of no use."""
+        """Data arrived from the process; what a dead process still sent is of no use."""
         if self._dead:
             return
         for messages, payload in self._reader.feed(data):
@@ -265,8 +265,8 @@ class Remote(asyncio.Protocol):
             self.running_since = None
         else:
             self.running_since, self.expected_s = ended, self._chunks.get(started, 0.0)
-        for one in [one for one in self._chunks if one <= version]:
-            del self._chunks[one]
+        for earlier in [earlier for earlier in self._chunks if earlier <= version]:
+            del self._chunks[earlier]
         self.ended(Ended(version, began, ended, started, progress))
 
     def _expect(self, chunk: Chunk) -> None:
@@ -295,11 +295,11 @@ def _has_descriptor(stream: Any) -> bool:
         return False
 
 
-# --- one process for several workers, each in a thread of its own with its part of a GPU: they start and end together
+# One process for several workers, each in a thread of its own with its part of a GPU: they start and end together.
 
 
 class SharedProcess:
-    """Hands out the workers of a process; those of a new one once a worker of it was handed out before or has died."""
+    """Hands out the workers of a process; starts another once a worker was handed out before or has died."""
 
     def __init__(self, places: int, env: Mapping[str, str]) -> None:
         self._places = places
@@ -310,24 +310,24 @@ class SharedProcess:
     async def hire(self, place: int, ended: Callable[[Ended], None]) -> Remote:
         """The worker of this place, which reports ended chunks to the function."""
         async with self._changing:
-            found = self._free.pop(place, None)
-            if found is None or found.dead:
+            remote = self._free.pop(place, None)
+            if remote is None or remote.dead:
                 await self._renew()
-                found = self._free.pop(place)
-        found.ended = ended
-        return found
+                remote = self._free.pop(place)
+        remote.ended = ended
+        return remote
 
     async def close(self) -> None:
         """End the process, if workers are left that were never handed out."""
         left, self._free = self._free, {}
-        for one in left.values():
-            await one.close()
+        for remote in left.values():
+            await remote.close()
 
     async def _renew(self) -> None:
         await self.close()  # what is left of a process that is gone, or ends with a worker that was handed out
         mates = tuple(Remote(ended=_nobody_yet, env=self._env) for _ in range(self._places))
-        for one in mates:
-            one.mates, one.starting = mates, mates[0].starting
+        for mate in mates:
+            mate.mates, mate.starting = mates, mates[0].starting
         self._free = dict(enumerate(mates))
 
 

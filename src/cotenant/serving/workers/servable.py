@@ -39,8 +39,8 @@ def build_servable(spec: WorkloadSpec, *, device: str, dtype: str) -> Servable:
     torch_dtype: torch.dtype = getattr(torch, spec.dtype or dtype)
     mode = mode_of(entry, spec)
     items = 1 if entry.family == "decoder" and mode == "generate" else spec.batch
-    one = spec.model_copy(update={"batch": items, "weights": spec.weights or entry.folder})
-    model, inputs = stand(entry, one, device=device, dtype=torch_dtype)
+    workload = spec.model_copy(update={"batch": items, "weights": spec.weights or entry.folder})
+    model, inputs = stand(entry, workload, device=device, dtype=torch_dtype)
     sample = inputs.ring[0]
     if entry.family == "decoder" and mode == "generate":
         length = sample["input_ids"].shape[1]
@@ -161,7 +161,7 @@ def _vocabulary(entry: ModelEntry, model: nn.Module) -> int:
 
 
 def _cache_bytes(model: nn.Module, dtype: torch.dtype) -> int:
-    """Keys and values of one token in all layers."""
+    """Keys and values of a token in all layers."""
     config: Any = model.config
     heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
     width = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
@@ -175,7 +175,7 @@ def _mean(hidden: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:
     return (hidden * weights).sum(dim=1) / weights.sum(dim=1).clamp(min=1e-9)
 
 
-# --- convert between torch tensors and bytes
+# Convert between torch tensors and bytes.
 
 _TYPES = {
     "BOOL": torch.bool, "UINT8": torch.uint8, "INT8": torch.int8, "INT16": torch.int16, "INT32": torch.int32,
@@ -195,14 +195,14 @@ def datatype_of(dtype: torch.dtype) -> str:
 
 def tensors_of(parcel: Parcel) -> dict[str, torch.Tensor]:
     """A parcel's tensors, copied out of it."""
-    return {one.name: _copied(one) for one in parcel.tensors}
+    return {tensor.name: _copied(tensor) for tensor in parcel.tensors}
 
 
-def _copied(one: Tensor) -> torch.Tensor:
+def _copied(tensor: Tensor) -> torch.Tensor:
     # By way of numpy, which takes type and shape in one step: half the time of torch's own function.
-    array: np.ndarray[Any, Any] = np.ndarray(one.shape, _ARRAYS[one.datatype], bytearray(one.data))
-    tensor = torch.from_numpy(array)
-    return tensor.view(torch.bfloat16) if one.datatype == "BF16" else tensor
+    array: np.ndarray[Any, Any] = np.ndarray(tensor.shape, _ARRAYS[tensor.datatype], bytearray(tensor.data))
+    copy = torch.from_numpy(array)
+    return copy.view(torch.bfloat16) if tensor.datatype == "BF16" else copy
 
 
 def parcel_of(tensors: dict[str, torch.Tensor]) -> Parcel:

@@ -1,4 +1,4 @@
-"""A thread of this process that executes chunks in order, with one queued behind the running one."""
+"""A thread of this process that executes chunks in order, with another queued behind."""
 
 import threading
 import time
@@ -11,7 +11,7 @@ from cotenant.scheduling import Chunk, RequestId
 from cotenant.serving.workers.place import Workplace
 from cotenant.serving.workers.work import Call, ChunkEngine, ChunkProgress, Prompt, Tell
 
-# --- the engines of some tenants and the requests they hold, for one thread
+# The engines of some tenants and the requests they hold, for one thread.
 
 
 class Ended(NamedTuple):
@@ -25,7 +25,7 @@ class Ended(NamedTuple):
 
 
 class Workbench:
-    """Runs chunks. Call all methods from one thread."""
+    """Runs chunks. Call all methods from the same thread."""
 
     def __init__(self, place: Workplace) -> None:
         self._place = place
@@ -41,7 +41,7 @@ class Workbench:
         engine = self._engines.pop(tenant, None)
         if engine is not None:
             engine.close()
-        for request in [one for one, home in self._homes.items() if home == tenant]:
+        for request in [held for held, home in self._homes.items() if home == tenant]:
             del self._homes[request]
 
     def take(self, request: RequestId, tenant: str, work: Call | Prompt) -> None:
@@ -117,7 +117,7 @@ class Station:
         self._inbox.put(chunk)
 
     def queue(self, after: int, chunk: Chunk | None) -> None:
-        """Run a chunk when ``after`` ends, replacing the queued one; ignored if ``after`` isn't running."""
+        """Run a chunk when ``after`` ends, replacing what is queued; ignored if ``after`` isn't running."""
         with self._lock:
             if self._running == after:
                 self._queued = chunk
@@ -166,7 +166,7 @@ class Station:
         self._bench.close()
 
     def _carry_out(self, chunk: Chunk) -> Chunk | None:
-        """Run a chunk; returns the queued one that follows it at once, if any."""
+        """Run a chunk; returns the queued chunk that follows at once, if any."""
         began = time.monotonic()
         progress = self._bench.run(chunk, self._tell)
         ended = time.monotonic()

@@ -20,7 +20,7 @@ from cotenant.serving.workers.wire import WorkerOrder
 log = logging.getLogger(__name__)
 
 RESTARTS = 5
-"""Restarts remembered, to say how long the next one will take."""
+"""Restarts remembered, to say how long the next will take."""
 
 Hire = Callable[[Callable[[Ended], None]], Awaitable[Remote]]
 """Finds the worker of a post in a process of several; reports of ended chunks go to the argument."""
@@ -41,7 +41,7 @@ class Patience:
     remeasure_s: float = 0.1
     """Time for remeasuring costs after a restart."""
     spare_s: float = 20.0
-    """How long after a start a spare process is prepared for the next one."""
+    """How long after a start a spare process is prepared for the next."""
 
 
 class Post:
@@ -80,7 +80,7 @@ class Post:
 
 
 class Supervisor:
-    """The posts of one device, or of one part of it.
+    """The posts of a device, or of a part of it.
 
     ``env`` is what a part adds to the environment of its process; ``hire``: its worker is a thread of a process that
     several parts share. ``replaced`` is called after each restart.
@@ -276,18 +276,20 @@ def granted(observed: Mapping[str, Any]) -> dict[str, Any]:
         observed: The report of a seat.
     """
     set_to = observed.get("environment") or {}
-    found = {
+    part = {
         "sms": observed.get("green_sms") or observed.get("sms"),
         "mps_percent": float(set_to[PERCENT]) if set_to.get(PERCENT) else None,
         "mig_instance": set_to[VISIBLE] if str(set_to.get(VISIBLE, "")).startswith("MIG-") else None,
         "cores": observed.get("cores"),
     }
-    return {name: value for name, value in found.items() if value is not None}
+    return {name: value for name, value in part.items() if value is not None}
 
 
 def parts_of(workers: Iterable[Mapping[str, Any]]) -> dict[str, str]:
     """Each tenant's part in words, from the server's description of its workers."""
-    return {name: in_words(one["granted"]) for one in workers if "granted" in one for name in one["tenants"]}
+    return {
+        name: in_words(worker["granted"]) for worker in workers if "granted" in worker for name in worker["tenants"]
+    }
 
 
 def in_words(part: Mapping[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""Messages on a socket, several to a frame: a JSON list of lists, then raw bytes. Nothing in them is ever executed."""
+"""What passes between a server and its worker processes: frames on a socket, orders, costs, chunks, shared memory."""
 
 import contextlib
 import ctypes
@@ -82,7 +82,7 @@ class FrameReader:
         return frames
 
 
-# --- the configuration of a worker process: plain data, sent once at its start
+# The configuration of a worker process: plain data, sent once at its start.
 
 BETWEEN = "+"
 """Separates a worker's arguments from those of the next worker in the same process."""
@@ -110,7 +110,7 @@ class WorkerOrder(Frozen):
     tenants: tuple[TenantOrder, ...]
 
 
-# --- costs and chunks as plain data, for messages and files
+# Costs and chunks as plain data, for messages and files.
 
 
 def costs_out(costs: TenantCosts) -> dict[str, Any]:
@@ -152,7 +152,7 @@ def _cost_out(cost: ChunkCost) -> list[float]:
     return [cost.p50_s, cost.p90_s, cost.spaced_s]
 
 
-# --- shared memory between two processes: one side allocates and writes; the other reads and releases
+# Shared memory between two processes: one side allocates and writes; the other reads and releases.
 
 PAGE = 4096
 INLINE = 4096
@@ -226,7 +226,7 @@ class SharedArena:
         return None
 
 
-# --- threads of a worker that report its death at once, and end it with its parent
+# Threads of a worker that report its death at once, and end it with its parent.
 
 SENTINELS = 2
 _CLONE_FILES = 0x400
@@ -238,11 +238,11 @@ def post_sentinels(connection: int, held: tuple[int, ...]) -> None:
 
     All of them end this process when the parent closes ``connection``, whatever a model is doing.
     """
-    for one in held:
+    for pipe in held:
         apart = threading.Event()
-        threading.Thread(target=_stand, args=(connection, one, apart), daemon=True).start()
+        threading.Thread(target=_stand, args=(connection, pipe, apart), daemon=True).start()
         apart.wait()
-        os.close(one)
+        os.close(pipe)
 
 
 def _stand(connection: int, held: int, apart: threading.Event) -> None:

@@ -1,4 +1,4 @@
-"""Interface of engines: accept requests, run their chunks, release them."""
+"""What engines work on (calls, prompts), their interface, and what a chunk achieves."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -11,7 +11,7 @@ from cotenant.text import did_you_mean
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """The arguments of one request to a model or a function."""
+    """The arguments of a request to a model or a function."""
 
     args: tuple[Any, ...] = ()
     kwargs: Mapping[str, Any] = field(default_factory=dict)
@@ -75,7 +75,7 @@ Tell = Callable[[ChunkProgress], None]
 
 
 class ChunkEngine(Protocol):
-    """One tenant's model. Call all methods from one thread."""
+    """A tenant's model. Call all methods from the same thread."""
 
     @property
     def stages(self) -> int:
@@ -87,7 +87,7 @@ class ChunkEngine(Protocol):
         ...
 
     def run(self, requests: Sequence[RequestId], stage: int) -> ChunkProgress:
-        """Run one stage of requests that advance together, skipping requests no longer held."""
+        """Run a stage of requests that advance together, skipping requests no longer held."""
         ...
 
     def step(self, requests: Sequence[RequestId], steps: int, tell: Tell | None = None) -> ChunkProgress:
@@ -103,7 +103,7 @@ class ChunkEngine(Protocol):
         ...
 
 
-# --- A decoder's prompt from what callers have at hand: ids, tensors, a tokenizer's output
+# A decoder's prompt from what callers have at hand: ids, tensors, a tokenizer's output.
 
 _OPTIONS = tuple(field.name for field in fields(Prompt) if field.name not in ("ids", "logprobs", "prompt_logprobs"))
 _IGNORED = "token_type_ids"
@@ -122,8 +122,8 @@ def prompt_of(args: tuple[Any, ...], kwargs: Mapping[str, Any], tokens: int) -> 
         BadInput: It isn't one prompt, or an option is unknown.
     """
     options = dict(kwargs)
-    for one in args:
-        options = {**one, **options} if isinstance(one, Mapping) else {"input_ids": one, **options}
+    for argument in args:
+        options = {**argument, **options} if isinstance(argument, Mapping) else {"input_ids": argument, **options}
     ids, mask = options.pop("input_ids", None), options.pop("attention_mask", None)
     options.pop(_IGNORED, None)
     if len(args) > 1 or ids is None:
@@ -140,7 +140,7 @@ def prompt_of(args: tuple[Any, ...], kwargs: Mapping[str, Any], tokens: int) -> 
         kept = _row(mask, "attention_mask")
         if len(kept) != len(row):
             raise BadInput(f"attention_mask has {len(kept)} tokens, but input_ids has {len(row)}.")
-        row = tuple(one for one, real in zip(row, kept, strict=True) if real)
+        row = tuple(token for token, real in zip(row, kept, strict=True) if real)
     if not row:
         raise BadInput("The prompt is empty.")
     return Prompt(row, **{"tokens": tokens, **options})
@@ -153,4 +153,4 @@ def _row(value: Any, name: str) -> tuple[int, ...]:
         if len(value) > 1:
             raise BadInput(f"{name} has {len(value)} prompts; a call takes one.", hint="Make a call for each.")
         value = list(value[0])
-    return tuple(int(one) for one in value)
+    return tuple(int(token) for token in value)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from cotenant.errors import BadInput, Refused, ServingError
-from cotenant.serving.grpc.messages import SERVICE, methods
+from cotenant.serving.grpc.parcels import SERVICE, methods
 from cotenant.serving.grpc.servicer import Asking, Method, Servicer, Stream, code_of
 from cotenant.serving.http.messages import status_of
 from cotenant.serving.service import Service

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from cotenant.errors import BadInput
-from cotenant.serving.http.options import check_options
+from cotenant.serving.http.request_options import check_options
 from cotenant.serving.http.v2_tensors import LARGEST_RANK, SHARED_MEMORY
 from cotenant.serving.tensors import SIZES, Parcel, Tensor
 
@@ -46,11 +46,13 @@ def filled(name: str, data: dict[str, Any]) -> Any:
 
 def methods() -> dict[str, tuple[Any, Any]]:
     """Each method of the service: the classes of its request and its response."""
-    found = _pool().FindServiceByName(SERVICE)
-    return {one.name: (message(one.input_type.name), message(one.output_type.name)) for one in found.methods}
+    service = _pool().FindServiceByName(SERVICE)
+    return {
+        method.name: (message(method.input_type.name), message(method.output_type.name)) for method in service.methods
+    }
 
 
-# --- convert between the protocol's messages and parcels
+# Convert between the protocol's messages and parcels.
 
 _CONTENTS = {
     "BOOL": ("bool_contents", "?"), "INT8": ("int_contents", "b"), "INT16": ("int_contents", "h"),
@@ -68,15 +70,15 @@ def read_parcel(request: Any) -> Parcel:
         raise BadInput(f"There are {len(request.inputs)} inputs, but {len(raw)} raw contents.")
     if not request.inputs:
         raise BadInput("There are no inputs.")
-    return Parcel(tuple(_tensor(one, raw[place] if raw else None) for place, one in enumerate(request.inputs)))
+    return Parcel(tuple(_tensor(tensor, raw[place] if raw else None) for place, tensor in enumerate(request.inputs)))
 
 
 def write_response(parcel: Parcel, name: str, version: str, request_id: str) -> Any:
     """The response, with raw contents."""
     response = message("ModelInferResponse")(model_name=name, model_version=version, id=request_id)
-    for one in parcel.tensors:
-        response.outputs.add(name=one.name, datatype=one.datatype, shape=one.shape)
-        response.raw_output_contents.append(bytes(one.data))
+    for tensor in parcel.tensors:
+        response.outputs.add(name=tensor.name, datatype=tensor.datatype, shape=tensor.shape)
+        response.raw_output_contents.append(bytes(tensor.data))
     return response
 
 
@@ -89,9 +91,9 @@ def parameter(parameters: Any, name: str) -> Any:
     """A request parameter of any type; None if missing."""
     if name not in parameters:
         return None
-    one = parameters[name]
-    chosen = one.WhichOneof("parameter_choice")
-    return None if chosen is None else getattr(one, chosen)
+    value = parameters[name]
+    chosen = value.WhichOneof("parameter_choice")
+    return None if chosen is None else getattr(value, chosen)
 
 
 def _tensor(entry: Any, raw: bytes | None) -> Tensor:

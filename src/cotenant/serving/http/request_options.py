@@ -128,7 +128,7 @@ def _stop_texts(stop: Any) -> tuple[str, ...]:
 
 def _stop_ids(options: Mapping[str, Any], signature: Signature) -> tuple[int, ...]:
     ids = options.get("stop_token_ids") or ()
-    if not isinstance(ids, list | tuple) or len(ids) > MOST_STOPS or not all(type(one) is int for one in ids):
+    if not isinstance(ids, list | tuple) or len(ids) > MOST_STOPS or not all(type(token) is int for token in ids):
         raise BadInput(f"`stop_token_ids` is a list of up to {MOST_STOPS} token ids.", param="stop_token_ids")
     signature.check_ids(ids, param="stop_token_ids")
     return tuple(ids)
@@ -152,7 +152,7 @@ def _same(value: Any, other: Any) -> bool:
     return isinstance(value, bool) == isinstance(other, bool) and bool(value == other)
 
 
-# --- deadline and priority, in all the forms clients use
+# Deadline and priority, in all the forms clients use.
 
 _DEADLINES_MS = ("x-cotenant-deadline-ms", "x-llm-d-slo-ttft-ms", "x-slo-ttft-ms")
 _PER_STEP_MS = ("x-llm-d-slo-tpot-ms", "x-slo-tpot-ms")
@@ -166,10 +166,10 @@ def wishes_of(
     deadline_s, per_step_s = _first_s(headers, _DEADLINES_MS), _first_s(headers, _PER_STEP_MS)
     if timeout_us:
         deadline_s = _number(timeout_us, "timeout") / 1e6
-    wanted = _whole(headers.get("x-cotenant-priority", priority if priority is not None else 0), "priority")
+    order = _whole(headers.get("x-cotenant-priority", priority if priority is not None else 0), "priority")
     if vllm_priority is not None:
-        wanted = -_whole(vllm_priority, "priority")
-    return Wishes(deadline_s, per_step_s, wanted)
+        order = -_whole(vllm_priority, "priority")
+    return Wishes(deadline_s, per_step_s, order)
 
 
 def _first_s(headers: Mapping[str, str], names: tuple[str, ...]) -> float | None:
