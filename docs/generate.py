@@ -11,6 +11,7 @@ import re
 import sys
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any
@@ -64,7 +65,7 @@ def records_page() -> str:
 
 def study_page() -> str:
     """Every key of a study file, from its JSON Schema."""
-    from cotenant.api.schema import schema
+    from cotenant.api.lists import schema
 
     whole = schema()
     parts = [
@@ -163,33 +164,89 @@ def metrics_page() -> str:
     return "\n".join(parts)
 
 
+INTRODUCTION = """\
+Every verb of the command line is a function; the command line only parses, calls and prints. What they return can be
+asked further:
+
+```python
+import cotenant
+
+run = cotenant.run("quick", device="sim:a100-sxm4-40gb")
+print(run.opening[0])                  # the recommendation; run.answer holds it as values
+run.report()
+
+plan = cotenant.plan("tenants.yaml", "sim:l4*2")
+print(plan.cost_per_h, plan.check().keeps_all)
+plan.export("compose,vllm", "out")
+
+for work in cotenant.db.gpus():
+    print(work)
+```
+
+Progress goes to stderr, in a notebook to a bar; `quiet=True` silences it. Errors are `CotenantError`s: as text they
+contain every problem and a hint.
+"""
+
+
 def api_page() -> str:
-    """Every verb as a function, its signature as it is written."""
+    """Handles and verbs as they are written, the database, and the types of everything they take and return."""
     import cotenant
 
-    parts = [
-        "# The Python API\n",
-        "The verbs of the command line are functions; the command line only parses, calls and prints.\n",
-        '```python\nimport cotenant\n\nresult = cotenant.run("quick")\nprint(result.summary.to_json())\n```\n',
+    parts = ["# The Python API\n", INTRODUCTION]
+    homes = cotenant.__dict__["_HOME"]
+    errors = [name for name, home in homes.items() if home == "errors"]
+    parts += [_documented(f"cotenant.{name}", homes[name]) for name in homes if name not in errors]
+    parts += ["## cotenant.db\n", "The measurements of all machines in one place.\n"]
+    functions = [name for name, value in vars(cotenant.db).items() if inspect.isfunction(value) and name[0] != "_"]
+    parts += [
+        _documented(f"cotenant.db.{name}", "api.db", "###")
+        for name in functions
+        if getattr(cotenant.db, name).__module__ == "cotenant.api.db"
     ]
-    for name in cotenant.__all__:
-        function = getattr(cotenant, name)
-        if callable(function):
-            source = inspect.getsource(inspect.getmodule(function) or cotenant)
-            for node in ast.parse(source).body:
-                if isinstance(node, ast.ClassDef) and node.name == function.__name__:
-                    words = ast.get_docstring(node) or ""
-                    parts.append(f"## cotenant.{name}\n\n```text\n{words}\n```\n")
-                elif isinstance(node, ast.FunctionDef) and node.name == function.__name__:
-                    words = ast.get_docstring(node) or ""
-                    parts.append(f"## cotenant.{name}\n\n{_signature(node)}\n```text\n{words}\n```\n")
+    rows = [(f"`{name}`", _first_line(getattr(cotenant, name))) for name in errors]
+    parts += ["## Errors\n", _table(("error", "meaning"), rows)]
+    rows = [(f"`{name}`", _first_line(getattr(cotenant.types, name))) for name in sorted(cotenant.types.__all__)]
+    parts += ["## cotenant.types\n", "What verbs take and return besides the handles.\n"]
+    parts.append(_table(("type", "meaning"), rows))
     return "\n".join(parts)
 
 
-def _signature(function: ast.FunctionDef) -> str:
-    arguments = function.args
+def _first_line(value: Any) -> str:
+    """Of its docstring; an alias is spelled out."""
+    if inspect.isclass(value):
+        return (inspect.getdoc(value) or "").partition("\n")[0]
+    return f"`{re.sub(r'[a-z_]+[.]', '', str(value))}`"
+
+
+def _documented(name: str, home: str, level: str = "##") -> str:
+    """A function's signature and docstring; a class with its public methods."""
+    module = ast.parse(inspect.getsource(import_module(f"cotenant.{home}")))
+    leaf = name.rpartition(".")[2]
+    (node,) = [one for one in module.body if isinstance(one, ast.ClassDef | ast.FunctionDef) and one.name == leaf]
+    parts = [f"{level} {name}\n", f"```text\n{ast.get_docstring(node) or ''}\n```\n"]
+    if isinstance(node, ast.FunctionDef):
+        return "\n".join([parts[0], _signature(node), parts[1]])
+    methods = [one for one in node.body if isinstance(one, ast.FunctionDef) and one.name[0] != "_" and one.name != "of"]
+    return "\n".join([*parts, "\n".join(map(_method, methods)), ""])
+
+
+def _method(method: ast.FunctionDef) -> str:
+    said = (ast.get_docstring(method) or "").partition("\n")[0]
+    if any(getattr(mark, "id", "") in {"property", "cached_property"} for mark in method.decorator_list):
+        return f"- `.{method.name}`: {said}"
+    method.args.args = method.args.args[1:]
+    gives = ast.unparse(_unquoted(method.returns)) if method.returns else "None"
+    return f"- `.{method.name}({ast.unparse(_plain(method.args))}) -> {gives}`: {said}"
+
+
+def _plain(arguments: ast.arguments) -> ast.arguments:
     for argument in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs):
         argument.annotation = argument.annotation and _unquoted(argument.annotation)
+    return arguments
+
+
+def _signature(function: ast.FunctionDef) -> str:
+    arguments = _plain(function.args)
     gives = ast.unparse(_unquoted(function.returns)) if function.returns else "None"
     return f"```python\n{function.name}({ast.unparse(arguments)}) -> {gives}\n```\n"
 

@@ -31,14 +31,18 @@ IntegrityWarning        a run has no seals, so damage would go unnoticed
 
 
 class CotenantError(Exception):
-    """An error the user can act on; printed as one sentence and a hint, never as a traceback."""
+    """An error the user can act on. As text: what is wrong, then the hint."""
 
     def __init__(self, message: str, *, hint: str | None = None) -> None:
         super().__init__(message)
         self.message = message
         self.hint = hint
-        if hint:
-            self.add_note(f"hint: {hint}")  # a traceback in a script or notebook shows it
+
+    def __str__(self) -> str:
+        return "\n".join((self.message, *self._details(), *([f"hint: {self.hint}"] if self.hint else [])))
+
+    def _details(self) -> tuple[str, ...]:
+        return ()
 
 
 class StudyError(CotenantError):
@@ -48,8 +52,8 @@ class StudyError(CotenantError):
         super().__init__(message, hint=hint)
         self.problems = problems
 
-    def __str__(self) -> str:
-        return "\n".join((self.message, *self.problems))
+    def _details(self) -> tuple[str, ...]:
+        return self.problems
 
 
 class ImpossibleObjectives(CotenantError):
@@ -105,6 +109,10 @@ class DeviceBusy(DeviceError):
 
 class DoesNotFit(CotenantError):
     """A mix needs more memory than the device has."""
+
+
+class MissingExtra(CotenantError):
+    """A package that an extra installs is missing; the hint is the command."""
 
 
 class RunFolderError(CotenantError):

@@ -126,10 +126,10 @@ def _predict(path: Path, _folder: Path) -> Answers:
 
 
 def _plan(path: Path, folder: Path) -> Answers:
-    planned = cotenant.plan_tenants(path, _device(path), seconds=5.0)
-    cotenant.write_plan(planned, folder / "plan.yaml")
+    planned = cotenant.plan(path, _device(path), seconds=5.0)
+    planned.write(folder / "plan.yaml")
     found: Answers = {}
-    for device in planned.plan.devices:
+    for device in planned.devices:
         for seat in device.tenants:
             low, middle, high = seat.slowdown
             found[Quantity(_way(device), seat.name, "slowdown")] = Range.of(middle, low, high)
@@ -192,7 +192,7 @@ VERBS: dict[str, Callable[[Path, Path], Answers]] = {
 def _planned_ways(folder: Path) -> dict[str, str]:
     """How each device of the plan is shared; empty if there is no plan."""
     with suppress(CotenantError):
-        return {device.name: _way(device) for device in cotenant.read_planned(folder / "plan.yaml").plan.devices}
+        return {device.name: _way(device) for device in cotenant.Plan.read(folder / "plan.yaml").devices}
     return {}
 
 

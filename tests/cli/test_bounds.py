@@ -4,7 +4,7 @@ import mmap
 
 import pytest
 
-from cotenant.cli.bounds import bounded
+from cotenant.cli.sql import bounded
 
 LIMIT = 64 << 20
 MORE = 1 << 30

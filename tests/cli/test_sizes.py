@@ -4,7 +4,7 @@ import click
 import pytest
 
 from cotenant.cli.main import main
-from cotenant.cli.sizes import duration, memory, power
+from cotenant.cli.options import duration, memory, power
 
 
 @pytest.mark.parametrize(

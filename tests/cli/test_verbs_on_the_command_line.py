@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from cotenant.analyse.sharing.result import Result
-from cotenant.analyse.sharing.sentences import closing_sentences
+from cotenant.analyse.result import Result
+from cotenant.analyse.sharing.closing import closing_sentences
 from cotenant.analyse.sharing.summarise import summarise
 from cotenant.analyse.sharing.summary import Summary
-from cotenant.api import doctor, export, run, show, sql
+from cotenant.api import doctor, records, run, show
 from cotenant.cli.main import main
 from cotenant.devices.protocol import Finding
 from cotenant.errors import QueryError
@@ -164,7 +164,7 @@ def test_sql_prints_rows_literally(monkeypatch, capsys, folder):
     from cotenant.store.query import Table
 
     monkeypatch.setattr(
-        sql, "sql", lambda query, runs, limit_s: Table(("mix", "n"), (("[red]\x1b[31m", 3), (None, 1.5)))
+        records, "sql", lambda query, runs, limit_s: Table(("mix", "n"), (("[red]\x1b[31m", 3), (None, 1.5)))
     )
     assert main(["sql", "select 1", str(folder)]) == 0
     assert "[red]\\x1b[31m" in capsys.readouterr().out
@@ -176,14 +176,14 @@ def test_a_wrong_query_is_a_sentence(monkeypatch, capsys, folder):
     def refuse(query, runs, limit_s):
         raise QueryError("There is no table x.", hint="Tables: trials")
 
-    monkeypatch.setattr(sql, "sql", refuse)
+    monkeypatch.setattr(records, "sql", refuse)
     assert main(["sql", "select", str(folder)]) == 1
     assert capsys.readouterr().err == "error: There is no table x.\n\nhint: Tables: trials\n"
 
 
 def test_export_passes_its_options_on(monkeypatch, capsys):
     asked = []
-    monkeypatch.setattr(export, "export", lambda *arguments: asked.append(arguments))
+    monkeypatch.setattr(records, "export", lambda *arguments: asked.append(arguments))
     assert main(["export", "trials", "r1", "r2", "--to", "x.csv"]) == 0
     assert main(["export", "trials", "r1", "--json"]) == 0
     assert main(["export", "trials", "r1", "--json", "--format", "csv"]) == 1

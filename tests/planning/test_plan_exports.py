@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from cotenant.api.handles import Plan
+from cotenant.api.plan import Plan
 from cotenant.errors import CotenantError, StudyError
 from cotenant.planning.exports.model import CannotExpress
 from cotenant.planning.exports.quoting import TARGETS, markdown

@@ -116,7 +116,7 @@ def test_a_page_shows_measured_mixes_solid_and_predicted_ones_hatched(study, som
 
 def test_a_page_that_cannot_be_written_is_one_sentence(study, tmp_path):
     with pytest.raises(CotenantError, match="can't be written"):
-        cotenant.write_prediction_page(cotenant.predict(study), tmp_path / "nowhere" / "page.html")
+        cotenant.predict(study).page("/proc/nowhere/page.html")
 
 
 def test_tenants_to_plan_are_predicted_in_pairs_at_their_rates(tmp_path):
@@ -169,7 +169,7 @@ def test_runs_of_another_device_are_refused(study, some_pairs):
 
 def test_the_database_serves_as_evidence(study, some_pairs):
     home = study.parent / "runs" / ".database"
-    cotenant.db_add([some_pairs], db=home)
+    cotenant.db.add([some_pairs], db=home)
     found = cotenant.predict(study, runs=["db"], db=home)
     assert sum(mix.tenants[0].basis == "simulated, 2 blocks" for mix in found.mixes) == 2
     with pytest.raises(CotenantError, match="has no run on"):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from cotenant.api.handles import Plan
+from cotenant.api.plan import Plan
 from cotenant.cli.main import main
 from cotenant.errors import StudyError
 from cotenant.planning.check import check_plan

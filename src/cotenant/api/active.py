@@ -8,16 +8,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cotenant.measure.events import Listener, silent
+from cotenant.api.progress import with_progress
+from cotenant.measure.events import Listener
 from cotenant.paths import AnyPath
-from cotenant.tenancy.device_name import DeviceName
+from cotenant.tenancy.nouns import DeviceName
 from cotenant.text import amount
 
 if TYPE_CHECKING:
-    from cotenant.prediction.interference.forecast import MixForecast, Prediction
+    from cotenant.prediction.interference.forecast import MixForecast, PredictedMixes
     from cotenant.study.model import Study
 
-WIDTH = 0.15
+WIDTH = 0.1
 """Relative half-width at which a slowdown counts as known."""
 FIRST_SHARE, LATER_SHARE = 2 / 3, 1 / 3
 """Share of the mixes that seem to be needed to measure before choosing again: the first round has to tell how far the
@@ -36,7 +37,7 @@ class ActiveResult:
 
     folders: tuple[Path, ...]
     """One run per round."""
-    prediction: "Prediction"
+    prediction: "PredictedMixes"
     measured: int
     """Measured mixes, out of ``mixes``: each under the ways to share that were not known yet."""
     mixes: int
@@ -54,6 +55,7 @@ class ActiveResult:
         }
 
 
+@with_progress
 def run_active(
     study: "str | Path | Study",
     *,
@@ -61,7 +63,8 @@ def run_active(
     overrides: Sequence[str] = (),
     width: float = WIDTH,
     out: AnyPath = Path("runs"),
-    listener: Listener = silent,
+    listener: Listener | None = None,
+    quiet: bool = False,  # noqa: ARG001 - `with_progress` reads it
 ) -> ActiveResult:
     """Measure a study in rounds until every mix is known, measured or predicted.
 
@@ -78,7 +81,8 @@ def run_active(
         overrides: `key=value` each, as `--set`.
         width: Relative half-width of the 90 % interval at which a slowdown counts as known.
         out: Parent folder of the rounds' run folders.
-        listener: Receives progress events.
+        listener: Receives progress events; default: a display on stderr, or a bar in a notebook.
+        quiet: No progress.
 
     Raises:
         CotenantError: It can't be carried out. Finished measurements are kept.
@@ -108,7 +112,7 @@ def run_active(
         folders.append(
             run(_round(study, chosen, ways, width, left_s), device=device, out=out, listener=listener).folder
         )
-        found = predict(study, device=device, runs=folders, next_mixes=4 * len(groups), width=width)
+        found = predict(study, quiet=True, device=device, runs=folders, next_mixes=4 * len(groups), width=width)
         tried.update((mix, way) for mix in chosen for way in ways or {one.sharing for one in found.mixes})
         unknown = [one for one in found.mixes if not _is_known(one, width)]
         left = [one for one in unknown if tried[one.mix, one.sharing] < most]
@@ -123,7 +127,7 @@ def run_active(
         least = max(FEWEST_PER_ROUND, FEWEST - min(sum(way == one for _, one in tried) for way in ways))
         if len(chosen) < least:
             # The intervals are wider than the deviations promise, or there is too little evidence for intervals.
-            more = predict(study, device=device, runs=folders, next_mixes=4 * len(groups))
+            more = predict(study, quiet=True, device=device, runs=folders, next_mixes=4 * len(groups))
             others = [*chosen, *_suggested(more, ways, tried), *(one.mix for one in left)]
             chosen = list(dict.fromkeys(others))[:least]
 
@@ -135,7 +139,7 @@ def _first(study: "Study", device: str | None, width: float, groups: set[tuple[s
 
     ring = _ring(tuple(study.tenants), groups)
     try:
-        found = predict(study, device=device, next_mixes=4 * len(groups), width=width)
+        found = predict(study, quiet=True, device=device, next_mixes=4 * len(groups), width=width)
     except CotenantError:  # nothing can be predicted before the solos are measured
         return ring
     wanted = _suggested(found, tuple(dict.fromkeys(one.sharing for one in found.mixes)), ())
@@ -147,7 +151,7 @@ def _first(study: "Study", device: str | None, width: float, groups: set[tuple[s
 
 
 def _suggested(
-    found: "Prediction", ways: tuple[str, ...], tried: Collection[tuple[tuple[str, ...], str]]
+    found: "PredictedMixes", ways: tuple[str, ...], tried: Collection[tuple[tuple[str, ...], str]]
 ) -> list[tuple[str, ...]]:
     """Mixes suggested for the way to share that needs most: a round measures its mixes under all ways."""
     by_way = [[one.mix for one in found.next if one.sharing == way and (one.mix, way) not in tried] for way in ways]
@@ -166,14 +170,14 @@ def _round(
 ) -> "Study":
     """These mixes under these ways to share; without ways, under all, and every tenant alone: the first round."""
     from cotenant.study.mixes import MixLists
-    from cotenant.study.model import Blocks, Until
+    from cotenant.study.model import BlocksEntry, Until
     from cotenant.tenancy.sharing import Sharing
 
     lists = MixLists(groups={f"m{number}": group for number, group in enumerate(chosen, 1)})
     changes: dict[str, Any] = {"mixes": (lists,) if ways else ("solo", lists), "budget_s": left_s}
     if study.until is None:
         blocks = min(BLOCKS_PER_ROUND, study.blocks.max)
-        changes["blocks"] = Blocks(min=blocks, max=blocks)
+        changes["blocks"] = BlocksEntry(min=blocks, max=blocks)
     else:
         changes["until"] = Until(interval=MEASURED_SHARE * width)
     if ways:

@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from cotenant.api.progress import Say, saying, with_progress
 from cotenant.errors import WorkloadError
 from cotenant.measure.events import Listener, silent
 from cotenant.paths import AnyPath
@@ -12,9 +13,10 @@ from cotenant.workloads.protocol import WorkloadSpec
 
 if TYPE_CHECKING:
     from cotenant.devices.protocol import Device
-    from cotenant.measure.batching.answer import BatchAnswer
+    from cotenant.measure.batching.impact import BatchAnswer
 
 
+@with_progress
 def batch(
     workloads: Sequence[str],
     *,
@@ -29,8 +31,9 @@ def batch(
     latency_goal_ms: float | None = None,
     window_s: float = 1.0,
     out: AnyPath = Path("runs"),
-    progress: Callable[[str], None] = lambda _: None,
-    listener: Listener = silent,
+    say: Say | None = None,
+    listener: Listener | None = None,
+    quiet: bool = False,
 ) -> "tuple[BatchAnswer, ...]":
     """Find the largest batch of each workload on a device, and how its size affects speed.
 
@@ -47,8 +50,9 @@ def batch(
         latency_goal_ms: Latency limit for the recommendation.
         window_s: Length of a trial's window when measuring the impact.
         out: Parent folder of the run folder for the impact.
-        progress: Called with progress messages.
-        listener: Receives progress events of the run for the impact.
+        say: Called with progress messages; default: they go to stderr.
+        listener: Receives progress events of the run for the impact; default: a display on stderr.
+        quiet: No progress.
 
     Raises:
         CotenantError: A workload is unknown or can't be described, a device is absent, or an attempt failed.
@@ -57,7 +61,7 @@ def batch(
     from cotenant.devices import find_device
     from cotenant.measure.batching.impact import measure_impact, sizes_up_to
 
-    out = Path(out)
+    out, progress = Path(out), saying(say, quiet=quiet)
     place = find_device(device)
     params = {} if image is None else {"image": image}
     specs = [_spec({"name": name, "dtype": dtype, "seq": seq, "train": train, "params": params}) for name in workloads]
@@ -66,7 +70,7 @@ def batch(
         answer = _largest(spec, place, memory_bytes, verify=verify, progress=progress)
         if impact and answer.largest:
             sizes = sizes_up_to(max(answer.safe, 1))
-            found, folder = measure_impact(spec, sizes, place, window_s=window_s, out=out, listener=listener)
+            found, folder = measure_impact(spec, sizes, place, window_s=window_s, out=out, listener=listener or silent)
             advice = advise(found, latency_goal_ms=latency_goal_ms, largest=answer.largest) if found else None
             answer = replace(answer, impacts=found, advice=advice, run=folder)
         answers.append(answer)
@@ -92,7 +96,7 @@ def _largest(
     spec: WorkloadSpec, device: "Device", memory_bytes: int | None, *, verify: bool, progress: Callable[[str], None]
 ) -> "BatchAnswer":
     from cotenant import workloads
-    from cotenant.measure.batching.answer import BatchAnswer
+    from cotenant.measure.batching.impact import BatchAnswer
     from cotenant.measure.batching.verification import attempt_on
     from cotenant.measure.batching.verification import verify as search
     from cotenant.prediction.batch_limit import growth_of, predict

@@ -25,7 +25,7 @@ def calibrate(source: AnyPath, *, device: str) -> Calibration:
     Raises:
         DeviceError: A row can't be used: a unit is wrong, a workload unknown, a time impossible.
     """
-    from cotenant.devices.simulated.device import open_simulated
+    from cotenant.devices.simulated.simulated_gpu import open_simulated
     from cotenant.prediction.contention.on_part import solo_of
     from cotenant.prediction.simulated_gpu import Controls
     from cotenant.workloads.protocol import WorkloadSpec
@@ -83,7 +83,7 @@ def calibrate_server(
     Raises:
         CotenantError: The server isn't an engine, refuses, fails or is busy; or the device isn't simulated.
     """
-    from cotenant.devices.simulated.device import open_simulated
+    from cotenant.devices.simulated.simulated_gpu import open_simulated
     from cotenant.prediction.calibration.engine_fit import fit_engine, plain_law
     from cotenant.prediction.calibration.solo import SoloTime
     from cotenant.prediction.engines.continuous_batching import EngineSettings

@@ -1,39 +1,61 @@
 """`compare`: is it faster, slower or the same as before?"""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from cotenant.errors import RunFolderError
+from cotenant.paths import AnyPath
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from cotenant.analyse.comparison.history import History
-    from cotenant.analyse.comparison.pair import Comparison
-    from cotenant.analyse.findings.devices import SideBySide
+    from cotenant.analyse.comparison.pair import PairComparison
+    from cotenant.analyse.promises import JudgedPromise
+    from cotenant.analyse.result import SideBySide
     from cotenant.analyse.sharing.evidence import TenantEvidence
+    from cotenant.api.handles import Comparison
     from cotenant.errors import CotenantError
     from cotenant.store.folder import RunFolder
 
 
-def compare(runs: Sequence[str | Path], *, margin: float = 0.03) -> "Comparison | History | SideBySide":
-    """Compare two runs (before, now), find the steps in a history of three or more, or put devices side by side.
+def compare(runs: Sequence[str | Path], *, margin: float = 0.03) -> "Comparison":
+    """Compare two runs (before, now), find the steps in a history, put devices side by side, or judge a plan.
 
     Args:
-        runs: Run folders, or names of saved baselines.
+        runs: Run folders, or names of saved baselines. One study on several devices is put side by side; three or more
+            runs on one device are a history; first a plan.yaml: which of its promises were kept?
         margin: The smallest change that matters, e.g. 0.03 for 3 %.
 
     Raises:
         RunFolderError: There are too few runs, one can't be read, or they can't be compared.
     """
+    from cotenant.analyse.comparison.history import History
+    from cotenant.analyse.result import SideBySide
+    from cotenant.api.handles import Comparison
+
+    if runs and str(runs[0]).endswith((".yaml", ".yml")):
+        return Comparison("plan", compare_plan(runs[0], runs[1:]))
+    found = compared_runs(runs, margin=margin)
+    if isinstance(found, SideBySide):
+        return Comparison("devices", found)
+    return Comparison("history" if isinstance(found, History) else "pair", found)
+
+
+def compared_runs(runs: Sequence[str | Path], *, margin: float = 0.03) -> "PairComparison | History | SideBySide":
+    """What `compare` says of runs, as the value that fits them."""
     from cotenant.analyse.comparison.environment import differences, forbids
     from cotenant.analyse.comparison.history import FEWEST_RUNS, compare_history
     from cotenant.analyse.comparison.pair import compare_pair
+    from cotenant.analyse.result import result_of
     from cotenant.errors import RunFolderError
     from cotenant.store import baselines
     from cotenant.store.evidence import evidence
     from cotenant.store.reading import open_runs
-    from cotenant.store.results import result_of
+    from cotenant.store.run_records import run_records
     from cotenant.store.watched import require_requests
 
     paths = [baselines.resolve(str(run)) for run in runs]
@@ -47,7 +69,10 @@ def compare(runs: Sequence[str | Path], *, margin: float = 0.03) -> "Comparison 
     with open_runs(paths) as opened:
         require_requests(opened, "a comparison")
         folders = list(opened.folders.values())
-        if _one_study_on_several(opened.manifests) and (beside := result_of(opened).side_by_side) is not None:
+        if (
+            _one_study_on_several(opened.manifests)
+            and (beside := result_of(run_records(opened)).side_by_side) is not None
+        ):
             return beside
         for earlier, later in pairwise(folders):
             if reason := forbids(earlier.manifest, later.manifest):
@@ -56,7 +81,7 @@ def compare(runs: Sequence[str | Path], *, margin: float = 0.03) -> "Comparison 
                     hint="Compare runs of one study on one device.",
                 )
         everything = evidence(opened)
-    found: Comparison | History
+    found: PairComparison | History
     if len(folders) > 2:
         everything, left_out = _mostly_valid(everything)
         if len(folders) - len(left_out) < FEWEST_RUNS:
@@ -131,3 +156,60 @@ def _nothing_in_common(folders: "Sequence[RunFolder]") -> "CotenantError":
         "sharing, load and settings.",
         hint="Compare runs of one study.",
     )
+
+
+# --- `compare plan.yaml RUN`: the plan against what was measured or served
+
+
+@dataclass(frozen=True, slots=True)
+class PlanAndReality:
+    """A plan and a run of it."""
+
+    plan: str
+    runs: tuple[str, ...]
+    rows: "tuple[JudgedPromise, ...]"
+    simulated: bool
+    """The run is from a simulated device."""
+
+    @property
+    def missed(self) -> bool:
+        """An objective promised by the plan was missed."""
+        return any(row.verdict == "missed" for row in self.rows)
+
+    @property
+    def kept(self) -> bool:
+        """Every objective that the run covers was kept."""
+        return all(row.verdict == "kept" for row in self.rows)
+
+
+def compare_plan(plan: AnyPath, runs: Sequence[str | Path]) -> PlanAndReality:
+    """Compare a plan with runs of it: `cotenant run plan.yaml`, or served traffic.
+
+    Args:
+        plan: A plan.yaml.
+        runs: Run folders or saved names; tenants are matched by name.
+
+    Raises:
+        CotenantError: The plan or a run can't be read, or they have no tenant in common.
+    """
+    from cotenant.analyse.promises import judge_plan
+    from cotenant.store import baselines
+    from cotenant.store.observe import observations
+    from cotenant.store.reading import open_runs
+    from cotenant.store.watched import SERVED, require_requests
+    from cotenant.tenancy.plan import read_plan
+
+    plan = Path(plan)
+    promised = read_plan(plan)
+    paths = [baselines.resolve(str(run)) for run in runs]
+    with open_runs(paths) as opened:
+        require_requests(opened, "a verdict about a plan")
+        served = all(manifest.get("study_name") == SERVED for manifest in opened.manifests)
+        rows = judge_plan(promised, observations(opened, raw=True), served=served)
+        simulated = any(bool(manifest.get("simulated")) for manifest in opened.manifests)
+    if not rows:
+        raise RunFolderError(
+            f"{' and '.join(map(str, paths))} has no requests of a tenant of {plan}",
+            hint=f"measure the plan: cotenant run {plan}",
+        )
+    return PlanAndReality(str(plan), tuple(map(str, paths)), rows, simulated)

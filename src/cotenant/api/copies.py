@@ -5,14 +5,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from cotenant.api.progress import with_progress
 from cotenant.errors import StudyError, TenantFailed
-from cotenant.measure.events import Listener, silent
+from cotenant.measure.events import Listener
 from cotenant.paths import AnyPath
 
 if TYPE_CHECKING:
-    from cotenant.analyse.copies.answer import CopiesAnswer
-    from cotenant.analyse.copies.option import CopiesOption
-    from cotenant.analyse.copies.tuning import Tuning
+    from cotenant.analyse.copies import CopiesAnswer, Tuning
+    from cotenant.analyse.copy_options import CopiesOption
     from cotenant.devices.protocol import Device
     from cotenant.study.model import Study
     from cotenant.tenancy.load import Load
@@ -23,6 +23,7 @@ TRIES = 3
 """Starts of the first copy before its failure is the user's to fix."""
 
 
+@with_progress
 def copies(
     server: str | Path,
     *,
@@ -43,7 +44,8 @@ def copies(
     port: int = FIRST_PORT,
     seed: int = 1,
     out: AnyPath = "runs",
-    listener: Listener = silent,
+    listener: Listener | None = None,
+    quiet: bool = False,  # noqa: ARG001 - `with_progress` reads it
 ) -> "CopiesAnswer":
     """Measure one to N copies of a server under every way to share the device; say how many to run, and write a script.
 
@@ -67,7 +69,8 @@ def copies(
         port: First port in the start script.
         seed: Of the order of trials and of all schedules.
         out: The folder below which the runs are stored.
-        listener: Receives progress events.
+        listener: Receives progress events; default: a display on stderr, or a bar in a notebook.
+        quiet: No progress.
 
     Raises:
         CotenantError: It can't be measured. Finished measurements are kept.
@@ -217,10 +220,10 @@ def _load(load: str | None, rate: str | None) -> "Load | None":
 
 def _tuned(
     name: str, entry: Mapping[str, Any], place: "Device", asked: "Load | None", *, window_s: float | None, seed: int,
-    out: AnyPath, listener: Listener,
+    out: AnyPath, listener: Listener | None,
 ) -> "tuple[Tuning, tuple[Path, ...]]":  # fmt: skip
     """Raise the load of one copy until its throughput stops growing."""
-    from cotenant.analyse.copies.tuning import Tuning, levels_of
+    from cotenant.analyse.copies import Tuning, levels_of
     from cotenant.api.show import show
     from cotenant.study.copies import MORE_LEVELS, REQUESTS_TUNED, TUNING_WINDOW_S, levels_from, tuning_study
 
@@ -242,7 +245,7 @@ def _tuned(
         levels = MORE_LEVELS
 
 
-def _run(study: "Study", out: AnyPath, listener: Listener, *, tries: int = 1) -> Path:
+def _run(study: "Study", out: AnyPath, listener: Listener | None, *, tries: int = 1) -> Path:
     """Run it; a server that doesn't come up at its first start gets another chance."""
     from cotenant.api.run import run
 
@@ -259,11 +262,11 @@ def _answer(
     folder: Path | None, name: str, place: "Device", *, tuning: "Tuning | None", folders: tuple[Path, ...],
     load: "Load | None", failures: float,
 ) -> "CopiesAnswer":  # fmt: skip
-    from cotenant.analyse.copies.answer import CopiesAnswer
-    from cotenant.analyse.copies.option import options_of
+    from cotenant.analyse.copies import CopiesAnswer
+    from cotenant.analyse.copy_options import options_of
     from cotenant.api.show import show
     from cotenant.store.reading import open_runs
-    from cotenant.store.starts import starts
+    from cotenant.store.watched import starts
 
     options: tuple[CopiesOption, ...] = ()
     left_out: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""`db`: measurements of all machines in one place, and queries over them."""
+"""`cotenant.db`: the measurements of all machines in one place, and questions about them."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,12 +9,11 @@ if TYPE_CHECKING:
     from cotenant.analyse.variability.drift import Drift
     from cotenant.analyse.variability.summary import Variability
     from cotenant.store.database.add import Added
-    from cotenant.store.database.database import Sensor
-    from cotenant.store.database.questions import Anomalies, Contents, GpuStory
-    from cotenant.store.database.sensing import SensorPair
+    from cotenant.store.database.database import SensorUse
+    from cotenant.store.database.questions import Anomalies, Contents, GpuStory, SensorPair
 
 
-def db_add(paths: Runs, *, db: AnyPath | None = None, skip_bad: bool = False) -> "tuple[Added, ...]":
+def add(paths: Runs, *, db: AnyPath | None = None, skip_bad: bool = False) -> "tuple[Added, ...]":
     """Add run folders and files of nvidia-smi, dcgmi, nvprof, tegrastats, or CSV with a row per run; all or nothing.
 
     Args:
@@ -27,25 +26,25 @@ def db_add(paths: Runs, *, db: AnyPath | None = None, skip_bad: bool = False) ->
         DataError: A file has an unknown format, or contains unusable lines.
         DatabaseError: The database can't be written.
     """
-    from cotenant.store.database.add import add
+    from cotenant.store.database.add import add as store
 
-    return add(run_paths(paths), home_of(db), skip_bad=skip_bad)
+    return store(run_paths(paths), home_of(db), skip_bad=skip_bad)
 
 
-def db_gather(folder: AnyPath, *, on: str, db: AnyPath | None = None, insecure: bool = False) -> "tuple[Added, ...]":
+def gather(folder: AnyPath, *, on: str, db: AnyPath | None = None, insecure: bool = False) -> "tuple[Added, ...]":
     """Copy the runs below a folder of every node of a Ray cluster to this machine, beside the database, and add them.
 
     Raises:
         CotenantError: No node has a run there, or one can't be used.
     """
-    from cotenant.fleet.asking import gather
+    from cotenant.fleet.asking import gather as fetch
 
     folder = Path(folder)
     home = home_of(db)
-    return db_add(gather(on, folder, home.parent / "gathered", insecure=insecure), db=db)
+    return add(fetch(on, folder, home.parent / "gathered", insecure=insecure), db=db)
 
 
-def db_contents(*, db: AnyPath | None = None) -> "Contents":
+def contents(*, db: AnyPath | None = None) -> "Contents":
     """The database's sources and kinds of work. Raises DatabaseError if there is none."""
     from cotenant.store.database.database import Database
     from cotenant.store.database.questions import Contents
@@ -55,7 +54,7 @@ def db_contents(*, db: AnyPath | None = None) -> "Contents":
         return Contents(home, tuple(database.sources.values()), tuple(database.works()))
 
 
-def db_gpus(work: str | None = None, *, db: AnyPath | None = None) -> "tuple[Variability, ...]":
+def gpus(work: str | None = None, *, db: AnyPath | None = None) -> "tuple[Variability, ...]":
     """How the GPUs differ under every kind of work whose name contains the text, with a line for each GPU.
 
     Raises:
@@ -68,7 +67,7 @@ def db_gpus(work: str | None = None, *, db: AnyPath | None = None) -> "tuple[Var
         return tuple(found for _, found in variabilities(database, work))
 
 
-def db_gpu(gpu: str, *, db: AnyPath | None = None) -> "GpuStory":
+def gpu(gpu: str, *, db: AnyPath | None = None) -> "GpuStory":
     """Everything known about one GPU, given its UUID or part of it.
 
     Raises:
@@ -81,16 +80,16 @@ def db_gpu(gpu: str, *, db: AnyPath | None = None) -> "GpuStory":
         return gpu_story(database, database.find_gpu(gpu))
 
 
-def db_sensors(*, db: AnyPath | None = None) -> "tuple[tuple[Sensor, str], ...]":
+def sensors(*, db: AnyPath | None = None) -> "tuple[tuple[SensorUse, str], ...]":
     """Every sensor read, with the name of the source. Raises DatabaseError."""
     from cotenant.store.database.database import Database
-    from cotenant.store.database.sensing import sensor_lines
+    from cotenant.store.database.questions import sensor_lines
 
     with Database.open(home_of(db)) as database:
         return tuple(sensor_lines(database))
 
 
-def db_compare_sensors(reference: str, other: str, *, db: AnyPath | None = None) -> "SensorPair":
+def compare_sensors(reference: str, other: str, *, db: AnyPath | None = None) -> "SensorPair":
     """Gain, offset, lag and averaging window of one sensor against a finer one of the same quantity.
 
     Args:
@@ -102,13 +101,13 @@ def db_compare_sensors(reference: str, other: str, *, db: AnyPath | None = None)
         DatabaseError: The words match no sensor or several, or the two don't overlap in time.
     """
     from cotenant.store.database.database import Database
-    from cotenant.store.database.sensing import compare_named
+    from cotenant.store.database.questions import compare_named
 
     with Database.open(home_of(db)) as database:
         return compare_named(database, reference, other)
 
 
-def db_trend(work: str | None = None, *, db: AnyPath | None = None) -> "dict[str, Drift]":
+def trend(work: str | None = None, *, db: AnyPath | None = None) -> "dict[str, Drift]":
     """Drift and steps over time, by work. Raises DatabaseError."""
     from dataclasses import replace
 
@@ -120,7 +119,7 @@ def db_trend(work: str | None = None, *, db: AnyPath | None = None) -> "dict[str
         return {one.name: replace(drift(database.readings(one)), simulated=one.simulated) for one in works}
 
 
-def db_anomalies(work: str | None = None, *, db: AnyPath | None = None) -> "Anomalies":
+def anomalies(work: str | None = None, *, db: AnyPath | None = None) -> "Anomalies":
     """Slow GPUs with date and cause, changes, and unreliable sensors. Raises DatabaseError."""
     from cotenant.store.database.database import Database
     from cotenant.store.database.questions import all_anomalies
@@ -129,16 +128,16 @@ def db_anomalies(work: str | None = None, *, db: AnyPath | None = None) -> "Anom
         return all_anomalies(database, work)
 
 
-def db_report(out: AnyPath, work: str | None = None, *, db: AnyPath | None = None) -> Path:
+def report(out: AnyPath, work: str | None = None, *, db: AnyPath | None = None) -> Path:
     """Write one self-contained HTML file about the database. Raises DatabaseError, or RunFolderError if it can't."""
     from cotenant.api.report import write_whole
-    from cotenant.reporting.html.variability_material import gather
+    from cotenant.reporting.html.variability_page import gather as material_of
     from cotenant.reporting.html.variability_page import page
     from cotenant.store.database.database import Database
 
     out = Path(out)
     home = home_of(db)
     with Database.open(home) as database:
-        material = gather(database, work)
+        material = material_of(database, work)
     write_whole(out, page(material))
     return out

@@ -3,17 +3,35 @@
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from cotenant.tenancy.device_name import DeviceName
+from cotenant.tenancy.nouns import DeviceName
 
 if TYPE_CHECKING:
     from cotenant.devices.protocol import Finding
+    from cotenant.measure.selftest import SelfTest
 
 
-def doctor(device: str | None = None, *, on: str | None = None, insecure: bool = False) -> "tuple[Finding, ...]":
-    """The findings for a device; default: the CPU and every GPU; ``on`` a Ray cluster those of all nodes.
+def doctor(
+    device: str | None = None,
+    *,
+    fix: bool = False,
+    restore: bool = False,
+    on: str | None = None,
+    insecure: bool = False,
+) -> "tuple[Finding, ...]":
+    """Whether this machine is ready to measure; a missing or lost GPU is a finding.
 
-    A missing or lost GPU is a finding. Raises DeviceError for an invalid device name.
+    Args:
+        device: Only this device; default: the CPU and every GPU.
+        fix: Fix what is safe to fix (GPU persistence mode, leftovers of killed runs); returns what was done.
+        restore: Restore settings left by killed runs on this machine or changed by ``fix``; returns what was done.
+        on: A Ray cluster, all of whose nodes are checked: `ray`, `ray://host:port`.
+        insecure: Accept a cluster without token authentication.
+
+    Raises:
+        DeviceError: The device's name is invalid, or ``fix`` names a GPU that isn't there.
     """
+    if fix or restore:
+        return _fixed(device) if fix else _restored()
     from cotenant.devices import find_device
     from cotenant.devices.nvidia.checkup import absent
     from cotenant.errors import DeviceError
@@ -33,19 +51,11 @@ def doctor(device: str | None = None, *, on: str | None = None, insecure: bool =
     return found.checkup()
 
 
-def doctor_fix(device: str | None = None) -> "tuple[Finding, ...]":
-    """Fix what is safe to fix (GPU persistence mode, leftovers of killed runs); returns what was done.
-
-    Args:
-        device: Only this GPU; default: all of them.
-
-    Raises:
-        DeviceError: There is no such GPU.
-    """
+def _fixed(device: str | None) -> "tuple[Finding, ...]":
     from cotenant.devices import find_device
     from cotenant.devices.nvidia import checkup
-    from cotenant.devices.nvidia.checkup.driver import every_gpu
-    from cotenant.devices.nvidia.device import CudaDevice
+    from cotenant.devices.nvidia.checkup.state import every_gpu
+    from cotenant.devices.nvidia.cuda_device import CudaDevice
 
     if device is None:
         return tuple(checkup.fix(every_gpu()[0]))
@@ -53,8 +63,7 @@ def doctor_fix(device: str | None = None) -> "tuple[Finding, ...]":
     return tuple(checkup.fix([found.gpu] if isinstance(found, CudaDevice) else []))
 
 
-def doctor_restore() -> "tuple[Finding, ...]":
-    """Restore settings left by killed runs on this machine or changed by `doctor_fix`; returns what was done."""
+def _restored() -> "tuple[Finding, ...]":
     from cotenant.devices.nvidia import checkup
 
     return tuple(checkup.restore())
@@ -62,8 +71,8 @@ def doctor_restore() -> "tuple[Finding, ...]":
 
 def _gpus() -> "tuple[Finding, ...]":
     """Findings for every GPU; a single line on a machine without one."""
-    from cotenant.devices.nvidia.checkup.driver import every_gpu
-    from cotenant.devices.nvidia.device import open_cuda
+    from cotenant.devices.nvidia.checkup.state import every_gpu
+    from cotenant.devices.nvidia.cuda_device import open_cuda
     from cotenant.devices.nvidia.jetson_device import open_jetson
     from cotenant.devices.protocol import Finding
 
@@ -86,3 +95,37 @@ def _gpus() -> "tuple[Finding, ...]":
 def _own(findings: "tuple[Finding, ...]") -> "tuple[Finding, ...]":
     """Drop findings already reported for the CPU."""
     return tuple(one for one in findings if one.subject not in {"Python", "disk"})
+
+
+# --- `selftest`: does cotenant measure correctly on this device?
+
+
+def selftest(device: str = "cpu") -> "SelfTest":
+    """Test timing, every way to share, sensors and controls of a device.
+
+    Raises:
+        DeviceError: There is no such device, it is in use, or it has nothing to test.
+    """
+    from cotenant.devices import find_device
+    from cotenant.errors import DeviceError
+    from cotenant.measure.selftest import try_out
+
+    place = find_device(device)
+    if place.simulated:
+        raise DeviceError(
+            f"{place.name} is simulated: it has nothing to test",
+            hint="how far its numbers are from measured ones: cotenant doctor --device " + device,
+        )
+    if place.names:
+        raise DeviceError(
+            f"{place.name} is a group of devices",
+            hint=f"test one at a time, e.g. cotenant selftest {place.names[0]}",
+        )
+    return try_out(place)
+
+
+def selftest_nodes(device: str = "cpu", *, on: str, insecure: bool = False) -> "tuple[SelfTest, ...]":
+    """The self-test of one device on every node of a Ray cluster. Raises CotenantError."""
+    from cotenant.fleet import asking
+
+    return asking.selftest(on, device, insecure=insecure)

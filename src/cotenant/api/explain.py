@@ -22,19 +22,20 @@ def explain(run: str | Path) -> "Explanation":
         RunFolderError: It can't be read, or contains no trial.
     """
     from cotenant.analyse.explanation.explain import explain_run
+    from cotenant.analyse.result import result_of
     from cotenant.analyse.sharing.evidence import peaks_of
     from cotenant.errors import RunFolderError
     from cotenant.store import baselines
     from cotenant.store.evidence import evidence
     from cotenant.store.reading import open_runs
-    from cotenant.store.results import result_of
+    from cotenant.store.run_records import run_records
     from cotenant.store.watched import require_requests
 
     path = baselines.resolve(str(run))
     with open_runs([path]) as opened:
         require_requests(opened, "an explanation")
         found, (manifest,) = evidence(opened), opened.manifests
-        result = result_of(opened)  # the same decision as elsewhere, from all latencies
+        result = result_of(run_records(opened))  # the same decision as elsewhere, from all latencies
     if not found:
         raise RunFolderError(f"{path} contains no trial to explain.", hint="Continue it: cotenant run --resume RUN")
     return explain_run(found, peaks_of(manifest), result.summary, result.answer, _kinds(manifest))
@@ -42,7 +43,7 @@ def explain(run: str | Path) -> "Explanation":
 
 def _kinds(manifest: "Mapping[str, Any]") -> dict[str, str]:
     """`encoder` or `decoder` for each tenant whose workload is in the catalogue."""
-    from cotenant.study.asked import workloads_of
+    from cotenant.study.mixes import workloads_of
     from cotenant.workloads import catalogue
 
     families = {entry.name: entry.family for entry in catalogue()}

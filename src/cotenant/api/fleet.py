@@ -33,15 +33,15 @@ def fleet_job(
         CotenantError: The study is wrong, or something is missing.
     """
     from cotenant.errors import FleetError
-    from cotenant.fleet import kubernetes, slurm
-    from cotenant.store.naming import slug
+    from cotenant.fleet import jobs
+    from cotenant.store.folder import slug
     from cotenant.study.files import load_study
 
     name = load_study(study, ()).name  # fails now rather than after hours in a queue
-    job = slurm.SlurmJob(study, slug(name), nodes, gpus, hours, out, devices)
+    job = jobs.SlurmJob(study, slug(name), nodes, gpus, hours, out, devices)
     if kind == "slurm":
-        return slurm.script(job)
+        return jobs.script(job)
     if image is None:
         raise FleetError("pods need an image with cotenant[ray] in it", hint="name it: --image registry/cotenant:TAG")
     file = Path(study)
-    return kubernetes.manifest(job, image=image, study=file.read_text(encoding="utf-8") if file.is_file() else study)
+    return jobs.manifest(job, image=image, study=file.read_text(encoding="utf-8") if file.is_file() else study)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from cotenant.workloads.catalogue import Entry
+    from cotenant.workloads.catalogue import WorkloadEntry
 
 DEVICE = "sim:a100-sxm4-40gb"
 """The device to begin with: everybody has it."""
@@ -114,7 +114,7 @@ def next_commands(file: str, device: str) -> tuple[str, ...]:
     )
 
 
-def _entry(workload: str) -> "Entry | None":
+def _entry(workload: str) -> "WorkloadEntry | None":
     """The catalogue's entry; None for a workload of the user's own. Raises WorkloadError."""
     from cotenant.workloads.catalogue import catalogue, find
 
@@ -122,7 +122,7 @@ def _entry(workload: str) -> "Entry | None":
     return next((entry for entry in catalogue() if entry.name == workload), None)
 
 
-def tenants_text(models: Sequence[tuple[ModelWords, "Entry | None"]], device: str) -> str:
+def tenants_text(models: Sequence[tuple[ModelWords, "WorkloadEntry | None"]], device: str) -> str:
     """The file, with a comment on every choice that was made for its reader."""
     lines = [
         "# Tenants of one device. `cotenant run`, `predict`, `plan` and `serve` read the same file.",
@@ -139,7 +139,7 @@ def tenants_text(models: Sequence[tuple[ModelWords, "Entry | None"]], device: st
 
 def _ways(device: str) -> list[str]:
     """The ways to share that most people can use, and time to decide; a CPU has defaults of its own."""
-    from cotenant.tenancy.device_name import DeviceName
+    from cotenant.tenancy.nouns import DeviceName
 
     if DeviceName(device).on_cpu:
         return []
@@ -148,7 +148,7 @@ def _ways(device: str) -> list[str]:
     return [*ways, *(simulated if DeviceName(device).simulated else [])]
 
 
-def _tenant(words: ModelWords, entry: "Entry | None", name: str) -> list[str]:
+def _tenant(words: ModelWords, entry: "WorkloadEntry | None", name: str) -> list[str]:
     generates = entry is not None and "generate" in entry.modes
     lines = [f"  {_scalar(name)}:", f"    workload: {_scalar(words.workload)}"]
     if entry is not None and entry.family in SOFTWARE:

@@ -125,7 +125,7 @@ def list_kernels(
     """
     from typing import get_args
 
-    from cotenant.devices.simulated.device import open_simulated
+    from cotenant.devices.simulated.simulated_gpu import open_simulated
     from cotenant.prediction.kernels.cost import solo_costs
     from cotenant.prediction.kernels.traces import KernelTrace, look_at
     from cotenant.workloads import find

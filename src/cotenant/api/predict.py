@@ -1,22 +1,67 @@
 """`predict`: mixes that were not measured, from those that were."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 
-from cotenant import opening
-from cotenant.errors import CotenantError, StudyError
+from cotenant.analyse.tabular import Row, Tabular, plain
+from cotenant.api.handles import one_line, public, written
+from cotenant.api.progress import Say, saying
+from cotenant.errors import StudyError
 from cotenant.paths import AnyPath
+from cotenant.prediction.interference.forecast import PredictedMixes
+from cotenant.text import amount
 
 if TYPE_CHECKING:
-    from cotenant.prediction.interference.forecast import NextMix, Prediction
+    from cotenant.prediction.interference.forecast import NextMix
     from cotenant.prediction.interference.forecasting import Asked
     from cotenant.study.model import Study
 
 NextFor = Literal["all", "pairing"]
+
+
+@public
+@dataclass(frozen=True, slots=True, repr=False)
+class Prediction(PredictedMixes, Tabular):
+    """Mixes that were not measured: every number with an interval and its basis.
+
+    `prediction.mixes` holds the numbers, `prediction.next` what to measure next, `prediction.trust` how accurate it is.
+    """
+
+    study: str = "a study"
+
+    @classmethod
+    def of(cls, mixes: PredictedMixes, study: str) -> Self:
+        """A result as a handle."""
+        return cls(**{field.name: getattr(mixes, field.name) for field in fields(PredictedMixes)}, study=study)
+
+    def page(self, path: AnyPath) -> Path:
+        """Write an HTML page that needs no network: measured mixes solid, predicted ones hatched.
+
+        Raises:
+            CotenantError: The file can't be written.
+        """
+        from cotenant.reporting.html.prediction_page import page
+
+        return written(path, page(self, source=self.study))
+
+    def rows(self) -> list[Row]:
+        """One row for each tenant of each mix: estimates and interval ends in plain columns."""
+        rows = []
+        for mix in self.mixes:
+            for tenant in mix.tenants:
+                row: dict[str, Any] = {"mix": mix.label, "sharing": mix.sharing, "tenant": tenant.tenant}
+                for name in ("slowdown", "throughput_rps", "latency_ms"):
+                    number = getattr(tenant, name)
+                    row |= {name: number.est, f"{name}_lo": number.lo, f"{name}_hi": number.hi}
+                rows.append(plain({**row, "basis": tenant.basis}))
+        return rows
+
+    def __repr__(self) -> str:
+        return one_line("Prediction", f"{self.study} on {self.device}", f"{amount(len(self.mixes), 'mix', 'mixes')}")
 
 
 def predict(
@@ -29,8 +74,9 @@ def predict(
     next_for: "NextFor" = "all",
     width: float | None = None,
     db: AnyPath | None = None,
-    say: Callable[[str], None] = lambda _: None,
-) -> "Prediction":
+    say: Say | None = None,
+    quiet: bool = False,
+) -> Prediction:
     """Slowdown, throughput, latency and memory of every mix of a study, each with an interval and its basis.
 
     Args:
@@ -44,7 +90,8 @@ def predict(
         width: Relative half-width at which a mix counts as known: with `all`, suggest no more mixes than it takes to
             know all.
         db: The database's folder instead of the default.
-        say: Called with each tenant's load before it is predicted.
+        say: Called with each tenant's load before it is predicted; default: they go to stderr.
+        quiet: Don't say it.
 
     Raises:
         PredictionError: Something must be measured first; the hint is the command that does.
@@ -58,38 +105,20 @@ def predict(
     from cotenant.tenancy.tenant_entry import demands
 
     wanted = study if isinstance(study, Study) else load_study(study)
+    tell = saying(say, quiet=quiet)
     for line in demands(wanted.tenants):
-        say(line)
+        tell(line)
     groups = _groups(wanted, mix)
     place = place_of(wanted, device)
     named = wanted.name if isinstance(study, Study) else str(study)
     asked = asked_of(wanted, place, learnt(runs, place, db=db), study_name=named, exact=mix is not None)
     sharings = dict.fromkeys(map(str, wanted.sharings(place.modes)))
     if next_for == "all":
-        return forecast(asked, groups, tuple(sharings), next_mixes=next_mixes, width=width)
+        return Prediction.of(forecast(asked, groups, tuple(sharings), next_mixes=next_mixes, width=width), named)
     known = [sharing for sharing in sharings if sharing in asked.priors]
     chosen = [one for sharing in known for one in _for_pairing(asked, groups, sharing, next_mixes)]
-    return replace(forecast(asked, groups, tuple(sharings)), next=tuple(chosen[:next_mixes]))
-
-
-def write_prediction_page(prediction: "Prediction", path: AnyPath, *, source: str = "a study") -> None:
-    """Write a prediction as an HTML page that needs no network: measured mixes solid, predicted ones hatched.
-
-    Args:
-        prediction: The result of `predict`, or that of `run_active`.
-        path: The file.
-        source: The study's name, for the title.
-
-    Raises:
-        CotenantError: The file can't be written.
-    """
-    from cotenant.reporting.html.prediction_page import page
-
-    path = Path(path)
-    try:
-        path.write_text(page(prediction, source=source), encoding="utf-8")
-    except OSError as error:
-        raise CotenantError(f"{path} can't be written: {opening.why(error)}", hint="choose another file") from None
+    found = replace(forecast(asked, groups, tuple(sharings)), next=tuple(chosen[:next_mixes]))
+    return Prediction.of(found, named)
 
 
 def _for_pairing(asked: "Asked", groups: Sequence[tuple[str, ...]], sharing: str, count: int) -> "list[NextMix]":

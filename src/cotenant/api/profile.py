@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from cotenant.api.progress import with_progress
 from cotenant.measure.events import Listener, silent
 from cotenant.paths import AnyPath
 from cotenant.study.model import Study
@@ -26,6 +27,7 @@ class Profile:
     notes: tuple[str, ...]
 
 
+@with_progress
 def profile(
     subject: str | Path | Study,
     *,
@@ -33,10 +35,11 @@ def profile(
     overrides: Sequence[str] = (),
     tool: str | None = None,
     out: AnyPath = Path("runs"),
-    top: int = 10,
+    top: int = 5,
     skip_bad: bool = False,
     html: AnyPath | None = None,
-    listener: Listener = silent,
+    listener: Listener | None = None,
+    quiet: bool = False,  # noqa: ARG001 - `with_progress` reads it
 ) -> Profile:
     """Profile every mix of a study once, or show an existing profile.
 
@@ -50,14 +53,17 @@ def profile(
         top: Kernels listed per tenant.
         skip_bad: For a file: skip and count unusable lines.
         html: Also write a page with timelines of kernels to this file.
-        listener: Receives progress events.
+        listener: Receives progress events; default: a display on stderr, or a bar in a notebook.
+        quiet: No progress.
 
     Raises:
         CotenantError: It can't be read or profiled.
     """
     out = Path(out)
     html = None if html is None else Path(html)
-    found = _found(subject, device, overrides, tool=tool, out=out, top=top, skip_bad=skip_bad, listener=listener)
+    found = _found(
+        subject, device, overrides, tool=tool, out=out, top=top, skip_bad=skip_bad, listener=listener or silent
+    )
     if html is not None:
         from cotenant.api.report import write_whole
         from cotenant.reporting.html.profile_page import profile_page
@@ -83,7 +89,7 @@ def _found(
     if path is not None and path.is_file() and path.suffix.lower() not in {".yaml", ".yml"}:
         return _of_file(path, top, skip_bad=skip_bad)
     from cotenant.api.run import resolved
-    from cotenant.measure.profile.session import carry_out
+    from cotenant.measure.profile.profile_pass import carry_out
     from cotenant.measure.profile.tools import choose
 
     plan, place = resolved(subject, device, None, overrides)
@@ -92,7 +98,7 @@ def _found(
 
 
 def _of_run(path: Path, top: int) -> Profile:
-    from cotenant.measure.profile.reading import from_run
+    from cotenant.measure.profile.kernels import from_run
 
     profiles, marked = from_run(path, top=top)
     notes = [str(note) for note in marked.get("notes") or ()]
@@ -102,7 +108,7 @@ def _of_run(path: Path, top: int) -> Profile:
 
 def _of_file(path: Path, top: int, *, skip_bad: bool) -> Profile:
     from cotenant.errors import DataError
-    from cotenant.measure.profile.reading import from_import
+    from cotenant.measure.profile.kernels import from_import
     from cotenant.store import imports as importing
     from cotenant.store.imports.result import sentence
 

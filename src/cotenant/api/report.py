@@ -32,13 +32,14 @@ def report(
         CotenantError: Figures are requested and the renderer is not installed.
     """
     from cotenant.errors import WatchedRuns
+    from cotenant.reporting.elements import drawings as drawings_of
     from cotenant.reporting.figures.every import export_figures
     from cotenant.reporting.figures.every import figures as every_figure
     from cotenant.reporting.figures.figure import Figure
     from cotenant.reporting.figures.material import gather
     from cotenant.reporting.html.in_markdown import markdown_report
     from cotenant.reporting.html.page import page
-    from cotenant.reporting.html.watch_page import watched_figures, watched_markdown, watched_page
+    from cotenant.reporting.results.watched import watched_elements, watched_markdown, watched_page
     from cotenant.store.watched import read_watched
 
     out = None if out is None else Path(out)
@@ -53,7 +54,7 @@ def report(
         write_whole(target, watched_page(watched))
         if markdown is not None:
             write_whole(markdown, watched_markdown(watched))
-        drawings = watched_figures(watched) if figures is not None else []
+        drawings = drawings_of(watched_elements(watched)) if figures is not None else []
         return Written(target, markdown, tuple(export_figures(drawings, figures)) if figures is not None else ())
     drawn = every_figure(material)
     target = out or (paths[0] / "report.html" if len(material.runs) == 1 else Path("report.html"))

@@ -5,23 +5,24 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cotenant.api.several_devices import each_of, run_on_each
+from cotenant.api.progress import with_progress
 from cotenant.errors import DeviceError, RunFolderError, StudyError
 from cotenant.measure.events import Listener, silent
 from cotenant.paths import AnyPath
-from cotenant.study.feasibility import demanding, impossible
+from cotenant.study.consistency import demanding, impossible
 from cotenant.study.model import Study
 from cotenant.study.windows import expected
-from cotenant.tenancy.device_name import DeviceName
+from cotenant.tenancy.nouns import DeviceName
 
 if TYPE_CHECKING:
-    from cotenant.analyse.sharing.result import Result
+    from cotenant.api.handles import Run
     from cotenant.devices.protocol import Device
     from cotenant.measure.plan import RunPlan
     from cotenant.store.folder import RunFolder
     from cotenant.study.forecast import Forecast
 
 
+@with_progress
 def run(
     study: str | Path | Study | None = None,
     *,
@@ -34,8 +35,9 @@ def run(
     calibrate: AnyPath | None = None,
     on: str | None = None,
     insecure: bool = False,
-    listener: Listener = silent,
-) -> "Result":
+    listener: Listener | None = None,
+    quiet: bool = False,  # noqa: ARG001 - `with_progress` reads it
+) -> "Run":
     """Run a study.
 
     Args:
@@ -51,7 +53,8 @@ def run(
         calibrate: Measured solo times for a simulated device: a run on a real one, or a CSV file.
         on: A Ray cluster to run on: `ray`, `ray://host:port`; ``devices`` then selects among its devices.
         insecure: Accept a cluster without token authentication.
-        listener: Receives progress events.
+        listener: Receives progress events; default: a display on stderr, or a bar in a notebook.
+        quiet: No progress.
 
     Raises:
         CotenantError: It can't be carried out. Finished measurements are kept.
@@ -60,7 +63,7 @@ def run(
     from cotenant.measure.fit import forecast_for, require_fit
     from cotenant.measure.session import carry_out
 
-    out = Path(out)
+    out, listener = Path(out), listener or silent
     resume = None if resume is None else Path(resume)
     calibrate = None if calibrate is None else Path(calibrate)
     if named := each_of(devices):
@@ -88,7 +91,7 @@ def run(
         if on is not None:
             if device is not None:
                 raise DeviceError("--device names a device of this machine", hint="on a cluster use --devices")
-            from cotenant.fleet import run as fleet
+            from cotenant.fleet import cluster_run as fleet
 
             asked = _study(study, overrides)
             return show(fleet.carry_out(asked, on=on, devices=devices, out=out, listener=listener, insecure=insecure))
@@ -166,7 +169,7 @@ def _alone_s(plan: "RunPlan", place: "Device") -> Mapping[str, float]:
     """
     if not place.simulated or place.names:
         return {}
-    from cotenant.measure.simulated.alone import request_times
+    from cotenant.measure.simulated.model_error import request_times
 
     study, written = plan.study, plan.as_written or plan.study
     timed = written.window_s is not None and written.lead_s is not None
@@ -253,7 +256,7 @@ def _on_cluster(path: Path) -> bool:
 
 
 def _resumed_on(path: Path, on: str | None, *, insecure: bool, listener: Listener) -> Path:
-    from cotenant.fleet import run as fleet
+    from cotenant.fleet import cluster_run as fleet
 
     folder, study, where = fleet.reopened(path)
     return fleet.carry_out(
@@ -286,3 +289,63 @@ def _reopened(path: Path) -> "tuple[RunFolder, RunPlan, Device]":
     study = study_from_text(text, source=str(path / "manifest.json"))
     device = find_device(study.device)
     return folder, plan_for(study, device, folder.manifest.get("modes")), device
+
+
+# --- one study on several devices in turn: a run for each, read together
+
+
+def each_of(devices: str | None) -> tuple[str, ...]:
+    """The devices of a list such as `sim:t4,sim:v100-sxm2-32gb`; empty for a group such as `cuda:0,1`."""
+    parts = [part.strip() for part in (devices or "").split(",")]
+    whole = all(part == "cpu" or (part.partition(":")[2] and not part[0].isdigit()) for part in parts)
+    return tuple(dict.fromkeys(parts)) if len(parts) > 1 and whole else ()
+
+
+def run_on_each(
+    study: str | Path | Study, names: Sequence[str], overrides: Sequence[str], out: Path, listener: Listener
+) -> "Run":
+    """Run the study on each device; a tenant that doesn't fit on one is left out there, and its run records that.
+
+    Raises:
+        CotenantError: It can't be carried out. Finished measurements are kept.
+    """
+    from cotenant.api.show import show
+    from cotenant.measure.session import carry_out
+
+    plans = [plan_on(study, name, overrides) for name in names]  # report errors on any device before the first run
+    paths = [carry_out(plan, place, folder=None, out=out, listener=listener)[1] for plan, place in plans]
+    return show(paths)
+
+
+def forecasts_on_each(study: str | Path | Study, names: Sequence[str], overrides: Sequence[str]) -> "list[Forecast]":
+    """Forecast of the study on each device."""
+    from cotenant.measure.fit import forecast_for
+
+    return [forecast_for(*plan_on(study, name, overrides)) for name in names]
+
+
+def plan_on(study: str | Path | Study, name: str, overrides: Sequence[str]) -> "tuple[RunPlan, Device]":
+    """The study on one device, without the tenants that don't fit."""
+    from dataclasses import replace
+
+    from cotenant.errors import DoesNotFit
+    from cotenant.measure.fit import forecast_for
+    from cotenant.measure.plan import plan_for
+    from cotenant.study.expand import without
+    from cotenant.text import size
+
+    plan, place = resolved(study, name, None, overrides)
+    found = forecast_for(plan, place)
+    misfits = {mix.mix: mix.needed_bytes for mix in found.solo().memory if not mix.fits}
+    if not misfits:
+        return plan, place
+    if len(misfits) == len(plan.study.measured()):
+        raise DoesNotFit(
+            f"no tenant of {plan.study.name} fits on {name}", hint="leave the device out, or lower the batches"
+        )
+    said = tuple(
+        f"{tenant} was left out: it needs {size(needed)}, and the device has {size(found.memory_bytes)}"
+        for tenant, needed in misfits.items()
+    )
+    smaller = plan_for(without(plan.study, misfits), place, plan.modes)
+    return replace(smaller, too_small_for=said), place

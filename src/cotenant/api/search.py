@@ -54,7 +54,7 @@ def search(
     """
     from cotenant.ranking.folder import RESULT, SearchFolder
     from cotenant.ranking.session import search as carry_out
-    from cotenant.store.naming import new_run_path
+    from cotenant.store.folder import new_run_path
 
     out = Path(out)
     resume = None if resume is None else Path(resume)

@@ -12,7 +12,7 @@ from cotenant.opening import why
 from cotenant.paths import AnyPath
 
 if TYPE_CHECKING:
-    from cotenant.fleet.serving.serve import OnCluster, Opened
+    from cotenant.fleet.serving.cluster_serve import OnCluster, Opened
     from cotenant.serving.dry_run import SimulatedContracts
     from cotenant.serving.server import Listening
     from cotenant.serving.service import Service
@@ -82,7 +82,7 @@ def serve_on_cluster(
     Raises:
         CotenantError: The file is wrong, a tenant can't be served, or the cluster lacks a device.
     """
-    from cotenant.fleet.serving.serve import serve
+    from cotenant.fleet.serving.cluster_serve import serve
     from cotenant.serving.server import Listening
 
     _require_packages()

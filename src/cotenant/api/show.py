@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 from cotenant.paths import AnyPath, Runs, run_paths
 
 if TYPE_CHECKING:
-    from cotenant.analyse.sharing.result import Result
+    from cotenant.api.handles import Run
     from cotenant.store.imports.search_json import SearchJson
 
 
-def show(runs: Runs) -> "Result":
+def show(runs: Runs) -> "Run":
     """Throughput, latency, slowdown and fairness, each with its interval; device use; recommendations.
 
     Args:
@@ -19,11 +19,13 @@ def show(runs: Runs) -> "Result":
     Raises:
         RunFolderError: A folder is not a run, is damaged, or is of a newer schema.
     """
+    from cotenant.analyse.result import result_of
+    from cotenant.api.handles import Run
     from cotenant.store.reading import open_runs
-    from cotenant.store.results import result_of
+    from cotenant.store.run_records import run_records
 
     with open_runs(run_paths(runs)) as opened:
-        return result_of(opened)
+        return Run.of(result_of(run_records(opened)))
 
 
 def show_search_results(file: AnyPath, *, skip_bad: bool = False) -> "SearchJson":

@@ -8,8 +8,8 @@ from cotenant.paths import AnyPath
 
 if TYPE_CHECKING:
     from cotenant.analyse.comparison.history import History
-    from cotenant.analyse.comparison.pair import Comparison
-    from cotenant.analyse.findings.devices import SideBySide
+    from cotenant.analyse.comparison.pair import PairComparison
+    from cotenant.analyse.result import SideBySide
     from cotenant.reporting.browser.server import ViewServer
     from cotenant.reporting.browser.site import Site
 
@@ -53,10 +53,10 @@ def view(directory: AnyPath = Path("runs"), *, port: int = PORT, ready: Callable
         index.close()
 
 
-def _compared(runs: Sequence[Path]) -> "Comparison | History | SideBySide":
-    from cotenant.api.compare import compare
+def _compared(runs: Sequence[Path]) -> "PairComparison | History | SideBySide":
+    from cotenant.api.compare import compared_runs
 
-    return compare(runs)
+    return compared_runs(runs)
 
 
 def _listening(port: int, site: "Site") -> "ViewServer":

@@ -9,9 +9,9 @@ from cotenant import interruption
 from cotenant.paths import AnyPath, Runs, run_paths
 
 if TYPE_CHECKING:
-    from cotenant.analyse.neighbours.watched import Watched
+    from cotenant.analyse.neighbours.watching import Watched
     from cotenant.clients.prometheus import PrometheusServer
-    from cotenant.measure.watch.session import WatchSession
+    from cotenant.measure.watch.watching import WatchSession
 
 OUT = "runs"
 EVERY_S = 2.0
@@ -61,7 +61,7 @@ def watch(
             device=device or "shared", root=Path(out),
         )  # fmt: skip
         return replace(found, folder=folder)
-    from cotenant.measure.watch.session import WatchSession
+    from cotenant.measure.watch.watching import WatchSession
 
     with WatchSession(
         [str(one) for one in targets], device=device or _usual_device(), every_s=every_s, histograms=named,

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import click
 
+from cotenant.cli.options import memory
 from cotenant.cli.output import as_json, console, show, show_json
-from cotenant.cli.sizes import memory
 
 EPILOG = """\b
 Examples:  cotenant batch bert-base-mini resnet50-mini --memory 1GB
@@ -71,7 +71,7 @@ def command(
             impact=impact,
             latency_goal_ms=latency_goal_ms,
             out=out,
-            progress=lambda sentence: talk.print(sentence, style="dim"),
+            say=lambda sentence: talk.print(sentence, style="dim"),
             listener=listener,
         )
     if as_json:

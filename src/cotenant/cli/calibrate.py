@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from cotenant.cli.options import duration
 from cotenant.cli.output import as_json, console, show, show_json
-from cotenant.cli.sizes import duration
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -62,7 +62,7 @@ def command(
 ) -> None:
     """Fit host and device of each tenant to its measured solo times, or of a running engine to its clients' times."""
     from cotenant.api.calibrate import calibrate, calibrate_server
-    from cotenant.devices.simulated.calibrated import Calibration, EngineCalibration
+    from cotenant.devices.simulated.solo_times import Calibration, EngineCalibration
     from cotenant.reporting.terminal.calibration import calibration_table, engine_calibration_parts
 
     found: Calibration | EngineCalibration

@@ -4,12 +4,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cotenant.cli.exits import Exit
-from cotenant.cli.output import as_json, console, show, show_json
+from cotenant.cli.output import Exit, as_json, console, show, show_json
 
 if TYPE_CHECKING:
-    from cotenant.analyse.comparison.history import History
-    from cotenant.analyse.comparison.pair import Comparison
+    from collections.abc import Sequence
+
+    from rich.console import RenderableType
+
+    from cotenant.api.handles import Comparison
 
 EPILOG = """\b
 Examples:  cotenant compare RUN --save main              name a run, to compare with it later
@@ -58,9 +60,7 @@ def command(
     as_json: bool,
 ) -> int:
     """Compare RUNs: two (before, now), or a history of more. A RUN is a run folder or a saved name, or first a plan."""
-    from cotenant.analyse.findings.devices import SideBySide
     from cotenant.api.compare import compare, save_baseline
-    from cotenant.reporting.terminal.side_by_side import side_by_side_parts
 
     if name is not None:
         if len(runs) != 1:
@@ -70,54 +70,32 @@ def command(
         return Exit.OK
     if len(runs) < 2:
         raise click.UsageError("Name two runs, before and now; or save one with --save NAME.")
-    if runs[0].endswith((".yaml", ".yml")):
-        return _with_plan(runs, as_json=as_json)
-    found = compare(runs, margin=margin)
-    if isinstance(found, SideBySide):
-        if as_json:
-            show_json(found)
-        else:
-            show(*side_by_side_parts(found, everything=True))
-        return Exit.OK
+    comparison = compare(runs, margin=margin)
     if as_json:
-        show_json(found)
+        show_json(comparison)
     elif markdown:
-        click.echo(_markdown(found, explain=explain))
+        click.echo(comparison.markdown(explain=explain))
     else:
-        _show(found, explain=explain, everything=everything)
-    if getattr(found, "withheld", None):
-        return Exit.NOT_READY
-    return Exit.BREACH if found.regression else Exit.OK
-
-
-def _with_plan(names: tuple[str, ...], *, as_json: bool) -> int:
-    from pathlib import Path
-
-    from cotenant.api.compare_plan import compare_plan
-    from cotenant.reporting.terminal.promise import judged_parts
-
-    found = compare_plan(Path(names[0]), names[1:])
-    if as_json:
-        show_json(found)
-    else:
-        show(*judged_parts(found.rows, simulated=found.simulated))
-    if found.missed:
+        show(*_parts(comparison, explain=explain, everything=everything))
+    if comparison.regression:
         return Exit.BREACH
-    return Exit.OK if found.kept else Exit.NOT_READY
+    return Exit.NOT_READY if comparison.withheld else Exit.OK
 
 
-def _markdown(found: "Comparison | History", *, explain: bool) -> str:
+def _parts(comparison: "Comparison", *, explain: bool, everything: bool) -> "Sequence[RenderableType]":
     from cotenant.analyse.comparison.history import History
-    from cotenant.reporting.terminal.comparison import comparison_markdown, history_markdown
-
-    return history_markdown(found) if isinstance(found, History) else comparison_markdown(found, explain=explain)
-
-
-def _show(found: "Comparison | History", *, explain: bool, everything: bool) -> None:
-    from cotenant.analyse.comparison.history import History
+    from cotenant.analyse.comparison.pair import PairComparison
+    from cotenant.analyse.result import SideBySide
+    from cotenant.reporting.terminal.answer import side_by_side_parts
     from cotenant.reporting.terminal.comparison import comparison_parts, history_parts
+    from cotenant.reporting.terminal.serving_plan import judged_parts
 
-    if isinstance(found, History):
-        show(*history_parts(found))
-    else:
-        show(*comparison_parts(found, explain=explain, everything=everything))
+    match comparison.details:
+        case PairComparison() as pair:
+            return comparison_parts(pair, explain=explain, everything=everything)
+        case History() as history:
+            return history_parts(history)
+        case SideBySide() as beside:
+            return side_by_side_parts(beside, everything=True)
+        case judged:
+            return judged_parts(judged.rows, simulated=judged.simulated)

@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cotenant.cli.exits import Exit
-from cotenant.cli.output import as_json, console, show, show_json
-from cotenant.cli.sizes import duration, percent
+from cotenant.cli.options import duration, percent
+from cotenant.cli.output import Exit, as_json, console, show, show_json
 
 if TYPE_CHECKING:
-    from cotenant.analyse.copies.answer import CopiesAnswer
+    from cotenant.analyse.copies import CopiesAnswer
 
 EPILOG = """\b
 Examples:  cotenant copies "vllm serve MODEL --port {port}" --device cuda:0 --memory "--kv-cache-memory-bytes 20000000"
@@ -74,7 +73,8 @@ def command(
     """Measure one to N copies of a server: how many pay, and under which way to share?"""
     from cotenant.api.copies import copies
     from cotenant.measure.events import silent
-    from cotenant.reporting.terminal.copies import copies_parts
+    from cotenant.reporting.elements.terminal import terminal
+    from cotenant.reporting.results.copied import copies_elements
     from cotenant.reporting.terminal.progress import watch
 
     with nullcontext(silent) if quiet or as_json else watch(console(talk=True)) as listener:
@@ -86,7 +86,7 @@ def command(
     if as_json:
         show_json(answer)
     else:
-        show(*copies_parts(answer))
+        show(*terminal(copies_elements(answer)))
         _next(answer)
     return Exit.OK if answer.decided else Exit.NOT_READY
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from cotenant.cli.on_cluster import on_cluster
+from cotenant.cli.options import on_cluster
 from cotenant.cli.output import as_json, console, show, show_json
 
 EPILOG = """\b
@@ -43,10 +43,10 @@ def command(ctx: click.Context, *, db: Path | None, as_json: bool) -> None:
     ctx.obj = db
     if ctx.invoked_subcommand is not None:
         return
-    from cotenant.api.db import db_contents
+    from cotenant.api import db as database
     from cotenant.reporting.terminal.variability import contents_parts
 
-    _print(db_contents(db=db), as_json, contents_parts)
+    _print(database.contents(db=db), as_json, contents_parts)
 
 
 @command.command("add")
@@ -70,15 +70,15 @@ def add(
 
     All or nothing; sources already present are not added twice. With --on, all runs below a folder of every node.
     """
-    from cotenant.api.db import db_add, db_gather
+    from cotenant.api import db as database
     from cotenant.reporting.terminal.variability import added_parts
 
     if on is not None:
         if len(paths) != 1:
             raise click.UsageError("With --on, name one folder: where the nodes keep their runs.")
-        _print(db_gather(paths[0], on=on, db=db or above, insecure=insecure), as_json, added_parts)
+        _print(database.gather(paths[0], on=on, db=db or above, insecure=insecure), as_json, added_parts)
     else:
-        _print(db_add(paths, db=db or above, skip_bad=skip_bad), as_json, added_parts)
+        _print(database.add(paths, db=db or above, skip_bad=skip_bad), as_json, added_parts)
     console(talk=True).print("\nnext: cotenant db anomalies", style="dim")
 
 
@@ -90,10 +90,10 @@ def add(
 @click.pass_obj
 def gpus(above: Path | None, *, work: str | None, every: bool, db: Path | None, as_json: bool) -> None:
     """Show how the GPUs differ: spread, its sources, and a line for each, the slowest first."""
-    from cotenant.api.db import db_gpus
+    from cotenant.api import db as database
     from cotenant.reporting.terminal.variability import gpus_parts
 
-    _print(db_gpus(work, db=db or above), as_json, lambda found: gpus_parts(found, every=every))
+    _print(database.gpus(work, db=db or above), as_json, lambda found: gpus_parts(found, every=every))
 
 
 @command.command("gpu")
@@ -103,10 +103,10 @@ def gpus(above: Path | None, *, work: str | None, every: bool, db: Path | None, 
 @click.pass_obj
 def gpu(above: Path | None, *, gpu: str, db: Path | None, as_json: bool) -> None:
     """Show everything known about one GPU; part of its UUID is enough."""
-    from cotenant.api.db import db_gpu
+    from cotenant.api import db as database
     from cotenant.reporting.terminal.variability import gpu_parts
 
-    _print(db_gpu(gpu, db=db or above), as_json, gpu_parts)
+    _print(database.gpu(gpu, db=db or above), as_json, gpu_parts)
 
 
 @command.command("sensors")
@@ -120,15 +120,15 @@ def sensors(above: Path | None, *, words: tuple[str, ...], db: Path | None, as_j
     FINER and OTHER are words that match only one line of the list, e.g. "GPU-8f3c power_instant_w" or
     "rails.log vdd_in".
     """
-    from cotenant.api.db import db_compare_sensors, db_sensors
+    from cotenant.api import db as database
     from cotenant.reporting.terminal.variability import pair_parts, sensor_parts
 
     if not words:
-        _print(db_sensors(db=db or above), as_json, sensor_parts)
+        _print(database.sensors(db=db or above), as_json, sensor_parts)
         return
     if len(words) != 2:
         raise click.UsageError('Name two sensors, each in quotes: "GPU-8f3c power_instant_w" "GPU-8f3c power_w".')
-    _print(db_compare_sensors(*words, db=db or above), as_json, pair_parts)
+    _print(database.compare_sensors(*words, db=db or above), as_json, pair_parts)
 
 
 @command.command("trend")
@@ -138,10 +138,10 @@ def sensors(above: Path | None, *, words: tuple[str, ...], db: Path | None, as_j
 @click.pass_obj
 def trend(above: Path | None, *, work: str | None, db: Path | None, as_json: bool) -> None:
     """Show changes over time: drift of the fleet by day, steps of single GPUs."""
-    from cotenant.api.db import db_trend
+    from cotenant.api import db as database
     from cotenant.reporting.terminal.variability import trend_parts
 
-    _print(db_trend(work, db=db or above), as_json, trend_parts)
+    _print(database.trend(work, db=db or above), as_json, trend_parts)
 
 
 @command.command("anomalies")
@@ -151,10 +151,10 @@ def trend(above: Path | None, *, work: str | None, db: Path | None, as_json: boo
 @click.pass_obj
 def anomalies(above: Path | None, *, work: str | None, db: Path | None, as_json: bool) -> None:
     """Show which GPU is slow, since when and why; what changed; which sensor is unreliable."""
-    from cotenant.api.db import db_anomalies
+    from cotenant.api import db as database
     from cotenant.reporting.terminal.variability import anomaly_parts
 
-    _print(db_anomalies(work, db=db or above), as_json, anomaly_parts)
+    _print(database.anomalies(work, db=db or above), as_json, anomaly_parts)
 
 
 @command.command("report")
@@ -165,9 +165,9 @@ def anomalies(above: Path | None, *, work: str | None, db: Path | None, as_json:
 @click.pass_obj
 def report(above: Path | None, *, out: Path, work: str | None, db: Path | None, as_json: bool) -> None:
     """Write figures, tables and anomalies as one self-contained HTML file."""
-    from cotenant.api.db import db_report
+    from cotenant.api import db as database
 
-    written = db_report(out, work, db=db or above)
+    written = database.report(out, work, db=db or above)
     if as_json:
         show_json({"html": written})
     else:

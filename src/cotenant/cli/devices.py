@@ -2,7 +2,7 @@
 
 import click
 
-from cotenant.cli.on_cluster import on_cluster
+from cotenant.cli.options import on_cluster
 from cotenant.cli.output import as_json, show, show_json
 
 

@@ -2,9 +2,8 @@
 
 import click
 
-from cotenant.cli.exits import Exit
-from cotenant.cli.on_cluster import on_cluster
-from cotenant.cli.output import as_json, show, show_json
+from cotenant.cli.options import on_cluster
+from cotenant.cli.output import Exit, as_json, show, show_json
 
 
 @click.command(
@@ -18,7 +17,7 @@ from cotenant.cli.output import as_json, show, show_json
 @as_json
 def command(*, device: str | None, fix: bool, restore: bool, on: str | None, insecure: bool, as_json: bool) -> int:
     """Check whether this machine is ready to measure, and what to do if it is not."""
-    from cotenant.api.doctor import doctor, doctor_fix, doctor_restore
+    from cotenant.api.doctor import doctor
     from cotenant.reporting.terminal.checkup import checkup, done
 
     if fix and restore:
@@ -26,7 +25,7 @@ def command(*, device: str | None, fix: bool, restore: bool, on: str | None, ins
     if on and (fix or restore):
         raise click.UsageError("--fix and --restore work on one machine: run them on the node itself.")
     if fix or restore:
-        findings = doctor_fix(device) if fix else doctor_restore()
+        findings = doctor(device, fix=fix, restore=restore)
         show_json({"schema_version": 1, "done": findings}) if as_json else show(*done(findings))
         return Exit.OK if all(finding.state != "problem" for finding in findings) else Exit.NOT_READY
     findings = doctor(device, on=on, insecure=insecure)

@@ -4,8 +4,7 @@ from pathlib import Path
 
 import click
 
-from cotenant.cli.exits import Exit
-from cotenant.cli.output import as_json, console, show, show_json
+from cotenant.cli.output import Exit, as_json, console, show, show_json
 
 EPILOG = """\b
 Examples:  cotenant explain RUN          what limits each tenant, what each mix contends for, what is worth it

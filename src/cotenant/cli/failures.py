@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import click
 
-from cotenant.cli.exits import Exit
+from cotenant.cli.output import Exit
 from cotenant.errors import CotenantError, ImpossibleObjectives, StudyError
 from cotenant.interruption import exit_code
 from cotenant.opening import system_words

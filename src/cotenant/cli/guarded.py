@@ -66,8 +66,8 @@ def _depend_on(parent: int) -> None:
 
 
 def _ended_by(number: signal.Signals) -> int:
-    from cotenant.cli.exits import Exit
     from cotenant.cli.failures import Failure, tell
+    from cotenant.cli.output import Exit
 
     if number in _PASSED_ON:
         return 128 + number

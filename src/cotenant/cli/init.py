@@ -51,7 +51,7 @@ def _asked(device: str | None) -> tuple[tuple[str, ...], str]:
         try:
             find(read_words(words).workload)
         except CotenantError as error:
-            click.echo(f"{error}{f' ({error.hint})' if error.hint else ''}", err=True)
+            click.echo(error, err=True)
             continue
         models.append(words)
     return tuple(models), device or click.prompt("device", default=DEVICE, err=True)

@@ -5,14 +5,61 @@ Start-up time matters: a verb's file is imported on demand, and it imports what 
 """
 
 import os
+import resource
 import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
+from typing import TYPE_CHECKING
 
 import click
 
 from cotenant import __version__
-from cotenant.cli.surroundings import refusal
+
+if TYPE_CHECKING:
+    from cotenant.cli.failures import Failure
+
+
+# --- preconditions of any command: standard streams, and memory for the libraries it loads
+
+LEAST_ADDRESS_SPACE = 1 << 30
+"""Numerical libraries and the database reserve about this much before they hold a single number. With less they abort
+the process with their own message."""
+
+
+def refusal() -> "Failure | None":
+    """Why no command can run here, if so."""
+    closed = _fill_streams()
+    if 1 in closed:
+        from cotenant.cli.failures import Failure
+
+        return Failure("the standard output is closed.", hint="send it to a file, or to /dev/null")
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if limit != resource.RLIM_INFINITY and limit < LEAST_ADDRESS_SPACE:
+        from cotenant.cli.failures import Failure
+
+        return Failure(
+            f"the limit of virtual memory (ulimit -v) is {limit >> 20} MiB, which is too little to load libraries.",
+            hint=f"raise it to {LEAST_ADDRESS_SPACE >> 20} MiB or more",
+        )
+    return None
+
+
+def _fill_streams() -> set[int]:
+    """Replace closed streams by /dev/null: a file opened later must not take their place."""
+    closed = set()
+    for number in (0, 1, 2):
+        try:
+            os.fstat(number)
+        except OSError:
+            closed.add(number)
+            handle = os.open(os.devnull, os.O_RDWR)
+            if handle != number:
+                os.dup2(handle, number)
+                os.close(handle)
+    if 2 in closed:
+        sys.stderr = open(2, "w", encoding="utf-8", closefd=False)  # noqa: SIM115  (a descriptor, kept open)
+    return closed
+
 
 VERBS = {
     "doctor": "Check whether this machine is ready, and what to do if not.",
@@ -164,8 +211,8 @@ def main(
 def _work(ctx: click.Context) -> int:
     """Carry out what was parsed, with our handling of signals and warnings."""
     from cotenant import interruption
-    from cotenant.cli.exits import Exit
-    from cotenant.cli.notices import spoken
+    from cotenant.cli.logs import spoken
+    from cotenant.cli.output import Exit
 
     with interruption.heard(), spoken(debug=bool(os.environ.get("COTENANT_DEBUG"))) as notices:
         code = _ended(lambda: ctx.command.invoke(ctx))

@@ -2,12 +2,40 @@
 
 import json
 import sys
+from enum import IntEnum
 from typing import TYPE_CHECKING, Any
 
 import click
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
     from rich.console import Console, RenderableType
+
+    from cotenant.analyse.result import Result
+
+
+# --- exit codes, so that scripts need not parse text
+
+
+class Exit(IntEnum):
+    """The exit codes of every verb."""
+
+    OK = 0
+    ERROR = 1
+    """Wrong usage, wrong input, or something broke."""
+    NOT_READY = 2
+    """The machine is not ready, or the result is not stable enough to use."""
+    BREACH = 3
+    """A regression or a broken objective."""
+    HUNG_UP = 129
+    """The terminal was closed; measurements so far are on disk."""
+    INTERRUPTED = 130
+    """Ctrl-C; likewise."""
+    TERMINATED = 143
+    """Ended by a service manager or a batch system; likewise."""
+
 
 NARROWEST = 20
 """Columns. Shells without a terminal and some containers report 0, and a table of that width is empty."""
@@ -41,3 +69,32 @@ def show_json(data: Any) -> None:
     from cotenant.analyse.tabular import plain
 
     click.echo(json.dumps(plain(data), indent=2, ensure_ascii=False, allow_nan=False))
+
+
+# --- how `run` and `show` print results
+
+QUESTION = '"select trial, mix, sharing, verdict, reasons from trials"'
+"""A first query over the records, quoted for a shell."""
+
+
+def show_result(result: "Result", *, everything: bool) -> None:
+    """Print the answer on one screen, or everything, to stdout."""
+    from cotenant.reporting.terminal.result import answer_screen, result_parts
+
+    show(*(result_parts(result) if everything else answer_screen(result)))
+
+
+def show_next(folders: "Sequence[Path]") -> None:
+    """Suggest next commands, on stderr."""
+    import shlex
+
+    from rich.text import Text
+
+    where = " ".join(shlex.quote(str(folder)) for folder in folders)
+    first = shlex.quote(str(folders[0]))
+    talk = Text(
+        f"\nagain: cotenant show {where}\npage:  cotenant report {where}\nwhy:   cotenant explain {first}\n"
+        f"more:  cotenant sql {QUESTION} {where}",
+        "dim",
+    )
+    console(talk=True).print(talk, soft_wrap=True)

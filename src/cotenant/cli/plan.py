@@ -5,13 +5,12 @@ from typing import TYPE_CHECKING, cast
 
 import click
 
-from cotenant.cli.exits import Exit
-from cotenant.cli.output import as_json, console, show, show_json
-from cotenant.cli.sizes import duration, power
-from cotenant.planning.exports.names import TARGETS
+from cotenant.cli.options import duration, power
+from cotenant.cli.output import Exit, as_json, console, show, show_json
+from cotenant.planning.exports.quoting import TARGETS
 
 if TYPE_CHECKING:
-    from cotenant.api.plan_tenants import Planned
+    from cotenant.api.plan import Plan
     from cotenant.planning.assignment import Objective
     from cotenant.planning.mixes.judge import Minimise
 
@@ -121,9 +120,9 @@ def command(
         context.exit(_check(checking, as_json=as_json))
     holds = contents(file) if file is not None else "other"
     if file is not None and folder is not None and devices is None and holds == "plan":
-        from cotenant.api.plan_tenants import read_planned
+        from cotenant.api.plan import Plan
 
-        _export(read_planned(file), target, folder)
+        _export(Plan.read(file), target, folder)
         context.exit(Exit.OK)
     if file is not None and (holds != "other" or devices is not None):
         if study is not None:
@@ -148,38 +147,36 @@ def _tenants(
     *, power_budget_w: float | None, runs: tuple[Path, ...], was: Path | None, out: Path | None, html: Path | None,
     folder: Path | None, target: str, everything: bool, as_json: bool,
 ) -> int:  # fmt: skip
-    from cotenant.api.plan_tenants import moves_from, plan_tenants, write_plan, write_plan_page
+    from cotenant.api.plan import plan
     from cotenant.reporting.terminal.serving_plan import moves_table, serving_plan_parts
     from cotenant.tenancy.plan import read_plan
 
     talk = console(talk=True)
     if was is not None:
         read_plan(was)  # refused now rather than after planning
-    planned = plan_tenants(
+    planned = plan(
         file, devices, minimise=minimise, seconds=seconds, risk=risk, runs=runs, power_budget_w=power_budget_w,
-        progress=talk.print,
+        say=talk.print,
     )  # fmt: skip
-    moves = () if was is None else moves_from(planned, was)
+    moves = () if was is None else planned.moves_from(was)
     if as_json:
-        show_json(planned.plan if was is None else {"plan": planned.plan, "moves": moves})
+        show_json(planned if was is None else {"plan": planned, "moves": moves})
     else:
-        show(*serving_plan_parts(planned.plan, everything=everything), *(() if was is None else [moves_table(moves)]))
+        show(*serving_plan_parts(planned, everything=everything), *(() if was is None else [moves_table(moves)]))
     if out is not None:
-        write_plan(planned, out)
+        planned.write(out)
         talk.print(f"wrote {out}; check it with: cotenant plan --check {out}")
     if html is not None:
-        write_plan_page(planned, html)
+        planned.page(html)
         talk.print(f"wrote {html}")
     if folder is not None:
         _export(planned, target, folder)
-    return Exit.OK if planned.plan.keeps_all else Exit.BREACH
+    return Exit.OK if planned.keeps_all else Exit.BREACH
 
 
-def _export(planned: "Planned", target: str, folder: Path) -> None:
-    from cotenant.api.plan_tenants import export_plan
-
+def _export(planned: "Plan", target: str, folder: Path) -> None:
     talk = console(talk=True)
-    written = export_plan(planned, target, folder)
+    written = planned.export(target, folder)
     for path in written.paths:
         talk.print(f"wrote {path}")
     for note in written.notes:
@@ -213,7 +210,7 @@ def _jobs(
     file: Path, objective: "Objective", power_budget_w: float | None, work: str | None, db: Path | None,
     *, as_json: bool,
 ) -> None:  # fmt: skip
-    from cotenant.api.plan import plan as plan_jobs
+    from cotenant.api.plan import plan_jobs
     from cotenant.reporting.terminal.plan import plan_tables
 
     found = plan_jobs(file, objective=objective, power_budget_w=power_budget_w, work=work, db=db)

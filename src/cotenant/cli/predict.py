@@ -48,7 +48,7 @@ def command(
     as_json: bool,
 ) -> None:
     """Predict how the mixes of a STUDY (a file or a built-in study) would interfere, from runs."""
-    from cotenant.api.predict import NextFor, predict, write_prediction_page
+    from cotenant.api.predict import NextFor, predict
     from cotenant.reporting.terminal.prediction import prediction_parts
 
     found = predict(
@@ -62,7 +62,7 @@ def command(
         say=console(talk=True).print,
     )
     if page is not None:
-        write_prediction_page(found, page, source=study)
+        found.page(page)
         console(talk=True).print(f"wrote {page}")
     if as_json:
         show_json(found)

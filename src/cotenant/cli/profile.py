@@ -5,8 +5,7 @@ from pathlib import Path
 
 import click
 
-from cotenant.cli.exits import Exit
-from cotenant.cli.output import as_json, console, show, show_json
+from cotenant.cli.output import Exit, as_json, console, show, show_json
 
 EPILOG = """\b
 Examples:  cotenant profile pairs --device cuda:0     every mix of a study once, under a profiler

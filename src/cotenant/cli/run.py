@@ -6,12 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from cotenant.cli.exits import Exit
 from cotenant.cli.failures import Interrupted
-from cotenant.cli.on_cluster import on_cluster
-from cotenant.cli.output import as_json, console, show, show_json
-from cotenant.cli.result import show_next, show_result
-from cotenant.cli.sizes import percent
+from cotenant.cli.options import on_cluster, percent
+from cotenant.cli.output import Exit, as_json, console, show, show_json, show_next, show_result
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -175,8 +172,7 @@ def _show_known(known: "ActiveResult", *, everything: bool, as_json: bool) -> No
 
 
 def _forecast(study: str, options: dict[str, Any], *, as_json: bool) -> int:
-    from cotenant.api.run import dry_run
-    from cotenant.api.several_devices import each_of, forecasts_on_each
+    from cotenant.api.run import dry_run, each_of, forecasts_on_each
     from cotenant.reporting.terminal.forecast import forecast_tables
 
     if named := each_of(options["devices"]):

@@ -6,8 +6,8 @@ from pathlib import Path
 import click
 
 from cotenant.cli.failures import Interrupted
+from cotenant.cli.options import duration, memory
 from cotenant.cli.output import as_json, console, show, show_json
-from cotenant.cli.sizes import duration, memory
 
 EPILOG = """\b
 Examples:  cotenant search --data embedded:fashion --fetch
@@ -74,8 +74,7 @@ def command(
     from cotenant.api.search import search
     from cotenant.ranking.folder import resume_command
     from cotenant.ranking.outcome import Began, Event, silent
-    from cotenant.reporting.terminal.search import outcome_tables
-    from cotenant.reporting.terminal.search_progress import watch
+    from cotenant.reporting.terminal.search import outcome_tables, watch
 
     folder = resume
     with nullcontext(silent) if quiet else watch(console(talk=True)) as watcher:

@@ -2,9 +2,8 @@
 
 import click
 
-from cotenant.cli.exits import Exit
-from cotenant.cli.on_cluster import on_cluster
-from cotenant.cli.output import as_json, show, show_json
+from cotenant.cli.options import on_cluster
+from cotenant.cli.output import Exit, as_json, show, show_json
 
 
 @click.command(
@@ -17,8 +16,8 @@ from cotenant.cli.output import as_json, show, show_json
 def command(*, device: str, on: str | None, insecure: bool, as_json: bool) -> int:
     """Test timing, sharing, sensors and controls of DEVICE (default: cpu), for a bug report."""
     from cotenant.analyse.tabular import plain
-    from cotenant.api.selftest import selftest, selftest_nodes
-    from cotenant.reporting.terminal.selftest import selftest_tables
+    from cotenant.api.doctor import selftest, selftest_nodes
+    from cotenant.reporting.terminal.checkup import selftest_tables
 
     if on is not None:
         nodes = selftest_nodes(device, on=on, insecure=insecure)

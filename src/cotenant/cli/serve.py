@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cotenant.cli.exits import Exit
-from cotenant.cli.on_cluster import on_cluster
-from cotenant.cli.output import as_json, console, show, show_json
+from cotenant.cli.options import on_cluster
+from cotenant.cli.output import Exit, as_json, console, show, show_json
 
 EPILOG = """\b
 Examples:  cotenant serve tenants.yaml
@@ -28,7 +27,7 @@ finishes accepted requests; a second signal ends it at once.
 """
 
 if TYPE_CHECKING:
-    from cotenant.fleet.serving.serve import OnCluster, Opened
+    from cotenant.fleet.serving.cluster_serve import OnCluster, Opened
     from cotenant.serving.server import Listening
     from cotenant.serving.service import Service
 
@@ -87,7 +86,7 @@ def command(
     if on is not None:
         only_here = {"--device": device, "--grpc-port": grpc_port, "--record": record, "--dry-run": dry_run or None}
         _refuse(only_here, "can't be used with --on")
-        from cotenant.fleet.serving.serve import OnCluster
+        from cotenant.fleet.serving.cluster_serve import OnCluster
         from cotenant.serving.server import Listening
 
         listening = Listening(host, port, tls_cert, tls_key, drain_s)
@@ -96,7 +95,7 @@ def command(
     _refuse({"--devices": devices, "--when-full": when_full}, "needs --on")
     if dry_run:
         from cotenant.api.serve import promise
-        from cotenant.reporting.terminal.promise import promise_parts
+        from cotenant.reporting.terminal.serving_plan import promise_parts
 
         found = promise(tenants, device=device, say=console(talk=True).print)
         if as_json:
@@ -116,8 +115,8 @@ def command(
 
 def _here(tenants: Path, device: str | None, listening: "Listening", *, as_json: bool) -> None:
     from cotenant.api.serve import serve
-    from cotenant.reporting.terminal.promise import judged_parts
     from cotenant.reporting.terminal.server import closing_lines, opening_lines
+    from cotenant.reporting.terminal.serving_plan import judged_parts
 
     talk = console(talk=True)
 

@@ -22,7 +22,7 @@ def command(*, address: str, every: float, once: bool, as_json: bool) -> None:
     import os
     import time
 
-    from cotenant.api.top import top
+    from cotenant.api.serve import top
     from cotenant.reporting.terminal.server import status_parts
 
     key = os.environ.get("COTENANT_KEY")

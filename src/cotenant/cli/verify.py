@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cotenant.cli.exits import Exit
-from cotenant.cli.output import as_json, console, show_json
+from cotenant.cli.output import Exit, as_json, console, show_json
 
 if TYPE_CHECKING:
     from cotenant.store.verifying import Verified
@@ -32,7 +31,7 @@ that, keep the line of --digest elsewhere and compare it later: it changes with 
 def command(*, runs: tuple[Path, ...], digest: bool, as_json: bool) -> int:
     """Check that every file of the run folders is unchanged, and name what is damaged or gone."""
     if digest:
-        from cotenant.api.verify import run_digests
+        from cotenant.api.records import run_digests
 
         digests = {str(path): value for path, value in run_digests(runs).items()}
         if as_json:
@@ -42,7 +41,7 @@ def command(*, runs: tuple[Path, ...], digest: bool, as_json: bool) -> int:
                 console().print(f"{value}  {path}", soft_wrap=True)
         return Exit.OK
     from cotenant.analyse.tabular import plain
-    from cotenant.api.verify import verify
+    from cotenant.api.records import verify
 
     found = verify(runs)
     if as_json:

@@ -6,15 +6,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cotenant.cli.exits import Exit
-from cotenant.cli.output import as_json, console, show, show_json
-from cotenant.cli.sizes import duration
+from cotenant.cli.options import duration
+from cotenant.cli.output import Exit, as_json, console, show, show_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from cotenant.analyse.neighbours.watched import Watched
-    from cotenant.measure.watch.session import WatchSession
+    from cotenant.analyse.neighbours.watching import Watched
+    from cotenant.measure.watch.watching import WatchSession
 
 EPILOG = """\b
 Examples:  cotenant watch
@@ -60,7 +59,8 @@ def command(
 ) -> None:
     """Watch servers that already run: what each gets of the device, and who slows whom."""
     from cotenant.api.watch import watch
-    from cotenant.reporting.terminal.watch import watched_parts
+    from cotenant.reporting.elements.terminal import terminal
+    from cotenant.reporting.results.watched import watched_elements
 
     if prometheus is None and (where or since):
         raise click.UsageError("--where and --since belong to --prometheus.")
@@ -76,7 +76,7 @@ def command(
     if as_json:
         show_json(found)
     else:
-        show(*watched_parts(found))
+        show(*terminal(watched_elements(found, everything=False)))
     _next(found)
     context.exit(Exit.OK if found.decided and found.influences else Exit.NOT_READY)
 
@@ -122,7 +122,7 @@ class _Live:
             self._analyse_at = now + max(30.0, 200 * (time.process_time() - began))
         from rich.console import Group
 
-        from cotenant.reporting.terminal.watch import live_parts
+        from cotenant.reporting.results.watched import live_parts
 
         self._update(Group(*live_parts(session, self._latest, now - self._began)))
 

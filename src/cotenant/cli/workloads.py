@@ -106,8 +106,8 @@ def export_command(*, name: str, folder: Path, seed: int, dtype: str, gguf: bool
 
 
 def _kernels(name: str, asked: dict[str, Any], *, as_json: bool) -> None:
-    from cotenant.api.kernels import list_kernels
-    from cotenant.reporting.terminal.kernels import kernel_page
+    from cotenant.api.lists import list_kernels
+    from cotenant.reporting.terminal.lists import kernel_page
 
     where = {key: asked.pop(key) for key in ("device", "software") if key in asked}
     trace = list_kernels(name, **where, **asked)

@@ -26,7 +26,7 @@ def brief(monkeypatch):
 @pytest.fixture
 def known_cpu(monkeypatch):
     """The CPU's findings have their own tests, and take seconds."""
-    monkeypatch.setattr("cotenant.devices.cpu.device.checkup", lambda *_: (Finding("cores", "ok", "two"),))
+    monkeypatch.setattr("cotenant.devices.cpu.cpu_device.checkup", lambda *_: (Finding("cores", "ok", "two"),))
 
 
 def finding(subject, device="cuda:0"):

@@ -48,7 +48,7 @@ def instances(gpu: GpuFacts) -> Finding | None:
     off = f"sudo nvidia-smi -i {gpu.index} -mig 0"
     if not gpu.instances:
         return Finding("MIG", "problem", "on, but without an instance: nothing can run on this GPU", off)
-    listed = ", ".join(f"{one.profile} (cuda:{one.uuid})" for one in gpu.instances)
+    listed = ", ".join(f"{instance.profile} (cuda:{instance.uuid})" for instance in gpu.instances)
     text = f"on: {listed}; solo trials run on the largest of them, not on the whole GPU"
     return Finding("MIG", "warning", text, f"{off}, to measure the whole GPU")
 

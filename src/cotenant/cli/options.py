@@ -1,7 +1,8 @@
 """Quantities with units on the command line: `4GB`, `512MiB`, `2kW`, `10min`."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import click
 
@@ -45,3 +46,14 @@ def _quantity(text: str, units: Mapping[str, int], what: str, examples: str) -> 
     if match is None or match[2] not in units or float(match[1]) == 0:
         raise click.BadParameter(f"{text!r} is not a {what}; write e.g. {examples}")
     return float(match[1]) * units[match[2]]
+
+
+# --- `--on ray[://host:port]`, the same for every verb that can use a cluster
+
+
+def on_cluster(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add `--on` and `--insecure` to a verb."""
+    command = click.option(
+        "--insecure", is_flag=True, help="With --on: accept a cluster without token authentication."
+    )(command)
+    return click.option("--on", metavar="ray[://HOST:PORT]", help="Use the devices of a Ray cluster.")(command)

@@ -1,0 +1,120 @@
+# ruff: noqa: PLC0414 - exported names, for type checkers
+"""The types of results, events and inputs: what the verbs take and return, besides the handles at the top.
+
+Each is loaded when it is used.
+"""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from cotenant.analyse.comparison.history import History as History
+    from cotenant.analyse.comparison.pair import PairComparison as PairComparison
+    from cotenant.analyse.copies import CopiesAnswer as CopiesAnswer
+    from cotenant.analyse.copy_options import CopiesOption as CopiesOption
+    from cotenant.analyse.decision.answer import Answer as Answer
+    from cotenant.analyse.device_use import DeviceUse as DeviceUse
+    from cotenant.analyse.dvfs import Sweep as Sweep
+    from cotenant.analyse.estimates.estimate import Estimate as Estimate
+    from cotenant.analyse.estimates.quantiles import Missing as Missing
+    from cotenant.analyse.estimates.quantiles import Number as Number
+    from cotenant.analyse.estimates.quantiles import QuantileEstimate as QuantileEstimate
+    from cotenant.analyse.explanation.explain import Explanation as Explanation
+    from cotenant.analyse.kernel_overlap import KernelProfile as KernelProfile
+    from cotenant.analyse.neighbours.influence import Influence as Influence
+    from cotenant.analyse.neighbours.watching import Watched as Watched
+    from cotenant.analyse.neighbours.watching import WatchedTenant as WatchedTenant
+    from cotenant.analyse.result import Result as Result
+    from cotenant.analyse.sharing.cells import Cell as Cell
+    from cotenant.analyse.sharing.metrics import Metric as Metric
+    from cotenant.analyse.sharing.slo import Attainment as Attainment
+    from cotenant.analyse.sharing.summary import MixSummary as MixSummary
+    from cotenant.analyse.sharing.summary import Summary as Summary
+    from cotenant.analyse.sharing.summary import TenantSummary as TenantSummary
+    from cotenant.analyse.variability.drift import Drift as Drift
+    from cotenant.analyse.variability.summary import Variability as Variability
+    from cotenant.api.active import ActiveResult as ActiveResult
+    from cotenant.api.compare import PlanAndReality as PlanAndReality
+    from cotenant.api.fleet import Kind as Kind
+    from cotenant.api.plan import WrittenExport as WrittenExport
+    from cotenant.api.predict import NextFor as NextFor
+    from cotenant.api.profile import Profile as Profile
+    from cotenant.api.progress import Say as Say
+    from cotenant.api.report import Written as Written
+    from cotenant.devices import DeviceInfo as DeviceInfo
+    from cotenant.devices.protocol import Finding as Finding
+    from cotenant.devices.simulated.solo_times import CalibratedTenant as CalibratedTenant
+    from cotenant.devices.simulated.solo_times import Calibration as Calibration
+    from cotenant.devices.simulated.solo_times import EngineCalibration as EngineCalibration
+    from cotenant.measure.batching.impact import BatchAnswer as BatchAnswer
+    from cotenant.measure.events import BlockDone as BlockDone
+    from cotenant.measure.events import CurrentEstimate as CurrentEstimate
+    from cotenant.measure.events import DeviceAt as DeviceAt
+    from cotenant.measure.events import Event as Event
+    from cotenant.measure.events import Listener as Listener
+    from cotenant.measure.events import Noticed as Noticed
+    from cotenant.measure.events import Preparing as Preparing
+    from cotenant.measure.events import RunEnded as RunEnded
+    from cotenant.measure.events import RunStarted as RunStarted
+    from cotenant.measure.events import TrialDone as TrialDone
+    from cotenant.measure.events import TrialStarted as TrialStarted
+    from cotenant.measure.selftest import SelfTest as SelfTest
+    from cotenant.measure.watch.watching import WatchSession as WatchSession
+    from cotenant.paths import AnyPath as AnyPath
+    from cotenant.paths import Runs as Runs
+    from cotenant.planning.assignment import JobPlan as JobPlan
+    from cotenant.planning.assignment import Objective as Objective
+    from cotenant.planning.check import Checked as Checked
+    from cotenant.planning.comparison import PolicyComparison as PolicyComparison
+    from cotenant.planning.mixes.judge import Minimise as Minimise
+    from cotenant.planning.mixes.moves import PlanMove as PlanMove
+    from cotenant.planning.mixes.plan import ServingPlan as ServingPlan
+    from cotenant.prediction.interference.forecast import MixForecast as MixForecast
+    from cotenant.prediction.interference.forecast import NextMix as NextMix
+    from cotenant.prediction.interference.forecast import PredictedMixes as PredictedMixes
+    from cotenant.prediction.interference.forecast import Ranged as Ranged
+    from cotenant.prediction.interference.forecast import Tail as Tail
+    from cotenant.prediction.interference.forecast import TenantForecast as TenantForecast
+    from cotenant.prediction.interference.forecast import Trust as Trust
+    from cotenant.prediction.kernels.traces import KernelTrace as KernelTrace
+    from cotenant.ranking.outcome import Began as Began
+    from cotenant.ranking.outcome import PlannedSearch as PlannedSearch
+    from cotenant.ranking.outcome import RoundEnded as RoundEnded
+    from cotenant.ranking.outcome import SearchOutcome as SearchOutcome
+    from cotenant.ranking.outcome import WithoutWeights as WithoutWeights
+    from cotenant.ranking.outcome import Working as Working
+    from cotenant.scheduling.roster import TenantStanding as TenantStanding
+    from cotenant.serving.dry_run import SimulatedContracts as SimulatedContracts
+    from cotenant.serving.library import Admission as Admission
+    from cotenant.serving.server import Listening as Listening
+    from cotenant.serving.service import Service as Service
+    from cotenant.store.database.add import Added as Added
+    from cotenant.store.database.database import SensorUse as SensorUse
+    from cotenant.store.database.questions import Anomalies as Anomalies
+    from cotenant.store.database.questions import Contents as Contents
+    from cotenant.store.database.questions import GpuStory as GpuStory
+    from cotenant.store.database.questions import SensorPair as SensorPair
+    from cotenant.store.export import Format as Format
+    from cotenant.store.imports.search_json import SearchJson as SearchJson
+    from cotenant.store.query import Table as Table
+    from cotenant.store.verifying import Verified as Verified
+    from cotenant.study.forecast import Forecast as Forecast
+    from cotenant.study.schema import StudyInfo as StudyInfo
+    from cotenant.tenancy.plan import PlanDocument as PlanDocument
+    from cotenant.workloads import WorkloadInfo as WorkloadInfo
+    from cotenant.workloads.servers.spec import Preset as Preset
+else:
+    import re
+    from importlib import import_module
+    from pathlib import Path
+
+    _LINES = re.findall(r"^    from (\S+) import (\w+) as", Path(__file__).read_text(encoding="utf-8"), re.MULTILINE)
+    _HOME = {name: home for home, name in _LINES}  # the list above is the only one
+    __all__ = list(_HOME)
+
+    def __getattr__(name: str) -> object:
+        if name not in _HOME:
+            raise AttributeError(f"module 'cotenant.types' has no attribute {name!r}")
+        return getattr(import_module(_HOME[name]), name)
+
+    def __dir__() -> list[str]:
+        return sorted(__all__)
