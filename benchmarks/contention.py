@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cotenant.devices.simulated.device import SimulatedGpuDevice, open_simulated
+from cotenant.devices.simulated.simulated_gpu import SimulatedGpuDevice, open_simulated
 from cotenant.errors import SharingUnavailable
 from cotenant.prediction.contention.closed_form import Terms, slowdowns
 from cotenant.prediction.contention.demand import demands_of

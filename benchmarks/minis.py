@@ -17,9 +17,9 @@ import numpy as np
 
 import cotenant
 from cotenant.analyse.estimates.autocorrelation import common_correlation
-from cotenant.analyse.estimates.covariate import adjusted
 from cotenant.analyse.estimates.estimate import Estimate
 from cotenant.analyse.estimates.intervals import ratio_interval
+from cotenant.analyse.estimates.robust import adjusted
 from cotenant.devices import find_device
 from cotenant.measure.bench import DeviceBench, bench_for
 from cotenant.measure.locking import device_lock

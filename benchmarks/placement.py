@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from cotenant.planning.fleet import Fleet
+from cotenant.planning.comparison import replay
+from cotenant.planning.fleet import GpuFleet
 from cotenant.planning.jobs import draw_jobs
 from cotenant.planning.policies import POLICIES
-from cotenant.planning.replay import replay
 
 GPUS = JOBS = 10_000
 
@@ -17,7 +17,7 @@ GPUS = JOBS = 10_000
 def measure() -> dict[str, Any]:
     """Seconds by policy; dies drawn with the spread of a real cluster."""
     times = 1 + 0.02 * np.random.default_rng(0).standard_normal(GPUS)
-    fleet = Fleet(
+    fleet = GpuFleet(
         gpus=tuple(f"gpu{number}" for number in range(GPUS)),
         relative_time=times,
         clock_mhz=1365 / times,

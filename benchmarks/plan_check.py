@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from cotenant.devices.simulated.device import open_simulated
+from cotenant.devices.simulated.simulated_gpu import open_simulated
 from cotenant.planning.check import LOOKS, Attained, attained
 from cotenant.planning.mixes.tenants import planned
 from cotenant.planning.predictors.profiles import Simulation

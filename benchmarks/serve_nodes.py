@@ -65,9 +65,9 @@ def added(on: str, plan: Path) -> dict[str, Any]:
     """What the front end of the first node adds to requests of three devices, as a driver that has their secret."""
     from cotenant.fleet.cluster import connected
     from cotenant.fleet.serving.fence import EPOCH, SECRET
-    from cotenant.fleet.serving.fleet import THREADS, Fleet
     from cotenant.fleet.serving.keeper import Keeper
     from cotenant.fleet.serving.placing import place
+    from cotenant.fleet.serving.served_fleet import THREADS, Fleet
     from cotenant.fleet.surveying import survey
 
     secret = secrets.token_hex(16)

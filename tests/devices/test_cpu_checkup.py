@@ -9,7 +9,7 @@ import pytest
 
 from cotenant.devices import find_device
 from cotenant.devices.cpu.checkup import limits, load, software
-from cotenant.devices.cpu.device import CpuDevice, open_cpu
+from cotenant.devices.cpu.cpu_device import CpuDevice, open_cpu
 from cotenant.devices.cpu.machine import TILE_LIMIT, cache_bytes
 from cotenant.devices.protocol import Roofline
 from cotenant.errors import DeviceError

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from cotenant.devices.cpu.device import CpuDevice
+from cotenant.devices.cpu.cpu_device import CpuDevice
 from cotenant.errors import DeviceError
 
 GOVERNOR = "/sys/devices/system/cpu/cpu{}/cpufreq/scaling_governor"

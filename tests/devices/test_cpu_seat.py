@@ -10,7 +10,7 @@ import time
 import pytest
 
 from cotenant.devices import find_device
-from cotenant.devices.cpu.device import CpuDevice
+from cotenant.devices.cpu.cpu_device import CpuDevice
 
 
 def seat_on(*cores, threads=1, clock="process"):

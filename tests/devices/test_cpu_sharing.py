@@ -2,7 +2,7 @@
 
 import pytest
 
-from cotenant.devices.cpu.sharing import arrange, sharing_modes
+from cotenant.devices.cpu.core_sharing import arrange, sharing_modes
 from cotenant.devices.protocol import SeatReport
 from cotenant.errors import SharingUnavailable
 from cotenant.tenancy.nouns import Trial

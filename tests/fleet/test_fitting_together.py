@@ -11,7 +11,7 @@ from cotenant import __version__
 from cotenant.errors import DeviceBusy, FleetError, StudyError
 from cotenant.fleet import wire
 from cotenant.fleet.cluster import (
-    Address,
+    ClusterAddress,
     Node,
     _require_token,
     _stderr_to,
@@ -20,9 +20,9 @@ from cotenant.fleet.cluster import (
     parse,
     require_open_port,
 )
+from cotenant.fleet.cluster_bench import role_of
 from cotenant.fleet.selection import select
 from cotenant.fleet.surveying import Surveyed, differences, held_back, require_alike
-from cotenant.fleet.worker import role_of
 from cotenant.study.model import Study
 
 
@@ -50,11 +50,11 @@ def node(name="n1", *, devices=("cpu",), labels=None, behind_s=0.0, **facts):
 class TestAddresses:
     def test_forms(self, monkeypatch):
         monkeypatch.delenv("RAY_ADDRESS", raising=False)
-        assert parse("ray") == Address()
-        assert parse("ray://head") == Address("head", 6379)
+        assert parse("ray") == ClusterAddress()
+        assert parse("ray://head") == ClusterAddress("head", 6379)
         assert str(parse("ray://10.0.0.7:6400")) == "ray://10.0.0.7:6400"
         monkeypatch.setenv("RAY_ADDRESS", "10.0.0.7:6400")
-        assert parse("ray") == Address("10.0.0.7", 6400)
+        assert parse("ray") == ClusterAddress("10.0.0.7", 6400)
 
     @pytest.mark.parametrize("wrong", ["", "dask", "ray://", "http://head:1", "ray://head:port", "ray://head/path"])
     def test_others_are_refused_with_the_forms(self, wrong):
@@ -71,7 +71,7 @@ class TestAddresses:
             closed.bind(("127.0.0.1", 0))
             port = closed.getsockname()[1]
         with pytest.raises(FleetError, match="no Ray cluster at") as refused:
-            require_open_port(Address("127.0.0.1", port))
+            require_open_port(ClusterAddress("127.0.0.1", port))
         assert "ray start --head" in refused.value.hint
 
 

@@ -10,12 +10,12 @@ import pytest
 
 from cotenant.errors import FleetError, ServingError, StudyError
 from cotenant.fleet.cluster import Node
+from cotenant.fleet.serving.cluster_serve import FOR_S, Headroom, OnCluster, _apply, _keep, _offer, next_step
 from cotenant.fleet.serving.fence import EPOCH, LOADS, SECRET, Fence, Ownership
-from cotenant.fleet.serving.fleet import Fleet, _joined
 from cotenant.fleet.serving.front import Front
 from cotenant.fleet.serving.loads import SILENT_S, DeviceLoad, TenantLoad, choose
 from cotenant.fleet.serving.placing import place
-from cotenant.fleet.serving.serve import FOR_S, Headroom, OnCluster, _apply, _keep, _offer, next_step
+from cotenant.fleet.serving.served_fleet import Fleet, _joined
 from cotenant.fleet.surveying import Surveyed
 from cotenant.serving.http.access import new_key
 from cotenant.serving.tenants_file import read_tenants

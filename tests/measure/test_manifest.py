@@ -5,7 +5,7 @@ import pytest
 from cotenant.api.run import run
 from cotenant.api.show import show
 from cotenant.devices import find_device
-from cotenant.devices.cpu.device import CpuDevice
+from cotenant.devices.cpu.cpu_device import CpuDevice
 from cotenant.devices.protocol import Roofline
 from cotenant.errors import DeviceError
 from cotenant.measure.runner import Runner

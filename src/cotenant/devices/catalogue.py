@@ -10,7 +10,7 @@ from cotenant.text import nearest
 
 if TYPE_CHECKING:
     from cotenant.devices.nvidia.accelerator import TorchAccelerator
-    from cotenant.devices.nvidia.device import CudaDevice
+    from cotenant.devices.nvidia.cuda_device import CudaDevice
 
 log = logging.getLogger(__name__)
 
@@ -54,7 +54,7 @@ def find_device(name: str) -> Device:
     if family == "cpu":
         return open_cpu(name, part if colon else None)
     if family.lower() == "sim":
-        from cotenant.devices.simulated.device import open_simulated
+        from cotenant.devices.simulated.simulated_gpu import open_simulated
 
         return open_simulated(part)
     if family == "cuda":
@@ -71,7 +71,7 @@ def find_device(name: str) -> Device:
 
 def _cuda(name: str, part: str) -> Device:
     """Return an NVIDIA GPU; the error for a missing one lists those present."""
-    from cotenant.devices.nvidia.device import open_cuda
+    from cotenant.devices.nvidia.cuda_device import open_cuda
     from cotenant.devices.nvidia.jetson_device import open_jetson
     from cotenant.devices.nvidia.torch_side import ON_CPU
 
@@ -91,7 +91,7 @@ def list_devices() -> tuple[DeviceInfo, ...]:
     """Every device of this machine and every GPU that can be simulated, with the sharing modes of each."""
     from cotenant.devices.cpu import open_cpu
     from cotenant.devices.simulated.catalogue import gpu_names
-    from cotenant.devices.simulated.device import open_simulated
+    from cotenant.devices.simulated.simulated_gpu import open_simulated
 
     cpu = open_cpu("cpu", None)
     simulated = [open_simulated(name) for name in gpu_names()]
@@ -106,7 +106,7 @@ def accelerators() -> "list[CudaDevice | TorchAccelerator]":
     """Accelerators found through a driver or torch; may be empty."""
     from cotenant.devices.nvidia import nvml
     from cotenant.devices.nvidia.accelerator import list_accelerators
-    from cotenant.devices.nvidia.device import open_cuda
+    from cotenant.devices.nvidia.cuda_device import open_cuda
     from cotenant.devices.nvidia.jetson_device import open_jetson
 
     try:

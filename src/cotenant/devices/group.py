@@ -32,7 +32,7 @@ from cotenant.tenancy.sharing import ALONE, Sharing
 from cotenant.workloads.protocol import Dtype, WorkloadSpec
 
 if TYPE_CHECKING:
-    from cotenant.devices.simulated.device import SimulatedGpuDevice
+    from cotenant.devices.simulated.simulated_gpu import SimulatedGpuDevice
 
 _MEMBER = "member"
 """The seat option that names its member."""
@@ -258,7 +258,7 @@ class DeviceGroup:
 
     def _fixture(self, arrangements: Sequence[Arrangement]) -> Fixture | None:
         """Return the same object for mixes whose members use the same fixtures."""
-        fixtures = [one.fixture for one in arrangements if one.fixture is not None]
+        fixtures = [arrangement.fixture for arrangement in arrangements if arrangement.fixture is not None]
         if not fixtures:
             return None
         return self._fixtures.setdefault(
@@ -349,11 +349,12 @@ def described_together(described: Mapping[str, Mapping[str, Any]], identities: M
     common = {
         key: value
         for key, value in first.items()
-        if all(key in one and one[key] == value for one in described.values())
+        if all(key in description and description[key] == value for description in described.values())
     }
     members = [
-        {_MEMBER: name, "identity": identities[name]} | {key: value for key, value in one.items() if key not in common}
-        for name, one in described.items()
+        {_MEMBER: name, "identity": identities[name]}
+        | {key: value for key, value in description.items() if key not in common}
+        for name, description in described.items()
     ]
     return {**common, "members": members}
 

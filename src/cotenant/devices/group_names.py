@@ -59,7 +59,7 @@ def _cores(find: Opener) -> DeviceGroup:
 
 
 def _fleet(part: str) -> DeviceGroup:
-    from cotenant.devices.simulated.device import fleet_opener
+    from cotenant.devices.simulated.simulated_gpu import fleet_opener
 
     name, names, open_member = fleet_opener(part)
     return DeviceGroup(name, names, open_member, simulated=True)

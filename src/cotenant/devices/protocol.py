@@ -16,7 +16,7 @@ from cotenant.tenancy.sharing import Sharing
 from cotenant.workloads.protocol import Dtype, Place, WorkloadSpec
 
 if TYPE_CHECKING:
-    from cotenant.devices.simulated.device import SimulatedGpuDevice
+    from cotenant.devices.simulated.simulated_gpu import SimulatedGpuDevice
 
 DeviceKind = Literal["cpu", "gpu"]
 

@@ -1,10 +1,10 @@
 """Defaults of single devices: for what a group does, and for what not every device can do."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 from cotenant import workloads
-from cotenant.devices.protocol import DeviceKind, Roofline
+from cotenant.devices.protocol import DeviceKind, HostPlan, Roofline, SeatReport
 from cotenant.errors import DeviceError
 from cotenant.prediction.batch_limit import Room
 from cotenant.prediction.memory import FRAGMENTATION
@@ -13,7 +13,8 @@ from cotenant.tenancy.sharing import Sharing
 from cotenant.workloads.protocol import Dtype, WorkloadSpec
 
 if TYPE_CHECKING:
-    from cotenant.devices.simulated.device import SimulatedGpuDevice
+    from cotenant.devices.simulated.simulated_gpu import SimulatedGpuDevice
+
 
 PROCESS_BYTES = 400 << 20
 """Estimated memory of a tenant process besides its model: Python and torch."""
@@ -122,3 +123,23 @@ def with_dtype(spec: WorkloadSpec, usual: Dtype) -> WorkloadSpec:
         return spec
     dtype = getattr(workloads.find(spec.name), "dtype", usual)  # None: the workload has no number format
     return spec if dtype is None else spec.model_copy(update={"dtype": dtype})
+
+
+# --- verifies that tenants sit in the processes their sharing mode needs
+
+
+def wrong_processes(
+    mode: str, tenants: Sequence[str], hosts: Sequence[HostPlan], reports: Mapping[str, SeatReport]
+) -> Iterator[str]:
+    """A sentence for each planned process whose tenants are spread over several, and for each shared by two plans."""
+    first_in: dict[int, tuple[int, str]] = {}
+    for number, host in enumerate(hosts):
+        names = [name for seat in host.seats if (name := tenants[seat.tenant]) in reports]
+        pids = {reports[name].pid for name in names}
+        if len(pids) > 1:
+            yield f"{' and '.join(names)} sit in {len(pids)} processes; `{mode}` needs them in one"
+        for name in names:
+            pid = reports[name].pid
+            where, other = first_in.setdefault(pid, (number, name))
+            if where != number:
+                yield f"{other} and {name} share process {pid}; `{mode}` needs one each"

@@ -8,7 +8,7 @@ from cotenant.errors import PredictionError
 
 if TYPE_CHECKING:
     from cotenant.devices.protocol import Device
-    from cotenant.devices.simulated.device import SimulatedGpuDevice
+    from cotenant.devices.simulated.simulated_gpu import SimulatedGpuDevice
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ def kind_of(description: Mapping[str, Any]) -> str:
 def twin_of(place: TargetDevice) -> "SimulatedGpuDevice":
     """The catalogue GPU that stands for the device. Raises PredictionError if there is none."""
     from cotenant.devices.simulated.catalogue.find import gpu_names
-    from cotenant.devices.simulated.device import open_simulated
+    from cotenant.devices.simulated.simulated_gpu import open_simulated
 
     if place.device.simulated:
         return place.device.simulation()

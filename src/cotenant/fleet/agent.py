@@ -100,12 +100,12 @@ def _devices() -> list[dict[str, Any]]:
 
     return [
         {
-            "name": one.name,
-            "meaning": one.meaning,
-            "sharings": [asdict(mode) for mode in one.sharings],
+            "name": device.name,
+            "meaning": device.meaning,
+            "sharings": [asdict(mode) for mode in device.sharings],
         }
-        for one in list_devices()
-        if not one.simulated
+        for device in list_devices()
+        if not device.simulated
     ]
 
 

@@ -23,9 +23,11 @@ def list_devices(on: str, *, insecure: bool = False) -> tuple[DeviceInfo, ...]:
     with connected(on, insecure=insecure) as cluster:
         found = survey(cluster, insecure=insecure)
         return tuple(
-            DeviceInfo(f"{node}/{one['name']}", one["meaning"], tuple(SharingMode(**mode) for mode in one["sharings"]))
+            DeviceInfo(
+                f"{node}/{device['name']}", device["meaning"], tuple(SharingMode(**mode) for mode in device["sharings"])
+            )
             for node, said in _asked(found, "devices")
-            for one in said
+            for device in said
         )
 
 
@@ -38,9 +40,9 @@ def doctor(on: str, device: str | None, *, insecure: bool = False) -> tuple[Find
             Finding("cluster", "ok", f"{len(found.nodes)} nodes with the same versions, clocks within a second")
         ]
         findings = [
-            replace(Finding(**one), subject=f"{node} {one['subject']}")
+            replace(Finding(**finding), subject=f"{node} {finding['subject']}")
             for node, said in _asked(found, "doctor", device)
-            for one in said
+            for finding in said
         ]
         return (*together, *findings)
 
@@ -94,7 +96,7 @@ def _asked(found: Survey, method: str, *argument: Any, within_s: float = LONG_S)
     """Every node's reply; all are asked at once."""
     import ray
 
-    words = [wire.packed(one) for one in argument]
+    words = [wire.packed(word) for word in argument]
     asked = {node: getattr(agent, method).remote(*words) for node, agent in found.agents.items()}
     for node, reply in asked.items():
         try:

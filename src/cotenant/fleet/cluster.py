@@ -25,7 +25,7 @@ CONNECT_S = 3.0
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
+class ClusterAddress:
     """The head of a cluster; None: the one that runs on this machine."""
 
     host: str | None = None
@@ -41,12 +41,14 @@ class Address:
         return "auto" if self.host is None else f"{self.host}:{self.port}"
 
 
-def parse(on: str) -> Address:
+def parse(on: str) -> ClusterAddress:
     """Parse the address given by the user. Raises FleetError."""
     if on == "ray":
         named = os.environ.get("RAY_ADDRESS", "")
         return (
-            parse(named if named.startswith("ray://") else f"ray://{named}") if named not in {"", "auto"} else Address()
+            parse(named if named.startswith("ray://") else f"ray://{named}")
+            if named not in {"", "auto"}
+            else ClusterAddress()
         )
     try:
         parts = urlsplit(on)
@@ -60,10 +62,10 @@ def parse(on: str) -> Address:
             f"port {CLIENT_PORT} of {host} is Ray's port for drivers outside the cluster",
             hint=f"run this on a node of the cluster, with the head's own port: --on ray://{host}:{GCS_PORT}",
         )
-    return Address(host, port)
+    return ClusterAddress(host, port)
 
 
-def require_open_port(address: Address) -> None:
+def require_open_port(address: ClusterAddress) -> None:
     """Refuse an address at which nothing listens: Ray itself would wait for over a minute. Raises FleetError."""
     if address.host is None:
         return
@@ -103,13 +105,13 @@ class Node:
 class Cluster:
     """A connected cluster."""
 
-    address: Address
+    address: ClusterAddress
 
     def nodes(self) -> tuple[Node, ...]:
         """Live nodes, in order of their names."""
         import ray
 
-        return named([one for one in ray.nodes() if one["Alive"]])
+        return named([node for node in ray.nodes() if node["Alive"]])
 
     def actor(self, kind: type, node: Node, *, calls: int = 1) -> Any:
         """Start an actor on this node only; it takes this many calls at once."""
@@ -124,12 +126,12 @@ class Cluster:
 
 def named(nodes: Sequence[Mapping[str, Any]]) -> tuple[Node, ...]:
     """Ray's list of nodes, each with a unique name."""
-    hosts = [str(one["NodeManagerHostname"]) for one in nodes]
+    hosts = [str(node["NodeManagerHostname"]) for node in nodes]
     found = []
-    for one, host in zip(nodes, hosts, strict=True):
-        address = str(one["NodeManagerAddress"])
-        labels = {str(key): str(value) for key, value in (one.get("Labels") or {}).items()}
-        found.append(Node(str(one["NodeID"]), host if hosts.count(host) == 1 else address, address, labels))
+    for node, host in zip(nodes, hosts, strict=True):
+        address = str(node["NodeManagerAddress"])
+        labels = {str(key): str(value) for key, value in (node.get("Labels") or {}).items()}
+        found.append(Node(str(node["NodeID"]), host if hosts.count(host) == 1 else address, address, labels))
     return tuple(sorted(found, key=lambda node: node.name))
 
 
@@ -209,7 +211,7 @@ def _require_token(*, insecure: bool) -> None:
         )
 
 
-def _unreachable(address: Address, said: str) -> FleetError:
+def _unreachable(address: ClusterAddress, said: str) -> FleetError:
     if "token" in said.lower() and "auth" in said.lower():
         return FleetError(
             f"the cluster at {address} and this command have no token in common",

@@ -58,10 +58,10 @@ def select(wanted: str, nodes: Sequence[Surveyed]) -> tuple[Host, ...]:
     if any(DeviceName(part).simulated for part in parts):
         if len(parts) > 1:
             raise FleetError(f"{wanted!r} mixes simulated and other devices", hint="measure them in two runs")
-        return _simulated(parts[0], [one.node for one in nodes])
+        return _simulated(parts[0], [surveyed.node for surveyed in nodes])
     found: dict[tuple[str, str], Host] = {}
     for part in parts or [ALL]:
-        mine = [host for one in nodes for host in _of_node(part, one)]
+        mine = [host for surveyed in nodes for host in _of_node(part, surveyed)]
         if not mine:
             raise FleetError(
                 f"no device of the cluster matches {part!r}", hint=f"`cotenant devices --on ray` lists them; {FORMS}"
@@ -72,16 +72,16 @@ def select(wanted: str, nodes: Sequence[Surveyed]) -> tuple[Host, ...]:
     return hosts
 
 
-def _of_node(part: str, one: Surveyed) -> list[Host]:
+def _of_node(part: str, surveyed: Surveyed) -> list[Host]:
     """The devices of a node that match one word of the user."""
-    devices = {str(device["name"]): device for device in one.facts["devices"]}
-    node = one.node
+    devices = {str(device["name"]): device for device in surveyed.facts["devices"]}
+    node = surveyed.node
     if part == ALL:
         gpus = [name for name in devices if not DeviceName(name).on_cpu]
         names = gpus or list(devices)
     elif "=" in part:
         label, _, value = part.partition("=")
-        return _of_node(ALL, one) if fnmatchcase(node.labels.get(label, ""), value) else []
+        return _of_node(ALL, surveyed) if fnmatchcase(node.labels.get(label, ""), value) else []
     else:
         names = [name for name in devices if fnmatchcase(name, part) or fnmatchcase(f"{node.name}/{name}", part)]
     return [
@@ -99,7 +99,7 @@ def _of_node(part: str, one: Surveyed) -> list[Host]:
 
 def _require_different(hosts: Sequence[Host], nodes: Sequence[Surveyed]) -> None:
     """Refuse a device that two nodes have: it would be measured twice at the same time."""
-    machines = {one.node.id: str(one.facts["machine"]) for one in nodes}
+    machines = {surveyed.node.id: str(surveyed.facts["machine"]) for surveyed in nodes}
     owners: dict[str, Host] = {}
     for host in hosts:
         for key in host.keys:

@@ -67,23 +67,23 @@ def survey(cluster: Cluster, *, insecure: bool = False, kind: type[NodeAgent] = 
 
 def require_alike(nodes: Sequence[Surveyed], *, insecure: bool) -> None:
     """Refuse nodes that can't work together. Raises FleetError."""
-    for one in nodes:
-        name = one.node.name
-        there = one.versions.get("cotenant")
+    for node in nodes:
+        name = node.node.name
+        there = node.versions.get("cotenant")
         if there != __version__:
             raise FleetError(
                 f"node {name} has cotenant {there}, and this is {__version__}",
                 hint=f"install the same there: pip install 'cotenant[ray]=={__version__}'",
             )
-        if one.facts["auth"] != TOKEN and not insecure:
+        if node.facts["auth"] != TOKEN and not insecure:
             raise FleetError(
                 f"node {name} has no token authentication: anyone who reaches it can run code on it",
                 hint="start all nodes with RAY_AUTH_MODE=token; or accept it: --insecure",
             )
-        if abs(one.behind_s) > CLOCK_S:
-            way = "behind" if one.behind_s > 0 else "ahead of"
+        if abs(node.behind_s) > CLOCK_S:
+            way = "behind" if node.behind_s > 0 else "ahead of"
             raise FleetError(
-                f"the clock of node {name} is {abs(one.behind_s):.1f} s {way} this machine's",
+                f"the clock of node {name} is {abs(node.behind_s):.1f} s {way} this machine's",
                 hint=f"set it by NTP, on {name}: sudo chronyc makestep, or sudo timedatectl set-ntp true",
             )
 
@@ -91,21 +91,23 @@ def require_alike(nodes: Sequence[Surveyed], *, insecure: bool) -> None:
 def differences(nodes: Sequence[Surveyed]) -> Iterator[str]:
     """One sentence for each version that differs between nodes: measurements may differ because of it."""
     for package in SAID:
-        yield from _differ(package, {one.node.name: one.versions.get(package) for one in nodes})
+        yield from _differ(package, {surveyed.node.name: surveyed.versions.get(package) for surveyed in nodes})
     drivers = {
-        one.node.name: ", ".join(sorted({str(device["driver"]) for device in one.facts["devices"] if device["driver"]}))
-        for one in nodes
+        surveyed.node.name: ", ".join(
+            sorted({str(device["driver"]) for device in surveyed.facts["devices"] if device["driver"]})
+        )
+        for surveyed in nodes
     }
     yield from _differ("the GPU driver", drivers)
 
 
 def held_back(nodes: Sequence[Surveyed]) -> Iterator[str]:
     """One sentence for each node whose Ray runs at a lowered priority: its tenants would be slower."""
-    for one in nodes:
-        if one.facts["niceness"] > 0:
+    for surveyed in nodes:
+        if surveyed.facts["niceness"] > 0:
             yield (
-                f"node {one.node.name} runs its workers at niceness {one.facts['niceness']}; start its Ray with "
-                "RAY_worker_niceness=0"
+                f"node {surveyed.node.name} runs its workers at niceness {surveyed.facts['niceness']}; start its Ray "
+                "with RAY_worker_niceness=0"
             )
 
 

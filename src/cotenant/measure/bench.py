@@ -87,7 +87,7 @@ def bench_for(
         from cotenant.measure.simulated.fleet import SimulatedFleetBench
 
         return SimulatedFleetBench(device, run=run, before=before)
-    from cotenant.measure.simulated.bench import SimulatedBench
+    from cotenant.measure.simulated.simulated_bench import SimulatedBench
 
     return SimulatedBench(device.simulation(), run=run)
 

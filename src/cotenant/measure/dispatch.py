@@ -182,7 +182,7 @@ class Visits:
     """Cells visited less often, by block; kept in the manifest, so that a resumed run skips the same."""
 
     def __init__(self, kept: Sequence[Any] = ()) -> None:
-        self._since = [(int(one["from"]), _cells(one["cells"]), _cells(one.get("relaxed", ()))) for one in kept]
+        self._since = [(int(visit["from"]), _cells(visit["cells"]), _cells(visit.get("relaxed", ()))) for visit in kept]
 
     def note(self, block: int, widths: Mapping[CellKey, float], target: float, *, relax: bool = False) -> bool:
         """Choose the cells to visit less often from this block on, by their half-widths; return True if that is new.
@@ -202,7 +202,7 @@ class Visits:
     def of(self, trials: Sequence[Trial], block: int) -> tuple[Trial, ...]:
         """The trials of a block to carry out, in order."""
         nothing = (0, Cells(), Cells())
-        _, precise, relaxed = next((one for one in reversed(self._since) if one[0] <= block), nothing)
+        _, precise, relaxed = next((visit for visit in reversed(self._since) if visit[0] <= block), nothing)
         return visited(trials, block, precise, relaxed)
 
     def to_json(self) -> list[dict[str, Any]]:
@@ -216,8 +216,8 @@ class Visits:
 def widths_of(now: Iterable[CurrentSlowdown], lacking: Collection[CellKey], target: float) -> dict[CellKey, float]:
     """The widest half-width of each cell; one with too few requests for an objective isn't precise enough yet."""
     widths: dict[CellKey, float] = {}
-    for one in now:
-        cell, width = (one.mix, one.sharing, one.load), one.estimate.relative_half_width
+    for slowdown in now:
+        cell, width = (slowdown.mix, slowdown.sharing, slowdown.load), slowdown.estimate.relative_half_width
         widths[cell] = max(widths.get(cell, 0.0), math.inf if width is None else width)
     for cell in widths.keys() & set(lacking):
         widths[cell] = max(widths[cell], math.nextafter(target, math.inf))
@@ -246,7 +246,8 @@ def visited(
     return tuple(
         trial
         for trial in trials
-        if trial.number in kept or (trial.solo and any(_baseline(trial, one.of) in needed for one in trial.tenants))
+        if trial.number in kept
+        or (trial.solo and any(_baseline(trial, tenant.of) in needed for tenant in trial.tenants))
     )
 
 

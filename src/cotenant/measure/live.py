@@ -137,12 +137,12 @@ class LiveBench:
         gone = gone or used.lost()
         if not gone:
             self._served.update(used.names)
-        span = _span([one.timing for one in found])
+        span = _span([part.timing for part in found])
         alone = len(found) == 1
         return tuple(
             assemble(
-                one.trial,
-                one.outcomes,
+                part.trial,
+                part.outcomes,
                 Circumstances(
                     run=self._run,
                     session=session,
@@ -150,21 +150,23 @@ class LiveBench:
                     simulated=self._device.simulated,
                     cores=used.host_cores,
                     started_utc=started_utc,
-                    timing=one.timing,
+                    timing=part.timing,
                     samples=readiness.added_to(
-                        one.samples if alone else one.samples.between(one.timing.start_ns, one.timing.window_end_ns),
-                        one.timing.start_ns,
+                        part.samples
+                        if alone
+                        else part.samples.between(part.timing.start_ns, part.timing.window_end_ns),
+                        part.timing.start_ns,
                     ),
-                    sharing_violations=one.violations,
+                    sharing_violations=part.violations,
                     control_violations=tuple(control_violations),  # after leaving: some show only at the end
                     identities=used.identities(),
                     devices_lost=gone,
-                    not_ready=readiness.unmet or self._preconditions.unsteady(one.samples, one.timing),
+                    not_ready=readiness.unmet or self._preconditions.unsteady(part.samples, part.timing),
                     foreign_jobs=others,
-                    stretch=(one.samples, span),
+                    stretch=(part.samples, span),
                 ),
             )
-            for one in found
+            for part in found
         )
 
     def request_times(self, trials: Sequence[Trial]) -> Mapping[str, float]:
@@ -190,7 +192,7 @@ class LiveBench:
         alike = []
         for trial in trials:
             other = used.arrange(trial.sharing, trial.tenants).fixture
-            apart = other is not fixture and any(one is not None and one.alone for one in (fixture, other))
+            apart = other is not fixture and any(needed is not None and needed.alone for needed in (fixture, other))
             if trial.settings == trials[0].settings and not apart:
                 alike.append(trial)
         ends = np.cumsum([trial.window_s + trial.lead_s for trial in alike])

@@ -206,7 +206,7 @@ class Switching:
     def add(self, trials: Sequence[TrialRecords]) -> None:
         """Add trials carried out without a pause, in that order."""
         before: set[str] | None = None
-        for records in sorted(trials, key=lambda one: int(one.trial["start_ns"])):
+        for records in sorted(trials, key=lambda carried: int(carried.trial["start_ns"])):
             on = {str(tenant["of"]) for tenant in records.tenants}
             if records.trial["verdict"] != "invalid":
                 for tenant in records.tenants:

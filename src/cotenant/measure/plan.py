@@ -51,7 +51,7 @@ class RunPlan:
             "modes": self.modes,
             "settings": self.settings,
             "layouts": [
-                [mix, mode, [one.model_dump(mode="json") for one in ways]] for (mix, mode), ways in self.layouts.items()
+                [mix, mode, [way.model_dump(mode="json") for way in ways]] for (mix, mode), ways in self.layouts.items()
             ],
             "left_out": self.left_out,
             "skipped": sorted(self._skipped),
@@ -68,7 +68,7 @@ class RunPlan:
             members=tuple(members),
             settings=None if settings is None else tuple(settings),
             layouts={
-                (mix, mode): tuple(Sharing.model_validate(one) for one in ways)
+                (mix, mode): tuple(Sharing.model_validate(way) for way in ways)
                 for mix, mode, ways in decided["layouts"]
             },
             left_out=tuple(decided["left_out"]),
@@ -114,10 +114,10 @@ def plan_for(study: Study, device: Device, modes: Sequence[str] | None = None) -
             f"a block would have {trials} trials on {device.name}; at most {MOST_TRIALS} are allowed",
             hint="use --set spread=together: one trial for all members",
         )
-    settings = tuple(dict(device.absolute(one)) for one in study.settings)
-    for one in settings:
-        if one:
-            device.apply(one)  # not entered: it refuses bad settings at once, and sets nothing
+    settings = tuple(dict(device.absolute(setting)) for setting in study.settings)
+    for setting in settings:
+        if setting:
+            device.apply(setting)  # not entered: it refuses bad settings at once, and sets nothing
     whole = RunPlan(
         study,
         tuple(modes),

@@ -39,7 +39,7 @@ class Samples:
             return {}
         mine = self.columns["sensor"] == sensor
         device, t_ns, value = (self.columns[name][mine] for name in ("device", "t_ns", "value"))
-        return {str(one): (t_ns[device == one], value[device == one]) for one in np.unique(device)}
+        return {str(name): (t_ns[device == name], value[device == name]) for name in np.unique(device)}
 
     def between(self, start_ns: int, end_ns: int) -> "Samples":
         """Readings within an interval, plus the last before and the first after it, since counters need both ends."""
@@ -199,7 +199,7 @@ class ServerMetricsProbe:
     def _run(self) -> None:
         while not self._over.is_set():
             page = page_of(self._address, self._address.path)
-            found = {one.metric: one.value for one in read_metrics(page or "")}
+            found = {reading.metric: reading.value for reading in read_metrics(page or "")}
             self._values = [found.get(name, math.nan) for name in self._names]
             self._over.wait(PERIOD_S)
 

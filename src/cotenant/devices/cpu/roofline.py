@@ -13,10 +13,10 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from cotenant.cache import cache_folder
+from cotenant.devices.cpu.core_sharing import thread_environment
 from cotenant.devices.cpu.cores import Cores, format_cores
 from cotenant.devices.cpu.machine import cache_bytes, memory_bytes, model_name, version_of
 from cotenant.devices.cpu.sensors.accounting import BUSY, STEAL, open_time
-from cotenant.devices.cpu.sharing import thread_environment
 from cotenant.devices.protocol import Roofline
 from cotenant.devices.tree import FileTree
 from cotenant.errors import DeviceError

@@ -9,8 +9,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from cotenant.devices.cpu.core_sharing import CpuSeatOptions
 from cotenant.devices.cpu.cores import numa_nodes
-from cotenant.devices.cpu.sharing import CpuSeatOptions
 from cotenant.devices.tree import FileTree
 from cotenant.workloads.protocol import Dtype
 

@@ -31,7 +31,7 @@ class GpuClock:
 def find_gpu(tree: FileTree) -> GpuClock | None:
     """Find the GPU among the devfreq devices."""
     folders = {_name(tree, folder): folder for folder in tree.glob("/sys/class/devfreq/*")}
-    name = next((one for one in _GPUS if one in folders), None)
+    name = next((folder for folder in _GPUS if folder in folders), None)
     if name is None:
         return None
     folder = folders[name]

@@ -99,7 +99,7 @@ class Calibration:
 
     def to_csv(self) -> str:
         """The times as a file for `run --calibrate`."""
-        return _csv([one.time for one in self.tenants], COLUMNS)
+        return _csv([tenant.time for tenant in self.tenants], COLUMNS)
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,7 +41,7 @@ async def _serve(order: dict[str, Any]) -> None:
 
         async def obey(said: dict[str, Any]) -> dict[str, Any] | None:
             if "owners" in said:
-                owners = {name: (one[0], int(one[1]), int(one[2])) for name, one in said["owners"].items()}
+                owners = {name: (owner[0], int(owner[1]), int(owner[2])) for name, owner in said["owners"].items()}
                 front.route(owners, said["tenants"])
                 await front.heard(HEARD_S)
                 return {"owners": len(front.owners)}

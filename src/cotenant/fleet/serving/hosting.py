@@ -49,7 +49,7 @@ class Hosting:
     def _ready(self, address: str, service: Service) -> None:
         self._service = service
         child.follow(self._obey)
-        costs = {name: one.costs.spaced_s for name, one in service.tenants.items()}
+        costs = {name: tenant.costs.spaced_s for name, tenant in service.tenants.items()}
         child.reply(wire.packed({"url": address, "device": service.device, "basis": service.basis, "costs_s": costs}))
 
     async def _obey(self, order: dict[str, Any]) -> dict[str, Any] | None:

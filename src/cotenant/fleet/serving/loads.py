@@ -61,15 +61,15 @@ class DeviceLoad:
     @property
     def backlog_s(self) -> float:
         """Device time of everything that waits there, by the report and what was sent and answered since."""
-        reported = sum(one.backlog_s for one in self.tenants.values())
+        reported = sum(load.backlog_s for load in self.tenants.values())
         return max(self.sent_s, reported + self.sent_s - self.sent_then_s, 0.0)
 
     def finish_s(self, tenant: str) -> float:
         """Predicted time to the answer of a new request: after all that waits, or within the tenant's own share."""
-        one = self.tenants[tenant]
-        own = max(0.0, one.backlog_s + self.sent_s - self.sent_then_s) + one.request_s
-        by_share = own / one.share if one.share > 0 else float("inf")
-        return min(self.backlog_s + one.request_s, max(by_share, one.request_s))
+        load = self.tenants[tenant]
+        own = max(0.0, load.backlog_s + self.sent_s - self.sent_then_s) + load.request_s
+        by_share = own / load.share if load.share > 0 else float("inf")
+        return min(self.backlog_s + load.request_s, max(by_share, load.request_s))
 
 
 def choose(
@@ -90,7 +90,7 @@ def choose(
         without: Devices that were tried already.
     """
     tried = set(without)
-    there = [name for name, one in devices.items() if name not in tried and one.serves(tenant, now)]
+    there = [name for name, load in devices.items() if name not in tried and load.serves(tenant, now)]
     if not there:
         return None
     finish = {name: devices[name].finish_s(tenant) for name in there}

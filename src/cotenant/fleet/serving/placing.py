@@ -14,7 +14,7 @@ SIMULATED = "sim:"
 
 
 @dataclass(frozen=True, slots=True)
-class Placement:
+class ServerPlacement:
     """Tenants on a device."""
 
     host: Host
@@ -28,12 +28,14 @@ class Placement:
         """Name in tables and messages."""
         return f"{self.host.node.name}/{self.file.device}" if self.host.simulated else self.host.name
 
-    def on(self, host: Host) -> "Placement":
+    def on(self, host: Host) -> "ServerPlacement":
         """The same tenants elsewhere."""
         return replace(self, host=host, file=self.file.model_copy(update={"device": local_name(host)}))
 
 
-def place(path: Path, devices: str | None, nodes: Sequence[Surveyed]) -> tuple[tuple[Placement, ...], tuple[Host, ...]]:
+def place(
+    path: Path, devices: str | None, nodes: Sequence[Surveyed]
+) -> tuple[tuple[ServerPlacement, ...], tuple[Host, ...]]:
     """Place the tenants of a file, and return the devices that are left over.
 
     Args:
@@ -49,9 +51,9 @@ def place(path: Path, devices: str | None, nodes: Sequence[Surveyed]) -> tuple[t
     if not planned:
         file = read_tenants(path)
         if file.device.startswith(SIMULATED):
-            return tuple(Placement(_simulated(one, file.device), file) for one in nodes), ()
+            return tuple(ServerPlacement(_simulated(node, file.device), file) for node in nodes), ()
         hosts = select(devices or ALL, nodes)
-        return tuple(Placement(host, file, None).on(host) for host in hosts), ()
+        return tuple(ServerPlacement(host, file, None).on(host) for host in hosts), ()
     real = any(not name.startswith(SIMULATED) for name in planned)
     free = list(select(devices or ALL, nodes)) if real else []
     chosen = {name: host for name in planned for host in free if name in (host.name, host.identities[0])}
@@ -60,16 +62,16 @@ def place(path: Path, devices: str | None, nodes: Sequence[Surveyed]) -> tuple[t
     for number, name in enumerate(planned):
         file = read_tenants(path, name)
         if name.startswith(SIMULATED):
-            found.append(Placement(_simulated(nodes[number % len(nodes)], name), file, name))
+            found.append(ServerPlacement(_simulated(nodes[number % len(nodes)], name), file, name))
             continue
-        host = chosen.get(name) or next((one for one in free if _kind(one.device) == _kind(name)), None)
+        host = chosen.get(name) or next((spare for spare in free if _kind(spare.device) == _kind(name)), None)
         if host is None:
             raise FleetError(
                 f"{path} has {amount(len(planned), 'device')}, and the cluster has none left for {name}",
                 hint="`cotenant devices --on ray` lists its devices; plan for those, or start more nodes",
             )
-        free = [one for one in free if one is not host]
-        found.append(Placement(host, file, name).on(host))
+        free = [spare for spare in free if spare is not host]
+        found.append(ServerPlacement(host, file, name).on(host))
     return tuple(found), tuple(free)
 
 
@@ -83,5 +85,5 @@ def _kind(device: str) -> str:
     return device.partition(":")[0]
 
 
-def _simulated(one: Surveyed, device: str) -> Host:
-    return Host(one.node, device, (device,), (device,), device, simulated=True)
+def _simulated(node: Surveyed, device: str) -> Host:
+    return Host(node.node, device, (device,), (device,), device, simulated=True)

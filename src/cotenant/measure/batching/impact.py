@@ -10,7 +10,7 @@ from cotenant.analyse.batching import Advice, Impact
 from cotenant.analyse.estimates.intervals import positive_interval
 from cotenant.analyse.sharing.model_error import inverse, widened_estimate
 from cotenant.devices.protocol import Device
-from cotenant.measure.batching.verification import Verified
+from cotenant.measure.batching.verification import VerifiedBatch
 from cotenant.measure.events import Listener
 from cotenant.measure.plan import plan_for
 from cotenant.measure.session import carry_out
@@ -108,7 +108,7 @@ class BatchAnswer:
     device: str
     simulated: bool
     predicted: Prediction
-    verified: Verified | None = None
+    verified: VerifiedBatch | None = None
     impacts: tuple[Impact, ...] = ()
     advice: Advice | None = None
     run: Path | None = None

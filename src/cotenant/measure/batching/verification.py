@@ -79,7 +79,7 @@ _ENVIRONMENT = {"MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_ARENA_MAX": "1"}
 
 
 @dataclass(frozen=True, slots=True)
-class Verified:
+class VerifiedBatch:
     """The result of the attempts."""
 
     largest: int
@@ -91,7 +91,7 @@ class Verified:
     attempts: tuple[Attempt, ...]
 
 
-def verify(predicted: int, attempt: Callable[[int], Attempt], *, highest: int | None = None) -> Verified:
+def verify(predicted: int, attempt: Callable[[int], Attempt], *, highest: int | None = None) -> VerifiedBatch:
     """Search around a prediction.
 
     Args:
@@ -121,7 +121,7 @@ def verify(predicted: int, attempt: Callable[[int], Attempt], *, highest: int | 
         else:
             low = batch
         if (highest is not None and low >= highest) or (high is not None and high - low <= (step if low else 1)):
-            return Verified(low, high, why, tuple(attempts))
+            return VerifiedBatch(low, high, why, tuple(attempts))
         batch = max(low + 1, int(low * GROWTH)) if high is None else (low + high) // 2
 
 

@@ -43,7 +43,7 @@ def from_export(file: Path, start_ns: int) -> tuple[Columns, Columns, str | None
         shift = time.monotonic_ns() - time.time_ns()
     else:
         firsts = [found.kernels["start_ns"].min()] if found.kernels else []
-        shift = start_ns - int(min([*firsts, *(one.t_ns[0] for one in found.series)]))
+        shift = start_ns - int(min([*firsts, *(series.t_ns[0] for series in found.series)]))
         note = "The export has no clock reference: its first kernel is taken as the start of the first trial."
     kernels, samples = dict(found.kernels), dict(found.samples())
     if kernels:

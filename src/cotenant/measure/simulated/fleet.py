@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from cotenant.devices.protocol import Device
-from cotenant.devices.simulated.device import SimulatedGpuDevice
+from cotenant.devices.simulated.simulated_gpu import SimulatedGpuDevice
 from cotenant.measure.assemble import Circumstances, assemble
 from cotenant.measure.gather import SeatOutcome
 from cotenant.measure.preconditions import DEGREES, PRECONDITION, START_C, WAITED_S
@@ -242,4 +242,4 @@ def _together(parts: Sequence[Samples], stages: Sequence[_Stage]) -> Samples:
         )
     if not columns:
         return Samples({}, ())
-    return Samples({name: np.concatenate([one[name] for one in columns]) for name in columns[0]}, ())
+    return Samples({name: np.concatenate([member[name] for member in columns]) for name in columns[0]}, ())

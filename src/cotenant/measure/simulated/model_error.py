@@ -5,19 +5,17 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from cotenant.devices.simulated.device import SimulatedGpuDevice
+from cotenant.devices.simulated.simulated_gpu import SimulatedGpuDevice
 from cotenant.errors import CotenantError
 from cotenant.prediction.engines.engine_profile import engine_error
 from cotenant.prediction.gpu import GpuSpec
 from cotenant.prediction.simulated_gpu import Controls
-from cotenant.prediction.trust import MEASURED, Class, ModelError, Quantity, directly, error_of, phase_of
+from cotenant.prediction.trust import MEASURED, Class, ModelError, error_of, phase_of
 from cotenant.tenancy.nouns import Trial
 from cotenant.tenancy.records import TrialRecords
 from cotenant.tenancy.sharing import ALONE, Sharing
 from cotenant.workloads import find
 from cotenant.workloads.protocol import WorkloadSpec, in_steps
-
-_BESIDE: Mapping[str, Quantity] = {"shared": "time", "shared_tail": "tail_time"}
 
 
 def model_error(
@@ -44,17 +42,15 @@ def model_error(
     errors = {"time": error_of(alone, "time"), "slowdown": error_of(kind, "slowdown"), "tail": error_of(kind, "tail")}
     if in_steps(spec):
         errors["time"] = calibrated or engine_error(gpu.architecture)
-    exactly = any(one.exactly(spec) for one in controls.solo_ms)
+    exactly = any(solo.exactly(spec) for solo in controls.solo_ms)
     if exactly:
         errors["time"] = MEASURED
-    beside = {name: directly(kind, quantity) for name, quantity in _BESIDE.items() if kind != alone}
-    known = {name: error for name, error in beside.items() if error is not None and exactly == kind.calibrated}
     judged = errors["time" if kind == alone else "slowdown"]
     return {
         "class": str(kind),
         "validated": judged.validated,
         "error": judged.sentence,
-        **{name: [error.low, error.high] for name, error in (errors | known).items()},
+        **{name: [error.low, error.high] for name, error in errors.items()},
     }
 
 
@@ -64,7 +60,7 @@ def _class(gpu: GpuSpec, spec: WorkloadSpec, controls: Controls, sharing: str) -
         software=spec.software or "eager",
         phase=phase_of(find(spec.name).family, spec),
         sharing=sharing,
-        calibrated=any(one.of_kind(spec) for one in controls.solo_ms),
+        calibrated=any(solo.of_kind(spec) for solo in controls.solo_ms),
     )
 
 

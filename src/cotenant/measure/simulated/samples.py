@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from cotenant.devices.simulated.device import ACTIVITIES, SimulatedGpuDevice
+from cotenant.devices.simulated.simulated_gpu import ACTIVITIES, SimulatedGpuDevice
 from cotenant.measure.sampler import Samples
 from cotenant.prediction.contention.engine import ACTIVITIES as COLUMNS
 from cotenant.prediction.contention.simulate import Outcome

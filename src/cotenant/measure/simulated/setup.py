@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cotenant.devices.simulated.device import ACTIVITY_PERIOD_S, SimulatedGpuDevice
+from cotenant.devices.simulated.simulated_gpu import ACTIVITY_PERIOD_S, SimulatedGpuDevice
 from cotenant.measure.gather import MODEL_ERROR, RequestColumns, SeatOutcome, Timing, queued, with_unserved
 from cotenant.measure.simulated.model_error import model_error
 from cotenant.measure.tenants.messages import SeatReady, SeatResult
@@ -126,9 +126,9 @@ def _engine(
     device: SimulatedGpuDevice, seat: SimulatedTenant, setup: TrialSetup, clock_mhz: float | None
 ) -> EngineTenant:
     """Its cache gets what the others leave of the memory; several engines get equal parts of it."""
-    here = [one for one in setup.seats if one.part.dram_domain == seat.part.dram_domain]
-    engines = [one for one in here if device.served(one.request.spec)]
-    needed = sum(device.memory_bytes(one.request.spec) for one in here)
+    here = [neighbour for neighbour in setup.seats if neighbour.part.dram_domain == seat.part.dram_domain]
+    engines = [neighbour for neighbour in here if device.served(neighbour.request.spec)]
+    needed = sum(device.memory_bytes(neighbour.request.spec) for neighbour in here)
     spare = (seat.part.memory_bytes - needed) / len(engines)
     mine = device.memory_bytes(seat.request.spec) - device.tenant_bytes + spare
     load = EngineLoad(
@@ -160,7 +160,7 @@ def seat_outcome(
     in_window = (requests.intended >= timing.window_start_ns) & (requests.intended < timing.window_end_ns)
     host_ns = float(device.launch_ns(seat.request, controls).sum()) * int(in_window.sum())
     memory = device.memory_bytes(spec)
-    others = [one.tenant.priority for one in setup.seats if one is not seat]
+    others = [neighbour.tenant.priority for neighbour in setup.seats if neighbour is not seat]
     first = bool(others) and seat.tenant.priority > max(others)
     fit = device.engine_fit(spec, controls) if device.served(spec) else None
     sequences = requests.facts.get("most_sequences", 1.0) if requests.facts else 1.0

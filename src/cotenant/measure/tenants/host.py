@@ -254,9 +254,12 @@ def main(control_fd: int) -> None:
 
     for line in lines:
         sequence = SequenceOrder.model_validate_json(line)
-        named = {mine.tenant: seats[one.seat] for one in sequence.programs for mine in one.windows}
+        named = {mine.tenant: seats[program.seat] for program in sequence.programs for mine in program.windows}
         profiling = start_if_asked(named)  # only in a profile pass, where a sequence has one window
-        running = [seats[one.seat].do(partial(seats[one.seat].serve, sequence, one)) for one in sequence.programs]
+        running = [
+            seats[program.seat].do(partial(seats[program.seat].serve, sequence, program))
+            for program in sequence.programs
+        ]
         results = tuple(result for future in running for result in future.result())
         if profiling is not None:
             profiling.finish()

@@ -60,7 +60,7 @@ class HostProcess:
                     forked=plan.forked,
                     env=plan.env,
                     mark=self._mark,
-                    modules=tuple(sorted({name for one in tenants for name in modules_of(one.workload.name)})),
+                    modules=tuple(sorted({name for tenant in tenants for name in modules_of(tenant.workload.name)})),
                     control=theirs,
                     log_fd=self._log.fileno(),
                     fds=(board_fd, *self.arena_fds),

@@ -31,7 +31,7 @@ SeatKey = tuple[str, int | None, str]
 
 
 @dataclass(slots=True)
-class Placement:
+class HostPlacement:
     """Where the tenants of one host plan are: a process, and each tenant's seat in it."""
 
     host: HostProcess
@@ -72,7 +72,7 @@ class TenantPool:
 
     def place(
         self, plans: Sequence[HostPlan], tenants: Sequence[Tenant], *, keep: Sequence[HostProcess] = ()
-    ) -> list[Placement] | None:
+    ) -> list[HostPlacement] | None:
         """Return processes for all hosts of one trial, starting missing ones. Raises TenantFailed.
 
         None if there is no room for them besides those to keep.
@@ -93,7 +93,7 @@ class TenantPool:
         for entry in taken:
             entry.used = time.monotonic()
         return [
-            Placement(entry.host, _seats_for(plan, tenants, entry.keys))
+            HostPlacement(entry.host, _seats_for(plan, tenants, entry.keys))
             for plan, entry in zip(plans, taken, strict=True)
         ]
 

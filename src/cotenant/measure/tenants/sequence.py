@@ -94,8 +94,8 @@ def _programs(seats: Sequence[SeatRun]) -> tuple[SeatProgram, ...]:
     return tuple(
         SeatProgram(
             seat=number,
-            capacity=sum(one.part.capacity for one in mine),
-            windows=tuple(one.order() for one in mine),
+            capacity=sum(window.part.capacity for window in mine),
+            windows=tuple(window.order() for window in mine),
         )
         for number, mine in of_seat.items()
     )
@@ -128,9 +128,9 @@ class Fixtures:
 
     def set_up(self, fixture: Fixture | None) -> None:
         """Set this fixture up, removing conflicting ones first; None only removes. Raises SharingUnavailable."""
-        fallen = [one for one in self._standing if not one.stands()]
+        fallen = [standing for standing in self._standing if not standing.stands()]
         fresh = fixture is not None and fixture not in self._standing
-        in_the_way = [one for one in self._standing if one is not fixture and one.alone]
+        in_the_way = [standing for standing in self._standing if standing is not fixture and standing.alone]
         if fallen or in_the_way or (fresh and fixture is not None and fixture.alone):
             self.close()
         if fixture is not None and fixture not in self._standing:

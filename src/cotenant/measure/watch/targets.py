@@ -15,11 +15,9 @@ from cotenant.clients.address import LOCAL, Address, ask, read_address
 from cotenant.clients.exposition import LIMIT_S, PATH, exposed
 from cotenant.clients.published import KNOWN_SOFTWARE, Published, Software, read_published
 from cotenant.errors import CotenantError, WatchError, WorkloadError
-from cotenant.measure.watch.processes import GpuReader, ProcessReader, family
+from cotenant.measure.watch.occupants import GpuReader, ProcessReader, family
 from cotenant.measure.watch.track import Track
 from cotenant.workloads.servers.process import listening
-
-# --- reads a server's `/metrics`, at most once a second, into the tracks of its tenants
 
 LARGEST_PAGE = 16 << 20
 OUT_OF_REACH = 3
@@ -35,7 +33,7 @@ class PageReader:
         self.address = address
         self._alias = alias
         self._known = (*histograms, *KNOWN_SOFTWARE)
-        self._metrics = frozenset[str]().union(*(one.metrics for one in self._known))
+        self._metrics = frozenset[str]().union(*(software.metrics for software in self._known))
         self._new_track = new_track
         self.tracks: dict[str, Track] = {}
         """By the tenant's name on the page."""
@@ -58,8 +56,8 @@ class PageReader:
                               f"{datetime.fromtimestamp(began, UTC):%H:%M:%S} UTC.")  # fmt: skip
         self._failed = 0
         t_s = (began + time.time()) / 2  # the server made the page somewhere in between
-        for one in found:
-            self._put(one, t_s, only=len(found) == 1)
+        for published in found:
+            self._put(published, t_s, only=len(found) == 1)
 
     def fetch(self) -> list[Published]:
         """The tenants on the page.
@@ -85,20 +83,20 @@ class PageReader:
             )
         return found
 
-    def _put(self, one: Published, t_s: float, *, only: bool) -> None:
-        track = self.tracks.get(one.tenant)
+    def _put(self, published: Published, t_s: float, *, only: bool) -> None:
+        track = self.tracks.get(published.tenant)
         if track is None:
             where = f"{self.address.host}:{self.address.port}"
-            name = (self._alias if only else None) or one.tenant or where
-            track = self.tracks[one.tenant] = self._new_track(name, one.software, where)
+            name = (self._alias if only else None) or published.tenant or where
+            track = self.tracks[published.tenant] = self._new_track(name, published.software, where)
             track.facts["url"] = self.address.name
-        track.add(t_s, one.totals, f"{one.software}: {self.address.name}")
-        track.add_buckets(one.buckets)
-        device_s = one.totals.get("device_s")
-        if one.share is not None and device_s is not None:
-            since, before = self._shares.setdefault(one.tenant, (t_s, device_s))
+        track.add(t_s, published.totals, f"{published.software}: {self.address.name}")
+        track.add_buckets(published.buckets)
+        device_s = published.totals.get("device_s")
+        if published.share is not None and device_s is not None:
+            since, before = self._shares.setdefault(published.tenant, (t_s, device_s))
             got = 100 * (device_s - before) / (t_s - since) if t_s > since and device_s >= before else None
-            track.grant(Grant("time", "cotenant serve", 100 * one.share, got, "% of the device's time"))
+            track.grant(Grant("time", "cotenant serve", 100 * published.share, got, "% of the device's time"))
 
 
 def page_address(text: str) -> Address:
@@ -137,7 +135,7 @@ class Targets:
 
     def new_track(self, name: str, software: str, where: str) -> Track:
         """A tenant with a name of its own, safe in mixes and paths."""
-        track = Track(own_name(name, where, {one.tenant for one in self.tracks}), software)
+        track = Track(own_name(name, where, {track.tenant for track in self.tracks}), software)
         self.tracks.append(track)
         return track
 
@@ -218,11 +216,11 @@ class Targets:
         self.pages.append(page)
 
     def _add_process(self, pid: int, tracks: list[Track]) -> None:
-        same = next((one for one in self.processes if one.pid == pid), None)
+        same = next((process for process in self.processes if process.pid == pid), None)
         if same is None:
             self.processes.append(ProcessReader(pid, tracks))
         else:  # one process behind several ports
-            same.tracks += [one for one in tracks if one not in same.tracks]
+            same.tracks += [track for track in tracks if track not in same.tracks]
 
 
 def open_targets(words: Sequence[str], histograms: Sequence[Software], gpu: GpuReader | None) -> Targets:
@@ -249,7 +247,7 @@ def open_targets(words: Sequence[str], histograms: Sequence[Software], gpu: GpuR
                 hint="name a server: cotenant watch http://localhost:8000, or a process: cotenant watch 4711",
             )
         )
-    found.notes += [as_note(one) for one in problems]
+    found.notes += [as_note(problem) for problem in problems]
     return found
 
 
@@ -284,7 +282,11 @@ def _ports() -> dict[int, int]:
         found = psutil.net_connections(kind="tcp")
     except (psutil.Error, OSError):
         return {}
-    listed = {one.laddr.port: one.pid or 0 for one in found if one.status == psutil.CONN_LISTEN and one.laddr}
+    listed = {
+        connection.laddr.port: connection.pid or 0
+        for connection in found
+        if connection.status == psutil.CONN_LISTEN and connection.laddr
+    }
     return dict(sorted(listed.items()))
 
 

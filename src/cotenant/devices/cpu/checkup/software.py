@@ -5,9 +5,9 @@ import platform
 import shutil
 from pathlib import Path
 
+from cotenant.devices.cpu.core_sharing import thread_environment as _thread_environment
 from cotenant.devices.cpu.cores import Cores
 from cotenant.devices.cpu.machine import version_of
-from cotenant.devices.cpu.sharing import thread_environment as _thread_environment
 from cotenant.devices.protocol import Finding
 
 _MIB = 1 << 20

@@ -12,7 +12,7 @@ from cotenant.devices.tree import FileTree
 from cotenant.errors import DeviceError
 
 if TYPE_CHECKING:
-    from cotenant.devices.nvidia.device import CudaDevice
+    from cotenant.devices.nvidia.cuda_device import CudaDevice
 
 __all__ = ["absent", "checkup", "fix", "restore"]
 

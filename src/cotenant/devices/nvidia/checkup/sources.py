@@ -13,7 +13,7 @@ from cotenant.devices.protocol import Finding
 from cotenant.devices.tree import FileTree
 
 if TYPE_CHECKING:
-    from cotenant.devices.nvidia.device import CudaDevice
+    from cotenant.devices.nvidia.cuda_device import CudaDevice
 
 WATCH_S = energy.STUCK_S + 0.2
 WATCH_STEP_S = 0.1

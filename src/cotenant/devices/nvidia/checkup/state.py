@@ -15,7 +15,7 @@ from cotenant.devices.tree import FileTree
 from cotenant.errors import DeviceError
 
 if TYPE_CHECKING:
-    from cotenant.devices.nvidia.device import CudaDevice
+    from cotenant.devices.nvidia.cuda_device import CudaDevice
 
 
 NEAR_C = 5
@@ -77,13 +77,13 @@ def memory(gpu: GpuFacts) -> Finding:
 
 def foreign_processes(gpu: GpuFacts) -> Finding:
     """Other processes on it."""
-    others = [one for one in nvml.processes(gpu) if one.pid != os.getpid()]
+    others = [process for process in nvml.processes(gpu) if process.pid != os.getpid()]
     if not others:
         return Finding("other processes", "ok", "none")
     named = [
-        f"{(one.name or '?').rpartition('/')[2]} (pid {one.pid}"
-        + (f", {one.memory_bytes / 2**30:.1f} GiB)" if one.memory_bytes else ")")
-        for one in others[:3]
+        f"{(process.name or '?').rpartition('/')[2]} (pid {process.pid}"
+        + (f", {process.memory_bytes / 2**30:.1f} GiB)" if process.memory_bytes else ")")
+        for process in others[:3]
     ]
     more = f" and {len(others) - 3} more" if len(others) > 3 else ""
     text = f"{', '.join(named)}{more}: their load counts as slowdown of the tenants"

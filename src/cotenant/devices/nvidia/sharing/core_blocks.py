@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from cotenant.devices.cpu.core_sharing import other_cores, thread_environment
 from cotenant.devices.cpu.cores import Cores, by_node, equal_blocks, physical_cores, usable_cores
-from cotenant.devices.cpu.sharing import other_cores, thread_environment
 from cotenant.devices.nvidia.sharing.layout import GpuArrangement
 from cotenant.devices.protocol import HostPlan, SeatReport
 from cotenant.devices.tree import FileTree
@@ -26,7 +26,7 @@ def in_core_blocks(found: GpuArrangement, tenants: Sequence[Tenant], tree: FileT
     found.plan = lambda: tuple(_kept(host, found.tenants, cores) for host in plan())
 
     def verified(reports: Mapping[str, SeatReport]) -> list[str]:
-        outside = [other_cores(name, cores[name], one.observed) for name, one in reports.items() if name in cores]
+        outside = [other_cores(name, cores[name], report.observed) for name, report in reports.items() if name in cores]
         return [*proof(reports), *(sentence for sentences in outside for sentence in sentences)]
 
     found.proof = verified

@@ -88,7 +88,7 @@ def arrange(  # noqa: PLR0911 - one return per way
 def _require(place: GpuPlace, modes: dict[str, SharingMode], sharing: Sharing) -> None:
     mode = modes.get(sharing.mode)
     if mode is None:
-        usable = [name for name, one in modes.items() if one.available]
+        usable = [name for name, mode in modes.items() if mode.available]
         raise SharingUnavailable(
             f"`{sharing.mode}` is not available on a GPU", hint=f"use one of {', '.join(usable) or 'none here'}"
         )

@@ -4,11 +4,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from cotenant.devices.cpu.sharing import thread_environment
+from cotenant.devices.cpu.core_sharing import thread_environment
 from cotenant.devices.nvidia.nvml import GpuFacts, Instance
 from cotenant.devices.nvidia.seat import GpuSeatOptions
-from cotenant.devices.processes import wrong_processes
 from cotenant.devices.protocol import Fixture, HostPlan, SeatPlan, SeatReport
+from cotenant.devices.single import wrong_processes
 from cotenant.errors import SharingUnavailable
 from cotenant.tenancy.nouns import Tenant
 from cotenant.tenancy.sharing import Sharing, percent_of_sms

@@ -66,7 +66,7 @@ class MigFixture(Undoing):
                         "(possibly by a monitor such as DCGM's host engine: sudo systemctl stop nvidia-dcgm)"
                     )
             have = nvml.find(self._gpu.uuid).instances
-            lacking = list((Counter(self._profiles) - Counter(one.profile for one in have)).elements())
+            lacking = list((Counter(self._profiles) - Counter(instance.profile for instance in have)).elements())
             if lacking:
                 self._make(before, lacking)
             self.instances = _chosen(nvml.find(self._gpu.uuid).instances, self._profiles)
@@ -86,8 +86,8 @@ class MigFixture(Undoing):
 
     def stands(self) -> bool:
         """True while every instance exists."""
-        have = {one.uuid for one in nvml.find(self._gpu.uuid).instances}
-        return bool(self.instances) and all(one.uuid in have for one in self.instances)
+        have = {instance.uuid for instance in nvml.find(self._gpu.uuid).instances}
+        return bool(self.instances) and all(instance.uuid in have for instance in self.instances)
 
     def _make(self, gpu: GpuFacts, profiles: Sequence[str]) -> None:
         said = _smi(gpu, "mig", "-cgi", ",".join(profiles), "-C")
@@ -109,7 +109,7 @@ def _chosen(have: Sequence[Instance], profiles: Sequence[str]) -> tuple[Instance
     left = list(have)
     chosen = []
     for profile in profiles:
-        found = next((one for one in left if one.profile == profile), None)
+        found = next((instance for instance in left if instance.profile == profile), None)
         if found is None:
             raise SharingUnavailable(f"the driver lists no instance {profile}")
         left.remove(found)
@@ -168,7 +168,7 @@ def wanted(place: GpuPlace, sharing: Sharing, tenants: Sequence[Tenant]) -> tupl
         if not re.fullmatch(r"\d+g\.\d+gb", share):
             raise SharingUnavailable(f"{share!r} is not a MIG instance", hint="write e.g. `mig: [3g.20gb, 3g.20gb]`")
     if not shares:
-        by_size = sorted(can or (one.profile for one in place.gpu.instances), key=_size, reverse=True)
+        by_size = sorted(can or (instance.profile for instance in place.gpu.instances), key=_size, reverse=True)
         shares = next(((profile,) * len(tenants) for profile in by_size if _fit((profile,) * len(tenants), can)), ())
         if not shares:
             raise SharingUnavailable(
@@ -181,7 +181,7 @@ def wanted(place: GpuPlace, sharing: Sharing, tenants: Sequence[Tenant]) -> tupl
             f"{place.gpu.label} can't hold the MIG instances {', '.join(shares)} at once",
             hint=f"it has {slices} SM slices and {gigabytes} GB in total",
         )
-    have = Counter(one.profile for one in place.gpu.instances)
+    have = Counter(instance.profile for instance in place.gpu.instances)
     if os.geteuid() != 0 and Counter(shares) - have:
         raise SharingUnavailable(
             f"the MIG instances {', '.join((Counter(shares) - have).elements())} don't exist, and only root may "
@@ -204,7 +204,7 @@ def arrange(place: GpuPlace, fixture: MigFixture, tenants: Sequence[Tenant]) -> 
         mode="mig",
         tenants=tuple(tenant.name for tenant in tenants),
         plan=plan,
-        expected=lambda: tuple(_expected(one) for one in fixture.instances),
+        expected=lambda: tuple(_expected(instance) for instance in fixture.instances),
         fixture=fixture,
     )
 
@@ -226,4 +226,6 @@ def _fit(shares: Sequence[str], can: Sequence[str]) -> bool:
     slices, gigabytes = _size(max(can, key=_size))
     taken = [_size(share) for share in shares]
     rounded = len(shares) / 2  # names round to gigabytes: two halves of 141 GB are called 3g.71gb
-    return sum(one[0] for one in taken) <= slices and sum(one[1] for one in taken) <= gigabytes + rounded
+    return (
+        sum(profile[0] for profile in taken) <= slices and sum(profile[1] for profile in taken) <= gigabytes + rounded
+    )

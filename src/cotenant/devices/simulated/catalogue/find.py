@@ -37,7 +37,7 @@ def find_gpu(name: str) -> GpuSpec:
         return _from_file(Path(wanted).expanduser())
     if wanted.lower() in gpu_names():
         return _from_catalogue(wanted.lower())
-    versions = [one for one in gpu_names() if wanted and one.startswith(f"{wanted.lower()}-")]
+    versions = [name for name in gpu_names() if wanted and name.startswith(f"{wanted.lower()}-")]
     close = None if versions else did_you_mean(wanted, gpu_names(), most=3, cutoff=0.4)
     meant = close or f"choose from {', '.join(versions or gpu_names())}."
     raise DeviceError(f"there is no simulated GPU {wanted!r}", hint=f"{meant} Your own: sim:/path/to/gpu.yaml")
@@ -53,7 +53,7 @@ def _from_file(path: Path) -> GpuSpec:
     try:
         return GpuSpec.model_validate(data)
     except ValidationError as error:
-        problems = [_sentence(one) for one in error.errors()]
+        problems = [_sentence(problem) for problem in error.errors()]
         raise DeviceError(
             f"{path} does not describe a GPU: {'; '.join(problems)}",
             hint="start from a known one with `like: a100-sxm4-40gb` and state only the differences",

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypedDict
 
 from cotenant.devices.cpu.cores import Cores, format_cores
-from cotenant.devices.processes import wrong_processes
 from cotenant.devices.protocol import Fixture, HostPlan, SeatPlan, SeatReport, SharingMode
+from cotenant.devices.single import wrong_processes
 from cotenant.errors import SharingUnavailable
 from cotenant.tenancy.nouns import Tenant
 from cotenant.tenancy.sharing import ALONE, Sharing

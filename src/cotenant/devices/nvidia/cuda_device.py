@@ -191,7 +191,7 @@ class CudaDevice(SingleDevice):
         """Memory free now; for an instance, all of it."""
         place = self._place()
         if place.visible.startswith("MIG-"):
-            return next((one.memory_bytes for one in self.gpu.instances if one.uuid == place.visible), 0)
+            return next((instance.memory_bytes for instance in self.gpu.instances if instance.uuid == place.visible), 0)
         return nvml.free_memory_bytes(self.gpu)
 
     def foreign_processes(self, own: Collection[int]) -> tuple[str, ...]:
@@ -200,14 +200,14 @@ class CudaDevice(SingleDevice):
 
     def roofline(self, *, refresh: bool = False) -> Roofline:
         """Peak FLOP/s by dtype and memory bandwidth, measured once and cached."""
-        from cotenant.devices.nvidia.roofline import roofline
+        from cotenant.devices.nvidia.peak_rates import roofline
 
         place = self._place()
         return roofline(place.visible, sms=place.sms or 0, driver=self.gpu.driver, refresh=refresh)
 
     def remembered_roofline(self) -> Roofline | None:
         """Cached peak rates; None if not measured yet."""
-        from cotenant.devices.nvidia.roofline import remembered
+        from cotenant.devices.nvidia.peak_rates import remembered
 
         return remembered(self._place().visible, driver=self.gpu.driver)
 
@@ -222,7 +222,9 @@ class CudaDevice(SingleDevice):
         return self._place()
 
     def _place(self) -> GpuPlace:
-        baseline = self.instance or max(self.gpu.instances, key=lambda one: (one.sms, one.memory_bytes), default=None)
+        baseline = self.instance or max(
+            self.gpu.instances, key=lambda instance: (instance.sms, instance.memory_bytes), default=None
+        )
         return GpuPlace(
             gpu=self.gpu,
             dtype=self.default_dtype,
@@ -238,7 +240,7 @@ class CudaDevice(SingleDevice):
         if self.instance is not None:
             return f"alone on the instance {self.instance.profile}"
         if self.gpu.mig_mode and self.gpu.instances:
-            largest = max(self.gpu.instances, key=lambda one: (one.sms, one.memory_bytes))
+            largest = max(self.gpu.instances, key=lambda instance: (instance.sms, instance.memory_bytes))
             return f"alone on the largest MIG instance, {largest.profile}, not on the whole GPU"
         return "alone on the whole GPU"
 
@@ -268,7 +270,7 @@ def open_cuda(part: str) -> CudaDevice:
     if part.endswith(ON_CPU) and not mark:
         raise DeviceError(f"cuda:{part} was recorded with torch on the CPU", hint=f"set {SEAM}=cpu to do so again")
     if wanted.upper().startswith("MIG-"):
-        parents = {one.uuid: (gpu, one) for gpu in nvml.gpus() for one in gpu.instances}
+        parents = {instance.uuid: (gpu, instance) for gpu in nvml.gpus() for instance in gpu.instances}
         same = [uuid for uuid in parents if uuid.lower().startswith(wanted.lower())]
         if len(same) != 1:
             raise DeviceError(

@@ -70,7 +70,7 @@ def carry_out(plan: RunPlan, device: Device, tool: Tool, *, out: Path, listener:
 def passes(trials: Sequence[Trial]) -> tuple[Trial, ...]:
     """One trial per mix and sharing, with the study's first load and settings; never part of a block."""
     chosen: dict[tuple[str, str], Trial] = {}
-    for trial in sorted(trials, key=lambda one: (not one.solo, one.number)):
+    for trial in sorted(trials, key=lambda planned: (not planned.solo, planned.number)):
         chosen.setdefault((trial.mix, str(trial.sharing)), trial)
     return tuple(
         trial.model_copy(
@@ -111,12 +111,16 @@ class _Pass:
         scratch = RunFolder.open(self.place / "run")
         carried = trials_of(scratch)
         kernels, samples = self._found(traces, carried[0].start_ns)
-        ends = [*(one.start_ns for one in carried[1:]), NEVER_NS]
-        for one, end_ns in zip(carried, ends, strict=True):
-            span = (one.start_ns, end_ns)
-            mine = found_kernels.of_trial(kernels, one.tenants, span)
+        ends = [*(trial.start_ns for trial in carried[1:]), NEVER_NS]
+        for trial, end_ns in zip(carried, ends, strict=True):
+            span = (trial.start_ns, end_ns)
+            mine = found_kernels.of_trial(kernels, trial.tenants, span)
             adopt(
-                self.folder, scratch, one.number, mine, found_kernels.samples_of_trial(samples, self.device.name, span)
+                self.folder,
+                scratch,
+                trial.number,
+                mine,
+                found_kernels.samples_of_trial(samples, self.device.name, span),
             )
 
     def _found(self, traces: Path, start_ns: int) -> tuple[Columns, Columns]:

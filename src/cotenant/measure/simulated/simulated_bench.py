@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from itertools import pairwise
 
-from cotenant.devices.simulated.device import SimulatedGpuDevice
+from cotenant.devices.simulated.simulated_gpu import SimulatedGpuDevice
 from cotenant.measure.assemble import Circumstances, assemble
 from cotenant.measure.provenance import now_utc
 from cotenant.measure.sampler import Samples
@@ -28,15 +28,15 @@ class SimulatedBench(Modelled):
     def prepare(self, trials: Sequence[Trial]) -> None:
         """Describe every workload once, and note what follows what."""
         super().prepare(trials)
-        self._following = {one.number: following for one, following in pairwise(trials)}
+        self._following = {trial.number: following for trial, following in pairwise(trials)}
 
     def request_times(self, trials: Sequence[Trial]) -> Mapping[str, float]:
         """Seconds of a request alone by tenant, in closed form."""
-        tenants = {one.of: one for trial in trials for one in trial.tenants}
+        tenants = {tenant.of: tenant for trial in trials for tenant in trial.tenants}
         return request_times(
             self._device,
-            {name: one.workload for name, one in tenants.items()},
-            {name: one.load.outstanding for name, one in tenants.items()},
+            {name: tenant.workload for name, tenant in tenants.items()},
+            {name: tenant.load.outstanding for name, tenant in tenants.items()},
         )
 
     def pause(self, seconds: float) -> None:

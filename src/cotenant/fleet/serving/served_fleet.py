@@ -14,7 +14,7 @@ from cotenant.fleet import wire
 from cotenant.fleet.cluster import PATIENCE_S, Cluster, Node
 from cotenant.fleet.selection import Host
 from cotenant.fleet.serving.keeper import Keeper
-from cotenant.fleet.serving.placing import Placement
+from cotenant.fleet.serving.placing import ServerPlacement
 from cotenant.fleet.surveying import CLOCK_S
 from cotenant.serving.tenants_file import TenantsFile
 from cotenant.tenancy.nouns import DeviceName
@@ -34,7 +34,7 @@ THREADS = 8
 class Server:
     """A device's server."""
 
-    placement: Placement
+    placement: ServerPlacement
     actor: Any
     epoch: int
     url: str = ""
@@ -71,10 +71,10 @@ class Fleet:
         self._ended = threading.Event()
         self._renewing = threading.Thread(target=self._renew, name="leases", daemon=True)
 
-    def start(self, placements: Sequence[Placement]) -> None:
+    def start(self, placements: Sequence[ServerPlacement]) -> None:
         """Start all device servers at once. Raises CotenantError if one can't serve."""
         self._renewing.start()
-        begun = [self._begin(one) for one in placements]
+        begun = [self._begin(placement) for placement in placements]
         for server, reply in begun:
             self._finish(server, reply)
 
@@ -91,10 +91,10 @@ class Fleet:
         """Tell every front end which server owns which device, and which tenants there are."""
         import ray
 
-        served = {tenant for one in self.servers.values() for tenant in one.placement.file.tenants}
+        served = {tenant for server in self.servers.values() for tenant in server.placement.file.tenants}
         self._homeless -= served
         tenants = sorted(served | self._homeless)
-        owners = {name: [*_place(one.url), one.epoch] for name, one in self.servers.items()}
+        owners = {name: [*_place(server.url), server.epoch] for name, server in self.servers.items()}
         told = [
             agent.tell.remote(wire.packed({"owners": owners, "tenants": tenants})) for agent in self.fronts.values()
         ]
@@ -102,7 +102,7 @@ class Fleet:
             with suppress(ray.exceptions.RayError):
                 ray.wait(told, num_returns=len(told), timeout=ROUTE_S)
 
-    def lost(self, wait_s: float) -> list[Placement]:
+    def lost(self, wait_s: float) -> list[ServerPlacement]:
         """Servers that were lost, after at most this long; front ends stop sending to them."""
         import ray
 
@@ -113,10 +113,10 @@ class Fleet:
         if ended:  # a node takes all of its processes with it
             ended, _ = ray.wait(list(self._watched), num_returns=len(self._watched), timeout=0)
         gone = []
-        for one in ended:
-            name = self._watched.pop(one)
+        for watched in ended:
+            name = self._watched.pop(watched)
             if name.startswith("front "):
-                self._front_lost(name.removeprefix("front "), one)
+                self._front_lost(name.removeprefix("front "), watched)
                 continue
             with self._lock:
                 server = self.servers.pop(name)
@@ -145,7 +145,7 @@ class Fleet:
     _fenced = 0.0
     """Time of day from which no lost server can answer any more."""
 
-    def replace(self, placement: Placement) -> str | None:
+    def replace(self, placement: ServerPlacement) -> str | None:
         """Serve what a lost device served: on a free device, or beside the tenants of others. Return where.
 
         Several may be replaced at once.
@@ -153,7 +153,9 @@ class Fleet:
         tried: list[Host] = []
         while (host := self._next_host(placement, tried)) is not None:
             tried.append(host)
-            moved = placement.on(host) if not host.simulated else Placement(host, placement.file, placement.planned)
+            moved = (
+                placement.on(host) if not host.simulated else ServerPlacement(host, placement.file, placement.planned)
+            )
             try:
                 self._take_over(moved)
             except CotenantError as error:
@@ -166,18 +168,18 @@ class Fleet:
         with self._joining:
             return self._beside(placement)
 
-    def _next_host(self, placement: Placement, tried: Sequence[Host]) -> Host | None:
+    def _next_host(self, placement: ServerPlacement, tried: Sequence[Host]) -> Host | None:
         """Its own device, then free ones, which are taken."""
         alive = {node.id for node in self._cluster.nodes()}
         with self._lock:
-            for one in (placement.host, *self.spare):
-                if one not in tried and one.node.id in alive and _alike(one, placement.host):
-                    if one in self.spare:
-                        self.spare.remove(one)
-                    return one
+            for host in (placement.host, *self.spare):
+                if host not in tried and host.node.id in alive and _alike(host, placement.host):
+                    if host in self.spare:
+                        self.spare.remove(host)
+                    return host
         return None
 
-    def _take_over(self, placement: Placement) -> None:
+    def _take_over(self, placement: ServerPlacement) -> None:
         """Start a server; the actor of a lost one may hold its lock for a moment. Raises CotenantError."""
         give_up = time.monotonic() + UNLOCK_S
         while True:
@@ -190,17 +192,17 @@ class Fleet:
             else:
                 return
 
-    def _beside(self, placement: Placement) -> str | None:
+    def _beside(self, placement: ServerPlacement) -> str | None:
         """Add tenants that no other device serves to the device with the fewest of its kind."""
-        served = {tenant for one in self.servers.values() for tenant in one.placement.file.tenants}
-        missing = {name: one for name, one in placement.file.tenants.items() if name not in served}
+        served = {tenant for server in self.servers.values() for tenant in server.placement.file.tenants}
+        missing = {name: tenant for name, tenant in placement.file.tenants.items() if name not in served}
         if not missing:
             return ", ".join(
                 name
-                for name, one in self.servers.items()
-                if set(one.placement.file.tenants) & set(placement.file.tenants)
+                for name, server in self.servers.items()
+                if set(server.placement.file.tenants) & set(placement.file.tenants)
             )
-        for server in sorted(self.servers.values(), key=lambda one: len(one.placement.file.tenants)):
+        for server in sorted(self.servers.values(), key=lambda server: len(server.placement.file.tenants)):
             file = _joined(server.placement.file, missing)
             if file is None or not _alike(server.placement.host, placement.host):
                 continue
@@ -216,7 +218,7 @@ class Fleet:
         """Give a device's server new tenants or contracts. Raises CotenantError; then nothing changes."""
         order = wire.packed({"file": file.model_dump(mode="json")})
         said = _got(server.actor.tell.remote(order), LOAD_S, server.placement.name)
-        server.placement = Placement(server.placement.host, file, server.placement.planned)
+        server.placement = ServerPlacement(server.placement.host, file, server.placement.planned)
         self.route()
         return said
 
@@ -231,7 +233,7 @@ class Fleet:
         """Finish accepted requests: front ends first, then devices."""
         import ray
 
-        for actors in (list(self.fronts.values()), [one.actor for one in self.servers.values()]):
+        for actors in (list(self.fronts.values()), [server.actor for server in self.servers.values()]):
             ended = [actor.stop.remote(wire.packed(self._drain_s)) for actor in actors]
             with suppress(ray.exceptions.RayError):
                 ray.wait(ended, num_returns=len(ended), timeout=self._drain_s + 10.0)
@@ -242,11 +244,11 @@ class Fleet:
         import ray
 
         self._ended.set()
-        for actor in (*self.fronts.values(), *(one.actor for one in self.servers.values())):
+        for actor in (*self.fronts.values(), *(server.actor for server in self.servers.values())):
             with suppress(Exception):  # it may be gone, and so may the cluster
                 ray.kill(actor)
 
-    def _begin(self, placement: Placement) -> tuple[Server, Any]:
+    def _begin(self, placement: ServerPlacement) -> tuple[Server, Any]:
         actor = self._cluster.actor(Keeper, placement.host.node, calls=THREADS)
         server = Server(placement, actor, next(self._epochs), leased_until=time.time() + LEASE_S)
         order = {
@@ -280,9 +282,9 @@ class Fleet:
 
     def _extend(self, servers: Sequence[Server]) -> None:
         until = time.time() + LEASE_S
-        for one in servers:
-            one.leased_until = until
-            one.actor.renew.remote(wire.packed(until))
+        for server in servers:
+            server.leased_until = until
+            server.actor.renew.remote(wire.packed(until))
 
 
 def _got(reply: Any, within_s: float, where: str) -> Mapping[str, Any]:
@@ -306,14 +308,16 @@ def _joined(file: TenantsFile, more: Mapping[str, Any]) -> TenantsFile | None:
 
     data = file.model_dump(mode="json")
     for keep in (True, False):
-        added = {name: one.model_dump(mode="json") | ({} if keep else {"share": None}) for name, one in more.items()}
+        added = {
+            name: tenant.model_dump(mode="json") | ({} if keep else {"share": None}) for name, tenant in more.items()
+        }
         with suppress(ValidationError):
             return TenantsFile.model_validate({**data, "tenants": {**data["tenants"], **added}})
     return None
 
 
-def _alike(one: Host, other: Host) -> bool:
-    return one.simulated == other.simulated and DeviceName(one.device).family == DeviceName(other.device).family
+def _alike(host: Host, other: Host) -> bool:
+    return host.simulated == other.simulated and DeviceName(host.device).family == DeviceName(other.device).family
 
 
 def _place(url: str) -> tuple[str, int]:

@@ -123,7 +123,7 @@ def manifest(job: SlurmJob, *, image: str, study: str) -> str:
         "# Then: kubectl apply -f THIS; kubectl wait rayjob/cotenant --for=jsonpath='{.status.jobStatus}'=SUCCEEDED\n"
         "# Result: kubectl cp, from a pod that mounts " + VOLUME + ", or `cotenant view` on that volume\n"
     )
-    return head + "---\n".join(write(one) for one in documents)
+    return head + "---\n".join(write(document) for document in documents)
 
 
 def _claim() -> dict[str, Any]:

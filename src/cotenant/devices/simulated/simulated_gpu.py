@@ -6,17 +6,26 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, NoReturn, cast
 
-from cotenant.devices.protocol import Finding, Probe, Roofline, Seat, SensorInfo, SharingMode
+from cotenant.devices.protocol import (
+    Finding,
+    Fixture,
+    HostPlan,
+    Probe,
+    Roofline,
+    Seat,
+    SeatReport,
+    SensorInfo,
+    SharingMode,
+)
 from cotenant.devices.simulated import controls
 from cotenant.devices.simulated.catalogue import find_gpu
 from cotenant.devices.simulated.controls import absolute, read_controls
 from cotenant.devices.simulated.request import CATALOGUE
-from cotenant.devices.simulated.sharing import SimulatedArrangement, arrange, sharing_modes
 from cotenant.devices.single import SingleDevice
 from cotenant.errors import DeviceError
 from cotenant.prediction.batch_limit import Room
 from cotenant.prediction.contention.candidates import candidates
-from cotenant.prediction.contention.layout import Part
+from cotenant.prediction.contention.layout import Layout, Part, lay_out, missing, nearest
 from cotenant.prediction.contention.trace import Trace
 from cotenant.prediction.gpu import DTYPES, GpuSpec
 from cotenant.prediction.kernels.request import RequestKernels
@@ -25,6 +34,47 @@ from cotenant.prediction.simulated_gpu import Controls, SimulatedGpu
 from cotenant.prediction.trust import classes
 from cotenant.tenancy.nouns import DeviceName, Tenant
 from cotenant.tenancy.sharing import ALONE, Sharing
+
+# --- sharing modes of a simulated GPU
+
+MEANINGS = {
+    "processes": "one process per tenant; the driver time-slices the whole GPU",
+    "mps": "one process per tenant; kernels run concurrently, with shares of the SMs if given",
+    "streams": "one process with a stream per tenant; kernels run concurrently, launched by one thread",
+    "green": "one process; each tenant has dedicated SMs, DRAM and L2 are shared",
+    "mig": "each tenant has an instance with its own SMs, memory and bandwidth",
+}
+
+
+@dataclass(slots=True)
+class SimulatedArrangement:
+    """A mix laid out on a simulated GPU. Nothing is started, so nothing needs cleanup or verification."""
+
+    layout: Layout
+    hosts: tuple[HostPlan, ...] = ()
+    fixture: Fixture | None = None
+
+    def verify(self, reports: Sequence[SeatReport]) -> tuple[str, ...]:
+        """A simulated GPU is always shared as laid out."""
+        del reports
+        return ()
+
+
+def sharing_modes(gpu: GpuSpec) -> tuple[SharingMode, ...]:
+    """Every sharing mode of this GPU, except `alone`, the baseline."""
+    return tuple(
+        SharingMode(mode, meaning, available=lacks is None, missing=lacks, instead=nearest(gpu) if lacks else None)
+        for mode, meaning in MEANINGS.items()
+        for lacks in (missing(gpu, mode),)
+    )
+
+
+def arrange(
+    gpu: GpuSpec, sharing: Sharing, tenants: Sequence[Tenant], needs: Mapping[str, int]
+) -> SimulatedArrangement:
+    """Lay a mix out. Raises SharingUnavailable."""
+    return SimulatedArrangement(lay_out(gpu, sharing, tenants, needs))
+
 
 # --- names of fleets and their members: `v100-sxm2-16gb*392` is 392 dies, `v100-sxm2-16gb#17` is number 17
 

@@ -124,11 +124,11 @@ def family(pid: int, tree: FileTree | None = None) -> list[int]:
     tree = tree or FileTree()
     found, waiting = [], [pid]
     while waiting:
-        one = waiting.pop()
-        found.append(one)
+        parent = waiting.pop()
+        found.append(parent)
         tasks: list[Path] = []
         try:
-            tasks = list(tree.path(f"/proc/{one}/task").iterdir())
+            tasks = list(tree.path(f"/proc/{parent}/task").iterdir())
         except OSError:
             continue
         for task in tasks:
@@ -181,13 +181,13 @@ class GpuReader:
         """How its processes share it: `mig`, `mps`, `processes`, or `alone`."""
         if self.gpu.mig_mode:
             return "mig"
-        if any(one.mps for one in self._occupants.values()):
+        if any(occupant.mps for occupant in self._occupants.values()):
             return "mps"
         return "processes" if len(self._occupants) > 1 else "alone"
 
     def look(self) -> None:
         """Look at the driver's list of processes."""
-        self._occupants = {one.pid: one for one in occupants(self.gpu)}
+        self._occupants = {occupant.pid: occupant for occupant in occupants(self.gpu)}
 
     def read(self, t_s: float, families: Mapping[int, Sequence[int]], tracks: Mapping[int, Sequence[Track]]) -> None:
         """One reading.
@@ -209,21 +209,21 @@ class GpuReader:
             self.notes.append(f"{problem.message[:1].upper()}{problem.message[1:]}.")
             return
         for pid, members in families.items():
-            mine = [self._occupants[one] for one in members if one in self._occupants]
+            mine = [self._occupants[member] for member in members if member in self._occupants]
             if not mine:
                 continue
-            busy_s = sum(self._use.busy_s.get(one.pid, 0.0) for one in mine)
-            memory = sum(one.memory_bytes or 0 for one in mine)
+            busy_s = sum(self._use.busy_s.get(occupant.pid, 0.0) for occupant in mine)
+            memory = sum(occupant.memory_bytes or 0 for occupant in mine)
             for track in tracks.get(pid, ()):
                 if self._use.missing is None:
                     track.add(t_s, {GPU_S: busy_s}, "NVML process utilisation")
                 track.facts["gpu_memory_bytes"] = memory
-                track.facts["sharing"] = "mps" if any(one.mps for one in mine) else self.sharing
+                track.facts["sharing"] = "mps" if any(occupant.mps for occupant in mine) else self.sharing
                 self._grants(track, mine, memory)
 
     def granted_by_mps(self, process: ProcessReader) -> str | None:
         """Note the share of SMs in a client's environment; a sentence if that can't be read."""
-        if not any(self._occupants[one].mps for one in (process.pid,) if one in self._occupants):
+        if not any(self._occupants[pid].mps for pid in (process.pid,) if pid in self._occupants):
             return None
         variables = process.environment()
         if variables is None:
@@ -248,20 +248,22 @@ class GpuReader:
                 f"How many SMs each process fills on {self.gpu.label} can't be seen, only how long its kernels run; "
                 "a profiler (`cotenant profile`) shows it."
             )
-        others = [one for one in self._occupants if one not in watched]
-        hidden = [one for one in others if not _exists(one)]
+        others = [pid for pid in self._occupants if pid not in watched]
+        hidden = [pid for pid in others if not _exists(pid)]
         if hidden:
             said.append(
                 f"The driver lists processes on {self.gpu.label} that don't exist here ({_numbers(hidden)}): in a "
                 "container, start it with --pid=host to see them."
             )
-        shown = [one for one in others if one not in hidden]
+        shown = [pid for pid in others if pid not in hidden]
         if shown:
             said.append(f"Not watched, but also on {self.gpu.label}: {_numbers(shown)}.")
         return said
 
     def _grants(self, track: Track, mine: Sequence[Occupant], memory: int) -> None:
-        for instance in {one.instance.uuid: one.instance for one in mine if one.instance is not None}.values():
+        for instance in {
+            occupant.instance.uuid: occupant.instance for occupant in mine if occupant.instance is not None
+        }.values():
             by = f"MIG {instance.profile}"
             track.grant(Grant("SMs", by, instance.sms, None, "SMs", "DCGM's profiling metrics"))
             track.grant(Grant("memory", by, instance.memory_bytes, memory, "B"))

@@ -15,9 +15,9 @@ from typing import Any
 from cotenant import interruption
 from cotenant.errors import CotenantError, FleetError
 from cotenant.fleet.cluster import connected
-from cotenant.fleet.serving.fleet import THREADS, Fleet
 from cotenant.fleet.serving.keeper import Keeper
-from cotenant.fleet.serving.placing import Placement, place
+from cotenant.fleet.serving.placing import ServerPlacement, place
+from cotenant.fleet.serving.served_fleet import THREADS, Fleet
 from cotenant.fleet.surveying import Survey, differences, held_back, survey
 from cotenant.serving.server import Listening, check_exposure, is_local
 from cotenant.serving.tenants_file import planned_devices, read_tenants
@@ -87,7 +87,7 @@ def serve(
             say=say,
         )
         try:
-            nodes = len({one.host.node.id for one in placements})
+            nodes = len({placement.host.node.id for placement in placements})
             say(f"starting {amount(len(placements), 'device')} on {amount(nodes, 'node')}")
             fleet.start(placements)
             _open_fronts(fleet, found, placements, listening)
@@ -108,7 +108,7 @@ def _keep(fleet: Fleet, path: Path, where: OnCluster, say: Callable[[str], None]
     moves: list[Move] = []
     while True:
         interruption.obey()
-        moves = [one for one in moves if one.goes_on()]
+        moves = [move for move in moves if move.goes_on()]
         for placement in fleet.lost(WAIT_S):
             say(f"{placement.name} is lost")
             moves.append(Move(fleet, placement, say))
@@ -129,7 +129,7 @@ def _keep(fleet: Fleet, path: Path, where: OnCluster, say: Callable[[str], None]
 class Move(threading.Thread):
     """Serves the tenants of a lost device elsewhere, beside other moves: a lost node may have had many devices."""
 
-    def __init__(self, fleet: Fleet, placement: Placement, say: Callable[[str], None]) -> None:
+    def __init__(self, fleet: Fleet, placement: ServerPlacement, say: Callable[[str], None]) -> None:
         super().__init__(name=f"move {placement.name}", daemon=True)
         self._fleet, self._placement, self._say = fleet, placement, say
         self._failure: Exception | None = None
@@ -186,8 +186,8 @@ def _offer(step: Mapping[str, Any], command: Sequence[str], say: Callable[[str],
             say(f"{command[0]} failed: {error}")
 
 
-def _open_fronts(fleet: Fleet, found: Survey, placements: Sequence[Placement], listening: Listening) -> None:
-    files = [one.file for one in placements]
+def _open_fronts(fleet: Fleet, found: Survey, placements: Sequence[ServerPlacement], listening: Listening) -> None:
+    files = [placement.file for placement in placements]
     order = {
         "port": listening.port,
         "tls_cert": listening.tls_cert,
@@ -195,21 +195,24 @@ def _open_fronts(fleet: Fleet, found: Survey, placements: Sequence[Placement], l
         "admin_key": next((file.admin_key for file in files if file.admin_key), None),
         "locked": any(tenant.key for file in files for tenant in file.tenants.values()),
     }
-    for one in found.nodes:
+    for surveyed in found.nodes:
         # Nodes of one machine have loopback addresses of their own.
-        own = one.node.address if is_local(one.node.address) and is_local(listening.host) else listening.host
-        fleet.open_front(one.node, found.agents[one.node.name], {**order, "host": own})
+        own = surveyed.node.address if is_local(surveyed.node.address) and is_local(listening.host) else listening.host
+        fleet.open_front(surveyed.node, found.agents[surveyed.node.name], {**order, "host": own})
 
 
-def _check_exposure(placements: Sequence[Placement], listening: Listening) -> None:
-    for one in placements:
-        check_exposure(one.file, listening)
+def _check_exposure(placements: Sequence[ServerPlacement], listening: Listening) -> None:
+    for placement in placements:
+        check_exposure(placement.file, listening)
 
 
 def _opened(fleet: Fleet) -> Opened:
     return Opened(
         dict(fleet.urls),
-        {name: {"basis": one.basis, "tenants": dict(one.costs_s or {})} for name, one in fleet.servers.items()},
+        {
+            name: {"basis": server.basis, "tenants": dict(server.costs_s or {})}
+            for name, server in fleet.servers.items()
+        },
     )
 
 
@@ -240,10 +243,10 @@ class Headroom:
                     by_tenant.setdefault(tenant, []).append(load)
         found = []
         for tenant, loads in by_tenant.items():
-            refused = sum(int(one["not_served"]) for one in loads)
+            refused = sum(int(load["not_served"]) for load in loads)
             grew = refused > self.refused.get(tenant, refused)
             self.refused[tenant] = refused
-            if not grew and any(one["finish_s"] < FULL * one["objective_s"] for one in loads):
+            if not grew and any(load["finish_s"] < FULL * load["objective_s"] for load in loads):
                 self.since_s.pop(tenant, None)
                 continue
             began = self.since_s.setdefault(tenant, now)
@@ -255,7 +258,7 @@ class Headroom:
 
 def next_step(tenant: str, state: Mapping[str, Any], spare: Sequence[str]) -> dict[str, Any]:
     """The step that gives a tenant more room: a device of the cluster that is free, else a new one."""
-    serving = [one["device"] for one in state["devices"] if tenant in one["tenants"]]
+    serving = [device["device"] for device in state["devices"] if tenant in device["tenants"]]
     step: dict[str, Any] = {"tenant": tenant, "served_by": serving, "devices": len(state["devices"]) + 1}
     if spare:
         return {**step, "step": "use a free device", "device": spare[0]}

@@ -18,11 +18,12 @@ from cotenant.analyse.neighbours.watching import Watched, watched_of
 from cotenant.clients.published import Software
 from cotenant.interruption import held
 from cotenant.measure.provenance import now_utc, session
-from cotenant.measure.watch.processes import family, open_gpu
+from cotenant.measure.watch.occupants import family, open_gpu
 from cotenant.measure.watch.targets import open_targets
 from cotenant.measure.watch.track import Track
 from cotenant.store.folder import RunFolder, new_run_path
-from cotenant.store.watched import WATCHED, role_unit, sensor_name
+from cotenant.store.watched import role_unit, sensor_name
+from cotenant.store.reading import WATCHED
 from cotenant.tenancy.records import TrialRecords
 
 FASTEST_S = 1.0
@@ -41,7 +42,9 @@ class WatchSession:
         self._every_s = max(every_s, FASTEST_S)
         self._gpu = open_gpu(device)
         self.targets = open_targets(words, histograms, self._gpu)
-        self.unseen = [said for one in self.targets.processes if self._gpu and (said := self._gpu.granted_by_mps(one))]
+        self.unseen = [
+            said for process in self.targets.processes if self._gpu and (said := self._gpu.granted_by_mps(process))
+        ]
         self._recorder = WatchRecorder(root, device, words)
         self._over = threading.Event()
         self._threads = [
@@ -94,7 +97,7 @@ class WatchSession:
         return [*self.targets.notes, *of_pages, *of_processes, *(self._gpu.notes if self._gpu else ())]
 
     def _unseen(self) -> list[str]:
-        watched = {member for one in self.targets.processes for member in family(one.pid)}
+        watched = {member for process in self.targets.processes for member in family(process.pid)}
         return [*self.unseen, *(self._gpu.unseen(sorted(watched)) if self._gpu else ())]
 
     def _read_processes(self) -> None:
@@ -102,8 +105,8 @@ class WatchSession:
         for process in self.targets.processes:
             process.read(t_s)
         if self._gpu is not None:
-            families = {one.pid: family(one.pid) for one in self.targets.processes}
-            self._gpu.read(t_s, families, {one.pid: one.tracks for one in self.targets.processes})
+            families = {process.pid: family(process.pid) for process in self.targets.processes}
+            self._gpu.read(t_s, families, {process.pid: process.tracks for process in self.targets.processes})
 
     def _repeat(self, read: Callable[[], None]) -> None:
         due = time.monotonic()
@@ -153,7 +156,7 @@ class WatchRecorder:
             self._trial += 1
         self._folder.update_manifest(
             watched={
-                "tenants": {one.tenant: _description(one) for one in tracks},
+                "tenants": {track.tenant: _description(track) for track in tracks},
                 "notes": list(notes),
                 "unseen": list(unseen),
             },

@@ -9,12 +9,11 @@ from typing import Any
 from cotenant import interruption
 from cotenant.devices.group import described_together
 from cotenant.errors import RunFolderError, StudyError
-from cotenant.fleet.bench import ClusterBench
 from cotenant.fleet.cluster import connected
+from cotenant.fleet.cluster_bench import ClusterBench, Division, laid_out, role_of
 from cotenant.fleet.crew import DeviceActors
 from cotenant.fleet.selection import ALL, Host, select
 from cotenant.fleet.surveying import Survey, differences, held_back, survey
-from cotenant.fleet.worker import Division, laid_out, role_of
 from cotenant.measure import provenance
 from cotenant.measure.events import Listener, Noticed, Preparing
 from cotenant.measure.locking import device_lock
@@ -175,7 +174,7 @@ def _fleet(hosts: Sequence[Host], found: Survey, *, role: Role) -> dict[str, Any
     return {
         "role": role,
         "hosts": [{"host": host.name, "node": host.node.name, "devices": len(host.members)} for host in hosts],
-        "versions": {one.node.name: dict(one.versions) for one in found.nodes},
+        "versions": {surveyed.node.name: dict(surveyed.versions) for surveyed in found.nodes},
     }
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from cotenant.devices.cpu import cgroup, machine
 from cotenant.devices.cpu.checkup import checkup
+from cotenant.devices.cpu.core_sharing import CpuArrangement, CpuSeatOptions, arrange, sharing_modes
 from cotenant.devices.cpu.cores import (
     Cores,
     allowed_cores,
@@ -19,7 +20,6 @@ from cotenant.devices.cpu.cores import (
 from cotenant.devices.cpu.roofline import remembered, roofline
 from cotenant.devices.cpu.seat import CpuSeat
 from cotenant.devices.cpu.sensors import open_probes
-from cotenant.devices.cpu.sharing import CpuArrangement, CpuSeatOptions, arrange, sharing_modes
 from cotenant.devices.protocol import DeviceKind, Finding, Probe, Roofline, SharingMode
 from cotenant.devices.single import SingleDevice
 from cotenant.devices.tree import FileTree

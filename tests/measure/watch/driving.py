@@ -1,0 +1,37 @@
+"""Traffic for servers under test, and waiting for events."""
+
+import contextlib
+import threading
+import time
+import urllib.request
+
+
+def address_of(server):
+    return f"http://127.0.0.1:{server.server_address[1]}"
+
+
+@contextlib.contextmanager
+def traffic(url, *, work_s=0.005, gap_s=0.02):
+    """One client that sends requests until the end."""
+    over = threading.Event()
+
+    def send():
+        while not over.wait(gap_s):
+            with contextlib.suppress(OSError):
+                urllib.request.urlopen(f"{url}/busy/{work_s}", timeout=5).read()
+
+    thread = threading.Thread(target=send, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join(10)
+
+
+def until(true, seconds=60):
+    """Wait for an event."""
+    end = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < end, "it never happened"
+        time.sleep(0.05)
