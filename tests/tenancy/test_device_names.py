@@ -2,7 +2,7 @@
 
 import pytest
 
-from cotenant.tenancy.nouns import DeviceName
+from cotenant.tenancy.device_names import DeviceName
 
 
 @pytest.mark.parametrize(

@@ -62,39 +62,3 @@ class Block(Frozen):
 
     number: int
     trials: tuple[Trial, ...]
-
-
-# --- names of devices: `cpu`, `cpu:1-3`, `cuda:0`, `sim:a100-sxm4-40gb`. Only the name; `devices` finds the device
-
-SIMULATED = "sim"
-
-
-class DeviceName(str):
-    """A device's name, with what it says about the device."""
-
-    __slots__ = ()
-
-    @property
-    def family(self) -> str:
-        """What comes before the colon: `cpu`, `cuda`, `sim`."""
-        return self.strip().partition(":")[0]
-
-    @property
-    def part(self) -> str:
-        """What comes after the colon: the number, the cores, or the simulated GPU."""
-        return self.strip().partition(":")[2]
-
-    @property
-    def simulated(self) -> bool:
-        """A simulated GPU."""
-        return self.family == SIMULATED and ":" in self
-
-    @property
-    def on_cpu(self) -> bool:
-        """The processor, or some of its cores."""
-        return self.family == "cpu"
-
-    @property
-    def model(self) -> str:
-        """The name without `sim:`, as the catalogue and the price table have it."""
-        return self.part if self.simulated else str(self)
