@@ -132,3 +132,9 @@ def test_the_answer_counts_and_names_and_the_table_fits_a_terminal():
     lines = [line.rstrip() for line in printed.get().splitlines()]
     assert "completions   p99 60.0   87 % of 800    missed       18.0-31.0   80.0 (+158 %)" in lines
     assert "recs p99: 259 more requests decide if as many are in time as so far" in lines
+
+
+def test_each_undecided_objective_has_a_line_of_its_own():
+    rows = judge_plan(plan(search={}, chat={}), [seen("search", [9.0] * 20), seen("chat", [9.0] * 20)], served=True)
+    *_, notes = judged_parts(rows)
+    assert [line.split()[0] for line in notes.plain.splitlines()] == ["search", "chat"]

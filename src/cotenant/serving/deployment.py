@@ -20,7 +20,7 @@ from cotenant.serving.tensors import Signature
 from cotenant.serving.workers.crew import Crew
 from cotenant.serving.workers.supervisor import Patience, Supervisor
 from cotenant.serving.workers.wire import TenantOrder, WorkerOrder
-from cotenant.tenancy.nouns import DeviceName
+from cotenant.tenancy.device_names import DeviceName
 from cotenant.workloads.protocol import DEFAULT_TOKENS
 
 if TYPE_CHECKING:

@@ -18,8 +18,9 @@ from cotenant.serving.tensors import Signature
 from cotenant.serving.workers.remote import SharedProcess
 from cotenant.serving.workers.supervisor import Patience, Supervisor
 from cotenant.serving.workers.wire import WorkerOrder
+from cotenant.tenancy.device_names import DeviceName
 from cotenant.tenancy.load import Load
-from cotenant.tenancy.nouns import DeviceName, Tenant
+from cotenant.tenancy.nouns import Tenant
 from cotenant.tenancy.sharing import Sharing
 
 log = logging.getLogger(__name__)

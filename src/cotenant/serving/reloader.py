@@ -17,7 +17,7 @@ from cotenant.serving.service import Service
 from cotenant.serving.tenants_file import TenantsFile
 from cotenant.serving.workers.place import kept_off
 from cotenant.serving.workers.supervisor import Patience
-from cotenant.tenancy.nouns import DeviceName
+from cotenant.tenancy.device_names import DeviceName
 
 log = logging.getLogger(__name__)
 

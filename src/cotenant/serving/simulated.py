@@ -5,6 +5,7 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from cotenant.errors import BadInput
 from cotenant.scheduling import BatchCurve, Chunk, ChunkCost, RequestId, TenantAdded, TenantCosts, some_batches
 from cotenant.serving.conductor import Conductor
 from cotenant.serving.tenants_file import ServedTenant, TenantsFile
@@ -117,8 +118,8 @@ class SimulatedWorker:
             if isinstance(work, Prompt):
                 self._write(request, work, chunk.steps or int(last), progress)
             elif last:
-                progress.results[request] = self._zeros(chunk.tenant, work)
-            if request in progress.results:
+                self._answer(chunk.tenant, request, work, progress)
+            if request in progress.results or request in progress.failures:
                 self.free((request,))
         return progress
 
@@ -133,6 +134,17 @@ class SimulatedWorker:
             progress.scores[request] = [ScoredToken(0.0, ((ZERO_TOKEN, 0.0),) if work.logprobs else ())] * known
         if self._made[request] >= ends:
             progress.results[request] = [ZERO_TOKEN] * ends
+
+    def _answer(self, tenant: str, request: RequestId, work: Parcel, progress: ChunkProgress) -> None:
+        """Zeros, or the refusal that a real model would have answered with."""
+        try:
+            for tensor in work.tensors:
+                if tensor.name == "input_ids":
+                    self._signatures[tenant].check_ids(memoryview(tensor.data).cast("B").cast("q"))
+        except BadInput as error:
+            progress.failures[request] = error
+        else:
+            progress.results[request] = self._zeros(tenant, work)
 
     def _zeros(self, tenant: str, work: Parcel) -> Parcel:
         rows = work.tensors[0].rows

@@ -258,3 +258,31 @@ def test_an_unreachable_backend_is_reported_at_the_start():
 
     with pytest.raises(ServingError, match=r"Tenant llm: The backend http://127\.0\.0\.1:9 can't be queried"):
         run(scenario)
+
+
+@pytest.mark.parametrize(
+    ("status", "kind", "expected"),
+    [
+        (200, "application/json; charset=utf-8", (200, "application/json; charset=utf-8")),
+        (200, "application/problem+json", (200, "application/problem+json")),
+        (200, "text/html", (200, "application/octet-stream")),
+        (302, "text/html", (502, "application/json")),
+    ],
+)
+def test_a_backend_can_neither_redirect_clients_nor_put_pages_on_our_address(status, kind, expected):
+    class Odd(Repeater):
+        def answer(self, method, path, headers, body):
+            if method == "POST":
+                return status, b"{}", {"Content-Type": kind, "Location": "http://127.0.0.1:1/"}
+            return super().answer(method, path, headers, body)
+
+    async def scenario():
+        async with (
+            listening(Odd().handle) as port,
+            fronting({"m": {"backend": {"openai": f"http://127.0.0.1:{port}", "cost": "1ms"}, "slo": "30s"}}) as client,
+        ):
+            return await client.post("/v1/completions", {"model": "m", "prompt": "a"})
+
+    answer = run(scenario)
+    assert (answer.status, answer.headers["content-type"]) == expected
+    assert "location" not in answer.headers

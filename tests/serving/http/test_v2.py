@@ -298,3 +298,13 @@ def test_announced_bytes_that_the_shape_contradicts_are_refused(announced):
     answer = run(scenario)
     assert answer.status == 400
     assert f"needs 24 bytes, but {announced} were announced and 32 sent" in answer.json()["error"]
+
+
+@pytest.mark.parametrize("token", [-1, 1000, 10**9])
+def test_a_token_that_the_model_does_not_have_is_refused(token):
+    async def scenario(client):
+        return await client.post("/v2/models/bert/infer", {"inputs": [{**IDS, "data": [9, token, 11]}]})
+
+    answer = run(scenario)
+    assert answer.status == 400
+    assert answer.json()["error"] == "Token ids have to lie between 0 and 999."

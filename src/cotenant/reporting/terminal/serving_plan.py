@@ -11,9 +11,9 @@ from rich.text import Text
 from cotenant.analyse.promises import JudgedPromise, promise_sentence
 from cotenant.planning.mixes.moves import PlanMove
 from cotenant.planning.mixes.plan import KeptObjective, PlannedDevice, SeatedTenant, ServingPlan
+from cotenant.reporting.elements.terminal import sentence_list
 from cotenant.reporting.terminal.grouped import listing
 from cotenant.reporting.terminal.literal import literal
-from cotenant.reporting.terminal.tables import sentence_list
 from cotenant.text import NOTHING, amount, duration, figure, in_time, percent, size, together
 
 if TYPE_CHECKING:
@@ -268,7 +268,7 @@ def judged_parts(rows: Sequence[JudgedPromise], *, simulated: bool = False) -> t
         ],
     )
     lines = [*undecided_lines(rows), *(["the run is simulated"] if simulated else [])]
-    return Text(literal(promise_sentence(rows)), "bold"), table, Text(literal("\n".join(lines)))
+    return Text(literal(promise_sentence(rows)), "bold"), table, Text("\n".join(map(literal, lines)))
 
 
 def undecided_lines(rows: Sequence[JudgedPromise]) -> list[str]:

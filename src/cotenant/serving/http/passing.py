@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from cotenant.clients.framing import HttpReply as Answer
-from cotenant.errors import BadInput, CotenantError
+from cotenant.errors import BadInput, CotenantError, RequestFailed
 from cotenant.serving.backends.backend import Errand, Piece
 from cotenant.serving.backends.probing import Passing
 from cotenant.serving.http.messages import JSON, HttpRequest, Reply, read_json, reply_to
@@ -17,6 +17,7 @@ from cotenant.serving.service import GENERATE_MOST, ServedModel, Service, Wishes
 
 _KEPT = (HEADER, "retry-after", "retry-after-ms", "x-request-id")
 """Headers of a backend's answer passed on to the client, besides its content type."""
+_KINDS = (JSON, "text/event-stream", "text/plain", "application/octet-stream", "application/x-ndjson", "audio/wav")
 _TEXTS = ("messages", "prompt", "input", "instructions")
 _TOKENS = ("max_completion_tokens", "max_output_tokens", "max_tokens")
 
@@ -75,10 +76,19 @@ def _passing(served: ServedModel, protocol: str) -> Passing:
 async def _pass(
     service: Service, served: ServedModel, sent: Errand, wishes: Wishes, *, letters: int = 1, tokens: int = 1
 ) -> Reply:
-    return await relay(
+    reply = await relay(
         lambda take: service.pass_on(served, replace(sent, take=take), wishes, letters=letters, tokens=tokens),
         _KEPT.__contains__,
     )
+    if 300 <= reply.status < 400:  # whoever followed it would go around our order
+        raise RequestFailed(f"http {reply.status}", f"the backend of {served.name} redirects to another address")
+    return reply._replace(kind=_harmless(reply.kind))
+
+
+def _harmless(kind: str) -> str:
+    """The type of an answer; none that a browser would run as a page of ours."""
+    family = kind.partition(";")[0].strip().lower()
+    return kind if family in _KINDS or family.endswith("+json") else "application/octet-stream"
 
 
 # Another server's answer as ours: its head, then its body whole, or piece by piece if it is a stream of events.

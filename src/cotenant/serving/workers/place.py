@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 
 from cotenant.errors import ServingError
-from cotenant.tenancy.nouns import DeviceName
+from cotenant.tenancy.device_names import DeviceName
 
 if TYPE_CHECKING:
     from cotenant.devices.cpu.core_sharing import CpuSeatOptions

@@ -13,8 +13,8 @@ from cotenant.scheduling import TenantCosts
 from cotenant.serving.tensors import Parcel, Signature, Tensor, TensorSpec
 from cotenant.serving.workers.recorded import InSteps
 from cotenant.serving.workers.work import Call, Prompt
-from cotenant.workloads.models.building import mode_of, stand
-from cotenant.workloads.models.entry import ModelEntry
+from cotenant.workloads.models.building import stand
+from cotenant.workloads.models.entry import ModelEntry, mode_of
 from cotenant.workloads.models.watching import Watch
 from cotenant.workloads.protocol import DEFAULT_TOKENS, WorkloadSpec
 
