@@ -77,7 +77,7 @@ bench: $(TESTED)          ## speed and memory, as ratios from one run; writes do
 
 validate: $(TESTED)       ## simulated beside measured (DATA=folder); writes docs/validation.md and the errors
 	$(BIN)/python -m validation.users --data "$(DATA)" --write docs/validation.md \
-	  --errors src/cotenant/prediction/validated.json
+	  --errors src/cotenant/prediction/validated.json --before validation/users/half_widths_0.1.json
 	$(BIN)/python -m validation.interference --data "$(DATA)" --write docs/validation-predict.md
 	$(BIN)/python -m validation --data "$(DATA)" --write docs/validation-parts.md
 	$(BIN)/python -m validation --engines --data "$(DATA)" --write docs/validation-llm.md
@@ -103,7 +103,7 @@ $(READY): pyproject.toml constraints.txt locked/core.txt
 	$(PYTHON) -m venv $(VENV)
 	$(LOCKED) --requirement locked/core.txt
 	$(TORCH)
-	$(PIP) --editable .
+	$(PIP) --editable ".[models,sim]"
 	$(COMPILE)
 	@touch $@
 

@@ -6,8 +6,6 @@ import pytest
 
 from cotenant.analyse.estimates.estimate import Estimate
 from cotenant.analyse.sharing.model_error import of_metric, of_work, time_range, widened
-from cotenant.prediction import trust
-from cotenant.prediction.trust import Class, classes, error_of, nearest
 from cotenant.tenancy.records import ModelErrorRecord
 
 ERROR = ModelErrorRecord("kind", True, "", time=(0.8, 1.25), slowdown=(0.5, 2.0), tail=(0.4, 2.5))
@@ -58,41 +56,3 @@ def test_a_bias_of_the_time_alone_widens_one_end_only():
 def test_records_without_errors_of_times_beside_others_can_still_be_read():
     text = '{"class": "c", "validated": true, "error": "", "time": [1, 2], "slowdown": [1, 2], "tail": [1, 2]}'
     assert ModelErrorRecord.of(text).shared is None
-
-
-KEPLER = Class("kepler", "eager", "vision", "mps", calibrated=False)
-
-
-def test_an_unvalidated_class_has_the_range_of_nine_in_ten_groups_of_those_like_it():
-    found = error_of(KEPLER, "slowdown")
-    like = nearest(KEPLER, "slowdown")
-    assert not found.validated
-    assert found.sentence == f"not validated; range of {len(like)} like classes"
-    assert {kind.sharing for kind in like} == {"mps"}
-    assert min(error.low for error in like.values()) < found.low < 1.0
-    assert 1.0 < found.high < max(error.high for error in like.values())
-
-
-@pytest.mark.parametrize(("groups", "least", "most"), [(1, 1.1, 1.2), (10, 2.9, 3.1)])
-def test_models_that_are_far_off_widen_the_range_of_an_unvalidated_class_if_they_are_many(
-    monkeypatch, groups, least, most
-):
-    usual, odd = (trust.ModelError(low, low + 0.2, 0.1, 99, "", groups=n) for low, n in ((0.9, 40), (2.9, groups)))
-    known = {
-        (replace(KEPLER, software="eager"), "slowdown"): usual,
-        (replace(KEPLER, software="vllm"), "slowdown"): odd,
-    }
-    monkeypatch.setattr(trust, "_known", lambda: known)
-    found = error_of.__wrapped__(replace(KEPLER, software="compile"), "slowdown")
-    assert least <= found.high <= most
-
-
-def test_a_tail_that_was_not_validated_is_wider_than_the_mean():
-    mean, tail = error_of(KEPLER, "slowdown"), error_of(KEPLER, "tail")
-    assert not tail.validated
-    assert tail.low < mean.low
-    assert tail.high > mean.high
-
-
-def test_every_shipped_class_has_rows_behind_it():
-    assert all(error.n > 0 and error.low < error.high for error in classes().values())

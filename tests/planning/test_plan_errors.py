@@ -5,11 +5,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from cotenant.devices.simulated.device import open_simulated
+from cotenant.devices.simulated.simulated_gpu import open_simulated
 from cotenant.planning.mixes.predictor import Mixes
 from cotenant.planning.predictors.errors import SimulationErrors
 from cotenant.planning.solver.problem import NOBODY
-from cotenant.prediction.trust import Class, classes, error_of, nearest
+from cotenant.prediction.trust import Class, classes, error_of
 from cotenant.reporting.terminal.serving_plan import doubts_of
 from cotenant.workloads.protocol import WorkloadSpec
 
@@ -40,26 +40,10 @@ def upper(found, tenants, **how):
     return found.factors(mixes(*tenants, **how), closed=False)[1][0]
 
 
-def test_a_validated_class_is_used_as_it_is_but_never_to_promise_less_than_simulated():
-    exact = Class("ampere", "eager", "vision", "mps", calibrated=False)
-    assert error_of(exact, "slowdown").around_one == (error_of(exact, "slowdown").low, error_of(exact, "slowdown").high)
-    biased = Class("volta", "tensorrt", "encoder", "alone", calibrated=False)
-    assert error_of(biased, "time").high < 1 == error_of(biased, "time").around_one[1]
-
-
-def test_without_its_own_class_the_same_way_and_phase_count_before_software_and_family():
-    known = {kind: error for (kind, of), error in classes().items() if of == "slowdown"}
-    vision = known[Class("ampere", "eager", "vision", "mig", calibrated=False)]
-    asked = Class("hopper", "compile", "vision", "mig", calibrated=False)
-    assert error_of(asked, "slowdown").around_one == pytest.approx((vision.low, vision.high))
-
-
-def test_a_software_that_was_validated_in_other_phases_lends_its_range_too():
-    asked = Class("ampere", "eager", "decode", "alone", calibrated=False)
-    lent = {(one.software, one.phase) for one in nearest(asked, "time")}
-    assert {("vllm", "decode"), ("eager", "vision"), ("eager", "training")} <= lent
-    vllm = error_of(Class("ampere", "vllm", "decode", "alone", calibrated=False), "time")
-    assert error_of(asked, "time").high > 1.2 > vllm.high, "what vLLM takes says little about eager decoding"
+def test_a_plan_counts_on_no_bias():
+    for kind, quantity in classes():
+        low, high = error_of(kind, quantity).around_one
+        assert low <= 1 <= high
 
 
 def test_each_tenant_has_the_error_of_its_own_class():

@@ -1,5 +1,6 @@
 """`python -m validation.users`: simulate every data set as a user would, and compute the shipped errors."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,25 +17,33 @@ if TYPE_CHECKING:
 @click.command("users", short_help="Compare studies on simulated devices with real measurements.")
 @click.option("--data", required=True, envvar="COTENANT_DATA", type=click.Path(path_type=Path), help="Measured data.")
 @click.option("--write", metavar="FILE", type=click.Path(path_type=Path), help="Also write the page.")
-@click.option("--errors", metavar="FILE", type=click.Path(path_type=Path), help="Also write the classes' errors.")
-def command(*, data: Path, write: Path | None, errors: Path | None) -> int:
+@click.option("--errors", metavar="FILE", type=click.Path(path_type=Path), help="Also write what ships.")
+@click.option("--before", metavar="FILE", type=click.Path(path_type=Path), help="Earlier half-widths by class, JSON.")
+def command(*, data: Path, write: Path | None, errors: Path | None, before: Path | None) -> int:
     """Run a study for every measured row, and judge each class."""
     from cotenant.prediction.trust import as_json
-    from validation.users.classes import errors as shipped
     from validation.users.classes import judge
     from validation.users.collect import collect
     from validation.users.page import markdown
 
     talk = console(talk=True)
     rows = collect(data, talk.print)
-    judged = judge(rows)
-    for one in judged:
-        talk.print(f"{one.kind}, {one.quantity}: {one.error.sentence}")
+    judgement = judge(rows)
+    for found in judgement.judged:
+        held = f"{found.coverage * 100:.0f} % held" if found.coverage == found.coverage else "not judged"
+        talk.print(f"{found.kind}, {found.quantity}: x{found.low:.2f} to x{found.high:.2f}, {held}")
     if errors is not None:
-        errors.write_text(as_json(shipped(judged)), encoding="utf-8")
+        errors.write_text(as_json(judgement.validated), encoding="utf-8")
     if write is not None:
-        write.write_text(markdown(judged, rows, _decided(data, talk.print)), encoding="utf-8")
+        earlier = {} if before is None else _earlier(before)
+        write.write_text(markdown(judgement, rows, _decided(data, talk.print), earlier), encoding="utf-8")
     return 0
+
+
+def _earlier(file: Path) -> dict[tuple[str, str], float]:
+    """Half-widths by class and quantity."""
+    rows = json.loads(file.read_text(encoding="utf-8"))
+    return {(row["class"], row["quantity"]): row["half_width"] for row in rows}
 
 
 def _decided(data: Path, seen: Callable[[str], None]) -> "list[Decision]":

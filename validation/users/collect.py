@@ -12,6 +12,8 @@ DATA_SETS: dict[str, Callable[[Path], Iterator[UserRow]]] = {
     "timm": solo.timm,
     "nvidia": solo.nvidia_tables,
     "muxserve": solo.muxserve,
+    "llm_inference_bench": solo.generations,
+    "engines": solo.engines,
     "timeslicing_llms": sharing.llms,
     "parvagpu": sharing.parvagpu,
     "nos": sharing.nos,

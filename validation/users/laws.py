@@ -1,10 +1,11 @@
-"""The best simple law of a class, fitted as fairly as the simulation: never on the group it is judged by.
+"""The best simple law of a class, fitted as fairly as the simulation: never on the data set it is judged by.
 
-A law's constants come from all other groups of the same software, phase and way to share, on any GPU: a class whose
+A law's constants come from all other data sets of the same software, phase and way to share, on any GPU: a class whose
 rows are all from one GPU says nothing about the next.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,14 +14,14 @@ from cotenant.prediction.trust import Class
 from validation.users.row import UserRow
 
 Floats = NDArray[np.float64]
-NONE = "none: a single group"
+NONE = "none: a single data set"
 _COPIES = np.linspace(0, 1.5, 61)
 _LAUNCH_US, _EFFICIENCY = np.linspace(0, 120, 61), np.linspace(0.1, 1.0, 37)
 
 
 def best_law(kind: Class, pool: Sequence[UserRow]) -> tuple[str, float]:
     """The name of the closest law, and its mean error on the class's rows; NaN if the pool has one group only."""
-    names = np.array([row.group for row in pool])
+    names = np.array([" ".join(row.unit) for row in pool])
     mine = np.array([row.kind == kind for row in pool])
     if len(set(names)) < 2:
         return NONE, float("nan")
@@ -36,7 +37,7 @@ def best_law(kind: Class, pool: Sequence[UserRow]) -> tuple[str, float]:
 
 def pool_of(kind: Class) -> Class:
     """The classes that share a law: all GPU families."""
-    return Class("ampere", kind.software, kind.phase, kind.sharing, kind.calibrated)
+    return replace(kind, family="ampere")
 
 
 def _left_out(off: Floats, names: NDArray[np.str_]) -> Floats:

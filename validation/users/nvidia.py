@@ -1,4 +1,4 @@
-"""NVIDIA's published inference of ResNet-50 and BERT: software, GPU, model, precision and batch of each row."""
+"""NVIDIA's published inference of ResNet-50, EfficientNet-B0 and BERT: software, GPU, precision and batch by row."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -20,6 +20,7 @@ _GPUS = {
     "T4": "t4",
     "A30": "a30",
 }
+_VISION = ("resnet50", "efficientnet-b0")
 _SEQ = 384
 """Tokens of tables that don't state them (SQuAD)."""
 _FALL = 0.75
@@ -66,6 +67,7 @@ class Case:
     batch: int
     seq: int | None
     measured_ms: float
+    tf32: bool = False
 
 
 def cases(data: Path) -> list[Case]:
@@ -82,9 +84,10 @@ def cases(data: Path) -> list[Case]:
         if source in _ROUNDED and dtype == "float32" and gpu.startswith(("a100", "a30")):
             continue
         batch = count(line["batch"], _FILE, "batch")
-        seq = None if model == "resnet50" else count(line["seq"] or str(_SEQ), _FILE, "seq")
+        seq = None if model in _VISION else count(line["seq"] or str(_SEQ), _FILE, "seq")
         time = batch / positive(line["throughput"], _FILE, "throughput") * 1e3
-        found.append(Case(source, _SOFTWARE[source], gpu, model, dtype, batch, seq, time))
+        tf32 = line["precision"] == "TF32" and model == "efficientnet-b0"
+        found.append(Case(source, _SOFTWARE[source], gpu, model, dtype, batch, seq, time, tf32))
     return _in_one_mode(found)
 
 
@@ -108,9 +111,12 @@ def _recognised(
     half: Dtype = "float16"
     full: Dtype = "float32"
     match line["model"]:
-        case "PyTorch/Classification/ConvNets/resnet50v1.5":
-            mixed = line["precision"] != "FP32"
-            return ("PyTorch AMP", "resnet50", half) if mixed else ("PyTorch", "resnet50", full)
+        case (
+            "PyTorch/Classification/ConvNets/resnet50v1.5"
+            | "PyTorch/Classification/ConvNets/efficientnet:efficientnet-b0"
+        ) as model:
+            name = "resnet50" if "resnet50" in model else "efficientnet-b0"
+            return ("PyTorch", name, full) if line["precision"] in ("FP32", "TF32") else ("PyTorch AMP", name, half)
         case "MxNet/Classification/RN50v1.5":
             return "MXNet", "resnet50", half
         case "TensorFlow2/LanguageModeling/BERT" as model:

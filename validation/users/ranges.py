@@ -1,143 +1,283 @@
-"""Ranges of measured values relative to simulated ones, wide enough for groups (models, mixes, GPUs) left out.
+"""Learn how errors grow between data sets, and check the ranges on data sets and sources left out.
 
-A class of many rows has to cover its own rows. With few rows from few groups, no range that holds for nine in ten new
-groups can be told from them alone: the next model is then taken to be as far off as any model that the same software
-runs on the same family of GPUs, each model counting the same (hierarchical conformal prediction: Lee, Barber and
-Willett, 2023). Where that doesn't cover the class's own groups, other families count too. What like classes show only
-widens a range: a class is never promised to be closer than its own rows were.
+Steps are the standard deviations of effects under which the means of all data sets are most likely; data sets far off
+count less (a t distribution). What ranges need on top is taken from data sets left out, one at a time and one source at
+a time: the constants and laws of the simulation were chosen with these data in view, so that the next source is farther
+off than its steps alone say.
 """
 
-from collections import Counter
-from collections.abc import Sequence
-from dataclasses import replace
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
+from scipy.optimize import minimize
 
-from cotenant.prediction.trust import Class
+from cotenant.prediction.data_sets import (
+    FITTED_SOFTWARE,
+    MOST_ROWS,
+    SET,
+    SOURCE,
+    UNFITTED,
+    Between,
+    Bundle,
+    DataSet,
+    Steps,
+    comparable,
+    likeness,
+    own_spread,
+    same_source,
+)
+from cotenant.prediction.kernels.columns import Floats
+from cotenant.prediction.trust import Class, Quantity, Validated, steps_name
+from cotenant.tenancy.sharing import ALONE
 from validation.users.row import UserRow
 
-Floats = NDArray[np.float64]
-SHARES = (0.9, 0.92, 0.94, 0.96, 0.98, 1.0)
-"""Fractions of the residuals that an interval contains: the smallest that still covers left-out groups is taken, since
-the next model is not one of these."""
-COVERED = 0.86
-"""Required fraction of covered rows: slightly above the promised 85 %."""
-MANY = 30
-"""From this many rows on, a class stands for itself."""
-ENOUGH_GROUPS = 9
-"""With fewer groups, not even the widest of them is exceeded in one case of ten."""
-_RANGE_AND = 0.1
-"""If even the range of all others doesn't cover them, this fraction of it is added at each end."""
-_FEW = 20
-"""With fewer rows, quantiles are unreliable: the widened range of all rows is used."""
-_WIDENED = 0.25
+LEVEL = 0.92
+"""Rows of data sets left out that ranges hold: above the promised nine in ten, since the simulation has seen them."""
+_USUAL, _SURE = 0.08, 0.7
+"""Prior of a step, and the standard deviation of its logarithm."""
+_FREEDOM, _ROUNDS = 4.0, 4
+"""Degrees of freedom of the t distribution, and rounds of fitting steps and weights."""
+_NORMAL = 1.645
+
+Left = Callable[[DataSet, DataSet], bool]
+"""Whether the second is left out with the first."""
 
 
-def residuals_of(rows: Sequence[UserRow]) -> Floats:
+def same_unit(one: DataSet, other: DataSet) -> bool:
+    """The same data set, in any class."""
+    return (one.model, one.gpu, one.source) == (other.model, other.gpu, other.source)
+
+
+def same_origin(one: DataSet, other: DataSet) -> bool:
+    """From the same source."""
+    return one.source == other.source
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """One row under the range made without its data set, or without its source."""
+
+    row: UserRow
+    found: DataSet
+    low: float
+    high: float
+    deviations: float
+    """Its distance from the expected value, in expected deviations."""
+    validated: bool
+    """Whether its class counts as validated, from all data sets."""
+
+    @property
+    def inside(self) -> bool:
+        """Whether the range holds it."""
+        return self.low <= float(np.log(self.row.measured / self.row.simulated)) <= self.high
+
+    @property
+    def half_width(self) -> float:
+        """Relative half-width of the range."""
+        return float(np.exp(self.high) - np.exp(self.low)) / 2
+
+
+def bundle_of(row: UserRow) -> Bundle:
+    """What a row is compared with."""
+    return "alone" if row.kind.sharing == ALONE else "slowdown"
+
+
+def grouped(rows: Sequence[UserRow]) -> dict[tuple[Bundle, Class, tuple[str, str, str]], list[UserRow]]:
+    """Rows by bundle, class and data set, without tails and times beside others, which have the errors of these."""
+    found: dict[tuple[Bundle, Class, tuple[str, str, str]], list[UserRow]] = defaultdict(list)
+    for row in rows:
+        if row.quantity == "slowdown" or (row.quantity == "time" and row.kind.sharing == ALONE):
+            found[bundle_of(row), row.kind, row.unit].append(row)
+    return found
+
+
+def data_set_of(bundle: Bundle, rows: Sequence[UserRow]) -> DataSet:
+    """The summary of one data set's rows in one class."""
+    logs = logs_of(rows)
+    first = rows[0]
+    return DataSet(
+        kind=first.kind,
+        bundle=bundle,
+        source=first.source,
+        model=first.group,
+        gpu=first.gpu,
+        n=len(rows),
+        mean=round(float(logs.mean()), 5),
+        spread=round(float(logs.std(ddof=1)), 5) if len(rows) > 1 else 0.0,
+        mean_error=round(float(np.mean([abs(row.simulated / row.measured - 1) for row in rows])), 5),
+    )
+
+
+def logs_of(rows: Sequence[UserRow]) -> Floats:
     """Logarithms of measured over simulated values."""
     return np.array([np.log(row.measured / row.simulated) for row in rows])
 
 
-def group_names(rows: Sequence[UserRow]) -> NDArray[np.str_]:
-    """By row, what it is left out with."""
-    return np.array([row.group for row in rows])
+def learn(rows: Sequence[UserRow], laws: Mapping[tuple[Class, Quantity], str] | None = None) -> Validated:
+    """Data sets, steps and widths from all rows."""
+    sets = [data_set_of(bundle, mine) for (bundle, _, _), mine in grouped(rows).items()]
+    by_set = {(found.bundle, found.kind, found.source, found.model, found.gpu): found for found in sets}
+    steps: dict[str, Steps] = {}
+    for bundle in sorted({found.bundle for found in sets}):
+        for calibrated in (False, True):
+            mine = [found for found in sets if found.bundle == bundle and found.kind.calibrated == calibrated]
+            if not mine:
+                continue
+            fitted, weights = fit(bundle, mine)
+            for found, weight in zip(mine, weights, strict=True):
+                key = found.bundle, found.kind, found.source, found.model, found.gpu
+                by_set[key] = replace(found, weight=round(float(weight), 4))
+            steps[steps_name(bundle, calibrated=calibrated)] = fitted
+    known = Validated(tuple(by_set.values()), steps, 0.0, laws or {})
+    known = replace(known, steps={name: _calibrated(name, one, rows, known) for name, one in steps.items()})
+    return replace(known, tails=_what_tails_add(rows))
 
 
-def like(kind: Class, own: Sequence[UserRow], pool: Sequence[UserRow]) -> list[UserRow]:
-    """Rows of like classes to judge a small class with; empty if it stands for itself or there are too few.
+def fit(bundle: Bundle, sets: Sequence[DataSet]) -> tuple[Steps, Floats]:
+    """Steps of a bundle, and the weights of its data sets."""
+    kinds = [found.kind for found in sets]
+    shared = {name: table for name, table in likeness(bundle, kinds, kinds).items() if _tells(table)}
+    tables = [*shared.values(), same_source(sets), np.eye(len(sets))]
+    names = [*shared, SOURCE, SET]
+    usual = float(np.median([found.spread for found in sets if found.n > 2] or [_USUAL]))
+    noise = np.array([own_spread(found, usual) / min(found.n, MOST_ROWS) for found in sets])
+    means, weights = np.array([found.mean for found in sets]), np.ones(len(sets))
+    logs = np.full(len(tables), np.log(_USUAL))
 
-    Like it are the other phases of the same software on the same family of GPUs, under the same way to share; and the
-    same phase on other families, if its groups left out are not covered without. Training is unlike the rest.
-    """
-    names = set(group_names(own))
-    if len(own) >= MANY or len(names) >= ENOUGH_GROUPS or kind.phase == "training":
-        return []
-    found = [row for row in pool if row.kind.phase not in (kind.phase, "training") and _executed(row.kind, kind)]
-    if len(set(group_names([*own, *found]))) < ENOUGH_GROUPS:
-        found = []
-    if len(names) > 1 and float(np.mean(covered(own, found))) < COVERED:
-        found += [row for row in pool if row.kind.family != kind.family and _same_but_family(row.kind, kind)]
-    return found
+    def covariance(logs: Floats) -> Floats:
+        effects = sum(np.exp(2 * log) * table for log, table in zip(logs, tables, strict=True))
+        return np.asarray(effects + np.diag(noise))
 
+    def unlikely(logs: Floats, weights: Floats) -> float:
+        within = covariance(logs)
+        within[np.diag_indices_from(within)] /= weights
+        factor = np.linalg.cholesky(within)
+        scaled = np.linalg.solve(factor, means)
+        prior = (((logs - np.log(_USUAL)) / _SURE) ** 2).sum()
+        return float(0.5 * scaled @ scaled + np.log(np.diag(factor)).sum() + 0.5 * prior)
 
-def _same_but_family(one: Class, other: Class) -> bool:
-    return replace(one, family=other.family) == other
-
-
-def _executed(one: Class, other: Class) -> bool:
-    return replace(one, phase=other.phase) == other
-
-
-def by_group(rows: Sequence[UserRow]) -> tuple[float, float]:
-    """The narrowest range of nine in ten new groups, each group counting the same."""
-    names, residuals = group_names(rows), residuals_of(rows)
-    sizes = Counter(names)
-    weights = np.array([1 / sizes[name] for name in names])
-    needed = min(1.0, SHARES[0] * (len(sizes) + 1) / len(sizes)) * weights.sum()
-    order = np.argsort(residuals)
-    ordered, total = residuals[order], np.concatenate([[0.0], np.cumsum(weights[order])])
-    ends = np.searchsorted(total, total[:-1] + needed * (1 - 1e-12)) - 1
-    starts = np.flatnonzero(ends < ordered.size)
-    widths = np.exp(ordered[ends[starts]]) - np.exp(ordered[starts])
-    narrowest = int(starts[int(np.argmin(widths))])
-    return float(ordered[narrowest]), float(ordered[ends[narrowest]])
+    for _ in range(_ROUNDS):
+        logs = np.asarray(minimize(unlikely, logs, args=(weights,), method="L-BFGS-B").x)
+        inverse = np.linalg.inv(covariance(logs))
+        squares = (inverse @ means) ** 2 / np.diag(inverse)
+        weights = np.minimum(1.0, (_FREEDOM + 1) / (_FREEDOM + squares))
+    spreads = [found.spread for found in sets if found.n > 2]
+    within = float(np.sqrt(np.mean(np.square(spreads)))) if spreads else _USUAL
+    effects = {name: round(float(np.exp(log)), 4) for name, log in zip(names, logs, strict=True)}
+    strangers = [found.mean for found in sets if found.kind.software not in FITTED_SOFTWARE]
+    if UNFITTED in effects:
+        # Where constants are those of another software, data sets far off aren't exceptions.
+        effects[UNFITTED] = round(float(np.sqrt(np.mean(np.square(strangers)))), 4)
+    return Steps(effects, round(within, 4), _NORMAL, _NORMAL), weights
 
 
-def own_range(rows: Sequence[UserRow]) -> tuple[float, float]:
-    """The range of a class that stands for itself."""
-    residuals = residuals_of(rows)
-    return _range(residuals, _share(rows, residuals))
+def _tells(table: Floats) -> bool:
+    """Whether several data sets share the property, and not all do."""
+    return bool(table.sum() > np.trace(table) > 0)
 
 
-def range_of(rows: Sequence[UserRow], borrowed: Sequence[UserRow]) -> tuple[float, float]:
-    """The range of a class: its own, or that of it and like classes, which contains at least its own rows."""
-    if not borrowed:
-        return own_range(rows)
-    low, high = by_group([*rows, *borrowed])
-    residuals = residuals_of(rows)
-    return min([low, *residuals]), max([high, *residuals])
+def left_out(rows: Sequence[UserRow], known: Validated, together: Left) -> list[LeftOut]:
+    """Every row under the range made without all data sets that belong together with its own."""
+    result: list[LeftOut] = []
+    for (bundle, kind, _), mine in grouped(rows).items():
+        found = data_set_of(bundle, mine)
+        name = steps_name(bundle, calibrated=kind.calibrated)
+        if name not in known.steps:
+            continue
+        every = comparable(known.sets, bundle, calibrated=kind.calibrated)
+        between = Between(bundle, [other for other in every if not together(found, other)], known.steps[name])
+        mean, deviation = between.expected(kind)
+        validated = sum(other.kind == kind for other in every) > 1
+        half = deviation * (known.steps[name].validated if validated else known.steps[name].borrowed)
+        for row, log in zip(mine, logs_of(mine), strict=True):
+            off = abs(float(log) - mean) / deviation
+            result.append(LeftOut(row, found, mean - half, mean + half, off, validated))
+    return result
 
 
-def covered(rows: Sequence[UserRow], borrowed: Sequence[UserRow]) -> NDArray[np.bool_]:
-    """Whether each row lies in the range of all other groups; in a class of one group, in its own."""
-    names, residuals = group_names(rows), residuals_of(rows)
-    if not borrowed:
-        return _left_out(rows, residuals, _share(rows, residuals))
-    inside = np.zeros(len(rows), dtype=np.bool_)
-    for name in set(names):
-        low, high = range_of([row for row, its in zip(rows, names, strict=True) if its != name], borrowed)
-        inside[names == name] = (residuals[names == name] >= low) & (residuals[names == name] <= high)
-    return inside
+def beside(rows: Sequence[UserRow], known: Validated, together: Left) -> list[LeftOut]:
+    """Times beside others, under the ranges of the time alone, unless it was given, and of the slowdown together."""
+    result: list[LeftOut] = []
+    ranges: dict[tuple[Class, Quantity, tuple[str, str, str]], tuple[float, float, bool]] = {}
+    for row in rows:
+        if row.kind.sharing == ALONE or row.quantity == "tail":
+            continue
+        found = data_set_of("slowdown", [row])
+        key = row.kind, row.quantity, row.unit
+        if key not in ranges:
+            ranges[key] = _together(found, known, together, timed=row.quantity == "time")
+        low, high, validated = ranges[key]
+        if row.quantity == "time":
+            result.append(LeftOut(row, found, low, high, 0.0, validated))
+    return result
 
 
-def _share(rows: Sequence[UserRow], residuals: Floats) -> float:
-    """The smallest fraction that is enough; above 1 if not even the range of the others is."""
-    enough = (share for share in SHARES if float(np.mean(_left_out(rows, residuals, share))) >= COVERED)
-    return next(enough, 2.0)
+def _together(found: DataSet, known: Validated, apart: Left, *, timed: bool) -> tuple[float, float, bool]:
+    kinds: list[tuple[Bundle, Class]] = [("slowdown", found.kind)]
+    if timed and not found.kind.calibrated:
+        kinds.append(("alone", replace(found.kind, sharing=ALONE)))
+    squares, validated = [0.0, 0.0], True
+    for bundle, kind in kinds:
+        every = comparable(known.sets, bundle, calibrated=kind.calibrated)
+        steps = known.steps[steps_name(bundle, calibrated=kind.calibrated)]
+        between = Between(bundle, [other for other in every if not apart(found, other)], steps)
+        several = sum(other.kind == kind for other in every) > 1
+        mean, deviation = between.expected(kind)
+        half = deviation * (steps.validated if several else steps.borrowed)
+        squares[0] += min(mean - half, 0.0) ** 2
+        squares[1] += max(mean + half, 0.0) ** 2
+        validated = validated and several
+    return -float(np.sqrt(squares[0])), float(np.sqrt(squares[1])), validated
 
 
-def _range(residuals: Floats, share: float) -> tuple[float, float]:
-    """The narrowest range that holds this fraction of the residuals."""
-    if residuals.size < _FEW:
-        spread = _WIDENED * float(max(np.ptp(residuals), np.abs(residuals).max()))
-        return float(residuals.min()) - spread, float(residuals.max()) + spread
-    if share > 1:
-        spread = _RANGE_AND * float(np.ptp(residuals))
-        return float(residuals.min()) - spread, float(residuals.max()) + spread
-    ordered = np.sort(residuals)
-    within = min(residuals.size, int(np.ceil((residuals.size + 1) * share)))
-    starts, ends = ordered[: residuals.size - within + 1], ordered[within - 1 :]
-    narrowest = int(np.argmin(np.exp(ends) - np.exp(starts)))
-    return float(starts[narrowest]), float(ends[narrowest])
+def _calibrated(name: str, steps: Steps, rows: Sequence[UserRow], known: Validated) -> Steps:
+    """Steps with the deviations that hold enough rows of what is left out, whichever way it is left out and counted."""
+    of_sets = [one for one in left_out(rows, known, same_unit) if _named(one.found) == name]
+    of_sources = [one for one in left_out(rows, known, same_origin) if _named(one.found) == name]
+    validated = [one for one in of_sets if one.validated]
+    kinds = {one.found.kind for one in of_sources if not _others(one.found, known)}
+    borrowed = [one for one in of_sources if one.found.kind in kinds] + [one for one in of_sets if not one.validated]
+    inner = max(_enough(validated), _enough([one for one in of_sources if one.found.kind not in kinds]), _NORMAL)
+    return replace(steps, validated=round(inner, 3), borrowed=round(max(inner, _enough(borrowed)), 3))
 
 
-def _left_out(rows: Sequence[UserRow], residuals: Floats, share: float) -> NDArray[np.bool_]:
-    names = group_names(rows)
-    inside = np.zeros(len(rows), dtype=np.bool_)
-    for name in set(names):
-        others = residuals[names != name]
-        low, high = _range(others if others.size else residuals, share)
-        mine = names == name
-        inside[mine] = (residuals[mine] >= low) & (residuals[mine] <= high)
-    return inside
+def _named(found: DataSet) -> str:
+    return steps_name(found.bundle, calibrated=found.kind.calibrated)
+
+
+def _others(found: DataSet, known: Validated) -> bool:
+    """Whether another source has its class."""
+    return any(
+        other.bundle == found.bundle and other.kind == found.kind and other.source != found.source
+        for other in known.sets
+    )
+
+
+def _enough(rows: Sequence[LeftOut]) -> float:
+    """Deviations that hold the level of rows, each row counting the same, and each data set by the root of its rows."""
+    if not rows:
+        return 0.0
+    off = np.array([one.deviations for one in rows])
+    order = np.argsort(off)
+    found = []
+    for power in (0.0, 0.5):
+        weights = np.array([one.found.n**-power for one in rows])[order]
+        along = np.cumsum(weights) / weights.sum()
+        found.append(float(off[order][int(np.searchsorted(along, LEVEL - 1e-9))]))
+    return max(found)
+
+
+def _what_tails_add(rows: Sequence[UserRow]) -> float:
+    """Half-width of nine in ten differences between the error of a tail and that of its mean."""
+    means: dict[tuple[Class, tuple[str, str, str], str], list[float]] = defaultdict(list)
+    for row in rows:
+        if row.quantity == "slowdown":
+            means[row.kind, row.unit, row.case.rpartition(",")[0]].append(float(np.log(row.measured / row.simulated)))
+    apart = [
+        abs(float(np.log(row.measured / row.simulated)) - float(np.mean(mean)))
+        for row in rows
+        if row.quantity == "tail" and (mean := means.get((row.kind, row.unit, row.case.rpartition(",")[0])))
+    ]
+    return round(float(np.quantile(apart, LEVEL)), 4) if apart else 0.0

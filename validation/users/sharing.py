@@ -6,11 +6,13 @@ A data set with solo times is simulated twice: without any measurements, and wit
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from cotenant.devices.simulated.catalogue import find_gpu
 from cotenant.prediction.trust import Class, Phase
 from validation.product import Answers, Served, ask, ask_on_share, window_s
 from validation.reading import count, number, positive, read_json, read_table
@@ -21,6 +23,7 @@ _LLMS = "sharing/a100_timeslicing_llms.csv"
 _PARVA = "sharing/a100_mig_mps_parvagpu.csv"
 _NOS = "sharing/a100_mechanisms_nos.csv"
 _GAVEL = "sharing/v100_p100_pairs_gavel.json"
+_GAVEL_GPUS = {"v100": "v100-sxm2-16gb", "p100": "p100-pcie-16gb"}
 TAILS_FILE = "sharing/a100_tails_bert_beside_training_tally.csv"
 _THROUGHPUT = "throughput_per_proc_or_reported"
 _CALLED = {"bert": "bert-large", "mobilenetv2": "torchvision:mobilenet_v2", "inceptionv3": "inception-v3"}
@@ -61,16 +64,18 @@ class _Beside:
     simulated_ms: float
     fitted: bool = False
     features: tuple[float, ...] = ()
+    gpu: str = "a100-sxm4-40gb"
 
     def rows(self, *, measured_alone_ms: float, simulated_alone_ms: float) -> Iterator[UserRow]:
         """The slowdown, and the time itself."""
         yield UserRow(
             self.data_set, self.case, self.group, self.kind, "slowdown", self.measured_ms / measured_alone_ms,
-            self.simulated_ms / simulated_alone_ms, self.fitted, self.features,
+            self.simulated_ms / simulated_alone_ms, self.fitted, self.features, self.gpu,
         )  # fmt: skip
         yield UserRow(
-            self.data_set, self.case, self.group, self.kind, "time", self.measured_ms, self.simulated_ms, self.fitted
-        )
+            self.data_set, self.case, self.group, self.kind, "time", self.measured_ms, self.simulated_ms, self.fitted,
+            gpu=self.gpu,
+        )  # fmt: skip
 
 
 def llms(data: Path) -> Iterator[UserRow]:
@@ -102,7 +107,7 @@ def llms(data: Path) -> Iterator[UserRow]:
                 kind = Class("ampere", "eager", _phase(name), "processes", calibrated=calibrated)
                 seen.setdefault(name, found.solo[name].mean_ms)
                 beside = _Beside(
-                    "timeslicing_llms", f"{name} in {mix}", mix, kind, measured[name] * solos[name],
+                    "timeslicing_llms", f"{name} in {mix}", name, kind, measured[name] * solos[name],
                     _mean_ms(found, name), fitted=mix in ("10_distilgpt2", "all_models"),
                     features=(float(len(members[mix])),),
                 )  # fmt: skip
@@ -112,7 +117,7 @@ def llms(data: Path) -> Iterator[UserRow]:
         tenant = {"workload": name, "batch": 8, "seq": 128, "dtype": "float16"}
         yield UserRow(
             "timeslicing_llms", f"{name} alone", name, kind, "time", solos[name], time, fitted=True,
-            features=features("a100-sxm4-40gb", tenant),
+            features=features("a100-sxm4-40gb", tenant), gpu="a100-sxm4-40gb",
         )  # fmt: skip
 
 
@@ -139,20 +144,23 @@ def parvagpu(data: Path) -> Iterator[UserRow]:
                 kind = Class("ampere", "eager", phase, "mps", calibrated=calibrated)
                 beside = _Beside(
                     "parvagpu", f"{case}, {copies} processes", model, kind, time, _mean_ms(found, "tenant"), fitted,
-                    (float(copies),),
+                    (float(copies),), gpu="a100-sxm4-80gb",
                 )  # fmt: skip
                 yield from beside.rows(measured_alone_ms=alone, simulated_alone_ms=found.solo["tenant"].mean_ms)
             elif gpcs != _WHOLE:
                 on_slice = ask_on_share(study, _SLICES[gpcs], "mig").mean_ms
                 whole = ask(study).solo["tenant"].mean_ms
                 kind = Class("ampere", "eager", phase, "mig", calibrated=calibrated)
-                beside = _Beside("parvagpu", f"{case}, {gpcs}g", model, kind, time, on_slice, fitted, (_WHOLE / gpcs,))
+                beside = _Beside(
+                    "parvagpu", f"{case}, {gpcs}g", model, kind, time, on_slice, fitted, (_WHOLE / gpcs,),
+                    gpu="a100-sxm4-80gb",
+                )  # fmt: skip
                 yield from beside.rows(measured_alone_ms=alone, simulated_alone_ms=whole)
             elif not calibrated:
                 kind = Class("ampere", "eager", phase, "alone", calibrated=False)
                 yield UserRow(
                     "parvagpu", case, model, kind, "time", time, ask(study).solo["tenant"].mean_ms, fitted,
-                    features(str(_PARVA_GPU), study["tenants"]["tenant"]),
+                    features(str(_PARVA_GPU), study["tenants"]["tenant"]), gpu="a100-sxm4-80gb",
                 )  # fmt: skip
 
 
@@ -181,43 +189,56 @@ def nos(data: Path) -> Iterator[UserRow]:
                 kind = Class("ampere", "eager", "vision", mode, calibrated=calibrated)
                 beside = _Beside(
                     "nos", f"YOLOS-small, {pods} pods", "yolos-small", kind, time, _mean_ms(found, "tenant"),
-                    fitted=way == "time-slicing" and pods == 3, features=(float(pods),),
+                    fitted=way == "time-slicing" and pods == 3, features=(float(pods),), gpu="a100-pcie-80gb",
                 )  # fmt: skip
                 yield from beside.rows(measured_alone_ms=alone, simulated_alone_ms=found.solo["tenant"].mean_ms)
 
 
 def gavel(data: Path) -> Iterator[UserRow]:
-    """Pairs of ResNet trainings on a V100, the only such jobs in the catalogue."""
-    jobs: Mapping[str, Mapping[str, Any]] = read_json(data, _GAVEL)["v100"]
+    """ResNet trainings, the only such jobs in the catalogue, alone on a V100 and a P100, and in pairs on the V100."""
+    tables: Mapping[str, Mapping[str, Mapping[str, Any]]] = read_json(data, _GAVEL)
+    for name, gpu in _GAVEL_GPUS.items():
+        yield from _gavel_on(gpu, tables.get(name, {}))
+
+
+def _gavel_on(gpu: str, jobs: Mapping[str, Mapping[str, Any]]) -> Iterator[UserRow]:
     known = {name: job for name in sorted(jobs) if (job := gavel_job(name)) is not None}
     solos = {name: 1e3 / jobs[name]["null"] for name in known}
-    for calibrated in (False, True):
-        for first, second in ((one, other) for one in known for other in known if other >= one):
-            pair = jobs[first].get(second) or [0.0, 0.0]
-            if min(pair) <= 0:
-                continue
-            both = {"a": known[first], "b": known[second]}
-            given = [
-                {"workload": job["workload"], "batch": job["batch"], "ms": solos[name], "train": True}
-                for name, job in ((first, known[first]), (second, known[second]))
-            ]
-            found = ask({
-                "device": "sim:v100-sxm2-16gb",
-                "tenants": both,
-                "mixes": [{"groups": {"pair": ["a", "b"]}}],
-                "sharing": ["mps"],
-                "window": f"{window_s([solos[first] * 2, solos[second] * 2], requests=4):.4f}s",
-                "settings": [{"solo_ms": given} if calibrated else {}],
-            })  # fmt: skip
-            kind = Class("volta", "eager", "training", "mps", calibrated=calibrated)
-            shared = found.shared.get(("pair", "mps"), {})
-            for mine, name, value in (("a", first, pair[0]), ("b", second, pair[1])):
-                if mine in shared and shared[mine].latency_ns.size:
-                    beside = _Beside(
-                        "gavel", f"{name} beside {second if mine == 'a' else first}", f"{first} {second}", kind,
-                        1e3 / value, shared[mine].mean_ms, features=(2.0,),
-                    )  # fmt: skip
-                    yield from beside.rows(measured_alone_ms=solos[name], simulated_alone_ms=found.solo[mine].mean_ms)
+    family = find_gpu(gpu).architecture
+    alone = Class(family, "eager", "training", "alone", calibrated=False)
+    for name, job in known.items():
+        yield UserRow(
+            "gavel", f"{name} alone, {gpu}", job["workload"], alone, "time",
+            solos[name], alone_ms(gpu, job, solos[name]), features=features(gpu, job), gpu=gpu,
+        )  # fmt: skip
+    if family == "pascal":
+        return  # simulated, its MPS can't run kernels of several processes at once
+    pairs = [(first, second) for first in known for second in known if second >= first]
+    for calibrated, (first, second) in product((False, True), pairs):
+        speeds = jobs[first].get(second) or [0.0, 0.0]
+        if min(speeds) <= 0:
+            continue
+        given = [
+            {"workload": job["workload"], "batch": job["batch"], "ms": solos[name], "train": True}
+            for name, job in ((first, known[first]), (second, known[second]))
+        ]
+        found = ask({
+            "device": f"sim:{gpu}",
+            "tenants": {"a": known[first], "b": known[second]},
+            "mixes": [{"groups": {"pair": ["a", "b"]}}],
+            "sharing": ["mps"],
+            "window": f"{window_s([solos[first] * 2, solos[second] * 2], requests=4):.4f}s",
+            "settings": [{"solo_ms": given} if calibrated else {}],
+        })  # fmt: skip
+        kind = Class(family, "eager", "training", "mps", calibrated=calibrated)
+        shared = found.shared.get(("pair", "mps"), {})
+        for tenant, name, other, speed in (("a", first, second, speeds[0]), ("b", second, first, speeds[1])):
+            if tenant in shared and shared[tenant].latency_ns.size:
+                beside = _Beside(
+                    "gavel", f"{name} beside {other}, {gpu}", known[name]["workload"], kind, 1e3 / speed,
+                    shared[tenant].mean_ms, features=(2.0,), gpu=gpu,
+                )  # fmt: skip
+                yield from beside.rows(measured_alone_ms=solos[name], simulated_alone_ms=found.solo[tenant].mean_ms)
 
 
 def tails(data: Path) -> Iterator[UserRow]:
@@ -253,7 +274,7 @@ def tails(data: Path) -> Iterator[UserRow]:
             trained = Class("ampere", "eager", "training", sharing, calibrated=calibrated)
             mean_ms = positive(line["bert_mean_ms"], TAILS_FILE, columns[3])
             beside = _Beside(
-                "tails", f"BERT beside {job}, {way}, mean", job, kind, mean_ms,
+                "tails", f"BERT beside {job}, {way}, mean", "bert-large", kind, mean_ms,
                 float(shared["bert"].service_ns.mean()) / 1e6,
             )  # fmt: skip
             yield from beside.rows(measured_alone_ms=solo_ms, simulated_alone_ms=float(alone.service_ns.mean()) / 1e6)
@@ -262,14 +283,13 @@ def tails(data: Path) -> Iterator[UserRow]:
                 measured = positive(line[f"bert_{name}_ms"], TAILS_FILE, f"bert_{name}_ms")
                 case, simulated = f"BERT beside {job}, {way}, {name}", shared["bert"].service_ms(share)
                 yield UserRow(
-                    "tails", case, job, kind, "tail", measured / float(line[f"bert_{name}_ms_alone"]),
-                    simulated / alone.service_ms(share),
+                    "tails", case, "bert-large", kind, "tail", measured / float(line[f"bert_{name}_ms_alone"]),
+                    simulated / alone.service_ms(share), gpu="a100-sxm4-40gb",
                 )  # fmt: skip
-                yield UserRow("tails", case, job, kind, "tail_time", measured, simulated)
             yield UserRow(
-                "tails", f"{job} beside BERT, {way}", job, trained, "slowdown",
+                "tails", f"{job} beside BERT, {way}", TRAINED[job]["workload"], trained, "slowdown",
                 1 / positive(line["training_speed_vs_alone"], TAILS_FILE, "training_speed_vs_alone"),
-                shared["training"].mean_ms / found.solo["training"].mean_ms,
+                shared["training"].mean_ms / found.solo["training"].mean_ms, gpu="a100-sxm4-40gb",
             )  # fmt: skip
 
 
@@ -282,7 +302,7 @@ def _alone(
     kind = Class("ampere", software, phase, "alone", calibrated=False)
     simulated = alone_ms(gpu, tenant, time)
     return UserRow(
-        data_set, f"{case} alone", group, kind, "time", time, simulated, fitted, features=features(gpu, tenant)
+        data_set, f"{case} alone", group, kind, "time", time, simulated, fitted, features=features(gpu, tenant), gpu=gpu
     )
 
 

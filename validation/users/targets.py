@@ -1,16 +1,12 @@
-"""Targets of the simulation by class, and whether they are reached."""
+"""Targets of the simulation's mean errors, and whether they are reached."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from validation.users.classes import Judged
 from validation.users.row import UserRow
 
-_MANY = 30
-"""Minimum rows for a target on an interval's coverage."""
-_LEAST_COVERED, _WIDEST = 0.85, 2.5
 _READING = """How the data were read: ParvaGPU's GPU has MIG on, so that all of it is a 7g instance of 98 SMs; all its
 models run with TF32, images have 224 pixels and are copied from memory that isn't pinned (12 GB/s), BERT's attention is
 unfused. Timm's trainings are older than torch 2.0, with unfused attention. Tally's train in float32: ResNet-50,
@@ -97,8 +93,8 @@ TARGETS = (
 )
 
 
-def targets(judged: Sequence[Judged], rows: Sequence[UserRow]) -> list[str]:
-    """Lines of the page: targets, and intervals that are too narrow or too wide."""
+def targets(rows: Sequence[UserRow]) -> list[str]:
+    """Lines of the page: targets of mean errors."""
     lines = list(_HEAD)
     for target in TARGETS:
         off = [abs(row.simulated / row.measured - 1) for row in rows if target.belongs(row)]
@@ -106,21 +102,4 @@ def targets(judged: Sequence[Judged], rows: Sequence[UserRow]) -> list[str]:
             mean = float(np.mean(off))
             reached = "reached" if mean <= target.at_most else "**missed**"
             lines.append(f"| {target.what} | {len(off)} | {mean * 100:.1f} | {target.at_most * 100:g} | {reached} |")
-    return [*lines, "", *_intervals(judged)]
-
-
-def _intervals(judged: Sequence[Judged]) -> list[str]:
-    many = [one for one in judged if one.error.n >= _MANY]
-    narrow = [f"{one.kind} ({one.coverage * 100:.0f} %)" for one in many if one.coverage < _LEAST_COVERED]
-    wide = [
-        f"{one.kind} ({one.half_width / one.error.mean_error:.1f})"
-        for one in many
-        if one.half_width > _WIDEST * one.error.mean_error
-    ]
-    return [
-        f"Of {len(many)} classes of {_MANY} rows and more, these cover less than {_LEAST_COVERED:.0%} of new groups:",
-        f"{'; '.join(narrow) or 'none'}. Intervals of these have a half-width of more than {_WIDEST:g} mean errors,",
-        f"which they need to cover new groups: {'; '.join(wide) or 'none'}.",
-        "",
-        _READING,
-    ]
+    return [*lines, "", _READING]

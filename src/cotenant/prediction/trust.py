@@ -1,34 +1,32 @@
 """Errors of simulated numbers against GPUs, by class, from validation; shipped with the product.
 
-A class is the GPU's family, the tenant's software and phase, the way to share, and whether measured solo times were
-given. `validated.json` is written by `make validate` from the residuals of studies on
-simulated devices against public measurements (docs/validation.md); none of it is edited by hand.
+A class is the GPU's family, the tenant's software and phase, what is special about its execution, the way to share,
+and whether measured solo times were given. `validated.json` is written by `make validate`: it has the data sets that
+studies on simulated devices were compared with, and how errors grow between them (docs/validation.md); none of it is
+edited by hand. Ranges are made here, from the data sets like the class asked for.
 """
 
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cache
 from pathlib import Path
-from statistics import NormalDist
-from typing import Literal
+from typing import Any, Literal
 
+from cotenant.prediction.data_sets import Between, Bundle, DataSet, Steps, comparable
 from cotenant.prediction.gpu import Architecture
-from cotenant.text import amount, percent
+from cotenant.text import amount, listed, percent
 from cotenant.workloads.protocol import WorkloadSpec
 
 Phase = Literal["prefill", "decode", "encoder", "vision", "training", "kernel", "other"]
-Quantity = Literal["time", "slowdown", "tail", "tail_time"]
-"""Mean time, alone or beside others; the same relative to alone; a quantile from p90 up relative to alone; the quantile
-itself. Errors of a time alone and of a slowdown may cancel, so times beside others are judged directly too."""
-FEWEST = 5
-"""Minimum rows for a statement about a class that stands for itself, and groups for one about times beside others."""
-UNKNOWN = 0.2, 5.0
-"""Range where nothing at all was validated."""
-_OUTSIDE = 0.05
-"""Share of cases beyond each end of a range."""
-_HALVINGS = 50
+Quantity = Literal["time", "slowdown", "tail"]
+"""Mean time alone; that beside others relative to alone; a quantile from p90 up relative to alone. A time beside others
+has the errors of the time alone and of the slowdown, unless the former was measured."""
+MEASURE_IT = 0.4, 2.5
+"""The widest range: nothing like it was compared, and a measurement is worth more than a wider one."""
+_BUNDLES: Mapping[Quantity, Bundle] = {"time": "alone", "slowdown": "slowdown", "tail": "slowdown"}
+_MOST_NAMED = 3
 FILE = Path(__file__).with_name("validated.json")
 
 
@@ -42,10 +40,17 @@ class Class:
     sharing: str
     """`alone`, `processes`, `mps`, `mps with priority`, `mps with shares`, `mig`, ..."""
     calibrated: bool
+    parallel: bool = False
+    """Whether its layers are split over several GPUs."""
+    experts: bool = False
+    """Whether it is a mixture of experts."""
+    format: str = ""
+    """Format of quantised weights; empty if they have the number format."""
 
     def __str__(self) -> str:
         given = ", measured solo times given" if self.calibrated else ""
-        return f"{self.family}, {self.software}, {self.phase}, {self.sharing}{given}"
+        special = [self.format] * bool(self.format) + ["experts"] * self.experts + ["several GPUs"] * self.parallel
+        return ", ".join([self.family, self.software, self.phase, *special, self.sharing]) + given
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,12 +66,15 @@ class ModelError:
     n: int
     """Rows behind it; 0 if the class was not validated."""
     data_set: str
+    """Sources, by name."""
     law: str = ""
-    """A simple law that is closer, fitted without the group it is judged by; empty if none."""
+    """A simple law that is closer, fitted without the data set it is judged by; empty if none."""
     groups: int = 0
-    """Models, mixes or GPUs behind it."""
+    """Data sets behind it."""
     like: int = 0
-    """Groups of like classes whose rows the range also rests on, or classes that lend theirs if it has no rows."""
+    """Data sets of like classes that lend their range to one that was not validated."""
+    gpus: tuple[str, ...] = ()
+    """GPUs that the data sets were measured on."""
 
     @property
     def around_one(self) -> tuple[float, float]:
@@ -74,23 +82,29 @@ class ModelError:
         return min(self.low, 1.0), max(self.high, 1.0)
 
     @property
-    def enough(self) -> bool:
-        """Whether its rows suffice, with those of like classes, for a statement."""
-        return self.n >= FEWEST or (self.n > 0 and self.like > 0)
-
-    @property
     def validated(self) -> bool:
-        """Whether something comparable was validated."""
+        """Whether several comparable data sets were compared."""
         return self.n > 0
 
     @property
+    def unknown(self) -> bool:
+        """Whether the range is so wide that only a measurement tells."""
+        return (self.low, self.high) == MEASURE_IT
+
+    @property
     def sentence(self) -> str:
-        """`6.9 % off on average over 46 rows (timeslicing_llms)`, or that nothing is known."""
-        if not self.validated:
-            return f"not validated; range of {amount(self.like, 'like class', 'like classes')}"
-        nearer = f"; nearer: {self.law}" if self.law else ""
-        lent = f"; range of {self.groups + self.like} models of like classes" if self.like else ""
-        return f"{percent(self.mean_error)} off on average over {self.n} rows ({self.data_set}){nearer}{lent}"
+        """`6.9 % off on average over 46 rows, like 3 data sets on A100 and V100 (nos, timm)`; or what it borrows."""
+        on = f" on {listed(list(self.gpus))}" if self.gpus else ""
+        if self.validated:
+            nearer = f"; nearer: {self.law}" if self.law else ""
+            like = f", like {amount(self.groups, 'data set')}{on}" if self.gpus else ""
+            wide = ": measure it" if self.unknown else ""
+            return f"{percent(self.mean_error)} off on average over {self.n} rows{like} ({self.data_set}){nearer}{wide}"
+        what = "not validated"
+        if self.groups:
+            what = f"one source ({self.data_set}{on})"
+        lent = f"range of {amount(self.like, 'like data set')}" if self.like else "nothing like it was compared"
+        return f"{what}; {lent}{': measure it' if self.unknown or not self.like else ''}"
 
 
 MEASURED = ModelError(1.0, 1.0, 0.0, 1, "its measured time")
@@ -112,125 +126,135 @@ def phase_of(family: str, spec: WorkloadSpec) -> Phase:
     return known.get(family, "other")
 
 
+def of_experts(dimensions: Mapping[str, Any]) -> bool:
+    """Whether a model's published dimensions are those of a mixture of experts."""
+    return any("experts" in name for name in dimensions)
+
+
 @cache
 def error_of(kind: Class, quantity: Quantity) -> ModelError:
-    """The error of this class; if not validated, the range of nine in ten groups of the classes most like it.
+    """The error of this class; one that fewer than two data sets validate borrows from those like it.
 
-    A tail that wasn't validated is wider than the mean by as much as tails are where both were.
+    A tail is as far off as the mean, and by as much more as tails were where both were compared.
     """
-    own = _known().get((kind, quantity))
-    if own is not None and own.enough:
-        return own
+    if quantity == "time":
+        kind = replace(kind, calibrated=False)  # measured times say nothing of other sizes' times alone
+    between = _between(_BUNDLES[quantity], kind.calibrated)
+    low, high = between.range_of(kind)
     if quantity == "tail":
-        mean, factor = error_of(kind, "slowdown"), _tails_are_wider(kind)
-        return replace(_pooled([mean]), low=min(mean.low, 1.0) ** factor, high=max(mean.high, 1.0) ** factor)
-    return _pooled(list(nearest(kind, quantity).values()))
+        middle, half = (low + high) / 2, math.hypot((high - low) / 2, _known().tails)
+        low, high = middle - half, middle + half
+    if high - low > math.log(MEASURE_IT[1] / MEASURE_IT[0]):
+        low, high = map(math.log, MEASURE_IT)
+    own = between.own(kind)
+    validated = len(own) > 1 and quantity != "tail"
+    sources = ", ".join(sorted({found.source for found in own}))
+    rows = sum(found.n for found in own)
+    return ModelError(
+        round(math.exp(low), 4),
+        round(math.exp(high), 4),
+        sum(found.n * found.mean_error for found in own) / rows if rows else math.nan,
+        rows if validated else 0,
+        sources,
+        _known().laws.get((kind, quantity), "") if validated else "",
+        groups=len(own),
+        like=0 if validated else between.like(kind) - len(own),
+        gpus=tuple(_short(sorted({found.gpu for found in own}))),
+    )
 
 
-def directly(kind: Class, quantity: Quantity) -> ModelError | None:
-    """The error of times beside others where enough groups were compared; None: from that alone and the slowdown's."""
-    own = _known().get((kind, quantity))
-    return own if own is not None and own.groups >= FEWEST else None
+def nearest(kind: Class, quantity: Quantity) -> Sequence[Class]:
+    """The class itself if it was validated, else the compared classes most like it; empty if there is none."""
+    between = _between(_BUNDLES[quantity], kind.calibrated)
+    if error_of(kind, quantity).validated:
+        return [kind]
+    known = list(dict.fromkeys(found.kind for found in between.sets if found.kind != kind))
 
+    def alike(other: Class) -> tuple[bool, ...]:
+        same_way = other.sharing.split()[0] == kind.sharing.split()[0]
+        same = other.phase == kind.phase, other.sharing == kind.sharing, other.software == kind.software
+        return same_way, *same, other.family == kind.family
 
-def _pooled(errors: Sequence[ModelError]) -> ModelError:
-    """The range of nine in ten groups of several classes, each group counting the same; it contains 1.
-
-    Within a class, logarithms of ratios are taken to be normal, with the ends of its range exceeded in 5 % of cases.
-    """
-    low, high = UNKNOWN
-    if errors:
-        spread = [(NormalDist(*_normal(one)), max(one.groups, 1)) for one in errors]
-        low, high = (math.exp(_quantile(spread, share)) for share in (_OUTSIDE, 1 - _OUTSIDE))
-    return ModelError(min(low, 1.0), max(high, 1.0), float("nan"), 0, "", like=len(errors))
-
-
-def _normal(error: ModelError) -> tuple[float, float]:
-    low, high = math.log(error.low), math.log(error.high)
-    return (low + high) / 2, max(high - low, 1e-9) / 2 / NormalDist().inv_cdf(1 - _OUTSIDE)
-
-
-def _quantile(spread: Sequence[tuple[NormalDist, int]], share: float) -> float:
-    """The value with this share of all groups below it, by bisection."""
-    ends = [one.inv_cdf(share) for one, _ in spread]
-    low, high, groups = min(ends), max(ends), sum(count for _, count in spread)
-    for _ in range(_HALVINGS):
-        middle = (low + high) / 2
-        if sum(count * one.cdf(middle) for one, count in spread) < share * groups:
-            low = middle
-        else:
-            high = middle
-    return high
-
-
-def _tails_are_wider(kind: Class) -> float:
-    """By how much the range of a tail is wider than that of the mean, under the same way to share if known."""
-
-    def width(error: ModelError) -> float:
-        return math.log(error.high / error.low)
-
-    known = _known()
-    wider = {
-        one: width(tail) / width(known[one, "slowdown"])
-        for (one, quantity), tail in known.items()
-        if quantity == "tail" and (one, "slowdown") in known
-    }
-    same_way = [factor for one, factor in wider.items() if one.sharing == kind.sharing]
-    return max(1.0, *(same_way or wider.values()), 1.0)
-
-
-def nearest(kind: Class, quantity: Quantity) -> Mapping[Class, ModelError]:
-    """The class itself if it was validated, else the validated classes most like it; empty if there is none.
-
-    Classes of the same software under the same way count too: its host costs are the same in every phase, and another
-    software's range says little about them.
-    """
-
-    def likeness(one: Class) -> tuple[bool, ...]:
-        same_way = one.sharing.split()[0] == kind.sharing.split()[0]
-        same = one.phase == kind.phase, one.sharing == kind.sharing, one.software == kind.software
-        return same_way, *same, one.family == kind.family, one.calibrated == kind.calibrated
-
-    known = {one: error for (one, of), error in _known().items() if of == quantity and error.enough}
-    if not known or kind in known:
-        return {kind: known[kind]} if known else {}
-    closest = max(map(likeness, known))
-    executed_alike = (kind.software, kind.sharing, kind.calibrated)
-    return {
-        one: error
-        for one, error in known.items()
-        if likeness(one) == closest or (one.software, one.sharing, one.calibrated) == executed_alike
-    }
+    closest = max(map(alike, known), default=())
+    executed = kind.software, kind.sharing
+    return [other for other in known if alike(other) == closest or (other.software, other.sharing) == executed]
 
 
 def classes() -> Mapping[tuple[Class, Quantity], ModelError]:
-    """Every validated class."""
-    return dict(_known())
+    """Every class with data sets."""
+    quantities: Mapping[Bundle, Quantity] = {"alone": "time", "slowdown": "slowdown"}
+    known = dict.fromkeys((found.kind, quantities[found.bundle]) for found in _known().sets)
+    return {key: error_of(*key) for key in known}
 
 
 def reread() -> None:
     """Read the file anew: validation has just written it."""
-    _known.cache_clear()
-    error_of.cache_clear()
+    for cached in (_known, _between, error_of):
+        cached.cache_clear()
 
 
-def as_json(errors: Mapping[tuple[Class, Quantity], ModelError]) -> str:
+@dataclass(frozen=True, slots=True)
+class Validated:
+    """The content of `validated.json`."""
+
+    sets: tuple[DataSet, ...]
+    steps: Mapping[str, Steps]
+    """By bundle, with `, measured solo times given` where they were."""
+    tails: float
+    """Half-width of what tails add to the error of a mean, in logarithms."""
+    laws: Mapping[tuple[Class, Quantity], str]
+
+
+def steps_name(bundle: Bundle, *, calibrated: bool) -> str:
+    """The name of a bundle's steps in the file."""
+    return f"{bundle}, measured solo times given" if calibrated else bundle
+
+
+def as_json(validated: Validated) -> str:
     """The file's text."""
-    rows = [
-        {**asdict(kind), "quantity": quantity, **asdict(error)}
-        for (kind, quantity), error in sorted(errors.items(), key=lambda item: (item[0][0], item[0][1]))
-    ]
-    return json.dumps(rows, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+    laws = validated.laws.items()
+    document: dict[str, Any] = {
+        "steps": {name: asdict(steps) for name, steps in validated.steps.items()},
+        "tails": validated.tails,
+        "laws": [{**asdict(kind), "quantity": quantity, "law": law} for (kind, quantity), law in laws],
+        "data_sets": [{**asdict(found)["kind"], **asdict(found)} for found in validated.sets],
+    }
+    for found in document["data_sets"]:
+        del found["kind"]
+    return json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def _class_in(row: dict[str, Any]) -> Class:
+    names = Class.__dataclass_fields__
+    return Class(**{name: row.pop(name) for name in names})
 
 
 @cache
-def _known() -> Mapping[tuple[Class, Quantity], ModelError]:
-    found: dict[tuple[Class, Quantity], ModelError] = {}
+def _known() -> Validated:
     if not FILE.exists():
-        return found
-    for row in json.loads(FILE.read_text(encoding="utf-8")):
-        kind = Class(row["family"], row["software"], row["phase"], row["sharing"], row["calibrated"])
-        found[kind, row["quantity"]] = ModelError(
-            **{one.name: row[one.name] for one in fields(ModelError) if one.name in row}
-        )
-    return found
+        return Validated((), {}, 0.0, {})
+    document = json.loads(FILE.read_text(encoding="utf-8"))
+    laws = {(_class_in(row), row["quantity"]): row["law"] for row in document["laws"]}
+    sets = tuple(DataSet(_class_in(row), **row) for row in document["data_sets"])
+    return Validated(sets, {name: Steps(**row) for name, row in document["steps"].items()}, document["tails"], laws)
+
+
+@cache
+def _between(bundle: Bundle, calibrated: bool) -> Between:
+    known = _known()
+    steps = known.steps.get(steps_name(bundle, calibrated=calibrated)) or known.steps.get(bundle) or _NO_STEPS
+    return Between(bundle, comparable(known.sets, bundle, calibrated=calibrated), steps)
+
+
+_NO_STEPS = Steps({"none": 1.0}, 1.0, 1.0, 1.0)
+
+
+def _short(gpus: Sequence[str]) -> list[str]:
+    """`A100`, `RTX 3090`; the rest of many as a number."""
+    names = list(dict.fromkeys(_product(gpu) for gpu in gpus))
+    return names if len(names) <= _MOST_NAMED + 1 else [*names[:_MOST_NAMED], f"{len(names) - _MOST_NAMED} more"]
+
+
+def _product(gpu: str) -> str:
+    words = gpu.upper().split("-")
+    return " ".join(words[:2]) if words[0] in ("RTX", "GTX") else words[0]

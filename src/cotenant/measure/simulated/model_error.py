@@ -5,16 +5,17 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from cotenant import extras
 from cotenant.devices.simulated.simulated_gpu import SimulatedGpuDevice
 from cotenant.errors import CotenantError
-from cotenant.prediction.engines.engine_profile import engine_error
 from cotenant.prediction.gpu import GpuSpec
 from cotenant.prediction.simulated_gpu import Controls
-from cotenant.prediction.trust import MEASURED, Class, ModelError, error_of, phase_of
+from cotenant.prediction.trust import MEASURED, Class, ModelError, error_of, of_experts, phase_of
 from cotenant.tenancy.nouns import Trial
 from cotenant.tenancy.records import TrialRecords
 from cotenant.tenancy.sharing import ALONE, Sharing
 from cotenant.workloads import find
+from cotenant.workloads.models.workload import ModelWorkload
 from cotenant.workloads.protocol import WorkloadSpec, in_steps
 
 
@@ -41,7 +42,7 @@ def model_error(
     alone = _class(gpu, spec, controls, ALONE)
     errors = {"time": error_of(alone, "time"), "slowdown": error_of(kind, "slowdown"), "tail": error_of(kind, "tail")}
     if in_steps(spec):
-        errors["time"] = calibrated or engine_error(gpu.architecture)
+        errors["time"] = calibrated or errors["time"]
     exactly = any(solo.exactly(spec) for solo in controls.solo_ms)
     if exactly:
         errors["time"] = MEASURED
@@ -61,7 +62,15 @@ def _class(gpu: GpuSpec, spec: WorkloadSpec, controls: Controls, sharing: str) -
         phase=phase_of(find(spec.name).family, spec),
         sharing=sharing,
         calibrated=any(solo.of_kind(spec) for solo in controls.solo_ms),
+        parallel=spec.parallel > 1,
+        experts=of_experts(_dimensions(spec.name)),
+        format=spec.quantised or "",
     )
+
+
+def _dimensions(name: str) -> Mapping[str, Any]:
+    workload = find(name)
+    return workload.entry.config if isinstance(workload, ModelWorkload) else {}
 
 
 def _shared_as(sharing: Sharing, *, first: bool) -> str:
@@ -80,6 +89,7 @@ class Modelled:
     """A bench whose workloads are described by one GPU and whose trials are computed by these threads."""
 
     def __init__(self, describing: SimulatedGpuDevice, *, threads: int) -> None:
+        extras.require("numba", "simulating a device")
         self._describing = describing
         self._workers = ThreadPoolExecutor(threads, thread_name_prefix="simulation")
 

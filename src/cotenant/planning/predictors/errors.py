@@ -8,7 +8,6 @@ import numpy as np
 from cotenant.planning.mixes.predictor import Mixes
 from cotenant.planning.solver.problem import Floats
 from cotenant.prediction.contention.closed_form import DIFFERENCES
-from cotenant.prediction.engines.engine_profile import engine_error
 from cotenant.text import listed
 
 if TYPE_CHECKING:
@@ -35,16 +34,16 @@ class SimulationErrors:
             mixes: The mixes.
             closed: True if the closed form computed them, False for the engine.
         """
-        low, high = np.ones(mixes.tenants.shape), np.ones(mixes.tenants.shape)
-        crowded = np.broadcast_to((mixes.there.sum(axis=1) > 1)[:, None], low.shape)
-        limited = np.isfinite(mixes.share)
-        for tenant in np.unique(mixes.tenants[mixes.there]):
-            for shared, held in ((False, False), (False, True), (True, False), (True, True)):
-                mine = (mixes.tenants == tenant) & (crowded == shared) & (limited == held)
-                if mine.any():
-                    way = _way(mixes.sharing, shared=shared, limited=held)
-                    low[mine], high[mine] = self._ends(mixes.device, int(tenant), way, closed=closed)
-        return low, high
+        crowded = np.broadcast_to((mixes.there.sum(axis=1) > 1)[:, None], mixes.tenants.shape)
+        cases = np.stack([mixes.tenants, crowded, np.isfinite(mixes.share)], axis=-1).reshape(-1, 3)
+        distinct, index = np.unique(cases, axis=0, return_inverse=True)
+        ends = np.ones((len(distinct), 2))
+        for row, (tenant, shared, limited) in enumerate(distinct):
+            if tenant >= 0:
+                way = _way(mixes.sharing, shared=bool(shared), limited=bool(limited))
+                ends[row] = self._ends(mixes.device, int(tenant), way, closed=closed)
+        found = ends[index.reshape(mixes.tenants.shape)]
+        return found[..., 0], found[..., 1]
 
     def doubts(self, mixes: Mixes) -> tuple[tuple[str, ...], ...]:
         """Mixes x seats: what nothing validates, and where the range comes from instead; empty if all is validated."""
@@ -63,10 +62,7 @@ class SimulationErrors:
         from cotenant.prediction.trust import nearest
 
         found = []
-        engine = self._simulation.served(device, tenant)
         for kind, quantity in self._classes(device, tenant, way, tenant in self._simulation.measured):
-            if engine and quantity == "time" and engine_error(kind.family).validated:
-                continue
             near = nearest(kind, quantity)
             if kind not in near:
                 others = listed(list(dict.fromkeys(_different(one, kind) for one in near))) or "the widest known"
@@ -93,17 +89,13 @@ class SimulationErrors:
         """Logarithms of both ends: of the time alone, unless it was measured, and of the slowdown."""
         from cotenant.prediction.trust import error_of
 
-        ranges = [
-            engine_error(self._simulation.gpus[device].gpu.architecture).around_one
-            if one[1] == "time" and self._simulation.served(device, tenant)
-            else error_of(*one).around_one
-            for one in self._classes(device, tenant, way, measured)
-        ]
+        ranges = [error_of(*one).around_one for one in self._classes(device, tenant, way, measured)]
         logs = np.abs(np.log(np.array(ranges).reshape(-1, 2)))
         return logs[:, 0], logs[:, 1]
 
     def _classes(self, device: str, tenant: int, way: str, measured: bool) -> "list[tuple[Class, Quantity]]":
-        from cotenant.prediction.trust import Class, Quantity, phase_of
+        from cotenant.prediction.gpu import Architecture
+        from cotenant.prediction.trust import Class, Phase, Quantity, of_experts, phase_of
 
         spec = self._simulation.spec(device, tenant, self._simulation.tenants[tenant].batches[0])
         gpu = self._simulation.gpus[device]
@@ -111,8 +103,11 @@ class SimulationErrors:
         if way != "alone":
             wanted.append((way, "slowdown"))
         phase = phase_of(gpu.family(spec), spec)
+        several = self._simulation.spans_of(device, tenant) > 1
+        experts = of_experts(gpu.describing.dimensions(spec.name) or {})
+        made: tuple[Architecture, str, Phase] = gpu.gpu.architecture, spec.software or "eager", phase
         return [
-            (Class(gpu.gpu.architecture, spec.software or "eager", phase, sharing, measured), quantity)
+            (Class(*made, sharing, measured, several, experts, spec.quantised or ""), quantity)
             for sharing, quantity in wanted
         ]
 
