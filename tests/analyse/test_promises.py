@@ -6,7 +6,7 @@ from rich.console import Console
 
 from cotenant.analyse.estimates.autocorrelation import Stretches
 from cotenant.analyse.promises import JudgedPromise, judge, judge_plan, promise_sentence
-from cotenant.reporting.terminal.serving_plan import judged_parts
+from cotenant.reporting.terminal.promises import judged_parts
 from cotenant.tenancy.objective import Objective
 from cotenant.tenancy.plan import PlanDocument
 from cotenant.tenancy.records import TenantObservation, TokenTimes

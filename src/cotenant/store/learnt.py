@@ -10,10 +10,13 @@ from cotenant.paths import AnyPath, home_of
 
 if TYPE_CHECKING:
     from cotenant.devices.target import TargetDevice
+    from cotenant.prediction.interference.elsewhere import ForeignTable
     from cotenant.prediction.interference.gathered import Learnt
     from cotenant.store.folder import RunFolder
 
 FROM_DATABASE = "db"
+TABLES = "tables"
+"""The database's folder of tables that others measured."""
 
 
 def learnt(runs: Sequence[str | Path], place: "TargetDevice", *, db: AnyPath | None = None) -> "Learnt":
@@ -36,9 +39,13 @@ def learnt(runs: Sequence[str | Path], place: "TargetDevice", *, db: AnyPath | N
 
     folders: dict[str, RunFolder] = {}
     notes: list[str] = []
+    tables: list[ForeignTable] = []
     for run in runs:
-        if str(run) == FROM_DATABASE and not Path(run).exists():
-            found, lost = _of_database(place, db)
+        if Path(run).is_file() and Path(run).suffix.lower() == ".csv":
+            tables.append(table_at(Path(run)))
+        elif str(run) == FROM_DATABASE and not Path(run).exists():
+            tables += _tables_of_database(place, db)
+            found, lost = _of_database(place, db, needed=not tables)
             folders |= {folder.run: folder for folder in found}
             notes += lost
         else:
@@ -53,10 +60,28 @@ def learnt(runs: Sequence[str | Path], place: "TargetDevice", *, db: AnyPath | N
     result = gathered(known)
     if result.open_loads:
         notes.append(f"{result.open_loads} observations under open loads were ignored: predictions use closed loads.")
-    return Learnt(result, max((peak for peak in peaks if peak), default=None), tuple(notes))
+    return Learnt(result, max((peak for peak in peaks if peak), default=None), tuple(notes), tuple(tables))
 
 
-def _of_database(place: "TargetDevice", db: AnyPath | None) -> "tuple[list[RunFolder], list[str]]":
+def table_at(path: Path) -> "ForeignTable":
+    """A table of what others measured. Raises DataError with the lines that can't be used."""
+    from cotenant.errors import DataError
+    from cotenant.opening import why
+    from cotenant.prediction.interference.elsewhere import foreign_table
+
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as problem:
+        raise DataError(f"{path} can't be read: {why(problem)}.", hint="give a CSV file in UTF-8") from None
+    return foreign_table(text, str(path))
+
+
+def _tables_of_database(place: "TargetDevice", db: AnyPath | None) -> "list[ForeignTable]":
+    tables = [table_at(path) for path in sorted((home_of(db) / TABLES).glob("*.csv"))]
+    return [table for table in tables if table.device in (place.name, place.kind)]
+
+
+def _of_database(place: "TargetDevice", db: AnyPath | None, *, needed: bool) -> "tuple[list[RunFolder], list[str]]":
     """Runs of the database on this kind of device whose folders still exist."""
     from cotenant.store.database import index
     from cotenant.store.folder import RunFolder
@@ -68,7 +93,7 @@ def _of_database(place: "TargetDevice", db: AnyPath | None) -> "tuple[list[RunFo
     lost = sum(source.name not in there for source in runs)
     known = (there[source.name] for source in runs if source.name in there)
     folders = [folder for folder in known if same_kind(folder, place)]
-    if not folders:
+    if not folders and needed:
         raise PredictionError(
             f"the database at {home} has no run on {place.kind}",
             hint="measure and add one: cotenant run STUDY, then cotenant db add RUN",

@@ -3,12 +3,13 @@
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from cotenant import opening
-from cotenant.errors import RunFolderError
+from cotenant.errors import RunFolderError, StudyError
 from cotenant.tenancy.records import SCHEMA_VERSION
 
 NAME = "manifest.json"
@@ -124,3 +125,48 @@ def _corrupt(path: Path, how: str) -> RunFolderError:
         f"{path} is corrupt: {how}.",
         hint="The trials beside it may be intact: restore the manifest from a copy, then resume or read the run.",
     )
+
+
+# --- the study behind a run, read back
+
+
+def own_loads(manifest: Mapping[str, Any]) -> dict[str, str]:
+    """Loads of tenants that have their own, by name."""
+    return _of_tenants(manifest, "load")
+
+
+def workloads_of(manifest: Mapping[str, Any]) -> dict[str, str]:
+    """The workload of each tenant, by name."""
+    return _of_tenants(manifest, "workload")
+
+
+def _of_tenants(manifest: Mapping[str, Any], key: str) -> dict[str, str]:
+    try:
+        tenants = _study(str(manifest.get("study", "")))["tenants"].items()
+        return {str(name): str(entry[key]) for name, entry in tenants if entry.get(key)}
+    except (StudyError, KeyError, TypeError, AttributeError, ValueError):  # not written by `run`
+        return {}
+
+
+def asked_interval(manifests: Sequence[Mapping[str, Any]]) -> float | None:
+    """The target precision of slowdowns (relative half-width), if all runs are of one study."""
+    from cotenant.tenancy.words import share_of_one
+
+    studies = {str(manifest.get("study", "")) for manifest in manifests}
+    if len(studies) != 1 or not (text := studies.pop()):
+        return None
+    try:
+        return share_of_one(_study(text)["until"]["interval"])
+    except (StudyError, KeyError, TypeError, ValueError):  # no target, or not written by `run`
+        return None
+
+
+@lru_cache(maxsize=32)
+def _study(text: str) -> Any:
+    from cotenant.tenancy.document import NotYaml
+    from cotenant.tenancy.document import read as read_yaml
+
+    try:
+        return read_yaml(text).data
+    except NotYaml as error:
+        raise ValueError(str(error)) from None

@@ -21,6 +21,7 @@ from dataclasses import astuple
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from cotenant.store.counting import Counted, count_trial
 from cotenant.store.portions import of_trials, portions
@@ -35,6 +36,8 @@ from cotenant.tenancy.records import (
     TokenTimes,
     TrialRecords,
 )
+
+Floats = npt.NDArray[np.float64]
 
 _SERVED = "coalesce(ok, false) AND done_ns IS NOT NULL"
 
@@ -165,14 +168,15 @@ def _times(runs: OpenRuns, rows: Sequence[Counted]) -> tuple[list[Int64s], list[
             "place": [place for place, _ in served],
         },
     ).fetchnumpy()
-    place = np.ma.getdata(found["place"])
-    order = np.lexsort((np.ma.getdata(found["row"]), place))  # far faster than ORDER BY
+    place, row = np.ma.getdata(found["place"]).astype(np.int64), np.ma.getdata(found["row"])
+    # Rows arrive in long sorted stretches, which a stable sort merges: far faster than ORDER BY.
+    order = np.argsort(place * (int(row.max(initial=0)) + 1) + row, kind="stable")
     bounds = np.searchsorted(place, np.arange(1, len(rows)), sorter=order)
-    in_order = {name: np.split(found[name][order], bounds) for name in found if name not in {"place", "row"}}
-    latency = [np.ma.getdata(column).astype(np.int64, copy=False) for column in in_order["latency_ns"]]
+    latency = np.split(np.ma.getdata(found["latency_ns"])[order].astype(np.int64, copy=False), bounds)
     if not generating:
         return latency, [None for _ in rows]
-    firsts, later, gaps = map(_known, in_order["ttft_ns"]), map(_known, in_order["tpot_ns"]), _gaps(runs, rows)
+    firsts, later = (map(_known, np.split(_or_nan(found[name])[order], bounds)) for name in ("ttft_ns", "tpot_ns"))
+    gaps = _gaps(runs, rows)
     tokens = [
         TokenTimes(first, after, gap) if first.size else None
         for first, after, gap in zip(firsts, later, gaps, strict=True)
@@ -197,13 +201,17 @@ def _gaps(runs: OpenRuns, rows: Sequence[Counted]) -> list[Int64s]:
         },
     ).fetchnumpy()
     bounds = np.searchsorted(np.ma.getdata(found["place"]), np.arange(1, len(rows)))
-    return [_known(times) for times in np.split(found["duration_ns"], bounds)]
+    return [_known(times) for times in np.split(_or_nan(found["duration_ns"]), bounds)]
 
 
-def _known(values: Any) -> Int64s:
+def _or_nan(column: Any) -> Floats:
+    """A column with NaN where it is NULL: splitting a masked array takes ten times as long."""
+    return np.ma.filled(column.astype(np.float64), np.nan)
+
+
+def _known(values: Floats) -> Int64s:
     """Existing values, to the nanosecond."""
-    there = np.ma.compressed(values) if np.ma.isMaskedArray(values) else np.asarray(values)
-    return np.asarray(np.rint(there[~np.isnan(there)] if there.dtype.kind == "f" else there), np.int64)
+    return np.asarray(np.rint(values[~np.isnan(values)]), np.int64)
 
 
 def _observation(row: Counted, latency_ns: Int64s | None, token_times: TokenTimes | None = None) -> TenantObservation:

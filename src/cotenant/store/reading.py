@@ -1,16 +1,21 @@
 """Open runs for reading: each manifest is read once, and all records are one database."""
 
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from cotenant.errors import WatchedRuns
 from cotenant.store import integrity, views
 from cotenant.store.folder import RunFolder
 
 if TYPE_CHECKING:
     import duckdb
+
+WATCHED = "watched"
+"""The load of watched trials, and the name of such runs."""
 
 _LATEST_REASONS = """
 SELECT name, arg_max(reason, (coalesce(CAST(started_utc AS VARCHAR), ''), trial)) FROM (
@@ -62,3 +67,13 @@ def open_runs(paths: Sequence[Path]) -> Iterator[OpenRuns]:
             yield OpenRuns(folders, files, con, [named[folder.path] for folder in folders.values()], damage)
     finally:
         con.close()
+
+
+def require_requests(runs: OpenRuns, what: str) -> None:
+    """Refuse watched runs where single requests are needed. Raises WatchedRuns."""
+    for path, manifest in zip(runs.paths, runs.manifests, strict=True):
+        if manifest.get("study_name") == WATCHED:
+            raise WatchedRuns(
+                f"{path} was watched, so it has totals of its servers and no requests, which {what} needs.",
+                hint=f"Who slows whom: cotenant show {shlex.quote(str(path))}",
+            )

@@ -14,13 +14,11 @@ from cotenant.analyse.dvfs import JobReading
 from cotenant.analyse.findings import StageShare
 from cotenant.analyse.result import RunRecords
 from cotenant.analyse.sharing.cells import Cell
-from cotenant.store.manifest import PROFILE_PASS
+from cotenant.store.manifest import PROFILE_PASS, asked_interval
 from cotenant.store.observe import observations
 from cotenant.store.portions import TrialKey, of_trials, portions, rows_by_trial
-from cotenant.store.reading import OpenRuns
+from cotenant.store.reading import OpenRuns, require_requests
 from cotenant.store.reduced import Reduced
-from cotenant.store.watched import require_requests
-from cotenant.study.mixes import asked_interval
 from cotenant.tenancy.records import STOPPED_BLOCK
 
 

@@ -1,7 +1,6 @@
 """Watched runs, read back: the totals of each tenant, as they were read from its server."""
 
 import json
-import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
@@ -13,12 +12,9 @@ import numpy as np
 from cotenant.analyse.copy_options import CopyStart
 from cotenant.analyse.neighbours.totals import Totals
 from cotenant.analyse.neighbours.watching import Grant, TenantTotals, Watched, watched_of
-from cotenant.errors import WatchedRuns, WatchError
+from cotenant.errors import WatchError
 from cotenant.store.observe import observations
-from cotenant.store.reading import OpenRuns, open_runs
-
-WATCHED = "watched"
-"""The load of watched trials, and the name of such runs."""
+from cotenant.store.reading import WATCHED, OpenRuns, open_runs
 
 _SAMPLES = """
 SELECT sensor, list(t_ns ORDER BY t_ns), list(value ORDER BY t_ns)
@@ -88,16 +84,6 @@ def read_watched(paths: Sequence[Path]) -> Watched:
             unseen=watched_words(opened, "unseen"),
         )
     return replace(found, folder=paths[0])
-
-
-def require_requests(runs: OpenRuns, what: str) -> None:
-    """Refuse watched runs where single requests are needed. Raises WatchedRuns."""
-    for path, manifest in zip(runs.paths, runs.manifests, strict=True):
-        if manifest.get("study_name") == WATCHED:
-            raise WatchedRuns(
-                f"{path} was watched, so it has totals of its servers and no requests, which {what} needs.",
-                hint=f"Who slows whom: cotenant show {shlex.quote(str(path))}",
-            )
 
 
 def watched_words(runs: OpenRuns, kind: str) -> list[str]:

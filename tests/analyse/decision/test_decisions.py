@@ -12,7 +12,8 @@ from cotenant.analyse.decision.option import objective_of
 from cotenant.analyse.decision.wording import headline, in_words, option_sentence, slowdowns, what_would_tell
 from cotenant.analyse.estimates.quantiles import QuantileEstimate
 from cotenant.analyse.tabular import plain
-from cotenant.reporting.terminal.answer import answer_parts
+from cotenant.reporting.elements.terminal import terminal
+from cotenant.reporting.results.decided import answer_elements
 from cotenant.tenancy.records import ModelErrorRecord
 from tests.analyse.decision.truth import Truth
 
@@ -69,7 +70,7 @@ def test_where_rates_are_given_sharing_is_described_by_how_long_requests_take():
     assert "work" not in said
     assert best.gauge == best.delay
     console = Console(file=StringIO(), width=80)
-    console.print(*answer_parts(run.answer()))
+    console.print(*terminal(answer_elements(run.answer())))
     assert "work" not in console.file.getvalue()
     assert option_sentence(run.answer().main.options[1]).startswith("threads makes requests take 1.4")
 
@@ -196,7 +197,7 @@ def test_the_answer_and_what_stands_below_it_fit_a_screen_of_25_lines():
         for members in combinations(names, size):
             run.trials("mps", {name: (12 if name in names[:3] else 44, 30) for name in members})
     console = Console(width=80, record=True, file=StringIO())
-    parts = answer_parts(run.answer())
+    parts = terminal(answer_elements(run.answer()))
     for part in parts:
         console.print(part)
     lines = console.export_text().splitlines()
@@ -259,5 +260,5 @@ def test_in_the_table_many_open_objectives_are_counted():
     run = Truth(blocks=3).solos(**dict.fromkeys(times, (10, 30)))
     run.trials("mps", times, simulated=True, error=WIDE)
     console = Console(width=80, record=True, file=StringIO())
-    console.print(*answer_parts(run.answer()))
+    console.print(*terminal(answer_elements(run.answer())))
     assert "3 of 3 undecided" in console.export_text()

@@ -16,6 +16,7 @@ from typing import Literal
 import numpy as np
 
 from cotenant.analyse.comparison.series import Blocks, BlockSeries
+from cotenant.analyse.estimates.distributions import t_cdf
 from cotenant.analyse.estimates.effects import RatioEffect, equivalence, holm, independent_effect
 from cotenant.analyse.estimates.estimate import Estimate, student_t
 from cotenant.analyse.sharing.evidence import TenantEvidence
@@ -77,12 +78,10 @@ def _judged(
 
 def _p_beyond(log_ratio: float, effect: RatioEffect, margin: float) -> float:
     """One-sided p-value against "at most the margin"."""
-    from scipy import special
-
     beyond = log_ratio - math.log1p(margin)
     if effect.standard_error == 0:
         return 0.0 if beyond > 0 else 1.0
-    return float(special.stdtr(effect.df, -beyond / effect.standard_error))
+    return t_cdf(effect.df, -beyond / effect.standard_error)
 
 
 def _blocks_missing(effect: RatioEffect, margin: float, strictest: float) -> int | None:

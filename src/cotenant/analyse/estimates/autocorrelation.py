@@ -103,7 +103,7 @@ class Stretches:
 def stretch_bounds(size: int, trials: int) -> npt.NDArray[np.int64]:
     """Cut points for a trial of ``size`` requests, so that all trials together give enough stretches."""
     pieces = max(1, min(math.ceil(STRETCHES / trials), size))
-    return np.linspace(0, size, pieces + 1).astype(np.int64)
+    return np.arange(pieces + 1, dtype=np.int64) * size // pieces
 
 
 def design_effect(trials: Sequence[Stretches], level: float = 0.95) -> float:
@@ -112,9 +112,12 @@ def design_effect(trials: Sequence[Stretches], level: float = 0.95) -> float:
     Includes the uncertainty of the variance itself (few stretches, fewer trials), by Student's t. Assumes that trials
     are independent and that correlation within a trial either dies out within a stretch or shows between trials.
     """
-    by_stretch = np.concatenate([trial.sizes for trial in trials]), np.concatenate([trial.hits for trial in trials])
-    by_trial = np.array([trial.sizes.sum() for trial in trials]), np.array([trial.hits.sum() for trial in trials])
-    return max(1.0, _effect(*by_stretch, level), _effect(*by_trial, level))
+    sizes, hits = np.concatenate([trial.sizes for trial in trials]), np.concatenate([trial.hits for trial in trials])
+    between = _effect(sizes, hits, level)
+    if sizes.size == len(trials):
+        return max(1.0, between)
+    starts = np.cumsum([0, *(trial.sizes.size for trial in trials[:-1])])
+    return max(1.0, between, _effect(np.add.reduceat(sizes, starts), np.add.reduceat(hits, starts), level))
 
 
 def _effect(sizes: npt.NDArray[np.int64], hits: npt.NDArray[np.int64], level: float) -> float:

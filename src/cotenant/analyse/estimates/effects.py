@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from cotenant.analyse.estimates.distributions import t_cdf, t_quantile
 from cotenant.analyse.estimates.estimate import Estimate, student_t
 from cotenant.analyse.estimates.intervals import Floats, Numbers
 
@@ -51,11 +52,9 @@ def independent_effect(values: Numbers, baseline: Numbers, level: float = 0.95) 
 
 
 def _effect(ratio: Estimate, log_ratio: float, spread: float, error: float, df: float) -> RatioEffect:
-    from scipy import special
-
     if error == 0:
         return RatioEffect(ratio, log_ratio, 0.0, df, None, 1.0 if log_ratio == 0 else 0.0)
-    p_value = 2 * float(special.stdtr(df, -abs(log_ratio / error)))
+    p_value = 2 * t_cdf(df, -abs(log_ratio / error))
     return RatioEffect(ratio, log_ratio, error, df, log_ratio / spread * (1 - 3 / (4 * df - 1)), p_value)
 
 
@@ -100,14 +99,12 @@ def equivalence(effect: RatioEffect, margin: float, level: float = 0.05) -> Equi
 
     Same assumptions as the effect's own test: independent blocks, log ratio roughly normal.
     """
-    from scipy import special
-
     if margin <= 0:
         raise ValueError("the margin of equivalence must be above 0, e.g. 0.02 for 2 %")
     bound = math.log1p(margin)
-    reach = abs(effect.log_ratio) + float(special.stdtrit(effect.df, 1 - level)) * effect.standard_error
+    reach = abs(effect.log_ratio) + t_quantile(effect.df, 1 - level) * effect.standard_error
     if effect.standard_error == 0:
         p_value = 0.0 if abs(effect.log_ratio) < bound else 1.0
     else:
-        p_value = float(special.stdtr(effect.df, (abs(effect.log_ratio) - bound) / effect.standard_error))
+        p_value = t_cdf(effect.df, (abs(effect.log_ratio) - bound) / effect.standard_error)
     return Equivalence(margin, p_value, math.expm1(reach))

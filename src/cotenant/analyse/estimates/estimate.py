@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from cotenant.analyse.estimates.distributions import t_quantile
+
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
@@ -25,6 +27,4 @@ class Estimate:
 
 def student_t(df: float, level: float = 0.95) -> float:
     """Two-sided quantile of Student's t."""
-    from scipy import special
-
-    return float(special.stdtrit(df, (1 + level) / 2))
+    return t_quantile(df, (1 + level) / 2)

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cotenant.analyse.estimates.autocorrelation import Common, lag_correlation
+from cotenant.analyse.estimates.distributions import normal_cdf
 from cotenant.analyse.estimates.estimate import Estimate, student_t
 from cotenant.analyse.estimates.robust import huber
 
@@ -152,9 +153,7 @@ def _expanded_tails(n: int, level: float) -> tuple[float, float]:
     t has n / 2 degrees of freedom rather than n - 1. This was calibrated on replicates with outliers and skew, whose
     resampled means spread too little; for normal ones it raises the coverage to 96 %.
     """
-    from scipy import special
-
-    tail = float(special.ndtr(-math.sqrt(n / (n - 1)) * student_t(n / 2, level)))
+    tail = normal_cdf(-math.sqrt(n / (n - 1)) * student_t(n / 2, level))
     return tail, 1 - tail
 
 

@@ -1,15 +1,16 @@
 """Latency quantiles with distribution-free intervals; none is given from too few requests."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from cotenant.analyse.estimates.autocorrelation import Stretches, design_effect, stretch_bounds
+from cotenant.analyse.estimates.distributions import binomial_cdf
 from cotenant.analyse.estimates.estimate import Estimate
 from cotenant.tenancy.records import Int64s
 
@@ -68,38 +69,23 @@ def interval_ranks(n: int, q: float, level: float = LEVEL) -> tuple[int, int]:
     """
     if n < needed_for(q, level):
         raise ValueError(f"{n} values can't enclose the quantile {q}")
-    from scipy import special
+    first, at_most = binomial_cdf(n, q)
 
     def below(rank: int) -> float:
         """Probability that fewer than ``rank`` of the n values lie below the quantile."""
-        return float(special.bdtr(rank - 1, n, q)) if rank > 0 else 0.0
+        return float(at_most[min(rank - 1 - first, at_most.size - 1)]) if rank > first else 0.0
+
+    def last_rank(probability: float) -> int:
+        """The largest rank whose `below` is at most this probability."""
+        return first + int(np.searchsorted(at_most, probability, side="right")) if probability >= 0 else 0
 
     tail = (1 - level) / 2
-    lo = _last_rank(n, q, tail, below)
-    hi = _last_rank(n, q, 1 - tail, below) + 1
+    lo, hi = last_rank(tail), last_rank(1 - tail) + 1
     if lo < 1:
-        lo, hi = 1, _last_rank(n, q, level + below(1), below) + 1
+        lo, hi = 1, last_rank(level + below(1)) + 1
     elif hi > n:
-        lo, hi = _last_rank(n, q, below(n) - level, below), n
+        lo, hi = last_rank(below(n) - level), n
     return max(lo, 1), min(hi, n)
-
-
-def _last_rank(n: int, q: float, probability: float, below: Callable[[int], float]) -> int:
-    """The largest rank whose `below` is at most this probability."""
-    rank = int(n * q)
-    step = max(1, int(math.sqrt(n * q * (1 - q))))
-    lowest, highest = rank, rank
-    while lowest > 0 and below(lowest) > probability:
-        lowest = max(0, lowest - step)
-    while highest <= n and below(highest) <= probability:
-        highest += step
-    while highest - lowest > 1:
-        middle = (lowest + highest) // 2
-        if below(middle) <= probability:
-            lowest = middle
-        else:
-            highest = middle
-    return lowest
 
 
 def latency_quantiles(
@@ -124,7 +110,8 @@ def latency_quantiles(
     pooled = np.concatenate(list(per_trial))
     pooled.partition([rank - 1 for rank in ranks.values()])
     middles = {q: int(pooled[rank - 1]) for q, rank in ranks.items()}
-    effects = {q: design_effect(_exceedances(per_trial, unfinished, middle)) for q, middle in middles.items()}
+    cut = _cut(per_trial, unfinished)
+    effects = {q: design_effect(_exceedances(cut, middle)) for q, middle in middles.items()}
     ends = {q: _spread_ranks(n, q, effects[q]) for q in ranks}
     within = sorted({end - 1 for pair in ends.values() for end in pair if end is not None and end <= done})
     if within:
@@ -156,22 +143,35 @@ def _infinite(n: int, lost: int) -> QuantileEstimate:
     return QuantileEstimate(None, None, None, n, reason=f"infinite: {lost} of {n} requests never completed")
 
 
-def _exceedances(per_trial: Sequence[Int64s], unfinished: Sequence[int], threshold: int) -> list[Stretches]:
-    """Requests above the threshold by stretch; a trial's unfinished requests are spread over its stretches."""
+class _CutTrial(NamedTuple):
+    """One trial, cut into stretches; its unfinished requests are spread over them."""
+
+    pieces: list[Int64s]
+    sizes: Int64s
+    late: Int64s
+
+
+def _cut(per_trial: Sequence[Int64s], unfinished: Sequence[int]) -> list[_CutTrial]:
     trials = []
     for index, values in enumerate(per_trial):
         lost = unfinished[index] if index < len(unfinished) else 0
-        if values.size + lost == 0:
-            continue
-        bounds = stretch_bounds(values.size, len(per_trial))
-        late = _steps(np.linspace(0, lost, bounds.size).astype(np.int64))
-        hits = [np.count_nonzero(values[a:b] > threshold) for a, b in pairwise(bounds)]
-        trials.append(Stretches(_steps(bounds) + late, np.array(hits, dtype=np.int64) + late))
+        if values.size + lost:
+            bounds = stretch_bounds(values.size, len(per_trial))
+            late = np.diff(np.arange(bounds.size, dtype=np.int64) * lost // (bounds.size - 1))
+            pieces = [values[a:b] for a, b in pairwise(bounds.tolist())]
+            trials.append(_CutTrial(pieces, np.diff(bounds) + late, late))
     return trials
 
 
-def _steps(bounds: Int64s) -> Int64s:
-    return bounds[1:] - bounds[:-1]
+def _exceedances(trials: Sequence[_CutTrial], threshold: int) -> list[Stretches]:
+    """Requests above the threshold by stretch."""
+    return [
+        Stretches(
+            trial.sizes,
+            trial.late + np.array([np.count_nonzero(piece > threshold) for piece in trial.pieces], np.int64),
+        )
+        for trial in trials
+    ]
 
 
 def _spread_ranks(n: int, q: float, deff: float) -> tuple[int | None, int | None]:

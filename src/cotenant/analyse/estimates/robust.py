@@ -51,10 +51,10 @@ def huber(values: Floats) -> Robust:
         if scale <= 0:
             break
         distance = (data - location) / scale
-        bounded = np.clip(distance, -BOUND, BOUND)
-        inside = float((np.abs(distance) < BOUND).mean()) or 1.0
-        step = scale * float(bounded.mean()) / inside
-        shrink = float(np.sqrt((bounded**2).sum() / ((n - 1) * _EXPECTED)))
+        bounded = np.minimum(np.maximum(distance, -BOUND), BOUND)
+        inside = np.count_nonzero(np.abs(distance) < BOUND) / n or 1.0
+        step = scale * float(bounded.sum()) / n / inside
+        shrink = math.sqrt(float(bounded @ bounded) / ((n - 1) * _EXPECTED))
         location, scale = location + step, scale * shrink
         if abs(step) <= _CLOSE * scale and abs(shrink - 1) <= _CLOSE:
             break

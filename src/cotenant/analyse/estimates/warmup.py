@@ -15,6 +15,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from cotenant.analyse.estimates.distributions import t_quantile
 from cotenant.analyse.estimates.intervals import Floats, Numbers, averaged
 
 Indices = npt.NDArray[np.int64]
@@ -197,10 +198,8 @@ def penalty(points: int, series: int, df: float, level: float = 0.05) -> float:
 
     Bonferroni over ``points`` - 1 places in ``series`` series; the noise was estimated with ``df`` degrees of freedom.
     """
-    from scipy import special
-
     places = max(1, (points - 1) * series)
-    return float(special.stdtrit(df, 1 - level / 2 / places)) ** 2
+    return t_quantile(df, 1 - level / 2 / places) ** 2
 
 
 def find_steps(values: Floats, noise: float, cost_of_step: float, least: float = 0.0) -> list[Step]:

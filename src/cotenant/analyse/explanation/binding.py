@@ -9,7 +9,7 @@ from cotenant.analyse.estimates.intervals import mean_interval
 from cotenant.analyse.estimates.quantiles import Missing, Number
 from cotenant.analyse.sharing.cells import by_block, usable
 from cotenant.analyse.sharing.evidence import Peaks, TenantEvidence
-from cotenant.tenancy.nouns import DeviceName
+from cotenant.tenancy.device_names import DeviceName
 from cotenant.text import percent
 
 Bound = Literal[

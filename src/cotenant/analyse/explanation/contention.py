@@ -16,7 +16,7 @@ from cotenant.analyse.sharing.cells import Cell
 from cotenant.analyse.sharing.evidence import Peaks
 from cotenant.analyse.sharing.model_error import inverse, widened
 from cotenant.analyse.sharing.summary import MixSummary, Summary
-from cotenant.tenancy.nouns import DeviceName
+from cotenant.tenancy.device_names import DeviceName
 
 Resource = Literal[
     "nothing", "cores", "memory bandwidth", "cache", "memory bandwidth or cache", "clock", "queue", "host", "device",

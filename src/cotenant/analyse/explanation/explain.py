@@ -21,7 +21,7 @@ from cotenant.analyse.sharing.slowdown import Solos, log_slowdowns
 from cotenant.analyse.sharing.summarise import summarise
 from cotenant.analyse.sharing.summary import Summary
 from cotenant.analyse.tabular import document
-from cotenant.tenancy.nouns import DeviceName
+from cotenant.tenancy.device_names import DeviceName
 from cotenant.tenancy.records import OWN, TenantObservation
 from cotenant.text import percent
 

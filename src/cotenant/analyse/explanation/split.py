@@ -16,7 +16,7 @@ from cotenant.analyse.estimates.quantiles import Missing, Number
 from cotenant.analyse.sharing.cells import Cell, usable
 from cotenant.analyse.sharing.evidence import TenantEvidence
 from cotenant.analyse.sharing.model_error import widened
-from cotenant.tenancy.nouns import DeviceName
+from cotenant.tenancy.device_names import DeviceName
 
 QUEUE, CORES, CLOCK, MEMORY, DEVICE, HOST, WORK = (
     "queueing", "fewer cores", "clock", "memory and cache", "device", "host", "more CPU time",

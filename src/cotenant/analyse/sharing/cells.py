@@ -82,9 +82,9 @@ def sharing_said(sharing: str) -> str:
 
 
 def shares_said(sharing: str) -> str:
-    """`4g+3g` of `mig[4g.20gb, 3g.20gb]`; empty where no shares are given."""
-    shares = sharing.partition("[")[2].removesuffix("]")
-    return "+".join(profile.partition(".")[0] for profile in shares.split(", "))
+    """`4g+3g` of `mig[4g.20gb, 3g.20gb]`, `10 each` of ten equal shares; empty where no shares are given."""
+    shares = [profile.partition(".")[0] for profile in sharing.partition("[")[2].removesuffix("]").split(", ")]
+    return f"{shares[0]} each" if len(shares) > 2 and len({*shares}) == 1 else "+".join(shares)
 
 
 def usable(seen: TenantObservation) -> bool:

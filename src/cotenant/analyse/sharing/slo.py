@@ -9,6 +9,7 @@ from typing import Literal
 import numpy as np
 
 from cotenant.analyse.estimates.autocorrelation import Stretches, design_effect
+from cotenant.analyse.estimates.distributions import beta_cdf, beta_quantile
 from cotenant.analyse.estimates.estimate import Estimate
 from cotenant.analyse.sharing.cells import counts
 from cotenant.tenancy.records import TenantObservation
@@ -26,17 +27,15 @@ def queries_needed(quantile: float, late: int, confidence: float = CONFIDENCE, t
     MLPerf's early stopping: the smallest h of requests in time with I(quantile - tolerance; h, late + 1) <=
     1 - confidence, plus the late ones. Assumes independent requests and looks that were planned beforehand.
     """
-    from scipy import special
-
     p = quantile - tolerance
     if not 0 < p < 1 or late < 0:
         raise ValueError("the quantile less its tolerance must lie between 0 and 1, and late requests be at least 0")
     too_few, enough = 0, 1
-    while special.betainc(enough, late + 1, p) > 1 - confidence:
+    while beta_cdf(enough, late + 1, p) > 1 - confidence:
         too_few, enough = enough, enough * 2
     while enough - too_few > 1:
         middle = (too_few + enough) // 2
-        if special.betainc(middle, late + 1, p) > 1 - confidence:
+        if beta_cdf(middle, late + 1, p) > 1 - confidence:
             too_few = middle
         else:
             enough = middle
@@ -92,11 +91,9 @@ def attainment_of(trials: Sequence[Stretches], quantile: float, confidence: floa
 
 def binomial_interval(hits: float, n: float, level: float = 0.95) -> tuple[float, float]:
     """Clopper and Pearson's interval of a share; ``hits`` and ``n`` may be fractions (effective sizes)."""
-    from scipy import special
-
     tail = (1 - level) / 2
-    lo = float(special.betaincinv(hits, n - hits + 1, tail)) if hits > 0 else 0.0
-    hi = float(special.betaincinv(hits + 1, n - hits, 1 - tail)) if hits < n else 1.0
+    lo = beta_quantile(hits, n - hits + 1, tail) if hits > 0 else 0.0
+    hi = beta_quantile(hits + 1, n - hits, 1 - tail) if hits < n else 1.0
     return lo, hi
 
 

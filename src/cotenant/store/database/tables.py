@@ -1,0 +1,61 @@
+"""Tables of what others measured, kept beside the database as they are."""
+
+import hashlib
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cotenant.errors import DataError
+from cotenant.prediction.interference.elsewhere import ForeignTable, recognised
+from cotenant.store.database.add import Added
+from cotenant.store.database.index import Source
+from cotenant.store.learnt import TABLES, table_at
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+def split_tables(paths: "Iterable[Path]") -> tuple[list[Path], list[tuple[Path, ForeignTable]]]:
+    """Paths of other kinds, and tables, which are checked before anything is added.
+
+    Raises:
+        DataError: Lines of a table can't be used, or it doesn't name its device.
+    """
+    others: list[Path] = []
+    tables: list[tuple[Path, ForeignTable]] = []
+    for path in paths:
+        if not (path.is_file() and path.suffix.lower() == ".csv" and _is_table(path)):
+            others.append(path)
+            continue
+        table = table_at(path)
+        if table.device is None:
+            raise DataError(
+                f"{path} doesn't say which device it was measured on.",
+                hint="add a column `device`, such as sim:v100-sxm2-16gb or the name that `cotenant devices` shows",
+            )
+        tables.append((path, table))
+    return others, tables
+
+
+def add_tables(tables: Sequence[tuple[Path, ForeignTable]], home: Path) -> tuple[Added, ...]:
+    """Keep checked tables; one with the same content is known."""
+    added: list[Added] = []
+    for path, table in tables:
+        content = path.read_bytes()
+        key = hashlib.blake2b(content, digest_size=12).hexdigest()
+        kept = home / TABLES / f"{key}.csv"
+        known = kept.exists()
+        if not known:
+            kept.parent.mkdir(parents=True, exist_ok=True)
+            kept.write_bytes(content)
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        rows = sum(len(mix.slowdowns) for mix in table.found.mixes) + len(table.found.solos)
+        source = Source(key, "1", path.name, "table", now, measurements=rows, readings=0, gpus=1)
+        added.append(Added(source, "known" if known else "added"))
+    return tuple(added)
+
+
+def _is_table(path: Path) -> bool:
+    with path.open(encoding="utf-8", errors="replace") as file:
+        return recognised(file.readline().lstrip("\ufeff"))
