@@ -25,6 +25,8 @@ from packaging.utils import canonicalize_name
 ROOT = Path(__file__).resolve().parents[1]
 GROUPS = {"core": "", "dev": "dev"}
 """File -> the extra of pyproject.toml; what is in core is not repeated in the other."""
+CORE = ("models", "sim")
+"""Extras that `make demo` installs as well."""
 APART = "torch"
 HEAD = "# Written by `make lock` from constraints.txt. Do not edit.\n"
 
@@ -57,12 +59,14 @@ def needed(requirements: list[str], extra: str = "") -> set[str]:
 def of_group(extra: str) -> set[str]:
     """The packages of an extra of ours, without those of the core."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    core = needed(project["dependencies"]) | {one for one in needed(metadata.requires(APART) or []) if one in pins()}
+    extras = project["optional-dependencies"]
+    core = needed(project["dependencies"] + [line for name in CORE for line in extras[name]])
+    core |= {name for name in needed(metadata.requires(APART) or []) if name in pins()}
     if not extra:
         return core
     wanted, names = [extra], set()
     while wanted:
-        for line in project["optional-dependencies"][wanted.pop()]:
+        for line in extras[wanted.pop()]:
             inner = Requirement(line)
             if canonicalize_name(inner.name) == "cotenant":
                 wanted += inner.extras

@@ -9,6 +9,7 @@ import click
 
 from cotenant.cli.output import Exit
 from cotenant.errors import CotenantError, ImpossibleObjectives, StudyError
+from cotenant.extras import EXTRAS, missing
 from cotenant.interruption import exit_code
 from cotenant.opening import system_words
 from cotenant.reporting.terminal.literal import literal
@@ -121,6 +122,9 @@ def _refused(problem: BaseException) -> Failure | None:
     }
     if any(part in words for part in no_memory.get(kind, ())):
         return Failure(_MEMORY, hint=_MEMORY_HINT)
+    if isinstance(problem, ModuleNotFoundError) and (problem.name or "").split(".")[0] in EXTRAS:
+        lacks = missing(str(problem.name).split(".")[0], "this")
+        return Failure(f"{lacks.message}.", hint=lacks.hint)
     if kind == "ImportError" and "shared object" in words:
         return Failure(f"a library can't be loaded: {words}.")
     if kind == "RuntimeError" and "start new thread" in words:

@@ -22,8 +22,10 @@ def check_workloads(study: Study, *, execute: bool = True, simulated: bool = Fal
 
     Raises:
         StudyError: with one problem for each tenant that can't run.
+        MissingExtra: A package that a workload needs isn't installed.
     """
     from cotenant import workloads
+    from cotenant.workloads.catalogue import require_packages
     from cotenant.workloads.yours.command import PREFIX as COMMAND
 
     problems: list[str] = []
@@ -52,6 +54,8 @@ def check_workloads(study: Study, *, execute: bool = True, simulated: bool = Fal
         if any(objective.metric != "latency" for objective in entry.slo) and not _times_tokens(spec):
             said = f"{shown(spec.name)} has no tokens that are timed: give a latency instead, such as p99: 300ms"
             problems.append(study.places.describe(("tenants", name, "slo"), said))
+        if execute and not simulated:
+            require_packages(spec.name)
     if problems:
         source = study.places.source or f"study {study.name}"
         raise StudyError(

@@ -6,6 +6,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol
 
+from cotenant import extras
 from cotenant.errors import WorkloadError
 from cotenant.text import did_you_mean
 from cotenant.workloads.models.decoders import DECODERS
@@ -99,6 +100,18 @@ def modules_of(name: str) -> tuple[str, ...]:
     except WorkloadError:
         return ()  # building it will say why
     return _MODELS_IMPORT if isinstance(workload, ModelWorkload) else ()
+
+
+def require_packages(name: str) -> None:
+    """Refuse a workload that can't be built here because an extra is missing.
+
+    Raises:
+        MissingExtra: With the command that installs it.
+    """
+    for module in modules_of(name):
+        package = module.partition(".")[0]
+        if package in extras.EXTRAS:
+            extras.require(package, f"running {name}")
 
 
 def catalogue() -> tuple[WorkloadEntry, ...]:

@@ -1,7 +1,8 @@
 """Figures that ship with the package: a dry run imports torch and takes up to seconds per model.
 
 `figures.json` has every model at its defaults and the tenants of `search-bottlenecks`, one per line, and the versions
-of the libraries whose operators were counted. With other versions nothing in it is used. `make figures` writes it.
+of the libraries whose operators were counted. With other versions nothing in it is used, without them everything.
+`make figures` writes it.
 """
 
 import json
@@ -11,6 +12,7 @@ from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 
+from cotenant.extras import installed
 from cotenant.workloads.protocol import Figures, WorkloadSpec
 
 FILE = Path(__file__).with_name("figures.json")
@@ -31,7 +33,7 @@ def written(described: Iterable[tuple[WorkloadSpec, Figures]]) -> str:
 @cache
 def _known() -> Mapping[str, Figures]:
     data = json.loads(FILE.read_text(encoding="utf-8"))
-    if data["versions"] != _versions():
+    if all(installed(name) for name in LIBRARIES) and data["versions"] != _versions():
         return {}
     return {json.dumps(line.pop("spec"), sort_keys=True): Figures(**line) for line in data["figures"]}
 

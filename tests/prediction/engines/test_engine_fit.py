@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from cotenant.devices.simulated.device import open_simulated
+from cotenant.devices.simulated.simulated_gpu import open_simulated
 from cotenant.errors import DeviceError
 from cotenant.prediction.calibration.engine_fit import fit_engine, kernel_law, plain_law, simulated_probe
 from cotenant.prediction.calibration.solo import SoloTime

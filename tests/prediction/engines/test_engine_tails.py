@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from cotenant.devices.simulated.device import open_simulated
+from cotenant.devices.simulated.simulated_gpu import open_simulated
 from cotenant.errors import DoesNotFit
 from cotenant.prediction.contention.layout import whole_of
 from cotenant.prediction.engines.alone import serve, step_ns

@@ -14,7 +14,7 @@ from cotenant.prediction.contention.simulate import Player, simulate
 from cotenant.prediction.contention.trace import plain_trace
 from cotenant.prediction.engines.alone import serve, step_ns
 from cotenant.prediction.engines.continuous_batching import Batching, EngineSettings
-from cotenant.prediction.engines.engine_profile import ENGINES, engine_error
+from cotenant.prediction.engines.engine_profile import ENGINES
 from cotenant.prediction.engines.on_gpu import EngineLoad, Engines
 from cotenant.prediction.engines.step import EnginePart, StepTimes
 from cotenant.prediction.simulated_gpu import Controls
@@ -110,17 +110,14 @@ def test_a_full_cache_shows_in_the_facts():
     assert facts["most_sequences"] < 64
 
 
-def test_the_range_of_an_engine_is_that_of_its_validation_and_wider_where_nothing_was_measured():
-    known, unknown = engine_error("hopper"), engine_error("ada")
-    assert known.validated
-    assert known.low < 0.9
-    assert known.high > 1.1
-    assert not unknown.validated
-    assert unknown.low < known.low
-    assert unknown.high > known.high
-    found = model_error(H100, SPEC, Sharing(mode=ALONE), Controls(), first=False)
-    assert found["time"] == [known.low, known.high]
-    assert "vLLM" in found["error"]
+def test_the_range_of_an_engine_names_its_data_and_is_wider_where_nothing_was_measured():
+    known, unknown = (
+        model_error(gpu, SPEC, Sharing(mode=ALONE), Controls(), first=False) for gpu in (H100, find_gpu("rtx-4090"))
+    )
+    assert known["validated"]
+    assert known["time"][0] < 1 < known["time"][1]
+    assert "data sets on H100" in known["error"]
+    assert unknown["time"][1] / unknown["time"][0] > known["time"][1] / known["time"][0]
 
 
 STUDY = """

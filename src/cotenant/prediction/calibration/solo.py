@@ -159,9 +159,9 @@ def fit_solos(times: Sequence[SoloPoint]) -> SoloFit:
     starts = [(host, device, 0.05) for host in (-0.3, 0.3) for device in (-0.2, 0.3)]
     fits = [least_squares(residuals, start, bounds=([-3, -3, 0], [3, 3, 1])) for start in starts]
     best = min(fits, key=lambda fit: float(fit.cost))
-    best = best.x
-    host, device = float(np.exp(best[0])), float(np.exp(best[1]))
-    item = float(best[2]) * per_item
+    at = best.x
+    host, device = float(np.exp(at[0])), float(np.exp(at[1]))
+    item = float(at[2]) * per_item
     off = float(np.mean([abs(point.explained_ns(host, device, item) / point.measured_ns - 1) for point in times]))
     return SoloFit(host, device, item, off, float(best.cost))
 

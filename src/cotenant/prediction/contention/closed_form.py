@@ -13,9 +13,9 @@ Nothing here is fitted. `benchmarks/contention.py` compares it with the event si
 from dataclasses import dataclass
 from typing import Any
 
-import numba
 import numpy as np
 
+from cotenant.extras import compiled
 from cotenant.prediction.contention.demand import (
     AFTER,
     BEFORE,
@@ -128,7 +128,7 @@ def _spread(points: int, dimensions: int) -> Floats:
 _POINTS = _spread(_STATES, 32)
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")  # type: ignore[untyped-decorator]
+@compiled()
 def _paced(paced: Floats, ratio: float) -> Any:
     """Time from the first launch to the last kernel's end if kernels are this much slower relative to the host."""
     place = (np.log(ratio) - _LOWEST) / _STEP
@@ -142,7 +142,7 @@ def _paced(paced: Floats, ratio: float) -> Any:
     return paced[before] * (1 - part) + paced[before + 1] * part
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")  # type: ignore[untyped-decorator]
+@compiled()
 def _every(  # noqa: PLR0917 - compiled code takes its arguments by position
     kernels: Floats, requests: Floats, paced: Floats, mixes: Ints, seats: Ints, rates: Floats, turns: Floats,
     shared_host: bool, points: Floats, result: Floats,
@@ -172,7 +172,7 @@ def _every(  # noqa: PLR0917 - compiled code takes its arguments by position
             result[row, places[number]] = max(time[number], 1.0)
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")  # type: ignore[untyped-decorator]
+@compiled()
 def _apart(seats: Ints) -> Any:
     """Whether no two tenants share SMs or memory: MIG instances, or a tenant alone."""
     for one in range(len(seats)):
@@ -182,12 +182,12 @@ def _apart(seats: Ints) -> Any:
     return True
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")  # type: ignore[untyped-decorator]
+@compiled()
 def _alone(request: Floats, paced: Floats) -> Any:
     return request[BEFORE] + _paced(paced, 1.0) + request[AFTER]
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")  # type: ignore[untyped-decorator]
+@compiled()
 def _in_turns(requests: Floats, kernels: Floats, paced: Floats, rates: Floats, turns: Floats) -> Any:
     """One tenant's kernels at a time: turns of a slice, or of what was launched meanwhile."""
     count = requests.shape[0]
@@ -225,7 +225,7 @@ def _in_turns(requests: Floats, kernels: Floats, paced: Floats, rates: Floats, t
     return time / alone
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")  # type: ignore[untyped-decorator]
+@compiled()
 def _side_by_side(  # noqa: C901, PLR0912, PLR0915, PLR0917 - one compiled loop, as in the engine
     requests: Floats, kernels: Floats, paced: Floats, rates: Floats, seats: Ints, shared_host: bool, points: Floats
 ) -> Any:

@@ -6,9 +6,9 @@ progress at the rates of `contention`, or in turns if the device is time-sliced.
 leave through a buffer that the caller drains, so memory doesn't grow with the length of a run.
 """
 
-import numba
 import numpy as np
 
+from cotenant.extras import compiled
 from cotenant.prediction.contention.progress import ALMOST_NS, NEVER_NS, run_alone, settle
 from cotenant.prediction.contention.rates import drain_ns, fill_rates
 from cotenant.prediction.contention.spread import uniform
@@ -60,7 +60,7 @@ _WORTH = 4
 """Durations of a kernel for which a tenant must have the device to itself to be followed without looking at others."""
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")  # type: ignore[untyped-decorator]
+@compiled()
 def advance(  # noqa: C901, PLR0912, PLR0915, PLR0917 - one compiled loop: calls between events would cost its speed
     kernels: Floats,
     slots: Ints,

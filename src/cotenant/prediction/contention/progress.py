@@ -2,8 +2,7 @@
 
 from typing import Any
 
-import numba
-
+from cotenant.extras import compiled
 from cotenant.prediction.contention.state import (
     DEVICE_NS,
     DRAM,
@@ -26,7 +25,7 @@ ALMOST_NS = 1e-3
 """Times closer than this are equal: sums of floats don't match exactly."""
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")  # type: ignore[untyped-decorator]
+@compiled()
 def settle(tenant: int, now: float, row: int, floats: Floats, activity: Floats) -> None:
     """Record the progress of this tenant's kernel up to now."""
     passed = now - floats[tenant, SINCE_NS]
@@ -41,7 +40,7 @@ def settle(tenant: int, now: float, row: int, floats: Floats, activity: Floats) 
     activity[row, 3] += worked * floats[tenant, DRAM] * floats[tenant, DRAM_PART]
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy", inline="always")  # type: ignore[untyped-decorator]
+@compiled(inline=True)
 def run_alone(  # noqa: PLR0917 - compiled code takes its arguments by position
     tenant: int, k: int, last: int, now: float, busy_since: float, until: float, deadline: float, row: int,
     kernels: Floats, slots: Ints, floats: Floats, slot_ends: Floats, activity: Floats, first: int,

@@ -13,9 +13,9 @@ No kernel runs faster than alone, and an additional kernel never leaves any othe
 
 from typing import Any
 
-import numba
 import numpy as np
 
+from cotenant.extras import compiled
 from cotenant.prediction.contention.state import (
     BLOCK,
     COLUMNS,
@@ -33,7 +33,7 @@ from cotenant.prediction.contention.state import (
 from cotenant.prediction.kernels.columns import Floats, Ints
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy", inline="always")  # type: ignore[untyped-decorator]
+@compiled(inline=True)
 def fill_rates(  # noqa: C901, PLR0912, PLR0915 - in one piece: passing arrays on costs time
     count: int, order: Ints, floats: Floats
 ) -> Any:
@@ -135,7 +135,7 @@ def rates(
     return np.asarray(state[:, FRESH]) if crowded else np.ones(occupancy.size)
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy", inline="always")  # type: ignore[untyped-decorator]
+@compiled(inline=True)
 def drain_ns(  # noqa: PLR0917 - compiled code takes its arguments by position
     tenant: int, wanted: float, count: int, order: Ints, floats: Floats, waits: float
 ) -> Any:

@@ -7,6 +7,7 @@ from typing import Protocol
 
 import numpy as np
 
+from cotenant import extras
 from cotenant.prediction.contention import engine, state
 from cotenant.prediction.contention.trace import Trace
 from cotenant.prediction.contention.turns import Slicing
@@ -127,6 +128,7 @@ def simulate(
         period_ns: Length of the periods over which activity is averaged.
         record: If False, requests are counted and discarded (for benchmarking the engine).
     """
+    extras.require("numba", "simulating a device")
     deadline = 3 * window_end_ns if deadline_ns is None else deadline_ns
     run = partial(
         _simulate, window_end_ns=window_end_ns, deadline_ns=deadline, slicing=slicing, host_spread=host_spread,

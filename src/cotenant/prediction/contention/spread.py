@@ -2,11 +2,12 @@
 
 from typing import Any
 
-import numba
 import numpy as np
 
+from cotenant.extras import compiled
 
-@numba.njit(cache=True, nogil=True, error_model="numpy", inline="always")  # type: ignore[untyped-decorator]
+
+@compiled(inline=True)
 def uniform(seed: int, tenant: int, number: int) -> Any:
     """Deterministic number from 0 to 1 for these three values (splitmix64)."""
     z = np.uint64(seed) + np.uint64(tenant) * np.uint64(0xD1342543DE82EF95)

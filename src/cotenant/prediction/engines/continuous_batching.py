@@ -7,10 +7,10 @@ Compiled, because tails need many steps.
 
 from dataclasses import dataclass
 
-import numba
 import numpy as np
 
 from cotenant.errors import DoesNotFit
+from cotenant.extras import compiled
 from cotenant.prediction.engines.step import StepShape
 from cotenant.prediction.kernels.columns import Floats, Ints
 
@@ -156,7 +156,7 @@ class Batching:
         state.counters[HEAD] = 0
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled(numpy_errors=False)
 def queue(requests: Ints, waiting: Ints, counters: Ints, prompt: int, output: int) -> None:
     """Put a request at the end of the line."""
     number = counters[COUNT]
@@ -167,7 +167,7 @@ def queue(requests: Ints, waiting: Ints, counters: Ints, prompt: int, output: in
     counters[COUNT] += 1
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled(numpy_errors=False)
 def next_step(  # noqa: PLR0915, PLR0917 - compiled code takes its arguments by position
     requests: Ints, running: Ints, taken: Ints, waiting: Ints, counters: Ints, limits: Ints, hits: float,
     queries: Floats, contexts: Floats,
@@ -233,7 +233,7 @@ def next_step(  # noqa: PLR0915, PLR0917 - compiled code takes its arguments by 
     return (decoding if decoding or prompts else NO_STEP), total, prompts
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled(numpy_errors=False)
 def end_step(  # noqa: PLR0917 - compiled code takes its arguments by position
     requests: Ints, running: Ints, taken: Ints, counters: Ints, sampled: Ints, done: Ints
 ) -> tuple[int, int]:

@@ -1,4 +1,4 @@
-"""Engines by version: defaults of their settings, the time of their hosts, and how far simulated times are off.
+"""Engines by version: defaults of their settings, and the time of their hosts.
 
 Host times and the scale of attention were fitted on steps and loads of running engines; docs/validation-llm.md names
 them and has the errors with each model left out. Host time is added to the device's: hiding it behind the device, as
@@ -8,8 +8,7 @@ asynchronous scheduling promises, fits none of the public data.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from cotenant.prediction.gpu import Architecture, GpuSpec
-from cotenant.prediction.trust import ModelError
+from cotenant.prediction.gpu import GpuSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,22 +54,3 @@ _LARGE_GIB = 70.0
 ENGINES: Mapping[str, EngineProfile] = {
     "vllm": EngineProfile("vllm", "0.20", step_us=700.0, sequence_us=50.0, prompt_us=1500.0, attention=1.2),
 }
-
-
-# How far simulated times of engines are from measured ones (docs/validation-llm.md)
-
-_LOW, _HIGH = 0.848, 1.214
-"""Range of nine in ten steps, times between tokens and generations of eleven models, which count the same, widened by
-1.3 for what a new model adds."""
-_MEAN, _ROWS, _MODELS = 0.0745, 7115, 11
-_MEASURED: tuple[Architecture, ...] = ("ampere", "hopper", "blackwell")
-_SOURCE = "vLLM on A100s, H100s and a B200"
-_FARTHER = 2.0
-"""Constants of another generation of GPUs are at least twice as far off."""
-
-
-def engine_error(architecture: Architecture) -> ModelError:
-    """The error of an engine's times alone on a GPU of this architecture."""
-    if architecture not in _MEASURED:
-        return ModelError(_LOW**_FARTHER, _HIGH**_FARTHER, _MEAN * _FARTHER, 0, "", like=len(_MEASURED))
-    return ModelError(_LOW, _HIGH, _MEAN, _ROWS, _SOURCE, groups=_MODELS)

@@ -7,9 +7,10 @@ of which takes many steps. Neighbours enter as factors of the steps' times, take
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-import numba
 import numpy as np
 
+from cotenant import extras
+from cotenant.extras import compiled
 from cotenant.prediction.engines.continuous_batching import (
     FREE,
     NO_STEP,
@@ -108,6 +109,7 @@ def engine_times(
         steps: Of all replications, about.
         seed: Of the first replication.
     """
+    extras.require("numba", "simulating an engine")
     replications: list[tuple[Floats, Floats, Floats]] = []
     facts = np.zeros(_TOKENS + 3)
     stretches = np.ones(1) if stretch is None else np.ascontiguousarray(stretch, np.float64)
@@ -168,7 +170,7 @@ def _facts(engine: EngineQueue, sums: Floats, replications: int) -> dict[str, fl
     }
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled(numpy_errors=False)
 def _between(grid: Floats, value: float) -> tuple[int, float]:
     """The grid's point below, and the weight of the next one."""
     if value >= grid[-1]:
@@ -177,13 +179,13 @@ def _between(grid: Floats, value: float) -> tuple[int, float]:
     return upper - 1, max((value - grid[upper - 1]) / (grid[upper] - grid[upper - 1]), 0.0)
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled(numpy_errors=False)
 def _on(grid: Floats, values: Floats, at: float) -> float:
     low, weight = _between(grid, at)
     return float(values[low] * (1 - weight) + values[low + 1] * weight)
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled(numpy_errors=False)
 def _on_both(rows: Floats, columns: Floats, values: Floats, row: float, column: float) -> float:
     low, weight = _between(rows, row)
     left, part = _between(columns, column)
@@ -192,7 +194,7 @@ def _on_both(rows: Floats, columns: Floats, values: Floats, row: float, column: 
     return float(lower * (1 - weight) + upper * weight)
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled(numpy_errors=False)
 def _serve(  # noqa: C901, PLR0912, PLR0915, PLR0917 - compiled code takes its arguments by position
     due: Floats, in_flight: int, prompt: int, output: int, hits: float, stretch: Floats, host: Floats, options: Floats,
     tokens: Floats, layers_ns: Floats, ends_ns: Floats, sequences: Floats, mean_contexts: Floats, decoding_ns: Floats,

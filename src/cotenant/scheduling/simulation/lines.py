@@ -9,9 +9,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numba
 import numpy as np
 import numpy.typing as npt
+
+from cotenant.extras import compiled
 
 Floats = npt.NDArray[np.float64]
 
@@ -134,7 +135,7 @@ def _joined(parts: Sequence[Floats]) -> tuple[Floats, npt.NDArray[np.int64]]:
     return np.concatenate(parts) if parts else np.empty(0), np.cumsum([part.size for part in parts], dtype=np.int64)
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")  # type: ignore[untyped-decorator]
+@compiled()
 def _serve(  # noqa: C901, PLR0912, PLR0917 - compiled code takes its arguments by position
     due: Floats, due_ends: Any, work: Floats, work_ends: Any, paused: Floats, paused_ends: Any,
     growth: Floats, growth_ends: Any, speeds: Floats, done: Floats,

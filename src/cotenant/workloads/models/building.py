@@ -10,12 +10,13 @@ import torch
 from torch import nn
 
 from cotenant.errors import WorkloadError
-from cotenant.workloads.models.entry import ModelEntry
+from cotenant.workloads.models.describing import DEFAULT_DTYPE, summed
+from cotenant.workloads.models.entry import ModelEntry, mode_of
 from cotenant.workloads.models.inputs import Inputs, Tensors, hidden_inputs, host_of, make_inputs
 from cotenant.workloads.models.skeleton import materialise, skeleton
 from cotenant.workloads.models.watching import Watch
 from cotenant.workloads.models.weights import load
-from cotenant.workloads.protocol import DEFAULT_TOKENS, Built, Place, Stage, WorkloadSpec
+from cotenant.workloads.protocol import DEFAULT_TOKENS, Built, Place, Properties, Stage, WorkloadSpec
 from cotenant.workloads.slices import ModelBlocks, ModelTail, find_blocks, plan_cut
 
 
@@ -73,13 +74,6 @@ def _survey(entry: ModelEntry, spec: WorkloadSpec, mode: str, dtype: torch.dtype
     inputs = make_inputs(entry, spec, dtype=dtype, device="meta")
     with Watch():
         return find_blocks(whole, inputs.ring[0])
-
-
-def mode_of(entry: ModelEntry, spec: WorkloadSpec) -> str:
-    """The mode that runs; training has its own."""
-    if spec.train and entry.architecture.trains:
-        return entry.architecture.trains
-    return spec.mode or entry.modes[0]
 
 
 def stages_of(
@@ -156,6 +150,34 @@ def _labels(entry: ModelEntry, spec: WorkloadSpec, tensors: Tensors) -> torch.Te
         tokens = tensors.get("input_ids", torch.zeros(example.shape[:2], dtype=torch.long, device=example.device))
         return tokens[:, 1:].flatten()
     return torch.zeros(spec.batch, dtype=torch.long, device=example.device)
+
+
+def dry_run(entry: ModelEntry, spec: WorkloadSpec, *, preparation: bool = True) -> Properties:
+    """One request, traced on `meta`; with ``preparation``, the peak includes what precedes it (a decode's prompt)."""
+    dtype: torch.dtype = getattr(torch, spec.dtype or DEFAULT_DTYPE)
+    model, inputs = stand(entry, spec, device="meta", dtype=dtype)
+    with Watch() as watch:
+        watch.hold([*model.parameters(), *model.buffers()])
+        weight_bytes = watch.live_bytes
+        stages = stages_of(model, entry, spec, inputs, "meta")
+        prepared = watch.peak_bytes if preparation else 0
+        # The first training step creates the optimiser's state; a later one is described.
+        for _ in range(2 if spec.train else 1):
+            watch.restart()
+            state = None
+            for stage in stages:
+                for _ in range(stage.repeat):
+                    state = stage.run(state)
+        peak, operators = max(prepared, watch.peak_bytes), tuple(watch.operators)
+    base = Properties(
+        params=sum(parameter.numel() for parameter in model.parameters()),
+        weight_bytes=weight_bytes,
+        flops=None,
+        bytes_moved=None,
+        peak_memory_bytes=peak,
+        input_bytes=sum(value.untyped_storage().nbytes() for tensors in inputs.ring for value in tensors.values()),
+    )
+    return summed(base, operators)
 
 
 # Execution on a real device: operator by operator, compiled, as CUDA graphs, by ONNX Runtime.

@@ -1,80 +1,87 @@
-"""The cost of a model's request, from a dry run of the real module on `meta`."""
+"""The cost of a model's request: of its dry run on `meta`, or without torch from a template that ships.
+
+Steps of a generation and requests of several lengths are put together from descriptions of one pass each.
+"""
 
 from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import replace
 
-import torch
-
-from cotenant.workloads.models.building import mode_of, stages_of, stand
-from cotenant.workloads.models.entry import ModelEntry
-from cotenant.workloads.models.inputs import lengths_of
-from cotenant.workloads.models.watching import Watch
+from cotenant import extras
+from cotenant.workloads.models.entry import ModelEntry, mode_of
+from cotenant.workloads.models.templates import find_template
 from cotenant.workloads.protocol import DEFAULT_TOKENS, Operator, Properties, WorkloadSpec
 
 DEFAULT_DTYPE = "float32"
 """The dtype described when the spec leaves it to the device."""
 
+Pass = Callable[[ModelEntry, WorkloadSpec, bool], Properties]
+"""Describes one pass; the last argument: its peak of memory includes what precedes it (a decode's prompt)."""
+
 
 def describe(entry: ModelEntry, spec: WorkloadSpec) -> Properties:
-    """Parameters, FLOPs, bytes, peak memory and operators of one request."""
-    lengths = lengths_of(entry, spec) if entry.max_seq is not None else (None,)
-    if len(lengths) == 1:
-        return _one_length(entry, spec)
+    """Parameters, FLOPs, bytes, peak memory and operators of one request, from dry runs."""
+    from cotenant.workloads.models.building import dry_run
+
+    return _described(entry, spec, lambda entry, spec, preparation: dry_run(entry, spec, preparation=preparation))
+
+
+def describe_by_template(entry: ModelEntry, spec: WorkloadSpec) -> Properties:
+    """The same from what ships with the package, without torch.
+
+    Raises:
+        MissingExtra: No template has this model, mode or size.
+    """
+    return _described(entry, spec, _from_template)
+
+
+def _from_template(entry: ModelEntry, spec: WorkloadSpec, preparation: bool) -> Properties:
+    template = None
+    if spec.layers == "full" and not spec.train and not set(spec.params) - {"lengths"}:
+        seq = (spec.seq or entry.seq or 1) if entry.seq is not None else 0
+        template = find_template(entry, mode_of(entry, spec), spec.dtype or DEFAULT_DTYPE, spec.batch, seq)
+    if template is None:
+        raise extras.missing("torch", f"{entry.name} as it is described here")
+    return summed(*template.at(spec.batch, seq, preparation=preparation))
+
+
+def _described(entry: ModelEntry, spec: WorkloadSpec, one_pass: Pass) -> Properties:
+    if entry.max_seq is None or spec.params.get("lengths", "fixed") == "fixed":
+        return _one_length(entry, spec, one_pass)
+    extras.require("torch", "a request of sampled lengths")
+    from cotenant.workloads.models.inputs import lengths_of
+
+    lengths = lengths_of(entry, spec)
     fixed = {**spec.params, "lengths": "fixed"}
-    by_length = {n: _one_length(entry, spec.model_copy(update={"seq": n, "params": fixed})) for n in set(lengths)}
+    by_length = {
+        length: _one_length(entry, spec.model_copy(update={"seq": length, "params": fixed}), one_pass)
+        for length in set(lengths)
+    }
     return _average([by_length[length] for length in lengths])
 
 
-def _one_length(entry: ModelEntry, spec: WorkloadSpec) -> Properties:
+def _one_length(entry: ModelEntry, spec: WorkloadSpec, one_pass: Pass) -> Properties:
     if mode_of(entry, spec) != "generate":
-        return _dry_run(entry, spec)
+        return one_pass(entry, spec, True)
     # Steps differ only in context length, and costs are linear in it: the middle one represents all.
     steps = (spec.tokens or DEFAULT_TOKENS) - 1
     context = spec.seq or entry.seq or 1
-    first = _dry_run(entry, spec.model_copy(update={"mode": "prefill", "tokens": None}))
+    first = one_pass(entry, spec.model_copy(update={"mode": "prefill", "tokens": None}), True)
     if steps == 0:
         return first
 
     def step(length: int) -> Properties:
-        at_length = spec.model_copy(update={"mode": "decode", "tokens": None, "seq": length})
-        return _dry_run(entry, at_length, preparation=False)
+        return one_pass(entry, spec.model_copy(update={"mode": "decode", "tokens": None, "seq": length}), False)
 
     middle, last = step(context + steps // 2), step(context + steps - 1)
-    whole = _summed(first, first.operators + middle.operators * steps)
+    whole = summed(first, first.operators + middle.operators * steps)
     assert first.peak_memory_bytes is not None
     assert last.peak_memory_bytes is not None
     return replace(whole, peak_memory_bytes=max(first.peak_memory_bytes, last.peak_memory_bytes))
 
 
-def _dry_run(entry: ModelEntry, spec: WorkloadSpec, *, preparation: bool = True) -> Properties:
-    """One request, traced on `meta`; with ``preparation``, the peak includes what precedes it (a decode's prompt)."""
-    dtype: torch.dtype = getattr(torch, spec.dtype or DEFAULT_DTYPE)
-    model, inputs = stand(entry, spec, device="meta", dtype=dtype)
-    with Watch() as watch:
-        watch.hold([*model.parameters(), *model.buffers()])
-        weight_bytes = watch.live_bytes
-        stages = stages_of(model, entry, spec, inputs, "meta")
-        prepared = watch.peak_bytes if preparation else 0
-        # The first training step creates the optimiser's state; a later one is described.
-        for _ in range(2 if spec.train else 1):
-            watch.restart()
-            state = None
-            for stage in stages:
-                for _ in range(stage.repeat):
-                    state = stage.run(state)
-        peak, operators = max(prepared, watch.peak_bytes), tuple(watch.operators)
-    base = Properties(
-        params=sum(parameter.numel() for parameter in model.parameters()),
-        weight_bytes=weight_bytes,
-        flops=None,
-        bytes_moved=None,
-        peak_memory_bytes=peak,
-        input_bytes=sum(value.untyped_storage().nbytes() for tensors in inputs.ring for value in tensors.values()),
-    )
-    return _summed(base, operators)
-
-
-def _summed(base: Properties, operators: tuple[Operator, ...]) -> Properties:
+def summed(base: Properties, operators: tuple[Operator, ...]) -> Properties:
+    """The description with the sums over its operators."""
     by_operator: dict[str, float] = defaultdict(float)
     by_dtype: dict[str, float] = defaultdict(float)
     moved = 0.0

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from cotenant.errors import WorkloadError
+from cotenant.workloads.protocol import WorkloadSpec
 
 Family = Literal["encoder", "decoder", "seq2seq", "vision", "recommender"]
 
@@ -88,6 +89,13 @@ class ModelEntry:
     def config_limit(self) -> int | None:
         """The longest sequence the small sibling accepts."""
         return None if self.max_seq is None else min(self.max_seq, 512)
+
+
+def mode_of(entry: ModelEntry, spec: WorkloadSpec) -> str:
+    """The mode that runs; training has its own."""
+    if spec.train and entry.architecture.trains:
+        return entry.architecture.trains
+    return spec.mode or entry.modes[0]
 
 
 # `layers`, and the number of blocks it means.

@@ -2,9 +2,11 @@
 
 from dataclasses import replace
 
+from cotenant import extras
 from cotenant.errors import WorkloadError
 from cotenant.text import did_you_mean
 from cotenant.workloads.descriptions import remembered
+from cotenant.workloads.models.describing import describe, describe_by_template
 from cotenant.workloads.models.entry import Family, ModelEntry, block_count, kept
 from cotenant.workloads.models.libraries import LIBRARIES, check_library, described_without
 from cotenant.workloads.models.weights_folder import check_weights
@@ -28,16 +30,15 @@ class ModelWorkload:
         """The cost of one request, from a dry run on `meta`; float32 unless the spec says otherwise."""
         self.check(spec)
         entry = self._describable(self.sized(spec))
+        if not (extras.installed("torch") and extras.installed("transformers")):
+            return describe_by_template(entry, spec)
 
-        def describe() -> Properties:
-            from cotenant.workloads.models.describing import describe
-
-            return describe(entry, spec)
-
-        return remembered(spec, {**entry.config, "described_image": entry.image}, describe)
+        return remembered(spec, {**entry.config, "described_image": entry.image}, lambda: describe(entry, spec))
 
     def build(self, spec: WorkloadSpec, place: Place) -> Built:
         """The model on the place, ready to serve."""
+        for package in ("torch", "transformers"):
+            extras.require(package, f"building {self.name}")
         from cotenant.workloads.models.building import build_model
 
         self.check(spec)
