@@ -29,7 +29,7 @@ MAKEFLAGS += --jobs=4
 export PYTHONDONTWRITEBYTECODE := 1
 
 .PHONY: demo test compiled fast slow quiet check style types layers browser bench soak validate docs docs-serve \
-  prometheus reference wheel storm aa lock figures mutants clean
+  prometheus reference wheel storm aa lock figures mutants changed-mutants clean
 
 demo: $(READY)            ## measure how an encoder, a scan and a generator can share this machine
 	@# 2 means "measured, but not precise enough to decide", which the text says; the demo has not failed.
@@ -143,6 +143,14 @@ storm: $(TESTED)          ## attack files and words at random (SECONDS=1800, SEE
 
 mutants: $(TESTED)        ## put N=200 small faults into the code (SEED=1): how many do the tests notice?
 	$(BIN)/python tools/mutants.py --count $(or $(N),200) --seed $(or $(SEED),1) --least $(or $(LEAST),0)
+
+# What the commit before, or the branch's base, is compared with; nothing in a checkout without history.
+BASE ?= $(shell git rev-parse --verify --quiet HEAD~1 2>/dev/null)
+
+changed-mutants: $(TESTED) ## eight faults in files that differ from BASE (the commit before), within three minutes
+	@test -n "$(BASE)" && git rev-parse --verify --quiet "$(BASE)^{commit}" >/dev/null \
+	  || { echo "no earlier commit to compare with: no faults tried"; exit 0; }; \
+	$(BIN)/python tools/mutants.py --changed "$(BASE)" --count 8 --seconds 120 --tests-s 10 --seed $(or $(SEED),1)
 
 clean:
 	rm -rf $(VENV) $(CLIENTS) build dist site .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

@@ -75,6 +75,15 @@ class Reach:
         return chosen
 
 
+def together(parts: Iterable[Reach]) -> Reach:
+    """What several runs of tests reach, each in files of its own."""
+    every = [*parts]
+    return Reach(
+        {file: functions for part in every for file, functions in part.files.items()},
+        {test: seconds for part in every for test, seconds in part.seconds.items()},
+    )
+
+
 def write(path: Path, reach: Reach) -> None:
     """Keep it for later."""
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -127,3 +136,17 @@ def measure(root: Path, sources: Sequence[str], tests: Sequence[str], folder: Pa
     options += [f"--junitxml={times}", "-o", "junit_family=xunit1"]
     subprocess.run([sys.executable, "-m", "pytest", *options, *tests], cwd=root, env=os.environ, check=False)
     return gather(root, data, times)
+
+
+def collected(root: Path, files: Sequence[str]) -> dict[str, list[str]]:
+    """The tests in some files, without the slow ones."""
+    options = ["--collect-only", "-q", "-m", "not slow and not quiet", "-p", "no:cacheprovider"]
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", *options, *files], cwd=root, capture_output=True, text=True, check=False
+    )
+    tests: dict[str, list[str]] = {file: [] for file in files}
+    for line in done.stdout.splitlines():
+        file, colons, _ = line.partition("::")
+        if colons and file in tests:
+            tests[file].append(line)
+    return tests

@@ -29,7 +29,7 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
-from mutant_tests import Reach, located, measure, read, spans, write
+from mutant_tests import Reach, collected, located, measure, read, spans, together, write
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES: dict[str, tuple[str, ...]] = {
@@ -38,7 +38,7 @@ PACKAGES: dict[str, tuple[str, ...]] = {
     "planning/solver": ("planning",),
     "store": ("store", "faults"),
     "serving/http": ("serving",),
-    "prediction/contention": ("prediction_sharing", "prediction_contention"),
+    "prediction/contention": ("prediction", "prediction_sharing"),
     "measure/checks": ("measure",),
 }
 """Where rules live that a wrong number would slip through, and the folders with the tests of each."""
@@ -46,7 +46,9 @@ PACKAGES: dict[str, tuple[str, ...]] = {
 EQUIVALENT = ROOT / "tools" / "equivalent.json"
 """Faults (file, function, before, after) that no test can notice, each with the reason."""
 KEPT = ROOT / ".venv" / "mutants"
-"""Where the knowledge of what tests reach is kept."""
+"""Where the knowledge of what tests reach is kept, by package."""
+TYPICAL_S = 0.2
+"""Of a test whose time isn't known."""
 
 COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt,
@@ -421,20 +423,40 @@ def candidates(package: str = "") -> list[Path]:
     return sorted(file for file in every if f"/{package}" in str(file))
 
 
-def reached(jobs: int, *, kept: bool) -> Reach:
-    """What the tests reach; measured again if a test has changed since, unless what is ``kept`` is good enough."""
-    file = KEPT / "reach.json"
-    folders = sorted({folder for named in PACKAGES.values() for folder in named if (ROOT / "tests" / folder).is_dir()})
+def reached(package: str, jobs: int, *, kept: bool) -> Reach:
+    """What the tests of a package reach; measured again if one has changed since, unless what is ``kept`` will do."""
+    file = KEPT / f"{package.replace('/', '-')}.json"
+    folders = [folder for folder in PACKAGES[package] if (ROOT / "tests" / folder).is_dir()]
     newest = max(test.stat().st_mtime for folder in folders for test in (ROOT / "tests" / folder).rglob("*.py"))
     if not file.is_file() or (not kept and file.stat().st_mtime < newest):
-        sources = sorted(
-            {
-                str(Path("src/cotenant", package).parent if _is_file(package) else Path("src/cotenant", package))
-                for package in PACKAGES
-            }
-        )
-        write(file, measure(ROOT, sources, [f"tests/{folder}" for folder in folders], KEPT, jobs=jobs))
+        source = Path("src/cotenant", package).parent if _is_file(package) else Path("src/cotenant", package)
+        write(file, measure(ROOT, [str(source)], [f"tests/{folder}" for folder in folders], KEPT, jobs=jobs))
     return read(file)
+
+
+def named(paths: Iterable[Path]) -> Reach:
+    """What tests reach as far as their imports tell, in seconds: for a few faults in files that have changed."""
+    owners = {path: next(package for package in PACKAGES if _holds(package, path)) for path in paths}
+    folders = {folder for package in owners.values() for folder in PACKAGES[package]}
+    files = [test for folder in sorted(folders) for test in (ROOT / "tests" / folder).rglob("test_*.py")]
+    texts = {test: test.read_text() for test in files}
+    chosen = {path: [test for test in files if module_of(path) in texts[test]] for path in owners}
+    asked = sorted({str(test.relative_to(ROOT)) for tests in chosen.values() for test in tests})
+    ids = collected(ROOT, asked) if asked else {}
+    functions = {
+        str(path.relative_to(ROOT)): {"": {test: [] for file in tests for test in ids[str(file.relative_to(ROOT))]}}
+        for path, tests in chosen.items()
+    }
+    return Reach(functions, {test: TYPICAL_S for tests in ids.values() for test in tests})
+
+
+def module_of(path: Path) -> str:
+    """The dotted name of a source file."""
+    return ".".join(path.relative_to(ROOT / "src").with_suffix("").parts).removesuffix(".__init__")
+
+
+def _holds(package: str, path: Path) -> bool:
+    return str(path.relative_to(ROOT / "src/cotenant").with_suffix("")).startswith(package)
 
 
 def _is_file(package: str) -> bool:
@@ -458,10 +480,17 @@ def main() -> int:
     parser.add_argument("--survivors", type=Path, metavar="FILE", help="only what survived there")
     asked = parser.parse_args()
     begin = time.monotonic()
-    bench = Bench(reached(asked.jobs, kept=asked.kept), jobs=asked.jobs, most_s=asked.tests_s)
     files = candidates(asked.package)
     if asked.changed:
-        files = [*set(files).intersection(changed(asked.changed))]
+        files = sorted({*files}.intersection(changed(asked.changed)))
+        if not files:
+            print("no file with such rules has changed")
+            return 0
+        reach = named(files)
+    else:
+        packages = [package for package in PACKAGES if any(_holds(package, file) for file in files)]
+        reach = together(reached(package, asked.jobs, kept=asked.kept) for package in packages)
+    bench = Bench(reach, jobs=asked.jobs, most_s=asked.tests_s)
     faults = sample(files, asked.count, asked.seed)
     if asked.survivors:
         left = {tuple(each["key"]) for each in json.loads(asked.survivors.read_text()) if each["outcome"] == "survived"}

@@ -308,3 +308,21 @@ def test_a_token_that_the_model_does_not_have_is_refused(token):
     answer = run(scenario)
     assert answer.status == 400
     assert answer.json()["error"] == "Token ids have to lie between 0 and 999."
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        (b'{"inputs": [' + b"9" * 10_000 + b"]}", "a number has too many digits"),
+        ('{"inputs": []}'.encode("utf-16"), "it isn't UTF-8"),
+        (b'{"inputs": ' + b"[" * 100_000 + b"]" * 100_000 + b"}", "it is nested too deeply"),
+        (b'{"inputs" 3}', "Expecting ':' delimiter: line 1 column 11 (char 10)"),
+    ],
+)
+def test_what_is_wrong_with_a_body_is_said_without_words_of_python(body, reason):
+    async def scenario(client):
+        return await client.post("/v2/models/bert/infer", body)
+
+    answer = run(scenario)
+    assert answer.status == 400
+    assert answer.json()["error"] == f"The body isn't valid JSON: {reason}."

@@ -112,6 +112,16 @@ def test_the_time_of_a_restart_is_what_restarts_have_taken_here():
     assert post.restarts == 8
 
 
+def test_a_restart_from_a_prepared_process_says_nothing_about_others():
+    post = Post(order(bert=BERT))
+    post.start_s = 8.0
+    assert post.lost(100.0, prepared=True) == 8.0
+    post.restarted(101.2)
+    assert post.lost(200.0) == 8.0, "nothing is prepared so soon after the last restart"
+    post.restarted(207.0)
+    assert (post.lost(300.0, prepared=True), post.lost(400.0)) == pytest.approx((1.2, 7.0))
+
+
 def test_a_prepared_spare_takes_the_place_of_a_killed_worker():
     async def scenario(conductor, supervisor):
         while not (supervisor._spare and supervisor._spare.alive):

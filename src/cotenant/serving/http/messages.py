@@ -107,18 +107,22 @@ def read_json(body: bytes | memoryview) -> dict[str, Any]:
     try:
         data = pydantic_core.from_json(bytes(body), allow_inf_nan=False)
     except ValueError as error:
-        raise BadInput(f"The body isn't valid JSON: {_said(body) or error}.") from None
+        raise BadInput(f"The body isn't valid JSON: {_reason(body) or error}.") from None
     if not isinstance(data, dict):
         raise BadInput("The body must be a JSON object.")
     return data
 
 
-def _said(body: bytes | memoryview) -> str | None:
+def _reason(body: bytes | memoryview) -> str | None:
     """What Python's own decoder, which is slower, says is wrong; None if it finds nothing."""
     try:
         _DECODER.decode(str(body, "utf-8"))
-    except ValueError as error:
+    except json.JSONDecodeError as error:
         return str(error)
+    except UnicodeDecodeError:
+        return "it isn't UTF-8"
+    except ValueError as error:
+        return "a number has too many digits" if "digits" in str(error) else str(error)
     except RecursionError:
         return "it is nested too deeply"
     return None

@@ -20,7 +20,7 @@ from cotenant.serving.workers.wire import WorkerOrder
 log = logging.getLogger(__name__)
 
 RESTARTS = 5
-"""Restarts remembered, to say how long the next will take."""
+"""Restarts of each kind remembered, to say how long the next will take."""
 
 Hire = Callable[[Callable[[Ended], None]], Awaitable[Remote]]
 """Finds the worker of a post in a process of several; reports of ended chunks go to the argument."""
@@ -54,24 +54,32 @@ class Post:
         self.start_s = 1.0
         """Duration of the first start: what a restart is expected to take while there was none."""
         self._lost_at = 0.0
-        self._restarts_s: deque[float] = deque(maxlen=RESTARTS)
+        self._prepared = False
+        self._restarts_s: dict[bool, deque[float]] = {kind: deque(maxlen=RESTARTS) for kind in (False, True)}
+        """Seconds of the last restarts, by whether a prepared process was at hand: that saves most of the time."""
 
-    def lost(self, now: float) -> float:
-        """Its worker is gone; returns how long a restart is expected to take."""
+    def lost(self, now: float, *, prepared: bool = False) -> float:
+        """Its worker is gone; returns how long a restart is expected to take.
+
+        Args:
+            now: The time.
+            prepared: A process that has imported everything is at hand.
+        """
         self.worker = None
         self.restarts += 1
-        self._lost_at = now
+        self._lost_at, self._prepared = now, prepared
         return self.restart_s
 
     def restarted(self, now: float) -> float:
         """It has a worker again; returns how long that took."""
-        self._restarts_s.append(now - self._lost_at)
-        return self._restarts_s[-1]
+        took_s = now - self._lost_at
+        self._restarts_s[self._prepared].append(took_s)
+        return took_s
 
     @property
     def restart_s(self) -> float:
-        """What a restart takes here: the longest of the last few."""
-        return max(1.0, *self._restarts_s) if self._restarts_s else max(1.0, self.start_s)
+        """What a restart takes here: the longest of the last few of its kind."""
+        return max((1.0, *(self._restarts_s[self._prepared] or (self.start_s,))))
 
     @property
     def tenants(self) -> tuple[str, ...]:
@@ -197,7 +205,7 @@ class Supervisor:
         if self._closing or post.worker is not gone:
             return
         log.warning("the worker of %s (process %s) died; restarting it", ", ".join(post.tenants), gone.pid)
-        self._conductor.worker_lost(gone, post.tenants, post.lost(time.monotonic()))
+        self._conductor.worker_lost(gone, post.tenants, post.lost(time.monotonic(), prepared=self._has_spare()))
         self._watch(self._restart(post, gone))
 
     async def _restart(self, post: Post, gone: Remote) -> None:
@@ -226,8 +234,11 @@ class Supervisor:
         remote.told = self._conductor.tokens_made
         return remote
 
+    def _has_spare(self) -> bool:
+        return self._spare is not None and self._spare.alive
+
     def _take_spare(self) -> Remote | None:
-        if self._spare is None or not self._spare.alive:
+        if not self._has_spare():
             return None
         spare, self._spare = self._spare, None
         return spare
