@@ -54,9 +54,8 @@ def compared_runs(runs: Sequence[str | Path], *, margin: float = 0.03) -> "PairC
     from cotenant.errors import RunFolderError
     from cotenant.store import baselines
     from cotenant.store.evidence import evidence
-    from cotenant.store.reading import open_runs
+    from cotenant.store.reading import open_runs, require_requests
     from cotenant.store.run_records import run_records
-    from cotenant.store.watched import require_requests
 
     paths = [baselines.resolve(str(run)) for run in runs]
     if len(paths) < 2:
@@ -195,8 +194,8 @@ def compare_plan(plan: AnyPath, runs: Sequence[str | Path]) -> PlanAndReality:
     from cotenant.analyse.promises import judge_plan
     from cotenant.store import baselines
     from cotenant.store.observe import observations
-    from cotenant.store.reading import open_runs
-    from cotenant.store.watched import SERVED, require_requests
+    from cotenant.store.reading import open_runs, require_requests
+    from cotenant.store.watched import SERVED
     from cotenant.tenancy.plan import read_plan
 
     plan = Path(plan)

@@ -27,9 +27,8 @@ def explain(run: str | Path) -> "Explanation":
     from cotenant.errors import RunFolderError
     from cotenant.store import baselines
     from cotenant.store.evidence import evidence
-    from cotenant.store.reading import open_runs
+    from cotenant.store.reading import open_runs, require_requests
     from cotenant.store.run_records import run_records
-    from cotenant.store.watched import require_requests
 
     path = baselines.resolve(str(run))
     with open_runs([path]) as opened:
@@ -43,7 +42,7 @@ def explain(run: str | Path) -> "Explanation":
 
 def _kinds(manifest: "Mapping[str, Any]") -> dict[str, str]:
     """`encoder` or `decoder` for each tenant whose workload is in the catalogue."""
-    from cotenant.study.mixes import workloads_of
+    from cotenant.store.manifest import workloads_of
     from cotenant.workloads import catalogue
 
     families = {entry.name: entry.family for entry in catalogue()}

@@ -78,7 +78,8 @@ def is_served(run: Path) -> bool:
     """Whether `cotenant serve` or `cotenant watch` recorded this run."""
     from cotenant.store import baselines
     from cotenant.store.folder import RunFolder
-    from cotenant.store.watched import SERVED, WATCHED
+    from cotenant.store.reading import WATCHED
+    from cotenant.store.watched import SERVED
 
     return RunFolder.open(baselines.resolve(str(run))).manifest.get("study_name") in {SERVED, WATCHED}
 
