@@ -230,10 +230,11 @@ def stage_table(outcomes: Sequence[SeatOutcome]) -> Columns:
         begin = outcome.requests.started[: ends.shape[1]]
         for slot, stage in enumerate(outcome.ready.slots):
             came = ends[slot] != MISSING_NS
+            seq = np.flatnonzero(came)
             columns = {
-                "tenant": np.full(int(came.sum()), outcome.tenant.name),
-                "seq": np.flatnonzero(came),
-                "stage": np.full(int(came.sum()), stage),
+                "tenant": np.full(seq.size, outcome.tenant.name),
+                "seq": seq,
+                "stage": np.full(seq.size, stage),
                 "start_ns": begin[came],
                 "duration_ns": (ends[slot] - begin)[came],
             }

@@ -47,7 +47,7 @@ class Samples:
             return self
         t_ns = self.columns["t_ns"]
         inside = (t_ns >= start_ns) & (t_ns <= end_ns)
-        names = np.char.add(np.char.add(self.columns["device"], "\n"), self.columns["sensor"])
+        names = np.char.add(np.char.add(self.columns["device"].astype(str), "\n"), self.columns["sensor"].astype(str))
         _, series = np.unique(names, return_inverse=True)
         for number in range(int(series.max(initial=-1)) + 1):
             mine = np.flatnonzero(series == number)

@@ -81,7 +81,7 @@ def _shared_as(sharing: Sharing, *, first: bool) -> str:
 
 # --- what benches on simulated devices have in common: trials are computed, so no time passes between them
 
-TOGETHER_S, MOST_TOGETHER = 1.0, 96
+TOGETHER_S, MOST_TOGETHER = 1.0, 24
 """Trials computed within this time are written together: a folder for each would take longer than computing it."""
 
 

@@ -72,15 +72,19 @@ def samples_of(
     }
     count = len(ends_ns)
     columns = {
-        "t_ns": np.tile(ends_ns, len(values)),
-        "device": np.full(count * len(values), device.name),
-        "sensor": np.repeat(list(values), count),
-        "value": np.concatenate(list(values.values())).astype(np.float64),
-        "unit": np.repeat([infos[name].unit for name in values], count),
-        "source": np.repeat([infos[name].source for name in values], count),
+        "t_ns": np.repeat(ends_ns, len(values)),
+        "device": np.full(count * len(values), device.name, object),
+        "sensor": _tiled(list(values), count),
+        "value": np.stack(list(values.values()), axis=1).astype(np.float64).ravel(),
+        "unit": _tiled([infos[name].unit for name in values], count),
+        "source": _tiled([infos[name].source for name in values], count),
     }
-    order = np.argsort(columns["t_ns"], kind="stable")
-    return Samples({name: column[order] for name, column in columns.items()}, ())
+    return Samples(columns, ())
+
+
+def _tiled(words: list[str], count: int) -> np.ndarray:
+    """The words again and again, as objects: text of fixed width is copied at full width, and converted later."""
+    return np.tile(np.array(words, object), count)
 
 
 def _activity(row: np.ndarray) -> Activity:
