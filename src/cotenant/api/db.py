@@ -14,10 +14,11 @@ if TYPE_CHECKING:
 
 
 def add(paths: Runs, *, db: AnyPath | None = None, skip_bad: bool = False) -> "tuple[Added, ...]":
-    """Add run folders and files of nvidia-smi, dcgmi, nvprof, tegrastats, or CSV with a row per run; all or nothing.
+    """Add run folders, files of other tools, and tables of what others measured beside neighbours; all or nothing.
 
     Args:
-        paths: Run folders and files.
+        paths: Run folders; files of nvidia-smi, dcgmi, nvprof or tegrastats; CSV with a row per run, or with the
+            columns of `predict --from table.csv` and the device.
         db: The database's folder; default: $COTENANT_DB, or `runs/.database`.
         skip_bad: Skip and count unusable lines instead of refusing the file.
 
@@ -27,8 +28,11 @@ def add(paths: Runs, *, db: AnyPath | None = None, skip_bad: bool = False) -> "t
         DatabaseError: The database can't be written.
     """
     from cotenant.store.database.add import add as store
+    from cotenant.store.database.tables import add_tables, split_tables
 
-    return store(run_paths(paths), home_of(db), skip_bad=skip_bad)
+    others, tables = split_tables(run_paths(paths))
+    added = store(others, home_of(db), skip_bad=skip_bad) if others else ()
+    return (*added, *add_tables(tables, home_of(db)))
 
 
 def gather(folder: AnyPath, *, on: str, db: AnyPath | None = None, insecure: bool = False) -> "tuple[Added, ...]":

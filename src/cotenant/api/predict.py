@@ -44,9 +44,9 @@ class Prediction(PredictedMixes, Tabular):
         Raises:
             CotenantError: The file can't be written.
         """
-        from cotenant.reporting.html.prediction_page import page
+        from cotenant.reporting.results.predicted import prediction_page
 
-        return written(path, page(self, source=self.study))
+        return written(path, prediction_page(self, source=self.study))
 
     def rows(self) -> list[Row]:
         """One row for each tenant of each mix: estimates and interval ends in plain columns."""
@@ -65,7 +65,7 @@ class Prediction(PredictedMixes, Tabular):
 
 
 def predict(
-    study: "str | Path | Study",
+    study: "str | Path | Study | None",
     *,
     device: str | None = None,
     runs: Sequence[str | Path] = (),
@@ -80,9 +80,11 @@ def predict(
     """Slowdown, throughput, latency and memory of every mix of a study, each with an interval and its basis.
 
     Args:
-        study: A built-in study's name, a YAML file, or a study: tenants, mixes, ways to share, loads.
+        study: A built-in study's name, a YAML file, or a study: tenants, mixes, ways to share, loads. None: every pair
+            of the tenants of tables, which needs a device.
         device: Overrides the study's device.
-        runs: Run folders or saved names to learn from; `db`: all runs of the database on this kind of device.
+        runs: Run folders, saved names, or CSV tables of what others measured, to learn from; `db`: everything of the
+            database on this kind of device.
         mix: Only this mix: names of tenants joined by `+`; it needn't be one of the study's.
         next_mixes: Also suggest this many mixes to measure.
         next_for: `all`: those that say most about all others; `pairing`: those that decide which tenants to put
@@ -97,6 +99,8 @@ def predict(
         PredictionError: Something must be measured first; the hint is the command that does.
         CotenantError: The study, the device or a run is wrong.
     """
+    if study is None:
+        return _of_tables(device, runs, mix=mix, next_mixes=next_mixes, db=db)
     from cotenant.prediction.interference.forecasting import forecast
     from cotenant.store.learnt import learnt
     from cotenant.study.files import load_study
@@ -119,6 +123,34 @@ def predict(
     chosen = [one for sharing in known for one in _for_pairing(asked, groups, sharing, next_mixes)]
     found = replace(forecast(asked, groups, tuple(sharings)), next=tuple(chosen[:next_mixes]))
     return Prediction.of(found, named)
+
+
+def _of_tables(
+    device: str | None, runs: Sequence[str | Path], *, mix: str | None, next_mixes: int, db: AnyPath | None
+) -> Prediction:
+    """Every pair of tables' tenants, under the ways to share that the tables have."""
+    from itertools import combinations
+
+    from cotenant.devices.target import place_at
+    from cotenant.prediction.interference.forecasting import forecast
+    from cotenant.store.learnt import learnt
+    from cotenant.study.prediction_inputs import asked_of_tables
+
+    if device is None:
+        raise StudyError("a prediction without a study needs a device", hint="add --device sim:v100-sxm2-16gb")
+    place = place_at(device)
+    known = learnt(runs, place, db=db)
+    if not known.tables:
+        raise StudyError("there is no study, and no table to take tenants from", hint="cotenant predict STUDY")
+    asked = asked_of_tables(place, known)
+    groups = list(combinations(asked.names, 2))
+    if mix is not None:
+        wanted = tuple(name.strip() for name in mix.split("+"))
+        if absent := [name for name in wanted if name not in asked.names]:
+            raise StudyError(f"no table has a tenant {absent[0]!r}", hint=f"tenants are {', '.join(asked.names)}")
+        groups = [wanted]
+    ways = dict.fromkeys(found.sharing for found in asked.mixes) or {"processes": None}
+    return Prediction.of(forecast(asked, groups, tuple(ways), next_mixes=next_mixes), known.tables[0].name)
 
 
 def _for_pairing(asked: "Asked", groups: Sequence[tuple[str, ...]], sharing: str, count: int) -> "list[NextMix]":

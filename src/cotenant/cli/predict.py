@@ -14,6 +14,8 @@ Examples:  cotenant run study.yaml --set 'mixes=[solo]'
            cotenant predict study.yaml --from RUN --next 5 --next-for pairing
            cotenant predict study.yaml --from RUN --from OTHER    from several runs
            cotenant predict study.yaml --from db                  from all runs on this kind of device
+           cotenant predict study.yaml --from table.csv           from what others measured, by tenants' names
+           cotenant predict --from table.csv --device sim:t4      every pair of a table's tenants
            cotenant predict study.yaml --mix bert+resnet --device sim:a100-sxm4-40gb
 
 Every number has a 90 % interval and its basis: measured, the number of measured mixes behind it, or the prior only.
@@ -21,9 +23,15 @@ Every number has a 90 % interval and its basis: measured, the number of measured
 
 
 @click.command("predict", epilog=EPILOG)
-@click.argument("study", metavar="STUDY")
+@click.argument("study", metavar="[STUDY]", required=False)
 @click.option("--device", metavar="NAME", help="Overrides the study's device.")
-@click.option("--from", "runs", metavar="RUN", multiple=True, help="Learn from this run, or from `db`; repeatable.")
+@click.option(
+    "--from",
+    "runs",
+    metavar="RUN",
+    multiple=True,
+    help="Learn from this run, from a CSV table of others, or from `db`.",
+)
 @click.option("--mix", metavar="A+B", help="Only this mix of the study's tenants.")
 @click.option("--next", "next_mixes", metavar="N", type=click.IntRange(min=0), default=0,
               help="Also suggest N mixes worth measuring.")  # fmt: skip
@@ -36,7 +44,7 @@ Every number has a 90 % interval and its basis: measured, the number of measured
 @as_json
 def command(
     *,
-    study: str,
+    study: str | None,
     device: str | None,
     runs: tuple[str, ...],
     mix: str | None,
@@ -49,7 +57,8 @@ def command(
 ) -> None:
     """Predict how the mixes of a STUDY (a file or a built-in study) would interfere, from runs."""
     from cotenant.api.predict import NextFor, predict
-    from cotenant.reporting.terminal.prediction import prediction_parts
+    from cotenant.reporting.elements.terminal import terminal
+    from cotenant.reporting.results.predicted import prediction_elements
 
     found = predict(
         study,
@@ -67,5 +76,5 @@ def command(
     if as_json:
         show_json(found)
     else:
-        named = study if device is None else f"{study} --device {device}"
-        show(*prediction_parts(found, everything=everything or mix is not None, study=named))
+        named = (study or "STUDY") if device is None else f"{study or 'STUDY'} --device {device}"
+        show(*terminal(prediction_elements(found, everything=everything or mix is not None, study=named)))

@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
-from cotenant.prediction.data_sets import Between, Bundle, DataSet, Steps, comparable
+from cotenant.prediction.data_sets import SET, SOURCE, Between, Bundle, DataSet, Steps, comparable
 from cotenant.prediction.gpu import Architecture
 from cotenant.text import amount, listed, percent
 from cotenant.workloads.protocol import WorkloadSpec
@@ -27,6 +27,8 @@ MEASURE_IT = 0.4, 2.5
 """The widest range: nothing like it was compared, and a measurement is worth more than a wider one."""
 _BUNDLES: Mapping[Quantity, Bundle] = {"time": "alone", "slowdown": "slowdown", "tail": "slowdown"}
 _MOST_NAMED = 3
+_TWO_SIDES = 1.645
+"""Deviations on each side of nine in ten."""
 FILE = Path(__file__).with_name("validated.json")
 
 
@@ -227,6 +229,12 @@ def as_json(validated: Validated) -> str:
 def _class_in(row: dict[str, Any]) -> Class:
     names = Class.__dataclass_fields__
     return Class(**{name: row.pop(name) for name in names})
+
+
+def new_source_half() -> float:
+    """Half-width, in logarithms, of nine in ten slowdowns that another source measures of the same."""
+    steps = _between("slowdown", True).steps
+    return _TWO_SIDES * math.hypot(steps.step(SOURCE), steps.step(SET))
 
 
 @cache

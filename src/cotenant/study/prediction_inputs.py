@@ -10,7 +10,7 @@ from cotenant.text import listed
 if TYPE_CHECKING:
     from cotenant.devices.target import TargetDevice
     from cotenant.prediction.interference.forecasting import Asked, Engine
-    from cotenant.prediction.interference.gathered import Learnt, SoloTenant
+    from cotenant.prediction.interference.gathered import Gathered, Learnt, SoloTenant
     from cotenant.prediction.interference.gpu_mixes import GpuMixes
     from cotenant.study.model import Study
     from cotenant.tenancy.identity import TenantIdentity
@@ -50,11 +50,12 @@ def asked_of(
     from cotenant.prediction.interference.shipped import CPU_PRIOR_HALF, GPU_PRIOR_HALF
     from cotenant.tenancy.identity import not_used
 
-    known = learnt.found.solos
     asked = {
         name: identity_of(entry, place, load=study.loads[0], settings=study.settings[0])
         for name, entry in study.tenants.items()
     }
+    found, uses = _with_tables(learnt, asked)
+    known = found.solos
     matched = {name: solo_of(name, identity, known) for name, identity in asked.items()}
     unused = [
         reason
@@ -69,9 +70,9 @@ def asked_of(
         "keys": keys,
         "loads": _loads(study),
         "objectives": {name: entry.slo for name, entry in study.tenants.items() if entry.slo},
-        "mixes": learnt.found.mixes,
+        "mixes": found.mixes,
         "notes": (*learnt.notes, *(f"{reason}." for reason in unused)),
-        "errors": learnt.found.errors,
+        "errors": found.errors,
     }
     if place.cores:
         missing = [name for name, solo in matched.items() if solo is None]
@@ -87,7 +88,51 @@ def asked_of(
             **on_cpu([solo for solo in solos if solo is not None], place.cores, learnt.bytes_per_s),
             prior_half=CPU_PRIOR_HALF,
         )
-    on_gpu = _on_gpu(study, place, names, solos, common["notes"], exact=exact)
+    on_gpu = _on_gpu(study, place, names, solos, notes=common["notes"], uses=uses, exact=exact)
+    return Asked(**(common | on_gpu), prior_half=GPU_PRIOR_HALF)
+
+
+def _with_tables(
+    learnt: "Learnt", asked: "Mapping[str, TenantIdentity]"
+) -> "tuple[Gathered, Mapping[TenantIdentity, float]]":
+    """Runs first, then what tables say of tenants with these names and of others; and the tenants' use of the GPU."""
+    from dataclasses import replace
+
+    found = learnt.found
+    uses: dict[TenantIdentity, float] = {}
+    for table in learnt.tables:
+        theirs = table.known_as(asked)
+        given = table.utilisation
+        uses |= {solo.key: given[solo.name] for solo in theirs.found.solos if solo.name in given}
+        here = {solo.key for solo in found.solos}
+        mixed = {(mix.sharing, mix.members) for mix in found.mixes}
+        found = replace(
+            found,
+            solos=(*found.solos, *(solo for solo in theirs.found.solos if solo.key not in here)),
+            mixes=(*found.mixes, *(mix for mix in theirs.found.mixes if (mix.sharing, mix.members) not in mixed)),
+        )
+    return found, uses
+
+
+def asked_of_tables(place: "TargetDevice", learnt: "Learnt") -> "Asked":
+    """The tenants of tables, which nothing but their times alone and their use of the device describe."""
+    from cotenant.prediction.interference.forecasting import Asked
+    from cotenant.prediction.interference.shipped import CPU_PRIOR_HALF, GPU_PRIOR_HALF
+
+    found, uses = _with_tables(learnt, {})
+    common: dict[str, Any] = {
+        "device": place.name,
+        "simulated": place.simulated,
+        "names": tuple(solo.name for solo in found.solos),
+        "keys": tuple(solo.key for solo in found.solos),
+        "loads": {},
+        "objectives": {},
+        "mixes": found.mixes,
+        "notes": learnt.notes,
+    }
+    if place.cores:
+        return Asked(**common, **on_cpu(found.solos, place.cores, learnt.bytes_per_s), prior_half=CPU_PRIOR_HALF)
+    on_gpu = _on_gpu(None, place, common["names"], found.solos, notes=learnt.notes, uses=uses, exact=False)
     return Asked(**(common | on_gpu), prior_half=GPU_PRIOR_HALF)
 
 
@@ -182,49 +227,64 @@ def on_cpu(solos: "Sequence[SoloTenant]", cores: int, bytes_per_s: float | None)
 
 
 def _on_gpu(
-    study: "Study",
+    study: "Study | None",
     place: "TargetDevice",
     names: Sequence[str],
     solos: "Sequence[SoloTenant | None]",
-    notes: Sequence[str],
     *,
+    notes: Sequence[str],
+    uses: "Mapping[TenantIdentity, float]",
     exact: bool,
 ) -> dict[str, Any]:
     import numpy as np
 
     from cotenant.devices.target import twin_of
     from cotenant.prediction.calibration.twin import calibrating
+    from cotenant.prediction.interference.elsewhere import is_elsewhere, plain_trace
     from cotenant.prediction.interference.energy import power_use
     from cotenant.prediction.interference.gpu_mixes import GpuMixes
     from cotenant.prediction.interference.gpu_profiles import profiles_of
     from cotenant.prediction.interference.shipped import GPU
     from cotenant.tenancy.sharing import Sharing
+    from cotenant.workloads.protocol import WorkloadSpec
 
     gpu = twin_of(place)
+    entries = {} if study is None else study.tenants
+    plain = {
+        number: plain_trace(solo.service_ns, uses.get(solo.key))
+        for number, solo in enumerate(solos)
+        if solo is not None and is_elsewhere(solo.key)
+    }
     specs = [
-        study.tenants[name].spec() if name in study.tenants else _spec(solo)
-        for name, solo in zip(names, solos, strict=True)
+        entries[name].spec() if name in entries else WorkloadSpec(name=name) if number in plain else _spec(solo)
+        for number, (name, solo) in enumerate(zip(names, solos, strict=True))
     ]
-    measured: Sequence[SoloTenant | None] = [None] * len(solos) if place.simulated else solos
-    controls, uncalibrated = calibrating(gpu, specs, measured)
-    priority = [study.tenants[name].priority if name in study.tenants else 0 for name in names]
-    mixes = GpuMixes(gpu, specs, controls, priority=priority)
+    described = [number for number in range(len(specs)) if number not in plain]
+    measured = [None if place.simulated and not _from_table(solos[number]) else solos[number] for number in described]
+    controls, uncalibrated = calibrating(gpu, [specs[number] for number in described], measured)
+    priority = [entries[name].priority if name in entries else 0 for name in names]
+    mixes = GpuMixes(gpu, specs, controls, priority=priority, plain=plain)
     traces = [mixes.trace(number) for number in range(len(specs))]
     solo_ns = [trace.alone_ns() if solo is None else solo.service_ns for trace, solo in zip(traces, solos, strict=True)]
     profiles = profiles_of(traces, solo_ns)
     usual = [Sharing(mode=mode) for mode in ("processes", *SIDE_BY_SIDE)]
-    ways = {str(sharing): sharing for sharing in (*usual, *study.sharings(place.modes))}
+    ways = {str(sharing): sharing for sharing in (*usual, *([] if study is None else study.sharings(place.modes)))}
     return {
         "notes": (*notes, *uncalibrated),
         "features": profiles.features(),
         "priors": {way: mixes.prior(sharing) for way, sharing in ways.items()},
         "variances": dict.fromkeys(ways, GPU),
         "solo_s": np.array(solo_ns) / 1e9,
-        "memory_bytes": tuple(gpu.memory_bytes(spec) for spec in specs),
-        "power": power_use(gpu.gpu, profiles),
+        "memory_bytes": tuple(None if number in plain else gpu.memory_bytes(spec) for number, spec in enumerate(specs)),
+        "power": None if plain else power_use(gpu.gpu, profiles),
         "prior_basis": "closed form, prior only",
         "engine": _simulated(mixes, ways, names) if exact else None,
     }
+
+
+def _from_table(solo: "SoloTenant | None") -> bool:
+    """Whether its time is from a table, which a simulated GPU is to follow."""
+    return solo is not None and solo.foreign
 
 
 def _simulated(mixes: "GpuMixes", ways: "Mapping[str, Sharing]", names: Sequence[str]) -> "Engine":

@@ -111,7 +111,7 @@ class Trust:
 
 
 @dataclass(frozen=True, slots=True)
-class Prediction:
+class PredictedMixes:
     """The result of `predict`."""
 
     device: str

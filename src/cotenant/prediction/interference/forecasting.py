@@ -8,11 +8,12 @@ import numpy as np
 
 from cotenant.prediction.interference.correction import Evidence, no_evidence
 from cotenant.prediction.interference.covariance import Variances
+from cotenant.prediction.interference.elsewhere import ELSEWHERE
 from cotenant.prediction.interference.energy import PowerUse
 from cotenant.prediction.interference.forecast import (
     MixForecast,
     NextMix,
-    Prediction,
+    PredictedMixes,
     Ranged,
     Tail,
     TenantForecast,
@@ -28,11 +29,10 @@ from cotenant.prediction.interference.simulated import error_of, in_reality, lat
 from cotenant.prediction.interference.under_load import stretched
 from cotenant.prediction.kernels.columns import Floats
 from cotenant.scheduling.simulation.lines import NEVER, Replications, requests_at, tail_of
-from cotenant.tenancy.arrivals import arrivals_ns
 from cotenant.tenancy.identity import TenantIdentity
-from cotenant.tenancy.load import Load
+from cotenant.tenancy.load import Load, arrivals_ns
 from cotenant.tenancy.objective import Objectives, objective_for
-from cotenant.tenancy.records import ModelError
+from cotenant.tenancy.records import ModelErrorRecord
 from cotenant.text import amount, listed, percent, ratio
 
 Engine = Callable[[tuple[str, ...], str, Mapping[str, Load]], Sequence[float] | None]
@@ -65,7 +65,7 @@ class Asked:
     engine: Engine | None = None
     power: PowerUse | None = None
     """None where the device's power law is unknown."""
-    errors: Mapping[tuple[str, TenantIdentity], ModelError] = field(default_factory=dict)
+    errors: Mapping[tuple[str, TenantIdentity], ModelErrorRecord] = field(default_factory=dict)
     """By way to share and tenant: the simulation's error, where mixes were simulated."""
 
 
@@ -76,7 +76,7 @@ def forecast(
     *,
     next_mixes: int = 0,
     width: float | None = None,
-) -> Prediction:
+) -> PredictedMixes:
     """Forecast every group under every way to share.
 
     Args:
@@ -100,7 +100,7 @@ def forecast(
         trust.append(_trust(predictor, sharing))
         worth += _worth_measuring(asked, predictor, possible, sharing, count=next_mixes, width=width)
     worth = sorted(worth, key=lambda one: -one.buys)[:next_mixes]
-    return Prediction(asked.device, tuple(forecasts), tuple(worth), tuple(trust), _notes(asked, trust, left_aside))
+    return PredictedMixes(asked.device, tuple(forecasts), tuple(worth), tuple(trust), _notes(asked, trust, left_aside))
 
 
 def _possible(asked: Asked, groups: Sequence[tuple[str, ...]], sharing: str) -> list[tuple[str, ...]]:
@@ -174,7 +174,7 @@ def _mix(
     asked: Asked,
     group: tuple[str, ...],
     sharing: str,
-    found: Sequence[tuple[Ranged, ModelError | None, Tail | None, str]],
+    found: Sequence[tuple[Ranged, ModelErrorRecord | None, Tail | None, str]],
 ) -> MixForecast:
     numbers = [asked.names.index(name) for name in group]
     solo = [float(asked.solo_s[number]) for number in numbers]
@@ -250,6 +250,8 @@ def _rates(asked: Asked, group: tuple[str, ...]) -> dict[str, Load]:
 def _basis(asked: Asked, predictor: Predictor, found: Slowdowns, mix: int, place: int) -> str:
     count = int(found.count[mix, place])
     match int(found.basis[mix, place]):
+        case 0 if count == 0:
+            return ELSEWHERE
         case 0:
             return f"{'simulated' if asked.simulated else 'measured'}, {amount(count, 'block')}"
         case code if code == PRIOR_ONLY:

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean
+from typing import TYPE_CHECKING
 
 from cotenant.analyse.estimates.estimate import Estimate
 from cotenant.analyse.estimates.intervals import ratio_interval
@@ -10,7 +11,10 @@ from cotenant.analyse.sharing.cells import usable
 from cotenant.analyse.sharing.evidence import TenantEvidence
 from cotenant.analyse.sharing.slowdown import Solos, log_slowdowns
 from cotenant.tenancy.identity import TenantIdentity
-from cotenant.tenancy.records import ModelError
+from cotenant.tenancy.records import ModelErrorRecord
+
+if TYPE_CHECKING:
+    from cotenant.prediction.interference.elsewhere import ForeignTable
 
 LEVEL = 0.9
 """Level of the intervals of measured slowdowns, the same as of predicted ones."""
@@ -32,6 +36,8 @@ class SoloTenant:
     memory_bytes: int | None
     threads: int | None = None
     """CPU threads per operator that it had."""
+    foreign: bool = False
+    """Whether others measured it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +58,7 @@ class Gathered:
     mixes: tuple[MeasuredMix, ...]
     open_loads: int
     """Observations left out because their neighbours were not always active."""
-    errors: Mapping[tuple[str, TenantIdentity], ModelError] = field(default_factory=dict)
+    errors: Mapping[tuple[str, TenantIdentity], ModelErrorRecord] = field(default_factory=dict)
     """By way to share and tenant: the simulation's error, where the mixes were simulated."""
 
 
@@ -64,6 +70,8 @@ class Learnt:
     bytes_per_s: float | None
     """Peak rate of memory, where a run recorded it."""
     notes: tuple[str, ...] = ()
+    tables: "tuple[ForeignTable, ...]" = ()
+    """What others measured."""
 
 
 def gathered(evidence: Sequence[TenantEvidence]) -> Gathered:

@@ -27,7 +27,13 @@ class GpuMixes:
     """All tenants of a prediction on one simulated GPU."""
 
     def __init__(
-        self, gpu: SimulatedGpu, specs: Sequence[WorkloadSpec], controls: Controls, *, priority: Sequence[int] = ()
+        self,
+        gpu: SimulatedGpu,
+        specs: Sequence[WorkloadSpec],
+        controls: Controls,
+        *,
+        priority: Sequence[int] = (),
+        plain: Mapping[int, Trace] | None = None,
     ) -> None:
         """Describe the tenants.
 
@@ -36,10 +42,12 @@ class GpuMixes:
             specs: By tenant.
             controls: Its settings, with measured times that calibrate it.
             priority: By tenant; default: none has any.
+            plain: Requests of tenants that no workload describes; they take as long on any part of the GPU.
         """
         self.gpu, self.specs, self.controls = gpu, specs, controls
+        self.plain = plain or {}
         self.priority = list(priority) or [0] * len(specs)
-        self._needs = [gpu.memory_bytes(spec) for spec in specs]
+        self._needs = [0 if number in self.plain else gpu.memory_bytes(spec) for number, spec in enumerate(specs)]
         profiles = gpu.gpu.mig.profiles.values() if gpu.gpu.mig else ()
         self._fits = [sum(need <= instance_bytes(one) for one in profiles) for need in self._needs]
         self._layouts: dict[object, Layout | None] = {}
@@ -47,6 +55,8 @@ class GpuMixes:
 
     def trace(self, tenant: int, part: Part | None = None) -> Trace:
         """A tenant's request on a part of the GPU; None: all of it."""
+        if tenant in self.plain:
+            return self.plain[tenant]
         return self.gpu.trace(self.gpu.request(self.specs[tenant]), part or whole_of(self.gpu.gpu), self.controls)
 
     def layout(self, sharing: Sharing, group: Sequence[int]) -> Layout | None:
@@ -148,7 +158,7 @@ class GpuMixes:
         tenants = []
         for tenant, part in zip(group, layout.parts, strict=True):
             load = (loads or {}).get(tenant, _CLOSED)
-            request = self.gpu.request(self.specs[tenant])
+            first = -1 if tenant in self.plain else self.gpu.request(self.specs[tenant]).first_output
             tenants.append(
                 MixTenant(
                     self.trace(tenant, part),
@@ -156,7 +166,7 @@ class GpuMixes:
                     rate_rps=load.rate_rps or 0.0,
                     cv=load.cv,
                     priority=self.priority[tenant],
-                    first_output=request.first_output,
+                    first_output=first,
                 )
             )
         found = mean_slowdowns(stretches(tenants, slicing=layout.slicing, shared_host=layout.shared_host))

@@ -5,12 +5,12 @@ from collections.abc import Mapping
 from cotenant.analyse.sharing.model_error import Ends, time_range
 from cotenant.prediction.interference.forecast import Ranged
 from cotenant.tenancy.identity import TenantIdentity
-from cotenant.tenancy.records import ModelError
+from cotenant.tenancy.records import ModelErrorRecord
 
 
 def error_of(
-    errors: Mapping[tuple[str, TenantIdentity], ModelError], sharing: str, key: TenantIdentity
-) -> ModelError | None:
+    errors: Mapping[tuple[str, TenantIdentity], ModelErrorRecord], sharing: str, key: TenantIdentity
+) -> ModelErrorRecord | None:
     """The simulation's error for a tenant under a way to share.
 
     Of one that was not simulated beside others, the widest of those that were; None if none was.
@@ -21,12 +21,12 @@ def error_of(
     return max(of_others, key=lambda one: one.slowdown[1] / one.slowdown[0], default=None)
 
 
-def in_reality(slowdown: Ranged, error: ModelError | None) -> Ranged:
+def in_reality(slowdown: Ranged, error: ModelErrorRecord | None) -> Ranged:
     """A slowdown within the simulation, widened to where a real GPU's may lie; neighbours speed up no tenant."""
     return slowdown if error is None else _widened(slowdown, error.slowdown, least=1.0)
 
 
-def latency_in_reality(latency: Ranged, error: ModelError | None) -> Ranged:
+def latency_in_reality(latency: Ranged, error: ModelErrorRecord | None) -> Ranged:
     """The same for a mean time beside others."""
     return latency if error is None else _widened(latency, time_range(error, solo=False))
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from cotenant.errors import DataError
 from cotenant.prediction.interference.elsewhere import ForeignTable, recognised
+from cotenant.store.database import index
 from cotenant.store.database.add import Added
 from cotenant.store.database.index import Source
 from cotenant.store.learnt import TABLES, table_at
@@ -41,6 +42,9 @@ def split_tables(paths: "Iterable[Path]") -> tuple[list[Path], list[tuple[Path, 
 def add_tables(tables: Sequence[tuple[Path, ForeignTable]], home: Path) -> tuple[Added, ...]:
     """Keep checked tables; one with the same content is known."""
     added: list[Added] = []
+    if tables and not (home / index.NAME).exists():
+        home.mkdir(parents=True, exist_ok=True)
+        index.write(home, {})
     for path, table in tables:
         content = path.read_bytes()
         key = hashlib.blake2b(content, digest_size=12).hexdigest()
