@@ -138,6 +138,40 @@ def measure(root: Path, sources: Sequence[str], tests: Sequence[str], folder: Pa
     return gather(root, data, times)
 
 
+def module_of(root: Path, path: Path) -> str:
+    """The dotted name of a file below `src` or `tests`."""
+    inside = path.relative_to(root / "src") if path.is_relative_to(root / "src") else path.relative_to(root)
+    return ".".join(inside.with_suffix("").parts).removesuffix(".__init__")
+
+
+def importers_in(root: Path) -> dict[str, set[str]]:
+    """Module -> modules that import it, of the sources and the tests."""
+    found: dict[str, set[str]] = {}
+    for path in (*(root / "src").rglob("*.py"), *(root / "tests").rglob("*.py")):
+        name = module_of(root, path)
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Import):
+                names = {alias.name for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.module:
+                names = {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+            else:
+                continue
+            for imported in names:
+                found.setdefault(imported, set()).add(name)
+    return found
+
+
+def nearest(importers: Mapping[str, set[str]], module: str) -> list[str]:
+    """Files with tests that import a module, directly or through others: the fewest steps first."""
+    files, seen, ring = [], {module}, {module}
+    while ring:
+        ring = {name for each in ring for name in importers.get(each, ())} - seen
+        seen |= ring
+        tests = (name for name in ring if name.rpartition(".")[2].startswith("test_"))
+        files += sorted(f"{name.replace('.', '/')}.py" for name in tests)
+    return files
+
+
 def collected(root: Path, files: Sequence[str]) -> dict[str, list[str]]:
     """The tests in some files, without the slow ones."""
     options = ["--collect-only", "-q", "-m", "not slow and not quiet", "-p", "no:cacheprovider"]

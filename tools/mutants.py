@@ -29,7 +29,19 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
-from mutant_tests import Reach, collected, located, measure, read, spans, together, write
+from mutant_tests import (
+    Reach,
+    collected,
+    importers_in,
+    located,
+    measure,
+    module_of,
+    nearest,
+    read,
+    spans,
+    together,
+    write,
+)  # fmt: skip
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES: dict[str, tuple[str, ...]] = {
@@ -49,6 +61,8 @@ KEPT = ROOT / ".venv" / "mutants"
 """Where the knowledge of what tests reach is kept, by package."""
 TYPICAL_S = 0.2
 """Of a test whose time isn't known."""
+MOST_FILES = 6
+"""Files with tests for a changed file: the nearest, where only imports are known."""
 
 COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt,
@@ -435,24 +449,22 @@ def reached(package: str, jobs: int, *, kept: bool) -> Reach:
 
 
 def named(paths: Iterable[Path]) -> Reach:
-    """What tests reach as far as their imports tell, in seconds: for a few faults in files that have changed."""
+    """What tests reach as far as imports tell, found in seconds: for a few faults in files that have changed."""
     owners = {path: next(package for package in PACKAGES if _holds(package, path)) for path in paths}
-    folders = {folder for package in owners.values() for folder in PACKAGES[package]}
-    files = [test for folder in sorted(folders) for test in (ROOT / "tests" / folder).rglob("test_*.py")]
-    texts = {test: test.read_text() for test in files}
-    chosen = {path: [test for test in files if module_of(path) in texts[test]] for path in owners}
-    asked = sorted({str(test.relative_to(ROOT)) for tests in chosen.values() for test in tests})
-    ids = collected(ROOT, asked) if asked else {}
+    importers = importers_in(ROOT)
+    chosen = {
+        str(path.relative_to(ROOT)): [
+            file
+            for file in nearest(importers, module_of(ROOT, path))
+            if file.split("/")[1] in PACKAGES[owner]
+        ][:MOST_FILES]
+        for path, owner in owners.items()
+    }  # fmt: skip
+    ids = collected(ROOT, sorted({file for files in chosen.values() for file in files}))
     functions = {
-        str(path.relative_to(ROOT)): {"": {test: [] for file in tests for test in ids[str(file.relative_to(ROOT))]}}
-        for path, tests in chosen.items()
+        path: {"": {test: [] for file in files for test in ids[file]}} for path, files in chosen.items() if files
     }
     return Reach(functions, {test: TYPICAL_S for tests in ids.values() for test in tests})
-
-
-def module_of(path: Path) -> str:
-    """The dotted name of a source file."""
-    return ".".join(path.relative_to(ROOT / "src").with_suffix("").parts).removesuffix(".__init__")
 
 
 def _holds(package: str, path: Path) -> bool:

@@ -80,3 +80,19 @@ def test_tests_that_execute_the_line_run_first_and_the_shortest_of_them_before_o
 def test_a_function_that_no_test_is_known_for_gets_the_tests_of_its_file():
     assert set(REACH.tests("a.py", TEXT, 8, most_s=30)) == {"slow", "quick", "beside"}
     assert REACH.tests("b.py", TEXT, 8, most_s=30) == []
+
+
+def test_tests_that_import_a_changed_file_are_tried_without_measuring_what_they_reach(monkeypatch):
+    monkeypatch.setattr(mutants, "collected", lambda _, files: {file: [f"{file}::test"] for file in files})
+    path = ROOT / "src/cotenant/serving/http/parsing.py"
+    text = path.read_text()
+    line = next(number for number, line in enumerate(text.splitlines(), 1) if line.startswith("def read_head"))
+    tests = mutants.named([path]).tests(str(path.relative_to(ROOT)), text, line + 3, most_s=60)
+    assert "tests/serving/http/test_connection.py::test" in tests
+    assert len(tests) <= mutants.MOST_FILES
+    assert all(test.startswith("tests/serving/") for test in tests)
+
+
+def test_the_nearest_tests_come_first():
+    importers = {"a": {"b", "tests.test_a"}, "b": {"a", "tests.support"}, "tests.support": {"tests.test_c"}}
+    assert mutants.nearest(importers, "a") == ["tests/test_a.py", "tests/test_c.py"]
