@@ -61,8 +61,8 @@ KEPT = ROOT / ".venv" / "mutants"
 """Where the knowledge of what tests reach is kept, by package."""
 TYPICAL_S = 0.2
 """Of a test whose time isn't known."""
-MOST_FILES = 6
-"""Files with tests for a changed file: the nearest, where only imports are known."""
+MOST_FILES = 8
+"""Files with tests for a changed file, where only imports are known: those beside it, then the nearest."""
 
 COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt,
@@ -138,6 +138,10 @@ class _Sites(ast.NodeVisitor):
                 self.visit(statement)
 
     visit_AsyncFunctionDef = visit_FunctionDef  # noqa: N815
+
+    def visit_ClassDef(self, node: ast.ClassDef) -> None:
+        for statement in node.body:
+            self.visit(statement)
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
         if node.value is not None:
@@ -452,14 +456,11 @@ def named(paths: Iterable[Path]) -> Reach:
     """What tests reach as far as imports tell, found in seconds: for a few faults in files that have changed."""
     owners = {path: next(package for package in PACKAGES if _holds(package, path)) for path in paths}
     importers = importers_in(ROOT)
-    chosen = {
-        str(path.relative_to(ROOT)): [
-            file
-            for file in nearest(importers, module_of(ROOT, path))
-            if file.split("/")[1] in PACKAGES[owner]
-        ][:MOST_FILES]
-        for path, owner in owners.items()
-    }  # fmt: skip
+    chosen = {}
+    for path, owner in owners.items():
+        files = [file for file in nearest(importers, module_of(ROOT, path)) if file.split("/")[1] in PACKAGES[owner]]
+        beside = f"tests/{path.parent.relative_to(ROOT / 'src/cotenant')}/"
+        chosen[str(path.relative_to(ROOT))] = sorted(files, key=lambda file: not file.startswith(beside))[:MOST_FILES]
     ids = collected(ROOT, sorted({file for files in chosen.values() for file in files}))
     functions = {
         path: {"": {test: [] for file in files for test in ids[file]}} for path, files in chosen.items() if files

@@ -41,6 +41,7 @@ def test_a_fault_changes_one_decision(before, after):
         "def f():\n    log.warning('gone')",
         "class A:\n    def __repr__(self):\n        return 1 + 2",
         "x = f'{a + b}'",
+        "@dataclass(frozen=True)\nclass A:\n    x: int",
     ],
 )
 def test_text_and_types_are_left_alone(text):

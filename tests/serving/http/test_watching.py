@@ -106,3 +106,17 @@ def test_a_span_for_each_request_under_the_clients_own_trace():
     assert refused.attributes["cotenant.why"] == "too large"
     assert refused.parent is None
     assert not refused.status.is_ok
+
+
+@pytest.mark.parametrize("failing", [None, "no space left on device"])
+def test_the_state_of_the_record_is_measured_too(failing):
+    async def scenario(client):
+        bare = (await client.get("/metrics")).body.decode()
+        client.service.record = lambda: {"recorded": 7, "missing": 3, "failing": failing}
+        return bare, (await client.get("/metrics")).body.decode()
+
+    bare, text = run(scenario)
+    assert "record" not in bare
+    assert "cotenant_requests_recorded_total 7" in text
+    assert "cotenant_requests_not_recorded_total 3" in text
+    assert f"cotenant_record_failing {int(failing is not None)}" in text

@@ -120,14 +120,15 @@ def switch(options: Mapping[str, Any], name: str, *, default: bool = False) -> b
 
 
 def _stop_texts(stop: Any) -> tuple[str, ...]:
-    stop = (stop,) if isinstance(stop, str) else stop or ()
+    stop = () if stop is None else (stop,) if isinstance(stop, str) else stop
     if not isinstance(stop, list | tuple) or len(stop) > MOST_STOPS or not all(isinstance(o, str) and o for o in stop):
         raise BadInput(f"`stop` is a text or up to {MOST_STOPS} of them.", param="stop")
     return tuple(stop)
 
 
 def _stop_ids(options: Mapping[str, Any], signature: Signature) -> tuple[int, ...]:
-    ids = options.get("stop_token_ids") or ()
+    ids = options.get("stop_token_ids")
+    ids = () if ids is None else ids
     if not isinstance(ids, list | tuple) or len(ids) > MOST_STOPS or not all(type(token) is int for token in ids):
         raise BadInput(f"`stop_token_ids` is a list of up to {MOST_STOPS} token ids.", param="stop_token_ids")
     signature.check_ids(ids, param="stop_token_ids")
@@ -135,7 +136,7 @@ def _stop_ids(options: Mapping[str, Any], signature: Signature) -> tuple[int, ..
 
 
 def _biases(biases: Any, signature: Signature) -> tuple[tuple[int, float], ...]:
-    if not biases:
+    if biases is None:
         return ()
     if not isinstance(biases, dict) or len(biases) > MOST_BIASES:
         raise BadInput(f"`logit_bias` maps up to {MOST_BIASES} token ids to numbers.", param="logit_bias")
