@@ -15,9 +15,9 @@ import numpy as np
 from cotenant.analyse.estimates.estimate import Estimate
 from cotenant.analyse.neighbours.influence import Influence
 from cotenant.analyse.neighbours.totals import Floats, Totals
-from cotenant.analyse.neighbours.watched import TenantTotals, watched_of
+from cotenant.analyse.neighbours.watching import TenantTotals, watched_of
 from cotenant.cli.output import console
-from cotenant.reporting.terminal.markdown import table
+from cotenant.reporting.elements.markdown import table
 from cotenant.text import percent
 from validation.scripted_neighbours import BUCKETS_S, Script, Served, play
 

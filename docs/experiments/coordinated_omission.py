@@ -7,9 +7,8 @@ hang. If it starts when the request was due, all that waited do.
 
 import numpy as np
 
-from cotenant.reporting.terminal.markdown import table
-from cotenant.tenancy.arrivals import arrivals_ns
-from cotenant.tenancy.load import Load
+from cotenant.reporting.elements.markdown import table
+from cotenant.tenancy.load import Load, arrivals_ns
 
 HEAD = ("clock starts when", "p50, ms", "p99, ms", "slowest, ms", "requests over 100 ms")
 SERVICE_MS, HANG_MS, HANGS_AT_MS = 5.0, 2000.0, 20_000.0

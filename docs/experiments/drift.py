@@ -10,7 +10,7 @@ import math
 import numpy as np
 
 from cotenant.analyse.estimates.intervals import ratio_interval
-from cotenant.reporting.terminal.markdown import table
+from cotenant.reporting.elements.markdown import table
 from cotenant.text import percent
 
 HEAD = ("solo is measured", "mean estimate", "truth", "95 % intervals that contain the truth")

@@ -10,9 +10,9 @@ import math
 import numpy as np
 
 from cotenant.analyse.estimates.intervals import ratio_interval
-from cotenant.devices.cpu.sharing import arrange
+from cotenant.devices.cpu.core_sharing import arrange
 from cotenant.devices.protocol import SeatReport
-from cotenant.reporting.terminal.markdown import table
+from cotenant.reporting.elements.markdown import table
 from cotenant.tenancy.load import Load
 from cotenant.tenancy.nouns import Tenant
 from cotenant.tenancy.sharing import Sharing

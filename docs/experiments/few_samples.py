@@ -9,7 +9,7 @@ import math
 import numpy as np
 
 from cotenant.analyse.estimates.quantiles import needed_for
-from cotenant.reporting.terminal.markdown import table
+from cotenant.reporting.elements.markdown import table
 from cotenant.text import percent
 
 HEAD = ("requests", "90 % of all p99 lie between, ms", "true p99, ms", "too low in", "cotenant shows a p99")

@@ -8,7 +8,7 @@ active.
 
 import numpy as np
 
-from cotenant.reporting.terminal.markdown import table
+from cotenant.reporting.elements.markdown import table
 
 HEAD = ("the slow one's request", "quick, 100 iterations", "slow, 100 iterations", "both, in a window", "truth")
 ITERATIONS = 100

@@ -9,7 +9,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from cotenant.reporting.terminal.markdown import table
+from cotenant.reporting.elements.markdown import table
 from cotenant.store.folder import RunFolder
 from cotenant.text import NOTHING
 

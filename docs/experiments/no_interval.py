@@ -8,7 +8,7 @@ is?
 import numpy as np
 
 from cotenant.analyse.estimates.intervals import ratio_interval
-from cotenant.reporting.terminal.markdown import table
+from cotenant.reporting.elements.markdown import table
 from cotenant.text import percent
 
 HEAD = ("blocks", "one looks 2 % better", "the interval says one is better", "half-width of the interval")

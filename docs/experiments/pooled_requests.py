@@ -9,7 +9,7 @@ import numpy as np
 
 from cotenant.analyse.estimates.estimate import Estimate
 from cotenant.analyse.estimates.intervals import mean_interval
-from cotenant.reporting.terminal.markdown import table
+from cotenant.reporting.elements.markdown import table
 from cotenant.text import percent
 
 HEAD = ("replicates", "n", "half-width of the 95 % interval, ms", "intervals that contain the truth")

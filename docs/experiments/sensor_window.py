@@ -7,7 +7,7 @@ What the second one reads depends on the moment at which the two rhythms meet, a
 
 import numpy as np
 
-from cotenant.reporting.terminal.markdown import table
+from cotenant.reporting.elements.markdown import table
 
 HEAD = ("the sensor averages over", "lowest reading, W", "highest reading, W", "truth, W")
 PERIOD_MS, BUSY_MS, BUSY_W, IDLE_W = 100, 25, 300.0, 100.0

@@ -11,7 +11,7 @@ import numpy as np
 
 from cotenant.analyse.estimates.intervals import ratio_interval
 from cotenant.measure.stopping import Rule, RunProgress, reason_to_stop
-from cotenant.reporting.terminal.markdown import table
+from cotenant.reporting.elements.markdown import table
 from cotenant.text import percent
 
 HEAD = (

@@ -6,9 +6,8 @@ the device can do. The device's clock sees the same 5 ms at every rate; whoever 
 
 import numpy as np
 
-from cotenant.reporting.terminal.markdown import table
-from cotenant.tenancy.arrivals import arrivals_ns
-from cotenant.tenancy.load import Load
+from cotenant.reporting.elements.markdown import table
+from cotenant.tenancy.load import Load, arrivals_ns
 from cotenant.text import percent
 
 HEAD = ("load", "device time, ms", "end to end, mean, ms", "end to end, p99, ms")

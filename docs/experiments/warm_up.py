@@ -8,7 +8,7 @@ rest.
 import numpy as np
 
 from cotenant.analyse.estimates.warmup import classify
-from cotenant.reporting.terminal.markdown import table
+from cotenant.reporting.elements.markdown import table
 
 HEAD = ("the tenant", "mean without the first 10, ms", "mean of the last quarter, ms", "what the window is called")
 REQUESTS, STEADY_MS, NOISE = 2000, 10.0, 0.03

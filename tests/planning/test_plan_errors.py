@@ -10,7 +10,7 @@ from cotenant.planning.mixes.predictor import Mixes
 from cotenant.planning.predictors.errors import SimulationErrors
 from cotenant.planning.solver.problem import NOBODY
 from cotenant.prediction.trust import Class, classes, error_of
-from cotenant.reporting.terminal.serving_plan import doubts_of
+from cotenant.reporting.results.planned import doubts_of
 from cotenant.workloads.protocol import WorkloadSpec
 
 VISION, BERT = 0, 1

@@ -11,8 +11,8 @@ from cotenant.errors import StudyError
 from cotenant.planning.inputs.tenants import tenants_to_plan
 from cotenant.planning.mixes.plan import KeptObjective, PlannedDevice, SeatedTenant
 from cotenant.planning.mixes.tenants import planned
+from cotenant.reporting.results.planned import run_by, seat_table
 from cotenant.reporting.terminal.grouped import COLUMN_GAP
-from cotenant.reporting.terminal.serving_plan import run_by, seat_table
 from cotenant.study.files import contents
 
 DEVICES = "sim:a100-sxm4-80gb*2"
@@ -191,14 +191,14 @@ def test_tenants_without_devices_are_an_error_that_asks_for_them(tmp_path, capsy
     assert "--devices" in capsys.readouterr().err
 
 
-def test_a_device_that_would_suffice_is_named(tmp_path, capsys):
+def test_a_change_that_would_suffice_is_named_as_a_command(tmp_path, capsys):
     # Of encoders, those run by TensorRT have the narrowest validated range.
     big = "workload: bert-base, seq: 512, at_once: 8, rate: 400/s, software: tensorrt, slo: {p99: 15ms}"
     path = written(tmp_path, f"tenants: {{big: {{{big}}}}}")
     assert main(["plan", str(path), "--devices", "sim:t4"]) == 3
     said = " ".join(capsys.readouterr().err.split())
     assert "big can't meet its objectives even alone on sim:t4: p99 of big" in said
-    assert re.search(r"hint: sim:\S+ could: add it to --devices", said)
+    assert re.search(r"hint: big can be served .*: cotenant plan \S+ --devices 'sim:t4\S*'", said)
 
 
 def test_the_table_of_a_plan_fits_eighty_columns_and_software_is_named_once():
@@ -208,7 +208,8 @@ def test_the_table_of_a_plan_fits_eighty_columns_and_software_is_named_once():
         for name in ("complete", "rerank")
     )
     device = PlannedDevice("g#0", "g", "g", "mps", tenants, 1, 1.0, 1, 0.1, 0.1, 50, "simulated")
-    columns, rows = seat_table(device, software=False)
+    table = seat_table(device, software=False)
+    columns, rows = table.columns, [[str(value) for value in row] for row in table.rows]
     assert "software" not in columns
     assert run_by(device) == "; complete + rerank in onnxruntime"
     assert (

@@ -7,7 +7,7 @@ from cotenant.analyse import device_use
 from cotenant.analyse.device_use import SensorSeries, TrialReadings
 from cotenant.analyse.energy import PowerSensor
 from cotenant.analyse.sharing.cells import Cell
-from cotenant.reporting.terminal.device_use import cells, shown_columns, sources_sentence
+from cotenant.reporting.results.activity import cells, shown_columns, sources_sentence
 
 CELL = Cell("run", "cuda:0", False, "{}", "closed(1)", True, "a+b", "mps")
 SENSOR = PowerSensor("instant", update_s=0.1, window_s=0.025)

@@ -9,10 +9,11 @@ from rich.console import Console
 from cotenant.analyse.sharing.summarise import summarise
 from cotenant.analyse.sharing.summary import Summary
 from cotenant.devices.protocol import Finding
+from cotenant.reporting.elements.terminal import sentence_list, terminal
+from cotenant.reporting.results.measured import failed_checks, run_facts, summary_elements
 from cotenant.reporting.terminal.checkup import checkup
 from cotenant.reporting.terminal.grouped import listing
 from cotenant.reporting.terminal.lists import QueryAnswer
-from cotenant.reporting.terminal.tables import heading, sentence_list, summary_tables
 from cotenant.tenancy.records import TenantObservation
 
 HOSTILE = "[red]<b>\x1b[31m'; drop--"
@@ -50,6 +51,16 @@ def page(*parts, width: int = 80) -> str:
     for part in parts:
         console.print(part)
     return file.getvalue()
+
+
+def summary_tables(summary, reasons=None):
+    checks = failed_checks(summary.mixes, reasons or {})
+    return terminal([*summary_elements(summary), *([checks] if checks else [])])
+
+
+def heading(manifests, summary):
+    (part,) = terminal([run_facts(manifest, summary) for manifest in manifests])
+    return part
 
 
 def test_a_slowdown_is_listed_with_its_interval_under_mix_and_sharing():

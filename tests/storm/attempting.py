@@ -135,7 +135,7 @@ def import_everything(*, models: bool = True) -> None:
     verbs = ("compare", "db", "explain", "export", "plan", "report", "run", "search", "serve", "show", "sql", "verify")
     mine = [f"cotenant.{room}.{verb}" for room in ("api", "cli") for verb in verbs]
     inner = ("store.observe", "store.evidence", "store.integrity", "study.files", "study.forecast", "study.expand",
-             "analyse.sharing.summarise", "analyse.comparison.pair", "reporting.terminal.tables", "store.imports",
+             "analyse.sharing.summarise", "analyse.comparison.pair", "reporting.results.measured", "store.imports",
              "store.database.database", "measure.plan", "devices.simulated.device", "workloads")  # fmt: skip
     for name in (
         *names,

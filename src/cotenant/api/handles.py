@@ -147,13 +147,11 @@ class Comparison:
         """For a pull request; with ``explain`` the reason of every row of two runs."""
         from cotenant.analyse.comparison.history import History
         from cotenant.analyse.comparison.pair import PairComparison
-        from cotenant.reporting.terminal.comparison import comparison_markdown, history_markdown
+        from cotenant.reporting.results.compared import compared_markdown
 
         match self.details:
-            case PairComparison():
-                return comparison_markdown(self.details, explain=explain)
-            case History():
-                return history_markdown(self.details)
+            case PairComparison() | History():
+                return compared_markdown(self.details, explain=explain)
         return "\n".join(f"- {sentence}" for sentence in self.sentences()) + "\n"
 
     def to_json(self) -> Any:

@@ -1,7 +1,7 @@
 """`plan`: tenants with rates and objectives on devices, at what cost; and jobs on the measured GPUs of a fleet."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -15,6 +15,7 @@ from cotenant.planning.mixes.plan import ServingPlan
 from cotenant.text import amount
 
 if TYPE_CHECKING:
+    from cotenant.planning.admission import Change
     from cotenant.planning.assignment import JobPlan, Objective
     from cotenant.planning.check import Checked
     from cotenant.planning.comparison import PolicyComparison
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from cotenant.planning.mixes.judge import Minimise
     from cotenant.planning.mixes.kinds import DeviceKind
     from cotenant.planning.mixes.moves import PlanMove
-    from cotenant.planning.mixes.plan import Measurement
+    from cotenant.planning.mixes.plan import Measurement, Refusal
     from cotenant.study.model import Study
     from cotenant.tenancy.plan import PlanDocument
 
@@ -104,9 +105,9 @@ class Plan(ServingPlan):
 
     def page(self, path: AnyPath) -> Path:
         """Write the plan as an HTML page that needs no network. Raises CotenantError if it can't be written."""
-        from cotenant.reporting.html.plan_page import page
+        from cotenant.reporting.results.planned import plan_page
 
-        return written(path, page(self, source=self.source))
+        return written(path, plan_page(self, source=self.source))
 
     def export(self, target: str, folder: AnyPath) -> "WrittenExport":
         """Write the plan as the configuration of another tool: a folder with a README and, where it applies, `plan.sh`.
@@ -195,6 +196,7 @@ def plan(
     prices: Mapping[str, float] | None = None,
     runs: Runs = (),
     power_budget_w: float | None = None,
+    overrides: Sequence[str] = (),
     say: Say | None = None,
     quiet: bool = False,
 ) -> Plan:
@@ -204,12 +206,13 @@ def plan(
         tenants: A YAML file.
         devices: Available devices: `sim:a100-sxm4-80gb*4, sim:t4*2`, `cuda:0,1`, `cpu`; default: those of the file.
         minimise: `cost`, `devices`, `energy` or `latency`. Where no device has a price, `cost` counts devices.
-        seconds: Time for the search, not counting predictions.
+        seconds: Time for the search. Describing tenants counts, but leaves at least a fifth of it for the search.
         risk: How often an objective may be missed, given the prediction's validated error.
         prices: Dollars per hour by kind of device; takes precedence over the file and the table.
         runs: Runs whose measurements correct the predictions, and served traffic, whose rates replace the file's;
             tenants are matched by name.
         power_budget_w: Limit on the power of all devices in any state: clocks are lowered until it holds.
+        overrides: Changes of the file, `tenants.embed.rate=20/s`.
         say: Called with progress messages; default: they go to stderr.
         quiet: No progress messages.
 
@@ -224,10 +227,11 @@ def plan(
     from cotenant.planning.mixes.make import Ask, Impossible, make_plan
     from cotenant.tenancy.tenant_entry import demands
 
+    began = time.monotonic()
     tenants, progress = Path(tenants), saying(say, quiet=quiet)
     if not 0 < risk < 0.5:
         raise CotenantError(f"the risk must be between 0 and 0.5, not {risk:g}", hint="e.g. --risk 0.05")
-    file, given = tenants_to_plan(tenants), run_paths(runs)
+    file, given = tenants_to_plan(tenants, overrides), run_paths(runs)
     devices = devices or devices_in(file, tenants)
     served = [run for run in given if is_served(run)]
     costs: Mapping[str, float] = {}
@@ -248,16 +252,21 @@ def plan(
     wanted, rough, closer = predictors_for(
         file.tenants, there, evidence, risk=risk, source=str(tenants), progress=progress
     )
-    ask = Ask(minimise=minimise, seconds=seconds, risk=risk)
+    left = max(seconds - (time.monotonic() - began), seconds / 5)
+    ask = Ask(minimise=minimise, seconds=left, risk=risk)
 
     def make(kinds: "Sequence[DeviceKind]") -> "ServingPlan":
         return make_plan(wanted, kinds, rough, clock=time.monotonic, ask=ask, closer=closer, progress=progress)
 
+    advisor = _Advisor(tenants, devices, file, tuple(overrides), minimise, risk, seconds) if there.gpus else None
     try:
         found = make(there.kinds) if power_budget_w is None else within_budget(make, there.kinds, power_budget_w)
     except Impossible as error:
-        hint = _could(error.tenants, file, {kind.name for kind in there.kinds}, risk) if there.gpus else error.hint
+        hint = error.hint if advisor is None or given else advisor.hint(error.tenants, {k.name for k in there.kinds})
         raise ImpossibleObjectives(error.message, hint=hint) from None
+    if found.refusals and advisor is not None and not given:
+        progress("looking for the change that admits what is left out")
+        found = replace(found, refusals=advisor.explained(found.refusals))
     if found.measure is not None:
         found = replace(found, measure=replace(found.measure, command=_command(found.measure, tenants, devices)))
     models = {name: model_of(entry) for name, entry in file.tenants.items()}
@@ -274,29 +283,88 @@ def _command(measurement: "Measurement", tenants: Path, devices: str) -> str:
     return f"{study} --set 'mixes=[solo, {{groups: {{next: [{names}]}}}}]' --set 'sharing=[{way}]'"
 
 
-def _could(names: Sequence[str], file: "Study", tried: set[str], risk: float) -> str:
-    """The cheapest device of the price table that could serve these tenants."""
-    from cotenant.planning.inputs.devices import devices_of
-    from cotenant.planning.mixes.kinds import PRICES
-    from cotenant.planning.mixes.replicas import hopeless
-    from cotenant.planning.mixes.tenants import planned
-    from cotenant.planning.predictors.closed_form import ClosedForm
-    from cotenant.planning.predictors.profiles import Simulation
-    from cotenant.planning.predictors.solo import with_spans
+@dataclass(frozen=True, slots=True)
+class _Advisor:
+    """Plans again with single changes, to find those that admit tenants that were refused."""
 
-    tenants = [tenant for tenant in planned(file.tenants) if tenant.name in names]
-    others = [kind for kind in sorted(PRICES, key=lambda name: PRICES[name].usd_per_h) if f"sim:{kind}" not in tried]
-    for split in (False, True):
-        for kind in others:
-            there = devices_of(f"sim:{kind}*8", {}, priced=True)
-            rough = ClosedForm(Simulation(tenants, file.tenants, there.gpus, risk=risk))
-            wanted = with_spans(tenants, there.kinds, rough) if split else tenants
-            if split and not any(tenant.spans for tenant in wanted):
-                continue
-            if not hopeless(wanted, there.kinds, rough, range(len(wanted))):
-                several = " (split over several)" if split else ""
-                return f"sim:{kind}{several} could: add it to --devices; or relax the objective"
-    return "no other GPU with a list price could either: relax the objective, or choose a smaller model or software"
+    tenants: Path
+    devices: str
+    file: "Study"
+    overrides: tuple[str, ...]
+    minimise: "Minimise"
+    risk: float
+    seconds: float
+
+    def hint(self, names: Sequence[str], tried: set[str]) -> str | None:
+        """A change for each tenant that no device serves, however it is shared."""
+        from cotenant.planning.mixes.kinds import PRICES
+
+        kinds = [f"sim:{kind}" for kind in sorted(PRICES, key=lambda name: PRICES[name].usd_per_h)]
+        others = [kind for kind in kinds if kind not in tried]
+        end, lines = time.monotonic() + self.seconds, []
+        for name in names[:MOST_NAMED]:
+            change = self._change(name, end, other_kinds=others)
+            if change is not None:
+                lines.append(f"{name} can be served {change.sentence}: {self._command(change)}")
+        return "; ".join(lines) or "relax the objective, shrink the model or the batch, or add a device"
+
+    def explained(self, refusals: "Sequence[Refusal]") -> "tuple[Refusal, ...]":
+        """The refusals with the change that admits each, as far as time allows."""
+        end, changes = time.monotonic() + self.seconds, []
+        for refusal in refusals:
+            others = {other.tenant for other in refusals} - {refusal.tenant}
+            changes.append(self._change(refusal.tenant, end, room=True, left_out=others))
+        return tuple(
+            refusal if change is None else replace(refusal, change=change.sentence, command=self._command(change))
+            for refusal, change in zip(refusals, changes, strict=True)
+        )
+
+    def _change(
+        self,
+        name: str,
+        end: float,
+        *,
+        other_kinds: Sequence[str] = (),
+        room: bool = False,
+        left_out: Collection[str] = (),
+    ) -> "Change | None":
+        from cotenant.planning.admission import admitting_change
+
+        return admitting_change(
+            name,
+            self.file.tenants[name],
+            self.devices,
+            lambda overrides, devices: self._admits(name, overrides, devices, alone=not room, left_out=left_out),
+            other_kinds=other_kinds,
+            room=room,
+            more=lambda: time.monotonic() < end,
+        )
+
+    def _command(self, change: "Change") -> str:
+        given = replace(change, overrides=(*self.overrides, *change.overrides))
+        return given.command(str(self.tenants), self.devices)
+
+    def _admits(
+        self, name: str, overrides: Sequence[str], devices: str, *, alone: bool, left_out: Collection[str]
+    ) -> bool:
+        """Whether a plan with these changes serves a tenant: by itself, or beside all others."""
+        from cotenant.planning.inputs.devices import devices_of
+        from cotenant.planning.inputs.predictors import PlanEvidence, predictors_for
+        from cotenant.planning.inputs.tenants import tenants_to_plan
+        from cotenant.planning.mixes.make import Ask, Impossible, make_plan
+
+        try:
+            file = tenants_to_plan(self.tenants, (*self.overrides, *overrides))
+            entries = {name: file.tenants[name].model_copy(update={"near": (), "apart": ()})} if alone else file.tenants
+            there = devices_of(devices, file.prices, priced=False)
+            wanted, rough, closer = predictors_for(
+                entries, there, PlanEvidence(), risk=self.risk, source=str(self.tenants), progress=lambda _: None
+            )
+            ask = Ask(minimise="devices", seconds=self.seconds / 10, risk=self.risk)
+            made = make_plan(wanted, there.kinds, rough, clock=time.monotonic, ask=ask, closer=closer)
+        except (Impossible, CotenantError):
+            return False
+        return {*made.left_out} <= {*left_out}
 
 
 def plan_jobs(

@@ -37,8 +37,8 @@ def report(
     from cotenant.reporting.figures.every import figures as every_figure
     from cotenant.reporting.figures.figure import Figure
     from cotenant.reporting.figures.material import gather
-    from cotenant.reporting.html.in_markdown import markdown_report
     from cotenant.reporting.html.page import page
+    from cotenant.reporting.results.measured import measured_markdown
     from cotenant.reporting.results.watched import watched_elements, watched_markdown, watched_page
     from cotenant.store.watched import read_watched
 
@@ -60,7 +60,7 @@ def report(
     target = out or (paths[0] / "report.html" if len(material.runs) == 1 else Path("report.html"))
     write_whole(target, page(material, drawn))
     if markdown is not None:
-        write_whole(markdown, markdown_report(material))
+        write_whole(markdown, measured_markdown(material.result))
     files: Sequence[Path] = ()
     if figures is not None:
         files = export_figures([one for many in drawn.values() for one in many if isinstance(one, Figure)], figures)

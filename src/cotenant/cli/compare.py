@@ -86,16 +86,14 @@ def _parts(comparison: "Comparison", *, explain: bool, everything: bool) -> "Seq
     from cotenant.analyse.comparison.history import History
     from cotenant.analyse.comparison.pair import PairComparison
     from cotenant.analyse.result import SideBySide
-    from cotenant.reporting.terminal.answer import side_by_side_parts
-    from cotenant.reporting.terminal.comparison import comparison_parts, history_parts
-    from cotenant.reporting.terminal.serving_plan import judged_parts
+    from cotenant.reporting.elements.terminal import terminal
+    from cotenant.reporting.results.compared import compared_elements
+    from cotenant.reporting.terminal.promises import judged_parts
 
     match comparison.details:
         case PairComparison() as pair:
-            return comparison_parts(pair, explain=explain, everything=everything)
-        case History() as history:
-            return history_parts(history)
-        case SideBySide() as beside:
-            return side_by_side_parts(beside, everything=True)
+            return terminal(compared_elements(pair, explain=explain, everything=everything))
+        case History() | SideBySide() as several:
+            return terminal(compared_elements(several))
         case judged:
             return judged_parts(judged.rows, simulated=judged.simulated)

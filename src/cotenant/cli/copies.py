@@ -45,6 +45,7 @@ Servers are started and stopped many times. The exit code is 2 if the answer isn
 @click.option("--budget", "budget_s", metavar="TIME", type=duration, help="Start no further block after this time.")
 @click.option("--port", type=click.IntRange(1, 65000), default=8000, show_default=True,
               help="First port in the start script.")  # fmt: skip
+@click.option("--simulate", is_flag=True, help="Start nothing: ask the model of the GPU, for a file with a model.")
 @click.option("--out", metavar="DIR", type=click.Path(path_type=Path), default="runs", show_default=True,
               help="Where the runs are stored.")  # fmt: skip
 @click.option("--quiet", "-q", is_flag=True, help="No progress, only the answer.")
@@ -66,6 +67,7 @@ def command(
     blocks: int,
     budget_s: float | None,
     port: int,
+    simulate: bool,
     out: Path,
     quiet: bool,
     as_json: bool,
@@ -81,7 +83,7 @@ def command(
         answer = copies(
             server, up_to=up_to, device=device, workload=workload, ready=ready, memory=memory, load=load, rate=rate,
             slo=slo, sharing=sharing, failures=failures, window_s=window_s, blocks=(min(3, blocks), blocks),
-            budget_s=budget_s, port=port, out=out, listener=listener,
+            budget_s=budget_s, port=port, simulate=simulate, out=out, listener=listener,
         )  # fmt: skip
     if as_json:
         show_json(answer)

@@ -79,9 +79,10 @@ QUESTION = '"select trial, mix, sharing, verdict, reasons from trials"'
 
 def show_result(result: "Result", *, everything: bool) -> None:
     """Print the answer on one screen, or everything, to stdout."""
-    from cotenant.reporting.terminal.result import answer_screen, result_parts
+    from cotenant.reporting.elements.terminal import terminal
+    from cotenant.reporting.results.measured import answer_screen, measured_elements
 
-    show(*(result_parts(result) if everything else answer_screen(result)))
+    show(*terminal(measured_elements(result) if everything else answer_screen(result)))
 
 
 def show_next(folders: "Sequence[Path]") -> None:

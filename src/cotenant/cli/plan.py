@@ -53,6 +53,8 @@ check can't tell.
 @click.option("--from", "runs", metavar="RUN", multiple=True, type=click.Path(path_type=Path),
               help="For tenants: a run whose measurements correct the predictions, or served traffic, whose rates "
               "replace the file's; repeatable.")  # fmt: skip
+@click.option("--set", "overrides", metavar="KEY=VALUE", multiple=True,
+              help="For tenants: change a key of the file, e.g. tenants.embed.rate=20/s; repeatable.")  # fmt: skip
 @click.option("--was", metavar="PLAN", type=click.Path(path_type=Path),
               help="For tenants: also show the moves that lead from this plan to the new one.")  # fmt: skip
 @click.option(
@@ -93,6 +95,7 @@ def command(
     seconds: float,
     risk: float,
     runs: tuple[Path, ...],
+    overrides: tuple[str, ...],
     was: Path | None,
     out: Path | None,
     html: Path | None,
@@ -132,7 +135,7 @@ def command(
         context.exit(
             _tenants(
                 file, devices, wanted, seconds, risk,
-                power_budget_w=power_budget_w, runs=runs, was=was, out=out, html=html,
+                power_budget_w=power_budget_w, runs=runs, overrides=overrides, was=was, out=out, html=html,
                 folder=folder, target=target, everything=everything, as_json=as_json,
             )
         )  # fmt: skip
@@ -144,11 +147,13 @@ def command(
 
 def _tenants(
     file: Path, devices: str | None, minimise: "Minimise", seconds: float, risk: float,
-    *, power_budget_w: float | None, runs: tuple[Path, ...], was: Path | None, out: Path | None, html: Path | None,
+    *, power_budget_w: float | None, runs: tuple[Path, ...], overrides: tuple[str, ...],
+    was: Path | None, out: Path | None, html: Path | None,
     folder: Path | None, target: str, everything: bool, as_json: bool,
 ) -> int:  # fmt: skip
     from cotenant.api.plan import plan
-    from cotenant.reporting.terminal.serving_plan import moves_table, serving_plan_parts
+    from cotenant.reporting.elements.terminal import terminal
+    from cotenant.reporting.results.planned import moves_elements, plan_elements
     from cotenant.tenancy.plan import read_plan
 
     talk = console(talk=True)
@@ -156,13 +161,14 @@ def _tenants(
         read_plan(was)  # refused now rather than after planning
     planned = plan(
         file, devices, minimise=minimise, seconds=seconds, risk=risk, runs=runs, power_budget_w=power_budget_w,
-        say=talk.print,
+        overrides=overrides, say=talk.print,
     )  # fmt: skip
     moves = () if was is None else planned.moves_from(was)
     if as_json:
         show_json(planned if was is None else {"plan": planned, "moves": moves})
     else:
-        show(*serving_plan_parts(planned, everything=everything), *(() if was is None else [moves_table(moves)]))
+        moved = [] if was is None else moves_elements(moves)
+        show(*terminal([*plan_elements(planned, everything=everything), *moved]))
     if out is not None:
         planned.write(out)
         talk.print(f"wrote {out}; check it with: cotenant plan --check {out}")
@@ -194,7 +200,7 @@ def _study(file: Path, devices: str | None, out: Path) -> None:
 
 def _check(path: Path, *, as_json: bool) -> int:
     from cotenant.planning.check import check_plan
-    from cotenant.reporting.terminal.serving_plan import check_parts
+    from cotenant.reporting.terminal.promises import check_parts
 
     found = check_plan(path)
     if as_json:

@@ -159,14 +159,15 @@ def _write_report(folders: "Sequence[Path]", out: Path | None = None) -> None:
 
 
 def _show_known(known: "ActiveResult", *, everything: bool, as_json: bool) -> None:
-    from cotenant.reporting.terminal.prediction import prediction_parts
+    from cotenant.reporting.elements.terminal import terminal
+    from cotenant.reporting.results.predicted import prediction_elements
 
     if as_json:
         show_json(known)
     else:
         show(
             f"{known.measured} of {known.mixes} mixes were measured: {known.why}.",
-            *prediction_parts(known.prediction, everything=everything),
+            *terminal(prediction_elements(known.prediction, everything=everything)),
         )
         show_next(known.folders)
 

@@ -95,7 +95,7 @@ def command(
     _refuse({"--devices": devices, "--when-full": when_full}, "needs --on")
     if dry_run:
         from cotenant.api.serve import promise
-        from cotenant.reporting.terminal.serving_plan import promise_parts
+        from cotenant.reporting.terminal.promises import promise_parts
 
         found = promise(tenants, device=device, say=console(talk=True).print)
         if as_json:
@@ -115,8 +115,8 @@ def command(
 
 def _here(tenants: Path, device: str | None, listening: "Listening", *, as_json: bool) -> None:
     from cotenant.api.serve import serve
+    from cotenant.reporting.terminal.promises import judged_parts
     from cotenant.reporting.terminal.server import closing_lines, opening_lines
-    from cotenant.reporting.terminal.serving_plan import judged_parts
 
     talk = console(talk=True)
 

@@ -8,7 +8,7 @@ import pytest
 from cotenant.api.compare import compare
 from cotenant.cli.main import main
 from cotenant.errors import RunFolderError
-from cotenant.reporting.terminal import comparison
+from cotenant.reporting.results import compared
 from cotenant.store import baselines
 
 SMALL = {"tenants": 3, "sharings": 1, "blocks": 4, "noise": 0.003}
@@ -48,7 +48,7 @@ def test_a_regression_is_named_and_gives_exit_code_3(two, capsys):
 
 @pytest.mark.usefixtures("two")
 def test_the_answer_comes_first_and_rows_that_changed_before_others(capsys, monkeypatch):
-    monkeypatch.setattr(comparison, "MOST_ROWS", 1)
+    monkeypatch.setattr(compared, "MOST_ROWS", 1)
     main(["compare", "runs/a", "runs/b"])
     first, *others = capsys.readouterr().out.splitlines()
     assert first.startswith("Slower: t1.")

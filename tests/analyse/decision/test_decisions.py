@@ -43,7 +43,7 @@ def test_a_tenant_that_misses_alone_is_named_first():
     run = Truth().solos(a=(40, 30), b=(10, 30)).trials("mps", {"a": (45, 30), "b": (12, 30)})
     said = headline(run.answer())
     assert said[0].startswith("a misses its objective even alone: p90 is")
-    assert said[1] == "Don't put a + b on this device: a can't keep up even alone."
+    assert said[1] == "Don't put a + b on this device: a can't keep up even alone (run by eager, the default software)."
 
 
 def test_an_open_objective_names_the_measurement_that_would_decide():

@@ -163,7 +163,7 @@ def test_two_runs_are_compared_older_first_and_the_slower_tenant_is_named(site):
     page = unescape(site.ask(f"/compare?run={keys[0]}&run={keys[1]}").text)
     assert "Slower: a" in page
     assert page.index("pairs/monday") < page.index("pairs/tuesday")
-    assert 'class="pill change slower"' in page
+    assert '<span class="toned bad">slower</span>' in page
     assert f'href="/report?run={keys[1]}&run={keys[0]}"' in page
 
 

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import urlencode
 
 from cotenant import __version__
-from cotenant.reporting.browser.comparing import Compared
 from cotenant.reporting.browser.entry import STATES, RunEntry
 from cotenant.reporting.browser.index import ListedRun
 from cotenant.reporting.browser.progress import RunProgress
+from cotenant.reporting.elements import Element
+from cotenant.reporting.elements.html import fragment
 from cotenant.reporting.terminal.literal import literal
 
 if TYPE_CHECKING:
@@ -112,9 +113,15 @@ def progress_part(entry: RunEntry, progress: RunProgress) -> str:
     return _render("standing.html.j2", entry=entry, progress=progress)
 
 
-def compare_page(runs: Sequence[RunEntry], compared: Compared | None, refusal: str, hint: str) -> str:
+def compare_page(runs: Sequence[RunEntry], compared: Sequence[Element] | None, refusal: str, hint: str) -> str:
     """Two runs, or a history of more; or why they can't be compared."""
-    return _render("compare.html.j2", runs=runs, compared=compared, refusal=refusal, hint=hint)
+    return _render(
+        "compare.html.j2",
+        runs=runs,
+        compared=None if compared is None else fragment(compared),
+        refusal=refusal,
+        hint=hint,
+    )
 
 
 def message_page(title: str, sentence: str, hint: str = "") -> str:

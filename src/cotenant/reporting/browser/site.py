@@ -14,11 +14,11 @@ from urllib.parse import parse_qs
 
 from cotenant.errors import CotenantError
 from cotenant.reporting.browser import pages
-from cotenant.reporting.browser.comparing import Compare, compared
 from cotenant.reporting.browser.entry import RunEntry, Stamp
 from cotenant.reporting.browser.index import Index, ListedRun, quietly
 from cotenant.reporting.browser.pages import RunFilter, choose, links_part
 from cotenant.reporting.browser.progress import progress_of
+from cotenant.reporting.results.compared import AnyComparison, compared_elements
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
@@ -48,7 +48,7 @@ class NoSuchPage(Exception):
 class Site:
     """The pages of one folder of runs."""
 
-    def __init__(self, index: Index, compare: Compare) -> None:
+    def __init__(self, index: Index, compare: Callable[[Sequence[Path]], AnyComparison]) -> None:
         self._index, self._compare, self._reports = index, compare, ReportCache()
         self._idle, self._at_work, self._closed = threading.Condition(), 0, False
         self._fixed: Mapping[str, Callable[[Asked], Response]] = {
@@ -141,7 +141,7 @@ class Site:
         if len(runs) < 2:
             raise NoSuchPage("Choose two runs or more in the list, then compare.")
         try:
-            comparison = compared(self._compare([run.path for run in runs]))
+            comparison = compared_elements(self._compare([run.path for run in runs]), explain=True, folded=True)
         except CotenantError as problem:
             return Response(pages.compare_page(runs, None, problem.message, problem.hint or ""))
         return Response(pages.compare_page(runs, comparison, "", ""))
@@ -186,7 +186,7 @@ def _plain(listed: ListedRun) -> dict[str, Any]:
     }
 
 
-def site_over(root: Path, compare: Compare) -> tuple[Site, Index]:
+def site_over(root: Path, compare: Callable[[Sequence[Path]], AnyComparison]) -> tuple[Site, Index]:
     """The pages of a folder, and the index behind them."""
     index = Index(root)
     site = Site(index, compare)
@@ -231,7 +231,7 @@ def _made(paths: Sequence[Path], links: str) -> str:
     from cotenant.reporting.figures.every import figures
     from cotenant.reporting.figures.material import gather
     from cotenant.reporting.html.page import page
-    from cotenant.reporting.html.watch_page import watched_page
+    from cotenant.reporting.results.watched import watched_page
     from cotenant.store.watched import read_watched
 
     with quietly():

@@ -1,7 +1,7 @@
 """The contents of a report, reduced from the records of any number of runs."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +9,7 @@ from cotenant import opening
 from cotenant.analyse.decision import Answer
 from cotenant.analyse.device_use import DeviceUse
 from cotenant.analyse.dvfs import Sweep
-from cotenant.analyse.result import SideBySide, result_of
+from cotenant.analyse.result import Result, SideBySide, result_of
 from cotenant.analyse.sharing.capacity import CurveCollector, LatencyCurve
 from cotenant.analyse.sharing.cells import Cell
 from cotenant.analyse.sharing.evidence import Peaks, peaks_of
@@ -17,6 +17,7 @@ from cotenant.analyse.sharing.summary import Summary
 from cotenant.errors import RunFolderError
 from cotenant.reporting.figures.names import Names, Ways, letters
 from cotenant.reporting.main_table import MainTable, main_table
+from cotenant.reporting.results.measured import best_layouts, other_layouts
 from cotenant.store.reading import open_runs
 from cotenant.store.reduced import Reduced, SamplePoint, StageTime, TenantFacts, TimelinePoint, TrialFacts
 from cotenant.store.run_records import run_records
@@ -48,7 +49,9 @@ class Material:
     runs: tuple[RunFacts, ...]
     names: Names
     ways: Ways
+    result: Result
     summary: Summary
+    """Without shares that are not the best of their mode."""
     answer: Answer
     """The decision."""
     opening: tuple[str, ...]
@@ -80,19 +83,6 @@ class Material:
         )
 
 
-def _other_layouts(answer: Answer) -> set[Cell]:
-    """Shares that were tried but are not the best of their mode: listed in the matrix, left out of figures."""
-    hidden: set[Cell] = set()
-    for choice in answer.choices:
-        modes: set[str] = set()
-        for option in choice.options:
-            mode = option.cell.sharing.partition("[")[0]
-            if mode in modes:
-                hidden.add(option.cell)
-            modes.add(mode)
-    return hidden
-
-
 def gather(paths: Sequence[Path]) -> Material:
     """Read the runs once and reduce them.
 
@@ -107,12 +97,8 @@ def gather(paths: Sequence[Path]) -> Material:
         stages, samples = records.stages(), records.samples()
         (members,) = runs.con.execute("SELECT count(DISTINCT member) FROM tenants").fetchone() or (0,)
         folders = runs.folders
-    hidden = _other_layouts(result.answer)
-    summary = replace(
-        result.summary,
-        tenants=tuple(tenant for tenant in result.summary.tenants if tenant.cell not in hidden),
-        mixes=tuple(mix for mix in result.summary.mixes if mix.cell not in hidden),
-    )
+    hidden = other_layouts(result.answer)
+    summary = best_layouts(result)
     return Material(
         runs=tuple(
             RunFacts(letters(index), folder.path, folder.manifest, peaks_of(folder.manifest))
@@ -120,6 +106,7 @@ def gather(paths: Sequence[Path]) -> Material:
         ),
         names=Names([mix.cell for mix in summary.mixes], list(folders)),
         ways=Ways(mix.cell for mix in summary.mixes),
+        result=result,
         summary=summary,
         answer=result.answer,
         opening=tuple(result.opening),

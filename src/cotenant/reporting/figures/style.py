@@ -26,6 +26,7 @@ CONFIG: dict[str, Any] = {
         "labelLimit": 260,
         "symbolStrokeWidth": 2.5,
         "columns": 3,
+        "offset": 24,
         "layout": {"top": {"direction": "vertical", "anchor": "start"}},
     },
     "header": {

@@ -12,7 +12,7 @@ from cotenant.analyse.sharing.summary import TenantSummary
 from cotenant.reporting.figures.material import Material
 from cotenant.reporting.figures.names import Condition, mode_of
 from cotenant.reporting.html.tenant_lines import keys, slowdown
-from cotenant.reporting.terminal.answer import WORDS
+from cotenant.reporting.results.decided import WORDS
 from cotenant.reporting.terminal.literal import literal
 from cotenant.text import NOTHING, percent, ratio, with_interval, without_interval
 

@@ -13,6 +13,7 @@ from cotenant.analyse.result import mostly_valid
 from cotenant.analyse.sharing.cells import Cell
 from cotenant.analyse.sharing.summary import TenantSummary
 from cotenant.measure.checks import CHECKS
+from cotenant.reporting.elements.html import template_environment
 from cotenant.reporting.figures.every import Drawn
 from cotenant.reporting.figures.figure import Figure, Row
 from cotenant.reporting.figures.latency import SLOWDOWN_UNDERSTANDING as UNDERSTANDING_SLOWDOWN
@@ -26,13 +27,12 @@ from cotenant.reporting.figures.latency import (
 )
 from cotenant.reporting.figures.material import Material, RunFacts
 from cotenant.reporting.figures.names import Condition
-from cotenant.reporting.html.assets import columnar, embedded_json, environment, markup, policy, resource, scripts
+from cotenant.reporting.html.assets import columnar, embedded_json, markup, policy, resource, scripts
 from cotenant.reporting.html.matrix import Matrix, heat_maps, matrix_of
-from cotenant.reporting.html.prediction_page import prediction_maps
 from cotenant.reporting.html.tenant_lines import HEADS, keys, tenant_lines, token_lines
-from cotenant.reporting.terminal.answer import WORDS
-from cotenant.reporting.terminal.device_use import cells, shown_columns, sources_sentence
-from cotenant.reporting.terminal.tables import errors_by_class
+from cotenant.reporting.results.decided import WORDS
+from cotenant.reporting.results.measured import errors_by_class, table_elements
+from cotenant.reporting.results.predicted import answer, map_elements
 from cotenant.store.manifest import PROFILE_PASS
 from cotenant.text import ratio, with_interval, without_interval
 
@@ -66,7 +66,7 @@ def page(material: Material, drawn: Mapping[str, Drawn], *, links: str = "") -> 
     """
     texts = scripts()
     shown = [figure for kind, many in drawn.items() if kind != "slowdown" for figure in many]
-    template = environment().get_template("report.html.j2")
+    template = template_environment().get_template("report.html.j2")
     matrix = matrix_of(material, material.answer, keys(material))
     data = _data(material, [figure for figure in shown if isinstance(figure, Figure)], drawn, matrix.chosen)
     sections = [
@@ -94,7 +94,7 @@ def page(material: Material, drawn: Mapping[str, Drawn], *, links: str = "") -> 
         verdicts=_verdicts(material),
         caution=_caution(material),
         heat_maps=heat_maps(material),
-        predictions=[prediction_maps(prediction) for prediction in material.predictions],
+        predictions=[(answer(prediction), map_elements(prediction)) for prediction in material.predictions],
         understanding_slowdown=UNDERSTANDING_SLOWDOWN,
         understanding_curves=UNDERSTANDING,
         understanding_timeline=TIMELINE,
@@ -107,9 +107,7 @@ def page(material: Material, drawn: Mapping[str, Drawn], *, links: str = "") -> 
         ],
         folded=["latency"] if _crowded(drawn["latency"]) else [],
         absent=[figure for many in drawn.values() for figure in many if not isinstance(figure, Figure)],
-        device_columns=[label for label, _, _ in shown_columns(material.device_use)],
-        device_rows=_device_rows(material),
-        device_sources=sources_sentence(material.device_use),
+        tables=table_elements(material.result),
         checks=_checks(material),
         bad_trials=_bad_trials(material),
         most_trials=MOST_TRIALS_LISTED,
@@ -249,16 +247,6 @@ def _mixes(material: Material, matrix: Matrix) -> list[dict[str, Any]]:
         }
         for mix in material.summary.mixes
         if not mix.cell.solo
-    ]
-
-
-def _device_rows(material: Material) -> list[tuple[str, list[str]]]:
-    """Device activity by mix: its name, and the values of the columns."""
-    columns = shown_columns(material.device_use)
-    several = len({use.device for use in material.device_use}) > 1
-    return [
-        (material.names.cell(use.cell) + (f", {use.device}" if several else ""), cells(use, columns))
-        for use in material.device_use
     ]
 
 

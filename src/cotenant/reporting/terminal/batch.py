@@ -6,7 +6,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from cotenant.measure.batching.impact import MARGIN, BatchAnswer
-from cotenant.reporting.terminal.grouped import Fitting, Grouped, Section
+from cotenant.reporting.terminal.grouped import Fitting, Grouped, GroupedRows
 from cotenant.reporting.terminal.literal import literal
 from cotenant.text import figure, percent, size
 
@@ -56,7 +56,7 @@ def _without(columns: tuple[str, ...], *names: str) -> tuple[str, ...]:
 
 
 def _plain(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Grouped:
-    return Grouped(columns, [Section(Text(), tuple(tuple(Text(literal(cell)) for cell in row) for row in rows))])
+    return Grouped(columns, [GroupedRows(Text(), tuple(tuple(Text(literal(cell)) for cell in row) for row in rows))])
 
 
 def _impact(answer: BatchAnswer) -> list[RenderableType]:

@@ -13,10 +13,10 @@ from cotenant.analyse.estimates.quantiles import Number
 from cotenant.analyse.explanation.explain import Explanation
 from cotenant.analyse.explanation.sentences import explanation_sentences, main_sentences, mix_name
 from cotenant.analyse.sharing.metrics import Metric
-from cotenant.reporting.terminal import markdown
-from cotenant.reporting.terminal.grouped import Fitting, Grouped, Section, listing
+from cotenant.reporting.elements import markdown
+from cotenant.reporting.elements.terminal import sentence_list
+from cotenant.reporting.terminal.grouped import Fitting, Grouped, GroupedRows, listing
 from cotenant.reporting.terminal.literal import literal
-from cotenant.reporting.terminal.tables import sentence_list
 from cotenant.text import NOTHING, amount, figure, percent, ratio
 
 MOST_LINES = 40
@@ -167,7 +167,9 @@ def _splits(explanation: Explanation) -> Fitting:
         return Grouped(
             columns,
             [
-                Section(Text(literal(mix), "cyan"), tuple(tuple(Text(literal(cell)) for cell in row) for row in rows))
+                GroupedRows(
+                    Text(literal(mix), "cyan"), tuple(tuple(Text(literal(cell)) for cell in row) for row in rows)
+                )
                 for mix, rows in _split_rows(explanation, intervals=intervals).items()
             ],
         )

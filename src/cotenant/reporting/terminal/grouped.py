@@ -18,7 +18,7 @@ NARROWEST_NAME = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Section:
+class GroupedRows:
     """A heading (an empty one takes no line) and its rows."""
 
     heading: Text
@@ -30,7 +30,7 @@ class Grouped:
     """Left-aligned names in the first column, wrapped if necessary; the others are right-aligned and never wrapped."""
 
     columns: Sequence[str]
-    sections: Sequence[Section]
+    sections: Sequence[GroupedRows]
 
     @property
     def width(self) -> int:

@@ -8,9 +8,9 @@ from rich.text import Text
 from cotenant.analyse.estimates.estimate import Estimate
 from cotenant.planning.assignment import JobPlan, Placed
 from cotenant.planning.comparison import OURS, PolicyComparison
-from cotenant.reporting.terminal.grouped import Fitting, Grouped, Section, listing
+from cotenant.reporting.elements.terminal import sentence_list
+from cotenant.reporting.terminal.grouped import Fitting, Grouped, GroupedRows, listing
 from cotenant.reporting.terminal.literal import literal
-from cotenant.reporting.terminal.tables import sentence_list
 from cotenant.reporting.terminal.variability import short_names
 from cotenant.text import duration, figure
 
@@ -88,7 +88,7 @@ def comparison_table(compared: Sequence[PolicyComparison]) -> Fitting:
 def _policies(columns: Sequence[str], compared: Sequence[PolicyComparison], rows: Sequence[Sequence[str]]) -> Grouped:
     names = [f"{replay.policy} (ours)" if replay.policy == OURS else replay.policy for replay in compared]
     lines = [tuple(Text(literal(text)) for text in (name, *row)) for name, row in zip(names, rows, strict=True)]
-    return Grouped(columns, [Section(Text(), tuple(lines))])
+    return Grouped(columns, [GroupedRows(Text(), tuple(lines))])
 
 
 def _ratio(ratio: Estimate, digits: int) -> str:

@@ -7,9 +7,9 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from cotenant.analyse.kernel_overlap import KernelActivity, KernelProfile, Overlap
-from cotenant.reporting.terminal.grouped import Grouped, Section, listing
+from cotenant.reporting.elements.terminal import sentence_list
+from cotenant.reporting.terminal.grouped import Grouped, GroupedRows, listing
 from cotenant.reporting.terminal.literal import literal
-from cotenant.reporting.terminal.tables import sentence_list
 from cotenant.text import figure, percent
 
 LONGEST_NAME = 60
@@ -81,7 +81,7 @@ def _kernels(profile: KernelProfile) -> Grouped:
         if tenant.others:
             rest = 1.0 - sum(kernel.share for kernel in tenant.top)
             rows.append((Text(f"{tenant.others} others", "dim"), Text(), Text(), Text(), Text(percent(max(rest, 0.0)))))
-        sections.append(Section(Text(literal(heading), "cyan"), tuple(rows)))
+        sections.append(GroupedRows(Text(literal(heading), "cyan"), tuple(rows)))
     return Grouped(("kernel", "launches", "total ms", "mean µs", "share"), sections)
 
 

@@ -22,9 +22,9 @@ from cotenant.ranking.outcome import (
     WithoutWeights,
     Working,
 )
+from cotenant.reporting.elements.terminal import sentence_list
 from cotenant.reporting.terminal.grouped import listing
 from cotenant.reporting.terminal.literal import literal
-from cotenant.reporting.terminal.tables import sentence_list
 from cotenant.store.imports.result import sentence
 from cotenant.store.imports.search_json import ModelTimes, SearchJson
 from cotenant.text import NOTHING, amount, duration, figure, listed, percent, size

@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from cotenant.analyse.promises import JudgedPromise
-from cotenant.reporting.terminal.serving_plan import judged_parts
+from cotenant.reporting.terminal.promises import judged_parts
 from cotenant.text import NOTHING, amount, duration, figure, milliseconds, percent
 
 if TYPE_CHECKING:

@@ -19,9 +19,9 @@ from cotenant.analyse.variability.wording import (
     slow_sentence,
     stuck_sentence,
 )
+from cotenant.reporting.elements.terminal import sentence_list
 from cotenant.reporting.terminal.grouped import listing
 from cotenant.reporting.terminal.literal import literal
-from cotenant.reporting.terminal.tables import sentence_list
 from cotenant.text import NOTHING, figure, percent
 
 if TYPE_CHECKING:

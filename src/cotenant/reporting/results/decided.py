@@ -1,99 +1,106 @@
-"""The answer on one screen: a sentence or two, one line per mix, and the uncertainties."""
+"""The decision about mixes: a sentence or two, one line per mix, and the uncertainties."""
 
 from collections import Counter
 from collections.abc import Sequence
 from textwrap import wrap
 
-from rich.console import Group, RenderableType
-from rich.table import Table
-from rich.text import Text
-
 from cotenant.analyse.decision import Answer, MixChoice, SharingOption
 from cotenant.analyse.decision.wording import headline, mix_name, objectives, slowdowns, what_would_tell
 from cotenant.analyse.result import SideBySide
 from cotenant.analyse.sharing.cells import settings_said, sharing_said
+from cotenant.reporting.elements import DataTable, Element, Remark, Sentence, TableCell, Tone
+from cotenant.reporting.elements import opening as first_sentences
+from cotenant.reporting.elements.terminal import NARROWEST
 from cotenant.reporting.terminal.literal import literal
-from cotenant.tenancy.nouns import DeviceName
-from cotenant.text import NOTHING, amount, ratio, without_interval
+from cotenant.tenancy.device_names import DeviceName
+from cotenant.text import NOTHING, amount, ratio, with_interval, without_interval
 
 ROOM = 12
 """Lines for sentences and mixes; with headings, notes and the next commands, that fills a screen of 25."""
 FEWEST_ROWS = 3
-NARROWEST = 80
-"""Minimum width of a terminal."""
 MOST_OPEN = 2
 MOST_NAMED = 2
 LONGEST_OBJECTIVES = 16
-SHORTEST = 16
-"""Characters that a name keeps where a line is too long."""
-STYLES = {"share": "bold green", "apart": "red", "open": "yellow"}
+TONES: dict[str, Tone] = {"share": "good", "apart": "bad", "open": "open"}
+TRIALS: dict[str, Tone] = {"valid": "good", "unstable": "open", "invalid": "bad"}
 WORDS = {"share": "share", "apart": "keep apart", "open": "can't tell yet"}
 
 
-def answer_parts(answer: Answer, opening: Sequence[str] = (), *tables: Table) -> tuple[RenderableType, ...]:
-    """The answer for a terminal, most important first.
+def answer_elements(
+    answer: Answer, opening: Sequence[str] = (), table: DataTable | None = None, *, everything: bool = False
+) -> list[Element]:
+    """The answer, most important first.
 
     Args:
         answer: The decision.
         opening: The first sentences; default: those of the answer.
-        tables: The study's main result, shown in place of the mixes.
+        table: The study's main result, shown in place of the mixes.
+        everything: Every mix, not only those that fit a screen.
     """
     main = answer.main
     decided = headline(answer)
     opening = opening or decided
-    first, *others = opening
-    style = STYLES[main.verdict] if main and [*opening] == decided else "bold"
-    sentences = Group(Text(literal(first), style), *(Text(literal(sentence)) for sentence in others))
-    if main is None or tables:
-        return (sentences, *tables)
+    tone = TONES[main.verdict] if main and [*opening] == decided else "answer"
+    elements = first_sentences(opening, tone)
+    if main is None or table is not None:
+        return [*elements, *([] if table is None else [table])]
     undecided = _open(answer.undecided, MOST_OPEN)
     if _lines(*opening, *undecided) > ROOM - FEWEST_ROWS:
         undecided = _open(answer.undecided, 1)
-    shown = answer.choices[: max(FEWEST_ROWS, ROOM - _lines(*opening, *undecided) - bool(undecided))]
-    parts: list[RenderableType] = [sentences, _table(shown)]
+    room = max(FEWEST_ROWS, ROOM - _lines(*opening, *undecided) - bool(undecided))
+    shown = answer.choices if everything else answer.choices[:room]
+    elements.append(choices_table(shown))
     more = len(answer.choices) - len(shown)
     if more:
         noun = ("more condition", "more conditions") if _varying(answer.choices) else ("more mix", "more mixes")
-        parts[-1] = Group(parts[-1], Text(f"and {amount(more, *noun)}: --all shows them", "dim"))
-    if undecided:
-        parts.append(Text("\n".join(map(literal, undecided)), "yellow"))
-    return tuple(parts)
+        elements.append(Remark(f"and {amount(more, *noun)}: --all shows them", below=True))
+    return [*elements, *(Sentence(line, "open") for line in undecided)]
 
 
-def _table(choices: Sequence[MixChoice]) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+def choices_table(choices: Sequence[MixChoice]) -> DataTable:
+    """One line per mix: the best way to share it, and whether to."""
     several = _varying(choices)
-    columns = _columns(choices, several)
+    columns = [*several, *_columns(choices, several)]
     rows = []
     for choice in choices:
         best = choice.best
-        texts = {
+        done = f"{without_interval(best.gauge, ratio)}x" if best.trusted else NOTHING
+        texts: dict[str, str | TableCell] = {
             **{name: _condition(best, name) for name in several},
             "mix": _short_name(best),
             "best way": sharing_said(best.cell.sharing),
-            "work": f"{without_interval(best.gauge, ratio)}x",
-            "work or time": f"{without_interval(best.gauge, ratio)}x {'time' if best.rates_given else 'work'}",
-            "worst slowdown": _worst(best),
+            "work": done,
+            "work or time": f"{done} {'time' if best.rates_given else 'work'}" if best.trusted else NOTHING,
+            "worst slowdown": _worst(best) if best.trusted else NOTHING,
             "objectives": _objectives(best),
-            "verdict": WORDS[choice.verdict],
+            "verdict": TableCell(WORDS[choice.verdict], tone=TONES[choice.verdict]),
         }
-        rows.append({name: literal(texts[name]) for name in [*several, *columns]})
-    widths = {name: max(len(name), *(len(row[name]) for row in rows)) for name in rows[0]}
-    excess = sum(widths.values()) + 2 * len(widths) - NARROWEST
-    for name in (
-        "worst slowdown",
-        "mix",
-        *several,
-    ):  # a mix has one line: long names are cut here, and whole with --all
-        if name in widths and excess > 0:
-            cut = min(excess, max(0, widths[name] - SHORTEST))
-            widths[name], excess = widths[name] - cut, excess - cut
-    for name, width in widths.items():
-        table.add_column(name, overflow="ellipsis", no_wrap=True, max_width=width)
-    for choice, row in zip(choices, rows, strict=True):
-        styled = {"verdict": STYLES[choice.verdict]}
-        table.add_row(*(Text(text, styled.get(name, "")) for name, text in row.items()))
-    return table
+        rows.append(tuple(texts[name] for name in columns))
+    # A mix has one line: long names are cut on a terminal, and whole with --all.
+    cut = ("worst slowdown", "mix", *several)
+    return DataTable(tuple(columns), tuple(rows), ruled=False, cut=cut)
+
+
+def options_table(answer: Answer) -> DataTable:
+    """One line per mix and way to share, best first: what the page draws as a matrix."""
+    rows = []
+    for choice in answer.choices:
+        for option in choice.options:
+            verdict = TableCell(WORDS[choice.verdict], tone=TONES[choice.verdict]) if option is choice.best else ""
+            under = ", ".join(_condition(option, name) for name in _varying(answer.choices))
+            rows.append(
+                (
+                    f"{mix_name(option.standings)}{f', {under}' if under else ''}",
+                    sharing_said(option.cell.sharing),
+                    with_interval(option.work, ratio),
+                    slowdowns(option),
+                    objectives(option),
+                    verdict,
+                    TableCell(option.mix.verdict, tone=TRIALS[option.mix.verdict]),
+                )
+            )
+    columns = ("mix", "way to share", "work", "slowdowns", "objectives", "verdict on the mix", "trials")
+    return DataTable(columns, tuple(rows), "Every mix and way to share", numbers=frozenset({"work"}))
 
 
 def _columns(choices: Sequence[MixChoice], several: Sequence[str]) -> list[str]:
@@ -171,39 +178,34 @@ def _open(choices: Sequence[MixChoice], most: int) -> list[str]:
     return lines
 
 
-# --- devices side by side, for a terminal: one line per mix, one column per device
+# --- devices side by side: a line for each mix, a column for each device
 
 MOST_ROWS = 10
 WIDEST_MIX = 26
 MARKS = {"share": "share", "apart": "apart", "open": "?"}
 
 
-def side_by_side_parts(beside: SideBySide, *, everything: bool = False) -> tuple[RenderableType, ...]:
+def side_by_side_elements(beside: SideBySide, *, everything: bool = True) -> list[Element]:
     """The decision on each device, mixes by devices, and what did not fit."""
-    first, *others = beside.said
-    parts: list[RenderableType] = [
-        Group(Text(literal(first), "bold"), *(Text(literal(sentence)) for sentence in others))
-    ]
     rows = beside.rows if everything else beside.rows[:MOST_ROWS]
-    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
-    table.add_column("mix", overflow="ellipsis", no_wrap=True, max_width=WIDEST_MIX)
-    for device in beside.devices:
-        table.add_column(literal(DeviceName(device).model), overflow="ellipsis", no_wrap=True)
-    for row in rows:
-        table.add_row(literal(f"{row.mix}{', ' + row.under if row.under else ''}"), *map(_cell, row.choices))
-    parts.append(table)
+    table = DataTable(
+        ("mix", *(DeviceName(device).model for device in beside.devices)),
+        tuple((f"{row.mix}{', ' + row.under if row.under else ''}", *map(_beside_cell, row.choices)) for row in rows),
+        "Devices side by side: the best way to share each mix",
+        ruled=False,
+        cut=("mix",),
+    )
+    elements: list[Element] = [*first_sentences(beside.said), table]
     if more := len(beside.rows) - len(rows):
-        parts.append(Text(f"and {amount(more, 'more mix', 'more mixes')}: --all shows them", "dim"))
-    if beside.left_out:
-        parts.append(Text("\n".join(map(literal, beside.left_out)), "yellow"))
-    return tuple(parts)
+        elements.append(Remark(f"and {amount(more, 'more mix', 'more mixes')}: --all shows them"))
+    return [*elements, *(Sentence(line, "open") for line in beside.left_out)]
 
 
-def _cell(choice: MixChoice | None) -> Text:
+def _beside_cell(choice: MixChoice | None) -> TableCell:
     if choice is None:
-        return Text(NOTHING, "dim")
+        return TableCell(NOTHING, tone="quiet")
     answer = objectives(choice.best)
     kept = f", {answer}" if answer and answer != "all kept" else ""
     done = without_interval(choice.best.gauge, ratio)
     figure = f"{sharing_said(choice.best.cell.sharing)} {done}{'' if choice.best.gauge.est is None else 'x'}"
-    return Text(literal(f"{MARKS[choice.verdict]} {figure}{kept}"), STYLES[choice.verdict])
+    return TableCell(f"{MARKS[choice.verdict]} {figure}{kept}", tone=TONES[choice.verdict])

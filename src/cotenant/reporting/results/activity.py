@@ -1,14 +1,10 @@
-"""Device activity by mix, as a table with the sources of its columns."""
+"""Activity of the device by mix, with the sources of its columns."""
 
 from collections.abc import Sequence
 from typing import Any
 
-from rich.console import RenderableType
-from rich.text import Text
-
 from cotenant.analyse.device_use import DeviceUse, MixReading
-from cotenant.reporting.terminal.grouped import Fitting, Grouped, Section
-from cotenant.reporting.terminal.literal import literal
+from cotenant.reporting.elements import DataTable, Element, Remark, Value, grouped
 from cotenant.text import NOTHING, figure, percent
 
 
@@ -32,30 +28,25 @@ LEFT_OUT_FIRST = ("temperature_c", "memory_used_bytes", "tensor_active")
 """Dropped first on a narrow page."""
 
 
-def device_tables(uses: Sequence[DeviceUse]) -> tuple[RenderableType, ...]:
-    """For a terminal: a table of the columns that have values, and their sources below."""
+def device_elements(uses: Sequence[DeviceUse]) -> list[Element]:
+    """A table of the columns that have values, and their sources below."""
     columns = shown_columns(uses)
     if not columns:
-        return ()
+        return []
     fewer = [column for column in columns if column[1] not in LEFT_OUT_FIRST]
-    return Fitting((_table(uses, columns), _table(uses, fewer))), Text(literal(sources_sentence(uses)), "dim")
+    return [_device_table(uses, columns, _device_table(uses, fewer)), Remark(sources_sentence(uses))]
 
 
-def _table(uses: Sequence[DeviceUse], columns: "Sequence[tuple[str, str, Any]]") -> Grouped:
+def _device_table(
+    uses: Sequence[DeviceUse], columns: Sequence[tuple[str, str, Any]], narrow: DataTable | None = None
+) -> DataTable:
     several = len({use.device for use in uses}) > 1
-    sections: dict[str, list[tuple[Text, ...]]] = {}
+    rows: list[tuple[str, tuple[Value, ...]]] = []
     for use in uses:
         settings = "" if use.cell.settings == "{}" else use.cell.settings
         where = ", ".join(part for part in (use.device if several else "", settings) if part)
-        row = (
-            Text(literal(f"{use.cell.mix}, {use.cell.sharing}")),
-            *(Text(value) for value in cells(use, columns)),
-        )
-        sections.setdefault(where, []).append(row)
-    return Grouped(
-        ("the device under", *(label for label, _, _ in columns)),
-        [Section(Text(literal(where), "cyan"), tuple(rows)) for where, rows in sections.items()],
-    )
+        rows.append((where, (f"{use.cell.mix}, {use.cell.sharing}", *cells(use, columns))))
+    return grouped(("the device under", *(label for label, _, _ in columns)), rows, narrow)
 
 
 def shown_columns(uses: Sequence[DeviceUse]) -> list[tuple[str, str, Any]]:

@@ -1,0 +1,180 @@
+# ruff: noqa: INP001 - a script, not part of a package
+"""Screenshots of every page, light, dark and on a phone: `make screenshots` writes those of the gallery.
+
+    python docs/screenshots.py --out docs/images              those that the documentation shows
+    python docs/screenshots.py --all --out DIR                every page in three looks, and its height on a phone
+
+It needs Chromium and Playwright (`cotenant[browser]`). Runs are simulated, so that they are the same everywhere.
+"""
+
+import argparse
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+DEVICE = "sim:a100-sxm4-40gb"
+LOOKS = {"light": (1280, "light"), "dark": (1280, "dark"), "phone": (390, "light")}
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
+TENANTS = """\
+tenants:
+  chat: {workload: llama-3.2-3b, software: vllm, seq: 256, tokens: 64, rate: 3/s,
+         slo: {ttft p95: 800ms, tpot p95: 60ms}}
+  embed: {workload: bert-base, batch: 8, rate: 30/s, slo: {p99: 60ms}, replicas: 2}
+  rerank: {workload: roberta-large, batch: 4, rate: 15/s, slo: {p99: 120ms}}
+  tagger: {workload: distilbert, batch: 8, rate: 40/s, slo: {p99: 40ms}}
+"""
+SERVED = """\
+tenants:
+  embed: {workload: bert-base-mini, batch: 2, rate: 8/s, slo: {p99: 150ms}}
+  vision: {workload: resnet18-mini, batch: 2, rate: 8/s, slo: {p99: 150ms}}
+"""
+GALLERY = {
+    "report": ("report", "light", 900),
+    "report-dark": ("report", "dark", 900),
+    "report-phone": ("report", "phone", 844),
+    "plan": ("plan", "light", 900),
+    "prediction": ("prediction", "light", 900),
+    "view": ("view", "light", 600),
+    "database": ("database", "light", 600),
+}
+"""File, page, look and height of what the documentation shows."""
+
+
+def cotenant(*words: str | Path, cwd: Path) -> None:
+    """Run a command, quietly."""
+    command = [str(Path(sys.executable).parent / "cotenant"), *map(str, words)]
+    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
+    if done.returncode not in {0, 2, 3}:
+        sys.exit(f"{' '.join(command)} failed:\n{done.stderr}")
+
+
+def make_pages(home: Path) -> dict[str, str]:
+    """Write every page and return their addresses by name."""
+    (home / "tenants.yaml").write_text(TENANTS)
+    for study in ("tenancy", "tenancy-mini", "dvfs"):
+        if not list((home / "runs" / study).glob("*")):
+            cotenant("run", study, "--device", DEVICE, "--out", home / "runs", "--quiet", cwd=home)
+    (tenancy,) = (home / "runs" / "tenancy").iterdir()
+    (small,) = (home / "runs" / "tenancy-mini").iterdir()
+    cotenant("report", tenancy, "--out", home / "copies.html", cwd=home)
+    cotenant("report", small, "--out", home / "report.html", cwd=home)
+    cotenant("plan", "tenants.yaml", "--devices", f"{DEVICE}*4", "--page", home / "plan.html", cwd=home)
+    cotenant("predict", "tenancy-pairs", "--device", DEVICE, "--page", home / "prediction.html", cwd=home)
+    if not list((home / "runs" / "variability-mini").glob("*")):
+        fleet = "sim:rtx-a5000,sim:rtx-a5000,sim:rtx-a5000"
+        cotenant("run", "variability-mini", "--devices", fleet, "--out", home / "runs", "--quiet", cwd=home)
+    (fleet_run,) = (home / "runs" / "variability-mini").iterdir()
+    cotenant("db", "--db", home / "db", "add", fleet_run, cwd=home)
+    cotenant("db", "--db", home / "db", "report", "--out", home / "database.html", cwd=home)
+    watched_page(home / "watch.html")
+    names = ("report", "copies", "plan", "prediction", "watch", "database")
+    return {name: (home / f"{name}.html").as_uri() for name in names}
+
+
+def watched_page(out: Path) -> None:
+    """Two servers that take turns, read as `watch` reads them."""
+    import numpy as np
+
+    from cotenant.analyse.neighbours.watching import watched_of
+    from cotenant.reporting.results.watched import watched_page as page
+    from validation.scripted_neighbours import Script, play
+    from validation.watching import READ_EVERY_S, readings
+
+    script = Script(1, 1.5)
+    first, second, _ = play(script)
+    t_s = np.arange(0.0, 60 * script.minutes, READ_EVERY_S)
+    watched = watched_of([readings("embed", first, t_s), readings("rerank", second, t_s)], device="simulated")
+    out.write_text(page(watched), encoding="utf-8")
+
+
+@contextmanager
+def viewed(folder: Path) -> Iterator[str]:
+    """`cotenant view` over a folder."""
+    from cotenant.api.view import _compared
+    from cotenant.reporting.browser.server import ViewServer
+    from cotenant.reporting.browser.site import site_over
+
+    site, index = site_over(folder, _compared)
+    index.watch()
+    with ViewServer(0, site) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        time.sleep(3)  # until the answers have been worked out
+        yield server.url
+        server.shutdown()
+    site.close()
+    index.close()
+
+
+@contextmanager
+def served(home: Path) -> Iterator[str]:
+    """`cotenant serve` with some traffic, for its `/ui`."""
+    (home / "served.yaml").write_text(SERVED)
+    command = [
+        str(Path(sys.executable).parent / "cotenant"),
+        "serve",
+        "served.yaml",
+        "--device",
+        "cpu",
+        "--port",
+        "8711",
+    ]
+    server = subprocess.Popen(command, cwd=home, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        yield "http://127.0.0.1:8711/ui"
+    finally:
+        server.terminate()
+        server.wait(60)
+
+
+def shoot(browser: Any, address: str, look: str, out: Path, height: int | None = None) -> int:
+    """One screenshot; returns the height of the whole page."""
+    width, scheme = LOOKS[look]
+    page = browser.new_page(viewport={"width": width, "height": height or 900}, color_scheme=scheme)
+    page.goto(address)
+    page.wait_for_timeout(1500)
+    tall = int(page.evaluate("document.documentElement.scrollHeight"))
+    page.screenshot(path=out, full_page=height is None, clip=None)
+    page.close()
+    return tall
+
+
+def main() -> None:
+    """Make the pages, then the screenshots."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--home", type=Path, help="keeps the runs, for a second time")
+    parser.add_argument("--all", action="store_true", help="every page in three looks")
+    parser.add_argument("--only", help="names of pages, separated by commas")
+    given = parser.parse_args()
+    from playwright.sync_api import sync_playwright
+
+    given.out.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as temporary, sync_playwright() as driver:
+        home = (given.home or Path(temporary)).absolute()
+        home.mkdir(parents=True, exist_ok=True)
+        pages = make_pages(home)
+        browser = driver.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        with viewed(home / "runs") as address:
+            pages["view"] = address
+            if given.all:
+                for name, where in pages.items():
+                    if given.only is None or name in given.only.split(","):
+                        for look in LOOKS:
+                            tall = shoot(browser, where, look, given.out / f"{name}-{look}.png")
+                            sys.stdout.write(f"{name:12} {look:6} {tall:6} px\n")
+            else:
+                for name, (page, look, height) in GALLERY.items():
+                    shoot(browser, pages[page], look, given.out / f"{name}.png", height)
+        browser.close()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,144 @@
+"""Promises of a plan, for a terminal: checked under simulated arrivals, before serving, and as they were kept."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from cotenant.analyse.promises import JudgedPromise, promise_sentence
+from cotenant.reporting.terminal.grouped import listing
+from cotenant.reporting.terminal.literal import literal
+from cotenant.text import NOTHING, amount, duration, figure, in_time, percent
+
+if TYPE_CHECKING:
+    from cotenant.serving.dry_run import SimulatedContracts
+
+
+class AttainedTenant(Protocol):
+    """A tenant's result in a check."""
+
+    @property
+    def tenant(self) -> str: ...  # noqa: D102
+    @property
+    def objective_ms(self) -> float: ...  # noqa: D102
+    @property
+    def wanted(self) -> float: ...  # noqa: D102
+    @property
+    def attained(self) -> float: ...  # noqa: D102
+    @property
+    def lo(self) -> float: ...  # noqa: D102
+    @property
+    def hi(self) -> float: ...  # noqa: D102
+    @property
+    def shed(self) -> float: ...  # noqa: D102
+    @property
+    def p99_ms(self) -> float: ...  # noqa: D102
+    @property
+    def verdict(self) -> str: ...  # noqa: D102
+
+
+def check_parts(tenants: Sequence[AttainedTenant], basis: str) -> tuple[RenderableType, ...]:
+    """Whether the plan holds, then tenant by tenant."""
+    verdicts = [tenant.verdict for tenant in tenants]
+    kept = verdicts.count("kept")
+    answer = f"{kept} of {amount(len(tenants), 'objective')} kept under simulated arrivals"
+    for word in ("missed", "can't tell"):
+        names = ", ".join(tenant.tenant for tenant in tenants if tenant.verdict == word)
+        answer += f"; {word}: {names}" if names else ""
+    columns = ("tenant", "limit ms", "wanted", "in time %", "shed", "p99 ms", "verdict")  # within 80 columns
+    rows = [
+        (
+            tenant.tenant,
+            figure(tenant.objective_ms),
+            f"{tenant.wanted * 100:.4g}",
+            f"{tenant.attained * 100:.1f} [{tenant.lo * 100:.1f}, {tenant.hi * 100:.1f}]",
+            f"{tenant.shed * 100:.2g}",
+            figure(tenant.p99_ms),
+            tenant.verdict,
+        )
+        for tenant in tenants
+    ]
+    return Text(literal(answer), "bold"), listing(columns, rows), Text(literal(basis))
+
+
+# --- promises: those of a dry run of `serve`, and those that were judged by what came
+
+
+def judged_parts(rows: Sequence[JudgedPromise], *, simulated: bool = False) -> tuple[RenderableType, ...]:
+    """How many objectives were kept, then each of them, and how far it was from the plan's range."""
+    if not rows:
+        return ()
+    planned = any(row.upper_ms is not None for row in rows)
+    table = listing(
+        ("tenant", "limit ms", "in time", "verdict", *(("plan ms",) if planned else ()), "measured ms"),
+        [
+            (
+                row.tenant,
+                f"{row.objective} {figure(row.limit_ms)}",
+                NOTHING if row.share is None else f"{in_time(row.share)} of {row.requests:,}",
+                row.verdict,
+                *((_range(row),) if planned else ()),
+                _measured(row),
+            )
+            for row in rows
+        ],
+    )
+    lines = [*undecided_lines(rows), *(["the run is simulated"] if simulated else [])]
+    return Text(literal(promise_sentence(rows)), "bold"), table, Text("\n".join(map(literal, lines)))
+
+
+def undecided_lines(rows: Sequence[JudgedPromise]) -> list[str]:
+    """What would decide each objective without a verdict."""
+    lines = []
+    for row in rows:
+        if row.verdict != "can't tell":
+            continue
+        what = f"{row.tenant} {row.objective}"
+        if row.reason is not None:
+            lines.append(f"{what}: {row.reason}")
+        elif row.more is None:
+            lines.append(f"{what}: the share in time is too close to {in_time(row.quantile)} to decide")
+        else:
+            usual = " if as many are in time as so far" if row.requests else ", all of them in time"
+            lines.append(f"{what}: {row.more:,} more requests decide{usual}")
+    return lines
+
+
+def _range(row: JudgedPromise) -> str:
+    if row.lower_ms is None or row.upper_ms is None:
+        return NOTHING
+    return f"{figure(row.lower_ms)}-{figure(row.upper_ms)}"
+
+
+def _measured(row: JudgedPromise) -> str:
+    """`40.0 (+29 %)`: above the plan's range; with `?` if the measured interval overlaps it."""
+    if row.measured_ms is None:
+        return "too few"
+    value = figure(row.measured_ms)
+    if not row.outside:
+        return value
+    doubt = "" if row.clearly_outside else "?"
+    return f"{value} ({'+' if row.outside > 0 else '-'}{percent(abs(row.outside))}{doubt})"
+
+
+def promise_parts(promise: "SimulatedContracts") -> tuple[Text, Table]:
+    """The answer, then each tenant."""
+    broken = [tenant.tenant for tenant in promise.tenants if not tenant.kept]
+    answer = "Every objective will be met." if not broken else f"Missed: {', '.join(broken)}."
+    basis = "measured here" if promise.basis == "measured" else promise.basis
+    sentence = Text(f"{answer} Simulated for {duration(promise.seconds)} on {promise.device}, 5 seeds; costs {basis}.")
+    table = Table(box=None, pad_edge=False)
+    for name in ("tenant", "objective", "demand", "in time", "worst seed", ""):
+        table.add_column(name, justify="left" if name in ("tenant", "") else "right")
+    for tenant in promise.tenants:
+        table.add_row(
+            tenant.tenant,
+            duration(tenant.objective_ms / 1e3),
+            percent(tenant.asked_share),
+            percent(tenant.attainment),
+            percent(tenant.worst),
+            "kept" if tenant.kept else f"below {percent(tenant.quantile)}",
+        )
+    return sentence, table
