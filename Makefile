@@ -28,7 +28,7 @@ MAKEFLAGS += --jobs=4
 # writes bytecode: one that runs under a limit of file sizes would leave a truncated file for all others to load.
 export PYTHONDONTWRITEBYTECODE := 1
 
-.PHONY: demo test compiled fast slow quiet check style types layers browser bench soak validate docs docs-serve \
+.PHONY: demo test compiled fast slow quiet check style types layers browser bench soak validate docs docs-serve outputs outputs-check \
   prometheus reference wheel storm aa lock figures mutants changed-mutants clean
 
 demo: $(READY)            ## measure how an encoder, a scan and a generator can share this machine
@@ -86,12 +86,20 @@ validate: $(TESTED)       ## simulated beside measured (DATA=folder); writes doc
 reference: $(TESTED)      ## write the reference pages from the code
 	$(BIN)/python docs/generate.py
 
-docs: reference           ## build the site, strictly, into site/
-	$(PIP) --editable ".[docs]"
+outputs: $(TESTED)        ## run the commands that pages of the docs quote, and write their output anew (PAGES=file...)
+	$(BIN)/python docs/regenerate.py $(PAGES)
+
+outputs-check: $(TESTED)  ## the same, only compare: words equal, numbers within what each page states
+	$(BIN)/python docs/regenerate.py --check $(PAGES)
+
+docs: reference $(VENV)/.site  ## build the site, strictly, into site/
 	$(BIN)/zensical build --strict
 
-docs-serve: reference     ## show the site while you write
+$(VENV)/.site: $(TESTED) pyproject.toml
 	$(PIP) --editable ".[docs]"
+	@touch $@
+
+docs-serve: reference $(VENV)/.site  ## show the site while you write
 	$(BIN)/zensical serve
 
 wheel: $(TESTED)          ## build the wheel into dist/

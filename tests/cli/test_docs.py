@@ -1,10 +1,11 @@
 """The documentation matches the code, and its links work."""
 
-import importlib.util
 import re
 from pathlib import Path
 
 import pytest
+
+from tests.support.scripts import loaded
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
@@ -12,14 +13,7 @@ LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
 PICTURE = re.compile(r"!\[[^\]]*\]\(([^)\s]+)\)|<img[^>]+src=\"([^\"]+)\"")
 
 
-def generator():
-    spec = importlib.util.spec_from_file_location("generate", ROOT / "docs/generate.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-GENERATOR = generator()
+GENERATOR = loaded(ROOT / "docs/generate.py")
 
 
 @pytest.mark.parametrize("name", GENERATOR.PAGES)

@@ -32,7 +32,7 @@ def test_the_file_has_what_was_said_and_the_software_people_use(tmp_path):
     assert (written["device"], written["sharing"], written["budget"]) == (
         "sim:a100-sxm4-40gb",
         ["processes", "mps"],
-        "40min",
+        "10min",
     )
     tenants = written["tenants"]
     assert list(tenants) == ["bert-base", "llama-3.2-1b", "bert-base-2"]

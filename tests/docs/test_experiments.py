@@ -1,22 +1,16 @@
 """Every measuring rule has an experiment; the page quotes its result, which supports the rule."""
 
-import importlib.util
 import re
 from pathlib import Path
 
 import pytest
 
+from tests.support.scripts import loaded
+
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/concepts/measuring.md").read_text(encoding="utf-8")
-
-
-def loaded(path: Path):
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 GENERATOR = loaded(ROOT / "docs/generate.py")

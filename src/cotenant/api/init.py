@@ -139,12 +139,12 @@ def tenants_text(models: Sequence[tuple[ModelWords, "WorkloadEntry | None"]], de
 
 def _ways(device: str) -> list[str]:
     """The ways to share that most people can use, and time to decide; a CPU has defaults of its own."""
-    from cotenant.tenancy.nouns import DeviceName
+    from cotenant.tenancy.device_names import DeviceName
 
     if DeviceName(device).on_cpu:
         return []
     ways = ["sharing: [processes, mps]  # time-slicing and MPS; `all`: every way this device has, MIG included"]
-    simulated = ["budget: 40min           # of simulated time, so that rare requests decide too"]
+    simulated = ["budget: 10min           # of simulated time; more if the answer says that it needs more"]
     return [*ways, *(simulated if DeviceName(device).simulated else [])]
 
 

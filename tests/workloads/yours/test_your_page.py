@@ -18,7 +18,7 @@ from cotenant.errors import WorkloadError
 from cotenant.workloads.protocol import SENT, WorkloadSpec
 from cotenant.workloads.yours import recognise
 
-PAGE = (Path(__file__).parents[3] / "docs/guide/your-own-workload.md").read_text()
+PAGE = (Path(__file__).parents[3] / "docs/reference/workloads.md").read_text()
 FILES = dict(re.findall(r"```python\n# (\w+\.py)\n(.*?)```", PAGE, re.DOTALL))
 TENANTS = [
     (name, tenant)
