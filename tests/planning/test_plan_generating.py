@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from cotenant.devices.simulated.device import open_simulated
+from cotenant.devices.simulated.simulated_gpu import open_simulated
 from cotenant.planning.mixes.predictor import Mixes
 from cotenant.planning.mixes.tenants import planned
 from cotenant.planning.predictors.closed_form import ClosedForm

@@ -1,6 +1,6 @@
 """Times alone that a plan for a simulated GPU stands on."""
 
-from cotenant.devices.simulated.device import open_simulated
+from cotenant.devices.simulated.simulated_gpu import open_simulated
 from cotenant.planning.check import attained
 from cotenant.planning.mixes.tenants import planned
 from cotenant.planning.predictors.profiles import Simulation

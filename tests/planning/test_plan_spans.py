@@ -2,7 +2,7 @@
 
 import pytest
 
-from cotenant.devices.simulated.device import open_simulated
+from cotenant.devices.simulated.simulated_gpu import open_simulated
 from cotenant.planning.mixes.kinds import DeviceKind
 from cotenant.planning.mixes.tenants import planned
 from cotenant.planning.predictors.closed_form import ClosedForm

@@ -15,7 +15,7 @@ import numpy as np
 
 from cotenant.errors import SchedulingError
 from cotenant.paths import AnyPath
-from cotenant.tenancy.nouns import DeviceName
+from cotenant.tenancy.device_names import DeviceName
 from cotenant.tenancy.plan import PlanDevice, PlanDocument, PlanSeat, read_plan
 
 if TYPE_CHECKING:
@@ -304,7 +304,7 @@ def interval_over_seeds(parts: list[float], requests: int, looks: int = 1) -> tu
 
 
 def _simulation(device: PlanDevice, name: str, seat: PlanSeat) -> "Simulation":
-    from cotenant.devices.simulated.device import open_simulated
+    from cotenant.devices.simulated.simulated_gpu import open_simulated
     from cotenant.planning.mixes.tenants import planned
     from cotenant.planning.predictors.profiles import Simulation
 

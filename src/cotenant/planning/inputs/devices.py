@@ -11,12 +11,12 @@ from cotenant import opening
 from cotenant.errors import DeviceError, StudyError
 from cotenant.planning.mixes.kinds import Clock, DeviceKind, Price, price_of, unknown_prices
 from cotenant.planning.mixes.mig import MigGeometry
+from cotenant.tenancy.device_names import DeviceName
 from cotenant.tenancy.document import NotYaml, read
-from cotenant.tenancy.nouns import DeviceName
 from cotenant.text import did_you_mean
 
 if TYPE_CHECKING:
-    from cotenant.devices.simulated.device import SimulatedGpuDevice
+    from cotenant.devices.simulated.simulated_gpu import SimulatedGpuDevice
     from cotenant.devices.target import TargetDevice
 
 
@@ -52,7 +52,7 @@ def devices_of(devices: str, prices: Mapping[str, float], *, priced: bool, clock
     Raises:
         CotenantError: A device is unknown, can't be planned for, or has no known price beside others.
     """
-    from cotenant.devices.simulated.device import open_simulated
+    from cotenant.devices.simulated.simulated_gpu import open_simulated
 
     if is_fleet_file(devices):
         devices, stated = read_fleet(Path(devices))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cotenant.analyse.estimates.autocorrelation import MOST, common_correlation
+from cotenant.extras import installed
 from cotenant.planning.mixes.predictor import Mixes, MixPredictor, PredictedMix
 from cotenant.planning.mixes.tenants import ServingTenant, planned
 from cotenant.planning.predictors.measured import Measured, SharingLaw, most_of, require_measured
@@ -98,9 +99,12 @@ def predictors_for(
         if known.costs_s and not any(_opened(run).manifest.get("simulated") for run in known.served):
             progress(use_costs(known.costs_s, closed.simulation))
         tenants = with_spans(tenants, [kind for kind in there.kinds if kind.name in there.gpus], closed)
-        engine = EnginePredictor(closed.simulation, closed)
         rough |= dict.fromkeys(there.gpus, closed)
-        closer |= dict.fromkeys(there.gpus, engine)
+        if installed("numba"):
+            closer |= dict.fromkeys(there.gpus, EnginePredictor(closed.simulation, closed))
+        else:
+            closer |= dict.fromkeys(there.gpus, closed)
+            progress('without numba mixes are judged in closed form; event by event: pip install "cotenant[sim]"')
         tenants = tuple(
             replace(tenant, on_kinds=closed.simulation.softwares(number)) for number, tenant in enumerate(tenants)
         )
@@ -191,13 +195,13 @@ def _law(
     way: str, described: Mapping[str, Any], keys: "Sequence[TenantIdentity]", found: "Learnt", cores: int
 ) -> SharingLaw:
     from cotenant.prediction.interference.forecasting import evidence_of
-    from cotenant.prediction.interference.predictor import MixPredictor
+    from cotenant.prediction.interference.predictor import Predictor
     from cotenant.prediction.interference.setting import setting_of
     from cotenant.prediction.interference.shipped import CPU_PRIOR_HALF
 
     setting = setting_of([key.workload for key in keys], described["features"], described["priors"][way])
     mixes = [mix for mix in found.found.mixes if mix.sharing == way and all(one in keys for one in mix.members)]
-    predictor = MixPredictor(setting, evidence_of(mixes, keys), described["variances"][way], prior_half=CPU_PRIOR_HALF)
+    predictor = Predictor(setting, evidence_of(mixes, keys), described["variances"][way], prior_half=CPU_PRIOR_HALF)
     return SharingLaw(predictor, most_of(way, cores))
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from cotenant.errors import CotenantError
 from cotenant.paths import AnyPath
 from cotenant.planning.inputs.tenants import runs_of
-from cotenant.tenancy.nouns import DeviceName
+from cotenant.tenancy.device_names import DeviceName
 from cotenant.tenancy.plan import PlanDevice, PlanSeat
 from cotenant.tenancy.sharing import sharing_written
 from cotenant.workloads.protocol import in_steps

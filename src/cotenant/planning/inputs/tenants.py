@@ -27,13 +27,15 @@ def runs_of(entry: "TenantEntry") -> dict[str, Any]:
     return found
 
 
-def tenants_to_plan(path: Path) -> "Study":
-    """Read a tenants file to plan for. Raises StudyError with every problem."""
+def tenants_to_plan(path: Path, overrides: Sequence[str] = ()) -> "Study":
+    """Read a tenants file to plan for, with `--set` changes. Raises StudyError with every problem."""
     from cotenant.planning.mixes.tenants import lacking
     from cotenant.study.files import read_tenants_file
     from cotenant.study.workload_check import unknown_workloads
 
-    return read_tenants_file(path, lambda study: [*lacking(study.tenants), *unknown_workloads(study.tenants)])
+    return read_tenants_file(
+        path, lambda study: [*lacking(study.tenants), *unknown_workloads(study.tenants)], overrides
+    )
 
 
 def devices_in(file: "Study", source: Path) -> str:

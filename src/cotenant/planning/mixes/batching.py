@@ -42,7 +42,7 @@ class BatchService(NamedTuple):
         return np.where(self.largest > 1, (self.full - self.single) / np.maximum(self.largest - 1, 1), 0.0)
 
 
-def quantile(service: BatchService, rate: Floats, cv: float, level: float) -> Floats:
+def quantile(service: BatchService, rate: Floats, cv: Floats | float, level: Floats | float) -> Floats:
     """A request's time from arrival to answer; infinite where the largest batch can't keep up.
 
     The sum of the running batch's rest and its own batch, as a gamma distribution with their mean and variance, and of

@@ -59,6 +59,8 @@ class Corrections:
         """
         corrected, halves = slowdown.copy(), np.full(len(slowdown), np.inf)
         basis: list[str | None] = [None] * len(slowdown)
+        if not self.mixes:
+            return corrected, halves, tuple(basis)
         for row, tenants in enumerate(mixes.tenants):
             there = [int(tenant) for tenant in tenants if tenant != NOBODY]
             if len(there) < 2:

@@ -13,6 +13,7 @@ import numpy as np
 
 from cotenant.planning.mixes.kinds import OWN_PROCESS, DeviceKind
 from cotenant.planning.mixes.predictor import Mixes, MixPredictor, PredictedMix
+from cotenant.planning.mixes.second_opinion import limits_of
 from cotenant.planning.mixes.tenants import ServingTenant, Unit
 from cotenant.planning.solver.problem import NOBODY, Bools, Floats, Ints, JudgedGroups, WayToUse
 
@@ -23,7 +24,6 @@ CAPPED = "mps with shares"
 SHARES = (10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0)
 """Percentages a tenant may be limited to."""
 TOO_MUCH = 1000.0
-FOREVER_MS = 1e12
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,8 @@ class MixJudge:
         self.minimise, self.refused = minimise, refused
         self.ways = ways_of(kinds)
         self.seats = max(len(unit.seats) for unit in units)
-        self._limits = _limits(tenants)
+        self._present = np.array(sorted({seat.tenant for unit in units for seat in unit.seats}), np.int64)
+        self._limits = limits_of(tenants)
         self._stretch = np.array([tenant.job.stretch if tenant.job else np.inf for tenant in tenants] + [np.inf])
         self._apart = _apart(tenants)
         self._known: dict[tuple[int, bytes], tuple[bool, float, float]] = {}
@@ -242,16 +243,16 @@ class MixJudge:
         if key not in self._needs:
             needs = np.full(len(self.tenants), TOO_MUCH)
             ladder = self._ladder(way)
-            everyone = np.arange(len(self.tenants))
-            rates = self._unit_rates()
-            for share in (*SHARES[::-1],):
+            everyone = self._present
+            rates = self._unit_rates()[everyone]
+            for share in SHARES[::-1]:
                 mixes = Mixes(
                     self.kinds[way.kind].name, "mps", everyone[:, None], rates[:, None],
                     np.maximum(ladder[everyone, 0], 1)[:, None], np.full((everyone.size, 1), share), way.clock_mhz,
                 )  # fmt: skip
                 predicted = self.predictor(mixes)
                 fine = ~self._late(everyone[:, None], predicted)[:, 0] & (predicted.busy <= 1)
-                needs = np.where(fine, share, needs)
+                needs[everyone] = np.where(fine, share, needs[everyone])
             own = np.array([np.nan if tenant.share is None else tenant.share for tenant in self.tenants])
             self._needs[key] = np.where(np.isnan(own), needs, own)
         return self._needs[key]
@@ -269,14 +270,15 @@ class MixJudge:
         if key in self._ladders:
             return self._ladders[key]
         kind = way.kind
-        width = max(len(tenant.batches) for tenant in self.tenants)
+        everyone = self._present
+        batches = [self.tenants[number].batches for number in everyone]
+        width = max(map(len, batches))
         ladder = np.zeros((len(self.tenants) + 1, width), np.int64)
-        everyone = np.arange(len(self.tenants))
-        rates = self._unit_rates()
-        busy = np.full((len(self.tenants), width), np.inf)
-        late = np.full((len(self.tenants), width), np.inf)
+        rates = self._unit_rates()[everyone]
+        busy = np.full((everyone.size, width), np.inf)
+        late = np.full((everyone.size, width), np.inf)
         for place in range(width):
-            batch = np.array([(*tenant.batches, *[tenant.batches[-1]] * width)[place] for tenant in self.tenants])
+            batch = np.array([(*own, *[own[-1]] * width)[place] for own in batches])
             mixes = Mixes(
                 self.kinds[kind].name, self.kinds[kind].ways[0], everyone[:, None], rates[:, None],
                 batch[:, None], np.full((everyone.size, 1), np.nan), way.clock_mhz,
@@ -284,13 +286,13 @@ class MixJudge:
             predicted = self.predictor(mixes)
             busy[:, place] = predicted.busy
             late[:, place] = _strain(predicted, self._limits[everyone])
-        for number, tenant in enumerate(self.tenants):
+        for row, (number, own) in enumerate(zip(everyone, batches, strict=True)):
             steps: list[int] = []
             best = np.inf
-            for place in np.argsort(busy[number, : len(tenant.batches)], kind="stable"):
-                if late[number, place] < best or not steps:
-                    steps.append(tenant.batches[place])
-                    best = late[number, place]
+            for place in np.argsort(busy[row, : len(own)], kind="stable"):
+                if late[row, place] < best or not steps:
+                    steps.append(own[place])
+                    best = late[row, place]
             ladder[number, : len(steps)] = steps
         self._ladders[key] = ladder
         return ladder
@@ -361,15 +363,6 @@ def _strain(predicted: PredictedMix, limits: Floats) -> Floats:
     """The largest ratio of a lone seat's latencies to their limits."""
     latency = predicted.latency_ms.upper[:, 0, :]
     return np.asarray((latency / limits[:, : latency.shape[1]]).max(axis=1))
-
-
-def _limits(tenants: Sequence[ServingTenant]) -> Floats:
-    """Tenants x objectives; without an objective, any finite time will do."""
-    width = max((len(tenant.objectives) for tenant in tenants), default=0) or 1
-    limits = np.full((len(tenants) + 1, width), FOREVER_MS)
-    for number, tenant in enumerate(tenants):
-        limits[number, : len(tenant.objectives)] = [objective.limit_ms for objective in tenant.objectives]
-    return limits
 
 
 def _apart(tenants: Sequence[ServingTenant]) -> Bools:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from cotenant.errors import CotenantError
 from cotenant.planning.mixes.mig import MigGeometry
-from cotenant.tenancy.nouns import DeviceName
+from cotenant.tenancy.device_names import DeviceName
 from cotenant.text import listed
 
 MOST_TENANTS = 48

@@ -7,20 +7,24 @@ import numpy as np
 
 from cotenant.errors import CotenantError
 from cotenant.planning.mixes.cut import plan_of_instances
+from cotenant.planning.mixes.fitting import fitting, joined_devices
 from cotenant.planning.mixes.judge import PER_DEVICE, Laid, Minimise, MixJudge
 from cotenant.planning.mixes.kinds import DeviceKind
 from cotenant.planning.mixes.plan import KeptObjective, PlannedDevice, SeatedTenant, ServingPlan
 from cotenant.planning.mixes.predictor import MixPredictor
 from cotenant.planning.mixes.replicas import floors, replicas_of
+from cotenant.planning.mixes.second_opinion import SecondOpinion
 from cotenant.planning.mixes.tenants import ServingTenant, Unit, UnitSeat, contradictions, units_of
-from cotenant.planning.mixes.why import reasons, with_sensitivity
+from cotenant.planning.mixes.why import reasons, refusals, with_sensitivity
 from cotenant.planning.solver.generation import Clock, Solved
 from cotenant.planning.solver.problem import PlacedGroup, Problem, cost_of
 from cotenant.planning.solver.solve import solve
+from cotenant.text import amount
 
 MOST_ON_ONE = 16
 TRIES = 10
 """Where not all tenants fit, the part of the time for one try at some of them."""
+INTERRUPTED = "none: interrupted"
 MOST_ROUNDS = 12
 """Plans the second predictor may refuse before the last one is accepted."""
 ENOUGH = 0.3
@@ -75,11 +79,14 @@ def make_plan(
         CotenantError: Constraints contradict each other.
     """
     wanted = ask or Ask()
+    end = clock() + wanted.seconds
+    opinion = None
+    if closer is not None:
+        predictor = opinion = SecondOpinion(predictor, closer, tenants)
     _require_consistent(tenants)
     counts = replicas_of(tenants, kinds, predictor)
     _require_possible(tenants, kinds, predictor, counts)
     units = everyone = units_of(tenants, [count or 1 for count in counts])
-    end = clock() + wanted.seconds
     refused: set[tuple[int, frozenset[int]]] = set()
 
     def planned(seconds: float, units: tuple[Unit, ...]) -> tuple[MixJudge, Solved]:
@@ -89,25 +96,41 @@ def make_plan(
         found = solve(problem, clock=clock, seconds=seconds)
         return one, replace(found, columns=tuple(_roomiest(one, column) for column in found.columns))
 
-    judge, solved = planned(wanted.seconds, units)
-    if solved.left_out:
-        end = clock() + wanted.seconds / 2
-        units = fitting(units, solved, lambda some: planned(wanted.seconds / TRIES, some)[1] if clock() < end else None)
-        judge, solved = planned(wanted.seconds / TRIES, units)
-    for _ in range(MOST_ROUNDS):
-        bad = _refused(judge, solved.columns, closer) if closer is not None else set()
-        if not bad or clock() >= end:
-            break
-        progress(f"the second predictor refuses {len(bad)} of {len(solved.columns)} mixes; planning again")
-        refused |= bad
-        judge, solved = planned(max(end - clock(), 0.5), units)
-    if wanted.minimise in PER_DEVICE:
-        below = solved.cost if not solved.left_out and len(units) == len(everyone) else np.inf
-        seconds = max(end - clock(), 1.0)
-        cheaper = plan_of_instances(tenants, kinds, predictor, minimise=wanted.minimise, below=below, seconds=seconds)
-        if cheaper is not None:
-            judge, solved = cheaper
+    judge, solved = planned(max(end - clock(), wanted.seconds / TRIES), units)
+    try:
+        if solved.left_out:
+            half, part = clock() + max(end - clock(), 0.0) / 2, wanted.seconds / TRIES
+            units = fitting(units, solved, lambda some: planned(part, some)[1] if clock() < half else None)
+            _require_any(units, tenants, counts, kinds)
+            judge, solved = planned(part, units)
+        for _ in range(MOST_ROUNDS if closer is not None else 0):
+            bad = _refused(judge, solved.columns, closer, lambda: clock() < end)
+            if not bad or clock() >= end:
+                break
+            progress(f"the second predictor refuses {len(bad)} of {len(solved.columns)} mixes; planning again")
+            refused |= bad
+            judge, solved = planned(max(end - clock(), 0.5), units)
+        if wanted.minimise in PER_DEVICE:
+            complete = len(units) == len(everyone)
+            judge, solved = _cheaper(judge, solved, opinion, clock=clock, end=end, complete=complete)
+    except KeyboardInterrupt:
+        solved, closer = replace(solved, bound=0.0, proof=INTERRUPTED), None
     return _explained(judge, solved, wanted, closer)
+
+
+def _cheaper(
+    judge: MixJudge, solved: Solved, opinion: SecondOpinion | None, *, clock: Clock, end: float, complete: bool
+) -> tuple[MixJudge, Solved]:
+    """Try what the solver doesn't: devices that a second opinion joins, and MIG instances for replicas."""
+    if opinion is not None:
+        solved = joined_devices(judge, solved, opinion, lambda: clock() < end)
+    if complete and not solved.left_out and solved.cost <= solved.bound * (1 + 1e-9):
+        return judge, solved
+    below = solved.cost if complete and not solved.left_out else np.inf
+    rough = judge.predictor if opinion is None else opinion.rough
+    seconds = max(end - clock(), 1.0)
+    cut = plan_of_instances(judge.tenants, judge.kinds, rough, minimise=judge.minimise, below=below, seconds=seconds)
+    return (judge, solved) if cut is None else cut
 
 
 def _wide(judge: MixJudge) -> tuple[PlacedGroup, ...]:
@@ -147,9 +170,13 @@ def _roomiest(judge: MixJudge, column: PlacedGroup) -> PlacedGroup:
     return PlacedGroup(best[1], column.members, column.cost)
 
 
-def _refused(judge: MixJudge, columns: Sequence[PlacedGroup], closer: MixPredictor) -> set[tuple[int, frozenset[int]]]:
+def _refused(
+    judge: MixJudge, columns: Sequence[PlacedGroup], closer: MixPredictor, more: Callable[[], bool]
+) -> set[tuple[int, frozenset[int]]]:
     bad = set()
     for column in columns:
+        if not more():
+            break
         laid = judge.lay_out(column.option, np.array([column.members], np.int64))
         if len(column.members) > 1 and not bool(judge.keeps(column.option, laid.mixes, closer)[0]):
             bad.add((column.option, frozenset(column.members)))
@@ -179,6 +206,7 @@ def _explained(judge: MixJudge, solved: Solved, ask: Ask, closer: MixPredictor |
         cheaper=why.cheaper if why else "",
         rejected=why.rejected if why else (),
         measure=why.measure if why else None,
+        refusals=refusals(judge, columns, sorted(missing)),
     )
 
 
@@ -187,6 +215,22 @@ def _require_consistent(tenants: Sequence[ServingTenant]) -> None:
     if found:
         name, sentence = found[0]
         raise CotenantError(f"{name} {sentence}", hint="drop one of the two constraints")
+
+
+def _require_any(
+    units: Sequence[Unit], tenants: Sequence[ServingTenant], counts: Sequence[int | None], kinds: Sequence[DeviceKind]
+) -> None:
+    """Say why no tenant has room for all its replicas."""
+    if units:
+        return
+    there = amount(sum(kind.available for kind in kinds), "device")
+    names = tuple(tenant.name for tenant in tenants)
+    sentences = [
+        f"{tenant.name} needs {amount(count or 1, 'replica')} to serve {tenant.rate_rps:g}/s within its objectives, "
+        f"more than fit on {there}"
+        for tenant, count in zip(tenants, counts, strict=True)
+    ]
+    raise Impossible("; ".join(sentences), names)
 
 
 def _require_possible(
@@ -202,42 +246,6 @@ def _require_possible(
     floor = floors(tenants, kinds, predictor)
     sentences = [floor[tenants.index(tenant)] for tenant in hopeless]
     raise Impossible("; ".join(sentences), tuple(tenant.name for tenant in hopeless))
-
-
-# --- where not all tenants fit: serve some of them whole, rather than replicas of all
-
-Units = tuple[Unit, ...]
-
-
-def fitting(units: Units, solved: Solved, solve: Callable[[Units], Solved | None]) -> Units:
-    """The units of tenants that fit together with all their replicas.
-
-    Tenants with a replica that was left out go first; then each is given another chance, those of few replicas first.
-
-    Args:
-        units: All of them.
-        solved: The best plan for them.
-        solve: The best plan for some of them; None when time is up.
-    """
-    parts = _parted(units)
-    out = [part for part in parts if any(number in solved.left_out for number in part)]
-    kept = {number for part in parts if part not in out for number in part}
-    for part in sorted(out, key=len):
-        tried = sorted(kept | set(part))
-        found = solve(tuple(units[number] for number in tried))
-        if found is None:
-            break
-        if not found.left_out:
-            kept = set(tried)
-    return tuple(units[number] for number in sorted(kept))
-
-
-def _parted(units: Sequence[Unit]) -> list[list[int]]:
-    """Numbers of the units, those of the same tenants together."""
-    found: dict[frozenset[int], list[int]] = {}
-    for number, unit in enumerate(units):
-        found.setdefault(frozenset(seat.tenant for seat in unit.seats), []).append(number)
-    return list(found.values())
 
 
 # --- convert the solver's columns to devices with tenants

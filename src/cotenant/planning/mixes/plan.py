@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from cotenant.errors import StudyError
-from cotenant.tenancy.nouns import DeviceName
+from cotenant.tenancy.device_names import DeviceName
 from cotenant.tenancy.plan import VERSION, PlanDevice, PlanDocument, PlanSeat, PromisedTime
 from cotenant.tenancy.sentences import problems_of
 from cotenant.tenancy.tenant_entry import TenantEntry
@@ -140,6 +140,19 @@ class Measurement:
 
 
 @dataclass(frozen=True, slots=True)
+class Refusal:
+    """A tenant that is left out."""
+
+    tenant: str
+    reason: str
+    """What fails on the best device, and by how much."""
+    change: str = ""
+    """The single change that admits it; empty if none was found."""
+    command: str = ""
+    """The command that plans with it."""
+
+
+@dataclass(frozen=True, slots=True)
 class ServingPlan:
     """Placement, cost, quality and rationale."""
 
@@ -161,6 +174,8 @@ class ServingPlan:
     """The objective that the next cheaper plan would break."""
     rejected: tuple[Rejected, ...] = ()
     measure: Measurement | None = None
+    refusals: tuple[Refusal, ...] = ()
+    """Why tenants are left out, and what would admit them."""
 
     @property
     def gap(self) -> float | None:

@@ -12,8 +12,6 @@ from cotenant.planning.mixes.why import broken
 from cotenant.planning.solver.problem import Bools
 
 COUNTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
-AT_REST = 1e-3
-"""Fraction of its rate that counts as idle."""
 
 
 def replicas_of(
@@ -41,20 +39,23 @@ def hopeless(
 ) -> list[int]:
     """Those of some tenants that even the largest number of replicas wouldn't serve, where a lower rate never hurts."""
     found = []
+    by_count: dict[int, list[int]] = {}
     for number in who:
         tenant = tenants[number]
-        count = tenant.replicas or (1 if tenant.job else COUNTS[-1])
-        if not _fit(_alone(tenants, kinds, predictor, [number], 1 / count))[0]:
-            found.append(number)
-    return found
+        by_count.setdefault(tenant.replicas or (1 if tenant.job else COUNTS[-1]), []).append(number)
+    for count, numbers in by_count.items():
+        fits = _fit(_alone(tenants, kinds, predictor, numbers, 1 / count))
+        found += [number for number, fit in zip(numbers, fits, strict=True) if not fit]
+    return sorted(found)
 
 
 def _fit(judge: MixJudge) -> Bools:
     """By unit: whether some way to use some device serves it alone."""
-    units = np.arange(len(judge.units), dtype=np.int64)[:, None]
     fits = np.zeros(len(judge.units), dtype=bool)
     for option in range(len(judge.ways)):
-        fits |= judge.lay_out(option, units).fits
+        left = np.flatnonzero(~fits)
+        if left.size:
+            fits[left] = judge.lay_out(option, left[:, None]).fits
     return fits
 
 
@@ -63,7 +64,7 @@ def floors(tenants: Sequence[ServingTenant], kinds: Sequence[DeviceKind], predic
     everyone = list(range(len(tenants)))
     sentences = []
     # A batch takes longer to fill at a lower rate: fewer replicas may be better than more.
-    parts = (*(1 / count for count in COUNTS), AT_REST)
+    parts = [1 / count for count in COUNTS]
     judges = [_alone(tenants, kinds, predictor, everyone, part) for part in parts]
     for number, tenant in enumerate(tenants):
         best = (np.inf, "", "")

@@ -8,8 +8,8 @@ import numpy as np
 
 from cotenant.planning.mixes.judge import CAPPED, Laid, MixJudge
 from cotenant.planning.mixes.kinds import DeviceKind
-from cotenant.planning.mixes.plan import Measurement, PlannedDevice, Rejected, SeatedTenant
-from cotenant.planning.mixes.predictor import Mixes
+from cotenant.planning.mixes.plan import Measurement, PlannedDevice, Refusal, Rejected, SeatedTenant
+from cotenant.planning.mixes.tenants import Unit, UnitSeat
 from cotenant.planning.solver.problem import NOBODY, PlacedGroup
 from cotenant.text import milliseconds, percent, together
 
@@ -17,7 +17,11 @@ FACTORS = np.concatenate([np.arange(1.0, 2.0, 0.05), np.arange(2.0, 4.01, 0.25)]
 MOST_DEVICES = 14
 """Least busy devices whose pairs are tried as one."""
 MOST_REJECTED = 8
+MOST_REFUSED = 8
+"""Tenants left out of which the reason is looked for."""
 _GIB = 2**30
+NEVER = 1e9
+"""How much is missing where nothing but another device would do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +49,31 @@ def reasons(judge: MixJudge, columns: Sequence[PlacedGroup], devices: Sequence[P
     return Reasons(rejected, nearest.binding, cheaper, _measure(rejected, devices))
 
 
+def refusals(judge: MixJudge, columns: Sequence[PlacedGroup], names: Sequence[str]) -> tuple[Refusal, ...]:
+    """What fails for each of these tenants on the device of the plan where it comes closest to fitting."""
+    found = []
+    for name in names[:MOST_REFUSED]:
+        number = next(place for place, tenant in enumerate(judge.tenants) if tenant.name == name)
+        own = [column for column in columns if column.devices == 1]
+        best = (np.inf, "no device is left for it")
+        for column in own:
+            seats = [judge.units[unit] for unit in column.members]
+            unit = Unit((UnitSeat(number, judge.tenants[number].rate_rps),))
+            beside = MixJudge(judge.tenants, judge.kinds, [*seats, unit], judge.predictor, minimise=judge.minimise)
+            laid = beside.lay_out(column.option, np.arange(len(seats) + 1, dtype=np.int64)[None, :])
+            sentence, _, strain, _ = broken(beside, laid, option=column.option)
+            others = together([judge.tenants[seat.tenant].name for unit in seats for seat in unit.seats])
+            best = min(
+                best, (strain, f"beside {others} on {judge.kinds[judge.ways[column.option].kind].name}: {sentence}")
+            )
+        found.append(Refusal(name, best[1]))
+    return tuple(found)
+
+
 def with_sensitivity(judge: MixJudge, column: PlacedGroup, device: PlannedDevice) -> PlannedDevice:
     """The device with the factor by which each tenant's rate may grow before an objective is missed."""
-    laid = judge.lay_out(column.option, np.array([column.members], np.int64))
     tenants = tuple(
-        replace(tenant, holds_to=_holds_to(judge, column, laid, place)) if tenant.rate_rps > 0 else tenant
+        replace(tenant, holds_to=_holds_to(judge, column, place)) if tenant.rate_rps > 0 else tenant
         for place, tenant in enumerate(device.tenants)
     )
     return replace(device, tenants=tenants)
@@ -60,6 +84,8 @@ def broken(judge: MixJudge, laid: Laid, *, option: int, row: int = 0) -> tuple[s
     kind = judge.kinds[judge.ways[option].kind]
     seats = [place for place, tenant in enumerate(laid.mixes.tenants[row]) if tenant != NOBODY]
     names = [judge.tenants[laid.mixes.tenants[row, place]].name for place in seats]
+    if kind.mig is None and any(judge.tenants[laid.mixes.tenants[row, place]].isolation == "mig" for place in seats):
+        return f"{kind.name} has no MIG, which `isolation: mig` needs", f"MIG of {kind.name}", NEVER, False
     memory = float(laid.predicted.memory_bytes[row].sum())
     if laid.mixes.sharing != "mig" and memory > kind.memory_bytes:
         sentence = f"they need {memory / _GIB:.1f} GiB of {kind.memory_bytes / _GIB:.1f}"
@@ -83,10 +109,10 @@ def broken(judge: MixJudge, laid: Laid, *, option: int, row: int = 0) -> tuple[s
             sentence = f"{name} would take {slow:.2f}x its time, more than {tenant.job.stretch:g}x"
             return sentence, f"time of {name}", slow / tenant.job.stretch, False
     busy = float(laid.predicted.busy[row])
+    if busy > 1 and worst[0] <= 1:
+        worst = (busy, f"they need {percent(busy)} of the device", f"compute of {kind.name}", False)
     if worst[0] > 1:
         return worst[1], worst[2], worst[0], worst[3]
-    if busy > 1:
-        return f"they need {percent(busy)} of the device", f"compute of {kind.name}", busy, False
     if laid.mixes.sharing == "mig":
         return "no MIG layout of the GPU has a large enough instance for each", f"MIG slices of {kind.name}", 2.0, False
     return _forbidden(judge, [int(laid.mixes.tenants[row, place]) for place in seats], kind)
@@ -162,24 +188,25 @@ def _written(sharing: str) -> str:
     return "mps (with shares)" if sharing == CAPPED else sharing
 
 
-def _holds_to(judge: MixJudge, column: PlacedGroup, laid: Laid, place: int) -> float:
-    rows = len(FACTORS)
-    rates = np.repeat(laid.mixes.rate_rps, rows, axis=0)
-    rates[:, place] *= FACTORS
-    mixes = Mixes(
-        laid.mixes.device,
-        laid.mixes.sharing,
-        np.repeat(laid.mixes.tenants, rows, axis=0),
-        rates,
-        np.repeat(laid.mixes.batch, rows, axis=0),
-        np.repeat(laid.mixes.share, rows, axis=0),
-        laid.mixes.clock_mhz,
-    )
-    kept = judge.keeps(column.option, mixes)
-    missed = np.flatnonzero(~kept)
-    if not missed.size:
-        return float(FACTORS[-1])
-    return float(FACTORS[missed[0] - 1]) if missed[0] else 1.0
+def _holds_to(judge: MixJudge, column: PlacedGroup, place: int) -> float:
+    """The largest of `FACTORS` times a tenant's rate at which this device still serves all, planned again for it."""
+    seats = [(unit, number) for unit in column.members for number, _ in enumerate(judge.units[unit].seats)]
+    unit, number = seats[place]
+
+    def holds(factor: float) -> bool:
+        seat = judge.units[unit].seats[number]
+        seats = (*judge.units[unit].seats[:number], replace(seat, rate_rps=seat.rate_rps * factor),
+                 *judge.units[unit].seats[number + 1 :])  # fmt: skip
+        units = [Unit(seats) if other == unit else judge.units[other] for other in column.members]
+        again = MixJudge(judge.tenants, judge.kinds, units, judge.predictor, minimise=judge.minimise)
+        laid = again.lay_out(column.option, np.arange(len(units), dtype=np.int64)[None, :])
+        return bool(laid.fits[0])
+
+    low, high = 0, len(FACTORS)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if holds(float(FACTORS[middle])) else (low, middle)
+    return float(FACTORS[low])
 
 
 def _measure(rejected: Sequence[Rejected], devices: Sequence[PlannedDevice]) -> Measurement | None:

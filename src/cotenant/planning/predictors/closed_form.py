@@ -35,6 +35,12 @@ class ClosedForm:
         self.simulation = simulation
         self.errors = SimulationErrors(simulation)
         self.corrections: Corrections = NOTHING
+        self._cvs: Floats = np.array([tenant.cv for tenant in simulation.tenants])
+        self._levels: Floats = np.zeros((len(simulation.tenants), simulation.objectives))
+        """Quantiles of the objectives; 0 beyond a tenant's own."""
+        for levels, tenant in zip(self._levels, simulation.tenants, strict=True):
+            quantiles = [objective.quantile for objective in tenant.objectives or (_ANY,)]
+            levels[: len(quantiles)] = quantiles
 
     def __call__(self, mixes: Mixes, /) -> PredictedMix:
         """What would happen."""
@@ -70,26 +76,40 @@ class ClosedForm:
         terms = Terms(
             slicing=TURNS if mixes.sharing == "processes" else None,
             priority=priorities[mixes.tenants],
-            rate_per_ns=np.where(mixes.rate_rps > 0, seats.active / demands.alone_ns[np.maximum(rows, 0)], 0.0),
+            rate_per_ns=np.where(mixes.rate_rps > 0, seats.active / self.simulation.alone_ns[np.maximum(rows, 0)], 0.0),
         )
         return np.nan_to_num(slowdowns(demands, rows, terms), nan=1.0)
 
     def latency(self, mixes: Mixes, seats: "Seats", slowdown: Floats) -> Floats:
         """Quantiles by objective."""
         result = np.zeros((*mixes.tenants.shape, self.simulation.objectives))
-        for number, tenant in enumerate(self.simulation.tenants):
-            mine = mixes.tenants == number
-            if not mine.any():
-                continue
-            one = seats.only(mine)
+        batching = mixes.there & (seats.outputs <= 1) & (seats.engine < 0) & np.isfinite(seats.alone)
+        if batching.any():
+            result[batching] = self._in_batches(mixes, seats, slowdown, batching)
+        for number in np.unique(mixes.tenants[mixes.there & ~batching]):
+            tenant, mine = self.simulation.tenants[number], (mixes.tenants == number) & ~batching
+            these = seats.only(mine)
             asked = _Asked(mixes.rate_rps[mine] / 1e3, mixes.batch[mine], slowdown[mine], tenant.cv)
-            law = _generating if one.outputs.max() > 1 else _in_batches
-            if one.engine.max() >= 0 or not np.isfinite(one.alone).all():
+            law = _generating
+            if these.engine.max() >= 0 or not np.isfinite(these.alone).all():
                 law = self._engine
                 asked = asked._replace(slowdown=asked.slowdown * float(self.simulation.scale[number]))
             for place, objective in enumerate(tenant.objectives or (_ANY,)):
-                result[mine, place] = law(one, asked, objective)
+                result[mine, place] = law(these, asked, objective)
         return result
+
+    def _in_batches(self, mixes: Mixes, seats: "Seats", slowdown: Floats, mine: Bools) -> Floats:
+        """Seats x objectives: requests that wait are served together; a job's batches are always full."""
+        tenants, rate, slow = mixes.tenants[mine], mixes.rate_rps[mine] / 1e3, slowdown[mine]
+        service = BatchService(seats.single[mine] * slow, seats.alone[mine] * slow, mixes.batch[mine])
+        levels = self._levels[tenants]
+        found = np.zeros(levels.shape)
+        for place in range(levels.shape[1]):
+            asked = levels[:, place] > 0
+            these = BatchService(service.single[asked], service.full[asked], service.largest[asked])
+            waited = quantile(these, rate[asked], self._cvs[tenants[asked]], levels[asked, place])
+            found[asked, place] = np.where(rate[asked] > 0, waited, these.full)
+        return found
 
     def _engine(self, seats: "Seats", asked: "_Asked", objective: Objective) -> Floats:
         """By the tables of each engine; a job's requests take as long as a single one, slowed down."""
@@ -219,12 +239,6 @@ class Seats:
     def only(self, mine: Bools) -> "Seats":
         """A subset of the seats, flattened."""
         return Seats(*(getattr(self, name)[mine] for name in Seats.__slots__))
-
-
-def _in_batches(seats: Seats, asked: _Asked, objective: Objective) -> Floats:
-    """Requests that wait are served together; a job's batches are always full."""
-    service = BatchService(seats.single * asked.slowdown, seats.alone * asked.slowdown, asked.batch)
-    return np.where(asked.rate > 0, quantile(service, asked.rate, asked.cv, objective.quantile), service.full)
 
 
 def _generating(seats: Seats, asked: _Asked, objective: Objective) -> Floats:

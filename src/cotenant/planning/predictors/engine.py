@@ -58,7 +58,8 @@ class EnginePredictor:
     def _outcome(self, mixes: Mixes, row: int, low: Floats, high: Floats) -> tuple[Floats, Floats]:
         """Ends x seats x objectives of latency, and the slowdown of each seat on its part."""
         seats = [place for place in range(mixes.tenants.shape[1]) if mixes.there[row, place]]
-        key = (mixes.device, mixes.sharing, mixes.clock_mhz, tuple(
+        whole = len(seats) == 1 and not np.isfinite(mixes.share[row, seats[0]])
+        key = (mixes.device, "" if whole else mixes.sharing, mixes.clock_mhz, tuple(
             (int(mixes.tenants[row, s]), round(float(mixes.rate_rps[row, s]), 9), int(mixes.batch[row, s]),
              str(float(mixes.share[row, s])), float(low[s]), float(high[s])) for s in seats))  # fmt: skip
         if key not in self._known:

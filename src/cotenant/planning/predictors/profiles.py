@@ -71,7 +71,9 @@ class Simulation:
     ) -> None:
         self.tenants, self.gpus, self.risk = tenants, gpus, risk
         self._entries = [entries[tenant.name] for tenant in tenants]
-        self._profiles: dict[tuple[str, int, int, int, str, float, float | None], PartProfile] = {}
+        self._profiles: dict[tuple[str, str, int, int, str, float, float | None], PartProfile] = {}
+        self._same: dict[tuple[str, int], str] = {}
+        self._powers: dict[tuple[str, float, float, float | None], float] = {}
         self.scale: Floats = np.ones(len(tenants))
         """By tenant: measured time alone over the simulated one."""
         self.measured: set[int] = set()
@@ -82,6 +84,9 @@ class Simulation:
         """By device and tenant: devices that a replica is split over, where one is not enough."""
         self._demands: dict[tuple[object, ...], int] = {}
         self._summaries: list[Demands] = []
+        """Rows that are not in the joined table yet."""
+        self._joined: list[Demands] = []
+        self._alone_ns: Floats = np.empty(0)
         self.engines: list[EngineLoads] = []
         """Engines that were asked for, each on its part of a device."""
         self._choose_software()
@@ -91,17 +96,27 @@ class Simulation:
     ) -> PartProfile:
         """A single profile; the share is a percentage of SMs, a number of a MIG profile, or NaN."""
         part = (sharing, share) if np.isfinite(share) else ("", WHOLE)
-        key = (device, tenant, batch, self.spans.get((device, tenant), 1), *part, clock_mhz)
+        key = (device, self._runs(device, tenant), batch, self.spans.get((device, tenant), 1), *part, clock_mhz)
         if key not in self._profiles:
             self._profiles[key] = self._found(device, tenant, batch, sharing, share, clock_mhz=clock_mhz)
         return self._profiles[key]
+
+    def _runs(self, device: str, tenant: int) -> str:
+        """What a tenant runs on a device: tenants that run the same have the same times, except in engines."""
+        key = device, tenant
+        if key not in self._same:
+            spec = self.spec(device, tenant, 1)
+            own = tenant if self.served(device, tenant) else ""
+            self._same[key] = f"{spec.model_dump_json()} {self.scale[tenant]} {own}"
+        return self._same[key]
 
     def demand(
         self, device: str, tenant: int, batch: int, sharing: str, share: float, *, clock_mhz: float | None = None
     ) -> int:
         """Row of `demands` with what a batch of a tenant asks of its part of a GPU."""
         part = (sharing, share) if np.isfinite(share) else ("", WHOLE)
-        key = (device, tenant, batch, self.spans.get((device, tenant), 1), *part, clock_mhz, float(self.scale[tenant]))
+        spans, scale = self.spans.get((device, tenant), 1), float(self.scale[tenant])
+        key = (device, self._runs(device, tenant), batch, spans, *part, clock_mhz, scale)
         if key not in self._demands:
             here = self.part(device, sharing, share)
             if self.served(device, tenant):
@@ -109,14 +124,23 @@ class Simulation:
                 trace = self.usual_step(device, tenant, here, self.engines[engine], clock_mhz)
             else:
                 trace, _, _ = self.trace(device, tenant, batch, here, clock_mhz)
-            self._demands[key] = len(self._summaries)
+            self._demands[key] = len(self._demands)
             self._summaries.append(demands_of([trace]))
         return self._demands[key]
 
     @property
     def demands(self) -> Demands:
         """All that were asked for."""
-        return joined(self._summaries)
+        if self._summaries:
+            table = joined([*self._joined, *self._summaries])
+            self._joined, self._summaries, self._alone_ns = [table], [], table.alone_ns
+        return self._joined[0]
+
+    @property
+    def alone_ns(self) -> Floats:
+        """By row of `demands`: time of a batch alone."""
+        _ = self.demands  # up to date
+        return self._alone_ns
 
     def identity(self, tenant: int) -> "TenantIdentity":
         """Everything that changes a tenant's time on these GPUs."""
@@ -150,9 +174,11 @@ class Simulation:
                 times = {}
                 for software in entry.software or ():
                     self._software[device, number] = software
+                    self._same.pop((device, number), None)
                     one = self._found(device, number, tenant.batches[-1], "", float("nan"))
                     times[software] = max(one.device_ms, one.alone_ms * HOST_COUNTS)
                 self._software[device, number] = min(times, key=times.__getitem__)
+                self._same.pop((device, number), None)
 
     def spans_of(self, device: str, tenant: int) -> int:
         """Devices that a replica is split over."""
@@ -165,6 +191,7 @@ class Simulation:
     def forget(self) -> None:
         """Drop cached profiles; the scale has changed."""
         self._profiles.clear()
+        self._same.clear()
 
     def trace(
         self, device: str, tenant: int, batch: int, part: "Part", clock_mhz: float | None = None
@@ -247,10 +274,13 @@ class Simulation:
         return Part(max(1, int(gpu.sms * share / 100)), 0, gpu.sms, gpu.memory_bytes)
 
     def power_w(self, device: str, busy: float, bandwidth: float, clock_mhz: float | None = None) -> float:
-        """Mean power, at the boost clock or at the given one."""
+        """Mean power, at the boost clock or at the given one; for whole percentages of activity."""
         from cotenant.prediction.power.draw import Activity, mean_w
 
-        return mean_w(self.gpus[device].gpu, Activity(min(busy, 1.0), min(bandwidth, 1.0)), clock_mhz)
+        key = (device, round(min(busy, 1.0), 2), round(min(bandwidth, 1.0), 2), clock_mhz)
+        if key not in self._powers:
+            self._powers[key] = mean_w(self.gpus[device].gpu, Activity(key[1], key[2]), clock_mhz)
+        return self._powers[key]
 
     def _found(
         self, device: str, tenant: int, batch: int, sharing: str, share: float, *, clock_mhz: float | None = None

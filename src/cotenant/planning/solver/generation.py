@@ -30,6 +30,8 @@ UNKNOWN = "none: not enough time"
 PER_ROUND = 400
 BEAM = 120
 BEAM_KEPT = 150
+FEW = 4
+"""Devices that are tried for a unit when time is up."""
 WHOLE_SHARE = 0.5
 """Fraction of the time reserved for choosing whole columns."""
 
@@ -62,9 +64,9 @@ class FirstPlan:
     left_out: tuple[int, ...]
 
 
-def start(problem: Problem) -> FirstPlan:
-    """Best-fit decreasing."""
-    columns, missing = best_fit_decreasing(problem)
+def start(problem: Problem, more: Callable[[], bool] = lambda: True) -> FirstPlan:
+    """Best-fit decreasing; first fit among the latest devices once time is up."""
+    columns, missing = best_fit_decreasing(problem, more)
     return FirstPlan(tuple(columns), tuple(missing))
 
 
@@ -200,7 +202,9 @@ def _whole(
 # --- best-fit decreasing: a quick plan, and the start for better ones
 
 
-def best_fit_decreasing(problem: Problem) -> tuple[list[PlacedGroup], list[int]]:
+def best_fit_decreasing(
+    problem: Problem, more: Callable[[], bool] = lambda: True
+) -> tuple[list[PlacedGroup], list[int]]:
     """Place units from largest to smallest, each where the least room is left; else on a new device.
 
     Returns:
@@ -223,7 +227,7 @@ def best_fit_decreasing(problem: Problem) -> tuple[list[PlacedGroup], list[int]]
                 columns.append(wide)
             else:
                 missing.append(int(unit))
-        elif not opened.join(int(unit)) and not opened.begin(int(unit), price[:, unit]):
+        elif not opened.join(int(unit), None if more() else FEW) and not opened.begin(int(unit), price[:, unit]):
             missing.append(int(unit))
     return [*columns, *opened.columns()], missing
 
@@ -247,12 +251,14 @@ class _Opened:
         self.left[kind] -= devices
         return True
 
-    def join(self, unit: int) -> bool:
-        """The best fit, allowing the device to switch to another way to share."""
+    def join(self, unit: int, latest: int | None = None) -> bool:
+        """The best fit, allowing the device to switch to another way to share; among the latest devices if given."""
         best: tuple[float, int, int] | None = None
         for number, option in enumerate(self.problem.options):
+            if latest is not None and best is not None:
+                break
             open_there = (self.kind[: self.count] == option.kind) & (self.size[: self.count] < self.problem.most)
-            places = np.flatnonzero(open_there)
+            places = np.flatnonzero(open_there)[-latest if latest else 0 :]
             if not places.size:
                 continue
             groups = self.groups[places]

@@ -21,6 +21,9 @@ from cotenant.planning.solver.problem import (
 
 AT_ONCE = 200
 """Up to this many units are solved as one problem."""
+QUICK_SHARE = 0.6
+"""Fraction of the time left when the first plan stops looking for the best fit and takes the first."""
+LEAST_S = 0.2
 
 
 def solve(
@@ -34,12 +37,18 @@ def solve(
         seconds: Approximate time limit.
         progress: Called with the cost of each better plan of a large problem.
     """
-    begun = start(problem)
-    if problem.units <= EVERY_GROUP:
-        return enumerate_groups(problem, begun, seconds=seconds)
-    if problem.units <= AT_ONCE:
-        return generate(problem, begun, clock=clock, seconds=seconds)
-    return improve_in_blocks(problem, begun, clock=clock, seconds=seconds, progress=progress)
+    end = clock() + seconds
+    begun = start(problem, lambda: clock() < end - QUICK_SHARE * seconds)
+    progress(cost_of(begun.columns))
+    left = max(end - clock(), LEAST_S)
+    try:
+        if problem.units <= EVERY_GROUP:
+            return enumerate_groups(problem, begun, seconds=left)
+        if problem.units <= AT_ONCE:
+            return generate(problem, begun, clock=clock, seconds=left)
+        return improve_in_blocks(problem, begun, clock=clock, seconds=left, progress=progress)
+    except KeyboardInterrupt:
+        return Solved(begun.columns, begun.left_out, cost_of(begun.columns), 0.0, "none: interrupted")
 
 
 # --- few units: judge every group, then choose. Assumes nothing about the judge
@@ -99,18 +108,23 @@ def improve_in_blocks(
     end = clock() + seconds * (1 - BOUND_SHARE)
     columns, missing = list(begun.columns), list(begun.left_out)
     worth: Floats = np.full(problem.units, np.nan)
-    while clock() < end:
+    interrupted = False
+    while clock() < end and not interrupted:
         blocks = _blocks([columns[place] for place in random.permutation(len(columns))], block_units)
         for number, mine in enumerate(list(blocks)):
             if clock() >= end:
                 break
             rest = [column for other, block in enumerate(blocks) if other != number for column in block]
             left = min(BLOCK_S, end - clock())
-            blocks[number], missing = _solved(problem, mine, missing, rest, worth=worth, clock=clock, seconds=left)
+            try:
+                blocks[number], missing = _solved(problem, mine, missing, rest, worth=worth, clock=clock, seconds=left)
+            except KeyboardInterrupt:
+                interrupted = True
+                break
             if blocks[number] is not mine:
                 progress(cost_of([*rest, *blocks[number]]))
         columns = [column for block in blocks for column in block]
-    settled = not missing and not np.isnan(worth).any()
+    settled = not interrupted and not missing and not np.isnan(worth).any()
     bound = bound_of_all(problem, worth, clock=clock, seconds=seconds * BOUND_SHARE) if settled else 0.0
     cost = cost_of(columns)
     return Solved(tuple(columns), tuple(missing), cost, min(bound, cost), PROOF if bound > 0 else UNKNOWN)

@@ -1,0 +1,89 @@
+"""Tenants that don't all fit, and devices whose tenants fit on one after a closer look."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import combinations
+
+import numpy as np
+
+from cotenant.planning.mixes.judge import MixJudge
+from cotenant.planning.mixes.second_opinion import SecondOpinion
+from cotenant.planning.mixes.tenants import Unit
+from cotenant.planning.solver.generation import Solved
+from cotenant.planning.solver.problem import NOBODY, PlacedGroup, cost_of
+
+MOST_JOINED = 14
+"""Largest number of devices of which pairs are tried on one device."""
+
+Units = tuple[Unit, ...]
+
+
+def fitting(units: Units, solved: Solved, solve: Callable[[Units], Solved | None]) -> Units:
+    """The units of tenants that fit together with all their replicas.
+
+    Tenants with a replica that was left out go first; then each is given another chance, those of few replicas first.
+
+    Args:
+        units: All of them.
+        solved: The best plan for them.
+        solve: The best plan for some of them; None when time is up.
+    """
+    parts = _parted(units)
+    out = [part for part in parts if any(number in solved.left_out for number in part)]
+    kept = {number for part in parts if part not in out for number in part}
+    for part in sorted(out, key=len):
+        tried = sorted(kept | set(part))
+        found = solve(tuple(units[number] for number in tried))
+        if found is None:
+            break
+        if not found.left_out:
+            kept = set(tried)
+    return tuple(units[number] for number in sorted(kept))
+
+
+def _parted(units: Sequence[Unit]) -> list[list[int]]:
+    """Numbers of the units, those of the same tenants together."""
+    found: dict[frozenset[int], list[int]] = {}
+    for number, unit in enumerate(units):
+        found.setdefault(frozenset(seat.tenant for seat in unit.seats), []).append(number)
+    return list(found.values())
+
+
+def joined_devices(judge: MixJudge, solved: Solved, opinion: SecondOpinion, more: Callable[[], bool]) -> Solved:
+    """Join devices that the fast predictor keeps apart only because its range is wide, and place units left out."""
+    columns, missing = list(solved.columns), list(solved.left_out)
+    for unit in list(missing):
+        joined = _joined(judge, [*columns, PlacedGroup(NOBODY, (unit,), 0.0)], opinion, more, last=True)
+        if joined is not None:
+            columns, missing = joined, [other for other in missing if other != unit]
+    while len(columns) <= MOST_JOINED and (joined := _joined(judge, columns, opinion, more)) is not None:
+        columns = joined
+    cost = cost_of(columns)
+    return replace(solved, columns=tuple(columns), left_out=tuple(missing), cost=cost, bound=min(solved.bound, cost))
+
+
+def _joined(
+    judge: MixJudge,
+    columns: Sequence[PlacedGroup],
+    opinion: SecondOpinion,
+    more: Callable[[], bool],
+    *,
+    last: bool = False,
+) -> list[PlacedGroup] | None:
+    """The columns with two of them on one device; None if no two can be. The last one has no device yet."""
+    pairs = [pair for pair in combinations(range(len(columns)), 2) if not last or pair[1] == len(columns) - 1]
+    for one, other in pairs:
+        members = (*columns[one].members, *columns[other].members)
+        if not more() or columns[one].devices > 1 or columns[other].devices > 1:
+            continue
+        kinds = {judge.ways[column.option].kind for column in (columns[one], columns[other]) if column.option != NOBODY}
+        seats = tuple(sorted(seat.tenant for unit in members for seat in judge.units[unit].seats))
+        opinion.also.add(seats)
+        for option, way in enumerate(judge.ways):
+            if way.kind in kinds and bool((laid := judge.lay_out(option, np.array([members], np.int64))).fits[0]):
+                cost = float(judge.cost(option, laid)[0])
+                if last or cost < columns[one].cost + columns[other].cost:
+                    rest = [column for place, column in enumerate(columns) if place not in (one, other)]
+                    return [*rest, PlacedGroup(option, members, cost)]
+        opinion.also.discard(seats)
+    return None
