@@ -47,7 +47,7 @@ def asked_of(
         PredictionError: A tenant was not measured alone, and there is no other source.
     """
     from cotenant.prediction.interference.forecasting import Asked
-    from cotenant.prediction.interference.shipped import CPU_PRIOR_HALF, GPU_PRIOR_HALF
+    from cotenant.prediction.interference.shipped import CPU_PRIOR_HALF
     from cotenant.tenancy.identity import not_used
 
     asked = {
@@ -89,7 +89,7 @@ def asked_of(
             prior_half=CPU_PRIOR_HALF,
         )
     on_gpu = _on_gpu(study, place, names, solos, notes=common["notes"], uses=uses, exact=exact)
-    return Asked(**(common | on_gpu), prior_half=GPU_PRIOR_HALF)
+    return Asked(**(common | on_gpu))
 
 
 def _with_tables(
@@ -117,7 +117,7 @@ def _with_tables(
 def asked_of_tables(place: "TargetDevice", learnt: "Learnt") -> "Asked":
     """The tenants of tables, which nothing but their times alone and their use of the device describe."""
     from cotenant.prediction.interference.forecasting import Asked
-    from cotenant.prediction.interference.shipped import CPU_PRIOR_HALF, GPU_PRIOR_HALF
+    from cotenant.prediction.interference.shipped import CPU_PRIOR_HALF
 
     found, uses = _with_tables(learnt, {})
     common: dict[str, Any] = {
@@ -133,7 +133,7 @@ def asked_of_tables(place: "TargetDevice", learnt: "Learnt") -> "Asked":
     if place.cores:
         return Asked(**common, **on_cpu(found.solos, place.cores, learnt.bytes_per_s), prior_half=CPU_PRIOR_HALF)
     on_gpu = _on_gpu(None, place, common["names"], found.solos, notes=learnt.notes, uses=uses, exact=False)
-    return Asked(**(common | on_gpu), prior_half=GPU_PRIOR_HALF)
+    return Asked(**(common | on_gpu))
 
 
 def identity_of(
@@ -244,7 +244,7 @@ def _on_gpu(
     from cotenant.prediction.interference.energy import power_use
     from cotenant.prediction.interference.gpu_mixes import GpuMixes
     from cotenant.prediction.interference.gpu_profiles import profiles_of
-    from cotenant.prediction.interference.shipped import GPU
+    from cotenant.prediction.interference.shipped import GPU, GPU_PRIOR_HALF, PLAIN_PRIOR_HALF
     from cotenant.tenancy.sharing import Sharing
     from cotenant.workloads.protocol import WorkloadSpec
 
@@ -277,6 +277,7 @@ def _on_gpu(
         "solo_s": np.array(solo_ns) / 1e9,
         "memory_bytes": tuple(None if number in plain else gpu.memory_bytes(spec) for number, spec in enumerate(specs)),
         "power": None if plain else power_use(gpu.gpu, profiles),
+        "prior_half": PLAIN_PRIOR_HALF if plain else GPU_PRIOR_HALF,
         "prior_basis": "closed form, prior only",
         "engine": _simulated(mixes, ways, names) if exact else None,
     }

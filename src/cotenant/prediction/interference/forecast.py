@@ -103,11 +103,18 @@ class Trust:
     """The same when predicting the typical slowdown every time."""
     typical: float | None
     """The typical (median) slowdown."""
+    typical_range: tuple[float, float] | None = None
+    """Its 90 % interval."""
+    sure: bool = False
+    """Whether the mixes suffice to tell whether ours or the typical slowdown is closer."""
+    parts: tuple[tuple[str, float], ...] = ()
+    """What estimates of pairs rest on, and by how much."""
 
     @property
     def no_better(self) -> bool:
-        """Whether the typical slowdown predicts as well."""
-        return self.error is not None and self.constant is not None and self.error >= self.constant
+        """Whether the typical slowdown predicts as well, as far as the mixes tell."""
+        closer = self.error is not None and self.constant is not None and self.error < self.constant
+        return self.error is not None and not (closer and self.sure)
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,7 @@ from cotenant.prediction.interference.next_cells import next_cells
 from cotenant.prediction.interference.predictor import MEASURED, PRIOR_ONLY, Predictor, Slowdowns
 from cotenant.prediction.interference.setting import Prior, Setting, setting_of
 from cotenant.prediction.interference.simulated import error_of, in_reality, latency_in_reality
+from cotenant.prediction.interference.stacking import PARTS
 from cotenant.prediction.interference.under_load import stretched
 from cotenant.prediction.kernels.columns import Floats
 from cotenant.scheduling.simulation.lines import NEVER, Replications, requests_at, tail_of
@@ -35,6 +36,8 @@ from cotenant.tenancy.objective import Objectives, objective_for
 from cotenant.tenancy.records import ModelErrorRecord
 from cotenant.text import amount, listed, percent, ratio
 
+LEAST_WEIGHT = 0.05
+"""Parts with less weight aren't named."""
 Engine = Callable[[tuple[str, ...], str, Mapping[str, Load]], Sequence[float] | None]
 """Slowdowns of a mix under a way to share at the tenants' loads, by the event simulation; None: it can't share so."""
 
@@ -329,8 +332,19 @@ def _resolved(load: Load | None, solo_s: float) -> Load | None:
 
 def _trust(predictor: Predictor, sharing: str) -> Trust:
     found = predictor.typical()
-    typical, constant, error = found if found is not None else (None, None, None)
-    return Trust(sharing, predictor.evidence.cells, error, constant, typical)
+    parts = tuple(zip(PARTS, map(float, predictor.stack.weights), strict=True))
+    if found is None:
+        return Trust(sharing, predictor.evidence.cells, None, None, None, parts=parts)
+    return Trust(
+        sharing,
+        predictor.evidence.cells,
+        found.ours,
+        found.constant,
+        found.slowdown,
+        typical_range=(found.low, found.high),
+        sure=found.sure,
+        parts=parts,
+    )
 
 
 def _worth_measuring(
@@ -353,16 +367,8 @@ def _worth_measuring(
 
 def _notes(asked: Asked, trust: Sequence[Trust], left_aside: Sequence[str]) -> tuple[str, ...]:
     notes = [*asked.notes, *_too_few(asked, trust)]
-    for one in trust:
-        if one.no_better and one.typical is not None:
-            notes.append(
-                f"Under `{one.sharing}` these are no better than the typical slowdown of {ratio(one.typical)}."
-            )
-        if one.measured >= FEWEST and one.error is not None and one.constant is not None:
-            notes.append(
-                f"Under `{one.sharing}`, on mixes left out one at a time: {percent(one.error)} off on average, "
-                f"the typical slowdown alone {percent(one.constant)}."
-            )
+    for sharing in trust:
+        notes += _closer(sharing)
     if left_aside:
         notes.append(f"Not predicted: {', '.join(left_aside)}; measure or simulate them: cotenant run STUDY.")
     if asked.errors:
@@ -376,14 +382,35 @@ def _notes(asked: Asked, trust: Sequence[Trust], left_aside: Sequence[str]) -> t
     return tuple(notes)
 
 
+def _closer(trust: Trust) -> Iterator[str]:
+    """Whether ours or the typical slowdown is closer, and what estimates rest on."""
+    if trust.typical is None or trust.typical_range is None or trust.error is None or trust.constant is None:
+        return
+    low, high = trust.typical_range
+    typical = f"the typical slowdown, {ratio(trust.typical)} [{ratio(low)}, {ratio(high)}],"
+    if trust.sure:
+        yield (
+            f"Under `{trust.sharing}`, on mixes left out one at a time: {percent(trust.error)} off on average, "
+            f"{typical} {percent(trust.constant)}."
+        )
+    else:
+        yield (
+            f"Under `{trust.sharing}`, {amount(trust.measured, 'mix', 'mixes')} can't tell whether these or {typical} "
+            f"are closer."
+        )
+    if len(used := [(part, weight) for part, weight in trust.parts if weight >= LEAST_WEIGHT]) > 1:
+        yield f"Under `{trust.sharing}`, pairs rest on {listed([f'{part} ({weight:.0%})' for part, weight in used])}."
+
+
 def _too_few(asked: Asked, trust: Sequence[Trust]) -> Iterator[str]:
     """What intervals are where too few mixes were measured; ways to share with as many in one sentence."""
     validated = not math.isnan(asked.prior_half)
-    interval = "intervals are the prior's validated error" if validated else "there are no intervals"
+    alone = "intervals are the prior's validated error" if validated else "there are no intervals"
+    interval = f"{alone} and that of these mixes" if validated else alone
     for measured in sorted({one.measured for one in trust if one.measured < FEWEST}):
         ways = listed([one.sharing for one in trust if one.measured == measured])
         if measured == 0:
-            yield f"No mix was measured under {ways}: {interval}."
+            yield f"No mix was measured under {ways}: {alone}."
         else:
             pairs = ", except in groups whose pairs were all measured" if validated else ""
             yield f"Below {FEWEST} measured mixes ({measured} under {ways}), {interval}{pairs}."

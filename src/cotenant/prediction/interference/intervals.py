@@ -14,6 +14,8 @@ import numpy as np
 from cotenant.prediction.interference.correction import Correction
 from cotenant.prediction.kernels.columns import Bools, Floats, Ints
 
+_LEAST, _LEVEL = 3, 0.9
+"""Mixes from which on their own errors count."""
 FEWEST = 20
 """Minimum number of measured mixes for intervals from the evidence."""
 NORMAL = 1.645
@@ -55,23 +57,36 @@ class Widths:
         return np.asarray(np.maximum(deviation**2 - noise, 0.0))
 
 
-def widths(correction: Correction, *, level: float, prior_half: float) -> Widths:
+def widths(correction: Correction, *, level: float, prior_half: float, errors: Floats | None = None) -> Widths:
     """Calibrate on the evidence.
 
     Args:
         correction: The correction with its evidence.
         level: Level of the interval, e.g. 0.9.
         prior_half: Half-width of the prior's own interval at that level, validated on other data.
+        errors: Errors of what is predicted, each mix left out; default: those of the correction.
     """
     evidence = correction.evidence
     if evidence.cells < FEWEST:
-        return Widths(prior_half, prior_half, 0.0, relative=False, known_families=np.empty(0, np.int64))
+        half = _with_few(correction, prior_half, errors)
+        return Widths(half, half, 0.0, relative=False, known_families=np.empty(0, np.int64))
     error, deviation = correction.left_out(evidence.cell)
+    error = error if errors is None else errors
     known = quantile_up(np.abs(error) / deviation, level)
     damped = quantile_up(np.abs(error) / deviation**DAMPING, level)
     families = known_families(correction)
     new = max(known, _widest(correction, families, level))
     return Widths(known, new, damped, relative=True, known_families=families)
+
+
+def _with_few(correction: Correction, prior_half: float, errors: Floats | None) -> float:
+    """The prior's half-width, or one drawn to that of mixes left out where these are farther off."""
+    cells = correction.evidence.cells
+    if cells < _LEAST:
+        return prior_half
+    found = correction.left_out(correction.evidence.cell)[0] if errors is None else errors
+    seen = quantile_up(np.abs(found), _LEVEL)
+    return max(float(np.sqrt((FEWEST * prior_half**2 + cells * seen**2) / (FEWEST + cells))), prior_half)
 
 
 def known_families(correction: Correction) -> Ints:

@@ -12,6 +12,7 @@ from cotenant.prediction.interference.covariance import Variances
 from cotenant.prediction.interference.intervals import NORMAL, Widths, quantile_up, widths
 from cotenant.prediction.interference.mixes import by_victim, present
 from cotenant.prediction.interference.setting import Setting, group_size
+from cotenant.prediction.interference.stacking import Stack
 from cotenant.prediction.kernels.columns import Bools, Floats, Ints
 
 MEASURED: Final = 0
@@ -35,6 +36,21 @@ class Slowdowns:
     """Blocks of a measured mix; otherwise, measured mixes with this tenant."""
 
 
+@dataclass(frozen=True, slots=True)
+class Typical:
+    """The median measured slowdown, and mean errors on mixes left out."""
+
+    slowdown: float
+    low: float
+    high: float
+    constant: float
+    """Error of predicting it every time..."""
+    ours: float
+    """... and of our predictions."""
+    sure: bool
+    """Whether the mixes suffice to tell which is closer."""
+
+
 class Predictor:
     """Prior, evidence and calibration for one kind of device under one way to share."""
 
@@ -53,7 +69,8 @@ class Predictor:
         self.setting = setting
         self.evidence = evidence
         self.correction = Correction(setting, evidence, variances)
-        self.widths: Widths = widths(self.correction, level=level, prior_half=prior_half)
+        self.stack = Stack(self.correction)
+        self.widths: Widths = widths(self.correction, level=level, prior_half=prior_half, errors=self.stack.errors)
         width = max(evidence.rows.shape[1], 2)
         self._seen = {row.tobytes(): place for place, row in enumerate(_canonical(evidence.rows, width))}
         self._width = width
@@ -66,7 +83,7 @@ class Predictor:
         prior = self.setting.prior(mixes)[which, place]
         share = self.carried_over.of(self.setting.families, rows)
         learnt = self.correction.mean(rows)
-        logs = prior + share * learnt
+        logs = self.stack.mean(rows, prior + share * learnt)
         # What was left out of the correction may be right after all.
         half = self._half(rows, share) + (1 - share) * np.abs(learnt)
         count = self.measured_with[rows[:, 0]]
@@ -106,24 +123,34 @@ class Predictor:
         """By mix: the variance of a correction, without noise, at which its intervals are as narrow as this."""
         return self.widths.variance_within(half, self._new(mixes), self.correction.variances.noise)
 
-    def typical(self) -> tuple[float, float, float] | None:
-        """The median measured slowdown, and the mean errors on left-out mixes of that constant and of ours.
-
-        None below three measured mixes. If ours is not smaller, the constant predicts as well.
-        """
+    def typical(self) -> Typical | None:
+        """The typical slowdown, and how well it and ours predict mixes left out; None below three measured mixes."""
         if self.evidence.cells < 3:
             return None
         logs = self.evidence.logs
-        ours, _ = self.correction.left_out(self.evidence.cell)
         constant = np.array(
             [logs[i] - np.median(logs[self.evidence.cell != self.evidence.cell[i]]) for i in range(logs.size)]
         )
-        return float(np.exp(np.median(logs))), _mean_error(constant), _mean_error(ours)
+        ours = self.stack.errors
+        ordered = np.sort(logs)
+        # Order statistics that hold the median in nine of ten samples.
+        away = int(np.ceil(NORMAL * np.sqrt(ordered.size) / 2))
+        low, high = max((ordered.size - 1) // 2 - away, 0), min(ordered.size // 2 + away, ordered.size - 1)
+        gain = np.abs(np.expm1(constant)) - np.abs(np.expm1(ours))
+        by_cell = np.array([gain[self.evidence.cell == cell].mean() for cell in np.unique(self.evidence.cell)])
+        unsure = float(by_cell.std(ddof=1) / np.sqrt(by_cell.size))
+        return Typical(
+            float(np.exp(np.median(logs))),
+            float(np.exp(ordered[low])),
+            float(np.exp(ordered[high])),
+            _mean_error(constant),
+            _mean_error(ours),
+            sure=abs(float(by_cell.mean())) > NORMAL * unsure,
+        )
 
     def left_out_quantile(self, level: float) -> float:
         """Quantile of the relative error on left-out mixes."""
-        errors, _ = self.correction.left_out(self.evidence.cell)
-        return float(np.expm1(quantile_up(np.abs(errors), level)))
+        return float(np.expm1(quantile_up(np.abs(self.stack.errors), level)))
 
     def _half(self, rows: Ints, share: Floats) -> Floats:
         """Half-widths of log intervals."""

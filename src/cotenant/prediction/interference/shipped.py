@@ -66,5 +66,7 @@ CPU_THREADS = replace(CPU, group_half=0.57)
 GPU_PRIOR_HALF = 0.44
 """90 % of the slowdowns of Gavel's ResNets on a P100, the worse of its two GPUs, are within e^0.44 of the prior with
 the profiles that `predict` makes."""
+PLAIN_PRIOR_HALF = 0.65
+"""The same with profiles of nothing but times alone, all of Gavel's jobs on a V100, the worse of the two."""
 CPU_PRIOR_HALF = 1.2
 """90 % of the slowdowns of `predict-truth` are within e^1.2 of the prior: it says little without measured mixes."""

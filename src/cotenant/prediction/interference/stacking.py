@@ -1,0 +1,93 @@
+"""Mix the learnt correction, additive effects and a constant by how well each predicts mixes left out.
+
+A table may be too small, or its tenants too little known, for the correction to beat simpler laws. Weights are chosen
+on measured pairs left out one at a time, and drawn towards the correction alone while these are few (stacking: Wolpert
+1992; Breiman 1996).
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy.optimize import nnls
+
+from cotenant.prediction.interference.baselines import additive, constant
+from cotenant.prediction.interference.correction import Correction, Evidence
+from cotenant.prediction.interference.mixes import present
+from cotenant.prediction.kernels.columns import Bools, Floats, Ints
+
+PARTS = ("the simulation, corrected", "additive effects", "a constant")
+FEWEST = 6
+"""Fewer pairs say nothing about weights."""
+_PULL = 8.0
+"""Strength of the correction's head start, in pairs."""
+_SUM = 1e3
+"""Weight of the equation that weights add up to 1."""
+
+
+@dataclass(frozen=True)
+class Stack:
+    """Parts and their weights, which add up to 1."""
+
+    correction: Correction
+
+    @cached_property
+    def weights(self) -> Floats:
+        """By part."""
+        first = np.array([1.0, 0.0, 0.0])
+        pairs = self._pairs
+        if pairs.cells < FEWEST:
+            return first
+        left_out = self._left_out
+        spread = float(np.mean(np.var(left_out - pairs.logs[:, None], axis=0))) or 1.0
+        pull = np.sqrt(_PULL * max(float(np.var(left_out[:, 1:] - left_out[:, :1])), 1e-6 * spread))
+        design = np.vstack([left_out, pull * np.eye(3), _SUM * np.ones((1, 3))])
+        found, _ = nnls(design, np.concatenate([pairs.logs, pull * first, [_SUM]]))
+        return np.asarray(found / found.sum())
+
+    def mean(self, rows: Ints, corrected: Floats) -> Floats:
+        """Log slowdowns, given those of the corrected simulation.
+
+        Groups, and pairs with a tenant that no mix was measured with, are left as they are: simple laws say nothing.
+        """
+        weights = self.weights
+        known = np.isin(rows, self.correction.evidence.rows) | ~present(rows)
+        two = (present(rows).sum(axis=1) == 2) & known.all(axis=1)
+        if weights[0] == 1.0 or not two.any():
+            return corrected
+        result = corrected.copy()
+        asked = rows[two][:, :2]
+        tenants = len(self.correction.setting)
+        parts = corrected[two], additive(self._pairs, asked, tenants), constant(self._pairs, asked)
+        result[two] = sum(weight * part for weight, part in zip(weights, parts, strict=True))
+        return result
+
+    @cached_property
+    def errors(self) -> Floats:
+        """Errors of the logarithms on the evidence's rows, each left out with its mix."""
+        errors, _ = self.correction.left_out(self.correction.evidence.cell)
+        if self.weights[0] < 1.0:
+            errors = errors.copy()
+            errors[self._two] = self._pairs.logs - self._left_out @ self.weights
+        return errors
+
+    @cached_property
+    def _two(self) -> Bools:
+        return np.asarray(present(self.correction.evidence.rows).sum(axis=1) == 2)
+
+    @cached_property
+    def _pairs(self) -> Evidence:
+        return self.correction.evidence.only(np.flatnonzero(self._two))
+
+    @cached_property
+    def _left_out(self) -> Floats:
+        """Rows of pairs x parts: what each part predicts without the row's mix."""
+        pairs, tenants = self._pairs, len(self.correction.setting)
+        errors, _ = self.correction.left_out(self.correction.evidence.cell)
+        found = np.column_stack([pairs.logs - errors[self._two], np.zeros((len(pairs), 2))])
+        rows = pairs.rows[:, :2]
+        for cell in np.unique(pairs.cell):
+            mine = pairs.cell == cell
+            others = pairs.only(np.flatnonzero(~mine))
+            found[mine, 1], found[mine, 2] = additive(others, rows[mine], tenants), constant(others, rows[mine])
+        return found
