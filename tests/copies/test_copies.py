@@ -2,6 +2,7 @@
 
 import pytest
 
+from cotenant import copies
 from cotenant.analyse.copies import CopyLevel, Tuning
 from cotenant.analyse.estimates.estimate import Estimate
 from cotenant.devices.cpu.cores import by_node, equal_blocks
@@ -107,3 +108,20 @@ def test_a_log_says_what_a_server_resolved():
 def test_copies_that_resolved_the_same_do_not_differ():
     assert differences([("a#1", {"cache_tokens": 10}), ("a#2", {"cache_tokens": 10})]) == []
     assert differences([("a#1", {"cache_tokens": 10}), ("a#2", {})]) == ["cache tokens differ: a#1: 10; a#2: unknown"]
+
+
+def test_a_simulation_is_of_the_same_gpu_and_of_a_model(mock_nvml, monkeypatch, tmp_path):
+    mock_nvml.install("a100")
+    monkeypatch.setenv("COTENANT_TORCH_DEVICE", "cpu")
+    file = tmp_path / "chat.yaml"
+    file.write_text("tenants: {chat: {workload: gpt2, tokens: 4, software: vllm}}")
+    answer = copies(
+        file, device="cuda:0", simulate=True, up_to=2, load="closed(4)", window_s=0.3, blocks=(2, 2),
+        sharing=["processes"], out=tmp_path / "runs", quiet=True,
+    )  # fmt: skip
+    assert answer.simulated
+    assert answer.device.startswith("sim:a100")
+    with pytest.raises(StudyError, match="its model isn't known"):
+        copies("vllm serve x --port {port}", device="cuda:0", simulate=True, out=tmp_path)
+    with pytest.raises(StudyError, match="a CPU can't be simulated"):
+        copies(file, device="cpu", simulate=True, out=tmp_path)

@@ -42,6 +42,7 @@ def copies(
     blocks: tuple[int, int] = (3, 8),
     budget_s: float | None = None,
     port: int = FIRST_PORT,
+    simulate: bool = False,
     seed: int = 1,
     out: AnyPath = "runs",
     listener: Listener | None = None,
@@ -67,6 +68,7 @@ def copies(
         blocks: The least and the most repetitions.
         budget_s: Seconds for the comparison.
         port: First port in the start script.
+        simulate: Start nothing: ask the model of the device's GPU. Takes a file whose workload is a model.
         seed: Of the order of trials and of all schedules.
         out: The folder below which the runs are stored.
         listener: Receives progress events; default: a display on stderr, or a bar in a notebook.
@@ -85,7 +87,7 @@ def copies(
     name, entry, named = _tenant(server, workload, request or {}, ready, memory)
     if slo is not None:
         entry = {**entry, "slo": slo}
-    place = find_device(device or named or "cpu")
+    place = _twin(device or named or "cpu", entry) if simulate else find_device(device or named or "cpu")
     asked = _load(load, rate)
     modes = [mode.mode for mode in place.sharings() if mode.available]
     ways: list[Any] = list(sharing) or ways_among(modes, gpu=place.kind != "cpu")
@@ -201,6 +203,21 @@ def _tenant(
     label = "server" if name in known or not name.replace("-", "").replace("_", "").isalnum() else name
     start = {"start": str(server), "ready": ready, **({"memory": memory} if memory else {})}
     return label, {"workload": workload, "server": start, **request}, None
+
+
+def _twin(device: str, entry: Mapping[str, Any]) -> "Device":
+    """The simulated GPU that stands for the device; what it simulates must be a model."""
+    from cotenant.devices.target import place_at, twin_of
+
+    if "server" in entry:
+        raise StudyError(
+            "a server that is started by a command can't be simulated: its model isn't known",
+            hint="give a file with one tenant and its model: {workload: llama-3.1-8b, software: vllm, tokens: 128}",
+        )
+    place = place_at(device)
+    if place.device.kind == "cpu":
+        raise StudyError("a CPU can't be simulated", hint="name a GPU: --device cuda:0 or --device sim:a100-sxm4-40gb")
+    return twin_of(place)
 
 
 def _load(load: str | None, rate: str | None) -> "Load | None":

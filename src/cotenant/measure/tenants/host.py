@@ -23,7 +23,7 @@ from typing import Any
 from cotenant import workloads
 from cotenant.devices import find_device
 from cotenant.devices.protocol import Seat
-from cotenant.errors import CotenantError
+from cotenant.errors import CotenantError, WorkloadError
 from cotenant.measure.fit import is_out_of_memory
 from cotenant.measure.pacing import sharpen_timer, spin_margin_ns
 from cotenant.measure.profile.tenant_side import get_ready_if_asked, start_if_asked
@@ -105,6 +105,7 @@ class SeatThread:
             warmth = warm_up(stages, self._seat, at_least_s=warm_at_least_s, at_most_s=warm_at_most_s)
             if built.client is not None:
                 built.client.rest()
+                self._require_server()
             return SeatReady(
                 pid=os.getpid(),
                 observed=self._seat.observed(),
@@ -126,6 +127,11 @@ class SeatThread:
             traceback.print_exc()
             said = self._server_gone() or _one_line(error)
             return SeatReady(pid=os.getpid(), error=said, out_of_memory=is_out_of_memory(error))
+
+    def _require_server(self) -> None:
+        """Refuse a server that put itself into the background: its copy there would answer, and outlive the trial."""
+        if (ended := self._server_gone()) is not None:
+            raise WorkloadError(ended)
 
     def _server_gone(self) -> str | None:
         """How a server that ended during the warm-up ended; its connections only say that they broke."""

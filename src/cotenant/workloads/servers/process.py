@@ -86,7 +86,7 @@ class ServerProcess:
         last = "nothing listened"
         while True:
             if (gone := self.gone()) is not None:
-                raise WorkloadError(f"the server {gone}{self._in_background()}")
+                raise WorkloadError(f"the server {gone}")
             try:
                 status, _ = ask(self.address, self._spec.ready, within_s=2.0)
             except (OSError, http.client.HTTPException):
@@ -109,7 +109,7 @@ class ServerProcess:
         except subprocess.TimeoutExpired:
             return None
         how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
-        return f"{how}{self._log_ends()}"
+        return f"{how}{self._log_ends()}{self._in_background()}"
 
     def resolved(self) -> dict[str, int]:
         """Cache, batch limits and device that its log names."""
