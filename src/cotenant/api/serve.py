@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from cotenant.serving.dry_run import SimulatedContracts
     from cotenant.serving.server import Listening
     from cotenant.serving.service import Service
+    from cotenant.serving.tenants_file import TenantsFile
 
 
 def serve(
@@ -53,6 +54,7 @@ def serve(
     import uvloop
 
     file = read_tenants(tenants, device)
+    _require_models(file)
     for line in demands(file.tenants):
         say(line)
     where = listening or Listening()
@@ -100,6 +102,16 @@ def _require_packages() -> None:
         ) from None
 
 
+def _require_models(file: "TenantsFile") -> None:
+    """Refuse models that can't be built here, before workers start."""
+    from cotenant.workloads.catalogue import require_packages
+
+    if not file.device.startswith("sim:"):
+        for tenant in file.tenants.values():
+            if tenant.workload is not None:
+                require_packages(tenant.workload)
+
+
 def promise(
     tenants: AnyPath,
     *,
@@ -126,6 +138,7 @@ def promise(
 
     tenants = Path(tenants)
     file = read_tenants(tenants, device)
+    _require_models(file)
     for line in demands(file.tenants):
         say(line)
     return simulate_contracts(file, seconds=seconds, seed=seed)

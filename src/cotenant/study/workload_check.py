@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from cotenant import extras
 from cotenant.errors import StudyError, WorkloadError
 from cotenant.study.model import Study
 from cotenant.tenancy.document import Path
@@ -28,6 +29,8 @@ def check_workloads(study: Study, *, execute: bool = True, simulated: bool = Fal
     from cotenant.workloads.catalogue import require_packages
     from cotenant.workloads.yours.command import PREFIX as COMMAND
 
+    if execute and simulated:
+        extras.require("numba", "simulating a device")
     problems: list[str] = []
     unknown: list[str] = []
     missing = False

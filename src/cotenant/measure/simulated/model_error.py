@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from cotenant import extras
 from cotenant.devices.simulated.simulated_gpu import SimulatedGpuDevice
 from cotenant.errors import CotenantError
 from cotenant.prediction.gpu import GpuSpec
@@ -89,7 +88,6 @@ class Modelled:
     """A bench whose workloads are described by one GPU and whose trials are computed by these threads."""
 
     def __init__(self, describing: SimulatedGpuDevice, *, threads: int) -> None:
-        extras.require("numba", "simulating a device")
         self._describing = describing
         self._workers = ThreadPoolExecutor(threads, thread_name_prefix="simulation")
 

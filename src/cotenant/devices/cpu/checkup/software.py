@@ -18,8 +18,10 @@ def torch_build(cores: Cores) -> Finding:
     """Check that torch is installed, without importing it, which would take a second."""
     version = version_of("torch")
     if version is None:
-        fix = "pip install torch --index-url https://download.pytorch.org/whl/cpu"
-        return Finding("torch", "problem", "torch is not installed: models can't be built", fix)
+        fix = 'pip install torch --index-url https://download.pytorch.org/whl/cpu && pip install "cotenant[models]"'
+        return Finding(
+            "torch", "warning", "torch is not installed: servers can be measured, models can't be built", fix
+        )
     return Finding("torch", "ok", f"{version}; tenants get {len(cores)} threads each by default")
 
 
