@@ -74,6 +74,9 @@ def asked_of(
         "notes": (*learnt.notes, *(f"{reason}." for reason in unused)),
         "errors": found.errors,
     }
+    shaky = [name for name, solo in matched.items() if solo is not None and solo.unstable]
+    if shaky:
+        common["notes"] = (*common["notes"], _of_unstable(shaky, cores=bool(place.cores)))
     if place.cores:
         missing = [name for name, solo in matched.items() if solo is None]
         if missing:
@@ -90,6 +93,12 @@ def asked_of(
         )
     on_gpu = _on_gpu(study, place, names, solos, notes=common["notes"], uses=uses, exact=exact)
     return Asked(**(common | on_gpu))
+
+
+def _of_unstable(names: Sequence[str], *, cores: bool) -> str:
+    were = "was" if len(names) == 1 else "were"
+    counted = ": all their threads are taken to be busy" if cores else ""
+    return f"{listed(names)} {were} unstable alone{counted}; measure again on a quiet machine before you rely on this."
 
 
 def _with_tables(
@@ -205,7 +214,9 @@ def on_cpu(solos: "Sequence[SoloTenant]", cores: int, bytes_per_s: float | None)
     from cotenant.prediction.interference.shipped import CPU, CPU_THREADS
 
     service = np.array([solo.service_ns for solo in solos])
-    busy = np.array([solo.service_ns if solo.device_ns is None else solo.device_ns for solo in solos])
+    used = np.array([solo.service_ns if solo.device_ns is None else solo.device_ns for solo in solos])
+    # On a busy machine, cores that others took look idle: every thread of an unstable tenant counts as busy.
+    busy = np.where([solo.unstable for solo in solos], np.maximum(used, service), used)
     moved = np.array([solo.moved_bytes or 0.0 for solo in solos])
     flops = np.array([solo.flops or 0.0 for solo in solos])
     threads = np.array([solo.threads or solo.key.threads or cores for solo in solos])

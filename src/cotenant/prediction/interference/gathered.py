@@ -38,6 +38,8 @@ class SoloTenant:
     """CPU threads per operator that it had."""
     foreign: bool = False
     """Whether others measured it."""
+    unstable: bool = False
+    """Whether no solo trial was valid: others may have taken its cores meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +114,7 @@ def _solo(key: TenantIdentity, group: Sequence[TenantEvidence]) -> SoloTenant:
         moved_bytes=group[0].work.bytes_per_request,
         memory_bytes=max(memory, default=None),
         threads=group[0].work.threads,
+        unstable=all(evidence.seen.verdict == "unstable" for evidence in group),
     )
 
 
