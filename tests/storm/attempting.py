@@ -104,6 +104,8 @@ def badly_ended(ended: Ended) -> str | None:
     """What no attempt may do, whatever was attacked."""
     if any(words in ended.out + ended.err for words in REFUSED):
         return "not a sentence"
+    if any(not letter.isprintable() and letter not in "\n\t\r" for letter in ended.err):
+        return "a control character on stderr"
     if ended.peak_bytes > MEMORY_BYTES:
         return f"{ended.peak_bytes >> 20} MiB of memory"
     if "the limit of CPU time" in ended.err:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tests.storm import asking
+from tests.storm import asking, exporting
 from tests.storm.mutating import HOSTILE, mutated
 
 STUDY = """name: storm
@@ -46,6 +46,8 @@ class Case:
     """Requests to a server, instead of a command line."""
     wire: int = 0
     """A seed of bytes to a server, instead of a command line."""
+    exports: Path | None = None
+    """Where scripts are written, none of which may execute a name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +64,9 @@ class Target:
 TARGETS = (
     Target("study", ("study.yaml",), ("run FOLDER/study.yaml --dry-run", "run FOLDER/study.yaml --dry-run --json")),
     Target("jobs", ("jobs.yaml",), ("plan FOLDER/jobs.yaml --db FOLDER/db",)),
+    Target("plan", ("plan.yaml",),
+           (*(f"plan FOLDER/plan.yaml --export FOLDER/out --for {tool}" for tool in exporting.TOOLS),
+            "compare FOLDER/plan.yaml FOLDER/run", "plan FOLDER/plan.yaml --export FOLDER/out --json")),
     Target("gpu", ("gpu.yaml",), ("run FOLDER/study.yaml --dry-run --device sim:FOLDER/gpu.yaml",)),
     Target("trace", ("trace.csv",), ("run FOLDER/traced.yaml --dry-run",)),
     Target("csv", ("smi.csv",), ("db add FOLDER/smi.csv --db FOLDER/new", "db add FOLDER/smi.csv --db FOLDER/new --skip-bad")),
@@ -104,7 +109,7 @@ def corpus(folder: Path) -> None:
     from cotenant.tenancy.records import TrialRecords
 
     for name, text in {"study.yaml": STUDY, "jobs.yaml": JOBS, "gpu.yaml": GPU, "smi.csv": SMI, "trace.csv": TRACE,
-                       "table.csv": TABLE}.items():  # fmt: skip
+                       "table.csv": TABLE, "plan.yaml": exporting.PLAN}.items():  # fmt: skip
         (folder / name).write_text(text)
     (folder / "search.json").write_text('{"measurements": {"resnet18": {"8": {"inference": [0.1, 0.2]}}}}')
     traced = STUDY.replace("loads: [closed(1), poisson(50%)]", f"loads: ['trace({folder}/trace.csv)']")
@@ -155,7 +160,12 @@ def draw(whole: Path, folder: Path, rng: random.Random) -> Case:
     if kind < 0.12:
         return Case("requests", [], requests=asking.attack(rng))
     shutil.copytree(whole, folder, ignore=shutil.ignore_patterns("siblings"))
-    if kind < 0.22:
+    if kind < 0.19:
+        plan, mark = folder / "plan.yaml", folder / exporting.MARK
+        plan.write_text(exporting.hostile(rng, mark))
+        words = ["plan", str(plan), "--export", str(folder / "out"), "--for", rng.choice(exporting.TOOLS)]
+        return Case("exports", words, exports=folder / "out")
+    if kind < 0.28:
         words = [rng.choice(sorted(READERS)), *rng.choices(WORDS, k=rng.randrange(6))]
         return Case("words", [word.replace("FOLDER", str(folder)) for word in words])
     target = rng.choices(TARGETS, [one.weight for one in TARGETS])[0]

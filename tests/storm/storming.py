@@ -11,7 +11,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from tests.storm import asking, attempting, faulting
+from tests.storm import asking, attempting, exporting, faulting
 from tests.storm.attempting import Ended, Tally
 from tests.storm.cases import Case, corpus, draw, pictures
 
@@ -54,6 +54,8 @@ def wrong(case: Case, ended: Ended, whole: Ended | None) -> str | None:  # noqa:
     """What is wrong with the way an attempt ended, if anything."""
     if problem := attempting.badly_ended(ended):
         return problem
+    if case.exports is not None and exporting.executed(case.exports, case.exports.parent / exporting.MARK):
+        return "a name was executed as a command"
     if case.requests or case.wire:
         return "a wrong answer" if ended.code or ended.out.strip() else None
     if ended.code == 1 and case.arguments[0] == "verify":
