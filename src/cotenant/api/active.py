@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from cotenant.api.progress import with_progress
 from cotenant.measure.events import Listener
 from cotenant.paths import AnyPath
-from cotenant.tenancy.nouns import DeviceName
+from cotenant.tenancy.device_names import DeviceName
 from cotenant.text import amount
 
 if TYPE_CHECKING:

@@ -1,6 +1,7 @@
 """`calibrate`: fit a simulated GPU to measured solo times."""
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -8,9 +9,13 @@ from cotenant.clients.address import read_address
 from cotenant.devices.simulated.solo_times import CalibratedTenant, Calibration, EngineCalibration
 from cotenant.errors import DeviceError
 from cotenant.paths import AnyPath
-from cotenant.tenancy.nouns import DeviceName
+from cotenant.tenancy.device_names import DeviceName
+
+_RATE = re.compile(r"([\d.]+) */ *s")
+_LOAD = re.compile(r"(\d+)/(\d+) +(\S.*)")
 
 if TYPE_CHECKING:
+    from cotenant.prediction.calibration.engine_loads import PredictedLoad
     from cotenant.prediction.calibration.solo import SoloTime
 
 
@@ -90,7 +95,7 @@ def calibrate_server(
     from cotenant.prediction.simulated_gpu import Controls
     from cotenant.workloads import find
     from cotenant.workloads.protocol import WorkloadSpec
-    from cotenant.workloads.servers.engine_probes import SPREAD, EngineProbes, loads_around
+    from cotenant.workloads.servers.engine_probes import PASSES, SPREAD, EngineProbes, loads_around
 
     find(workload)
     if device is not None and not DeviceName(device).simulated:
@@ -100,7 +105,7 @@ def calibrate_server(
     if gpu is not None and not gpu.served(spec):
         raise DeviceError(f"{workload} isn't a language model that an engine serves on {device}")
     loads = loads_around(prompt, tokens, in_flight)
-    sent = [*loads, loads[0], loads[0]]
+    sent = [*loads * PASSES, loads[0]]
     requests = sum(load.requests for load in sent) + 2
     prompts = sum(load.requests * load.prompt for load in sent) + 2 * prompt
     amount = (
@@ -122,6 +127,42 @@ def calibrate_server(
     )  # fmt: skip
     fit = None if gpu is None else gpu.engine_fit(spec, Controls(solo_ms=rows))
     return EngineCalibration(device, fit or fit_engine(plain_law(), rows, EngineSettings()), tuple(probes.notes))
+
+
+def predict_server(source: AnyPath, loads: Sequence[str]) -> "tuple[PredictedLoad, ...]":
+    """What clients of a calibrated server would see at other loads, whatever its device.
+
+    Args:
+        source: The file that `calibrate_server` wrote.
+        loads: Each as `PROMPT/TOKENS LOAD`: `256/32 closed(8)`, `128/64 2/s`.
+
+    Raises:
+        CotenantError: The file has no probes, or a load can't be read.
+    """
+    from cotenant.prediction.calibration.engine_fit import LEAST_PROBES, fit_engine, plain_law
+    from cotenant.prediction.calibration.engine_loads import predicted_load
+    from cotenant.prediction.engines.continuous_batching import EngineSettings
+    from cotenant.tenancy.load import Load
+
+    probes = [time for time in measured_solos(Path(source)) if time.probe]
+    if len(probes) < LEAST_PROBES:
+        raise DeviceError(
+            f"{source} has {len(probes)} probes of a server, and it takes {LEAST_PROBES}",
+            hint="cotenant calibrate http://... --out FILE",
+        )
+    fit = fit_engine(plain_law(), probes, EngineSettings())
+    predicted = []
+    for text in loads:
+        shape = _LOAD.fullmatch(text.strip())
+        if shape is None:
+            raise DeviceError(f"{text!r} isn't a load of a server", hint="write PROMPT/TOKENS LOAD: 256/32 closed(8)")
+        rate = _RATE.fullmatch(shape[3])
+        try:
+            load = Load.model_validate(f"poisson({rate[1]})" if rate else shape[3])
+        except ValueError as error:
+            raise DeviceError(f"{shape[3]!r} isn't a load", hint="write closed(8), 2/s or gamma(2, 3)") from error
+        predicted.append(predicted_load(fit, int(shape[1]), int(shape[2]), load))
+    return tuple(predicted)
 
 
 def measured_solos(source: Path) -> "tuple[SoloTime, ...]":

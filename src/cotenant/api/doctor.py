@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from cotenant.tenancy.nouns import DeviceName
+from cotenant.tenancy.device_names import DeviceName
 
 if TYPE_CHECKING:
     from cotenant.devices.protocol import Finding

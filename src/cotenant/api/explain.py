@@ -1,7 +1,8 @@
 """`explain`: why a run came out as it did, or what a metric means."""
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from cotenant.paths import Runs, run_paths
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -10,13 +11,13 @@ if TYPE_CHECKING:
     from cotenant.analyse.sharing.metrics import Metric
 
 
-def explain(run: str | Path) -> "Explanation":
+def explain(runs: Runs) -> "Explanation":
     """What limits each tenant, what mixes contend for, the parts of each slowdown, and which mixes are worth it.
 
     Depends only on the run's records: the explanation is the same on any machine.
 
     Args:
-        run: A run folder, or the name of a saved baseline.
+        runs: A run folder or the name of a saved baseline; or several on one device, explained together.
 
     Raises:
         RunFolderError: It can't be read, or contains no trial.
@@ -30,13 +31,19 @@ def explain(run: str | Path) -> "Explanation":
     from cotenant.store.reading import open_runs, require_requests
     from cotenant.store.run_records import run_records
 
-    path = baselines.resolve(str(run))
-    with open_runs([path]) as opened:
+    paths = [baselines.resolve(str(run)) for run in run_paths(runs)]
+    with open_runs(paths) as opened:
         require_requests(opened, "an explanation")
-        found, (manifest,) = evidence(opened), opened.manifests
+        found, manifest = evidence(opened), opened.manifests[0]
+        devices = list(dict.fromkeys(str(one.get("device")) for one in opened.manifests))
+        if len(devices) > 1:
+            raise RunFolderError(
+                f"An explanation is about one device; these runs are on {' and '.join(devices)}.",
+                hint="explain each, or compare them: cotenant compare RUN RUN",
+            )
         result = result_of(run_records(opened))  # the same decision as elsewhere, from all latencies
     if not found:
-        raise RunFolderError(f"{path} contains no trial to explain.", hint="Continue it: cotenant run --resume RUN")
+        raise RunFolderError(f"{paths[0]} contains no trial to explain.", hint="Continue it: cotenant run --resume RUN")
     return explain_run(found, peaks_of(manifest), result.summary, result.answer, _kinds(manifest))
 
 

@@ -71,7 +71,7 @@ class Run(Result):
         """What limits each tenant and what the mixes compete for; see `cotenant.explain`."""
         from cotenant.api.explain import explain
 
-        return explain(self.folder)
+        return explain(self.folders)
 
     def compare(self, before: "AnyPath | Run", *, margin: float = 0.03) -> "Comparison":
         """Faster or slower than an earlier run, given by its folder, saved name or handle; see `cotenant.compare`."""

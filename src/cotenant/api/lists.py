@@ -1,9 +1,15 @@
 """Lists of studies, devices, workloads and servers; and export of a model for servers."""
 
+import re
+import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from cotenant.errors import DeviceError, WorkloadError
-from cotenant.tenancy.nouns import DeviceName
+from cotenant.tenancy.device_names import DeviceName
+
+_ENDING = re.compile(r"(?<=\w{4})(?:ors?|ers?|ions?|ing|ed|s)$")
+"""`detector` finds what detects."""
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -39,23 +45,33 @@ def list_devices(*, on: str | None = None, insecure: bool = False) -> "tuple[Dev
     return devices.list_devices()
 
 
-def list_workloads(words: str | None = None) -> "tuple[WorkloadInfo, ...]":
+def list_workloads(
+    words: str | None = None, *, say: Callable[[str], None] = lambda _: None
+) -> "tuple[WorkloadInfo, ...]":
     """The catalogue, with the cost of one request of each entry at its defaults.
 
     The costs come from a dry run without weights, cached after the first time.
 
     Args:
-        words: Only entries whose name, family or description contains all of these.
+        words: Only entries whose name, family or description contains all of these, whatever their ending.
+        say: Called once if it takes longer than a second.
     """
     from cotenant.workloads import catalogue, described
 
-    wanted = (words or "").lower().split()
-    found = [
+    stems = [_ENDING.sub("", word) for word in (words or "").lower().split()]
+    entries = [
         entry
         for entry in catalogue()
-        if all(word in f"{entry.name} {entry.family} {entry.about}".lower() for word in wanted)
+        if all(stem in f"{entry.name} {entry.family} {entry.about}".lower() for stem in stems)
     ]
-    return tuple(described(entry) for entry in found)
+    infos: list[WorkloadInfo] = []
+    began, told = time.monotonic(), False
+    for entry in entries:
+        if not told and time.monotonic() - began > 1:
+            told = True
+            say("describing the workloads, which takes a moment the first time")
+        infos.append(described(entry))
+    return tuple(infos)
 
 
 def list_servers() -> "tuple[Preset, ...]":

@@ -112,16 +112,18 @@ def predict(
     tell = saying(say, quiet=quiet)
     for line in demands(wanted.tenants):
         tell(line)
-    groups = _groups(wanted, mix)
+    groups, left_out = _groups(wanted, mix)
     place = place_of(wanted, device)
     named = wanted.name if isinstance(study, Study) else str(study)
     asked = asked_of(wanted, place, learnt(runs, place, db=db), study_name=named, exact=mix is not None)
     sharings = dict.fromkeys(map(str, wanted.sharings(place.modes)))
     if next_for == "all":
-        return Prediction.of(forecast(asked, groups, tuple(sharings), next_mixes=next_mixes, width=width), named)
+        found = forecast(asked, groups, tuple(sharings), next_mixes=next_mixes, width=width)
+        return Prediction.of(replace(found, notes=(*left_out, *found.notes)), named)
     known = [sharing for sharing in sharings if sharing in asked.priors]
     chosen = [one for sharing in known for one in _for_pairing(asked, groups, sharing, next_mixes)]
-    found = replace(forecast(asked, groups, tuple(sharings)), next=tuple(chosen[:next_mixes]))
+    found = forecast(asked, groups, tuple(sharings))
+    found = replace(found, next=tuple(chosen[:next_mixes]), notes=(*left_out, *found.notes))
     return Prediction.of(found, named)
 
 
@@ -172,8 +174,8 @@ def _for_pairing(asked: "Asked", groups: Sequence[tuple[str, ...]], sharing: str
     return [NextMix(named[place], sharing, buys[number]) for number, place in enumerate(chosen)]
 
 
-def _groups(study: "Study", mix: str | None) -> tuple[tuple[str, ...], ...]:
-    """The requested mixes, by tenants' names."""
+def _groups(study: "Study", mix: str | None) -> tuple[tuple[tuple[str, ...], ...], tuple[str, ...]]:
+    """The requested mixes, by tenants' names, and a sentence if some of the study's are too large."""
     from cotenant.prediction.interference.mixes import LARGEST
     from cotenant.text import did_you_mean
 
@@ -194,10 +196,13 @@ def _groups(study: "Study", mix: str | None) -> tuple[tuple[str, ...], ...]:
         raise StudyError(
             "the study has no mix of several tenants", hint="add `mixes: [solo, pairs]`, or name one: --mix a+b"
         )
-    for group in groups:
-        if not 2 <= len(group) <= LARGEST:
-            raise StudyError(
-                f"{' + '.join(group)} has {len(group)} tenants; mixes of 2 to {LARGEST} can be predicted",
-                hint="name fewer tenants with --mix a+b+c",
-            )
-    return groups
+    possible = tuple(group for group in groups if 2 <= len(group) <= LARGEST)
+    if not possible:
+        group = groups[0]
+        raise StudyError(
+            f"{' + '.join(group)} has {len(group)} tenants; mixes of 2 to {LARGEST} can be predicted",
+            hint="name fewer tenants with --mix a+b+c",
+        )
+    over = len(groups) - len(possible)
+    of_more = f"{amount(over, 'mix was', 'mixes were')} left out: mixes of 2 to {LARGEST} tenants can be predicted"
+    return possible, ((of_more,) if over else ())

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from cotenant.paths import AnyPath, Runs, run_paths
 
@@ -17,7 +18,12 @@ class Written:
 
 
 def report(
-    runs: Runs, *, out: AnyPath | None = None, markdown: AnyPath | None = None, figures: AnyPath | None = None
+    runs: Runs,
+    *,
+    out: AnyPath | None = None,
+    markdown: AnyPath | None = None,
+    figures: AnyPath | None = None,
+    figures_for: Literal["screen", "paper"] = "screen",
 ) -> Written:
     """Write one self-contained HTML file about one or several runs, optionally with Markdown and figures.
 
@@ -26,6 +32,7 @@ def report(
         out: The HTML file; by default `report.html` in the run's folder, or in the working directory for several.
         markdown: Also write tables and sentences as Markdown, for a pull request.
         figures: Also write every figure as SVG and PNG into this folder.
+        figures_for: `paper` writes SVG and PDF as wide as a column, in colours that print, with the data as CSV.
 
     Raises:
         RunFolderError: A folder is not a run, is damaged, or is of a newer schema; or a file can't be written.
@@ -54,8 +61,9 @@ def report(
         write_whole(target, watched_page(watched))
         if markdown is not None:
             write_whole(markdown, watched_markdown(watched))
-        drawings = drawings_of(watched_elements(watched)) if figures is not None else []
-        return Written(target, markdown, tuple(export_figures(drawings, figures)) if figures is not None else ())
+        drawings = drawings_of(watched_elements(watched))
+        paper = figures_for == "paper"
+        return Written(target, markdown, tuple(export_figures(drawings, figures, paper=paper) if figures else ()))
     drawn = every_figure(material)
     target = out or (paths[0] / "report.html" if len(material.runs) == 1 else Path("report.html"))
     write_whole(target, page(material, drawn))
@@ -63,7 +71,12 @@ def report(
         write_whole(markdown, measured_markdown(material.result))
     files: Sequence[Path] = ()
     if figures is not None:
-        files = export_figures([one for many in drawn.values() for one in many if isinstance(one, Figure)], figures)
+        files = export_figures(
+            [figure for many in drawn.values() for figure in many if isinstance(figure, Figure)],
+            figures,
+            simulated=material.simulated,
+            paper=figures_for == "paper",
+        )
     return Written(target, markdown, tuple(files))
 
 

@@ -12,7 +12,7 @@ from cotenant.paths import AnyPath
 from cotenant.study.consistency import demanding, impossible
 from cotenant.study.model import Study
 from cotenant.study.windows import expected
-from cotenant.tenancy.nouns import DeviceName
+from cotenant.tenancy.device_names import DeviceName
 
 if TYPE_CHECKING:
     from cotenant.api.handles import Run
@@ -89,8 +89,11 @@ def run(
             study = _calibrated(study, overrides, calibrate)
             overrides = ()
         if on is not None:
-            if device is not None:
-                raise DeviceError("--device names a device of this machine", hint="on a cluster use --devices")
+            if device is not None and devices is not None:
+                raise DeviceError(
+                    "--device and --devices were both given", hint="name one device, or a group of devices"
+                )
+            devices = devices or device
             from cotenant.fleet import cluster_run as fleet
 
             asked = _study(study, overrides)

@@ -17,6 +17,7 @@ Examples:  cotenant calibrate runs/on-my-a100 --device sim:a100-sxm4-40gb --out 
            cotenant calibrate measured.csv --device sim:a100-sxm4-80gb
            cotenant calibrate http://127.0.0.1:8000 --workload llama-3.2-3b --for 3min \\
                --device sim:a100-sxm4-40gb --out mine.csv
+           cotenant calibrate mine.csv --predict '512/64 closed(16)' --predict '128/64 2/s'
            cotenant run mine.yaml --device sim:a100-sxm4-40gb --calibrate mine.csv
 
 A CSV file has the columns workload and ms (milliseconds per request, alone on the whole GPU) and,
@@ -41,6 +42,9 @@ and up to --in-flight requests: give the load that you intend.
 @click.option("--for", "seconds", metavar="TIME", type=duration, default="3min", show_default=True,
               help="Of a server: how long to probe it.")  # fmt: skip
 @click.option("--key-env", metavar="NAME", help="The environment variable that holds the server's key.")
+@click.option("--predict", "loads", metavar="LOAD", multiple=True,
+              help="Of a calibrated server: times at another load, e.g. '256/32 closed(8)' or '128/64 2/s'; repeatable.",
+              )  # fmt: skip
 @click.option("--yes", is_flag=True, help="Don't ask before probing another machine.")
 @click.option("--out", metavar="FILE", type=click.Path(path_type=Path), help="Write the times for `run --calibrate`.")
 @as_json
@@ -56,15 +60,24 @@ def command(
     in_flight: int,
     seconds: float,
     key_env: str | None,
+    loads: tuple[str, ...],
     yes: bool,
     out: Path | None,
     as_json: bool,
 ) -> None:
     """Fit host and device of each tenant to its measured solo times, or of a running engine to its clients' times."""
-    from cotenant.api.calibrate import calibrate, calibrate_server
+    from cotenant.api.calibrate import calibrate, calibrate_server, predict_server
     from cotenant.devices.simulated.solo_times import Calibration, EngineCalibration
-    from cotenant.reporting.terminal.calibration import calibration_table, engine_calibration_parts
+    from cotenant.reporting.terminal.calibration import (
+        calibration_table,
+        engine_calibration_parts,
+        predicted_loads_parts,
+    )
 
+    if loads and not source.startswith(("http://", "https://")):
+        predicted = predict_server(source, loads)
+        show_json(predicted) if as_json else show(*predicted_loads_parts(predicted))
+        return
     found: Calibration | EngineCalibration
     if not source.startswith(("http://", "https://")):
         if device is None:

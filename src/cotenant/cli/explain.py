@@ -16,25 +16,26 @@ Depends only on the run's records: the explanation is the same on any machine.
 
 
 @click.command("explain", epilog=EPILOG)
-@click.argument("subject", metavar="RUN|METRIC")
+@click.argument("subjects", metavar="RUN...|METRIC", nargs=-1, required=True)
 @click.option("--markdown", is_flag=True, help="Print Markdown.")
 @click.option("--all", "everything", is_flag=True, help="Every slowdown, its parts and every sentence.")
 @as_json
-def command(*, subject: str, markdown: bool, everything: bool, as_json: bool) -> int:
-    """Explain a RUN (a run folder or a saved name), or a METRIC such as `stp`, `slowdown` or `p99`."""
+def command(*, subjects: tuple[str, ...], markdown: bool, everything: bool, as_json: bool) -> int:
+    """Explain RUNs of one device (run folders or saved names), or a METRIC such as `stp`, `slowdown` or `p99`."""
     from cotenant.store.baselines import names
 
-    if Path(subject).exists() or subject in names() or any(sign in subject for sign in "/\\"):
-        _run(subject, markdown=markdown, everything=everything, as_json=as_json)
+    subject = subjects[0]
+    if len(subjects) > 1 or Path(subject).exists() or subject in names() or any(sign in subject for sign in "/\\"):
+        _run(subjects, markdown=markdown, everything=everything, as_json=as_json)
     else:
         _metric(subject, as_json=as_json)
     return Exit.OK
 
 
-def _run(subject: str, *, markdown: bool, everything: bool, as_json: bool) -> None:
+def _run(runs: tuple[str, ...], *, markdown: bool, everything: bool, as_json: bool) -> None:
     from cotenant.api.explain import explain
 
-    found = explain(subject)
+    found = explain(runs)
     if as_json:
         show_json(found)
         return

@@ -121,6 +121,8 @@ def command(
         raise click.UsageError("Name a file of tenants or jobs, or --check PLAN, or --compare.")
     if checking is not None:
         context.exit(_check(checking, as_json=as_json))
+    if file is not None and not file.exists():
+        raise click.UsageError(f"There is no file {file}. Write one: cotenant init --out {file}")
     holds = contents(file) if file is not None else "other"
     if file is not None and folder is not None and devices is None and holds == "plan":
         from cotenant.api.plan import Plan

@@ -1,6 +1,7 @@
 """`cotenant report`: results as one HTML file, Markdown and figures."""
 
 from pathlib import Path
+from typing import Literal
 
 import click
 
@@ -10,6 +11,7 @@ EPILOG = """\b
 Examples:  cotenant report RUN                          writes RUN/report.html
            cotenant report RUN RUN --out both.html      several runs side by side
            cotenant report RUN --markdown report.md --figures figures/
+           cotenant report RUN --figures figures/ --for paper
 """
 
 
@@ -27,9 +29,22 @@ Examples:  cotenant report RUN                          writes RUN/report.html
 @click.option(
     "--figures", metavar="DIR", type=click.Path(path_type=Path), help="Also write every figure as SVG and PNG."
 )
+@click.option(
+    "--for",
+    "figures_for",
+    type=click.Choice(["screen", "paper"]),
+    default="screen",
+    help="For --figures: `paper` writes SVG and PDF in column width, and the data as CSV.",
+)
 @as_json
 def command(
-    *, runs: tuple[Path, ...], out: Path | None, markdown: Path | None, figures: Path | None, as_json: bool
+    *,
+    runs: tuple[Path, ...],
+    out: Path | None,
+    markdown: Path | None,
+    figures: Path | None,
+    figures_for: Literal["screen", "paper"],
+    as_json: bool,
 ) -> None:
     """Write the results of one or several run folders as one self-contained HTML file.
 
@@ -37,7 +52,7 @@ def command(
     """
     from cotenant.api.report import report
 
-    written = report(runs, out=out, markdown=markdown, figures=figures)
+    written = report(runs, out=out, markdown=markdown, figures=figures, figures_for=figures_for)
     if as_json:
         show_json(written)
     else:

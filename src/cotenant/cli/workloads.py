@@ -61,8 +61,7 @@ def list_command(*, words: str | None, kernels: bool, as_json: bool, **options: 
     from cotenant.api.lists import list_workloads
     from cotenant.reporting.terminal.lists import workload_list
 
-    console(talk=True).print("describing the workloads (takes a moment the first time, then cached)", style="dim")
-    found = list_workloads(words)
+    found = list_workloads(words, say=console(talk=True).print)
     if as_json:
         show_json(found)
     elif found:
