@@ -1,6 +1,0 @@
-"""Fixtures that write Nsight Systems exports."""
-
-import sys
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "fake_tools"))
