@@ -8,9 +8,8 @@ from cotenant.errors import FleetError
 from cotenant.fleet.selection import ALL, Host, select
 from cotenant.fleet.surveying import Surveyed
 from cotenant.serving.tenants_file import TenantsFile, planned_devices, read_tenants
+from cotenant.tenancy.device_names import DeviceName
 from cotenant.text import amount
-
-SIMULATED = "sim:"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,18 +49,18 @@ def place(
     planned = planned_devices(path)
     if not planned:
         file = read_tenants(path)
-        if file.device.startswith(SIMULATED):
+        if DeviceName(file.device).simulated:
             return tuple(ServerPlacement(_simulated(node, file.device), file) for node in nodes), ()
         hosts = select(devices or ALL, nodes)
         return tuple(ServerPlacement(host, file, None).on(host) for host in hosts), ()
-    real = any(not name.startswith(SIMULATED) for name in planned)
+    real = any(not DeviceName(name).simulated for name in planned)
     free = list(select(devices or ALL, nodes)) if real else []
     chosen = {name: host for name in planned for host in free if name in (host.name, host.identities[0])}
     free = [host for host in free if host not in chosen.values()]
     found = []
     for number, name in enumerate(planned):
         file = read_tenants(path, name)
-        if name.startswith(SIMULATED):
+        if DeviceName(name).simulated:
             found.append(ServerPlacement(_simulated(nodes[number % len(nodes)], name), file, name))
             continue
         host = chosen.get(name) or next((spare for spare in free if _kind(spare.device) == _kind(name)), None)
