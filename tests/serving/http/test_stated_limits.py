@@ -120,6 +120,17 @@ def test_a_refused_request_that_was_read_whole_leaves_the_connection_open():
     assert on_wire(scenario) == ([415, 200], ["b"])
 
 
+def test_the_last_answer_is_followed_by_the_end_of_the_connection_at_once():
+    async def scenario(app, server, wire):
+        wire.send(request("GET", "/", b"", LAST))
+        await wire.until(b"}")
+        async with asyncio.timeout(connection.LINGER_S / 2):  # a refused client, which still sends, gets that long
+            while server._connections:
+                await asyncio.sleep(0.01)
+
+    on_wire(scenario)
+
+
 def test_tls_takes_a_certificate_and_its_key():
     assert tls_of(None, None) is tls_of("a.pem", None) is tls_of(None, "a.key") is None
     with pytest.raises(ServingError, match=r"The certificate a\.pem and its key a\.key can't be used"):
