@@ -26,6 +26,6 @@ def test_the_walk_is_short_and_visits_each_folder_once_in_the_readmes_order():
 
 
 def test_the_walk_of_every_other_verb_is_short_too():
-    assert "`serve`" in {walk.partition(":")[0] for walk in OTHERS}
+    assert [walk.partition(":")[0] for walk in OTHERS] == ["`predict`", "`plan`", "`serve`"]
     for walk in OTHERS:
         assert len(files(walk)) == len(set(files(walk))) <= 25, walk.partition("\n")[0]
