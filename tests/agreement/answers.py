@@ -143,8 +143,7 @@ def _check(path: Path, folder: Path) -> Answers:
     ways = _planned_ways(folder)
     found: Answers = {}
     for one in cotenant.check_plan(folder / "plan.yaml").tenants if ways else ():
-        found[Quantity(ways[one.device], one.tenant, "p99")] = Range(one.p99_ms, one.p99_ms)
-        found[Quantity(ways[one.device], one.tenant, "attainment")] = Range(one.lo, one.hi)
+        found[Quantity(ways[one.device], one.tenant, one.objective)] = Range(one.tail_ms, one.tail_ms)
     return found
 
 

@@ -7,6 +7,7 @@ estimate of the service time and at both ends of its range; those of a generatin
 
 from collections.abc import Sequence
 from dataclasses import replace
+from heapq import heappop, heappush
 
 import numpy as np
 
@@ -19,10 +20,13 @@ from cotenant.prediction.contention.mix import LEAST_CV, MixTenant, mean_slowdow
 from cotenant.prediction.engines.on_gpu import EngineLoad
 from cotenant.prediction.engines.tails import NO_TIMES, EngineTimes, engine_times
 from cotenant.prediction.engines.tenant import EngineTenant
-from cotenant.scheduling.simulation.lines import NEVER, Replications, requests_at, tail_of
+from cotenant.scheduling.simulation.lines import NEVER, WARM_UP, Replications, requests_at, tail_of
 from cotenant.tenancy.load import Load, arrivals_ns
 
 ENGINE = "simulated (event engine)"
+METRICS = ("latency", "ttft", "tpot")
+SEQUENCES, SEQUENCE_REQUESTS = 5, 1000
+"""Replications of a tenant that generates without an engine, and requests of each."""
 QUEUES = 100
 """Seeds of a seat's arrivals."""
 
@@ -105,6 +109,57 @@ class EnginePredictor:
                 result[end, generating] = self.rough.latency(one, table, slowdown * factor)[0][generating]
         return result, slowdown[0]
 
+    def request_times(self, mixes: Mixes, factors: Floats) -> list[dict[str, Replications]]:
+        """Times of single requests of the only row, by seat and metric, with service times that are longer by factors.
+
+        Args:
+            mixes: One mix.
+            factors: By seat.
+        """
+        table = Seats.of(self.simulation, mixes)
+        seats = range(mixes.tenants.shape[1])
+        if not np.isfinite(table.alone).all():
+            return [dict.fromkeys(METRICS, NEVER) for _ in seats]
+        slowdown = self.rough.slowdown(mixes, table)
+        batches = table.together(mixes, slowdown, self.simulation)
+        tenants = [self._seated(mixes, seat, seat, int(batches[0, seat])) for seat in seats]
+        slowed = [np.ones(1)]
+        if len(tenants) > 1 or tenants[0].engine is None:
+            slowed = stretches(tenants, slicing=TURNS if mixes.sharing == "processes" else None, seed=self.seed)
+        found: list[dict[str, Replications]] = []
+        for seat, stretch in zip(seats, slowed, strict=True):
+            slower = stretch * factors[seat]
+            if table.engine[0, seat] >= 0:
+                times = self._steps(mixes, table, seat, slower)
+                found.append({metric: times.of(metric) for metric in METRICS})
+            elif table.outputs[0, seat] > 1:
+                found.append(self._sequences(mixes, table, seat, slower))
+            else:
+                found.append(dict.fromkeys(METRICS, self._queue(mixes, table, seat, slower)))
+        return found
+
+    def _sequences(self, mixes: Mixes, table: Seats, seat: int, stretch: Floats) -> dict[str, Replications]:
+        """Sequences that take the first free slot; a step takes longer the more of them are in progress."""
+        rate, slots = float(mixes.rate_rps[0, seat]), int(mixes.batch[0, seat])
+        slow = float(stretch.mean())
+        if rate <= 0 or not np.isfinite(slow):
+            return dict.fromkeys(METRICS, NEVER)
+        single, full = table.step_1[0, seat] / 1e3 * slow, table.step[0, seat] / 1e3 * slow
+        prompt, outputs = table.first[0, seat] / 1e3 * slow, int(table.outputs[0, seat])
+        left = 1 - rate * prompt  # of the time, beside the prompts of others
+        if left <= 0 or rate * (prompt + (outputs - 1) * full / left) >= slots:
+            return dict.fromkeys(METRICS, NEVER)
+        cv = max(self.simulation.tenants[int(mixes.tenants[0, seat])].cv, LEAST_CV)
+        load = Load(kind="gamma", rate_rps=rate, cv=cv)
+        kept: dict[str, list[Floats]] = {metric: [] for metric in METRICS}
+        for seed in range(self.seed, self.seed + SEQUENCES):
+            due = arrivals_ns(load, seed=seed + QUEUES * seat, horizon_s=SEQUENCE_REQUESTS / rate) / 1e9
+            waits, steps = _in_slots(due, slots, (single / left, full / left), prompt, outputs)
+            first = waits + prompt + steps
+            for metric, times in (("ttft", first), ("tpot", steps), ("latency", first + (outputs - 1) * steps)):
+                kept[metric].append(times[int(times.size * WARM_UP) :])
+        return {metric: Replications(tuple(times)) for metric, times in kept.items()}
+
     def _steps(self, mixes: Mixes, table: Seats, seat: int, stretch: Floats) -> EngineTimes:
         """Requests of an engine whose steps are slowed down like this, one after another."""
         tenant, rate = int(mixes.tenants[0, seat]), float(mixes.rate_rps[0, seat])
@@ -186,3 +241,22 @@ class EnginePredictor:
             priority=wanted.priority,
             engine=engine,
         )
+
+
+def _in_slots(
+    due: Floats, slots: int, step_s: tuple[float, float], prompt: float, outputs: int
+) -> tuple[Floats, Floats]:
+    """By sequence: its wait for a slot, and the time of its steps among those in progress when it begins."""
+    ends: list[float] = []
+    waits, steps = np.zeros(due.size), np.zeros(due.size)
+    for number, time in enumerate(due.tolist()):
+        while ends and ends[0] <= time:
+            heappop(ends)
+        begins = time
+        if len(ends) >= slots:
+            begins = heappop(ends)
+        part = len(ends) / max(slots - 1, 1)
+        step = step_s[0] + (step_s[1] - step_s[0]) * part
+        heappush(ends, begins + prompt + (outputs - 1) * step)
+        waits[number], steps[number] = begins - time, step
+    return waits, steps

@@ -22,6 +22,8 @@ class AttainedTenant(Protocol):
     @property
     def tenant(self) -> str: ...  # noqa: D102
     @property
+    def objective(self) -> str: ...  # noqa: D102
+    @property
     def objective_ms(self) -> float: ...  # noqa: D102
     @property
     def wanted(self) -> float: ...  # noqa: D102
@@ -34,7 +36,7 @@ class AttainedTenant(Protocol):
     @property
     def shed(self) -> float: ...  # noqa: D102
     @property
-    def p99_ms(self) -> float: ...  # noqa: D102
+    def tail_ms(self) -> float: ...  # noqa: D102
     @property
     def verdict(self) -> str: ...  # noqa: D102
 
@@ -45,17 +47,16 @@ def check_parts(tenants: Sequence[AttainedTenant], basis: str) -> tuple[Renderab
     kept = verdicts.count("kept")
     answer = f"{kept} of {amount(len(tenants), 'objective')} kept under simulated arrivals"
     for word in ("missed", "can't tell"):
-        names = ", ".join(tenant.tenant for tenant in tenants if tenant.verdict == word)
+        names = ", ".join(dict.fromkeys(tenant.tenant for tenant in tenants if tenant.verdict == word))
         answer += f"; {word}: {names}" if names else ""
-    columns = ("tenant", "limit ms", "wanted", "in time %", "shed", "p99 ms", "verdict")  # within 80 columns
+    columns = ("tenant", "limit ms", "wanted", "in time %", "at it, ms", "verdict")  # within 80 columns
     rows = [
         (
             tenant.tenant,
-            figure(tenant.objective_ms),
+            f"{tenant.objective} {figure(tenant.objective_ms)}",
             f"{tenant.wanted * 100:.4g}",
             f"{tenant.attained * 100:.1f} [{tenant.lo * 100:.1f}, {tenant.hi * 100:.1f}]",
-            f"{tenant.shed * 100:.2g}",
-            figure(tenant.p99_ms),
+            figure(tenant.tail_ms),
             tenant.verdict,
         )
         for tenant in tenants
