@@ -10,8 +10,8 @@ PAGE = (ROOT / "docs/concepts/glossary.md").read_text(encoding="utf-8")
 WORDS = re.findall(r"^\| \*\*(.+?)\*\*", PAGE, re.MULTILINE)
 CODE = " ".join(path.read_text(encoding="utf-8") for path in (ROOT / "src").rglob("*.py")).lower()
 NOUNS = (
-    "workload", "request", "at_once", "load", "tenant", "tenants file", "software", "engine", "mix", "device", "sharing",
-    "trial", "block", "study", "run", "basis", "plan", "promise", "verdict", "slowdown",
+    "workload", "request", "at_once", "load", "tenant", "tenants file", "software", "engine", "mix", "device",
+    "sharing", "trial", "block", "study", "run", "basis", "plan", "promise", "verdict", "slowdown",
 )  # fmt: skip
 
 
