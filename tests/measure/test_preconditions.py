@@ -9,7 +9,7 @@ from cotenant.devices.simulated.catalogue import find_gpu
 from cotenant.measure.gather import Timing
 from cotenant.measure.preconditions import Preconditions, Readiness
 from cotenant.measure.sampler import Samples
-from cotenant.measure.simulated.fleet import start_of
+from cotenant.measure.simulated.simulated_fleet import start_of
 from cotenant.prediction.power.dies import TYPICAL
 from cotenant.prediction.power.thermal import Cooling
 from cotenant.study.files import study_from_text

@@ -5,13 +5,13 @@ from dataclasses import replace
 import pytest
 
 from cotenant.analyse.estimates.estimate import Estimate
-from cotenant.measure.stopping import Rule, RunProgress, reason_to_stop, seconds_left, widest
+from cotenant.measure.stopping import Rule, StoppingState, reason_to_stop, seconds_left, widest
 
 RULE = Rule(target=0.03, budget_s=100, blocks_min=3, blocks_max=10)
 
 
 def at(blocks, *, elapsed_s=10.0, block_s=5.0, width=0.1):
-    return RunProgress(blocks, elapsed_s, block_s, width)
+    return StoppingState(blocks, elapsed_s, block_s, width)
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_the_widest_interval_counts_and_a_missing_one_keeps_the_question_open():
 
 def test_with_short_windows_few_blocks_stop_for_the_budget_but_not_for_a_narrow_interval():
     rule = Rule(target=0.03, budget_s=60, blocks_min=3, blocks_max=1000, precise_from=12)
-    early = RunProgress(blocks=5, elapsed_s=10, block_s=1.0, widest=0.01)
+    early = StoppingState(blocks=5, elapsed_s=10, block_s=1.0, widest=0.01)
     assert reason_to_stop(rule, early) is None
     assert reason_to_stop(rule, replace(early, blocks=12)) == "precise enough"
     assert reason_to_stop(rule, replace(early, elapsed_s=59.5)) == "time budget used"

@@ -11,7 +11,7 @@ from cotenant.paths import AnyPath, Runs, run_paths
 if TYPE_CHECKING:
     from cotenant.analyse.neighbours.watching import Watched
     from cotenant.clients.prometheus import PrometheusServer
-    from cotenant.measure.watch.watching import WatchSession
+    from cotenant.measure.watch.watch_session import WatchSession
 
 OUT = "runs"
 EVERY_S = 2.0
@@ -61,7 +61,7 @@ def watch(
             device=device or "shared", root=Path(out),
         )  # fmt: skip
         return replace(found, folder=folder)
-    from cotenant.measure.watch.watching import WatchSession
+    from cotenant.measure.watch.watch_session import WatchSession
 
     with WatchSession(
         [str(one) for one in targets], device=device or _usual_device(), every_s=every_s, histograms=named,

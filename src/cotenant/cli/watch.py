@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from cotenant.analyse.neighbours.watching import Watched
-    from cotenant.measure.watch.watching import WatchSession
+    from cotenant.measure.watch.watch_session import WatchSession
 
 EPILOG = """\b
 Examples:  cotenant watch

@@ -8,7 +8,7 @@ from itertools import pairwise
 from cotenant.errors import DeviceError, FleetError
 from cotenant.fleet.cluster import Node
 from cotenant.fleet.surveying import Surveyed
-from cotenant.tenancy.nouns import DeviceName
+from cotenant.tenancy.device_names import DeviceName
 
 ALL = "all"
 FORMS = "all, cpu, cuda:*, NODE/cuda:0, label=value, or sim:v100-sxm2-16gb*392; several with commas"

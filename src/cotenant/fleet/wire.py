@@ -3,11 +3,15 @@
 Nothing is pickled: an object of another version can't be mistaken for ours, and a reply can't run code.
 """
 
+import asyncio
 import io
 import json
+import os
 import shutil
+import sys
 import tarfile
-from collections.abc import Iterator, Mapping
+import threading
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -144,3 +148,45 @@ def put_in_place(data: bytes, home: Path, name: str) -> Path:
             f"run {name} arrived damaged: {getattr(error, 'message', error)}", hint="gather it again"
         ) from None
     return target
+
+
+# --- the inside of a process that an actor keeps: orders come as lines on its standard input, replies leave as lines
+
+Obey = Callable[[dict[str, Any]], Awaitable[dict[str, Any] | None]]
+"""Carries out an order; None: it has no reply."""
+
+
+def first_order() -> dict[str, Any]:
+    """What to do."""
+    line = sys.stdin.buffer.readline()
+    if not line:
+        os._exit(1)
+    order: dict[str, Any] = unpacked(line)
+    return order
+
+
+def reply(said: bytes) -> None:
+    """Answer an order."""
+    sys.stdout.buffer.write(said + b"\n")
+    sys.stdout.buffer.flush()
+
+
+def follow(obey: Obey) -> None:
+    """Carry out further orders in this thread's event loop, one after the other."""
+    loop = asyncio.get_running_loop()
+
+    async def carry_out(order: dict[str, Any]) -> None:
+        try:
+            said = await obey(order)
+        except CotenantError as error:
+            reply(problem(error))
+        else:
+            if said is not None:
+                reply(packed(said))
+
+    def read() -> None:
+        for line in sys.stdin.buffer:
+            asyncio.run_coroutine_threadsafe(carry_out(unpacked(line)), loop)
+        os._exit(1)  # the actor is gone: nothing may be answered any more
+
+    threading.Thread(target=read, name="orders", daemon=True).start()

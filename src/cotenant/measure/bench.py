@@ -84,7 +84,7 @@ def bench_for(
             before=before,
         )
     if device.names:
-        from cotenant.measure.simulated.fleet import SimulatedFleetBench
+        from cotenant.measure.simulated.simulated_fleet import SimulatedFleetBench
 
         return SimulatedFleetBench(device, run=run, before=before)
     from cotenant.measure.simulated.simulated_bench import SimulatedBench

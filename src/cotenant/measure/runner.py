@@ -153,8 +153,8 @@ class Runner:
             return max(self._device_s.values(), default=0.0)
         return time.monotonic() - self._begin
 
-    def _progress(self, blocks: int) -> stopping.RunProgress:
-        return stopping.RunProgress(
+    def _progress(self, blocks: int) -> stopping.StoppingState:
+        return stopping.StoppingState(
             blocks=blocks,
             elapsed_s=self._elapsed_s(),
             block_s=sum(self._block_s) / len(self._block_s) if self._block_s else 0.0,

@@ -38,7 +38,7 @@ def rule_of(study: Study) -> Rule:
 
 
 @dataclass(frozen=True, slots=True)
-class RunProgress:
+class StoppingState:
     """Progress of the run."""
 
     blocks: int
@@ -59,7 +59,7 @@ def widest(estimates: Sequence[Estimate]) -> float | None:
     return max(known) if known and len(known) == len(widths) else None
 
 
-def reason_to_stop(rule: Rule, now: RunProgress) -> str | None:
+def reason_to_stop(rule: Rule, now: StoppingState) -> str | None:
     """Why no further block should start; None to continue.
 
     Checking after every block and stopping when the interval is narrow enough does not bias the estimate of the
@@ -77,13 +77,13 @@ def reason_to_stop(rule: Rule, now: RunProgress) -> str | None:
     return None
 
 
-def _blocks_for_objectives(rule: Rule, now: RunProgress) -> int:
+def _blocks_for_objectives(rule: Rule, now: StoppingState) -> int:
     """Blocks until cells have the requests that objectives need, for as many cells as the study leaves time for."""
     most = rule.blocks_max if rule.budget_s is None else min(rule.blocks_max, rule.budget_s / max(now.block_s, 1e-9))
     return max((ceil(now.blocks * times) for times in now.requests if now.blocks * times <= most), default=0)
 
 
-def seconds_left(rule: Rule, now: RunProgress) -> float | None:
+def seconds_left(rule: Rule, now: StoppingState) -> float | None:
     """Expected time to the end: intervals shrink with the square root of the number of blocks."""
     if now.blocks == 0:
         return None

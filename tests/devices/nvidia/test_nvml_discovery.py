@@ -7,7 +7,7 @@ import sys
 import pytest
 from mock_nvml import NOT_SUPPORTED, build
 
-from cotenant.devices.nvidia import nvml, sensors
+from cotenant.devices.nvidia import gpu_sensors, nvml
 from cotenant.errors import DeviceError
 
 ASK = """
@@ -16,7 +16,7 @@ from cotenant.devices.nvidia import nvml, sensors
 from cotenant.errors import CotenantError
 try:
     for gpu in nvml.gpus():
-        names = [info.name for probe in sensors.probes(gpu) for info in probe.sensors]
+        names = [info.name for probe in gpu_sensors.probes(gpu) for info in probe.sensors]
         print(gpu.name, *names)
 except CotenantError as error:
     print(error.message, "|", error.hint)
@@ -95,7 +95,7 @@ def test_a_gpu_that_shares_the_cpus_memory_reports_the_machines(mock_nvml):
     gpu = nvml.find(0)
     assert gpu.memory_bytes == os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     assert 0 < nvml.free_memory_bytes(gpu) <= gpu.memory_bytes
-    assert "memory_used_bytes" not in {info.name for probe in sensors.probes(gpu) for info in probe.sensors}
+    assert "memory_used_bytes" not in {info.name for probe in gpu_sensors.probes(gpu) for info in probe.sensors}
 
 
 def test_a_lost_gpu_does_not_hide_the_others(mock_nvml):

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from cotenant.devices.nvidia import counters, nvml, sensors
+from cotenant.devices.nvidia import counters, gpu_sensors, nvml
 from cotenant.measure.sampler import Sampler
 from cotenant.store.imports import nvidia_smi
 
@@ -14,17 +14,17 @@ from cotenant.store.imports import nvidia_smi
 def read(gpu):
     return {
         info.name: value
-        for probe in sensors.probes(gpu, measure_period=False)
+        for probe in gpu_sensors.probes(gpu, measure_period=False)
         for info, value in zip(probe.sensors, probe.read(), strict=True)
     }
 
 
 def infos(gpu, **options):
-    return {info.name: info for probe in sensors.probes(gpu, **options) for info in probe.sensors}
+    return {info.name: info for probe in gpu_sensors.probes(gpu, **options) for info in probe.sensors}
 
 
 def choices(gpu, **options):
-    return {choice.metric: choice for choice in sensors.ladder(gpu, **options)}
+    return {choice.metric: choice for choice in gpu_sensors.ladder(gpu, **options)}
 
 
 def until(condition):
@@ -76,7 +76,7 @@ def test_memory_of_the_gpu_and_of_its_processes(mock_nvml):
 def test_energy_is_the_integral_of_power(mock_nvml):
     mock_nvml.change(0, load=1)
     time.sleep(0.1)
-    power, *_ = sensors.probes(nvml.find(0), measure_period=False)
+    power, *_ = gpu_sensors.probes(nvml.find(0), measure_period=False)
     place = [info.name for info in power.sensors].index("energy_j")
     times, joules = [], []
     for _ in range(2):
@@ -104,7 +104,7 @@ def test_each_architecture_uses_the_sources_it_has(mock_nvml):
 
 def test_activity_between_two_readings(mock_nvml):
     mock_nvml.change(2, load=0.5, tensor=0.4, dram=0.3)
-    [probe] = [p for p in sensors.probes(nvml.find(2), measure_period=False) if p.sensors[0].source == "NVML GPM"]
+    [probe] = [p for p in gpu_sensors.probes(nvml.find(2), measure_period=False) if p.sensors[0].source == "NVML GPM"]
     names = [info.name for info in probe.sensors]
     assert all(math.isnan(value) for value in probe.read()), "the first reading has nothing to compare with"
     time.sleep(0.1)
@@ -116,7 +116,7 @@ def test_activity_between_two_readings(mock_nvml):
 
 
 def test_activity_does_not_reach_back_into_the_pause_between_trials(mock_nvml, monkeypatch):
-    [probe] = [p for p in sensors.probes(nvml.find(2), measure_period=False) if p.sensors[0].source == "NVML GPM"]
+    [probe] = [p for p in gpu_sensors.probes(nvml.find(2), measure_period=False) if p.sensors[0].source == "NVML GPM"]
     probe.read()
     monkeypatch.setattr(counters, "LONGEST_S", 0.0)
     assert all(math.isnan(value) for value in probe.read())
@@ -126,7 +126,7 @@ def test_a_probe_that_is_collected_while_the_bindings_look_a_function_up_frees_i
     """The collector may run at any allocation, also at one made under the bindings' lock."""
     import pynvml
 
-    [probe] = [p for p in sensors.probes(nvml.find(2), measure_period=False) if p.sensors[0].source == "NVML GPM"]
+    [probe] = [p for p in gpu_sensors.probes(nvml.find(2), measure_period=False) if p.sensors[0].source == "NVML GPM"]
     held = [probe]
     del probe
     pynvml._nvmlGetFunctionPointer_cache.pop("nvmlGpmSampleFree", None)
@@ -145,7 +145,7 @@ def test_a_probe_that_is_collected_while_the_bindings_look_a_function_up_frees_i
 
 
 def test_pcie_traffic_of_another_trial_is_not_reported(mock_nvml, monkeypatch):
-    [probe] = [p for p in sensors.probes(nvml.find(0), measure_period=False) if "PCIe" in p.sensors[0].source]
+    [probe] = [p for p in gpu_sensors.probes(nvml.find(0), measure_period=False) if "PCIe" in p.sensors[0].source]
     probe.read()
     probe._asked.result(60)
     time.sleep(0.03)
@@ -156,7 +156,7 @@ def test_pcie_traffic_of_another_trial_is_not_reported(mock_nvml, monkeypatch):
 
 def test_pcie_is_read_in_the_background_because_the_driver_is_slow(mock_nvml):
     mock_nvml.change(0, load=1)
-    [probe] = [p for p in sensors.probes(nvml.find(0), measure_period=False) if "PCIe" in p.sensors[0].source]
+    [probe] = [p for p in gpu_sensors.probes(nvml.find(0), measure_period=False) if "PCIe" in p.sensors[0].source]
     asked, answer = probe._read, threading.Event()
     probe._read = lambda *arguments: answer.wait(60) and asked(*arguments)
     for _ in range(2):
@@ -178,7 +178,7 @@ def test_the_update_period_is_measured_on_this_machine(mock_nvml):
 
 def test_a_constant_reading_keeps_the_published_period(mock_nvml):
     mock_nvml.change(1, stuck_w=46.19)
-    worth = sensors.power_counter(nvml.find(1))
+    worth = gpu_sensors.power_counter(nvml.find(1))
     assert (worth.measured_update_s, worth.period_s, worth.duty) == (None, 0.1, 0.25)
 
 
@@ -208,7 +208,7 @@ def test_without_field_values_older_functions_take_over_and_the_ladder_says_so(m
 
 
 def test_a_failing_sensor_reads_nan_and_hides_no_other(mock_nvml):
-    every = sensors.probes(nvml.find(0), measure_period=False)
+    every = gpu_sensors.probes(nvml.find(0), measure_period=False)
     mock_nvml.fail("nvmlDeviceGetTemperature", 999)
     now = {i.name: v for probe in every for i, v in zip(probe.sensors, probe.read(), strict=True)}
     assert math.isnan(now["temperature_c"])
@@ -217,14 +217,14 @@ def test_a_failing_sensor_reads_nan_and_hides_no_other(mock_nvml):
 
 
 def test_a_library_closed_meanwhile_is_reopened(mock_nvml):
-    power, *_ = sensors.probes(nvml.find(0), measure_period=False)
+    power, *_ = gpu_sensors.probes(nvml.find(0), measure_period=False)
     nvml.forget()
     assert all(math.isnan(value) for value in power.read())
     assert power.read()[0] == pytest.approx(42, abs=1)
 
 
 def test_a_gpu_lost_midway_is_reported_once_per_probe(mock_nvml):
-    probes = sensors.probes(nvml.find(1), measure_period=False)
+    probes = gpu_sensors.probes(nvml.find(1), measure_period=False)
     with Sampler("cuda:1", probes) as sampler:
         until(lambda: sampler.samples().of("power_w")[1].size >= 2)
         mock_nvml.change(1, lost=1)

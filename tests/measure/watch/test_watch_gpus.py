@@ -10,7 +10,7 @@ from cotenant.analyse.neighbours.watching import grant_sentence
 from cotenant.devices.nvidia.nvml import find
 from cotenant.devices.nvidia.process_use import ProcessUse, occupants
 from cotenant.errors import DeviceError
-from cotenant.measure.watch.watching import WatchSession
+from cotenant.measure.watch.watch_session import WatchSession
 from tests.measure.watch.driving import until
 
 

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 import cotenant
 from cotenant.cli.main import cli
 from cotenant.errors import RunFolderError, WatchError
-from cotenant.measure.watch.watching import WatchSession
+from cotenant.measure.watch.watch_session import WatchSession
 from cotenant.store.folder import RunFolder
 from tests.measure.watch.driving import address_of, traffic, until
 

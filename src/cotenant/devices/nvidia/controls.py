@@ -11,9 +11,9 @@ from typing import Any, Self
 
 from cotenant import interruption
 from cotenant.devices.nvidia import counters, library, notes, nvml
+from cotenant.devices.nvidia.gpu_sensors import reasons_function
 from cotenant.devices.nvidia.notes import SettingsNote
 from cotenant.devices.nvidia.nvml import GpuFacts, handle
-from cotenant.devices.nvidia.sensors import reasons_function
 from cotenant.devices.nvidia.settings import Wanted, check
 
 BASE_CLOCK = 0xFFFFFF01

@@ -12,7 +12,7 @@ from cotenant.devices.nvidia import nvml
 from cotenant.devices.nvidia.nvml import GpuFacts, Instance, processes
 from cotenant.devices.nvidia.seat import GpuSeat, GpuSeatOptions
 from cotenant.devices.nvidia.sharing import Fixtures, GpuPlace, arrange, sharing_modes
-from cotenant.devices.nvidia.sharing.core_blocks import in_core_blocks
+from cotenant.devices.nvidia.sharing.layout import in_core_blocks
 from cotenant.devices.nvidia.tools import torch_build
 from cotenant.devices.nvidia.torch_side import ON_CPU, SEAM, on_cpu
 from cotenant.devices.protocol import Arrangement, Finding, Probe, Roofline, SeatReport, SharingMode
@@ -26,7 +26,7 @@ from cotenant.workloads.protocol import Dtype
 
 if TYPE_CHECKING:
     from cotenant.devices.nvidia.dcgm import DcgmActivity
-    from cotenant.devices.nvidia.sensors import SourceChoice
+    from cotenant.devices.nvidia.gpu_sensors import SourceChoice
 
 
 FLUSH = "flush_l2"
@@ -74,12 +74,12 @@ class CudaDevice(SingleDevice):
 
     def describe(self) -> Mapping[str, Any]:
         """Facts from the driver, torch's build, and the source of each metric."""
-        from cotenant.devices.nvidia import sensors
+        from cotenant.devices.nvidia import gpu_sensors
 
         build = torch_build()
         facts = {key: value for key, value in asdict(self.gpu).items() if not key.endswith("clocks_mhz")}
         clocks = self.gpu.sm_clocks_mhz
-        worth = sensors.power_counter(self.gpu)
+        worth = gpu_sensors.power_counter(self.gpu)
         return {
             **facts,
             "model": self.gpu.name,
@@ -140,12 +140,12 @@ class CudaDevice(SingleDevice):
     def probes(self) -> Sequence[Probe]:
         """Working probes for power, energy, clocks, temperature, throttling, activity and memory. Opened once."""
         if self._probes is None:
-            from cotenant.devices.nvidia import sensors
+            from cotenant.devices.nvidia import gpu_sensors
 
             more = self.activity().probe
             extra = () if more is None else (more,)
             names = {info.name for probe in extra for info in probe.sensors}
-            own = sensors.probes(self.gpu)
+            own = gpu_sensors.probes(self.gpu)
             # One source per metric: the driver is not asked for what DCGM provides.
             self._probes = (*(probe for probe in own if not {info.name for info in probe.sensors} <= names), *extra)
         return self._probes
@@ -251,9 +251,9 @@ class CudaDevice(SingleDevice):
 
     def ladder(self) -> "Sequence[SourceChoice]":
         """For each metric, its source here and why no better one is available."""
-        from cotenant.devices.nvidia import sensors
+        from cotenant.devices.nvidia import gpu_sensors
 
-        return sensors.ladder(self.gpu, no_dcgm=self.activity().why_not)
+        return gpu_sensors.ladder(self.gpu, no_dcgm=self.activity().why_not)
 
 
 def open_cuda(part: str) -> CudaDevice:

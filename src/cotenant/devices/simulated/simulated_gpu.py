@@ -32,7 +32,8 @@ from cotenant.prediction.kernels.request import RequestKernels
 from cotenant.prediction.power.dies import TYPICAL, Die, draw
 from cotenant.prediction.simulated_gpu import Controls, SimulatedGpu
 from cotenant.prediction.trust import classes
-from cotenant.tenancy.nouns import DeviceName, Tenant
+from cotenant.tenancy.device_names import DeviceName
+from cotenant.tenancy.nouns import Tenant
 from cotenant.tenancy.sharing import ALONE, Sharing
 
 # --- sharing modes of a simulated GPU

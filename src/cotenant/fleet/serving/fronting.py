@@ -6,7 +6,6 @@ from typing import Any
 
 from cotenant.errors import CotenantError
 from cotenant.fleet import wire
-from cotenant.fleet.serving import child
 from cotenant.fleet.serving.front import Front
 from cotenant.serving.http.listener import listening as answering
 from cotenant.serving.http.listener import tls_of
@@ -21,12 +20,12 @@ def main() -> None:
     """Serve by the first order until told to stop."""
     import uvloop
 
-    order = child.first_order()
+    order = wire.first_order()
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(_serve(order))
     except CotenantError as error:
-        child.reply(wire.problem(error))
+        wire.reply(wire.problem(error))
 
 
 async def _serve(order: dict[str, Any]) -> None:
@@ -54,8 +53,8 @@ async def _serve(order: dict[str, Any]) -> None:
                 return None
             return front.state()
 
-        child.follow(obey)
-        child.reply(wire.packed({"url": url_of(listener, listening)}))
+        wire.follow(obey)
+        wire.reply(wire.packed({"url": url_of(listener, listening)}))
         try:
             async with answering(front, listener, tls=tls_of(listening.tls_cert, listening.tls_key)):
                 await stopped.wait()

@@ -7,7 +7,6 @@ from typing import Any
 
 from cotenant.errors import CotenantError
 from cotenant.fleet import wire
-from cotenant.fleet.serving import child
 from cotenant.fleet.serving.fence import Fence, Ownership
 from cotenant.serving.server import Listening, serve
 from cotenant.serving.service import Service
@@ -18,13 +17,13 @@ def main() -> None:
     """Serve by the first order until told to stop."""
     import uvloop
 
-    order = child.first_order()
+    order = wire.first_order()
     host = Hosting(order)
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(host.serve())
     except CotenantError as error:
-        child.reply(wire.problem(error))
+        wire.reply(wire.problem(error))
 
 
 class Hosting:
@@ -48,9 +47,9 @@ class Hosting:
 
     def _ready(self, address: str, service: Service) -> None:
         self._service = service
-        child.follow(self._obey)
+        wire.follow(self._obey)
         costs = {name: tenant.costs.spaced_s for name, tenant in service.tenants.items()}
-        child.reply(wire.packed({"url": address, "device": service.device, "basis": service.basis, "costs_s": costs}))
+        wire.reply(wire.packed({"url": address, "device": service.device, "basis": service.basis, "costs_s": costs}))
 
     async def _obey(self, order: dict[str, Any]) -> dict[str, Any] | None:
         if "renew" in order:

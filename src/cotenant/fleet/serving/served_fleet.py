@@ -17,7 +17,7 @@ from cotenant.fleet.serving.keeper import Keeper
 from cotenant.fleet.serving.placing import ServerPlacement
 from cotenant.fleet.surveying import CLOCK_S
 from cotenant.serving.tenants_file import TenantsFile
-from cotenant.tenancy.nouns import DeviceName
+from cotenant.tenancy.device_names import DeviceName
 
 LEASE_S = 2.0
 RENEW_S = 0.4

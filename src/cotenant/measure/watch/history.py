@@ -13,7 +13,7 @@ from cotenant.clients.published import KNOWN_SOFTWARE, Software, read_published
 from cotenant.errors import WatchError
 from cotenant.measure.watch.targets import own_name
 from cotenant.measure.watch.track import Track
-from cotenant.measure.watch.watching import WatchRecorder
+from cotenant.measure.watch.watch_session import WatchRecorder
 from cotenant.text import duration, listed, percent
 
 CLOCKS_APART_S = 5.0

@@ -39,7 +39,7 @@ from cotenant.reporting.terminal.literal import literal
 from cotenant.text import NOTHING, amount, duration, figure, percent, times
 
 if TYPE_CHECKING:
-    from cotenant.measure.watch.session import WatchSession
+    from cotenant.measure.watch.watch_session import WatchSession
 
 LATELY_S = 10.0
 _WORDS = ("tenant", "software")

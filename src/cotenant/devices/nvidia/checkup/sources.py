@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from cotenant.analyse import energy
-from cotenant.devices.nvidia import sensors
-from cotenant.devices.nvidia.sensors import LADDERS
+from cotenant.devices.nvidia import gpu_sensors
+from cotenant.devices.nvidia.gpu_sensors import LADDERS
 from cotenant.devices.protocol import Finding
 from cotenant.devices.tree import FileTree
 
@@ -36,7 +36,7 @@ def every(device: "CudaDevice") -> Iterator[Finding]:
 
 
 def _power_sensor(device: "CudaDevice") -> Finding:
-    worth = sensors.power_counter(device.gpu)
+    worth = gpu_sensors.power_counter(device.gpu)
     if worth is None:
         return Finding("power sensor", "note", "none: runs have no power or energy figures")
     return Finding("power sensor", "ok", worth.quality)

@@ -4,9 +4,9 @@ import os
 from typing import TYPE_CHECKING
 
 from cotenant.devices.nvidia import nvml
+from cotenant.devices.nvidia.gpu_sensors import reasons_function
 from cotenant.devices.nvidia.library import ask
 from cotenant.devices.nvidia.nvml import GpuFacts, handle
-from cotenant.devices.nvidia.sensors import reasons_function
 from cotenant.devices.nvidia.sharing import compute_mode
 from cotenant.devices.nvidia.tools import torch_build
 from cotenant.devices.nvidia.torch_side import SEAM, on_cpu

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from cotenant import opening, plain_yaml
 from cotenant.errors import DeviceError
 from cotenant.prediction.gpu import GpuSpec
-from cotenant.tenancy.nouns import DeviceName
+from cotenant.tenancy.device_names import DeviceName
 from cotenant.text import did_you_mean
 
 _FOLDER = Path(__file__).parent / "gpus"

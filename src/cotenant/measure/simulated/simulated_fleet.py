@@ -17,8 +17,8 @@ from cotenant.measure.preconditions import DEGREES, PRECONDITION, START_C, WAITE
 from cotenant.measure.provenance import now_utc
 from cotenant.measure.sampler import Samples
 from cotenant.measure.simulated.model_error import Modelled
-from cotenant.measure.simulated.samples import assumed_over_typical, mean_activity, samples_of
 from cotenant.measure.simulated.setup import NS, TrialSetup, play, seat_outcome, set_up, shortages, timing_of, unserved
+from cotenant.measure.simulated.simulated_bench import assumed_over_typical, mean_activity, samples_of
 from cotenant.prediction.gpu import GpuSpec
 from cotenant.prediction.power.dies import LONGHORN, Die, Dies
 from cotenant.prediction.power.draw import Activity

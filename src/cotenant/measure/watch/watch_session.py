@@ -22,8 +22,8 @@ from cotenant.measure.watch.occupants import family, open_gpu
 from cotenant.measure.watch.targets import open_targets
 from cotenant.measure.watch.track import Track
 from cotenant.store.folder import RunFolder, new_run_path
-from cotenant.store.watched import role_unit, sensor_name
 from cotenant.store.reading import WATCHED
+from cotenant.store.watched import role_unit, sensor_name
 from cotenant.tenancy.records import TrialRecords
 
 FASTEST_S = 1.0
