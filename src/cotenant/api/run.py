@@ -122,8 +122,8 @@ def dry_run(
     Raises:
         CotenantError: The study is wrong, or a mix does not fit.
     """
-    from cotenant.measure.earlier import earlier
     from cotenant.measure.fit import forecast_for, require_fit
+    from cotenant.measure.plan import earlier
     from cotenant.study.workload_check import check_workloads
 
     out = Path(out)
