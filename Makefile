@@ -28,7 +28,7 @@ MAKEFLAGS += --jobs=4
 # writes bytecode: one that runs under a limit of file sizes would leave a truncated file for all others to load.
 export PYTHONDONTWRITEBYTECODE := 1
 
-.PHONY: demo test compiled fast slow quiet check style types layers browser bench soak validate docs docs-serve outputs outputs-check \
+.PHONY: demo test compiled fast slow quiet check style types layers browser bench soak validate docs docs-serve screenshots outputs outputs-check \
   prometheus reference wheel storm aa lock figures mutants changed-mutants clean
 
 demo: $(READY)            ## measure how an encoder, a scan and a generator can share this machine
@@ -91,6 +91,9 @@ outputs: $(TESTED)        ## run the commands that pages of the docs quote, and 
 
 outputs-check: $(TESTED)  ## the same, only compare: words equal, numbers within what each page states
 	$(BIN)/python docs/regenerate.py --check $(PAGES)
+
+screenshots: $(TESTED)    ## draw the pages of the gallery anew, in Chromium, into docs/images
+	PYTHONPATH=. $(BIN)/python docs/screenshots.py --out docs/images
 
 docs: reference $(VENV)/.site  ## build the site, strictly, into site/
 	$(BIN)/zensical build --strict

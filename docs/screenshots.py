@@ -59,13 +59,11 @@ def cotenant(*words: str | Path, cwd: Path) -> None:
 def make_pages(home: Path) -> dict[str, str]:
     """Write every page and return their addresses by name."""
     (home / "tenants.yaml").write_text(TENANTS)
-    for study in ("tenancy", "tenancy-mini", "dvfs"):
+    for study in ("tenancy", "dvfs"):
         if not list((home / "runs" / study).glob("*")):
             cotenant("run", study, "--device", DEVICE, "--out", home / "runs", "--quiet", cwd=home)
     (tenancy,) = (home / "runs" / "tenancy").iterdir()
-    (small,) = (home / "runs" / "tenancy-mini").iterdir()
-    cotenant("report", tenancy, "--out", home / "copies.html", cwd=home)
-    cotenant("report", small, "--out", home / "report.html", cwd=home)
+    cotenant("report", tenancy, "--out", home / "report.html", cwd=home)
     cotenant("plan", "tenants.yaml", "--devices", f"{DEVICE}*4", "--page", home / "plan.html", cwd=home)
     cotenant("predict", "tenancy-pairs", "--device", DEVICE, "--page", home / "prediction.html", cwd=home)
     if not list((home / "runs" / "variability-mini").glob("*")):
@@ -75,7 +73,7 @@ def make_pages(home: Path) -> dict[str, str]:
     cotenant("db", "--db", home / "db", "add", fleet_run, cwd=home)
     cotenant("db", "--db", home / "db", "report", "--out", home / "database.html", cwd=home)
     watched_page(home / "watch.html")
-    names = ("report", "copies", "plan", "prediction", "watch", "database")
+    names = ("report", "plan", "prediction", "watch", "database")
     return {name: (home / f"{name}.html").as_uri() for name in names}
 
 

@@ -9,6 +9,7 @@ from bisect import bisect_left
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 from cotenant.serving.tickets import NOT_OURS, RequestOutcome
 
@@ -94,6 +95,18 @@ class Lately:
         known = {slot.number: (slot.requests, slot.met) for slot in self._slots}
         last = int(now / SLOT_S)
         return [known.get(number, (0, 0)) for number in range(last - SLOTS + 1, last + 1)]
+
+    def curves(self, now: float) -> dict[str, list[Any]]:
+        """What a page draws, oldest first: p50 and p99 by minute; by slot what wasn't served, and device time."""
+        known = {slot.number: (slot.why.total(), slot.device_s) for slot in self._slots}
+        last = int(now / SLOT_S)
+        by_slot = [known.get(number, (0, 0.0)) for number in range(last - SLOTS + 1, last + 1)]
+        return {
+            "p50_ms": self.curve(now, 0.5),
+            "p99_ms": self.curve(now, 0.99),
+            "not_served": [refused for refused, _ in by_slot],
+            "device": [device_s / SLOT_S for _, device_s in by_slot],
+        }
 
     def curve(self, now: float, share: float, step_s: float = 60.0) -> list[float | None]:
         """This quantile in ms by minute, oldest first, the current last; None without a request."""

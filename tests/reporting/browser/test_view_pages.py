@@ -1,6 +1,7 @@
 """Contents of the pages, requested over a real socket."""
 
 import json
+import re
 import time
 from html import unescape
 
@@ -279,3 +280,12 @@ def test_a_manifest_of_odd_kinds_does_not_break_the_list(serve, tmp_path, manife
     assert names(site) == ["odd"]
     assert site.ask("/").status == 200
     assert site.ask(f"/run/{site.key('odd')}/progress").status == 200
+
+
+def test_the_list_is_sorted_as_asked_and_otherwise_newest_first(site):
+    def studies(query=""):
+        return re.findall(r'<td class="study">(.*?)</td>', site.ask(f"/rows{query}").text)
+
+    assert studies("?sort=study") == sorted(studies())
+    assert studies("?sort=nonsense") == studies()
+    assert 'value="trials"' in site.ask("/").text

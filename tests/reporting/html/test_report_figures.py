@@ -9,6 +9,7 @@ import pytest
 from cotenant.analyse.findings import RateLatency, knee
 from cotenant.analyse.sharing.capacity import curve_points
 from cotenant.analyse.sharing.evidence import peaks_of
+from cotenant.api.report import report
 from cotenant.reporting.figures.every import figures
 from cotenant.reporting.figures.figure import MOST_POINTS, Absent, Figure
 from cotenant.reporting.figures.material import gather
@@ -194,3 +195,22 @@ def test_several_runs_are_distinguished(tmp_path):
 
 def test_runs_are_lettered_like_columns_of_a_spreadsheet():
     assert [letters(n) for n in (0, 1, 25, 26, 27, 51, 52)] == ["A", "B", "Z", "AA", "AB", "AZ", "BA"]
+
+
+def test_exported_figures_of_a_simulated_run_are_stamped(tmp_path):
+    pytest.importorskip("vl_convert", reason="vl-convert is not installed: cotenant[figures]")
+    for simulated in (True, False):
+        run = write_run(tmp_path / f"run-{simulated}", simulated=simulated, blocks=2)
+        written = report([run], figures=tmp_path / f"figures-{simulated}").figures
+        drawings = [path.read_text(encoding="utf-8") for path in written if path.suffix == ".svg"]
+        assert drawings
+        assert all(("SIMULATED" in drawing) == simulated for drawing in drawings)
+
+
+def test_figures_for_a_paper_come_as_pdf_with_their_data(tmp_path):
+    pytest.importorskip("vl_convert", reason="vl-convert is not installed: cotenant[figures]")
+    written = report([write_run(tmp_path / "run", blocks=2)], figures=tmp_path / "figures", figures_for="paper").figures
+    names = {path.stem for path in written}
+    assert {path.name for path in written} == {f"{name}.{kind}" for name in names for kind in ("svg", "pdf", "csv")}
+    assert all(path.read_bytes().startswith(b"%PDF") for path in written if path.suffix == ".pdf")
+    assert all(path.read_text(encoding="utf-8").count("\n") > 1 for path in written if path.suffix == ".csv")

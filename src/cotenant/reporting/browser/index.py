@@ -125,6 +125,8 @@ class Headline:
     verdict: str = ""
     """`share`, `apart` or `open`; empty if there was nothing to decide."""
     sentence: str = ""
+    works: tuple[float, ...] = ()
+    """Work done by each mix under its best way to share, relative to taking turns."""
 
 
 class Headlines:
@@ -167,7 +169,8 @@ def _headline(entry: RunEntry) -> Headline:
         return Headline()  # its report shows the error
     main = result.answer.main
     decided = main is not None and result.opening == headline(result.answer)
-    return Headline(main.verdict if main is not None and decided else "", result.opening[0])
+    works = tuple(choice.best.work.est for choice in result.answer.choices if choice.best.work.est is not None)
+    return Headline(main.verdict if main is not None and decided else "", result.opening[0], works)
 
 
 MOST_ANSWERED = 100

@@ -1,6 +1,6 @@
 """Render pages as HTML from values. Every text in them is untrusted."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cache
 from importlib import resources
@@ -22,6 +22,14 @@ if TYPE_CHECKING:
 # --- select runs of the list by text, study, device and state, and paginate them
 
 PER_PAGE = 100
+ORDERS: Mapping[str, Callable[[ListedRun], Any]] = {
+    "study": lambda listed: listed.entry.study,
+    "device": lambda listed: listed.entry.device,
+    "state": lambda listed: listed.entry.state,
+    "trials": lambda listed: -len(listed.entry.trials),
+    "work": lambda listed: -max(listed.answer.works, default=0.0) if listed.answer else 0.0,
+}
+"""Ways to sort the list besides newest first; runs that are equal stay newest first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,12 +40,15 @@ class RunFilter:
     study: str = ""
     device: str = ""
     state: str = ""
+    sort: str = ""
     page: int = 1
 
     @classmethod
     def of(cls, asked: Mapping[str, Sequence[str]]) -> Self:
         """Parse from a query, ignoring invalid values."""
-        words = {name: asked[name][0] for name in ("q", "study", "device", "state") if asked.get(name)}
+        words = {name: asked[name][0] for name in ("q", "study", "device", "state", "sort") if asked.get(name)}
+        if words.get("sort") not in ORDERS:
+            words.pop("sort", None)
         page = (asked.get("page") or ["1"])[0]
         return cls(**words, page=max(1, int(page)) if page.isascii() and page.isdecimal() and len(page) < 7 else 1)
 
@@ -76,6 +87,8 @@ class ChosenRuns:
 def choose(runs: Sequence[ListedRun], choice: RunFilter) -> ChosenRuns:
     """The matching runs, in order."""
     matching = [listed for listed in runs if choice.wants(listed.entry)]
+    if choice.sort:
+        matching.sort(key=ORDERS[choice.sort])
     pages = max(1, -(-len(matching) // PER_PAGE))
     page = min(choice.page, pages)
     return ChosenRuns(matching[(page - 1) * PER_PAGE : page * PER_PAGE], page, pages, len(matching), len(runs))
@@ -95,6 +108,7 @@ def list_page(
         devices=sorted({entry.device for entry in entries}),
         states=[state for state in STATES if any(entry.state == state for entry in entries)],
         checked=checked,
+        orders=tuple(ORDERS),
     )
 
 

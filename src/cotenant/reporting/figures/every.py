@@ -1,5 +1,6 @@
 """Every figure of a report, in reading order."""
 
+import csv
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -7,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from cotenant import opening
 from cotenant.errors import CotenantError
-from cotenant.reporting.figures.figure import Absent, Figure
+from cotenant.reporting.figures.figure import EXPORT_WIDTH, Absent, Figure, harmless
 from cotenant.reporting.figures.latency import latency_figure, slowdown_figure
 from cotenant.reporting.figures.load_curves import load_figure, sweep_figure
 from cotenant.reporting.figures.material import Material
@@ -78,10 +79,22 @@ def _drawable(drawn: Drawn) -> Drawn:
 LANGUAGE = "6.4"
 """The version of Vega-Lite, the same as in the HTML report."""
 SCALE = 2.0
+COLUMN_WIDTH = 252
+"""3.5 inches at 72 points: a column of a two-column paper."""
+PRINTED = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#999999"]
+"""Okabe and Ito's colours: told apart in print and by colour-blind readers."""
 
 
-def export_figures(figures: Iterable[Figure], folder: Path) -> list[Path]:
-    """Write `<name>.svg` and `<name>.png` for each figure and return their paths.
+def export_figures(
+    figures: Iterable[Figure], folder: Path, *, simulated: bool = False, paper: bool = False
+) -> list[Path]:
+    """Write each figure as SVG and PNG, or for a paper as SVG and PDF with its data, and return the paths.
+
+    Args:
+        figures: What to draw.
+        folder: Where; made if necessary.
+        simulated: Stamp every figure SIMULATED.
+        paper: As wide as a column, in colours that print, with the rows as CSV.
 
     Raises:
         CotenantError: The renderer is not installed, or the folder can't be written to.
@@ -97,16 +110,33 @@ def export_figures(figures: Iterable[Figure], folder: Path) -> list[Path]:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for figure in figures:
-            spec = figure.complete()
-            svg, png = folder / f"{figure.name}.svg", folder / f"{figure.name}.png"
+            spec = figure.complete(width=COLUMN_WIDTH if paper else EXPORT_WIDTH, simulated=simulated)
+            if paper:
+                spec["config"] = spec["config"] | {"range": {"category": PRINTED}}
+            svg = folder / f"{figure.name}.svg"
+            other = folder / f"{figure.name}.{'pdf' if paper else 'png'}"
             # Load nothing: the data is in the specification.
-            drawn = vl_convert.vegalite_to_svg(spec, vl_version=LANGUAGE, allowed_base_urls=[])
-            svg.write_text(drawn, encoding="utf-8")
-            png.write_bytes(vl_convert.vegalite_to_png(spec, vl_version=LANGUAGE, scale=SCALE, allowed_base_urls=[]))
-            written += [svg, png]
+            given = {"vl_version": LANGUAGE, "allowed_base_urls": []}
+            svg.write_text(vl_convert.vegalite_to_svg(spec, **given), encoding="utf-8")
+            if paper:
+                other.write_bytes(vl_convert.vegalite_to_pdf(spec, **given))
+                written += [svg, other, _data(figure, folder)]
+            else:
+                other.write_bytes(vl_convert.vegalite_to_png(spec, scale=SCALE, **given))
+                written += [svg, other]
     except OSError as error:
         raise CotenantError(
             f"figures can't be written to {folder}: {opening.why(error)}.",
             hint="choose another folder: --figures DIR",
         ) from None
     return written
+
+
+def _data(figure: Figure, folder: Path) -> Path:
+    path = folder / f"{figure.name}.csv"
+    columns = list(dict.fromkeys(name for row in figure.rows for name in row))
+    with path.open("w", newline="", encoding="utf-8") as file:
+        table = csv.DictWriter(file, columns)
+        table.writeheader()
+        table.writerows({name: harmless(value) for name, value in row.items()} for row in figure.rows)
+    return path

@@ -10,6 +10,8 @@ SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
 MOST_POINTS = 2000
 """Maximum rows of one figure: more would be indistinguishable and slow to load."""
 EXPORT_WIDTH = 640
+STAMP = "SIMULATED: a model computed this; nothing was measured"
+STAMP_COLOUR = "#6f2da8"
 
 Row = Mapping[str, Any]
 Spec = dict[str, Any]
@@ -41,17 +43,24 @@ class Figure:
     margin: int = 70
     """Width of the vertical axis labels in pixels."""
 
-    def complete(self) -> Spec:
-        """The specification with its data and a fixed width, for rendering outside a page."""
+    def complete(self, *, width: int = EXPORT_WIDTH, simulated: bool = False) -> Spec:
+        """The specification with its data and a fixed width, for rendering outside a page.
+
+        Args:
+            width: Of the plot, in pixels.
+            simulated: Stamp it: figures leave their page, and the page's banner with it.
+        """
         spec = deepcopy(self.spec)
         spec["$schema"] = SCHEMA
         spec["data"] = {"name": "rows", "values": [dict(row) for row in self.rows]}
         spec["background"] = "white"
         spec["padding"] = 20
         spec["config"] = spec["config"] | {"font": "sans-serif"}
-        spec["title"] = {"text": [self.title, self.condition] if self.condition else self.title, "anchor": "start"}
+        title = [self.title, self.condition] if self.condition else self.title
+        stamp = {"subtitle": STAMP, "subtitleColor": STAMP_COLOUR, "subtitleFontWeight": "bold"} if simulated else {}
+        spec["title"] = {"text": title, "anchor": "start", **stamp}
         inner = spec["spec"] if "facet" in spec else spec
-        inner["width"] = EXPORT_WIDTH
+        inner["width"] = width
         if "facet" not in spec:
             spec["autosize"] = {"type": "pad"}
         return spec
@@ -66,5 +75,6 @@ class Absent:
     reason: str
 
 
-def _harmless(value: Any) -> Any:
+def harmless(value: Any) -> Any:
+    """A value that a spreadsheet doesn't take for a formula."""
     return f"'{value}" if isinstance(value, str) and value[:1] in {"=", "+", "-", "@", "\t", "\r"} else value

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from cotenant.analyse.sharing.capacity import LatencyCurve
-from cotenant.analyse.sharing.cells import Cell
+from cotenant.analyse.sharing.cells import Cell, sharing_said
 from cotenant.reporting.figures.figure import MOST_POINTS, Absent, Figure, Row, Spec, Understanding
 from cotenant.reporting.figures.material import Material
 from cotenant.reporting.figures.names import ALONE, Condition, mode_of
@@ -196,7 +196,7 @@ def mix_curve_rows(material: Material, cell: Cell, solos: Sequence[LatencyCurve]
                     "odds": round(odds, 3),
                     "latency_ms": round(latency, 4),
                     "colour": QUIET if curve.cell.solo else material.ways.colour(way),
-                    "ends": (ALONE if curve.cell.solo else way) if ends else None,
+                    "ends": (ALONE if curve.cell.solo else literal(sharing_said(cell.sharing))) if ends else None,
                 }
             )
         labelled.add((of, state))
@@ -237,7 +237,12 @@ def timeline_spec() -> Spec:
 
 
 def timeline_rows(material: Material, cell: Cell) -> list[Row]:
-    """The timelines of one mix."""
+    """The timelines of one mix; of copies only the first, since the others look like it."""
+    first: dict[str, str] = {}
+    for curve in material.curves:
+        if curve.cell == cell:
+            first.setdefault(curve.of, curve.tenant)
+    shown = set(first.values())
     return [
         {
             "tenant": literal(point.tenant),
@@ -247,7 +252,7 @@ def timeline_rows(material: Material, cell: Cell) -> list[Row]:
             "slowest_ms": round(point.slowest_ms, 4),
         }
         for point in material.timelines
-        if point.cell == cell
+        if point.cell == cell and (not shown or point.tenant in shown)
     ]
 
 

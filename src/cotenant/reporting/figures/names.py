@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from string import ascii_uppercase
 
-from cotenant.analyse.sharing.cells import Cell, load_said, settings_said
+from cotenant.analyse.sharing.cells import Cell, load_said, settings_said, sharing_said
 from cotenant.reporting.figures.figure import Spec
 from cotenant.reporting.figures.style import PALETTE, QUIET
 from cotenant.reporting.terminal.literal import literal
@@ -55,7 +55,7 @@ class Names:
 
     def place(self, cell: Cell) -> str:
         """`bert+gpt2, processes`; `alone` for a solo cell."""
-        return ALONE if cell.solo else literal(f"{cell.mix}, {cell.sharing}")
+        return ALONE if cell.solo else literal(f"{cell.mix}, {sharing_said(cell.sharing)}")
 
     def condition(self, condition: Condition) -> str:
         """What distinguishes a condition from the others of these runs; empty if there is only one."""

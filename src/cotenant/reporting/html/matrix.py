@@ -65,8 +65,9 @@ class MatrixLine:
     """One mix under one condition."""
 
     mix: str
-    called: str
-    """The study's name for it, if different."""
+    """The study's name for it, or its tenants."""
+    members: str
+    """Its tenants, if the name doesn't say them."""
     condition: str
     run: str
     verdict: str
@@ -130,9 +131,10 @@ def _line(material: Material, choice: MixChoice, ways: tuple[str, ...], key_of: 
     cell = choice.best.cell
     options = _best_of_modes(choice)
     name = mix_name(choice.best.standings)
+    same = _says_the_same(cell.mix, choice.best, name)
     return MatrixLine(
-        mix=name,
-        called="" if _says_the_same(cell.mix, choice.best, name) else cell.mix,
+        mix=name if same else cell.mix,
+        members="" if same else name,
         condition=material.names.condition(Condition.of(cell)),
         run=material.names.run(cell.run),
         verdict=choice.verdict,
@@ -189,7 +191,7 @@ def _square(choice: MixChoice, option: SharingOption, name: str, key: str) -> Ma
         less=doublings < 0,
         kept=kept,
         ring="" if kept is None else RINGS[kept],
-        hatched=option.cell.simulated,
+        hatched=choice.verdict == "open" or kept == "open",
         best=best,
         verdict="" if option.mix.verdict == "valid" else option.mix.verdict,
     )

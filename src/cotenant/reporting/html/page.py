@@ -30,6 +30,7 @@ from cotenant.reporting.figures.names import Condition
 from cotenant.reporting.html.assets import columnar, embedded_json, markup, policy, resource, scripts
 from cotenant.reporting.html.matrix import Matrix, heat_maps, matrix_of
 from cotenant.reporting.html.tenant_lines import HEADS, keys, tenant_lines, token_lines
+from cotenant.reporting.results.copies_grouped import copies_grouped
 from cotenant.reporting.results.decided import WORDS
 from cotenant.reporting.results.measured import errors_by_class, table_elements
 from cotenant.reporting.results.predicted import answer, map_elements
@@ -41,7 +42,11 @@ MOST_MIX_POINTS = 6_000
 """Total over all mixes, to limit the size of the page."""
 
 MOST_LINES = 60
-"""In the latency section: about a dozen in each of five panels."""
+"""Of a figure that is not folded: about a dozen in each of five panels."""
+NAMES = ("place", "tenant", "line", "mix", "sharing", "label")
+"""What sets the lines of a figure apart."""
+MOST_MIXES = 8
+"""Of the matrix, until all are asked for."""
 
 SECTIONS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "sweeps": ("Clocks and power limits", ("sweeps",)),
@@ -105,7 +110,8 @@ def page(material: Material, drawn: Mapping[str, Drawn], *, links: str = "") -> 
             for anchor, title, many, sentences in sections
             if (figures := [figure for figure in many if isinstance(figure, Figure)]) or sentences
         ],
-        folded=["latency"] if _crowded(drawn["latency"]) else [],
+        folded=[anchor for anchor, _, many, _ in sections if anchor != "variability" and _crowded(many)],
+        most_lines=MOST_MIXES,
         absent=[figure for many in drawn.values() for figure in many if not isinstance(figure, Figure)],
         tables=table_elements(material.result),
         checks=_checks(material),
@@ -124,7 +130,7 @@ def _verdict_said(material: Material) -> str:
 def _crowded(figures: Drawn) -> bool:
     """Too many lines to tell apart: the detail of each cell shows them few at a time."""
     return any(
-        len({(row.get("place"), row.get("tenant")) for row in figure.rows}) > MOST_LINES
+        len({tuple(row.get(name) for name in NAMES) for row in figure.rows}) > MOST_LINES
         for figure in figures
         if isinstance(figure, Figure)
     )
@@ -221,6 +227,7 @@ def _mixes(material: Material, matrix: Matrix) -> list[dict[str, Any]]:
     members: dict[Cell, list[TenantSummary]] = {}
     for tenant in material.summary.tenants:
         members.setdefault(tenant.cell, []).append(tenant)
+    copies = {cell: copies_grouped(tenants) for cell, tenants in members.items()}
     trials: dict[Cell, list[Any]] = {}
     for trial in material.trials:
         trials.setdefault(trial.cell, []).append(trial)
@@ -238,8 +245,8 @@ def _mixes(material: Material, matrix: Matrix) -> list[dict[str, Any]]:
             "colour": material.ways.colour(mix.cell.sharing),
             "work": with_interval(mix.metrics["stp"], ratio),
             "fairness": without_interval(mix.metrics["fairness"], ratio),
-            "tenants": tenant_lines(members[mix.cell], alone.get((mix.cell.run, Condition.of(mix.cell)))),
-            "tokens": token_lines(members[mix.cell], solos.get((mix.cell.run, Condition.of(mix.cell)), ())),
+            "tenants": tenant_lines(copies[mix.cell], alone.get((mix.cell.run, Condition.of(mix.cell)))),
+            "tokens": token_lines(copies[mix.cell], solos.get((mix.cell.run, Condition.of(mix.cell)), ())),
             "verdict": mix.verdict,
             "trials": sum(mix.trials_by_verdict.values()),
             "bad": [trial for trial in trials.get(mix.cell, []) if trial.verdict != "valid"][:6],

@@ -13,6 +13,7 @@ from cotenant.analyse.estimates.quantiles import QuantileEstimate
 from cotenant.analyse.result import Result
 from cotenant.analyse.sharing.capacity import CapacityCurve, capacity_curves
 from cotenant.analyse.sharing.cells import Cell, load_said, settings_said
+from cotenant.analyse.sharing.closing import CHECK_WORDS
 from cotenant.analyse.sharing.summary import MixSummary, Summary, TenantSummary
 from cotenant.measure.checks import CHECKS, hint_for
 from cotenant.reporting.elements import (
@@ -131,8 +132,9 @@ def _most_failed(result: Result) -> str:
     if not failed:
         return ""
     name, trials = failed.most_common(1)[0]
-    why = f", last because {reason}" if (reason := result.reasons.get(name)) else ""
-    return f" {name} failed in {amount(trials, 'trial')}{why}."
+    why = f"; the last time: {reason}" if (reason := result.reasons.get(name)) else ""
+    words = CHECK_WORDS.get(name, name)
+    return f" {words[0].upper()}{words[1:]} in {amount(trials, 'trial')}{why}."
 
 
 # --- the study, the device, and the verdicts of its trials

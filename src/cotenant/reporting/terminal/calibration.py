@@ -1,5 +1,6 @@
 """Calibration of a simulated GPU by measured solo times, as a table."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from rich.console import RenderableType
@@ -10,6 +11,7 @@ from cotenant.reporting.terminal.literal import literal
 
 if TYPE_CHECKING:
     from cotenant.devices.simulated.solo_times import Calibration, EngineCalibration
+    from cotenant.prediction.calibration.engine_loads import PredictedLoad
 
 
 def calibration_table(calibration: "Calibration") -> RenderableType:
@@ -43,3 +45,22 @@ def engine_calibration_parts(calibration: "EngineCalibration") -> tuple[Renderab
     ]
     error = f"{fit.off:.1%} off on average; probes that were left out {fit.left_out:.1%}."
     return listing(("part", "rate", "unit", "determined"), rows), Text("\n".join((error, *calibration.notes)))
+
+
+def predicted_loads_parts(predicted: "Sequence[PredictedLoad]") -> tuple[RenderableType, ...]:
+    """Times of a calibrated server by load, and what goes beyond its probes."""
+
+    def ranged(ms: float, load: "PredictedLoad") -> str:
+        return f"{ms:.3g} [{ms * load.low:.3g}, {ms * load.high:.3g}]" if load.keeps_up else "can't keep up"
+
+    rows = [
+        (
+            f"{load.prompt}/{load.tokens} {load.load}",
+            *(ranged(ms, load) for ms in (*load.ttft_ms, *load.tpot_ms)),
+            f"{load.together:.3g}",
+        )
+        for load in predicted
+    ]
+    notes = [f"{load.prompt}/{load.tokens} {load.load}: {load.beyond}." for load in predicted if load.beyond]
+    heads = ("prompt/tokens load", "ttft p50 ms", "ttft p95 ms", "tpot p50 ms", "tpot p95 ms", "sequences")
+    return listing(heads, rows), Text("\n".join(["Predicted from probes of the server.", *notes]))

@@ -15,28 +15,46 @@ if TYPE_CHECKING:
     from cotenant.serving.service import Service
 
 WINDOW = "1min"
-_LEFT = ("tenant", "not served")
+LEAST_UP_S = 60.0
+LEAST_MS = 0.001
 
 
-def status_parts(status: Mapping[str, Any]) -> tuple[Text, Table, RenderableType]:
+def status_parts(status: Mapping[str, Any]) -> tuple[RenderableType, ...]:
     """The contents of `/status`: the device, its tenants in the last minute, and promises since the start."""
+    simulated = str(status["basis"]).startswith("simulated")
     basis = "" if status["basis"] == "measured" else f" ({status['basis']})"
     sharing = f", shared by {status['sharing']}" if status.get("sharing") else ""
     up = float(status["up_s"])
     line = (
-        f"{status['device']}{basis}{sharing}, up {duration(up)}, busy {percent(status['busy_s'] / up)}, "
+        f"{status['device']}{basis}{sharing}, up {duration(up)}, busy {percent(status['busy_s'] / max(up, 1e-9))}, "
         f"{amount(status['in_flight'], 'request')} in flight{', draining' if status['draining'] else ''}"
     )
-    table = Table(box=None, pad_edge=False, title="last minute", title_justify="left")
-    for name in ("tenant", "req/s", "in time", "p50 ms", "p90 ms", "p99 ms", "due ms", "queue ms", "share", "device",
-                 "not served"):  # fmt: skip
-        table.add_column(name, justify="left" if name in _LEFT else "right")
+    over = f"last minute{'' if up >= LEAST_UP_S else f' (up for {duration(up)})'}"
+    table = Table(box=None, pad_edge=False, title=over, title_justify="left", padding=(0, 1, 0, 0))
     without = {tenant for worker in _down(status) for tenant in worker["tenants"]}
-    for tenant in status["tenants"]:
-        table.add_row(*_cells(tenant, up, "backend down" if tenant["tenant"] in without else "restarting"))
+    rows = [
+        _cells(tenant, up, "backend down" if tenant["tenant"] in without else "restarting")
+        for tenant in status["tenants"]
+    ]
+    # What isn't served is named below: a column for it would leave the others no room.
+    for name in ("tenant", "req/s", "in time", "p50 ms", "p90 ms", "p99 ms", "due ms", "queue ms", "share", "device"):
+        if name == "tenant":
+            table.add_column(name, overflow="ellipsis", no_wrap=True)
+        else:
+            table.add_column(name, justify="right", no_wrap=True)
+    for row in rows:
+        table.add_row(*row)
+    shed = list(filter(None, map(_not_served, status["tenants"])))
     down = [f"{worker['why']}; asked again for {duration(worker['down_s'])}" for worker in _down(status)]
     judged = judged_parts([JudgedPromise.from_json(row) for row in status.get("promises", ())])
-    return Text("\n".join((line, *down, *_gaps(status.get("record"))))), table, Group(*judged)
+    badge = Text("SIMULATED ", "bold reverse magenta") if simulated else Text("")
+    head = badge + Text("\n".join((line, *down, *_gaps(status.get("record")))))
+    return (head, table, *([Text("\n".join(shed))] if shed else []), Group(*judged))
+
+
+def _not_served(tenant: Mapping[str, Any]) -> str:
+    shed = ", ".join(f"{why} {count:,}" for why, count in tenant[WINDOW]["shed"].items())
+    return f"{tenant['tenant']} not served: {shed}" if shed else ""
 
 
 def _gaps(record: Mapping[str, Any] | None) -> list[str]:
@@ -92,18 +110,21 @@ def _cells(tenant: Mapping[str, Any], up: float, not_ready: str) -> list[str]:
     lately = tenant[WINDOW]
     seconds = max(min(lately["seconds"], up), 1e-9)
     state = "" if tenant["loaded"] and tenant["ready"] else " (unloaded)" if not tenant["loaded"] else f" ({not_ready})"
-    shed = ", ".join(f"{why} {count}" for why, count in lately["shed"].items())
     return [
         tenant["tenant"] + state,
         figure(lately["requests"] / seconds),
         _maybe(lately["attainment"], percent),
         *(_maybe(lately[name], figure) for name in ("p50_ms", "p90_ms", "p99_ms")),
         figure(tenant["objective_ms"]),
-        _maybe(None if tenant["backlog_s"] is None else 1e3 * tenant["backlog_s"], figure),
+        _maybe(None if tenant["backlog_s"] is None else 1e3 * tenant["backlog_s"], _waiting),
         tenant.get("part") or _maybe(tenant["share"], percent),
         percent(lately["device_s"] / seconds),
-        shed or NOTHING,
     ]
+
+
+def _waiting(value: float) -> str:
+    """A time in the queue: less than a microsecond is none."""
+    return "0" if value < LEAST_MS else figure(value)
 
 
 def _maybe(value: float | None, form: Any) -> str:

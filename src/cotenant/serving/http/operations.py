@@ -11,7 +11,7 @@ from cotenant.serving.http.messages import HttpRequest, Reply, Status, in_json
 from cotenant.serving.service import Service
 from cotenant.serving.workers.supervisor import parts_of
 
-WINDOWS_S = {"1min": 60.0, "15min": 900.0}
+WINDOWS_S = {"1min": 60.0, "5min": 300.0, "15min": 900.0}
 DRAIN_S = 30.0
 
 
@@ -104,6 +104,7 @@ def state_of(service: Service) -> dict[str, Any]:
                 "not_served": dict(figures.why),
                 **{window: asdict(figures.lately.window(now, length)) for window, length in WINDOWS_S.items()},
                 "slots": figures.lately.counts(now),
+                "curves": figures.lately.curves(now),
             }
         )
     return {

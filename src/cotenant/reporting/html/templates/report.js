@@ -109,6 +109,18 @@
     { rootMargin: "600px" },
   );
   for (const drawing of document.querySelectorAll(".drawing[data-figure]")) seen.observe(drawing);
+  // Printing doesn't wait for drawings, so all of them are drawn as soon as there is time.
+  const idle = window.requestIdleCallback ?? ((work) => setTimeout(work, 300));
+  const waiting = [...document.querySelectorAll(".drawing[data-figure]")];
+  const drawNext = () => {
+    const drawing = waiting.shift();
+    if (drawing === undefined) return;
+    draw(drawing).finally(() => idle(drawNext));
+  };
+  addEventListener("load", () => idle(drawNext));
+  for (const folded of document.querySelectorAll("details")) {
+    folded.addEventListener("toggle", () => folded.querySelectorAll(".drawing[data-figure]").forEach(draw));
+  }
 
   for (const button of document.querySelectorAll("button.download")) {
     button.addEventListener("click", () => download(button));
@@ -120,6 +132,19 @@
   const squares = [...document.querySelectorAll("button[data-mix][aria-pressed]")];
   const first = squares.find((one) => one.dataset.mix === data.chosen) ?? squares[0];
   if (first) choose(first.dataset.mix, false);
+
+  const everyMix = document.getElementById("every-mix");
+  const beyond = everyMix ? [...document.querySelectorAll(".matrix tbody tr")].slice(Number(everyMix.dataset.most)) : [];
+  const unfold = () => {
+    for (const line of beyond) line.classList.remove("beyond");
+    if (everyMix) everyMix.hidden = true;
+  };
+  if (everyMix) {
+    for (const line of beyond) line.classList.add("beyond");
+    everyMix.hidden = false;
+    everyMix.addEventListener("click", unfold);
+    addEventListener("beforeprint", unfold);
+  }
 
   const filter = document.getElementById("filter");
   const lines = [...document.querySelectorAll("[data-filtered] tbody tr")];
@@ -136,7 +161,10 @@
       document.getElementById("filter-count").textContent = left === lines.length ? "" : `${left} of ${lines.length}`;
     };
     filter.hidden = false;
-    filter.addEventListener("input", narrow);
+    filter.addEventListener("input", () => {
+      unfold();
+      narrow();
+    });
   }
 
   let settled;
