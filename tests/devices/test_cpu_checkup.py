@@ -164,9 +164,11 @@ def test_load_average(machine, average, state):
     assert load.load_average(tree, (0, 1)).state == state
 
 
-def test_without_torch_there_is_a_problem(monkeypatch):
+def test_without_torch_only_servers_can_be_measured(monkeypatch):
     monkeypatch.setattr(software, "version_of", lambda _: None)
-    assert software.torch_build((0,)).state == "problem"
+    finding = software.torch_build((0,))
+    assert finding.state == "warning"
+    assert "only servers" in finding.text
 
 
 def test_peak_rates_use_readable_units(machine, monkeypatch):

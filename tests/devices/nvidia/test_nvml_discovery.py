@@ -12,7 +12,7 @@ from cotenant.errors import DeviceError
 
 ASK = """
 import sys
-from cotenant.devices.nvidia import nvml, sensors
+from cotenant.devices.nvidia import gpu_sensors, nvml
 from cotenant.errors import CotenantError
 try:
     for gpu in nvml.gpus():

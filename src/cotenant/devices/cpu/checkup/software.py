@@ -19,9 +19,7 @@ def torch_build(cores: Cores) -> Finding:
     version = version_of("torch")
     if version is None:
         fix = 'pip install torch --index-url https://download.pytorch.org/whl/cpu && pip install "cotenant[models]"'
-        return Finding(
-            "torch", "warning", "torch is not installed: only servers can be measured", fix
-        )
+        return Finding("torch", "warning", "torch is not installed: only servers can be measured", fix)
     return Finding("torch", "ok", f"{version}; tenants get {len(cores)} threads each by default")
 
 
