@@ -78,7 +78,7 @@ def test_imprecise_numbers_say_how_much_longer_to_measure(synthetic_run):
 
 def test_rejected_trials_are_named_with_their_checks(synthetic_run):
     run = solos(synthetic_run()).trials("bert+gpt", "mps", {"bert": 15, "gpt": 30}, verdicts=["invalid"] * 6)
-    assert matching(text(run), "6 of 18 trials were not valid (clock-steady 6); the 6 invalid ones were left out.")
+    assert matching(text(run), "6 of 18 trials were not valid (clock-steady: 6); the 6 invalid ones were left out.")
 
 
 def test_copies_and_conditions_that_vary_are_spelled_out(synthetic_run):

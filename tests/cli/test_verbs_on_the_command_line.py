@@ -103,7 +103,7 @@ def test_a_quiet_run_prints_no_progress(carried_out, capsys):
 def test_a_run_without_valid_trials_is_not_a_success(carried_out, capsys):
     carried_out["verdict"] = "unstable"
     assert main(["run", "quick"]) == 2
-    assert "steady failed in 9 trials" in " ".join(capsys.readouterr().out.split())
+    assert "Times were not steady in 9 trials" in " ".join(capsys.readouterr().out.split())
 
 
 def test_ctrl_c_names_the_resume_command(carried_out, capsys, folder):

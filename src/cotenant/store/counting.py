@@ -16,6 +16,9 @@ from cotenant.tenancy.records import CANARY, MISSING_NS, TOKEN_STAGES, Int64s, T
 Bools = npt.NDArray[np.bool_]
 
 
+DEFAULT_SOFTWARE = "eager"
+
+
 @dataclass(frozen=True, slots=True)
 class Counted(TenantInTrial):
     """One tenant of one trial, in the order of the query's columns."""
@@ -51,6 +54,7 @@ class Counted(TenantInTrial):
     rate_rps: float | None
     ttft_ns: float | None
     tpot_ns: float | None
+    software: str | None
 
 
 def count_trial(records: TrialRecords, run: str) -> list[tuple[Counted, Int64s, TokenTimes | None]]:
@@ -110,6 +114,7 @@ def count_trial(records: TrialRecords, run: str) -> list[tuple[Counted, Int64s, 
                     rate_rps=_number(tenant, "rate_rps"),
                     ttft_ns=None if times is None else _mean(times.ttft_ns),
                     tpot_ns=None if times is None else _mean(times.tpot_ns),
+                    software=_software(tenant),
                 ),
                 latency,
                 times,
@@ -237,3 +242,9 @@ def _number(row: Mapping[str, Any], key: str) -> float | None:
 def _whole(row: Mapping[str, Any], key: str) -> int | None:
     value = row.get(key)
     return None if value is None else int(value)
+
+
+def _software(tenant: Mapping[str, Any]) -> str | None:
+    """A model without a stated software runs operator by operator."""
+    stated = tenant.get("software")
+    return str(stated) if stated is not None else DEFAULT_SOFTWARE if tenant.get("params") is not None else None

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from cotenant.store.counting import Counted, count_trial
+from cotenant.store.counting import DEFAULT_SOFTWARE, Counted, count_trial
 from cotenant.store.portions import of_trials, portions
 from cotenant.store.reading import OpenRuns
 from cotenant.tenancy.records import (
@@ -91,7 +91,7 @@ SELECT run, trial, block, mix, sharing, settings, trials.load, device, coalesce(
     starts_with(coalesce(tenants.load, trials.load), 'closed'),
     coalesce(n, 0), coalesce(due, 0), latency_ns, device_ns, device_n, slo_met, ttft_met, tpot_met, all_met,
     first_started_ns, last_done_ns, never_done, canary_us, foreign_share, model_error, tokens_out,
-    rate_rps, ttft_ns, tpot_ns
+    rate_rps, ttft_ns, tpot_ns, coalesce(software, if(params IS NULL, NULL, '{DEFAULT_SOFTWARE}'))
 FROM tenants JOIN trials USING (run, trial) LEFT JOIN counted USING (run, trial, tenant)
     LEFT JOIN kept USING (run, trial, tenant) LEFT JOIN canaries USING (run, trial, tenant)
 ORDER BY device, mix, sharing, settings, trials.load, coalesce("of", tenant), tenant, run, block, trial
@@ -251,6 +251,7 @@ def _observation(row: Counted, latency_ns: Int64s | None, token_times: TokenTime
         mean_ttft_ns=row.ttft_ns,
         mean_tpot_ns=row.tpot_ns,
         token_times=token_times,
+        software=row.software,
     )
 
 

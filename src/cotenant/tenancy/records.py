@@ -342,6 +342,8 @@ class TenantObservation(TenantInTrial):
     """Of those with more than one token."""
     token_times: TokenTimes | None = None
     """Only with raw values, for tenants that generate."""
+    software: str | None = None
+    """What executed the model, `eager` where the study names none; None for servers, kernels and workloads of yours."""
 
     @property
     def role(self) -> str:

@@ -6,7 +6,7 @@ import numpy as np
 
 from cotenant.analyse.decision import decide
 from cotenant.analyse.sharing.summarise import summarise
-from cotenant.tenancy.records import TenantObservation
+from cotenant.tenancy.records import TenantObservation, TokenTimes
 
 QUANTILE = 0.9
 SHAPE = 50
@@ -22,7 +22,8 @@ class Truth:
         self.rate, self.arrivals = rate, arrivals
         self.seen = []
 
-    def trials(self, sharing, times, verdict="valid", *, simulated=False, error=None):
+    def trials(self, sharing, times, verdict="valid", *, simulated=False, error=None, failed=(), served=None, llm=()):
+        """``served``: requests/s of tenants that fall behind; ``llm``: tenants that generate tokens."""
         mix = "+".join(times)
         for block in range(self.blocks):
             for name, (time_ms, limit_ms) in times.items():
@@ -34,14 +35,19 @@ class Truth:
                         rate_rps=self.rate,
                         load="closed(1)" if self.rate is None else f"{self.arrivals}({self.rate})",
                         device="cpu", simulated=simulated, model_error=error, solo=len(times) == 1,
-                        tenant=name, of=name.partition("#")[0], verdict=verdict, failed_checks=(), n=self.requests,
-                        unfinished=0, throughput_rps=1e9 / latency.mean(), mean_latency_ns=float(latency.mean()),
+                        tenant=name, of=name.partition("#")[0], verdict=verdict, failed_checks=failed, n=self.requests,
+                        unfinished=0, software="eager",
+                        throughput_rps=self.throughput(name, latency, served or {}),
+                        mean_latency_ns=float(latency.mean()),
                         window_s=1.0, slo_ms=limit_ms, slo_quantile=None if limit_ms is None else QUANTILE,
                         slo_met=None if limit_ms is None else int((latency <= limit_ms * 1e6).sum()),
-                        latency_ns=latency,
+                        latency_ns=latency, token_times=TokenTimes(*3 * (latency,)) if name in llm else None,
                     )
                 )  # fmt: skip
         return self
+
+    def throughput(self, name, latency, served):
+        return served.get(name, 1e9 / latency.mean() if self.rate is None else self.rate)
 
     def solos(self, **times):
         for name, pair in times.items():

@@ -26,6 +26,8 @@ Because = Literal[
     "disturbed",
 ]
 SAME_WITHIN = 0.05
+AS_GOOD_WITHIN = 0.10
+"""An option whose estimate is worse than the best by more than this isn't called as good, however wide its interval."""
 AS_MUCH_WITHIN = 0.02
 """A difference in work or headroom below this is not a reason to prefer one way to another."""
 LEAST_EFFORT = ("processes", "threads", "streams", "exclusive", "pinned", "mps", "mps-static", "green", "mig")
@@ -37,7 +39,7 @@ class MixChoice:
     """The recommendation for one mix."""
 
     options: tuple[SharingOption, ...]
-    """Best first; options without a single fully valid trial come last."""
+    """Best first; ways without a single valid trial come last, unless the verdict is that one of them may be better."""
     verdict: Verdict
     because: Because
 
@@ -48,18 +50,31 @@ class MixChoice:
 
     @property
     def rivals(self) -> tuple[SharingOption, ...]:
-        """Other options that the intervals can't distinguish from the best."""
-        least = self.best.work.lo
+        """Other options that are nearly as good by their estimate, and that the intervals can't tell from the best."""
         return tuple(
             other
             for other in self.options[1:]
             if self.verdict == "share"
             and other.trusted
             and other.kept == self.best.kept
-            and least is not None
-            and other.work.hi is not None
-            and other.work.hi >= least
+            and (other.fair or not self.best.fair or other.kept is not None)
+            and other.as_good_as(self.best, AS_GOOD_WITHIN)
         )
+
+    @property
+    def starving(self) -> tuple[SharingOption, ...]:
+        """Ways that do more work than the recommended one, and were not chosen because they starve a tenant."""
+        best = self.best
+        if self.verdict != "share" or best.kept is not None or not best.fair:
+            return ()
+        return tuple(
+            other for other in self.options[1:] if other.trusted and not other.fair and _size(other) > _size(best)
+        )
+
+    @property
+    def passed_over(self) -> tuple[SharingOption, ...]:
+        """Rivals with a better estimate than the recommended option: by too little to decide."""
+        return tuple(other for other in self.rivals if other.as_good_as(self.best, 0.0))
 
 
 def choose(options: Sequence[SharingOption]) -> MixChoice:
@@ -99,14 +114,14 @@ def _by_work(options: Sequence[SharingOption], trusted: Sequence[SharingOption])
     fair = [option for option in trusted if option.fair]
     ranked = [*_ranked(fair), *_ranked([option for option in trusted if not option.fair])]
     best = ranked[0]
-    hidden = any(_size(option) > _size(best) for option in options if not option.trusted)
+    hidden = [option for option in options if not option.trusted and _size(option) > _size(best)]
     if best.disturbed:
         return _choice(ranked, "open", "disturbed")
     gain = best.gain(SAME_WITHIN)
     if gain == "more":
         return _choice(ranked, "share", "does more work") if best.fair else _choice(ranked, "apart", "starves a tenant")
     if hidden:
-        return _choice(ranked, "open", "no trial passed")
+        return _choice([*_ranked(hidden), *ranked], "open", "no trial passed")
     if gain in {"less", "same"}:
         return _choice(ranked, "apart", "does less work" if gain == "less" else "gains nothing")
     return _choice(ranked, "open", "too few blocks")
@@ -124,13 +139,14 @@ def _ranked(options: Sequence[SharingOption]) -> list[SharingOption]:
         as_much = [option for option in left if _size(option) >= most * (1 - AS_MUCH_WITHIN)]
         room = max(option.headroom for option in as_much)
         as_roomy = [option for option in as_much if option.headroom >= room - AS_MUCH_WITHIN]
-        best = min(as_roomy, key=lambda option: (_effort(option), -_size(option)))
+        best = min(as_roomy, key=lambda option: (effort(option), -_size(option)))
         ranked.append(best)
         left.remove(best)
     return ranked
 
 
-def _effort(option: SharingOption) -> int:
+def effort(option: SharingOption) -> int:
+    """What it takes to set up, from none upwards."""
     mode = option.cell.sharing.partition("[")[0]
     return LEAST_EFFORT.index(mode) if mode in LEAST_EFFORT else len(LEAST_EFFORT)
 
@@ -187,7 +203,11 @@ def _standing(tenant: TenantSummary, alone: Mapping[tuple[Cell, str], TenantSumm
         slowdown=tenant.slowdown,
         alone=None if solo is None else objective_of(solo),
         shared=objective_of(tenant),
-        rate_given=tenant.rate_rps is not None,
+        rate_rps=tenant.rate_rps,
+        served_rps=tenant.throughput_rps.est,
+        served_alone_rps=None if solo is None else solo.throughput_rps.est,
+        software=tenant.software,
+        generates=tenant.tokens is not None,
     )
 
 

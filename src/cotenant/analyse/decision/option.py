@@ -90,6 +90,8 @@ def _more_seconds(tenant: TenantSummary) -> float | None:
     return max(0, tenant.slo.needs_n - tenant.slo.share.n) / rate
 
 
+KEEPS_UP = 0.95
+"""Least share of the arriving requests that a tenant serves in time to be called keeping up."""
 FAIRNESS_FLOOR = 0.5
 """Without objectives, a way to share is recommended only if no tenant makes less than half the progress of another."""
 TOO_GOOD = 0.10
@@ -104,6 +106,10 @@ VISIBLE = 0.005
 Gain = Literal["more", "less", "same", "open", "unknown"]
 
 
+def _behind(rate_rps: float | None, served_rps: float | None) -> bool:
+    return rate_rps is not None and served_rps is not None and served_rps < KEEPS_UP * rate_rps
+
+
 @dataclass(frozen=True, slots=True)
 class TenantInOption:
     """One tenant within an option."""
@@ -115,8 +121,28 @@ class TenantInOption:
     shared: MeasuredObjective | None
     under: str = ""
     """Load and settings, if the tenant was measured under several."""
-    rate_given: bool = False
-    """Its requests arrive at a rate of their own: it does the same work however long they take."""
+    rate_rps: float | None = None
+    """The rate at which its requests arrive; None for a closed load."""
+    served_rps: float | None = None
+    served_alone_rps: float | None = None
+    software: str | None = None
+    """What executes its model; None if that is its own business."""
+    generates: bool = False
+
+    @property
+    def rate_given(self) -> bool:
+        """It does the same work however long its requests take."""
+        return self.rate_rps is not None
+
+    @property
+    def overloaded(self) -> bool:
+        """It serves fewer requests than arrive."""
+        return _behind(self.rate_rps, self.served_rps)
+
+    @property
+    def overloaded_alone(self) -> bool:
+        """The same without neighbours."""
+        return _behind(self.rate_rps, self.served_alone_rps)
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +176,15 @@ class SharingOption:
     def gauge(self) -> Number:
         """The figure that stands for the option: the delay if rates are given, else the work."""
         return self.delay if self.rates_given else self.work
+
+    def as_good_as(self, other: "SharingOption", within: float) -> bool:
+        """Its estimate is within this margin of the other's, and its interval reaches that far."""
+        mine, theirs = self.gauge, other.gauge
+        if mine.est is None or theirs.est is None:
+            return False
+        if self.rates_given:
+            return mine.est <= theirs.est * (1 + within) and (mine.lo is None or mine.lo <= theirs.est)
+        return mine.est >= theirs.est * (1 - within) and (mine.hi is None or mine.hi >= theirs.est)
 
     @property
     def trusted(self) -> bool:

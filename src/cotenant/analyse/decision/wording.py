@@ -1,11 +1,13 @@
 """The answer in a sentence or two, and what would settle open questions."""
 
+import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from cotenant.analyse.decision.answer import Answer, Because, MixChoice
+from cotenant.analyse.decision.answer import Answer, Because, MixChoice, effort
 from cotenant.analyse.decision.option import MeasuredObjective, SharingOption, TenantInOption
+from cotenant.analyse.sharing.closing import CHECK_WORDS
 from cotenant.text import amount, duration, figure, in_time, listed, milliseconds, percent, ratio, times, together
 
 WORTH_SAYING = 1.02
@@ -14,6 +16,15 @@ MATRIX_FROM = 6
 """From this many mixes on, a run without objectives is a matrix: start with how many may share."""
 MOST_NAMED = 3
 """More tenants than this are counted, not named."""
+DEFAULT = "eager"
+REMEDIES: Mapping[tuple[str, ...], str] = {
+    ("quiet_machine", "no_steal", "device_free"): "free the device of other work",
+    ("load_sustained", "on_schedule"): "lower the rates",
+    ("enough_requests", "requests_served"): "give each trial a longer window",
+    ("clock_stable", "steady", "start_temperature"): "let the device warm up, or fix its clock",
+    ("requests_succeed", "tenants_alive"): "find out why requests or tenants fail (--all says what they reported)",
+}
+"""What to do, by the checks it concerns."""
 
 
 def headline(answer: Answer) -> list[str]:
@@ -45,12 +56,14 @@ def _over_all(answer: Answer) -> list[str]:
     known = [choice for choice in answer.choices if choice.verdict == "share"]
     if known:
         said.append(verdict(max(known, key=_gain_of_each)))
-    worst = [
-        choice for choice in answer.choices if choice.best.work.est is not None and choice.verdict == "apart"
-    ] or known[1:]
-    if worst:
-        least = min(worst, key=_gain_of_each)
-        said.append(f"{_mix(least)} gains least: the best way, {_how(least)}, {_effect(least.best)}.")
+    measured = [choice for choice in answer.choices if choice.best.work.est is not None]
+    least = min(measured, key=lambda choice: choice.best.work.est or 0.0, default=None)
+    if least is not None and least.best.trusted and len(measured) > 1:
+        loses = least.best.work.hi is not None and least.best.work.hi < 1
+        said.append(
+            f"{_mix(least)} {'loses most' if loses else 'gains least'}: the best way, {_how(least)}, "
+            f"{_effect(least.best)}."
+        )
     return said
 
 
@@ -71,9 +84,7 @@ _VERDICTS: Mapping[Because, Callable[[MixChoice], str]] = {
     "does more work": lambda it: (
         f"Share {_mix(it)} by {_how(it)}: {_cost(it.best)}{_pays_most(it.best)}{_rivals(it)}{_loser(it)}."
     ),
-    "missed alone": lambda it: (
-        f"Don't put {_mix(it)} on this device: {_names(_missing_alone(it.best))} can't keep up even alone."
-    ),
+    "missed alone": lambda it: f"Don't put {_mix(it)} on this device: {_cannot_alone(it.best)}.",
     "missed shared": lambda it: f"Don't share {_mix(it)}: {_broken(it.best)} under {_how(it)}, {_ways(it)}.",
     "does less work": lambda it: f"Don't share {_mix(it)}: even the best way, {_how(it)}, {_effect(it.best)}.",
     "gains nothing": lambda it: (
@@ -86,7 +97,7 @@ _VERDICTS: Mapping[Because, Callable[[MixChoice], str]] = {
     "too few blocks": lambda it: (
         f"Can't tell yet whether sharing {_mix(it)} pays: the best way, {_how(it)}, {_effect(it.best)}."
     ),
-    "no trial passed": lambda it: f"Can't tell yet about {_mix(it)}: no trial of {_how(it)} passed every check.",
+    "no trial passed": lambda it: f"Can't tell yet about {_mix(it)}: {_why_none_passed(it.best)}.",
     "disturbed": lambda it: (
         f"Can't tell about {_mix(it)}: it did more than all its tenants alone, so these were measured too slow: "
         "disturbed, or on cores that sleep between requests."
@@ -132,14 +143,71 @@ def what_would_tell(choice: MixChoice) -> str:
             if not known:
                 sharper = "give measured solo times (cotenant calibrate), or measure on the real device"
                 return sharper if choice.best.cell.simulated else "change the objective, which lies inside the interval"
-            return f"measure {mix_name(choice.best.standings)} for {duration(max(known))} longer"
+            verb, how = ("simulate", ": raise `budget`") if choice.best.cell.simulated else ("measure", "")
+            return f"{verb} {mix_name(choice.best.standings)} for {duration(max(known))} longer{how}"
         case "too few blocks" if choice.best.cell.simulated:
             return "measure it on the real device, or give measured solo times: cotenant calibrate"
         case "too few blocks":
             return "run more blocks: raise `budget`, or narrow the study to this mix"
         case "no trial passed":
-            return "fix the failed checks, then run again"
+            return _remedy(choice.best)
     return "run again on a quiet machine; if it stays, cores sleep while a tenant is alone, and sharing pays"
+
+
+def _cannot_alone(option: SharingOption) -> str:
+    """Who misses its objective alone, run by what, and what would help."""
+    missing = [tenant for tenant in option.standings if tenant.alone is not None and tenant.alone.answer == "missed"]
+    by_name = {tenant.of: tenant for tenant in missing}
+    sentence = f"{_names(list(by_name))} can't keep up even alone"
+    named = sorted({tenant.software for tenant in by_name.values() if tenant.software is not None})
+    if named and all(tenant.software is not None for tenant in by_name.values()):
+        default = ", the default software" if named == [DEFAULT] else ""
+        sentence += f" (run by {listed(named)}{default})"
+    relief = _relief([tenant for tenant in by_name.values() if tenant.overloaded_alone], alone=True)
+    return f"{sentence}; {relief}" if relief else sentence
+
+
+def _why_none_passed(option: SharingOption) -> str:
+    overloaded = [tenant for tenant in option.standings if tenant.overloaded]
+    if overloaded:
+        behind = [
+            f"{tenant.tenant} serves {figure(tenant.served_rps or 0.0, 2)}/s of the {tenant.rate_rps:.3g}/s that arrive"
+            for tenant in overloaded[:MOST_NAMED]
+        ]
+        return f"under {option.cell.sharing} {listed(behind)}"
+    reasons = [CHECK_WORDS[check] for check in option.mix.failed_checks if check in CHECK_WORDS]
+    why = f" ({listed(list(dict.fromkeys(reasons))[:MOST_NAMED])})" if reasons else ""
+    return f"no trial of {option.cell.sharing} passed every check{why}"
+
+
+def _remedy(option: SharingOption) -> str:
+    """What to change so that a trial can pass."""
+    if relief := _relief([tenant for tenant in option.standings if tenant.overloaded], alone=False):
+        return relief
+    failed = option.mix.failed_checks
+    remedies = [remedy for checks, remedy in REMEDIES.items() if any(check in failed for check in checks)]
+    return f"{listed(remedies)}, then run again" if remedies else "see what failed with --all, then run again"
+
+
+def _relief(overloaded: Sequence[TenantInOption], *, alone: bool) -> str:
+    """`lower chat to 3/s, or use software: vllm`."""
+    if not overloaded:
+        return ""
+    lower = [
+        f"{tenant.tenant} to {_sustained((tenant.served_alone_rps if alone else tenant.served_rps) or 0.0)}/s"
+        for tenant in overloaded[:MOST_NAMED]
+    ]
+    faster = any(tenant.generates and tenant.software == DEFAULT for tenant in overloaded)
+    return f"lower {listed(lower)}{', or use software: vllm' if faster else ''}"
+
+
+def _sustained(served_rps: float) -> str:
+    """A round rate a little below what is served."""
+    target = 0.95 * served_rps
+    if target <= 0:
+        return "0"
+    unit = 10.0 ** (math.floor(math.log10(target)) - (0 if target / 10 ** math.floor(math.log10(target)) >= 2 else 1))
+    return f"{math.floor(target / unit + 1e-9) * unit:.10g}"
 
 
 def mix_name(standings: Sequence[TenantInOption]) -> str:
@@ -200,11 +268,6 @@ def _against(objective: MeasuredObjective) -> str:
             f"not {in_time(objective.quantile)}"
         )
     return f"{objective.name} is {milliseconds(objective.seen.est)}, not {milliseconds(objective.limit_ms)}"
-
-
-def _missing_alone(option: SharingOption) -> list[str]:
-    missing = (tenant.of for tenant in option.standings if tenant.alone is not None and tenant.alone.answer == "missed")
-    return list(dict.fromkeys(missing))
 
 
 def _broken(option: SharingOption) -> str:
@@ -270,15 +333,35 @@ def _slowest(option: SharingOption) -> TenantInOption:
 
 
 def _rivals(choice: MixChoice) -> str:
-    modes = dict.fromkeys(rival.cell.sharing.partition("[")[0] for rival in choice.rivals)
-    modes.pop(_how(choice).partition("[")[0], None)
-    return f"; {_names(list(modes))} may be as good" if modes else ""
+    """Other ways that may be as good; why one that looks better isn't the first."""
+    mode = _mode(choice.best)
+    better = [option for option in choice.passed_over if _mode(option) != mode]
+    words = ""
+    if better:
+        option = (
+            min(better, key=lambda option: option.gauge.est or 0.0)
+            if choice.best.rates_given
+            else max(better, key=lambda option: option.gauge.est or 0.0)
+        )
+        reason = "takes more to set up" if effort(option) > effort(choice.best) else "keeps less in reserve"
+        words = f"; {option.cell.sharing} at {ratio(option.gauge.est or 0.0)}x isn't clearly better and {reason}"
+    if choice.starving:
+        option = max(choice.starving, key=lambda option: option.work.est or 0.0)
+        words += f"; {option.cell.sharing} does {ratio(option.work.est or 0.0)}x but starves {_slowest(option).tenant}"
+    named = {_mode(option) for option in better}
+    modes = dict.fromkeys(_mode(option) for option in choice.rivals)
+    others = [rival for rival in modes if rival != mode and rival not in named]
+    return f"{words}; {_names(others)} may be as good" if others else words
+
+
+def _mode(option: SharingOption) -> str:
+    return option.cell.sharing.partition("[")[0]
 
 
 def _loser(choice: MixChoice) -> str:
-    """The way that is clearly worst, if there is one."""
-    worst = min((option for option in choice.options if option.trusted), key=lambda option: option.work.est or 0.0)
-    if worst is choice.best or worst.work.hi is None or choice.best.work.lo is None:
+    """The way that is clearly worst, if there is one, of all that the table shows."""
+    worst = min(choice.options, key=lambda option: math.inf if option.work.est is None else option.work.est)
+    if worst is choice.best or not worst.trusted or worst.work.hi is None or choice.best.work.lo is None:
         return ""
     if worst.work.hi >= choice.best.work.lo:
         return ""

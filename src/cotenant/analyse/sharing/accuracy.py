@@ -22,6 +22,8 @@ DISTURBED = 0.75
 """A block whose slowdowns have a lower mean weight was disturbed."""
 FEWEST_REQUESTS = 10
 """Fewest requests of a tenant in all windows of a cell."""
+MEANINGFUL = 1.0
+"""A half-width beyond this says no more than that nothing is known."""
 WORTH_NAMING = 0.02
 """Smaller variation of the machine's speed is not what makes intervals wide."""
 CROWDED = 0.10
@@ -65,8 +67,11 @@ class Accuracy:
 
     def sentence(self) -> str:
         """The precision in one sentence, and what limits it."""
-        said = f"Good to ±{_percent(self.widest)}"
-        if self.typical < 0.75 * self.widest:
+        if self.widest > MEANINGFUL:
+            said = f"Not precise yet: some slowdown is known to no better than ±{_percent(MEANINGFUL)}"
+        else:
+            said = f"Good to ±{_percent(self.widest)}"
+        if self.typical < 0.75 * min(self.widest, MEANINGFUL):
             said += f", half of the slowdowns to ±{_percent(self.typical)}"
         if self.speed_variation is not None and self.speed_variation >= WORTH_NAMING:
             said += f", because this machine's speed varies by {_percent(self.speed_variation)} from block to block"

@@ -3,7 +3,7 @@
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
 
@@ -21,6 +21,27 @@ TOO_LITTLE_TO_SHOW = 0.005
 WORTH_SAYING = 0.10
 """A wider interval around 1 says nothing about being as fast as alone."""
 
+CHECK_WORDS: Mapping[str, str] = {
+    "quiet_machine": "other processes used the device",
+    "no_steal": "the host took processor time away",
+    "device_free": "other processes held the device",
+    "load_sustained": "a tenant did not keep up with its load",
+    "on_schedule": "requests were sent late",
+    "enough_requests": "too few requests in a window",
+    "requests_served": "a tenant served nothing",
+    "requests_succeed": "requests failed",
+    "records_complete": "records are incomplete",
+    "tenants_alive": "a tenant ended",
+    "sharing_verified": "the device wasn't shared as asked",
+    "copies_equal": "copies weren't equal",
+    "controls_applied": "the device's settings weren't as asked",
+    "device_present": "the device disappeared",
+    "sensors_present": "a sensor was missing",
+    "clock_stable": "the clock moved",
+    "steady": "times were not steady",
+    "start_temperature": "the device started at another temperature",
+}
+"""What the failure of a check means, in prose."""
 MOST_DOUBTS = 3
 MOST_BLOCKS = 100_000
 SENSIBLE_BLOCKS = 500
@@ -168,9 +189,9 @@ def _rejected(mixes: Sequence[MixSummary]) -> Iterable[str]:
         checks.update(mix.failed_checks)
     bad = verdicts["unstable"] + verdicts["invalid"]
     if bad:
-        named = ", ".join(f"{check} {count}" for check, count in checks.most_common()) or "no check named"
+        named = ", ".join(f"{CHECK_WORDS.get(check, check)}: {count}" for check, count in checks.most_common())
         used = f"the {verdicts['invalid']} invalid ones were left out" if verdicts["invalid"] else "they were used"
-        yield f"{bad} of {verdicts.total()} trials were not valid ({named}); {used}."
+        yield f"{bad} of {verdicts.total()} trials were not valid{f' ({named})' if named else ''}; {used}."
 
 
 def _imprecise(summary: Summary, label: _Label, target: float | None) -> Iterable[str]:

@@ -99,7 +99,12 @@ def _accuracy(
         shared = [key for key in groups if key[0].run == run and not key[0].solo]
         alone = [key for key in groups if key[0].run == run and key[0].solo]
         accuracy = accuracy_of(
-            [number.relative_half_width for key in shared if isinstance(number := tenants[key].slowdown, Estimate)],
+            [
+                number.relative_half_width
+                for key in shared
+                if tenants[key].trials_by_verdict.get("valid")  # other numbers aren't good to anything
+                and isinstance(number := tenants[key].slowdown, Estimate)
+            ],
             [log_slowdowns(groups[key], solos) for key in shared],
             [log_times(groups[key]) for key in alone],
             seconds,

@@ -80,6 +80,8 @@ class TenantSummary:
     """Intended rate of an open load."""
     model_error: ModelErrorRecord | None = None
     """Error of a simulated tenant, which its intervals include."""
+    software: str | None = None
+    """What executed the model; None for servers, kernels and workloads of yours."""
 
     @property
     def slowdown_is_least(self) -> bool:

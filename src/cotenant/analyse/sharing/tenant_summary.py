@@ -127,6 +127,7 @@ def tenant_summary(
         goodput_rps=goodput,
         rate_rps=next((seen.rate_rps for seen in group if seen.rate_rps is not None), None),
         model_error=group[0].model_error,
+        software=group[0].software,
     )
     return found if found.model_error is None else _with_model_error(found, found.model_error)
 
