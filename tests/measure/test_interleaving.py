@@ -67,8 +67,10 @@ def test_the_run_reports_what_it_learnt_about_its_windows(result):
     assert manifest["windows"]["alone_s"]["b"] >= 0.005
     assert manifest["switching"]["carry_over"]["windows"] > 0
     assert manifest["reached"]["blocks"] == BLOCKS
-    [accuracy] = result.summary.accuracy.values()
-    assert accuracy.sentence().startswith("Good to ±")
+    sentences = [accuracy.sentence()[:9] for accuracy in result.summary.accuracy.values()]
+    # On a busy machine no trial of the pair may be valid, and then nothing is said.
+    valid = any(not tenant.cell.solo and tenant.trials_by_verdict.get("valid") for tenant in result.summary.tenants)
+    assert sentences == (["Good to ±"] if valid else [])
 
 
 def test_a_load_that_cannot_be_sustained_is_named_before_the_first_trial(tmp_path):
@@ -92,6 +94,7 @@ def test_the_next_dry_run_knows_the_precision_of_this_run(result):
     study = study_from({"name": "short", "tenants": SLEEPERS, "mixes": ["pairs"], "until": None, "blocks": 4 * BLOCKS})
     found = cotenant.dry_run(study, device="cpu", out=result.folder.parent.parent)
     [manifest] = result.manifests
-    assert found.widest == pytest.approx(manifest["reached"]["widest"] / 2)
+    widest = manifest["reached"]["widest"]
+    assert found.widest == (None if widest is None else pytest.approx(widest / 2))
     assert found.window_s == manifest["windows"]["window_s"]
     assert manifest["run"] in found.widest_from
