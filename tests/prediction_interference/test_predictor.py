@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from cotenant.prediction.interference.baselines import additive, constant, low_rank
+from cotenant.prediction.interference.baselines import additive, additive_left_out, constant, low_rank
 from cotenant.prediction.interference.correction import Correction, Evidence, no_evidence
 from cotenant.prediction.interference.cpu_profiles import CROWDED, CpuProfiles, cores_wanted, roofline_shared
 from cotenant.prediction.interference.mixes import mixes_of
@@ -162,6 +162,15 @@ def test_simple_laws_count_where_they_predict_mixes_left_out_better():
     assert found.stack.weights[1] > 0.5
     assert found.stack.weights.sum() == pytest.approx(1.0)
     assert np.abs(found.stack.errors).mean() < np.abs(found.correction.left_out(known.cell)[0]).mean()
+
+
+def test_additive_effects_left_out_are_those_fitted_without_the_mix():
+    evidence = measured(WHERE, pairs()[::3])
+    found = additive_left_out(evidence, len(WHERE))
+    for cell in np.unique(evidence.cell)[:3]:
+        mine = evidence.cell == cell
+        others = evidence.only(np.flatnonzero(~mine))
+        assert found[mine] == pytest.approx(additive(others, evidence.rows[mine], len(WHERE)))
 
 
 def test_few_pairs_leave_weights_to_the_correction():

@@ -21,6 +21,21 @@ def additive(evidence: Evidence, rows: Ints, tenants: int) -> Floats:
     return np.asarray(mean + victim[rows[:, 0]] + neighbour[rows[:, 1]])
 
 
+def additive_left_out(evidence: Evidence, tenants: int) -> Floats:
+    """By row of pairs, what additive effects predict without the row's mix."""
+    design = _design(evidence, tenants)
+    normal = design.T @ design + _SHRINK * np.eye(2 * tenants)
+    total, counted, sum_of = design.T @ evidence.logs, design.sum(axis=0), float(evidence.logs.sum())
+    found = np.zeros(len(evidence))
+    for cell in np.unique(evidence.cell):
+        mine = np.flatnonzero(evidence.cell == cell)
+        own, logs = design[mine], evidence.logs[mine]
+        mean = (sum_of - float(logs.sum())) / (len(evidence) - mine.size)
+        wanted = total - own.T @ logs - mean * (counted - own.sum(axis=0))
+        found[mine] = mean + own @ np.linalg.solve(normal - own.T @ own, wanted)
+    return found
+
+
 def low_rank(evidence: Evidence, rows: Ints, tenants: int, rank: int = 2, pull: float = 0.1) -> Floats:
     """The same plus low-rank factors of the residual, by alternating least squares (as Gavel and Quasar do)."""
     mean, victim, neighbour = _effects(evidence, tenants)
@@ -35,14 +50,20 @@ def low_rank(evidence: Evidence, rows: Ints, tenants: int, rank: int = 2, pull: 
 
 
 def _effects(evidence: Evidence, tenants: int) -> tuple[float, Floats, Floats]:
-    count = len(evidence)
-    design = np.zeros((count, 2 * tenants))
-    design[np.arange(count), evidence.rows[:, 0]] = 1.0
-    design[np.arange(count), tenants + evidence.rows[:, 1]] = 1.0
+    design = _design(evidence, tenants)
     mean = float(evidence.logs.mean())
     normal = design.T @ design + _SHRINK * np.eye(2 * tenants)
     effects = np.asarray(np.linalg.solve(normal, design.T @ (evidence.logs - mean)), np.float64)
     return mean, effects[:tenants], effects[tenants:]
+
+
+def _design(evidence: Evidence, tenants: int) -> Floats:
+    """Rows x effects of victims, then of neighbours."""
+    count = len(evidence)
+    design = np.zeros((count, 2 * tenants))
+    design[np.arange(count), evidence.rows[:, 0]] = 1.0
+    design[np.arange(count), tenants + evidence.rows[:, 1]] = 1.0
+    return design
 
 
 def _solve(factors: Floats, owner: Ints, others: Floats, left: Floats, pull: float) -> None:

@@ -3,6 +3,11 @@
 from dataclasses import dataclass
 from typing import Any
 
+from cotenant.text import amount, listed, percent, ratio
+
+_LEAST_WEIGHT = 0.05
+"""Parts with less weight aren't named."""
+
 
 @dataclass(frozen=True, slots=True)
 class Ranged:
@@ -115,6 +120,23 @@ class Trust:
         """Whether the typical slowdown predicts as well, as far as the mixes tell."""
         closer = self.error is not None and self.constant is not None and self.error < self.constant
         return self.error is not None and not (closer and self.sure)
+
+    def sentences(self) -> list[str]:
+        """Whether ours or the typical slowdown is closer, and what estimates of pairs rest on."""
+        if self.typical is None or self.typical_range is None or self.error is None or self.constant is None:
+            return []
+        low, high = self.typical_range
+        typical = f"the typical slowdown, {ratio(self.typical)} [{ratio(low)}, {ratio(high)}],"
+        way = f"Under `{self.sharing}`,"
+        mixes = amount(self.measured, "mix", "mixes")
+        closer = (
+            f"{way} on mixes left out one at a time: {percent(self.error)} off on average, "
+            f"{typical} {percent(self.constant)}."
+            if self.sure
+            else f"{way} {mixes} can't tell whether these or {typical} are closer."
+        )
+        used = [f"{part} ({weight:.0%})" for part, weight in self.parts if weight >= _LEAST_WEIGHT]
+        return [closer, f"{way} pairs rest on {listed(used)}."] if len(used) > 1 else [closer]
 
 
 @dataclass(frozen=True, slots=True)

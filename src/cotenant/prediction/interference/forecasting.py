@@ -34,10 +34,8 @@ from cotenant.tenancy.identity import TenantIdentity
 from cotenant.tenancy.load import Load, arrivals_ns
 from cotenant.tenancy.objective import Objectives, objective_for
 from cotenant.tenancy.records import ModelErrorRecord
-from cotenant.text import amount, listed, percent, ratio
+from cotenant.text import amount, listed
 
-LEAST_WEIGHT = 0.05
-"""Parts with less weight aren't named."""
 Engine = Callable[[tuple[str, ...], str, Mapping[str, Load]], Sequence[float] | None]
 """Slowdowns of a mix under a way to share at the tenants' loads, by the event simulation; None: it can't share so."""
 
@@ -368,7 +366,7 @@ def _worth_measuring(
 def _notes(asked: Asked, trust: Sequence[Trust], left_aside: Sequence[str]) -> tuple[str, ...]:
     notes = [*asked.notes, *_too_few(asked, trust)]
     for sharing in trust:
-        notes += _closer(sharing)
+        notes += sharing.sentences()
     if left_aside:
         notes.append(f"Not predicted: {', '.join(left_aside)}; measure or simulate them: cotenant run STUDY.")
     if asked.errors:
@@ -380,26 +378,6 @@ def _notes(asked: Asked, trust: Sequence[Trust], left_aside: Sequence[str]) -> t
             "Latencies under open loads are of simulated queues, with constant service times: not validated for mixes."
         )
     return tuple(notes)
-
-
-def _closer(trust: Trust) -> Iterator[str]:
-    """Whether ours or the typical slowdown is closer, and what estimates rest on."""
-    if trust.typical is None or trust.typical_range is None or trust.error is None or trust.constant is None:
-        return
-    low, high = trust.typical_range
-    typical = f"the typical slowdown, {ratio(trust.typical)} [{ratio(low)}, {ratio(high)}],"
-    if trust.sure:
-        yield (
-            f"Under `{trust.sharing}`, on mixes left out one at a time: {percent(trust.error)} off on average, "
-            f"{typical} {percent(trust.constant)}."
-        )
-    else:
-        yield (
-            f"Under `{trust.sharing}`, {amount(trust.measured, 'mix', 'mixes')} can't tell whether these or {typical} "
-            f"are closer."
-        )
-    if len(used := [(part, weight) for part, weight in trust.parts if weight >= LEAST_WEIGHT]) > 1:
-        yield f"Under `{trust.sharing}`, pairs rest on {listed([f'{part} ({weight:.0%})' for part, weight in used])}."
 
 
 def _too_few(asked: Asked, trust: Sequence[Trust]) -> Iterator[str]:

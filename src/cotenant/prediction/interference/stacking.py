@@ -11,7 +11,7 @@ from functools import cached_property
 import numpy as np
 from scipy.optimize import nnls
 
-from cotenant.prediction.interference.baselines import additive, constant
+from cotenant.prediction.interference.baselines import additive, additive_left_out, constant
 from cotenant.prediction.interference.correction import Correction, Evidence
 from cotenant.prediction.interference.mixes import present
 from cotenant.prediction.kernels.columns import Bools, Floats, Ints
@@ -84,10 +84,8 @@ class Stack:
         """Rows of pairs x parts: what each part predicts without the row's mix."""
         pairs, tenants = self._pairs, len(self.correction.setting)
         errors, _ = self.correction.left_out(self.correction.evidence.cell)
-        found = np.column_stack([pairs.logs - errors[self._two], np.zeros((len(pairs), 2))])
-        rows = pairs.rows[:, :2]
+        medians = np.zeros(len(pairs))
         for cell in np.unique(pairs.cell):
             mine = pairs.cell == cell
-            others = pairs.only(np.flatnonzero(~mine))
-            found[mine, 1], found[mine, 2] = additive(others, rows[mine], tenants), constant(others, rows[mine])
-        return found
+            medians[mine] = np.median(pairs.logs[~mine])
+        return np.column_stack([pairs.logs - errors[self._two], additive_left_out(pairs, tenants), medians])
