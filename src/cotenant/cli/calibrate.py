@@ -43,7 +43,7 @@ and up to --in-flight requests: give the load that you intend.
               help="Of a server: how long to probe it.")  # fmt: skip
 @click.option("--key-env", metavar="NAME", help="The environment variable that holds the server's key.")
 @click.option("--predict", "loads", metavar="LOAD", multiple=True,
-              help="Of a calibrated server: times at another load, e.g. '256/32 closed(8)' or '128/64 2/s'; repeatable.",
+              help="Of a calibrated server: times at another load, '256/32 closed(8)' or '128/64 2/s'; repeatable.",
               )  # fmt: skip
 @click.option("--yes", is_flag=True, help="Don't ask before probing another machine.")
 @click.option("--out", metavar="FILE", type=click.Path(path_type=Path), help="Write the times for `run --calibrate`.")

@@ -7,7 +7,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 from click.testing import CliRunner
 
-from cotenant.api.calibrate import calibrate_server
+from cotenant.api.calibrate import calibrate_server, predict_server
 from cotenant.cli.main import cli
 from cotenant.devices.simulated.solo_times import solo_times
 from cotenant.errors import CotenantError, DeviceError
@@ -61,6 +61,16 @@ def test_a_running_server_is_probed_and_the_file_read_back(scripted, tmp_path):
     rows = solo_times(str(path))
     assert max(row.in_flight for row in rows) == SHORT["in_flight"]
     assert all(row.probe and row.tpot_ms > 9 and row.ttft_ms > 39 for row in rows)
+    between, far = predict_server(path, ["32/8 closed(2)", "4096/8 0.5/s"])
+    assert between.tpot_ms[0] == pytest.approx(10, rel=0.25)
+    assert between.ttft_ms[0] == pytest.approx(40, rel=0.3)
+    assert between.beyond is None
+    assert "prompts of up to" in far.beyond
+    shown = CliRunner().invoke(cli, ["calibrate", str(path), "--predict", "32/8 closed(2)"])
+    assert "tpot p50 ms" in shown.output
+    for wrong in ("32 closed(2)", "32/8 closed(x)"):
+        with pytest.raises(DeviceError, match="load"):
+            predict_server(path, [wrong])
 
 
 @pytest.mark.parametrize(

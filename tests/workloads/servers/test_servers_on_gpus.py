@@ -4,14 +4,14 @@ from types import SimpleNamespace
 
 import pytest
 
-from cotenant.devices.nvidia import device
+from cotenant.devices.nvidia import cuda_device
 from cotenant.devices.protocol import SeatReport
 
 
 @pytest.fixture
 def listed(monkeypatch):
     def these(*pids):
-        monkeypatch.setattr(device, "processes", lambda _: [SimpleNamespace(pid=pid, name="x") for pid in pids])
+        monkeypatch.setattr(cuda_device, "processes", lambda _: [SimpleNamespace(pid=pid, name="x") for pid in pids])
 
     return these
 
@@ -19,7 +19,7 @@ def listed(monkeypatch):
 def elsewhere():
     chat = SeatReport("chat", 10, {"server_pids": [11, 12]})
     infer = SeatReport("infer", 20, {"server_pids": [21]})
-    return device.servers_elsewhere(None, "cuda:0", [chat, infer, SeatReport("bert", 30, {})])
+    return cuda_device.servers_elsewhere(None, "cuda:0", [chat, infer, SeatReport("bert", 30, {})])
 
 
 def test_a_server_the_driver_does_not_list_is_elsewhere(listed):
