@@ -1,7 +1,7 @@
 """Elements as one HTML page without network access."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cotenant import __version__
 from cotenant.reporting.elements import (
@@ -17,6 +17,9 @@ from cotenant.reporting.elements import (
     drawings,
 )
 from cotenant.reporting.html.assets import columnar, embedded_json, environment, markup, policy, resource, scripts
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
 KINDS: dict[type, str] = {
     Section: "section",
@@ -73,10 +76,11 @@ def page(
 
 def fragment(elements: Sequence[Element]) -> Any:
     """Elements inside another page."""
-    return template_environment().get_template("elements.html.j2").module.render(elements)
+    drawn: Any = template_environment().get_template("elements.html.j2").module
+    return drawn.render(elements)
 
 
-def template_environment() -> Any:
+def template_environment() -> "Environment":
     """The templates, which ask for the kind of an element."""
     made = environment()
     made.globals["kind_of"] = kind_of

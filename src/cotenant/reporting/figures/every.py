@@ -4,7 +4,7 @@ import csv
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from cotenant import opening
 from cotenant.errors import CotenantError
@@ -116,7 +116,7 @@ def export_figures(
             svg = folder / f"{figure.name}.svg"
             other = folder / f"{figure.name}.{'pdf' if paper else 'png'}"
             # Load nothing: the data is in the specification.
-            given = {"vl_version": LANGUAGE, "allowed_base_urls": []}
+            given: Any = {"vl_version": LANGUAGE, "allowed_base_urls": []}
             svg.write_text(vl_convert.vegalite_to_svg(spec, **given), encoding="utf-8")
             if paper:
                 other.write_bytes(vl_convert.vegalite_to_pdf(spec, **given))
