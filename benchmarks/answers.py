@@ -45,7 +45,7 @@ def main() -> None:
         verbs = {
             "show": ["show", given.folders[0]],
             "explain": ["explain", given.folders[0]],
-            "report": ["report", given.folders[0], "--output", f"{scratch}/page.html"],
+            "report": ["report", given.folders[0], "--out", f"{scratch}/page.html"],
         }
         if len(given.folders) > 1:
             verbs["compare"] = ["compare", *given.folders[:2]]
