@@ -145,7 +145,7 @@ def _of_tables(
     if not known.tables:
         raise StudyError("there is no study, and no table to take tenants from", hint="cotenant predict STUDY")
     asked = asked_of_tables(place, known)
-    groups = list(combinations(asked.names, 2))
+    groups: list[tuple[str, ...]] = [*combinations(asked.names, 2)]
     if mix is not None:
         wanted = tuple(name.strip() for name in mix.split("+"))
         if absent := [name for name in wanted if name not in asked.names]:

@@ -71,8 +71,10 @@ def table_at(path: Path) -> "ForeignTable":
 
     try:
         text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as problem:
-        raise DataError(f"{path} can't be read: {why(problem)}.", hint="give a CSV file in UTF-8") from None
+    except OSError as problem:
+        raise DataError(f"{path} can't be read: {why(problem)}.", hint="give a CSV file") from None
+    except UnicodeDecodeError:
+        raise DataError(f"{path} can't be read: it is not UTF-8.", hint="give a CSV file in UTF-8") from None
     return foreign_table(text, str(path))
 
 
