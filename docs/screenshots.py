@@ -106,7 +106,7 @@ def viewed(folder: Path) -> Iterator[str]:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         time.sleep(3)  # until the answers have been worked out
         yield server.url
-        server.shutdown()
+        server.stop()
     site.close()
     index.close()
 
@@ -138,6 +138,10 @@ def shoot(browser: Any, address: str, look: str, out: Path, height: int | None =
     page = browser.new_page(viewport={"width": width, "height": height or 900}, color_scheme=scheme)
     page.goto(address)
     page.wait_for_timeout(1500)
+    page.evaluate(  # no paths of this machine
+        "document.querySelectorAll('p.run code').forEach(each => each.textContent.startsWith('/') && "
+        "each.replaceChildren(each.textContent.split('/').at(-1)))"
+    )
     tall = int(page.evaluate("document.documentElement.scrollHeight"))
     page.screenshot(path=out, full_page=height is None, clip=None)
     page.close()
