@@ -143,7 +143,9 @@ def _check(path: Path, folder: Path) -> Answers:
     ways = _planned_ways(folder)
     found: Answers = {}
     for one in cotenant.check_plan(folder / "plan.yaml").tenants if ways else ():
-        found[Quantity(ways[one.device], one.tenant, one.objective)] = Range(one.tail_ms, one.tail_ms)
+        found[Quantity(ways[one.device], one.tenant, one.objective)] = Range(
+            *(one.tail_range_ms or (one.tail_ms, one.tail_ms))
+        )
     return found
 
 

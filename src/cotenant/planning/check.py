@@ -39,6 +39,8 @@ class Attained:
     tail_ms: float
     """The objective's own quantile."""
     requests: int
+    tail_range_ms: tuple[float, float] | None = None
+    """The same with the ends of the range of service times; None: not simulated."""
 
     @property
     def verdict(self) -> str:

@@ -35,7 +35,7 @@ def simulated_device(device: PlanDevice, seeds: Iterable[int], *, risk: float) -
         seeds: Of the arrivals.
         risk: Of the plan: how often a service time may be beyond its range.
     """
-    simulation, mix = _simulation(device, risk)
+    simulation, mix = device_simulation(device, risk)
     rough = ClosedForm(simulation)
     low, high = rough.errors.factors(mix, closed=False)
     ends = [np.ones(low.shape[1]) for _ in range(3)]
@@ -61,7 +61,10 @@ def _judged(device: PlanDevice, name: str, seat: PlanSeat, objective: "Objective
     kept = [[float((times <= limit_s).mean()) for times in end] or [0.0, 0.0] for end in replications]
     usual = replications[1]
     requests = sum(times.size for times in usual)
-    tail = float(np.quantile(np.concatenate(usual), objective.quantile)) if usual else float("inf")
+    tails = [
+        1e3 * float(np.quantile(np.concatenate(times), objective.quantile)) if times else float("inf")
+        for times in replications
+    ]
     return Attained(
         device=device.name,
         tenant=name,
@@ -73,8 +76,9 @@ def _judged(device: PlanDevice, name: str, seat: PlanSeat, objective: "Objective
         lo=interval_over_seeds(kept[2], requests)[0],
         hi=interval_over_seeds(kept[0], requests)[1],
         shed=0.0,
-        tail_ms=1e3 * tail,
+        tail_ms=tails[1],
         requests=requests,
+        tail_range_ms=(tails[0], tails[2]),
     )
 
 
@@ -90,7 +94,7 @@ def _narrowed(seat: PlanSeat, low: float, high: float) -> tuple[float, float]:
     return max(low, least), min(high, most)
 
 
-def _simulation(device: PlanDevice, risk: float) -> tuple[Simulation, Mixes]:
+def device_simulation(device: PlanDevice, risk: float) -> tuple[Simulation, Mixes]:
     """The device of a plan, and its tenants as a mix."""
     from cotenant.devices.simulated.simulated_gpu import open_simulated
     from cotenant.planning.mixes.tenants import planned
