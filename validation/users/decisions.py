@@ -65,7 +65,7 @@ def lines(found: Sequence[Decision]) -> list[str]:
         "",
         "BERT (ONNX Runtime, one request at a time) beside a training on an A100, by turns or MPS: what a simulated",
         f"run recommends for the most work, and for a p99 of at most {LIMIT_MS:g} ms, against the better one of those",
-        "measured. *Apart*: it advises against sharing. *Can't tell*: ranges overlap, and it names what to measure.",
+        "measured. *Apart*: it advises against sharing. *Can't tell*: ranges overlap.",
         "",
         "| question | BERT's time alone | right | can't tell | apart | wrong |",
         "|---|---|---:|---:|---:|---|",
