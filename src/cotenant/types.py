@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from cotenant.measure.events import TrialDone as TrialDone
     from cotenant.measure.events import TrialStarted as TrialStarted
     from cotenant.measure.selftest import SelfTest as SelfTest
-    from cotenant.measure.watch.watching import WatchSession as WatchSession
+    from cotenant.measure.watch.watch_session import WatchSession as WatchSession
     from cotenant.paths import AnyPath as AnyPath
     from cotenant.paths import Runs as Runs
     from cotenant.planning.assignment import JobPlan as JobPlan
