@@ -139,7 +139,7 @@ class Scheduler:
         try:
             objective_s = read_duration(slo)
         except ValueError as error:
-            raise ServingError(f"Tenant {name}: the objective isn't {error}.", hint='Say slo="30ms".') from None
+            raise ServingError(f"Tenant {name}: the objective: {error}.", hint='Say slo="30ms".') from None
         service = ServiceClass.BEST_EFFORT if best_effort else ServiceClass.GUARANTEED
         contract = Contract(name, objective_s, share, hard, service)
         settle_shares((*self._contracts.values(), contract))

@@ -284,7 +284,7 @@ class HttpConnection(asyncio.Protocol):
         try:
             if "content-encoding" in head.headers:
                 body = self._decompressed(body, head.headers["content-encoding"])
-            answering = answer(head._replace(body=body) if body else head)
+            answering = answer(HttpRequest(head.method, head.path, head.headers, body, head.query))
         except Exception as error:  # noqa: BLE001 - every failure becomes an answer
             self._send(self._server.responder.problem(error, head))
             return

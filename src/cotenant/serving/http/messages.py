@@ -22,7 +22,7 @@ _STATUS_LINES = {status.value: f"HTTP/1.1 {status.value} {status.phrase}" for st
 
 
 class HttpRequest(NamedTuple):
-    """A request: first its head and how its body is framed; then, in a copy, its body too."""
+    """A request: first its head and how its body is framed; for whoever answers, the body without the framing."""
 
     method: str
     path: str
