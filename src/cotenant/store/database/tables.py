@@ -16,6 +16,8 @@ from cotenant.store.learnt import TABLES, table_at
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+LONGEST_HEADER = 1 << 16
+
 
 def split_tables(paths: "Iterable[Path]") -> tuple[list[Path], list[tuple[Path, ForeignTable]]]:
     """Paths of other kinds, and tables, which are checked before anything is added.
@@ -62,4 +64,4 @@ def add_tables(tables: Sequence[tuple[Path, ForeignTable]], home: Path) -> tuple
 
 def _is_table(path: Path) -> bool:
     with path.open(encoding="utf-8", errors="replace") as file:
-        return recognised(file.readline().lstrip("\ufeff"))
+        return recognised(file.readline(LONGEST_HEADER).lstrip("\ufeff"))  # a file without an end has no line either
