@@ -68,9 +68,9 @@ def admitting_change(
         if attempt(change.overrides, change.devices or devices):
             return change
     for steps in (*_rates(name, entry), _limits(name, entry)):
-        change = _first(steps, lambda step: attempt(step.overrides, devices), more)
-        if change is not None:
-            return change
+        first = _first(steps, lambda step: attempt(step.overrides, devices), more)
+        if first is not None:
+            return first
     for kind in other_kinds:
         if not more():
             return None

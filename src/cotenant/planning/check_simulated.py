@@ -5,7 +5,7 @@ slow each other down. Requests then queue behind each other with these times, in
 of the interval are simulated with the ends of the range of service times.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -41,7 +41,7 @@ def simulated_device(device: PlanDevice, seeds: Iterable[int], *, risk: float) -
     ends = [np.ones(low.shape[1]) for _ in range(3)]
     for place, seat in enumerate(device.tenants.values()):
         ends[0][place], ends[2][place] = _narrowed(seat, float(low[0, place]), float(high[0, place]))
-    found: list[list[Times]] = [[], [], []]
+    found: list[list[Sequence[Times]]] = [[], [], []]
     for seed in seeds:
         predictor = EnginePredictor(simulation, rough, seed=seed)
         for times, factors in zip(found, ends, strict=True):

@@ -103,7 +103,9 @@ def make_plan(
             units = fitting(units, solved, lambda some: planned(part, some)[1] if clock() < half else None)
             _require_any(units, tenants, counts, kinds)
             judge, solved = planned(part, units)
-        for _ in range(MOST_ROUNDS if closer is not None else 0):
+        for _ in range(MOST_ROUNDS):
+            if closer is None:
+                break
             bad = _refused(judge, solved.columns, closer, lambda: clock() < end)
             if not bad or clock() >= end:
                 break
