@@ -89,7 +89,7 @@ def main(widths: list[float]) -> None:
         truth = {
             (row.cell.sharing, frozenset(row.cell.mix.split("+")), row.of): row.slowdown.est
             for row in cotenant.show(full).tenants
-            if not row.cell.solo and isinstance(row.slowdown, cotenant.Estimate)
+            if not row.cell.solo and isinstance(row.slowdown, cotenant.types.Estimate)
         }
         print(json.dumps([judged(study, width, full, truth) for width in widths], indent=1))
 

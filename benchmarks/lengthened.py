@@ -8,8 +8,7 @@ from pathlib import Path
 
 from cotenant.measure.calibration import NUMBERS
 from cotenant.store import parquet, seals
-from cotenant.store.chunks import chunk_name
-from cotenant.store.folder import RunFolder
+from cotenant.store.folder import RunFolder, chunk_name
 
 
 def lengthen(path: Path, times: int) -> int:

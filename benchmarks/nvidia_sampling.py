@@ -24,7 +24,7 @@ def measure() -> dict[str, Any]:
     sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "nvml_mock"))
     from mock_nvml import MockNvml, build
 
-    from cotenant.devices.nvidia import nvml, sensors
+    from cotenant.devices.nvidia import gpu_sensors, nvml
     from cotenant.measure.sampler import Sampler
 
     with tempfile.TemporaryDirectory() as folder:
@@ -34,7 +34,7 @@ def measure() -> dict[str, Any]:
         os.environ["NVML_MOCK"] = str(mock.folder)
         for index in range(4):
             mock.change(index, load=1)
-        probes = [probe for gpu in nvml.gpus() for probe in sensors.probes(gpu)]
+        probes = [probe for gpu in nvml.gpus() for probe in gpu_sensors.probes(gpu)]
         shares, values = [], 0
         tenant = subprocess.Popen([sys.executable, "-c", "while True: pass"])
         for _ in range(ROUNDS):

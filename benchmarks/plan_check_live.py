@@ -18,11 +18,11 @@ import numpy as np
 import yaml
 
 import cotenant
-from cotenant.api.compare_plan import compare_plan
+from cotenant.api.compare import compare_plan
 from cotenant.errors import DeviceBusy
 from cotenant.planning.check_measured import measured_device
 from cotenant.planning.inputs.studies import write_study
-from cotenant.tenancy.plan import Plan
+from cotenant.tenancy.plan import PlanDocument
 
 INSTANCES = 10
 MODELS = {
@@ -72,7 +72,7 @@ def instance(random: np.random.Generator, runs: list[Path]) -> dict[str, Any]:
         "from": [str(run) for run in runs],
         "devices": [{"name": "cpu", "kind": "cpu", "sharing": "processes", "tenants": seats}],
     }
-    plan = Plan.model_validate(document)
+    plan = PlanDocument.model_validate(document)
     predictor = measured_device(plan, plan.devices[0], "benchmark")
     for place, seat in enumerate(seats.values()):
         service = predictor.solos[place, 1].mean_s

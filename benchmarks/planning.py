@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from cotenant.planning.solver.generation import generate, start
-from cotenant.planning.solver.problem import NOBODY, Ints, Judged, Option, Problem, cost_of
+from cotenant.planning.solver.problem import NOBODY, Ints, JudgedGroups, Problem, WayToUse, cost_of
 from cotenant.planning.solver.solve import solve
 
 SIZES = {"large": (1.0, 80.0, 1.0), "small": (0.5, 40.0, 0.5)}
@@ -27,16 +27,16 @@ def synthetic(tenants: int, *, seed: int, large: int, small: int) -> Problem:
     memory = np.append(random.uniform(2.0, 30.0, tenants), 0.0)
     pressure = np.append(random.uniform(0.0, 1.0, tenants), 0.0)
     feels = np.append(random.uniform(0.0, 0.6, tenants), 0.0)
-    options = tuple(Option(kind, price) for kind, (_, _, price) in enumerate(SIZES.values()))
+    options = tuple(WayToUse(kind, price) for kind, (_, _, price) in enumerate(SIZES.values()))
 
-    def judge(option: int, groups: Ints) -> Judged:
+    def judge(option: int, groups: Ints) -> JudgedGroups:
         compute, room, price = list(SIZES.values())[option]
         there = groups != NOBODY
         press = np.where(there, pressure[groups], 0.0)
         others = press.sum(axis=1, keepdims=True) - press
         busy = (share[groups] * (1 + feels[groups] * others)).sum(axis=1) / compute
         fits = (busy <= 1) & (memory[groups].sum(axis=1) <= room)
-        return Judged(fits, busy, np.full(len(groups), price))
+        return JudgedGroups(fits, busy, np.full(len(groups), price))
 
     return Problem(tenants, options, (large, small), judge)
 

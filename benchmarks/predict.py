@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from cotenant.devices.simulated.device import open_simulated
+from cotenant.devices.simulated.simulated_gpu import open_simulated
 from cotenant.prediction.contention.closed_form import log_slowdowns
 from cotenant.prediction.contention.demand import demands_of
 from cotenant.prediction.contention.trace import plain_trace

@@ -4,7 +4,7 @@
 
 Three loads: none, a memory-bound process throughout a run, and an intermittent one. Nothing changes between the runs of
 a pair, so every `slower` or `faster` is a false alarm. Exit code 1 if there are more than the stated level of `compare`
-allows. tests/compare/test_same_study_twice.py counts over 1,000 pairs in simulated time.
+allows. tests/analyse/comparison/test_same_study_twice.py counts over 1,000 pairs in simulated time.
 """
 
 import contextlib
@@ -18,7 +18,7 @@ from pathlib import Path
 
 import cotenant
 from cotenant.analyse.comparison.changes import LEVEL
-from cotenant.analyse.comparison.pair import Comparison
+from cotenant.analyse.comparison.pair import PairComparison
 
 STUDY = """name: twice
 device: cpu
@@ -60,7 +60,7 @@ def loaded(load: tuple[float, float] | None, seed: str) -> Iterator[None]:
             hog.kill()
 
 
-def claimed(found: Comparison) -> str:
+def claimed(found: PairComparison) -> str:
     """The worst verdict on a pair."""
     if found.withheld:
         return "withheld"
@@ -84,7 +84,7 @@ def main(pairs: int) -> int:
                     with loaded(times, f"{number}/{which}"):
                         runs.append(cotenant.run(study, out=Path(folder) / "runs").folder)
                 found = cotenant.compare(runs)
-                assert isinstance(found, Comparison)
+                assert isinstance(found, PairComparison)
                 said[load][claimed(found)] += 1
                 print(f"{number + 1}/{pairs} {load}: {claimed(found)}", file=sys.stderr, flush=True)
     print("| load | pairs | withheld | no change | false `slower` | false `faster` |\n|---|---|---|---|---|---|")

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from cotenant.scheduling import EarliestDeadline, Event, Fairness, FirstCome, Instruction, Policy, Scheduler, Settings
-from cotenant.scheduling.simulation import Result, SimulatedDevice, SpeedModes, clairvoyant_bound, simulate
+from cotenant.scheduling.simulation import SimulatedDevice, SimulatedResult, SpeedModes, clairvoyant_bound, simulate
 from cotenant.scheduling.simulation import reference as three
 
 SECONDS = 25.0
@@ -53,7 +53,7 @@ class TimedScheduler(Scheduler):
         return out
 
 
-def run(load: str, name: str, seed: int, **condition: Any) -> tuple[Result, list[float]]:
+def run(load: str, name: str, seed: int, **condition: Any) -> tuple[SimulatedResult, list[float]]:
     """One simulation."""
     settings, policy = POLICIES[name]
     delay_s = condition.pop("delay_s", 0.0)
@@ -62,7 +62,7 @@ def run(load: str, name: str, seed: int, **condition: Any) -> tuple[Result, list
     return simulate(three.arrivals(load, seed, SECONDS), scheduler, device, delay_s=delay_s), scheduler.took_us
 
 
-def summary(results: Sequence[Result]) -> dict[str, Any]:
+def summary(results: Sequence[SimulatedResult]) -> dict[str, Any]:
     """Means over seeds, with the spread of goodput and of the worst tenant."""
     parts = [result.attainment() for result in results]
     goodput = [result.goodput(three.WORTH_S, SECONDS) for result in results]

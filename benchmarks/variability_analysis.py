@@ -62,9 +62,9 @@ def _step(step: str, file: Path, home: Path) -> None:
 
     begin = time.monotonic()
     if step == "add":
-        cotenant.db_add([file], db=home)
+        cotenant.db.add([file], db=home)
     else:
-        cotenant.db_anomalies(db=home)
+        cotenant.db.anomalies(db=home)
     seconds = time.monotonic() - begin
     used = os.times()
     peak_mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024

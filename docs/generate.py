@@ -172,7 +172,7 @@ asked further:
 import cotenant
 
 run = cotenant.run("quick", device="sim:a100-sxm4-40gb")
-print(run.opening[0])                  # the recommendation; run.answer holds it as values
+print(run.opening[0])  # the recommendation; run.answer holds it as values
 run.report()
 
 plan = cotenant.plan("tenants.yaml", "sim:l4*2")

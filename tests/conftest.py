@@ -35,12 +35,12 @@ sys.path.insert(0, str(Path(__file__).parent / "nvml_mock"))
 
 from mock_nvml import mock_nvml, nvml_library  # fixtures of every folder, found by the line before
 
-from cotenant.devices.cpu import tiles
+from cotenant.devices.cpu import machine
 from cotenant.devices.tree import FileTree
 from tests.support import marked, pace, skips
 
 # Tests build workloads without looking for a device first.
-tiles.avoid(FileTree())
+machine.avoid_broken_tiles(FileTree())
 
 # A deadline measures the machine and not the code; and a failure has to come back when the test is run again.
 settings.register_profile("cotenant", deadline=None, derandomize=True)

@@ -4,9 +4,8 @@ from pathlib import Path
 
 import click
 
-from cotenant.cli.exits import Exit
 from cotenant.cli.main import main
-from cotenant.cli.output import as_json, console, show, show_json
+from cotenant.cli.output import Exit, as_json, console, show, show_json
 
 
 @click.command("validate", short_help="Compare the simulation with real measurements.")

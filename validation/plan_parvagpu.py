@@ -14,8 +14,8 @@ from pathlib import Path
 
 import numpy as np
 
-from cotenant.planning.mixes.instances import Covered, CutGpu, cover
-from cotenant.planning.mixes.mig import Mig
+from cotenant.planning.mixes.cut import Covered, CutGpu, cover
+from cotenant.planning.mixes.mig import MigGeometry
 from validation.reading import count, number, read_table
 
 MEASURED = "sharing/a100_mig_mps_parvagpu.csv"
@@ -25,7 +25,7 @@ HEADROOM = 0.9 / 2
 SECONDS = 10.0
 
 _GIB = 2**30
-A100_80 = Mig.of(
+A100_80 = MigGeometry.of(
     7,
     8,
     {

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from cotenant.devices.simulated.device import SimulatedGpuDevice, open_simulated
+from cotenant.devices.simulated.simulated_gpu import SimulatedGpuDevice, open_simulated
 from cotenant.measure.calibration import capacity_trials
-from cotenant.measure.simulated.bench import SimulatedBench
+from cotenant.measure.simulated.simulated_bench import SimulatedBench
 from cotenant.prediction.kernels.columns import Floats
 from cotenant.study.expand import expand, needs_capacity
 from cotenant.study.model import Study

@@ -10,7 +10,7 @@ import math
 import numpy as np
 
 from cotenant.analyse.estimates.intervals import ratio_interval
-from cotenant.measure.stopping import Rule, RunProgress, reason_to_stop
+from cotenant.measure.stopping import Rule, StoppingState, reason_to_stop
 from cotenant.reporting.elements.markdown import table
 from cotenant.text import percent
 
@@ -38,7 +38,7 @@ def _row(rng: np.random.Generator, noise: float) -> tuple[str, ...]:
         n = RULE.blocks_min
         found = ratio_interval(logs[:n])
         after_five.append(found.relative_half_width)
-        while reason_to_stop(RULE, RunProgress(n, 0.0, 0.0, found.relative_half_width)) is None:
+        while reason_to_stop(RULE, StoppingState(n, 0.0, 0.0, found.relative_half_width)) is None:
             n += 1
             found = ratio_interval(logs[:n])
         assert found.lo is not None

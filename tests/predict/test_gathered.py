@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from cotenant.analyse.sharing.evidence import TenantEvidence, Work
+from cotenant.analyse.sharing.evidence import RequestWork, TenantEvidence
 from cotenant.prediction.interference.gathered import gathered
 from cotenant.tenancy.identity import TenantIdentity
 from cotenant.tenancy.records import TenantObservation
@@ -38,7 +38,7 @@ def seen(of, ns, *, trial, block, mix=None, tenant=None, verdict="valid", load="
             window_s=1.0,
             mean_device_ns=ns / 2,
         ),
-        work=Work(of, batch=batch, flops_per_request=1e9, bytes_per_request=1e7),
+        work=RequestWork(of, batch=batch, flops_per_request=1e9, bytes_per_request=1e7),
         load=load,
         service_ns=ns,
         peak_memory_bytes=1000,

@@ -4,9 +4,9 @@ import pytest
 
 from cotenant.prediction.interference.forecast import Ranged
 from cotenant.prediction.interference.simulated import in_reality
-from cotenant.tenancy.records import ModelError
+from cotenant.tenancy.records import ModelErrorRecord
 
-ERROR = ModelError("k", True, "s", (0.8, 1.2), (0.4, 1.3), (0.4, 1.3))
+ERROR = ModelErrorRecord("k", True, "s", (0.8, 1.2), (0.4, 1.3), (0.4, 1.3))
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from cotenant.api.kernels import list_kernels
+from cotenant.api.lists import list_kernels
 from cotenant.cli.main import main
 from cotenant.errors import DeviceError, WorkloadError
 

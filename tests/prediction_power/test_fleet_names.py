@@ -2,7 +2,7 @@
 
 import pytest
 
-from cotenant.devices.simulated.fleet_names import parse
+from cotenant.devices.simulated.simulated_gpu import parse
 from cotenant.errors import DeviceError
 from cotenant.prediction.power.dies import TYPICAL, draw
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cotenant.devices.simulated.catalogue import find_gpu
-from cotenant.devices.simulated.sensors import infos
+from cotenant.devices.simulated.controls import infos
 from cotenant.prediction.power.draw import FULL, Activity
 from cotenant.prediction.power.readings import last_update, read, shown_power_w
 from cotenant.prediction.power.timeline import Phase, timeline

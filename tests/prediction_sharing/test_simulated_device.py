@@ -5,8 +5,7 @@ import json
 import pytest
 
 from cotenant.devices import find_device
-from cotenant.devices.simulated.device import SimulatedGpuDevice, open_simulated
-from cotenant.devices.simulated.sharing import sharing_modes
+from cotenant.devices.simulated.simulated_gpu import SimulatedGpuDevice, open_simulated, sharing_modes
 from cotenant.errors import DeviceError, SharingUnavailable, WorkloadError
 from cotenant.prediction.contention.layout import lay_out
 from cotenant.tenancy.load import Load

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from cotenant.api.records import sql
 from cotenant.api.run import dry_run, run
 from cotenant.api.show import show
-from cotenant.api.sql import sql
 from cotenant.errors import CotenantError, DoesNotFit
 from cotenant.study.files import study_from_text
 

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from cotenant.devices.simulated.device import open_simulated
+from cotenant.devices.simulated.simulated_gpu import open_simulated
 from cotenant.devices.simulated.solo_times import solo_times
 from cotenant.errors import DeviceError
-from cotenant.prediction.calibration.solo import Solo, fit_solos
+from cotenant.prediction.calibration.solo import SoloPoint, fit_solos
 from cotenant.workloads.protocol import WorkloadSpec
 
 GPU = open_simulated("sim:a100-sxm4-40gb")
@@ -15,9 +15,9 @@ GPU = open_simulated("sim:a100-sxm4-40gb")
 def solo(batch, *, host=1.0, device=1.0, kernels=50):
     launched = np.cumsum(np.full(kernels, 30e3))
     remaining = np.cumsum(np.full(kernels, 2e3 * batch)[::-1])[::-1]
-    time = Solo(batch, 1.0, launched, remaining, 50e3)
+    time = SoloPoint(batch, 1.0, launched, remaining, 50e3)
     measured = time.explained_ns(host, device, 0.0)
-    return Solo(batch, measured, launched, remaining, 50e3)
+    return SoloPoint(batch, measured, launched, remaining, 50e3)
 
 
 def test_three_batches_separate_a_slow_host_from_a_slow_device():
@@ -29,7 +29,7 @@ def test_three_batches_separate_a_slow_host_from_a_slow_device():
 def test_batches_show_the_hosts_own_work_per_item():
     per_item = 200e3  # twice the device's
     times = [
-        Solo(one.batch, one.measured_ns + per_item * one.batch, one.launched_ns, one.remaining_ns, one.around_ns)
+        SoloPoint(one.batch, one.measured_ns + per_item * one.batch, one.launched_ns, one.remaining_ns, one.around_ns)
         for one in (solo(batch, device=1.1) for batch in (1, 4, 16, 64, 256))
     ]
     fit = fit_solos(times)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from cotenant.planning.exports.model import Model, exported
 from cotenant.planning.exports.targets import export
-from cotenant.planning.mixes.plan import Kept, PlannedDevice, SeatedTenant, ServingPlan
+from cotenant.planning.mixes.plan import KeptObjective, PlannedDevice, SeatedTenant, ServingPlan
 
 GIB = 2**30
 TESTS = Path(__file__).parent.parent
@@ -27,7 +27,7 @@ MODELS = {
 
 
 def seat(tenant, *, share=None, batch=4, priority=0, gib=8, limit=30.0, software="eager"):
-    kept = (Kept("p99", limit, 8.0, 10.0, 14.0),)
+    kept = (KeptObjective("p99", limit, 8.0, 10.0, 14.0),)
     return SeatedTenant(tenant, 0, 1, 100.0, batch, software, share, priority, gib * GIB, (1.0, 1.1, 1.2), kept)
 
 

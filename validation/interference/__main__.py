@@ -4,9 +4,8 @@ from pathlib import Path
 
 import click
 
-from cotenant.cli.exits import Exit
 from cotenant.cli.main import main
-from cotenant.cli.output import console
+from cotenant.cli.output import Exit, console
 
 
 @click.command("validate-interference", short_help="Compare predictions with real measurements.")

@@ -4,7 +4,7 @@ from functools import partial
 
 import numpy as np
 
-from cotenant.devices.simulated.device import open_simulated
+from cotenant.devices.simulated.simulated_gpu import open_simulated
 from cotenant.prediction.calibration.twin import calibrating
 from cotenant.prediction.contention.closed_form import log_slowdowns
 from cotenant.prediction.contention.demand import demands_of

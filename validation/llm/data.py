@@ -9,7 +9,7 @@ import pandas as pd
 
 from cotenant.devices.simulated.catalogue import find_gpu
 from cotenant.errors import DataError
-from cotenant.prediction.engines.model import LanguageModel, language_model
+from cotenant.prediction.engines.language_model import LanguageModel, language_model
 from cotenant.prediction.gpu import GpuSpec
 from cotenant.workloads import find
 from cotenant.workloads.models.workload import ModelWorkload

@@ -9,11 +9,11 @@ from scipy.optimize import lsq_linear
 
 from cotenant.devices.simulated.catalogue import find_gpu
 from cotenant.errors import DoesNotFit
-from cotenant.prediction.engines.batching import Batching, EngineSettings
-from cotenant.prediction.engines.memory import cache_blocks
-from cotenant.prediction.engines.model import LanguageModel, language_model
-from cotenant.prediction.engines.profile import ENGINES
-from cotenant.prediction.engines.serving import serve
+from cotenant.prediction.engines.alone import serve
+from cotenant.prediction.engines.continuous_batching import Batching, EngineSettings
+from cotenant.prediction.engines.engine_profile import ENGINES
+from cotenant.prediction.engines.language_model import LanguageModel, language_model
+from cotenant.prediction.engines.on_gpu import cache_blocks
 from cotenant.prediction.engines.step import EnginePart, StepShape, StepTimes
 from cotenant.prediction.kernels.columns import Floats
 from validation.llm.data import model_of, read

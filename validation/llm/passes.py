@@ -8,8 +8,8 @@ import numpy as np
 from scipy.optimize import lsq_linear
 
 from cotenant.devices.simulated.catalogue import find_gpu
-from cotenant.prediction.engines.profile import ENGINES
-from cotenant.prediction.engines.serving import host_ns
+from cotenant.prediction.engines.alone import host_ns
+from cotenant.prediction.engines.engine_profile import ENGINES
 from cotenant.prediction.engines.step import EnginePart, StepShape, StepTimes
 from cotenant.prediction.kernels.columns import Floats, Ints
 from validation.llm.data import model_of, read

@@ -61,9 +61,8 @@ def profile(
     """
     out = Path(out)
     html = None if html is None else Path(html)
-    found = _found(
-        subject, device, overrides, tool=tool, out=out, top=top, skip_bad=skip_bad, listener=listener or silent
-    )
+    listener = listener or silent
+    found = _found(subject, device, overrides, tool=tool, out=out, top=top, skip_bad=skip_bad, listener=listener)
     if html is not None:
         from cotenant.api.report import write_whole
         from cotenant.measure.events import Preparing

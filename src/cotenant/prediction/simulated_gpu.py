@@ -10,14 +10,13 @@ from typing import Any, Protocol
 import numpy as np
 
 from cotenant.errors import DeviceError
-from cotenant.prediction.calibration.engine import EngineFit
-from cotenant.prediction.calibration.solo import UNFITTED, Solo, SoloFit, fit_solos, matched
-from cotenant.prediction.calibration.solo_time import SoloTime
+from cotenant.prediction.calibration.engine_fit import EngineFit
+from cotenant.prediction.calibration.solo import UNFITTED, SoloFit, SoloPoint, SoloTime, fit_solos, matched
 from cotenant.prediction.contention.layout import Part, whole_of
 from cotenant.prediction.contention.on_part import between_clocks, on_part, solo_of
 from cotenant.prediction.contention.trace import Trace
+from cotenant.prediction.engines.engine_profile import ENGINES, EngineProfile
 from cotenant.prediction.engines.on_gpu import EngineLoad, Engines
-from cotenant.prediction.engines.profile import ENGINES, EngineProfile
 from cotenant.prediction.engines.step import StepShape
 from cotenant.prediction.engines.tails import EngineQueue
 from cotenant.prediction.engines.tenant import EngineTenant
@@ -240,7 +239,7 @@ class SimulatedGpu:
         exact = [time for one, time in zip(given, measured, strict=True) if one.exactly(spec)]
         return self.describing.request(spec, execution), matched(fit, exact[0]) if exact else fit
 
-    def _solo(self, time: SoloTime, request: RequestKernels) -> Solo:
+    def _solo(self, time: SoloTime, request: RequestKernels) -> SoloPoint:
         kernels = request.kernels
         arithmetic_ns = least_ns(kernels, self.gpu)
         if time.ms * 1e6 < arithmetic_ns:

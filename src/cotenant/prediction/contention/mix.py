@@ -127,8 +127,7 @@ def mean_slowdowns(found: Sequence[Floats]) -> list[float]:
 
 
 def _due(tenant: MixTenant, seed: int, seconds: float) -> Ints:
-    from cotenant.tenancy.arrivals import arrivals_ns
-    from cotenant.tenancy.load import Load
+    from cotenant.tenancy.load import Load, arrivals_ns
 
     load = Load(kind="gamma", rate_rps=tenant.rate_rps, cv=max(tenant.cv, LEAST_CV))
     return np.asarray(arrivals_ns(load, seed=seed, horizon_s=seconds))

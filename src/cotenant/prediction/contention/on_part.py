@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from cotenant.prediction.calibration.solo import UNFITTED, Solo, SoloFit
+from cotenant.prediction.calibration.solo import UNFITTED, SoloFit, SoloPoint
 from cotenant.prediction.contention.layout import Part, whole_of
 from cotenant.prediction.contention.trace import Trace, trace_of
 from cotenant.prediction.gpu import GpuSpec
@@ -59,10 +59,10 @@ def on_part(
     )
 
 
-def solo_of(gpu: GpuSpec, request: RequestKernels, measured_ns: float) -> Solo:
+def solo_of(gpu: GpuSpec, request: RequestKernels, measured_ns: float) -> SoloPoint:
     """A measured time of this request alone on the entire GPU, with its simulation."""
     trace = on_part(gpu, request, whole_of(gpu))
-    return Solo(
+    return SoloPoint(
         request.spec.batch,
         measured_ns,
         launched_ns=np.cumsum(trace.launch_ns),

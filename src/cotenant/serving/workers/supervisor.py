@@ -79,7 +79,8 @@ class Post:
     @property
     def restart_s(self) -> float:
         """What a restart takes here: the longest of the last few of its kind."""
-        return max((1.0, *(self._restarts_s[self._prepared] or (self.start_s,))))
+        took_s: Iterable[float] = self._restarts_s[self._prepared] or (self.start_s,)
+        return max(1.0, *took_s)
 
     @property
     def tenants(self) -> tuple[str, ...]:
