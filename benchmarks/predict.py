@@ -16,12 +16,11 @@ from cotenant.prediction.contention.closed_form import log_slowdowns
 from cotenant.prediction.contention.demand import demands_of
 from cotenant.prediction.contention.trace import plain_trace
 from cotenant.prediction.interference.correction import Evidence
+from cotenant.prediction.interference.covariance import GPU, GPU_PRIOR_HALF
 from cotenant.prediction.interference.gpu_mixes import GpuMixes
-from cotenant.prediction.interference.gpu_profiles import profiles_of
-from cotenant.prediction.interference.mixes import by_victim, every_mix
 from cotenant.prediction.interference.predictor import Predictor
-from cotenant.prediction.interference.setting import Setting, setting_of
-from cotenant.prediction.interference.shipped import GPU, GPU_PRIOR_HALF
+from cotenant.prediction.interference.profiles import profiles_of
+from cotenant.prediction.interference.setting import Setting, by_victim, every_mix, setting_of
 from cotenant.prediction.simulated_gpu import Controls
 from cotenant.tenancy.sharing import Sharing
 from cotenant.workloads.protocol import WorkloadSpec

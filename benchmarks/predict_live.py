@@ -25,8 +25,8 @@ import cotenant
 from cotenant.analyse.estimates.estimate import Estimate
 from cotenant.prediction.interference.forecasting import Asked, evidence_of, predictor_for
 from cotenant.prediction.interference.gathered import MeasuredMix
-from cotenant.prediction.interference.mixes import mixes_of
 from cotenant.prediction.interference.next_cells import next_cells
+from cotenant.prediction.interference.setting import mixes_of
 from cotenant.store.learnt import learnt
 from cotenant.study.files import load_study
 from cotenant.study.prediction_inputs import asked_of, place_of

@@ -4,8 +4,7 @@ from pathlib import Path
 
 from cotenant.devices import find_device
 from cotenant.devices.simulated.catalogue import find_gpu
-from cotenant.prediction.batch_limit import Prediction, growth_of, predict
-from cotenant.prediction.memory import FRAGMENTATION
+from cotenant.prediction.batch_limit import FRAGMENTATION, BatchLimit, growth_of, predict
 from cotenant.workloads import find
 from cotenant.workloads.models.vision import VISION
 from cotenant.workloads.protocol import WorkloadSpec
@@ -76,7 +75,7 @@ def validate(data: Path) -> tuple[Result, ...]:
     )
 
 
-def _largest(model: str) -> Prediction:
+def _largest(model: str) -> BatchLimit:
     spec = WorkloadSpec(name=model, dtype="float32", params={"image": _IMAGE})
     return predict(growth_of(spec, find(model).properties), find_device("sim:rtx-a5000").room())
 

@@ -16,10 +16,10 @@ import numpy as np
 
 from cotenant.planning.pair_plan import best_pairs, next_pairs, together
 from cotenant.prediction.interference.correction import Evidence
+from cotenant.prediction.interference.covariance import GPU, GPU_PRIOR_HALF
 from cotenant.prediction.interference.next_cells import next_cells
 from cotenant.prediction.interference.predictor import MEASURED, Predictor
 from cotenant.prediction.interference.setting import Setting
-from cotenant.prediction.interference.shipped import GPU, GPU_PRIOR_HALF
 from validation.interference.gavel_matrix import Matrix, gavel_matrix
 
 AT = (0, 13, 26, 40, 50, 60)

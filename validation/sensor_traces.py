@@ -8,7 +8,7 @@ import numpy as np
 from cotenant.devices.simulated.catalogue import find_gpu
 from cotenant.errors import DataError
 from cotenant.prediction.power.draw import Floats
-from cotenant.prediction.power.readings import shown_power_w
+from cotenant.prediction.power.timeline import shown_power_w
 from validation.measures import absolute_error
 from validation.reading import HINT, AbsentData, number, read_table
 from validation.result import Measure, Result, Row

@@ -10,8 +10,7 @@ from cotenant.measure.gather import Timing
 from cotenant.measure.preconditions import Preconditions, Readiness
 from cotenant.measure.sampler import Samples
 from cotenant.measure.simulated.simulated_fleet import start_of
-from cotenant.prediction.power.dies import TYPICAL
-from cotenant.prediction.power.thermal import Cooling
+from cotenant.prediction.power.dies import TYPICAL, Cooling
 from cotenant.study.files import study_from_text
 from cotenant.study.preconditions import Before
 

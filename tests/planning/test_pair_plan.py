@@ -5,9 +5,9 @@ import pytest
 
 from cotenant.planning.pair_plan import best_pairs, next_pairs, together
 from cotenant.prediction.interference.correction import Evidence, no_evidence
+from cotenant.prediction.interference.covariance import GPU, GPU_PRIOR_HALF
 from cotenant.prediction.interference.predictor import Predictor
 from cotenant.prediction.interference.setting import setting_of
-from cotenant.prediction.interference.shipped import GPU, GPU_PRIOR_HALF
 
 PAIRS = np.array([(a, b) for a in range(6) for b in range(a + 1, 6)], np.int64)
 

@@ -15,9 +15,9 @@ from cotenant.planning.mixes.tenants import ServingTenant
 from cotenant.planning.predictors.measured import Measured, SharingLaw, most_of, require_measured
 from cotenant.planning.predictors.solo import ONE_BLOCK, SoloTimes, drift
 from cotenant.prediction.interference.correction import Evidence, no_evidence
+from cotenant.prediction.interference.covariance import CPU
 from cotenant.prediction.interference.predictor import Predictor
 from cotenant.prediction.interference.setting import setting_of
-from cotenant.prediction.interference.shipped import CPU
 from cotenant.study.files import study_from
 from cotenant.tenancy.objective import Objective
 from cotenant.tenancy.plan import PlanDevice

@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import pytest
 
-from cotenant.prediction.data_sets import Between, DataSet, Steps, comparable
+from cotenant.prediction.data_sets import Between, DataSet, EffectSteps, comparable
 from cotenant.prediction.trust import MEASURE_IT, Class, ModelError, Validated, as_json, classes, error_of, nearest
 
 VISION = Class("ampere", "eager", "vision", "alone", calibrated=False)
-STEPS = Steps(
+STEPS = EffectSteps(
     {
         "software": 0.1,
         "phase": 0.1,

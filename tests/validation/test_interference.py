@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from cotenant.prediction.interference.shipped import GPU
-from tests.prediction_interference.synthetic_matrix import TENANTS, measured, pairs, profiles, setting
+from cotenant.prediction.interference.covariance import GPU
+from tests.prediction.interference.synthetic_matrix import TENANTS, measured, pairs, profiles, setting
 from validation.interference.gavel_data import Job
 from validation.interference.gavel_matrix import Matrix
 from validation.interference.judged import judged

@@ -10,7 +10,7 @@ import numpy as np
 from cotenant.prediction.contention.closed_form import log_slowdowns
 from cotenant.prediction.contention.demand import demands_of
 from cotenant.prediction.interference.correction import Evidence
-from cotenant.prediction.interference.gpu_profiles import profiles_of
+from cotenant.prediction.interference.profiles import profiles_of
 from cotenant.prediction.interference.setting import Setting, setting_of
 from cotenant.prediction.kernels.columns import Floats
 from validation.interference.gavel_data import GPUS, LOOKED_AT, Job, jobs_of, measured_pairs, read_tables, traces_of

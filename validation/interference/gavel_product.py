@@ -5,15 +5,15 @@ from functools import partial
 import numpy as np
 
 from cotenant.devices.simulated.simulated_gpu import open_simulated
-from cotenant.prediction.calibration.twin import calibrating
+from cotenant.prediction.calibration.solo import calibrating
 from cotenant.prediction.contention.closed_form import log_slowdowns
 from cotenant.prediction.contention.demand import demands_of
 from cotenant.prediction.contention.layout import whole_of
+from cotenant.prediction.interference.covariance import GPU, GPU_PRIOR_HALF
 from cotenant.prediction.interference.gathered import SoloTenant
-from cotenant.prediction.interference.gpu_profiles import profiles_of
 from cotenant.prediction.interference.predictor import Predictor
+from cotenant.prediction.interference.profiles import profiles_of
 from cotenant.prediction.interference.setting import setting_of
-from cotenant.prediction.interference.shipped import GPU, GPU_PRIOR_HALF
 from cotenant.tenancy.identity import TenantIdentity
 from cotenant.tenancy.tenant_entry import TenantEntry
 from validation.interference.gavel_data import GPUS, SOURCE

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from cotenant.prediction.interference.covariance import Variances
+from cotenant.prediction.interference.covariance import GPU, Variances
 from cotenant.prediction.interference.setting import Setting
-from cotenant.prediction.interference.shipped import GPU
 from validation.interference.fitting import fit_variances
 from validation.interference.gavel_data import LOOKED_AT, SOURCE
 from validation.interference.gavel_matrix import Matrix, gavel_matrix

@@ -4,11 +4,10 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from cotenant.prediction.interference.baselines import additive, constant, low_rank
-from cotenant.prediction.interference.covariance import Variances
+from cotenant.prediction.interference.covariance import GPU_PRIOR_HALF, Variances
 from cotenant.prediction.interference.predictor import Predictor
 from cotenant.prediction.interference.setting import Setting
-from cotenant.prediction.interference.shipped import GPU_PRIOR_HALF
+from cotenant.prediction.interference.stacking import additive, constant, low_rank
 from cotenant.prediction.kernels.columns import Floats
 from validation.interference.gavel_matrix import LOOKED_AT, Matrix
 from validation.interference.protocols import Split

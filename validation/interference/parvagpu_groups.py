@@ -8,12 +8,11 @@ import numpy as np
 from cotenant.prediction.contention.closed_form import log_slowdowns
 from cotenant.prediction.contention.demand import demands_of
 from cotenant.prediction.interference.correction import Evidence
-from cotenant.prediction.interference.gpu_profiles import profiles_of
+from cotenant.prediction.interference.covariance import GPU, GPU_PRIOR_HALF
 from cotenant.prediction.interference.intervals import quantile_up
-from cotenant.prediction.interference.mixes import mixes_of
 from cotenant.prediction.interference.predictor import LEVEL, Predictor
-from cotenant.prediction.interference.setting import setting_of
-from cotenant.prediction.interference.shipped import GPU, GPU_PRIOR_HALF
+from cotenant.prediction.interference.profiles import profiles_of
+from cotenant.prediction.interference.setting import mixes_of, setting_of
 from validation.interference.anatomy import fit_anatomy
 from validation.interference.parvagpu_data import (
     FITTED,

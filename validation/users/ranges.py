@@ -22,7 +22,7 @@ from cotenant.prediction.data_sets import (
     Between,
     Bundle,
     DataSet,
-    Steps,
+    EffectSteps,
     comparable,
     likeness,
     own_spread,
@@ -119,7 +119,7 @@ def learn(rows: Sequence[UserRow], laws: Mapping[tuple[Class, Quantity], str] | 
     """Data sets, steps and widths from all rows."""
     sets = [data_set_of(bundle, mine) for (bundle, _, _), mine in grouped(rows).items()]
     by_set = {(found.bundle, found.kind, found.source, found.model, found.gpu): found for found in sets}
-    steps: dict[str, Steps] = {}
+    steps: dict[str, EffectSteps] = {}
     for bundle in sorted({found.bundle for found in sets}):
         for calibrated in (False, True):
             mine = [found for found in sets if found.bundle == bundle and found.kind.calibrated == calibrated]
@@ -135,7 +135,7 @@ def learn(rows: Sequence[UserRow], laws: Mapping[tuple[Class, Quantity], str] | 
     return replace(known, tails=_what_tails_add(rows))
 
 
-def fit(bundle: Bundle, sets: Sequence[DataSet]) -> tuple[Steps, Floats]:
+def fit(bundle: Bundle, sets: Sequence[DataSet]) -> tuple[EffectSteps, Floats]:
     """Steps of a bundle, and the weights of its data sets."""
     kinds = [found.kind for found in sets]
     shared = {name: table for name, table in likeness(bundle, kinds, kinds).items() if _tells(table)}
@@ -170,7 +170,7 @@ def fit(bundle: Bundle, sets: Sequence[DataSet]) -> tuple[Steps, Floats]:
     if UNFITTED in effects:
         # Where constants are those of another software, data sets far off aren't exceptions.
         effects[UNFITTED] = round(float(np.sqrt(np.mean(np.square(strangers)))), 4)
-    return Steps(effects, round(within, 4), _NORMAL, _NORMAL), weights
+    return EffectSteps(effects, round(within, 4), _NORMAL, _NORMAL), weights
 
 
 def _tells(table: Floats) -> bool:
@@ -232,7 +232,7 @@ def _together(found: DataSet, known: Validated, apart: Left, *, timed: bool) -> 
     return -float(np.sqrt(squares[0])), float(np.sqrt(squares[1])), validated
 
 
-def _calibrated(name: str, steps: Steps, rows: Sequence[UserRow], known: Validated) -> Steps:
+def _calibrated(name: str, steps: EffectSteps, rows: Sequence[UserRow], known: Validated) -> EffectSteps:
     """Steps with the deviations that hold enough rows of what is left out, whichever way it is left out and counted."""
     of_sets = [one for one in left_out(rows, known, same_unit) if _named(one.found) == name]
     of_sources = [one for one in left_out(rows, known, same_origin) if _named(one.found) == name]

@@ -69,8 +69,8 @@ def run_active(
     """Measure a study in rounds until every mix is known, measured or predicted.
 
     Each round measures mixes that say most about those still unknown, under the ways to share that are not known yet:
-    many at once, because every round measures its tenants alone once more. The first one measures all tenants alone and
-    each in a mix at least; where predictions need solos, as on a CPU, each beside the next one of the study.
+    many at once, because every round measures its tenants alone again. The first round measures all tenants alone and
+    each in a mix at least; where predictions need solos, as on a CPU, each beside the study's next tenant.
 
     A measured mix gets no more blocks than the width takes: two of the study's fixed number per round, or as many as it
     takes to half the width instead of the study's `until`.
@@ -90,8 +90,8 @@ def run_active(
     from cotenant.api.predict import predict
     from cotenant.api.report import write_whole
     from cotenant.api.run import run
+    from cotenant.prediction.interference.forecast import NAME, text_of
     from cotenant.prediction.interference.intervals import FEWEST
-    from cotenant.prediction.interference.kept import NAME, text_of
     from cotenant.study.files import load_study, study_from
     from cotenant.study.model import Study
 
@@ -113,22 +113,22 @@ def run_active(
             run(_round(study, chosen, ways, width, left_s), device=device, out=out, listener=listener).folder
         )
         found = predict(study, quiet=True, device=device, runs=folders, next_mixes=4 * len(groups), width=width)
-        tried.update((mix, way) for mix in chosen for way in ways or {one.sharing for one in found.mixes})
-        unknown = [one for one in found.mixes if not _is_known(one, width)]
-        left = [one for one in unknown if tried[one.mix, one.sharing] < most]
+        tried.update((mix, way) for mix in chosen for way in ways or {estimate.sharing for estimate in found.mixes})
+        unknown = [estimate for estimate in found.mixes if not _is_known(estimate, width)]
+        left = [estimate for estimate in unknown if tried[estimate.mix, estimate.sharing] < most]
         why = _reason(unknown, left, deadline, width, "simulated" if DeviceName(found.device).simulated else "measured")
         if why is not None:
             write_whole(folders[-1] / NAME, text_of(found))
             return ActiveResult(tuple(folders), found, len({mix for mix, _ in tried}), len(groups), why)
-        ways = tuple(dict.fromkeys(one.sharing for one in left))
+        ways = tuple(dict.fromkeys(estimate.sharing for estimate in left))
         wanted = _suggested(found, ways, tried)
-        again = [one.mix for one in left if tried[one.mix, one.sharing]]
+        again = [estimate.mix for estimate in left if tried[estimate.mix, estimate.sharing]]
         chosen = list(dict.fromkeys([*again, *wanted[: math.ceil(LATER_SHARE * len(wanted))]]))
-        least = max(FEWEST_PER_ROUND, FEWEST - min(sum(way == one for _, one in tried) for way in ways))
+        least = max(FEWEST_PER_ROUND, FEWEST - min(sum(way == used for _, used in tried) for way in ways))
         if len(chosen) < least:
             # The intervals are wider than the deviations promise, or there is too little evidence for intervals.
             more = predict(study, quiet=True, device=device, runs=folders, next_mixes=4 * len(groups))
-            others = [*chosen, *_suggested(more, ways, tried), *(one.mix for one in left)]
+            others = [*chosen, *_suggested(more, ways, tried), *(estimate.mix for estimate in left)]
             chosen = list(dict.fromkeys(others))[:least]
 
 
@@ -142,7 +142,7 @@ def _first(study: "Study", device: str | None, width: float, groups: set[tuple[s
         found = predict(study, quiet=True, device=device, next_mixes=4 * len(groups), width=width)
     except CotenantError:  # nothing can be predicted before the solos are measured
         return ring
-    wanted = _suggested(found, tuple(dict.fromkeys(one.sharing for one in found.mixes)), ())
+    wanted = _suggested(found, tuple(dict.fromkeys(estimate.sharing for estimate in found.mixes)), ())
     wanted = wanted[: math.ceil(FIRST_SHARE * len(wanted))]
     if len(wanted) <= len(ring):
         return ring
@@ -154,7 +154,14 @@ def _suggested(
     found: "PredictedMixes", ways: tuple[str, ...], tried: Collection[tuple[tuple[str, ...], str]]
 ) -> list[tuple[str, ...]]:
     """Mixes suggested for the way to share that needs most: a round measures its mixes under all ways."""
-    by_way = [[one.mix for one in found.next if one.sharing == way and (one.mix, way) not in tried] for way in ways]
+    by_way = [
+        [
+            suggestion.mix
+            for suggestion in found.next
+            if suggestion.sharing == way and (suggestion.mix, way) not in tried
+        ]
+        for way in ways
+    ]
     return max(by_way, key=len, default=[])
 
 
@@ -186,8 +193,8 @@ def _round(
 
 
 def _is_known(mix: "MixForecast", width: float) -> bool:
-    for one in mix.tenants:
-        number = one.narrowable
+    for tenant in mix.tenants:
+        number = tenant.narrowable
         if number.lo is None or number.hi is None or (number.hi - number.lo) / 2 > width * number.est:
             return False
     return True

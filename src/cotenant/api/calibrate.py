@@ -31,8 +31,7 @@ def calibrate(source: AnyPath, *, device: str) -> Calibration:
         DeviceError: A row can't be used: a unit is wrong, a workload unknown, a time impossible.
     """
     from cotenant.devices.simulated.simulated_gpu import open_simulated
-    from cotenant.prediction.contention.on_part import solo_of
-    from cotenant.prediction.simulated_gpu import Controls
+    from cotenant.prediction.simulated_gpu import Controls, solo_of
     from cotenant.workloads.protocol import WorkloadSpec
 
     source = Path(source)
@@ -75,7 +74,7 @@ def calibrate_server(
         url: The server: `http://127.0.0.1:8000`.
         workload: The served model's name in the catalogue, by which verbs find the calibration.
         device: The simulated GPU like the server's; None: rates per token instead of scales of its kernels' laws.
-        model: The model's name at the server; None for its only one.
+        model: The model's name at the server; None for its only model.
         api: `chat` or `completions`.
         key: Sent as `Authorization: Bearer`.
         prompt: Tokens of the intended load's prompts.
@@ -120,10 +119,10 @@ def calibrate_server(
     probes = EngineProbes(url, model, api=api, headers=headers)
     rows = tuple(
         SoloTime(
-            workload=workload, software="vllm", ms=one.ms, seq=one.prompt, tokens=one.load.tokens,
-            tokens_spread=SPREAD, in_flight=one.load.in_flight, ttft_ms=one.ttft_ms, tpot_ms=one.tpot_ms, row=url,
+            workload=workload, software="vllm", ms=probe.ms, seq=probe.prompt, tokens=probe.load.tokens,
+            tokens_spread=SPREAD, in_flight=probe.load.in_flight, ttft_ms=probe.ttft_ms, tpot_ms=probe.tpot_ms, row=url,
         )
-        for one in probes.carry_out(loads, seconds=seconds, say=say)
+        for probe in probes.carry_out(loads, seconds=seconds, say=say)
     )  # fmt: skip
     fit = None if gpu is None else gpu.engine_fit(spec, Controls(solo_ms=rows))
     return EngineCalibration(device, fit or fit_engine(plain_law(), rows, EngineSettings()), tuple(probes.notes))

@@ -85,7 +85,7 @@ def predict(
         device: Overrides the study's device.
         runs: Run folders, saved names, or CSV tables of what others measured, to learn from; `db`: everything of the
             database on this kind of device.
-        mix: Only this mix: names of tenants joined by `+`; it needn't be one of the study's.
+        mix: Only this mix: names of tenants joined by `+`; it needn't be in the study.
         next_mixes: Also suggest this many mixes to measure.
         next_for: `all`: those that say most about all others; `pairing`: those that decide which tenants to put
             on devices two by two.
@@ -121,7 +121,7 @@ def predict(
         found = forecast(asked, groups, tuple(sharings), next_mixes=next_mixes, width=width)
         return Prediction.of(replace(found, notes=(*left_out, *found.notes)), named)
     known = [sharing for sharing in sharings if sharing in asked.priors]
-    chosen = [one for sharing in known for one in _for_pairing(asked, groups, sharing, next_mixes)]
+    chosen = [suggestion for sharing in known for suggestion in _for_pairing(asked, groups, sharing, next_mixes)]
     found = forecast(asked, groups, tuple(sharings))
     found = replace(found, next=tuple(chosen[:next_mixes]), notes=(*left_out, *found.notes))
     return Prediction.of(found, named)
@@ -176,11 +176,11 @@ def _for_pairing(asked: "Asked", groups: Sequence[tuple[str, ...]], sharing: str
 
 def _groups(study: "Study", mix: str | None) -> tuple[tuple[tuple[str, ...], ...], tuple[str, ...]]:
     """The requested mixes, by tenants' names, and a sentence if some of the study's are too large."""
-    from cotenant.prediction.interference.mixes import LARGEST
+    from cotenant.prediction.interference.setting import LARGEST
     from cotenant.text import did_you_mean
 
     if mix is None:
-        groups = tuple(one.members for one in study.mix_list())
+        groups = tuple(group.members for group in study.mix_list())
     else:
         names = tuple(name.strip() for name in mix.split("+"))
         if not all(names):

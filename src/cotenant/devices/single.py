@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any, Self
 from cotenant import workloads
 from cotenant.devices.protocol import DeviceKind, HostPlan, Roofline, SeatReport
 from cotenant.errors import DeviceError
-from cotenant.prediction.batch_limit import Room
-from cotenant.prediction.memory import FRAGMENTATION
+from cotenant.prediction.batch_limit import FRAGMENTATION, Room
 from cotenant.tenancy.nouns import Tenant
 from cotenant.tenancy.sharing import Sharing
 from cotenant.workloads.protocol import Dtype, WorkloadSpec
@@ -118,7 +117,7 @@ class SingleDevice:
 
 
 def with_dtype(spec: WorkloadSpec, usual: Dtype) -> WorkloadSpec:
-    """The spec with a number format: its own, else its workload's, else the usual one."""
+    """The spec with a number format: its own, else its workload's, else the default."""
     if spec.dtype is not None:
         return spec
     dtype = getattr(workloads.find(spec.name), "dtype", usual)  # None: the workload has no number format

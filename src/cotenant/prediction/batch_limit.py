@@ -1,4 +1,4 @@
-"""Predict the largest batch before running: memory is linear in the batch, so two dry runs determine it."""
+"""GPU memory of a workload, and the largest batch: memory is linear in the batch, so two dry runs determine it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -6,6 +6,7 @@ from math import prod
 from typing import Literal
 
 from cotenant.errors import DoesNotFit
+from cotenant.prediction.gpu import GpuSpec
 from cotenant.workloads.protocol import Properties, WorkloadSpec
 
 _SMALL, _LARGE = 64, 128
@@ -51,7 +52,7 @@ class Growth:
 
 
 @dataclass(frozen=True, slots=True)
-class Prediction:
+class BatchLimit:
     """The largest batch predicted to fit."""
 
     batch: int
@@ -102,14 +103,14 @@ def growth_of(spec: WorkloadSpec, describe: Describe) -> Growth:
     )
 
 
-def predict(growth: Growth, room: Room) -> Prediction:
+def predict(growth: Growth, room: Room) -> BatchLimit:
     """The largest batch of such a workload on such a device."""
     tensors = (room.available_bytes - room.reserved_bytes) / (1 + room.lost_share)
     by_memory = _most(tensors - growth.fixed_bytes, growth.per_item_in(room))
     by_index = _most(INDEX_LIMIT - growth.fixed_elements, growth.elements_per_item)
     if room.indexed_32_bit and by_index < by_memory:
-        return Prediction(by_index, "32-bit index", growth, room)
-    return Prediction(by_memory, "memory", growth, room)
+        return BatchLimit(by_index, "32-bit index", growth, room)
+    return BatchLimit(by_memory, "memory", growth, room)
 
 
 def _most(left: float, each: float) -> int:
@@ -119,4 +120,41 @@ def _most(left: float, each: float) -> int:
 
 
 def _largest_tensor(properties: Properties) -> int:
-    return max((prod(shape) for one in properties.operators for shape in one.out_shapes), default=0)
+    return max((prod(shape) for operator in properties.operators for shape in operator.out_shapes), default=0)
+
+
+# --- Memory needed by a workload
+#
+# Assumptions that a dry run can't check: its peak already includes a workspace the size of the input for each
+# convolution; a twentieth of the tensors' bytes is lost to the allocator's rounding and fragmentation; the CUDA context
+# has the size in the GPU's entry.
+
+FRAGMENTATION = 0.05
+"""Fraction of the tensors' bytes lost by the allocator."""
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """Bytes of one tenant on a GPU."""
+
+    weights: int
+    activations: int
+    """Inputs, activations, caches, gradients and workspace: everything besides the weights at the peak."""
+    lost: int
+    """Lost to rounding and fragmentation."""
+    context: int
+
+    @property
+    def total(self) -> int:
+        """All of it."""
+        return self.weights + self.activations + self.lost + self.context
+
+
+def need(properties: Properties, gpu: GpuSpec) -> Need | None:
+    """Memory of a workload; None if unknown before it runs."""
+    if properties.peak_memory_bytes is None:
+        return None
+    weights = properties.weight_bytes or 0
+    activations = max(0, properties.peak_memory_bytes - weights)
+    lost = int((weights + activations) * FRAGMENTATION)
+    return Need(weights, activations, lost, int(gpu.context_mib * 2**20))

@@ -54,7 +54,7 @@ class DataSet:
 
 
 @dataclass(frozen=True, slots=True)
-class Steps:
+class EffectSteps:
     """Steps of one bundle, and the spread of rows within a data set."""
 
     effects: Mapping[str, float]
@@ -101,14 +101,14 @@ def likeness(bundle: Bundle, first: "Sequence[Class]", second: "Sequence[Class]"
     found = {}
     for name, key in effects_of(bundle).items():
         left, right = [key(kind) for kind in first], [key(kind) for kind in second]
-        found[name] = np.array([[float(one is not None and one == other) for other in right] for one in left])
+        found[name] = np.array([[float(value is not None and value == other) for other in right] for value in left])
     return found
 
 
 def same_source(sets: Sequence[DataSet]) -> Floats:
     """Data sets x data sets: whether one source measured both with one software, shared in one way."""
     keys = [(found.source, found.kind.software, found.kind.sharing) for found in sets]
-    return np.array([[float(one == other) for other in keys] for one in keys])
+    return np.array([[float(key == other) for other in keys] for key in keys])
 
 
 def own_spread(found: DataSet, usual: float) -> float:
@@ -120,7 +120,7 @@ def own_spread(found: DataSet, usual: float) -> float:
 class Between:
     """Data sets of one bundle, and what they say about the next."""
 
-    def __init__(self, bundle: Bundle, sets: Sequence[DataSet], steps: Steps) -> None:
+    def __init__(self, bundle: Bundle, sets: Sequence[DataSet], steps: EffectSteps) -> None:
         self.bundle, self.sets, self.steps = bundle, sets, steps
         if not sets:
             return

@@ -3,18 +3,18 @@
 Workloads are described by whoever opens it, since a description may need a dry run of the real model.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
 
 from cotenant.errors import DeviceError
+from cotenant.prediction.batch_limit import need
 from cotenant.prediction.calibration.engine_fit import EngineFit
 from cotenant.prediction.calibration.solo import UNFITTED, SoloFit, SoloPoint, SoloTime, fit_solos, matched
 from cotenant.prediction.contention.layout import Part, whole_of
-from cotenant.prediction.contention.on_part import between_clocks, on_part, solo_of
-from cotenant.prediction.contention.trace import Trace
+from cotenant.prediction.contention.trace import Trace, trace_of
 from cotenant.prediction.engines.engine_profile import ENGINES, EngineProfile
 from cotenant.prediction.engines.on_gpu import EngineLoad, Engines
 from cotenant.prediction.engines.step import StepShape
@@ -22,12 +22,10 @@ from cotenant.prediction.engines.tails import EngineQueue
 from cotenant.prediction.engines.tenant import EngineTenant
 from cotenant.prediction.gpu import GpuSpec
 from cotenant.prediction.kernels.columns import Floats
-from cotenant.prediction.kernels.cost import least_ns
-from cotenant.prediction.kernels.parallel import parallel
-from cotenant.prediction.kernels.quantised import quantised
-from cotenant.prediction.kernels.request import RequestKernels
+from cotenant.prediction.kernels.cost import least_ns, solo_costs
+from cotenant.prediction.kernels.request import RequestKernels, parallel, quantised
 from cotenant.prediction.kernels.software import Execution
-from cotenant.prediction.memory import need
+from cotenant.prediction.kernels.traces import calibrated
 from cotenant.prediction.power.dies import Die
 from cotenant.prediction.power.settling import FREE, Limits
 from cotenant.workloads.protocol import Dtype, WorkloadSpec
@@ -132,7 +130,7 @@ class SimulatedGpu:
             DeviceError: There are too few probes, or their times can't be of this model on this GPU.
         """
         spec = self.spec(spec)
-        probes = tuple(one for one in controls.solo_ms if one.probe and one.of_kind(spec))
+        probes = tuple(time for time in controls.solo_ms if time.probe and time.of_kind(spec))
         if not probes:
             return None
         key = (spec.name, str(spec.software), spec.quantised, spec.parallel, probes)
@@ -219,7 +217,7 @@ class SimulatedGpu:
             DeviceError: A time is shorter than the GPU's peak rates allow.
         """
         spec = request.spec
-        given = [one for one in controls.solo_ms if one.of_kind(spec) and not one.probe]
+        given = [time for time in controls.solo_ms if time.of_kind(spec) and not time.probe]
         if not given:
             return request, UNFITTED
         key = (spec.model_dump_json(), controls.solo_ms)
@@ -234,9 +232,9 @@ class SimulatedGpu:
     def _fitted(
         self, spec: WorkloadSpec, given: Sequence[SoloTime], execution: Execution
     ) -> tuple[RequestKernels, SoloFit]:
-        measured = [self._solo(one, self.describing.request(one.spec(spec), execution)) for one in given]
+        measured = [self._solo(time, self.describing.request(time.spec(spec), execution)) for time in given]
         fit = fit_solos(measured)
-        exact = [time for one, time in zip(given, measured, strict=True) if one.exactly(spec)]
+        exact = [time for point, time in zip(given, measured, strict=True) if point.exactly(spec)]
         return self.describing.request(spec, execution), matched(fit, exact[0]) if exact else fit
 
     def _solo(self, time: SoloTime, request: RequestKernels) -> SoloPoint:
@@ -290,3 +288,74 @@ class SimulatedGpu:
         if key not in self._traces:
             self._traces[key] = request.with_host(typical(clock_mhz).slowed(self.die.time))
         return self._traces[key]
+
+
+# --- Requests on a part of a typical GPU of its model, ready for the event simulation
+
+
+def on_part(
+    gpu: GpuSpec,
+    request: RequestKernels,
+    part: Part,
+    *,
+    launch_ns: Floats | None = None,
+    fit: SoloFit = UNFITTED,
+    measured_ms: float | None = None,
+    clock_mhz: float | None = None,
+) -> Trace:
+    """The request's kernels with their times on this part.
+
+    Args:
+        gpu: The GPU.
+        request: The request.
+        part: Its SMs and bandwidth.
+        launch_ns: Host time of each kernel's launches; None: the default of its software.
+        fit: Correction for the user's machine.
+        measured_ms: Measured time of its kernels alone on the entire GPU, to which they are scaled.
+        clock_mhz: None: the sustained clock with this share of its SMs busy.
+    """
+    costs = solo_costs(
+        request.kernels,
+        gpu,
+        sms=part.sms,
+        bandwidth_share=part.dram_share,
+        l2_share=part.dram_share,
+        clock_mhz=clock_mhz or gpu.clocks_mhz.on_share(part.loaded),
+    ).slowed(request.execution.slower(request.spec.dtype) * fit.device, request.execution.gap_us * 1e3)
+    if measured_ms is not None:
+        alone = solo_costs(request.kernels, gpu).total_ns
+        costs = calibrated(costs, costs.total_ns * measured_ms * 1e6 / alone)
+    return trace_of(
+        request.kernels,
+        costs,
+        domain_sms=part.domain_sms,
+        bytes_per_ns=gpu.bandwidth_gb_s * part.dram_share,
+        launch_ns=(request.launch_ns(gpu.architecture) if launch_ns is None else launch_ns) * fit.host,
+        slot=request.slot,
+        before_us=(request.execution.before_us + request.execution.item_us * request.spec.batch) * fit.host
+        + fit.item_ns * request.spec.batch / 1e3,
+        after_us=request.execution.after_us * fit.host,
+    )
+
+
+def solo_of(gpu: GpuSpec, request: RequestKernels, measured_ns: float) -> SoloPoint:
+    """A measured time of this request alone on the entire GPU, with its simulation."""
+    trace = on_part(gpu, request, whole_of(gpu))
+    return SoloPoint(
+        request.spec.batch,
+        measured_ns,
+        launched_ns=np.cumsum(trace.launch_ns),
+        remaining_ns=np.cumsum(trace.duration_ns[::-1])[::-1],
+        around_ns=trace.before_ns + trace.after_ns,
+    )
+
+
+def between_clocks(gpu: GpuSpec, clock_mhz: float, at: Callable[[float], Trace]) -> Trace:
+    """Interpolate the trace between two clock steps; times are proportional to 1 / clock.
+
+    Dies of a fleet rarely settle at the same clock; traces at the steps serve them all.
+    """
+    step = gpu.clocks_mhz.step
+    low = clock_mhz // step * step or step
+    weight = (1 / low - 1 / clock_mhz) / (1 / low - 1 / (low + step))
+    return at(low).towards(at(low + step), weight)

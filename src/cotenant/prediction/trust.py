@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
-from cotenant.prediction.data_sets import SET, SOURCE, Between, Bundle, DataSet, Steps, comparable
+from cotenant.prediction.data_sets import SET, SOURCE, Between, Bundle, DataSet, EffectSteps, comparable
 from cotenant.prediction.gpu import Architecture
 from cotenant.text import amount, listed, percent
 from cotenant.workloads.protocol import WorkloadSpec
@@ -200,7 +200,7 @@ class Validated:
     """The content of `validated.json`."""
 
     sets: tuple[DataSet, ...]
-    steps: Mapping[str, Steps]
+    steps: Mapping[str, EffectSteps]
     """By bundle, with `, measured solo times given` where they were."""
     tails: float
     """Half-width of what tails add to the error of a mean, in logarithms."""
@@ -244,7 +244,9 @@ def _known() -> Validated:
     document = json.loads(FILE.read_text(encoding="utf-8"))
     laws = {(_class_in(row), row["quantity"]): row["law"] for row in document["laws"]}
     sets = tuple(DataSet(_class_in(row), **row) for row in document["data_sets"])
-    return Validated(sets, {name: Steps(**row) for name, row in document["steps"].items()}, document["tails"], laws)
+    return Validated(
+        sets, {name: EffectSteps(**row) for name, row in document["steps"].items()}, document["tails"], laws
+    )
 
 
 @cache
@@ -254,7 +256,7 @@ def _between(bundle: Bundle, calibrated: bool) -> Between:
     return Between(bundle, comparable(known.sets, bundle, calibrated=calibrated), steps)
 
 
-_NO_STEPS = Steps({"none": 1.0}, 1.0, 1.0, 1.0)
+_NO_STEPS = EffectSteps({"none": 1.0}, 1.0, 1.0, 1.0)
 
 
 def _short(gpus: Sequence[str]) -> list[str]:

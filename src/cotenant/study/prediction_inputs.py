@@ -25,20 +25,20 @@ IN_TORCH = ("eager", "compile", "graphs")
 
 
 def place_of(study: "Study", device: str | None) -> "TargetDevice":
-    """The study's device, or the one named. Raises DeviceError."""
+    """The named device, else the study's. Raises DeviceError."""
     from cotenant.devices.target import place_at
 
     return place_at(study.device if device is None else device)
 
 
 def asked_of(
-    study: "Study", place: "TargetDevice", learnt: "Learnt", *, study_name: str, exact: bool = False
+    study: "Study", target: "TargetDevice", learnt: "Learnt", *, study_name: str, exact: bool = False
 ) -> "Asked":
     """Tenants of the study first, then others known from the runs.
 
     Args:
         study: The study to predict.
-        place: The device.
+        target: The device.
         learnt: Evidence from runs there.
         study_name: For the command that measures what is missing.
         exact: Let the event engine compute mixes that were not measured, where available.
@@ -46,16 +46,16 @@ def asked_of(
     Raises:
         PredictionError: A tenant was not measured alone, and there is no other source.
     """
+    from cotenant.prediction.interference.covariance import CPU_PRIOR_HALF
     from cotenant.prediction.interference.forecasting import Asked
-    from cotenant.prediction.interference.shipped import CPU_PRIOR_HALF
     from cotenant.tenancy.identity import not_used
 
     asked = {
-        name: identity_of(entry, place, load=study.loads[0], settings=study.settings[0])
+        name: identity_of(entry, target, load=study.loads[0], settings=study.settings[0])
         for name, entry in study.tenants.items()
     }
-    found, uses = _with_tables(learnt, asked)
-    known = found.solos
+    evidence, uses = _with_tables(learnt, asked)
+    known = evidence.solos
     matched = {name: solo_of(name, identity, known) for name, identity in asked.items()}
     unused = [
         reason
@@ -64,34 +64,34 @@ def asked_of(
     ]
     names, keys, solos = _everybody(asked, matched, known)
     common: dict[str, Any] = {
-        "device": place.name,
-        "simulated": place.simulated,
+        "device": target.name,
+        "simulated": target.simulated,
         "names": names,
         "keys": keys,
         "loads": _loads(study),
         "objectives": {name: entry.slo for name, entry in study.tenants.items() if entry.slo},
-        "mixes": found.mixes,
+        "mixes": evidence.mixes,
         "notes": (*learnt.notes, *(f"{reason}." for reason in unused)),
-        "errors": found.errors,
+        "errors": evidence.errors,
     }
     shaky = [name for name, solo in matched.items() if solo is not None and solo.unstable]
     if shaky:
-        common["notes"] = (*common["notes"], _of_unstable(shaky, cores=bool(place.cores)))
-    if place.cores:
+        common["notes"] = (*common["notes"], _of_unstable(shaky, cores=bool(target.cores)))
+    if target.cores:
         missing = [name for name, solo in matched.items() if solo is None]
         if missing:
-            named = study_name if place.name == study.device else f"{study_name} --device {place.name}"
+            named = study_name if target.name == study.device else f"{study_name} --device {target.name}"
             raise PredictionError(
-                f"{listed(missing)} {'has' if len(missing) == 1 else 'have'} not been measured alone on {place.kind}"
+                f"{listed(missing)} {'has' if len(missing) == 1 else 'have'} not been measured alone on {target.kind}"
                 f"{''.join(f'; {reason}' for reason in unused)}",
                 hint=f"cotenant run {named} --set 'mixes=[solo]', then cotenant predict {named} --from RUN",
             )
         return Asked(
             **common,
-            **on_cpu([solo for solo in solos if solo is not None], place.cores, learnt.bytes_per_s),
+            **on_cpu([solo for solo in solos if solo is not None], target.cores, learnt.bytes_per_s),
             prior_half=CPU_PRIOR_HALF,
         )
-    on_gpu = _on_gpu(study, place, names, solos, notes=common["notes"], uses=uses, exact=exact)
+    on_gpu = _on_gpu(study, target, names, solos, notes=common["notes"], uses=uses, exact=exact)
     return Asked(**(common | on_gpu))
 
 
@@ -107,47 +107,47 @@ def _with_tables(
     """Runs first, then what tables say of tenants with these names and of others; and the tenants' use of the GPU."""
     from dataclasses import replace
 
-    found = learnt.found
+    evidence = learnt.found
     uses: dict[TenantIdentity, float] = {}
     for table in learnt.tables:
         theirs = table.known_as(asked)
         given = table.utilisation
         uses |= {solo.key: given[solo.name] for solo in theirs.found.solos if solo.name in given}
-        here = {solo.key for solo in found.solos}
-        mixed = {(mix.sharing, mix.members) for mix in found.mixes}
-        found = replace(
-            found,
-            solos=(*found.solos, *(solo for solo in theirs.found.solos if solo.key not in here)),
-            mixes=(*found.mixes, *(mix for mix in theirs.found.mixes if (mix.sharing, mix.members) not in mixed)),
+        here = {solo.key for solo in evidence.solos}
+        mixed = {(mix.sharing, mix.members) for mix in evidence.mixes}
+        evidence = replace(
+            evidence,
+            solos=(*evidence.solos, *(solo for solo in theirs.found.solos if solo.key not in here)),
+            mixes=(*evidence.mixes, *(mix for mix in theirs.found.mixes if (mix.sharing, mix.members) not in mixed)),
         )
-    return found, uses
+    return evidence, uses
 
 
-def asked_of_tables(place: "TargetDevice", learnt: "Learnt") -> "Asked":
+def asked_of_tables(target: "TargetDevice", learnt: "Learnt") -> "Asked":
     """The tenants of tables, which nothing but their times alone and their use of the device describe."""
+    from cotenant.prediction.interference.covariance import CPU_PRIOR_HALF
     from cotenant.prediction.interference.forecasting import Asked
-    from cotenant.prediction.interference.shipped import CPU_PRIOR_HALF
 
-    found, uses = _with_tables(learnt, {})
+    evidence, uses = _with_tables(learnt, {})
     common: dict[str, Any] = {
-        "device": place.name,
-        "simulated": place.simulated,
-        "names": tuple(solo.name for solo in found.solos),
-        "keys": tuple(solo.key for solo in found.solos),
+        "device": target.name,
+        "simulated": target.simulated,
+        "names": tuple(solo.name for solo in evidence.solos),
+        "keys": tuple(solo.key for solo in evidence.solos),
         "loads": {},
         "objectives": {},
-        "mixes": found.mixes,
+        "mixes": evidence.mixes,
         "notes": learnt.notes,
     }
-    if place.cores:
-        return Asked(**common, **on_cpu(found.solos, place.cores, learnt.bytes_per_s), prior_half=CPU_PRIOR_HALF)
-    on_gpu = _on_gpu(None, place, common["names"], found.solos, notes=learnt.notes, uses=uses, exact=False)
+    if target.cores:
+        return Asked(**common, **on_cpu(evidence.solos, target.cores, learnt.bytes_per_s), prior_half=CPU_PRIOR_HALF)
+    on_gpu = _on_gpu(None, target, common["names"], evidence.solos, notes=learnt.notes, uses=uses, exact=False)
     return Asked(**(common | on_gpu))
 
 
 def identity_of(
     entry: "TenantEntry",
-    place: "TargetDevice",
+    target: "TargetDevice",
     *,
     load: "Load | None" = None,
     settings: Mapping[str, Any] | None = None,
@@ -156,12 +156,12 @@ def identity_of(
     from cotenant.tenancy.identity import TenantIdentity
     from cotenant.workloads.catalogue import published
 
-    spec = place.device.spec(entry.spec())
+    spec = target.device.spec(entry.spec())
     if spec.seq is None:
         spec = spec.model_copy(update={"seq": published(spec.name)[1]})
-    found = TenantIdentity.of(entry, spec=spec, load=load, settings=place.device.absolute(settings or {}))
-    version = None if place.simulated or found.software not in IN_TORCH else _torch_here()
-    return found.with_records(version=version)
+    identity = TenantIdentity.of(entry, spec=spec, load=load, settings=target.device.absolute(settings or {}))
+    version = None if target.simulated or identity.software not in IN_TORCH else _torch_here()
+    return identity.with_records(version=version)
 
 
 def major_minor(version: str) -> str:
@@ -187,17 +187,17 @@ def solo_of(name: str, asked: "TenantIdentity", solos: "Sequence[SoloTenant]") -
 def _everybody(
     asked: "Mapping[str, TenantIdentity]", matched: "Mapping[str, SoloTenant | None]", solos: "Sequence[SoloTenant]"
 ) -> "tuple[tuple[str, ...], tuple[TenantIdentity, ...], list[SoloTenant | None]]":
-    names, keys, found = [], [], []
+    names, keys, rows = [], [], []
     for name, solo in matched.items():
         names.append(name)
         keys.append(asked[name] if solo is None else solo.key)
-        found.append(solo)
+        rows.append(solo)
     for solo in solos:
         if solo.key not in keys:
             names.append(solo.name if solo.name not in names else f"{solo.name} ({solo.key})")
             keys.append(solo.key)
-            found.append(solo)
-    return tuple(names), tuple(keys), found
+            rows.append(solo)
+    return tuple(names), tuple(keys), rows
 
 
 def _loads(study: "Study") -> "dict[str, Load]":
@@ -210,8 +210,8 @@ def on_cpu(solos: "Sequence[SoloTenant]", cores: int, bytes_per_s: float | None)
     """Features, priors by way to share, times and memory of CPU tenants that were measured alone."""
     import numpy as np
 
-    from cotenant.prediction.interference.cpu_profiles import CpuProfiles, cores_wanted, roofline_shared
-    from cotenant.prediction.interference.shipped import CPU, CPU_THREADS
+    from cotenant.prediction.interference.covariance import CPU, CPU_THREADS
+    from cotenant.prediction.interference.profiles import CpuProfiles, cores_wanted, roofline_shared
 
     service = np.array([solo.service_ns for solo in solos])
     used = np.array([solo.service_ns if solo.device_ns is None else solo.device_ns for solo in solos])
@@ -239,7 +239,7 @@ def on_cpu(solos: "Sequence[SoloTenant]", cores: int, bytes_per_s: float | None)
 
 def _on_gpu(
     study: "Study | None",
-    place: "TargetDevice",
+    target: "TargetDevice",
     names: Sequence[str],
     solos: "Sequence[SoloTenant | None]",
     *,
@@ -250,16 +250,15 @@ def _on_gpu(
     import numpy as np
 
     from cotenant.devices.target import twin_of
-    from cotenant.prediction.calibration.twin import calibrating
+    from cotenant.prediction.calibration.solo import calibrating
+    from cotenant.prediction.interference.covariance import GPU, GPU_PRIOR_HALF, PLAIN_PRIOR_HALF
     from cotenant.prediction.interference.elsewhere import is_elsewhere, plain_trace
-    from cotenant.prediction.interference.energy import power_use
     from cotenant.prediction.interference.gpu_mixes import GpuMixes
-    from cotenant.prediction.interference.gpu_profiles import profiles_of
-    from cotenant.prediction.interference.shipped import GPU, GPU_PRIOR_HALF, PLAIN_PRIOR_HALF
+    from cotenant.prediction.interference.profiles import power_use, profiles_of
     from cotenant.tenancy.sharing import Sharing
     from cotenant.workloads.protocol import WorkloadSpec
 
-    gpu = twin_of(place)
+    gpu = twin_of(target)
     entries = {} if study is None else study.tenants
     plain = {
         number: plain_trace(solo.service_ns, uses.get(solo.key))
@@ -271,7 +270,7 @@ def _on_gpu(
         for number, (name, solo) in enumerate(zip(names, solos, strict=True))
     ]
     described = [number for number in range(len(specs)) if number not in plain]
-    measured = [None if place.simulated and not _from_table(solos[number]) else solos[number] for number in described]
+    measured = [None if target.simulated and not _from_table(solos[number]) else solos[number] for number in described]
     controls, uncalibrated = calibrating(gpu, [specs[number] for number in described], measured)
     priority = [entries[name].priority if name in entries else 0 for name in names]
     mixes = GpuMixes(gpu, specs, controls, priority=priority, plain=plain)
@@ -279,7 +278,7 @@ def _on_gpu(
     solo_ns = [trace.alone_ns() if solo is None else solo.service_ns for trace, solo in zip(traces, solos, strict=True)]
     profiles = profiles_of(traces, solo_ns)
     usual = [Sharing(mode=mode) for mode in ("processes", *SIDE_BY_SIDE)]
-    ways = {str(sharing): sharing for sharing in (*usual, *([] if study is None else study.sharings(place.modes)))}
+    ways = {str(sharing): sharing for sharing in (*usual, *([] if study is None else study.sharings(target.modes)))}
     return {
         "notes": (*notes, *uncalibrated),
         "features": profiles.features(),

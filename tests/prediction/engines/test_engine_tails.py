@@ -9,8 +9,7 @@ from cotenant.prediction.contention.layout import whole_of
 from cotenant.prediction.engines.alone import serve, step_ns
 from cotenant.prediction.engines.continuous_batching import Batching
 from cotenant.prediction.engines.engine_profile import ENGINES
-from cotenant.prediction.engines.loads import EngineLoads
-from cotenant.prediction.engines.tails import engine_times
+from cotenant.prediction.engines.tails import EngineLoads, engine_times
 from cotenant.tenancy.load import Load, arrivals_ns
 from cotenant.workloads.protocol import WorkloadSpec
 

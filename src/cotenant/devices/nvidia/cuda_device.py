@@ -1,4 +1,4 @@
-"""An NVIDIA GPU (or one MIG instance of it) as a device."""
+"""An NVIDIA GPU (or a MIG instance of it) as a device."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -19,7 +19,7 @@ from cotenant.devices.protocol import Arrangement, Finding, Probe, Roofline, Sea
 from cotenant.devices.single import SingleDevice
 from cotenant.devices.tree import FileTree
 from cotenant.errors import DeviceError, SharingUnavailable
-from cotenant.prediction.contention.candidates import mps_caps
+from cotenant.prediction.contention.layout import mps_caps
 from cotenant.tenancy.nouns import Tenant
 from cotenant.tenancy.sharing import ALONE, Sharing
 from cotenant.workloads.protocol import Dtype
@@ -250,7 +250,7 @@ class CudaDevice(SingleDevice):
         return list(() if major < 7 else TENSOR_CORES.get(major, newest))
 
     def ladder(self) -> "Sequence[SourceChoice]":
-        """For each metric, its source here and why no better one is available."""
+        """For each metric, its source here and why no better source is available."""
         from cotenant.devices.nvidia import gpu_sensors
 
         return gpu_sensors.ladder(self.gpu, no_dcgm=self.activity().why_not)
@@ -315,7 +315,7 @@ def servers_elsewhere(gpu: GpuFacts, name: str, reports: Sequence[SeatReport]) -
     """One sentence for each tenant whose server has no context on the GPU it should run on.
 
     Unlike a tenant's own process, a server can't report where it runs. In a container the driver may report pids
-    of the host: unless at least one is known, nothing is concluded.
+    of the host: unless any is known, nothing is concluded.
     """
     servers = {report.tenant: set(report.observed.get("server_pids", ())) for report in reports}
     servers = {tenant: pids for tenant, pids in servers.items() if pids}

@@ -24,8 +24,7 @@ from cotenant.devices.simulated.request import CATALOGUE
 from cotenant.devices.single import SingleDevice
 from cotenant.errors import DeviceError
 from cotenant.prediction.batch_limit import Room
-from cotenant.prediction.contention.candidates import candidates
-from cotenant.prediction.contention.layout import Layout, Part, lay_out, missing, nearest
+from cotenant.prediction.contention.layout import Layout, Part, candidates, lay_out, missing, nearest
 from cotenant.prediction.contention.trace import Trace
 from cotenant.prediction.gpu import DTYPES, GpuSpec
 from cotenant.prediction.kernels.request import RequestKernels
@@ -130,7 +129,7 @@ def parse(name: str) -> Named:
 
 ACTIVITY_PERIOD_S = 0.1
 _SLOWEST = 50
-"""A measured time this many times the simulated one is in another unit, or of something else."""
+"""A measured time this many times the simulated time is in another unit, or of something else."""
 ACTIVITIES = {
     "sm_active": "share of the SMs' room that kernels held",
     "tensor_active": "share of the tensor cores' throughput",
@@ -217,7 +216,7 @@ class SimulatedGpuDevice(SimulatedGpu, SingleDevice):
         return self.gpu.memory_bytes
 
     def room(self, memory_bytes: int | None = None) -> Room:
-        """As for a real GPU, with this one's context size."""
+        """As for a real GPU, with this GPU's context size."""
         return replace(SingleDevice.room(self, memory_bytes), reserved_bytes=self.tenant_bytes)
 
     def roofline(self, *, refresh: bool = False) -> Roofline:
@@ -264,7 +263,7 @@ def open_simulated(name: str) -> SimulatedGpuDevice:
 
 
 def fleet_opener(name: str) -> tuple[str, tuple[str, ...], Callable[[str], SimulatedGpuDevice]]:
-    """A fleet's name, its members' names, and a function that opens one; members share the cached requests."""
+    """A fleet's name, its members' names, and a function that opens a member; members share the cached requests."""
     named = parse(name)
     assert named.count is not None, "only called with the name of a fleet"
     fleet = f"sim:{_written(name, named)}"

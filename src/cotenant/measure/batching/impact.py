@@ -14,7 +14,7 @@ from cotenant.measure.batching.verification import VerifiedBatch
 from cotenant.measure.events import Listener
 from cotenant.measure.plan import plan_for
 from cotenant.measure.session import carry_out
-from cotenant.prediction.batch_limit import Prediction
+from cotenant.prediction.batch_limit import BatchLimit
 from cotenant.store.observe import observations
 from cotenant.store.query import sql
 from cotenant.store.reading import open_runs
@@ -25,7 +25,7 @@ from cotenant.workloads.protocol import WorkloadSpec
 
 BLOCKS = 4
 MOST_SIZES = 14
-"""Every power of two up to 8,192: the best size may be anywhere between one and the largest."""
+"""Every power of two up to 8,192: the best size may be anywhere up to the largest."""
 _STAGES = """
     select t.batch, s.stage, sum(s.duration_ns) / count(distinct (s.trial, s.seq)) / 1e6
     from stages s
@@ -101,13 +101,13 @@ MARGIN = 0.05
 
 @dataclass(frozen=True, slots=True)
 class BatchAnswer:
-    """Results on one workload's batch size on one device."""
+    """Results on a workload's batch size on a device."""
 
     workload: str
     dtype: str
     device: str
     simulated: bool
-    predicted: Prediction
+    predicted: BatchLimit
     verified: VerifiedBatch | None = None
     impacts: tuple[Impact, ...] = ()
     advice: Advice | None = None

@@ -15,11 +15,10 @@ from cotenant.measure.simulated.setup import TrialSetup, play, seat_outcome, set
 from cotenant.prediction.contention.engine import ACTIVITIES as COLUMNS
 from cotenant.prediction.contention.simulate import Outcome
 from cotenant.prediction.gpu import GpuSpec
-from cotenant.prediction.power import readings as sensors
-from cotenant.prediction.power.dies import TYPICAL, Die
+from cotenant.prediction.power import timeline as sensors
+from cotenant.prediction.power.dies import TYPICAL, Die, Heat
 from cotenant.prediction.power.draw import Activity
 from cotenant.prediction.power.settling import FREE, Limits, settle
-from cotenant.prediction.power.thermal import Heat
 from cotenant.prediction.power.timeline import Phase, timeline
 from cotenant.tenancy.nouns import Trial
 from cotenant.tenancy.records import TrialRecords
@@ -52,7 +51,7 @@ class SimulatedBench(Modelled):
         """A no-op: nothing changes with time."""
 
     def carry_out(self, trial: Trial, *, session: int, rates: Mapping[str, float]) -> TrialRecords:
-        """Carry out one trial; a mix that doesn't fit is recorded, never raised."""
+        """Carry out a trial; a mix that doesn't fit is recorded, never raised."""
         device, started_utc = self._device, now_utc()
         setup, fates, simulated = self._begun(trial, rates)
         self._begin_next(trial, rates)
@@ -94,7 +93,7 @@ class SimulatedBench(Modelled):
         return setup, fates, None if fates else self._workers.submit(self._simulated, setup)
 
     def _begin_next(self, trial: Trial, rates: Mapping[str, float]) -> None:
-        """While one trial's records are written, the next is already simulated: compiled code needs no lock."""
+        """While a trial's records are written, the next is already simulated: compiled code needs no lock."""
         coming = self._following.get(trial.number)
         if coming is not None:
             setup, fates, simulated = self._begun(coming, rates)
@@ -114,7 +113,7 @@ _SHOWN = {"sm_active": "sm", "tensor_active": "tensor", "dram_active": "dram"}
 
 
 def settled_clock_mhz(device: SimulatedGpuDevice, outcome: Outcome, limits: Limits) -> float | None:
-    """The clock of this die under the limits set by a study; None if it is the one that costs assume."""
+    """The clock of this die under the limits set by a study; None if it is the clock that costs assume."""
     if limits == FREE and device.die == TYPICAL:
         return None
     activity = mean_activity(outcome)

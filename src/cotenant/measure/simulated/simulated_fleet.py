@@ -20,10 +20,9 @@ from cotenant.measure.simulated.model_error import Modelled
 from cotenant.measure.simulated.setup import NS, TrialSetup, play, seat_outcome, set_up, shortages, timing_of, unserved
 from cotenant.measure.simulated.simulated_bench import assumed_over_typical, mean_activity, samples_of
 from cotenant.prediction.gpu import GpuSpec
-from cotenant.prediction.power.dies import LONGHORN, Die, Dies
+from cotenant.prediction.power.dies import LONGHORN, Cooling, Die, Dies, Heat
 from cotenant.prediction.power.draw import Activity
 from cotenant.prediction.power.settling import settle_fleet
-from cotenant.prediction.power.thermal import Cooling, Heat
 from cotenant.prediction.power.timeline import Phase, timeline, warm
 from cotenant.study.expand import stable_number
 from cotenant.study.preconditions import Before
@@ -94,7 +93,7 @@ MOST_CLOSELY = 16
 
 @dataclass(frozen=True, slots=True)
 class _Stage:
-    """One member in one trial."""
+    """A member in a trial."""
 
     device: SimulatedGpuDevice
     die: Die
@@ -120,7 +119,7 @@ class SimulatedFleetBench(Modelled):
             self._left[name] = Cooling.of(gpu.gpu, gpu.die).after(heat, gpu.gpu.power.idle_w, seconds)
 
     def carry_out(self, trial: Trial, *, session: int, rates: Mapping[str, float]) -> TrialRecords:
-        """Carry out one trial; a mix that doesn't fit is recorded, never raised."""
+        """Carry out a trial; a mix that doesn't fit is recorded, never raised."""
         started_utc = now_utc()
         stages = [self._stage(trial, name, tenants, rates) for name, tenants in _by_member(self._group, trial)]
         activity = self._activity(trial, stages)

@@ -58,7 +58,7 @@ def predictors_for(
     source: str,
     progress: Callable[[str], None],
 ) -> tuple[tuple[ServingTenant, ...], MixPredictor, MixPredictor]:
-    """Tenants with the best software for each device, a predictor that sweeps all mixes, and a more precise one.
+    """Tenants with the best software for each device, a fast predictor for all mixes, and a more precise predictor.
 
     Args:
         entries: The tenants by name.
@@ -82,14 +82,14 @@ def predictors_for(
     closer: dict[str, MixPredictor] = {}
     runs, left = known.runs, list(known.runs)
     tenants = planned(entries)
-    for kind, place in there.places.items():
-        mine = [run for run in runs if same_kind(_opened(run), place)]
+    for kind, target in there.places.items():
+        mine = [run for run in runs if same_kind(_opened(run), target)]
         # Runs of another device are an error only if no other device can use them.
-        measured, said = measured_on(place, entries, mine if there.gpus else runs, risk=risk, source=source)
-        progress(said)
-        if known.costs_s and all(same_kind(_opened(run), place) for run in known.served):
-            measured, said = measured.at_costs(known.costs_s)
-            progress(said)
+        measured, sentence = measured_on(target, entries, mine if there.gpus else runs, risk=risk, source=source)
+        progress(sentence)
+        if known.costs_s and all(same_kind(_opened(run), target) for run in known.served):
+            measured, sentence = measured.at_costs(known.costs_s)
+            progress(sentence)
         rough[kind], closer[kind] = measured, measured.closer()
         left = [run for run in left if run not in mine]
     if there.gpus:
@@ -134,12 +134,12 @@ def _evidence(run: Path) -> "RunEvidence":
 
 
 def measured_on(
-    place: "TargetDevice", tenants: "Mapping[str, TenantEntry]", runs: Sequence[Path], *, risk: float, source: str
+    target: "TargetDevice", tenants: "Mapping[str, TenantEntry]", runs: Sequence[Path], *, risk: float, source: str
 ) -> tuple[Measured, str]:
     """A predictor for a real device, and its evidence in a sentence.
 
     Args:
-        place: The device.
+        target: The device.
         tenants: The tenants by name.
         runs: Run folders on this kind of device.
         risk: How often an upper end may be exceeded.
@@ -152,13 +152,13 @@ def measured_on(
     from cotenant.study.prediction_inputs import identity_of, on_cpu, solo_of
     from cotenant.tenancy.identity import not_used
 
-    found = learnt(runs, place)
-    known = found.found.solos
+    measurements = learnt(runs, target)
+    known = measurements.found.solos
     services, paused = _services(runs)
     matched: dict[tuple[int, int], SoloTenant] = {}
     reasons = []
     for number, (name, entry) in enumerate(tenants.items()):
-        asked = identity_of(entry, place)
+        asked = identity_of(entry, target)
         items = entry.most_at_once * entry.batch
         smaller = {solo.key.batch or 1 for solo in known if (solo.key.batch or 1) < items}
         measured = {size // entry.batch for size in smaller if size % entry.batch == 0}
@@ -169,38 +169,49 @@ def measured_on(
         if not any(number == key[0] for key in matched):
             reasons.append(not_used(name, asked, [solo.key for solo in known]))
     missing = [name for number, name in enumerate(tenants) if not any(number == key[0] for key in matched)]
-    require_measured(missing, place.name, source, reasons=[reason for reason in reasons if reason])
-    described = on_cpu(known, place.cores, found.bytes_per_s)
+    require_measured(missing, target.name, source, reasons=[reason for reason in reasons if reason])
+    described = on_cpu(known, target.cores, measurements.bytes_per_s)
     keys = [solo.key for solo in known]
     alike = common_correlation([np.log(times.means_s) for times in services.values()])
     inflation = MOST if alike is None else alike.inflation
     solos = {
         pair: replace(
             _solo(
-                keys.index(solo.key), solo, _times(solo, services), place.cores, found.bytes_per_s, inflation=inflation
+                keys.index(solo.key),
+                solo,
+                _times(solo, services),
+                target.cores,
+                measurements.bytes_per_s,
+                inflation=inflation,
             ),
             after_pause_s=paused.get(replace(solo.key, in_flight=None)),
         )
         for pair, solo in matched.items()
     }
-    laws = {way: _law(way, described, keys, found, place.cores) for way in described["priors"] if way in place.modes}
-    mixes = sum(all(member in keys for member in mix.members) for mix in found.found.mixes)
+    laws = {
+        way: _law(way, described, keys, measurements, target.cores)
+        for way in described["priors"]
+        if way in target.modes
+    }
+    mixes = sum(all(member in keys for member in mix.members) for mix in measurements.found.mixes)
     unspaced = "" if paused else "; not after pauses, where requests may take longer"
     return Measured(
         planned(tenants), solos, laws, risk=risk
-    ), f"measured on {place.name}: {len(solos)} alone, {mixes} mixes{unspaced}"
+    ), f"measured on {target.name}: {len(solos)} alone, {mixes} mixes{unspaced}"
 
 
 def _law(
-    way: str, described: Mapping[str, Any], keys: "Sequence[TenantIdentity]", found: "Learnt", cores: int
+    way: str, described: Mapping[str, Any], keys: "Sequence[TenantIdentity]", measurements: "Learnt", cores: int
 ) -> SharingLaw:
+    from cotenant.prediction.interference.covariance import CPU_PRIOR_HALF
     from cotenant.prediction.interference.forecasting import evidence_of
     from cotenant.prediction.interference.predictor import Predictor
     from cotenant.prediction.interference.setting import setting_of
-    from cotenant.prediction.interference.shipped import CPU_PRIOR_HALF
 
     setting = setting_of([key.workload for key in keys], described["features"], described["priors"][way])
-    mixes = [mix for mix in found.found.mixes if mix.sharing == way and all(one in keys for one in mix.members)]
+    mixes = [
+        mix for mix in measurements.found.mixes if mix.sharing == way and all(member in keys for member in mix.members)
+    ]
     predictor = Predictor(setting, evidence_of(mixes, keys), described["variances"][way], prior_half=CPU_PRIOR_HALF)
     return SharingLaw(predictor, most_of(way, cores))
 
@@ -222,12 +233,12 @@ def _services(
 def _times(solo: "SoloTenant", services: "Mapping[tuple[TenantIdentity, str], ServiceTimes]") -> "ServiceTimes | None":
     """The tenant of that name, else another that runs the same."""
     return services.get((solo.key, solo.name)) or next(
-        (one for (key, _), one in services.items() if key == solo.key), None
+        (times for (key, _), times in services.items() if key == solo.key), None
     )
 
 
 def _solo(
-    place: int, solo: "SoloTenant", times: "ServiceTimes | None", cores: int, bytes_per_s: float | None,
+    position: int, solo: "SoloTenant", times: "ServiceTimes | None", cores: int, bytes_per_s: float | None,
     *, inflation: float,
 ) -> SoloTimes:  # fmt: skip
     assert times is not None, "only tenants with times are matched"
@@ -235,7 +246,7 @@ def _solo(
     busy = solo.service_ns if solo.device_ns is None else solo.device_ns
     moved = (solo.moved_bytes or 0.0) / mean / bytes_per_s if bytes_per_s else 0.0
     return SoloTimes(
-        place=place,
+        place=position,
         mean_s=mean,
         drawn_s=times.drawn_s,
         drift=drift(times.means_s, inflation),

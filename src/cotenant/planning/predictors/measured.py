@@ -13,9 +13,8 @@ from cotenant.planning.mixes.tenants import ServingTenant
 from cotenant.planning.predictors.evidence import costs_sentence
 from cotenant.planning.predictors.solo import Batches
 from cotenant.planning.solver.problem import Floats, Ints
-from cotenant.prediction.interference.mixes import LARGEST, mixes_of
-from cotenant.prediction.interference.predictor import MEASURED, Predictor, Slowdowns
-from cotenant.prediction.interference.under_load import stretched
+from cotenant.prediction.interference.predictor import MEASURED, Predictor, Slowdowns, stretched
+from cotenant.prediction.interference.setting import LARGEST, mixes_of
 from cotenant.scheduling.simulation.lines import Line, Replications, latencies
 from cotenant.tenancy.load import Load, arrivals_ns
 from cotenant.tenancy.objective import Objective
@@ -39,7 +38,7 @@ _TWO_SIDED = 1.645
 
 @dataclass(frozen=True, slots=True)
 class SharingLaw:
-    """Slowdowns of any mix under one way to share; indexed like the solos."""
+    """Slowdowns of any mix under a way to share; indexed like the solos."""
 
     predictor: Predictor
     most: int
@@ -47,7 +46,7 @@ class SharingLaw:
 
 
 class Measured:
-    """Answers for mixes on one kind of device; `closer` simulates the queues as well."""
+    """Answers for mixes on a kind of device; `closer` simulates the queues as well."""
 
     def __init__(
         self,
@@ -79,9 +78,9 @@ class Measured:
 
     def closer(self) -> "Measured":
         """The same with simulated queues."""
-        found = Measured(self.tenants, self.solos, self.laws, risk=0.1, closer=True, seed=self.seed)
-        found._z = self._z
-        return found
+        predictor = Measured(self.tenants, self.solos, self.laws, risk=0.1, closer=True, seed=self.seed)
+        predictor._z = self._z
+        return predictor
 
     def at_costs(self, costs_s: Mapping[str, float]) -> "tuple[Measured, str]":
         """The same with single requests as long as served ones, and the costs in a sentence.
@@ -89,39 +88,39 @@ class Measured:
         Args:
             costs_s: By tenant: the usual time of a request on the device.
         """
-        said, solos = [], dict(self.solos)
+        costs, solos = [], dict(self.solos)
         for (number, batch), solo in self.solos.items():
             name = self.tenants[number].name
             if batch == 1 and name in costs_s:
-                said.append((name, solo.usual_s, costs_s[name]))
+                costs.append((name, solo.usual_s, costs_s[name]))
                 solos[number, batch] = solo.slower(costs_s[name] / solo.usual_s)
-        found = Measured(self.tenants, solos, self.laws, risk=0.1, closer=self.is_closer, seed=self.seed)
-        found._z = self._z
-        return found, costs_sentence(said)
+        predictor = Measured(self.tenants, solos, self.laws, risk=0.1, closer=self.is_closer, seed=self.seed)
+        predictor._z = self._z
+        return predictor, costs_sentence(costs)
 
     def __call__(self, mixes: Mixes, /) -> PredictedMix:
         """What would happen."""
         rows = [self._row(mixes, row) for row in range(len(mixes.tenants))]
         late = np.stack([row[0] for row in rows])
         slow = np.stack([row[1] for row in rows])
-        seats = [[self._seat(mixes, row, place) for place in range(late.shape[2])] for row in range(len(rows))]
+        seats = [[self._seat(mixes, row, seat) for seat in range(late.shape[2])] for row in range(len(rows))]
         return PredictedMix(
             latency_ms=Range(*np.moveaxis(late, 1, 0)),
             slowdown=Range(*np.moveaxis(slow, 1, 0)),
-            memory_bytes=np.array([[0.0 if one is None else one[0].memory_bytes for one in row] for row in seats]),
-            busy=np.array([sum(one[1] * one[0].cores for one in row if one) for row in seats]),
-            bandwidth=np.array([sum(one[1] * one[0].bandwidth for one in row if one) for row in seats]),
+            memory_bytes=np.array([[0.0 if seat is None else seat[0].memory_bytes for seat in row] for row in seats]),
+            busy=np.array([sum(seat[1] * seat[0].cores for seat in row if seat) for row in seats]),
+            bandwidth=np.array([sum(seat[1] * seat[0].bandwidth for seat in row if seat) for row in seats]),
             power_w=np.zeros(len(rows)),
             basis=tuple(row[2] for row in rows),
             together=self._together(mixes, slow[:, 1]),
         )
 
-    def _seat(self, mixes: Mixes, row: int, place: int) -> "tuple[SoloTimes, float] | None":
+    def _seat(self, mixes: Mixes, row: int, seat: int) -> "tuple[SoloTimes, float] | None":
         """The measurement for a seat and the share of time it is busy; None if the seat is empty or not measured."""
-        batches = self._batches(int(mixes.tenants[row, place]), int(mixes.batch[row, place]))
+        batches = self._batches(int(mixes.tenants[row, seat]), int(mixes.batch[row, seat]))
         if batches is None:
             return None
-        rate = float(mixes.rate_rps[row, place])
+        rate = float(mixes.rate_rps[row, seat])
         size = batches.usual(rate)
         solo = batches.solos[batches.largest]
         return solo, rate / size * batches.mean_s(size) if rate > 0 else 1.0
@@ -135,19 +134,19 @@ class Measured:
     def _together(self, mixes: Mixes, stretch: Floats) -> Ints:
         """Requests that usually run together beside the others."""
         result = mixes.batch.astype(np.int64).copy()
-        for row, place in zip(*np.nonzero(mixes.there), strict=True):
-            batches = self._batches(int(mixes.tenants[row, place]), int(mixes.batch[row, place]))
-            if batches is not None and np.isfinite(stretch[row, place]):
-                usual = batches.usual(float(mixes.rate_rps[row, place]), float(stretch[row, place]))
-                result[row, place] = int(np.ceil(usual - 1e-9))
+        for row, seat in zip(*np.nonzero(mixes.there), strict=True):
+            batches = self._batches(int(mixes.tenants[row, seat]), int(mixes.batch[row, seat]))
+            if batches is not None and np.isfinite(stretch[row, seat]):
+                usual = batches.usual(float(mixes.rate_rps[row, seat]), float(stretch[row, seat]))
+                result[row, seat] = int(np.ceil(usual - 1e-9))
         return result
 
     def _row(self, mixes: Mixes, row: int) -> tuple[Floats, Floats, str]:
         """Ends x seats x objectives of latency, ends x seats of slowdown, and the basis."""
-        there = [place for place in range(mixes.tenants.shape[1]) if mixes.there[row, place]]
+        there = [seat for seat in range(mixes.tenants.shape[1]) if mixes.there[row, seat]]
         asked = tuple(
-            (int(mixes.tenants[row, one]), int(mixes.batch[row, one]), round(float(mixes.rate_rps[row, one]), 9))
-            for one in there
+            (int(mixes.tenants[row, seat]), int(mixes.batch[row, seat]), round(float(mixes.rate_rps[row, seat]), 9))
+            for seat in there
         )
         key = (mixes.sharing, asked)
         if key not in self._known:
@@ -161,16 +160,16 @@ class Measured:
     def _found(self, sharing: str, asked: Sequence[tuple[int, int, float]]) -> tuple[Floats, Floats, str]:
         law = self.laws[sharing]
         never = np.full((3, len(asked), self.objectives), np.inf), np.full((3, len(asked)), np.inf)
-        found = [self._batches(*one[:2]) for one in asked]
-        batches = [one for one in found if one is not None]
+        known = [self._batches(*seat[:2]) for seat in asked]
+        batches = [tenant for tenant in known if tenant is not None]
         if len(batches) < len(asked):
             return *never, "not measured alone"
         if len(asked) > law.most:
             return *never, f"at most {amount(law.most, 'tenant')}"
-        sizes = [one.usual(rate) for one, (_, _, rate) in zip(batches, asked, strict=True)]
-        solos = [one.like(size) for one, size in zip(batches, sizes, strict=True)]
+        sizes = [tenant.usual(rate) for tenant, (_, _, rate) in zip(batches, asked, strict=True)]
+        solos = [tenant.like(size) for tenant, size in zip(batches, sizes, strict=True)]
         tables = self._tables(law, [solo.place for solo in solos])
-        mean = np.array([one.mean_s(size) for one, size in zip(batches, sizes, strict=True)])
+        mean = np.array([tenant.mean_s(size) for tenant, size in zip(batches, sizes, strict=True)])
         rates = np.array([rate / size if rate > 0 else np.nan for (*_, rate), size in zip(asked, sizes, strict=True)])
         late, slow = [], []
         for end, table in zip((-1, 0, 1), tables.slowdowns, strict=True):
@@ -196,28 +195,28 @@ class Measured:
                 for number in range(SEEDS)
             ]
             queues = [Replications(tuple(times)) for times in zip(*runs, strict=True)]
-        for place, (number, _, rate) in enumerate(asked):
-            tenant, one = self.tenants[number], batches[place]
+        for seat, (number, _, rate) in enumerate(asked):
+            tenant, service = self.tenants[number], batches[seat]
             for which, objective in enumerate(tenant.objectives):
                 if objective.metric == "tpot":
-                    result[:, place, which] = 1e3 * (one.solos[one.largest].step_s or 0.0) * stretch[place]
+                    result[:, seat, which] = 1e3 * (service.solos[service.largest].step_s or 0.0) * stretch[seat]
                     continue
                 at = objective.quantile
                 whole = (
-                    np.full(3, _by_formula(one, rate, tenant.cv, stretch[place], at))
+                    np.full(3, _by_formula(service, rate, tenant.cv, stretch[seat], at))
                     if queues is None
-                    else np.array(queues[place].quantile(at))
+                    else np.array(queues[seat].quantile(at))
                 )
-                first = one.single.first_s
-                rest = (one.single.mean_s - first) * stretch[place] if _first(objective) and first else 0.0
-                result[:, place, which] = 1e3 * np.maximum(whole - rest, 0.0)
+                first = service.single.first_s
+                rest = (service.single.mean_s - first) * stretch[seat] if _first(objective) and first else 0.0
+                result[:, seat, which] = 1e3 * np.maximum(whole - rest, 0.0)
         return result
 
     def simulate(
         self, sharing: str, asked: Sequence[tuple[int, int, float]], cvs: Sequence[float],
         *, end: int, seed: int, seconds: float,
     ) -> list[Floats]:  # fmt: skip
-        """Latencies of the requests of one mix, in seconds.
+        """Latencies of the requests of a mix, in seconds.
 
         Args:
             sharing: The way to share; `alone` for a single tenant.
@@ -228,10 +227,10 @@ class Measured:
             seconds: Simulated time.
         """
         law = self.laws[next(iter(self.laws)) if sharing == "alone" else sharing]
-        batches = [one for one in (self._batches(*seat[:2]) for seat in asked) if one is not None]
+        batches = [tenant for tenant in (self._batches(*seat[:2]) for seat in asked) if tenant is not None]
         assert len(batches) == len(asked), "a plan is only made of measured tenants"
         rates = [rate for *_, rate in asked]
-        solos = [one.like(one.usual(rate)) for one, rate in zip(batches, rates, strict=True)]
+        solos = [tenant.like(tenant.usual(rate)) for tenant, rate in zip(batches, rates, strict=True)]
         table = self._tables(law, [solo.place for solo in solos]).slowdowns[end]
         off = np.array([np.exp((end - 1) * solo.drift * self._z) for solo in solos])
         return simulated(cvs, rates, batches, table, off=off, seed=seed, seconds=seconds)
@@ -240,32 +239,32 @@ class Measured:
         """Slowdowns of every subset of a mix that may be active at once."""
         count = len(places)
         masks = range(1, 2**count)
-        groups = [[place for place in range(count) if mask >> place & 1] for mask in masks]
+        groups = [[member for member in range(count) if mask >> member & 1] for mask in masks]
         several = [number for number, group in enumerate(groups) if len(group) > 1]
         slowdowns = np.ones((3, 2**count, count))
         basis = "measured alone, queues simulated" if self.is_closer else "measured alone"
         weights = np.zeros((count, count))
         if several:
-            rows = mixes_of([[places[one] for one in groups[number]] for number in several])
-            found = law.predictor.slowdowns(rows)
+            rows = mixes_of([[places[seat] for seat in groups[number]] for number in several])
+            predicted = law.predictor.slowdowns(rows)
             for row, number in enumerate(several):
                 group, mask = groups[number], number + 1
-                for at, one in enumerate(group):
-                    slowdowns[:, mask, one] = self._ends(law, found, row, at)
+                for at, seat in enumerate(group):
+                    slowdowns[:, mask, seat] = self._ends(law, predicted, row, at)
             whole = len(several) - 1
-            basis = self._basis(law, found.basis[whole], int(found.count[whole].max()))
-            for place in range(count):
-                others = [other for other in range(count) if other != place]
-                row_of = np.array([[places[place], *(places[one] for one in others)]])
-                weights[place, others] = law.predictor.setting.weights(row_of)[0]
+            basis = self._basis(law, predicted.basis[whole], int(predicted.count[whole].max()))
+            for tenant in range(count):
+                others = [other for other in range(count) if other != tenant]
+                row_of = np.array([[places[tenant], *(places[seat] for seat in others)]])
+                weights[tenant, others] = law.predictor.setting.weights(row_of)[0]
         return _Tables(np.maximum(slowdowns, 1.0), weights, basis)
 
-    def _ends(self, law: SharingLaw, found: Slowdowns, row: int, at: int) -> list[float]:
-        estimate = float(found.estimate[row, at])
-        high = float(found.high[row, at])
+    def _ends(self, law: SharingLaw, predicted: Slowdowns, row: int, at: int) -> list[float]:
+        estimate = float(predicted.estimate[row, at])
+        high = float(predicted.high[row, at])
         several = law.predictor.evidence.cells >= 3
         # The prior's interval is as wide as its error before anything was measured; a few mixes say more.
-        by_prior = found.basis[row, at] != MEASURED and not law.predictor.widths.relative
+        by_prior = predicted.basis[row, at] != MEASURED and not law.predictor.widths.relative
         if np.isnan(high) or (by_prior and several):
             wrong = law.predictor.left_out_quantile(0.9) if several else NOT_VALIDATED
             half = float(np.log1p(wrong))
@@ -308,26 +307,26 @@ def simulated(
         seconds: Duration; default: enough for a tail of the slowest.
     """
     random = np.random.default_rng(seed)
-    serving = [place for place, rate in enumerate(rates) if rate > 0]
-    slowest = min((rates[place] for place in serving), default=1.0)
-    total = sum(rates[place] for place in serving)
+    serving = [number for number, rate in enumerate(rates) if rate > 0]
+    slowest = min((rates[number] for number in serving), default=1.0)
+    total = sum(rates[number] for number in serving)
     if seconds is None:
         seconds = max(min(REQUESTS / slowest, MOST_REQUESTS / max(total, 1e-9)), SHORTEST_S)
-    always = sum(1 << place for place in range(len(rates)) if place not in serving)
+    always = sum(1 << number for number in range(len(rates)) if number not in serving)
     queues = []
-    for place, rate in enumerate(rates):
-        if place not in serving:
+    for number, rate in enumerate(rates):
+        if number not in serving:
             queues.append(Line(np.empty(0), np.empty(0)))
             continue
-        load = Load(kind="gamma", rate_rps=rate, cv=max(cv[place], 0.05))
-        due = arrivals_ns(load, seed=seed + place, horizon_s=seconds) / 1e9
-        one = batches[place].single
-        work = one.draw(due.size, random) * off[place]
-        paused = None if one.after_pause_s is None else random.choice(one.after_pause_s, due.size) * off[place]
-        queues.append(Line(due, work, paused, batches[place].growth.tolist()))
+        load = Load(kind="gamma", rate_rps=rate, cv=max(cv[number], 0.05))
+        due = arrivals_ns(load, seed=seed + number, horizon_s=seconds) / 1e9
+        solo = batches[number].single
+        work = solo.draw(due.size, random) * off[number]
+        paused = None if solo.after_pause_s is None else random.choice(solo.after_pause_s, due.size) * off[number]
+        queues.append(Line(due, work, paused, batches[number].growth.tolist()))
     masks = np.arange(len(table)) | always
-    found = latencies(queues, 1 / table[masks])
-    return [times if times.size else np.array([0.0]) for times in found]
+    latencies_s = latencies(queues, 1 / table[masks])
+    return [times if times.size else np.array([0.0]) for times in latencies_s]
 
 
 def _first(objective: Objective) -> bool:
@@ -335,7 +334,7 @@ def _first(objective: Objective) -> bool:
 
 
 def _by_formula(batches: Batches, rate: float, cv: float, stretch: float, level: float) -> float:
-    """Typical tail of a queue: the wait of one server, and the quantile of its service."""
+    """Typical tail of a queue: the wait for a single server, plus the quantile of its service."""
     if batches.largest > 1 and rate > 0:
         return float(quantile(batches.service(stretch), np.array(rate), cv, level))
     solo = batches.single

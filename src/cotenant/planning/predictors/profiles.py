@@ -11,8 +11,8 @@ from cotenant.planning.mixes.tenants import ServingTenant
 from cotenant.planning.solver.problem import Floats
 from cotenant.prediction.contention.demand import Demands, demands_of, joined
 from cotenant.prediction.contention.mix import LEAST_CV
-from cotenant.prediction.engines.loads import EngineLoads
 from cotenant.prediction.engines.step import StepShape
+from cotenant.prediction.engines.tails import EngineLoads
 from cotenant.prediction.simulated_gpu import Controls
 from cotenant.tenancy.load import Load, arrivals_ns
 
@@ -32,13 +32,13 @@ HOST_COUNTS = 0.5
 
 @dataclass(frozen=True, slots=True)
 class PartProfile:
-    """A batch of one tenant alone on a part of a GPU."""
+    """A batch of a tenant alone on a part of a GPU."""
 
     alone_ms: float
     first_ms: float
     """Until its first output; the total if there is none before the end."""
     step_ms: float
-    """Per output after the first; 0 if there is only one."""
+    """Per output after the first; 0 if there is only a first."""
     device_ms: float
     """Sum of its kernels' times."""
     holds: float
@@ -49,13 +49,13 @@ class PartProfile:
     outputs: int
     """Per request; 1 if it doesn't generate."""
     engine: int = -1
-    """Number among the simulation's engines, if one serves it; -1: none."""
+    """Number of its engine in the simulation; -1: none."""
     sequence_bytes: float = 0.0
-    """Memory per request that an engine executes at the same time, beyond one."""
+    """Memory per further request that an engine executes at the same time."""
 
 
 NO_ROOM = PartProfile(np.inf, np.inf, np.inf, np.inf, 1.0, 1.0, np.inf, 2)
-"""An engine whose cache can't hold one request."""
+"""An engine whose cache can't hold a request."""
 
 
 class Simulation:
@@ -75,13 +75,13 @@ class Simulation:
         self._same: dict[tuple[str, int], str] = {}
         self._powers: dict[tuple[str, float, float, float | None], float] = {}
         self.scale: Floats = np.ones(len(tenants))
-        """By tenant: measured time alone over the simulated one."""
+        """By tenant: measured time alone over simulated time alone."""
         self.measured: set[int] = set()
         """Tenants whose time alone was measured on a real device."""
         self.objectives = max((len(tenant.objectives) for tenant in tenants), default=1) or 1
         self._software: dict[tuple[str, int], str] = {}
         self.spans: dict[tuple[str, int], int] = {}
-        """By device and tenant: devices that a replica is split over, where one is not enough."""
+        """By device and tenant: devices that a replica is split over, where a single device is too small."""
         self._demands: dict[tuple[object, ...], int] = {}
         self._summaries: list[Demands] = []
         """Rows that are not in the joined table yet."""
@@ -175,8 +175,8 @@ class Simulation:
                 for software in entry.software or ():
                     self._software[device, number] = software
                     self._same.pop((device, number), None)
-                    one = self._found(device, number, tenant.batches[-1], "", float("nan"))
-                    times[software] = max(one.device_ms, one.alone_ms * HOST_COUNTS)
+                    profile = self._found(device, number, tenant.batches[-1], "", float("nan"))
+                    times[software] = max(profile.device_ms, profile.alone_ms * HOST_COUNTS)
                 self._software[device, number] = min(times, key=times.__getitem__)
                 self._same.pop((device, number), None)
 
@@ -228,7 +228,7 @@ class Simulation:
         return trace if scale == 1 else replace(trace.slowed(scale), launch_ns=trace.launch_ns * scale)
 
     def _engine(self, device: str, tenant: int, batch: int, part: "Part", clock_mhz: float | None) -> PartProfile:
-        """An engine alone; its memory is that of one request."""
+        """An engine alone; its memory is that of a single request."""
         gpu, spec = self.gpus[device], self.spec(device, tenant, batch)
         queue = gpu.engine_queue(spec, part, clock_mhz=clock_mhz)
         cv = max(self.tenants[tenant].cv, LEAST_CV)
@@ -267,14 +267,14 @@ class Simulation:
         if sharing == "mig":
             assert gpu.mig is not None
             name = list(gpu.mig.profiles)[int(share)]
-            one = gpu.mig.profiles[name]
-            size = int(one.memory_gib * 2**30)
-            dram = one.memory_slices / gpu.mig.memory_slices
-            return Part(one.sms, domain, one.sms, size, dram_domain=domain, dram_share=dram, label=name)
+            profile = gpu.mig.profiles[name]
+            size = int(profile.memory_gib * 2**30)
+            dram = profile.memory_slices / gpu.mig.memory_slices
+            return Part(profile.sms, domain, profile.sms, size, dram_domain=domain, dram_share=dram, label=name)
         return Part(max(1, int(gpu.sms * share / 100)), 0, gpu.sms, gpu.memory_bytes)
 
     def power_w(self, device: str, busy: float, bandwidth: float, clock_mhz: float | None = None) -> float:
-        """Mean power, at the boost clock or at the given one; for whole percentages of activity."""
+        """Mean power at the given clock or the boost clock; for whole percentages of activity."""
         from cotenant.prediction.power.draw import Activity, mean_w
 
         key = (device, round(min(busy, 1.0), 2), round(min(bandwidth, 1.0), 2), clock_mhz)

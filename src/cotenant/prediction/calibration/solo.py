@@ -6,12 +6,19 @@ they can't determine stays as simulated.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from cotenant.errors import DeviceError
 from cotenant.prediction.kernels.columns import Floats
 from cotenant.workloads.protocol import Dtype, Software, WorkloadSpec, in_steps
+
+if TYPE_CHECKING:
+    from cotenant.prediction.interference.gathered import SoloTenant
+    from cotenant.prediction.simulated_gpu import Controls, SimulatedGpu
+
 
 # A measured time of a request alone, which calibrates a simulated GPU
 
@@ -175,3 +182,47 @@ def matched(fit: SoloFit, time: SoloPoint) -> SoloFit:
     """The same fit, scaled to reproduce this time exactly."""
     scale = time.measured_ns / time.explained_ns(fit.host, fit.device, fit.item_ns)
     return replace(fit, host=fit.host * scale, device=fit.device * scale, item_ns=fit.item_ns * scale)
+
+
+# --- The simulated twin of a real GPU, calibrated by solo times measured there
+
+
+def calibrating(
+    gpu: "SimulatedGpu", specs: "Sequence[WorkloadSpec]", solos: "Sequence[SoloTenant | None]"
+) -> "tuple[Controls, tuple[str, ...]]":
+    """Settings of the twin with the measured times, and one sentence for each time that can't be used.
+
+    Args:
+        gpu: The twin.
+        specs: Tenants.
+        solos: What was measured of each; None: nothing.
+    """
+    from cotenant.prediction.simulated_gpu import Controls
+
+    times, notes = [], []
+    for spec, solo in zip(specs, solos, strict=True):
+        if solo is None:
+            continue
+        time = _time(gpu, spec, solo)
+        try:
+            gpu.calibrated(gpu.request(spec), Controls(solo_ms=(time,)))
+        except DeviceError as refusal:
+            notes.append(f"{refusal.message}: its prior is not calibrated.")
+        else:
+            times.append(time)
+    return Controls(solo_ms=tuple(times)), tuple(notes)
+
+
+def _time(gpu: "SimulatedGpu", spec: "WorkloadSpec", solo: "SoloTenant") -> "SoloTime":
+    full = gpu.request(spec).spec
+    return SoloTime(
+        workload=full.name,
+        ms=solo.service_ns / 1e6,
+        batch=full.batch,
+        seq=full.seq,
+        dtype=full.dtype,
+        mode=full.mode,
+        software=full.software,
+        train=full.train,
+        row="the measured solo",
+    )

@@ -32,6 +32,7 @@ from cotenant.prediction.contention.demand import (
     WAITED,
     Demands,
 )  # fmt: skip
+from cotenant.prediction.contention.layout import Slicing
 from cotenant.prediction.contention.rates import fill_rates
 from cotenant.prediction.contention.simulate import WAITS
 from cotenant.prediction.contention.state import COLUMNS, FRESH, PRIORITY
@@ -41,7 +42,6 @@ from cotenant.prediction.contention.state import HOLDS as HOLDS_NOW
 from cotenant.prediction.contention.state import OCCUPANCY as OCCUPANCY_NOW
 from cotenant.prediction.contention.state import SM_DOMAIN as SM_DOMAIN_NOW
 from cotenant.prediction.contention.state import WEIGHT as WEIGHT_NOW
-from cotenant.prediction.contention.turns import Slicing
 from cotenant.prediction.kernels.columns import Floats, Ints
 
 DIFFERENCES = {
@@ -97,7 +97,7 @@ def slowdowns(demands: Demands, mixes: Ints, terms: Terms = SIDE_BY_SIDE) -> Flo
     shape = mixes.shape
     turns = terms.slicing
     nothing = np.zeros(shape, np.int64)
-    domains = [nothing if one is None else one for one in (terms.sm_domain, terms.dram_domain, terms.priority)]
+    domains = [nothing if domain is None else domain for domain in (terms.sm_domain, terms.dram_domain, terms.priority)]
     result = np.full(shape, np.nan)
     _every(
         demands.kernels,
@@ -175,9 +175,9 @@ def _every(  # noqa: PLR0917 - compiled code takes its arguments by position
 @compiled()
 def _apart(seats: Ints) -> Any:
     """Whether no two tenants share SMs or memory: MIG instances, or a tenant alone."""
-    for one in range(len(seats)):
-        for other in range(one):
-            if seats[one, 0] == seats[other, 0] or seats[one, 1] == seats[other, 1]:
+    for tenant in range(len(seats)):
+        for other in range(tenant):
+            if seats[tenant, 0] == seats[other, 0] or seats[tenant, 1] == seats[other, 1]:
                 return False
     return True
 
@@ -194,34 +194,35 @@ def _in_turns(requests: Floats, kernels: Floats, paced: Floats, rates: Floats, t
     slice_ns, interrupt_ns, yield_ns = turns[0], turns[1], turns[2]
     alone, cycle, time = np.zeros(count), np.zeros(count), np.zeros(count)
     wants, turn, cost, waits = np.zeros(count), np.zeros(count), np.zeros(count), np.zeros(count)
-    for one in range(count):
-        alone[one] = _alone(requests[one], paced[one])
-        cycle[one], wants[one] = alone[one], requests[one, DEVICE]
-        turn[one], cost[one] = min(slice_ns, requests[one, DEVICE]), yield_ns
+    for tenant in range(count):
+        alone[tenant] = _alone(requests[tenant], paced[tenant])
+        cycle[tenant], wants[tenant] = alone[tenant], requests[tenant, DEVICE]
+        turn[tenant], cost[tenant] = min(slice_ns, requests[tenant, DEVICE]), yield_ns
     for _ in range(ROUNDS_OF_TURNS):
-        for one in range(count):
+        for tenant in range(count):
             free, wait = 1.0, 0.0
             for other in range(count):
-                if other != one:
+                if other != tenant:
                     wanting = min(wants[other] / cycle[other], 1.0)
                     free *= 1 - wanting
                     wait += wanting * (turn[other] + cost[other])
-            waits[one] = (waits[one] + wait + cost[one] * (1 - free)) / 2
-        for one in range(count):
-            device = requests[one, DEVICE]
-            ahead = device / max(requests[one, LAUNCH], 1e-9)  # work of the device launched per time of the host
-            backlog = waits[one] * ahead / (1 - ahead) if ahead < 1 else device
-            kernel = device / max(kernels[one, :, COUNT].sum(), 1.0)
-            turn[one] = (turn[one] + min(slice_ns, device, max(backlog, kernel))) / 2
-            cost[one] = interrupt_ns if turn[one] > 0.95 * slice_ns else yield_ns
-            wants[one] = (wants[one] + device + device / turn[one] * waits[one]) / 2
-            time[one] = (
-                requests[one, BEFORE]
-                + _paced(paced[one], wants[one] / device)
-                + requests[one, AFTER]
-                + requests[one, WAITED] * waits[one]  # while the host waits for a kernel, the device goes to others
+            waits[tenant] = (waits[tenant] + wait + cost[tenant] * (1 - free)) / 2
+        for tenant in range(count):
+            device = requests[tenant, DEVICE]
+            ahead = device / max(requests[tenant, LAUNCH], 1e-9)  # work of the device launched per time of the host
+            backlog = waits[tenant] * ahead / (1 - ahead) if ahead < 1 else device
+            kernel = device / max(kernels[tenant, :, COUNT].sum(), 1.0)
+            turn[tenant] = (turn[tenant] + min(slice_ns, device, max(backlog, kernel))) / 2
+            cost[tenant] = interrupt_ns if turn[tenant] > 0.95 * slice_ns else yield_ns
+            wants[tenant] = (wants[tenant] + device + device / turn[tenant] * waits[tenant]) / 2
+            time[tenant] = (
+                requests[tenant, BEFORE]
+                + _paced(paced[tenant], wants[tenant] / device)
+                + requests[tenant, AFTER]
+                + requests[tenant, WAITED]
+                * waits[tenant]  # while the host waits for a kernel, the device goes to others
             )
-            cycle[one] = max(time[one], 1 / rates[one] if rates[one] > 0 else 0.0)
+            cycle[tenant] = max(time[tenant], 1 / rates[tenant] if rates[tenant] > 0 else 0.0)
     return time / alone
 
 
@@ -236,53 +237,58 @@ def _side_by_side(  # noqa: C901, PLR0912, PLR0915, PLR0917 - one compiled loop,
     host, queued = np.ones(count), np.ones(count)
     until = np.zeros((count, classes))  # probability of a kernel of this or an earlier class on the device
     state, order = np.zeros((count, COLUMNS)), np.zeros(count, np.int64)
-    for one in range(count):
-        alone[one] = cycle[one] = _alone(requests[one], paced[one])
-        state[one, SM_DOMAIN_NOW], state[one, DRAM_DOMAIN_NOW] = seats[one, 0], seats[one, 1]
-        state[one, PRIORITY] = seats[one, 2]
+    for tenant in range(count):
+        alone[tenant] = cycle[tenant] = _alone(requests[tenant], paced[tenant])
+        state[tenant, SM_DOMAIN_NOW], state[tenant, DRAM_DOMAIN_NOW] = seats[tenant, 0], seats[tenant, 1]
+        state[tenant, PRIORITY] = seats[tenant, 2]
     for turn in range(ROUNDS):
         fresh, moved = 1.0 if turn == 0 else 0.6, 0.0
-        for one in range(count if shared_host else 0):
+        for tenant in range(count if shared_host else 0):
             hosting = 1.0
             for other in range(count):
-                if other != one:
+                if other != tenant:
                     launching = (requests[other, BEFORE] + requests[other, LAUNCH]) * host[other]
                     hosting += min(launching / cycle[other], 1.0)
-            host[one] = hosting if turn == 0 else (host[one] + hosting) / 2
-        for one in range(count):
+            host[tenant] = hosting if turn == 0 else (host[tenant] + hosting) / 2
+        for tenant in range(count):
             lasts = 0.0
             for of in range(classes):
-                lasts += kernels[one, of, COUNT] * (kernels[one, of, DURATION] / speed[one, of] + delay[one, of])
-            inside = host[one] * _paced(paced[one], lasts / requests[one, DEVICE] / host[one])
-            queued[one] = min(lasts / inside, 1.0)
-            before, time[one] = time[one], requests[one, BEFORE] * host[one] + inside + requests[one, AFTER]
-            moved = max(moved, abs(time[one] - before) / time[one])
-            cycle[one] = max(time[one], 1 / rates[one] if rates[one] > 0 else 0.0)
+                lasts += kernels[tenant, of, COUNT] * (
+                    kernels[tenant, of, DURATION] / speed[tenant, of] + delay[tenant, of]
+                )
+            inside = host[tenant] * _paced(paced[tenant], lasts / requests[tenant, DEVICE] / host[tenant])
+            queued[tenant] = min(lasts / inside, 1.0)
+            before, time[tenant] = (
+                time[tenant],
+                requests[tenant, BEFORE] * host[tenant] + inside + requests[tenant, AFTER],
+            )
+            moved = max(moved, abs(time[tenant] - before) / time[tenant])
+            cycle[tenant] = max(time[tenant], 1 / rates[tenant] if rates[tenant] > 0 else 0.0)
             total = 0.0
             for of in range(classes):
-                total += kernels[one, of, COUNT] * kernels[one, of, DURATION] / speed[one, of] / cycle[one]
-                until[one, of] = total
+                total += kernels[tenant, of, COUNT] * kernels[tenant, of, DURATION] / speed[tenant, of] / cycle[tenant]
+                until[tenant, of] = total
             for of in range(classes if total > 1 else 0):
-                until[one, of] /= total
+                until[tenant, of] /= total
         if turn > 1 and moved < _SETTLED:
             break
-        for one in range(count):
+        for tenant in range(count):
             for of in range(classes):
-                if kernels[one, of, COUNT] == 0:
+                if kernels[tenant, of, COUNT] == 0:
                     continue
                 mean, waits = 0.0, 0.0
                 for draw in range(classes + 1 if count == 2 else points.shape[0]):
                     resident, held, wanted, longest, dimension = 0, 0.0, 0.0, 0.0, 0
                     weight = 1.0 / points.shape[0]
                     for other in range(count):
-                        kind = of if other == one else -1
-                        if other != one and count == 2:
+                        kind = of if other == tenant else -1
+                        if other != tenant and count == 2:
                             kind = draw if draw < classes else -1
                             below = until[other, draw - 1] if draw > 0 else 0.0
                             weight = (until[other, draw] if draw < classes else 1.0) - below
-                        elif other != one:
+                        elif other != tenant:
                             # Points are shifted from class to class and from round to round, so that all are seen.
-                            at = points[draw, dimension % points.shape[1]] + 0.37 * one + 0.11 * of + 0.23 * turn
+                            at = points[draw, dimension % points.shape[1]] + 0.37 * tenant + 0.11 * of + 0.23 * turn
                             at -= np.floor(at)
                             dimension += 1
                             for candidate in range(classes):
@@ -291,7 +297,7 @@ def _side_by_side(  # noqa: C901, PLR0912, PLR0915, PLR0917 - one compiled loop,
                                     break
                         if kind < 0:
                             continue
-                        if other != one and seats[other, 0] == seats[one, 0]:
+                        if other != tenant and seats[other, 0] == seats[tenant, 0]:
                             wanted += kernels[other, kind, OCCUPANCY]
                             held += kernels[other, kind, HOLDS]
                             longest = max(longest, kernels[other, kind, BLOCK])
@@ -308,18 +314,18 @@ def _side_by_side(  # noqa: C901, PLR0912, PLR0915, PLR0917 - one compiled loop,
                     if weight <= 0:
                         continue
                     crowded = resident > 1 and fill_rates(resident, order, state)
-                    mean += weight * (state[one, FRESH] if crowded else 1.0)
-                    own = kernels[one, of, HOLDS]
+                    mean += weight * (state[tenant, FRESH] if crowded else 1.0)
+                    own = kernels[tenant, of, HOLDS]
                     if longest > 0 and own > 0:
                         beside = 0.0  # held by others while the kernel before it ran
                         for place in range(resident):
                             other = order[place]
-                            if other != one and seats[other, 0] == seats[one, 0]:
+                            if other != tenant and seats[other, 0] == seats[tenant, 0]:
                                 beside += (state[other, FRESH] if crowded else 1.0) * state[other, HOLDS_NOW]
                         held *= min(1.0, 1.0 / max(wanted, 1e-9))
-                        missing = queued[one] * min(max(beside + own - 1, 0.0) / own, 1.0)
-                        missing += (1 - queued[one]) * min(max(held + own - 1, 0.0) / own, 1.0)
+                        missing = queued[tenant] * min(max(beside + own - 1, 0.0) / own, 1.0)
+                        missing += (1 - queued[tenant]) * min(max(held + own - 1, 0.0) / own, 1.0)
                         waits += weight * longest * missing * WAITS
-                speed[one, of] = max(speed[one, of] * (1 - fresh) + fresh * mean, _SLOWEST)
-                delay[one, of] = delay[one, of] * (1 - fresh) + fresh * waits
+                speed[tenant, of] = max(speed[tenant, of] * (1 - fresh) + fresh * mean, _SLOWEST)
+                delay[tenant, of] = delay[tenant, of] * (1 - fresh) + fresh * waits
     return time / alone

@@ -47,7 +47,7 @@ class Demands:
 
 def joined(demands: Sequence[Demands]) -> Demands:
     """Rows of several tables."""
-    return Demands(*(np.concatenate([getattr(one, name) for one in demands]) for name in Demands.__slots__))
+    return Demands(*(np.concatenate([getattr(demand, name) for demand in demands]) for name in Demands.__slots__))
 
 
 def demands_of(traces: Sequence[Trace]) -> Demands:

@@ -9,11 +9,10 @@ leave through a buffer that the caller drains, so memory doesn't grow with the l
 import numpy as np
 
 from cotenant.extras import compiled
-from cotenant.prediction.contention.progress import ALMOST_NS, NEVER_NS, run_alone, settle
 from cotenant.prediction.contention.rates import drain_ns, fill_rates
-from cotenant.prediction.contention.spread import uniform
 from cotenant.prediction.contention.state import (
     ACTIVE,
+    ALMOST_NS,
     BLOCK,
     CLOSING,
     COMPLETIONS,
@@ -31,6 +30,7 @@ from cotenant.prediction.contention.state import (
     KNOWN_NS,
     LAUNCHING,
     LEFT_NS,
+    NEVER_NS,
     NEXT_NS,
     NOW_NS,
     NUMBER,
@@ -47,6 +47,9 @@ from cotenant.prediction.contention.state import (
     TOTAL_NS,
     WEIGHT,
     WORK_NS,
+    run_alone,
+    settle,
+    uniform,
 )  # fmt: skip
 from cotenant.prediction.kernels.columns import Floats, Ints
 

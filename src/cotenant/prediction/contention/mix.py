@@ -9,10 +9,9 @@ from typing import Protocol
 
 import numpy as np
 
-from cotenant.prediction.contention.layout import Part
+from cotenant.prediction.contention.layout import Part, Slicing
 from cotenant.prediction.contention.simulate import Player, Steps, simulate
 from cotenant.prediction.contention.trace import Trace, plain_trace
-from cotenant.prediction.contention.turns import Slicing
 from cotenant.prediction.kernels.columns import Floats, Ints
 
 LEAST_REQUESTS, SHORTEST_S, LONGEST_S = 400, 4.0, 120.0
@@ -123,7 +122,7 @@ def _reserved(engine: Steps) -> Trace:
 
 def mean_slowdowns(found: Sequence[Floats]) -> list[float]:
     """Means of the stretches; at least 1."""
-    return [max(float(np.mean(one)), 1.0) for one in found]
+    return [max(float(np.mean(slowdowns)), 1.0) for slowdowns in found]
 
 
 def _due(tenant: MixTenant, seed: int, seconds: float) -> Ints:

@@ -9,8 +9,8 @@ import numpy as np
 
 from cotenant import extras
 from cotenant.prediction.contention import engine, state
+from cotenant.prediction.contention.layout import Slicing
 from cotenant.prediction.contention.trace import Trace
-from cotenant.prediction.contention.turns import Slicing
 from cotenant.prediction.kernels.columns import Floats, Ints
 
 BUFFER_ROWS = 8192
@@ -149,19 +149,19 @@ def _apart(players: Sequence[Player]) -> bool:
 
 def _together(outcomes: Sequence[Outcome]) -> Outcome:
     """One outcome of players that were simulated apart."""
-    activity = np.zeros((max(len(one.activity) for one in outcomes), len(engine.ACTIVITIES)))
+    activity = np.zeros((max(len(outcome.activity) for outcome in outcomes), len(engine.ACTIVITIES)))
     idle = np.ones(len(activity))
-    for one in outcomes:
-        activity[: len(one.activity)] += one.activity
-        idle[: len(one.activity)] *= 1 - one.activity[:, _ANY]
+    for outcome in outcomes:
+        activity[: len(outcome.activity)] += outcome.activity
+        idle[: len(outcome.activity)] *= 1 - outcome.activity[:, _ANY]
     activity[:, _ANY] = 1 - idle
     return Outcome(
-        requests=tuple(requests for one in outcomes for requests in one.requests),
+        requests=tuple(requests for outcome in outcomes for requests in outcome.requests),
         activity=activity,
         period_ns=outcomes[0].period_ns,
-        completions=sum(one.completions for one in outcomes),
-        end_ns=max(one.end_ns for one in outcomes),
-        finished=all(one.finished for one in outcomes),
+        completions=sum(outcome.completions for outcome in outcomes),
+        end_ns=max(outcome.end_ns for outcome in outcomes),
+        finished=all(outcome.finished for outcome in outcomes),
     )
 
 
@@ -270,7 +270,7 @@ def _tables(players: Sequence[Player]) -> tuple[np.ndarray, ...]:
         np.array([[p.trace.before_ns, p.trace.after_ns, p.first_output] for p in players]),
         np.array([player.outstanding for player in players], np.int64),
         np.concatenate(arrivals),
-        _spans([one.size for one in arrivals]),
+        _spans([times.size for times in arrivals]),
         np.array([[p.sm_domain, p.dram_domain, int(p.shared_host), p.priority] for p in players], np.int64),
     )
 

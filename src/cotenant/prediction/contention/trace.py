@@ -49,7 +49,9 @@ class Trace:
     """Host time of a request after its last kernel."""
 
     def __post_init__(self) -> None:
-        sizes = {getattr(self, one.name).size for one in fields(self) if one.name not in ("before_ns", "after_ns")}
+        sizes = {
+            getattr(self, field.name).size for field in fields(self) if field.name not in ("before_ns", "after_ns")
+        }
         if len(sizes) != 1 or sizes == {0}:
             raise ValueError("a trace needs at least one kernel, and one entry per kernel in every column")
         if not (np.all(self.duration_ns > 0) and np.all(self.occupancy > 0) and np.all(self.occupancy <= 1 + 1e-9)):

@@ -113,8 +113,8 @@ class Correction:
         tables = likenesses(self.setting)
         result, growing = np.zeros((count, count)), np.zeros((count, count))
         for part, table in enumerate(tables):
-            shifts = sum(self.variances.shift[part, other] * one for other, one in enumerate(tables))
-            slopes = sum(self.variances.slope[part, other] * one for other, one in enumerate(tables))
+            shifts = sum(self.variances.shift[part, other] * likeness for other, likeness in enumerate(tables))
+            slopes = sum(self.variances.slope[part, other] * likeness for other, likeness in enumerate(tables))
             result += table @ plain @ shifts
             growing += table @ sloped @ slopes
         return np.asarray(result + self.setting.pair_prior * growing)

@@ -1,8 +1,15 @@
 """The result of `predict`: every number with an interval and its basis."""
 
-from dataclasses import dataclass
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from pydantic import TypeAdapter, ValidationError
+
+from cotenant.analyse.sharing.model_error import Ends, time_range
+from cotenant.tenancy.identity import TenantIdentity
+from cotenant.tenancy.records import ModelErrorRecord
 from cotenant.text import amount, listed, percent, ratio
 
 _LEAST_WEIGHT = 0.05
@@ -83,7 +90,7 @@ class MixForecast:
     @property
     def worst(self) -> float:
         """The largest slowdown."""
-        return max(one.slowdown.est for one in self.tenants)
+        return max(tenant.slowdown.est for tenant in self.tenants)
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,3 +167,60 @@ class PredictedMixes:
             "trust": self.trust,
             "notes": self.notes,
         }
+
+
+# --- A prediction as JSON in a run folder, for its report on any machine
+
+NAME = "prediction.json"
+"""The file in the folder of an active run's last round."""
+
+
+def text_of(prediction: PredictedMixes) -> str:
+    """JSON. Latencies under open loads are left out: reports don't show them, and JSON has no infinite ones."""
+    mixes = tuple(map(_without_tails, prediction.mixes))
+    return json.dumps(asdict(replace(prediction, mixes=mixes)), ensure_ascii=False, allow_nan=False)
+
+
+def prediction_of(text: str) -> PredictedMixes:
+    """The prediction. Raises ValueError with the first problem."""
+    try:
+        return TypeAdapter(PredictedMixes).validate_json(text)
+    except ValidationError as error:
+        problem = error.errors(include_url=False)[0]
+        where = ".".join(map(str, problem["loc"]))
+        raise ValueError(f"{where}: {problem['msg']}" if where else str(problem["msg"])) from None
+
+
+def _without_tails(mix: MixForecast) -> MixForecast:
+    return replace(mix, tenants=tuple(replace(tenant, tail=None) for tenant in mix.tenants))
+
+
+# --- Simulated mixes, and mixes predicted from them: intervals include the simulation's own error
+
+
+def error_of(
+    errors: Mapping[tuple[str, TenantIdentity], ModelErrorRecord], sharing: str, key: TenantIdentity
+) -> ModelErrorRecord | None:
+    """The simulation's error for a tenant under a way to share.
+
+    Of one that was not simulated beside others, the widest of those that were; None if none was.
+    """
+    if (sharing, key) in errors:
+        return errors[sharing, key]
+    of_others = [error for (way, _), error in errors.items() if way == sharing]
+    return max(of_others, key=lambda error: error.slowdown[1] / error.slowdown[0], default=None)
+
+
+def in_reality(slowdown: Ranged, error: ModelErrorRecord | None) -> Ranged:
+    """A slowdown within the simulation, widened to where a real GPU's may lie; neighbours speed up no tenant."""
+    return slowdown if error is None else _widened(slowdown, error.slowdown, least=1.0)
+
+
+def latency_in_reality(latency: Ranged, error: ModelErrorRecord | None) -> Ranged:
+    """The same for a mean time beside others."""
+    return latency if error is None else _widened(latency, time_range(error, solo=False))
+
+
+def _widened(number: Ranged, ends: Ends, *, least: float = 0.0) -> Ranged:
+    lo, hi = (number.est if end is None else end for end in (number.lo, number.hi))
+    return Ranged(number.est, max(lo * min(ends[0], 1.0), min(lo, least)), hi * max(ends[1], 1.0))

@@ -9,7 +9,6 @@ import numpy as np
 from cotenant.prediction.interference.correction import Evidence, no_evidence
 from cotenant.prediction.interference.covariance import Variances
 from cotenant.prediction.interference.elsewhere import ELSEWHERE
-from cotenant.prediction.interference.energy import PowerUse
 from cotenant.prediction.interference.forecast import (
     MixForecast,
     NextMix,
@@ -18,16 +17,17 @@ from cotenant.prediction.interference.forecast import (
     Tail,
     TenantForecast,
     Trust,
+    error_of,
+    in_reality,
+    latency_in_reality,
 )
 from cotenant.prediction.interference.gathered import MeasuredMix
 from cotenant.prediction.interference.intervals import FEWEST, NORMAL
-from cotenant.prediction.interference.mixes import mixes_of
 from cotenant.prediction.interference.next_cells import next_cells
-from cotenant.prediction.interference.predictor import MEASURED, PRIOR_ONLY, Predictor, Slowdowns
-from cotenant.prediction.interference.setting import Prior, Setting, setting_of
-from cotenant.prediction.interference.simulated import error_of, in_reality, latency_in_reality
+from cotenant.prediction.interference.predictor import MEASURED, PRIOR_ONLY, Predictor, Slowdowns, stretched
+from cotenant.prediction.interference.profiles import PowerUse
+from cotenant.prediction.interference.setting import Prior, Setting, mixes_of, setting_of
 from cotenant.prediction.interference.stacking import PARTS
-from cotenant.prediction.interference.under_load import stretched
 from cotenant.prediction.kernels.columns import Floats
 from cotenant.scheduling.simulation.lines import NEVER, Replications, requests_at, tail_of
 from cotenant.tenancy.identity import TenantIdentity
@@ -91,7 +91,7 @@ def forecast(
     worth: list[NextMix] = []
     trust: list[Trust] = []
     left_aside = [sharing for sharing in sharings if sharing not in asked.priors]
-    for sharing in (one for one in sharings if one in asked.priors):
+    for sharing in (mode for mode in sharings if mode in asked.priors):
         possible = _possible(asked, groups, sharing)
         if not possible:
             left_aside.append(sharing)
@@ -100,7 +100,7 @@ def forecast(
         forecasts += _forecasts(asked, predictor, possible, sharing)
         trust.append(_trust(predictor, sharing))
         worth += _worth_measuring(asked, predictor, possible, sharing, count=next_mixes, width=width)
-    worth = sorted(worth, key=lambda one: -one.buys)[:next_mixes]
+    worth = sorted(worth, key=lambda mix: -mix.buys)[:next_mixes]
     return PredictedMixes(asked.device, tuple(forecasts), tuple(worth), tuple(trust), _notes(asked, trust, left_aside))
 
 
@@ -165,7 +165,7 @@ def _forecasts(
             bases = ["simulated" if basis == asked.prior_basis else f"simulated, {basis}" for basis in bases]
         rests_on_mixes = found.basis[number, 0] != PRIOR_ONLY  # the prior's error is against real GPUs
         errors = [error_of(asked.errors, sharing, _key(asked, name)) if rests_on_mixes else None for name in group]
-        real = [in_reality(one, error) for one, error in zip(slowdowns, errors, strict=True)]
+        real = [in_reality(slowdown, error) for slowdown, error in zip(slowdowns, errors, strict=True)]
         tails = _tails(asked, predictor.setting, group, real, at_load=exact is not None)
         forecasts.append(_mix(asked, group, sharing, tuple(zip(slowdowns, errors, tails, bases, strict=True))))
     return forecasts
@@ -197,7 +197,7 @@ def _mix(
             )
             for name, alone, (slowdown, error, tail, basis), energy in zip(group, solo, found, energies, strict=True)
         ),
-        memory_bytes=None if any(one is None for one in memory) else sum(one for one in memory if one is not None),
+        memory_bytes=None if any(need is None for need in memory) else sum(need for need in memory if need is not None),
         power_w=power,
     )
 
@@ -215,7 +215,7 @@ def _drawn(
         load = _resolved(asked.loads.get(name), alone)
         rates.append(min(1 / (alone * slowdown), math.inf if load is None else load.rate_rps or math.inf))
     watts, joules = asked.power.drawn(numbers, rates)
-    return Ranged(watts, None, None), [Ranged(one, None, None) for one in joules]
+    return Ranged(watts, None, None), [Ranged(energy, None, None) for energy in joules]
 
 
 def _key(asked: Asked, name: str) -> TenantIdentity:
@@ -276,11 +276,11 @@ def _tails(
     weights = np.zeros((len(group), len(group)))
     for place in range(len(group)):
         others = [other for other in range(len(group)) if other != place]
-        weights[place, others] = setting.weights(np.array([[numbers[place], *(numbers[one] for one in others)]]))[0]
+        weights[place, others] = setting.weights(np.array([[numbers[place], *(numbers[other] for other in others)]]))[0]
     cases = [
-        [one.est for one in slowdowns],
-        [one.est if one.lo is None else one.lo for one in slowdowns],
-        [one.est if one.hi is None else one.hi for one in slowdowns],
+        [slowdown.est for slowdown in slowdowns],
+        [slowdown.est if slowdown.lo is None else slowdown.lo for slowdown in slowdowns],
+        [slowdown.est if slowdown.hi is None else slowdown.hi for slowdown in slowdowns],
     ]
     services = [solo * np.array(case) if at_load else stretched(solo, np.array(case), weights, rates) for case in cases]
     return [
@@ -385,8 +385,8 @@ def _too_few(asked: Asked, trust: Sequence[Trust]) -> Iterator[str]:
     validated = not math.isnan(asked.prior_half)
     alone = "intervals are the prior's validated error" if validated else "there are no intervals"
     interval = f"{alone} and that of these mixes" if validated else alone
-    for measured in sorted({one.measured for one in trust if one.measured < FEWEST}):
-        ways = listed([one.sharing for one in trust if one.measured == measured])
+    for measured in sorted({figure.measured for figure in trust if figure.measured < FEWEST}):
+        ways = listed([figure.sharing for figure in trust if figure.measured == measured])
         if measured == 0:
             yield f"No mix was measured under {ways}: {alone}."
         else:

@@ -78,37 +78,37 @@ class Learnt:
 
 def gathered(evidence: Sequence[TenantEvidence]) -> Gathered:
     """Solos and mixes under closed loads; invalid trials and open loads are left out."""
-    good = [one for one in evidence if usable(one.seen) and one.seen.n > 0]
-    closed = [one for one in good if not one.open]
+    good = [tenant for tenant in evidence if usable(tenant.seen) and tenant.seen.n > 0]
+    closed = [tenant for tenant in good if not tenant.open]
     errors = {
-        (one.seen.sharing, key_of(one)): one.seen.model_error
-        for one in closed
-        if not one.seen.solo and one.seen.model_error is not None
+        (tenant.seen.sharing, key_of(tenant)): tenant.seen.model_error
+        for tenant in closed
+        if not tenant.seen.solo and tenant.seen.model_error is not None
     }
     return Gathered(_solos(closed), _mixes(closed), len(good) - len(closed), errors)
 
 
-def key_of(one: TenantEvidence) -> TenantIdentity:
+def key_of(tenant: TenantEvidence) -> TenantIdentity:
     """Identity of an observed tenant: from its work alone where nothing more is known of it."""
-    work = one.work
-    return one.identity or TenantIdentity(work.workload, work.batch, work.seq, work.dtype, work.threads)
+    work = tenant.work
+    return tenant.identity or TenantIdentity(work.workload, work.batch, work.seq, work.dtype, work.threads)
 
 
 def _solos(evidence: Iterable[TenantEvidence]) -> tuple[SoloTenant, ...]:
     alone: dict[TenantIdentity, list[TenantEvidence]] = {}
-    for one in evidence:
-        if one.seen.solo:
-            alone.setdefault(key_of(one), []).append(one)
+    for tenant in evidence:
+        if tenant.seen.solo:
+            alone.setdefault(key_of(tenant), []).append(tenant)
     return tuple(_solo(key, group) for key, group in sorted(alone.items(), key=lambda item: item[1][0].seen.of))
 
 
 def _solo(key: TenantIdentity, group: Sequence[TenantEvidence]) -> SoloTenant:
-    device = [one.seen.mean_device_ns for one in group if one.seen.mean_device_ns is not None]
-    memory = [one.peak_memory_bytes for one in group if one.peak_memory_bytes is not None]
+    device = [tenant.seen.mean_device_ns for tenant in group if tenant.seen.mean_device_ns is not None]
+    memory = [tenant.peak_memory_bytes for tenant in group if tenant.peak_memory_bytes is not None]
     return SoloTenant(
         key=key,
         name=group[0].seen.of,
-        service_ns=fmean(one.service_ns or one.seen.mean_latency_ns for one in group),
+        service_ns=fmean(tenant.service_ns or tenant.seen.mean_latency_ns for tenant in group),
         device_ns=fmean(device) if device else None,
         flops=group[0].work.flops_per_request,
         moved_bytes=group[0].work.bytes_per_request,
@@ -121,17 +121,17 @@ def _solo(key: TenantIdentity, group: Sequence[TenantEvidence]) -> SoloTenant:
 def _mixes(evidence: Sequence[TenantEvidence]) -> tuple[MeasuredMix, ...]:
     solos = Solos()
     trials: dict[tuple[str, int], list[TenantEvidence]] = {}
-    for one in evidence:
-        if one.seen.solo:
-            solos.add(one.seen)
+    for tenant in evidence:
+        if tenant.seen.solo:
+            solos.add(tenant.seen)
         else:
-            trials.setdefault((one.seen.run, one.seen.trial), []).append(one)
+            trials.setdefault((tenant.seen.run, tenant.seen.trial), []).append(tenant)
     found: dict[tuple[str, tuple[TenantIdentity, ...]], dict[TenantIdentity, dict[str, list[TenantEvidence]]]] = {}
     for trial in trials.values():
         members = tuple(sorted(map(key_of, trial), key=repr))
         cell = found.setdefault((trial[0].seen.sharing, members), {})
-        for one in trial:
-            cell.setdefault(key_of(one), {}).setdefault(one.seen.run, []).append(one)
+        for tenant in trial:
+            cell.setdefault(key_of(tenant), {}).setdefault(tenant.seen.run, []).append(tenant)
     mixes = []
     for (sharing, members), victims in found.items():
         slowdowns = [(key, _over_blocks(by_run, solos)) for key, by_run in victims.items()]
@@ -142,5 +142,7 @@ def _mixes(evidence: Sequence[TenantEvidence]) -> tuple[MeasuredMix, ...]:
 
 
 def _over_blocks(by_run: dict[str, list[TenantEvidence]], solos: Solos) -> Estimate | None:
-    logs = [value for group in by_run.values() for value in log_slowdowns([one.seen for one in group], solos).values()]
+    logs = [
+        value for group in by_run.values() for value in log_slowdowns([tenant.seen for tenant in group], solos).values()
+    ]
     return ratio_interval(logs, LEVEL) if logs else None

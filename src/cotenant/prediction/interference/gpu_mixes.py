@@ -11,8 +11,7 @@ from cotenant.prediction.contention.demand import Demands, demands_of, joined
 from cotenant.prediction.contention.layout import Layout, Part, instance_bytes, lay_out, whole_of
 from cotenant.prediction.contention.mix import MixTenant, mean_slowdowns, stretches
 from cotenant.prediction.contention.trace import Trace
-from cotenant.prediction.interference.mixes import ABSENT
-from cotenant.prediction.interference.setting import Prior
+from cotenant.prediction.interference.setting import ABSENT, Prior
 from cotenant.prediction.kernels.columns import Floats, Ints
 from cotenant.prediction.simulated_gpu import Controls, SimulatedGpu
 from cotenant.tenancy.load import Load
@@ -49,7 +48,7 @@ class GpuMixes:
         self.priority = list(priority) or [0] * len(specs)
         self._needs = [0 if number in self.plain else gpu.memory_bytes(spec) for number, spec in enumerate(specs)]
         profiles = gpu.gpu.mig.profiles.values() if gpu.gpu.mig else ()
-        self._fits = [sum(need <= instance_bytes(one) for one in profiles) for need in self._needs]
+        self._fits = [sum(need <= instance_bytes(profile) for profile in profiles) for need in self._needs]
         self._layouts: dict[object, Layout | None] = {}
         self._demands: dict[tuple[int, Part | None], Demands] = {}
 
@@ -64,12 +63,12 @@ class GpuMixes:
         key = sharing, self._order_of_needs(group) if sharing.mode == "mig" else len(group)
         if key not in self._layouts:
             tenants = [
-                Tenant(name=str(place), of=str(place), workload=self.specs[one], load=_CLOSED)
-                for place, one in enumerate(group)
+                Tenant(name=str(place), of=str(place), workload=self.specs[tenant], load=_CLOSED)
+                for place, tenant in enumerate(group)
             ]
             fitting = not sharing.shares or len(sharing.shares) == len(group)
             asked = sharing if fitting else Sharing(mode=sharing.mode)
-            needs = {str(place): self._needs[one] for place, one in enumerate(group)}
+            needs = {str(place): self._needs[tenant] for place, tenant in enumerate(group)}
             try:
                 self._layouts[key] = lay_out(self.gpu.gpu, asked, tenants, needs)
             except SharingUnavailable:
@@ -79,7 +78,7 @@ class GpuMixes:
     def _order_of_needs(self, group: Sequence[int]) -> tuple[tuple[int, ...], ...]:
         """What MIG instances depend on: who needs more memory than whom, and in how many instances each fits."""
         ranks = sorted(range(len(group)), key=lambda place: -self._needs[group[place]])
-        return tuple(ranks), tuple(self._fits[one] for one in group)
+        return tuple(ranks), tuple(self._fits[tenant] for tenant in group)
 
     def _alike(self, groups: Ints) -> dict[bytes, list[int]]:
         """Groups that get the same MIG instances."""
@@ -109,7 +108,7 @@ class GpuMixes:
         found: dict[Layout, list[int]] = {}
         alike = self._alike(groups) if sharing.mode == "mig" else {b"": list(range(len(groups)))}
         for rows in alike.values():
-            layout = self.layout(sharing, [int(one) for one in groups[rows[0]]])
+            layout = self.layout(sharing, [int(tenant) for tenant in groups[rows[0]]])
             if layout is not None:
                 found.setdefault(layout, []).extend(rows)
         if not found:
@@ -122,7 +121,7 @@ class GpuMixes:
                 shape = replace(part, sm_domain=0, dram_domain=0, memory_bytes=0, label=None)
                 tenants, which = np.unique(groups[mine, place], return_inverse=True)
                 for table, key in ((seats, shape), (whole, None)):
-                    numbers = [known.setdefault((int(one), key), len(known)) for one in tenants]
+                    numbers = [known.setdefault((int(tenant), key), len(known)) for tenant in tenants]
                     table[mine, place] = np.array(numbers)[which]
                 domains[0, mine, place], domains[1, mine, place] = part.sm_domain, part.dram_domain
         demands = joined([self._demand(tenant, part) for tenant, part in known])
@@ -171,4 +170,7 @@ class GpuMixes:
             )
         found = mean_slowdowns(stretches(tenants, slicing=layout.slicing, shared_host=layout.shared_host))
         alone = [self.trace(tenant).alone_ns() for tenant in group]
-        return [one * tenant.trace.alone_ns() / whole for one, tenant, whole in zip(found, tenants, alone, strict=True)]
+        return [
+            slowdown * tenant.trace.alone_ns() / whole
+            for slowdown, tenant, whole in zip(found, tenants, alone, strict=True)
+        ]

@@ -3,7 +3,7 @@
 import numpy as np
 
 from cotenant.prediction.interference.correction import Correction
-from cotenant.prediction.interference.mixes import by_victim
+from cotenant.prediction.interference.setting import by_victim
 from cotenant.prediction.kernels.columns import Floats, Ints
 
 MOST_ROWS = 1500

@@ -77,7 +77,7 @@ class Kernels:
 
     def take(self, rows: npt.NDArray[np.int64] | slice) -> "Kernels":
         """Select or reorder kernels."""
-        columns = {one.name: getattr(self, one.name)[rows] for one in fields(self) if one.name != "names"}
+        columns = {field.name: getattr(self, field.name)[rows] for field in fields(self) if field.name != "names"}
         return Kernels(names=self.names, **columns)
 
 
@@ -86,6 +86,6 @@ def joined(parts: Sequence[Kernels]) -> Kernels:
     names = tuple(dict.fromkeys(name for part in parts for name in part.names))
     index = {name: number for number, name in enumerate(names)}
     renamed = [np.array([index[name] for name in part.names], dtype=np.int64)[part.name] for part in parts]
-    others = [one.name for one in fields(Kernels) if one.name not in ("names", "name")]
+    others = [field.name for field in fields(Kernels) if field.name not in ("names", "name")]
     columns = {name: np.concatenate([getattr(part, name) for part in parts]) for name in others}
     return Kernels(names=names, name=np.concatenate(renamed), **columns)

@@ -11,7 +11,6 @@ from typing import Literal, get_args
 
 from cotenant.prediction.kernels.columns import Kernels
 from cotenant.prediction.kernels.operators import Row, columns, rows_of
-from cotenant.prediction.kernels.training_step import backward_begins, bundled
 from cotenant.workloads.protocol import Attention, Operator
 
 Fusion = Literal["eager", "compile", "engine", "served"]
@@ -75,7 +74,7 @@ class _Chain:
             return into_products and row.kind in _POINTWISE and _hands_over(last, row)
         if first.kind not in (*_POINTWISE, "reduction") or first.name in _NOT_POINTWISE:
             return False
-        if any(one.kind == "reduction" for one in self.rows):
+        if any(row.kind == "reduction" for row in self.rows):
             # A reduction's result is broadcast over its input (a norm): still one kernel, unless it reduces again.
             again = math.prod(row.gives) == math.prod(first.takes)
             return row.kind != "reduction" and (again or _hands_over(last, row))
@@ -142,3 +141,58 @@ def _one_pass(rows: Sequence[Row]) -> Row:
 def _hands_over(last: Row, row: Row) -> bool:
     """Whether the next one works on the last one's result: same number of elements, in any shape."""
     return math.prod(last.gives) in (math.prod(row.takes), math.prod(row.gives))
+
+
+# --- Parts of a training request: forward, backward, and an optimiser's step of many small operators
+#
+# A dry run lists operators in order; their names show where the backward pass begins, their kinds where the step does.
+
+OPTIMISER = "optimiser "
+"""Prefix of the names of the step's kernels."""
+
+_LONG = 64
+"""A final sequence of more pointwise operators than this is an optimiser's step."""
+_KINDS = 3
+"""Minimum number of distinct operators in it."""
+_CHUNKS = 32.0
+"""Its thread blocks process 65,536 elements each (torch's chunk), those of plain pointwise kernels 2,048."""
+_BUNDLE = 36
+"""Tensors per launch: multi-tensor kernels take their addresses as arguments."""
+
+
+def backward_begins(names: Sequence[str]) -> int:
+    """Index of the first operator of the backward pass; the number of operators if there is none."""
+    first = next((place for place, name in enumerate(names) if "backward" in name), len(names))
+    # The gradient of the loss with respect to itself.
+    return first - 1 if 0 < first < len(names) and names[first - 1] == "ones_like" else first
+
+
+def bundled(rows: Sequence[Row]) -> list[Row]:
+    """The same work, with the optimiser's step as one kernel per operator over all parameters."""
+    begin = len(rows)
+    while begin > 0 and rows[begin - 1].kind in ("elementwise", "transfer") and "backward" not in rows[begin - 1].name:
+        begin -= 1
+    step = [row for row in rows[begin:] if row.kind == "elementwise"]
+    if begin == 0 or len(step) <= _LONG or len({row.name for row in step}) < _KINDS:
+        return list(rows)
+    groups: dict[str, list[Row]] = {}
+    for row in step:
+        groups.setdefault(row.name, []).append(row)
+    others = [row for row in rows[begin:] if row.kind != "elementwise"]
+    return [*rows[:begin], *(_bundle(group) for group in groups.values()), *others]
+
+
+def _bundle(group: Sequence[Row]) -> Row:
+    return replace(
+        group[0],
+        name=f"{OPTIMISER}{group[0].name}",
+        flops=sum(row.flops for row in group),
+        read=sum(row.read for row in group),
+        # Parameters and moments of an entire model: none of it is in cache.
+        weights=sum(row.read for row in group),
+        written=sum(row.written for row in group),
+        blocks=max(1.0, sum(row.blocks for row in group) / _CHUNKS),
+        launches=math.ceil(len(group) / _BUNDLE),
+        takes=(),
+        gives=(),
+    )

@@ -17,8 +17,7 @@ import numpy as np
 
 from cotenant.prediction.gpu import Architecture
 from cotenant.prediction.kernels.columns import KINDS, Bools, Floats, Kernels
-from cotenant.prediction.kernels.fusion import Fusion, Tf32, kernels_of
-from cotenant.prediction.kernels.training_step import backward_begins
+from cotenant.prediction.kernels.fusion import Fusion, Tf32, backward_begins, kernels_of
 from cotenant.workloads.protocol import Attention, Operator, Software
 
 _OLD_HOSTS: tuple[Architecture, ...] = ("kepler", "pascal", "volta", "turing")

@@ -130,7 +130,7 @@ def gather(paths: Sequence[Path]) -> Material:
 
 def _predicted(folder: Path) -> "PredictedMixes | None":
     """The prediction that an active run left in its last round. Raises RunFolderError if it can't be read."""
-    from cotenant.prediction.interference.kept import NAME, prediction_of
+    from cotenant.prediction.interference.forecast import NAME, prediction_of
 
     path = folder / NAME
     if not path.exists():

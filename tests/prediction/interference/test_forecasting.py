@@ -1,0 +1,124 @@
+"""Forecasts: every number has a basis, tails follow from the load, and unknowns are reported."""
+
+import math
+from functools import partial
+
+import numpy as np
+import pytest
+
+from cotenant.analyse.estimates.estimate import Estimate
+from cotenant.prediction.interference.covariance import CPU
+from cotenant.prediction.interference.forecasting import Asked, forecast
+from cotenant.prediction.interference.gathered import MeasuredMix
+from cotenant.prediction.interference.predictor import stretched
+from cotenant.prediction.interference.profiles import CROWDED, CpuProfiles, roofline_shared
+from cotenant.tenancy.identity import TenantIdentity
+from cotenant.tenancy.load import Load
+from cotenant.tenancy.objective import Objective
+
+NAMES = ("a", "b", "c")
+KEYS = tuple(TenantIdentity(name, 1) for name in NAMES)
+
+
+def asked(*, mixes=(), loads=None, objectives=None, half=0.3):
+    profiles = CpuProfiles(
+        solo_ns=np.array([1e7, 2e7, 5e6]),
+        cores=np.array([0.9, 0.5, 0.4]),
+        bandwidth=np.array([0.2, 0.6, 0.1]),
+        intensity=np.array([10.0, 1.0, 5.0]),
+    )
+    return Asked(
+        device="cpu",
+        simulated=False,
+        names=NAMES,
+        keys=KEYS,
+        features=profiles.features(),
+        priors={"processes": partial(roofline_shared, profiles)},
+        solo_s=profiles.solo_ns / 1e9,
+        memory_bytes=(100, 200, None),
+        loads=loads or {},
+        objectives=objectives or {},
+        mixes=mixes,
+        variances={"processes": CPU},
+        prior_half=half,
+    )
+
+
+def measured(first, second, slowdowns):
+    estimates = [Estimate(value, value * 0.98, value * 1.02, 4, "test") for value in slowdowns]
+    keys = (KEYS[NAMES.index(first)], KEYS[NAMES.index(second)])
+    return MeasuredMix("processes", keys, tuple(zip(keys, estimates, strict=True)))
+
+
+def test_without_measured_mixes_the_prior_is_used_and_named():
+    found = forecast(asked(), [("a", "b")], ["processes"])
+    (mix,) = found.mixes
+    assert [one.basis for one in mix.tenants] == ["prior only", "prior only"]
+    expected = 0.9 / 0.5 * 1.4**CROWDED
+    assert mix.tenants[0].slowdown.est == pytest.approx(expected)
+    assert mix.tenants[0].throughput_rps.est == pytest.approx(100 / expected)
+    assert mix.memory_bytes == 300
+    assert "No mix was measured under processes: intervals are the prior's validated error." in found.notes
+
+
+def test_a_prior_that_is_not_validated_gives_no_interval():
+    slowdown = forecast(asked(half=math.nan), [("a", "b")], ["processes"]).mixes[0].tenants[0].slowdown
+    assert (slowdown.lo, slowdown.hi) == (None, None)
+
+
+def test_a_measured_mix_is_reproduced_and_corrects_the_others():
+    evidence = (measured("a", "b", (2.6, 1.9)),)
+    found = forecast(asked(mixes=evidence), [("b", "a"), ("a", "c")], ["processes"])
+    own, other = found.mixes
+    assert [one.basis for one in own.tenants] == ["measured, 4 blocks"] * 2
+    assert [one.slowdown.est for one in own.tenants] == pytest.approx([1.9, 2.6])
+    assert other.tenants[0].basis == "1 mix of this tenant"
+    assert other.tenants[1].basis == "1 mix of others"
+    before = forecast(asked(), [("a", "c")], ["processes"]).mixes[0].tenants[0].slowdown.est
+    assert other.tenants[0].slowdown.est > before
+
+
+def test_memory_is_unknown_where_a_tenant_has_none():
+    assert forecast(asked(), [("a", "c")], ["processes"]).mixes[0].memory_bytes is None
+
+
+def test_measured_mixes_are_never_suggested_again():
+    found = forecast(
+        asked(mixes=(measured("a", "b", (2.0, 1.5)),)),
+        [("a", "b"), ("a", "c"), ("b", "c")],
+        ["processes"],
+        next_mixes=5,
+    )
+    assert {one.mix for one in found.next} == {("a", "c"), ("b", "c")}
+
+
+def test_sharings_without_a_prior_are_reported_not_guessed():
+    found = forecast(asked(), [("a", "b")], ["processes", "mig"])
+    assert {one.sharing for one in found.mixes} == {"processes"}
+    assert any("mig" in note for note in found.notes)
+
+
+def test_the_tail_grows_with_an_open_load_and_is_marked_as_not_validated():
+    def p99(rate):
+        loads = {"a": Load.model_validate(f"poisson({rate})")}
+        found = forecast(
+            asked(loads=loads, objectives={"a": (Objective("latency", 0.99, 50.0),)}), [("a", "b")], ["processes"]
+        )
+        assert any("not validated" in note for note in found.notes)
+        assert found.mixes[0].tenants[1].tail is None
+        return found.mixes[0].tenants[0].tail
+
+    calm, busy, hopeless = p99(5), p99(40), p99(90)
+    assert calm.p50_ms.est == pytest.approx(18.0 * 1.4**CROWDED, rel=0.1)
+    assert calm.p99_ms.est < busy.p99_ms.est
+    assert calm.attainment.est > busy.attainment.est
+    assert hopeless.p99_ms.est == math.inf
+    assert hopeless.attainment.est == 0.0
+
+
+def test_a_rarely_busy_neighbour_rarely_slows_others_down():
+    weights = np.array([[0.0, 1.0], [1.0, 0.0]])
+    always = stretched(np.array([0.01, 0.01]), np.array([2.0, 2.0]), weights, np.array([math.nan, math.nan]))
+    rarely = stretched(np.array([0.01, 0.01]), np.array([2.0, 2.0]), weights, np.array([math.nan, 5.0]))
+    assert always == pytest.approx([0.02, 0.02])
+    assert rarely[0] == pytest.approx(0.01 * (1 + 5 * 0.02))
