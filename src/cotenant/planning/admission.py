@@ -25,7 +25,7 @@ Attempt = Callable[[Sequence[str], str], bool]
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One change that admits a tenant."""
+    """A change that admits a tenant."""
 
     tenant: str
     sentence: str
@@ -59,7 +59,7 @@ def admitting_change(
         devices: The devices as `--devices` names them.
         attempt: Plans again.
         other_kinds: Kinds of devices that could be added, the cheapest first.
-        room: The tenant fits alone, so that one more device of a kind that is there may do.
+        room: The tenant fits alone, so that another device of a known kind may suffice.
         more: Whether there is time for another attempt.
     """
     for change in _candidates(name, entry, devices, room=room):
@@ -100,28 +100,28 @@ def _candidates(name: str, entry: "TenantEntry", devices: str, *, room: bool) ->
 
 
 def _one_more(devices: str) -> Iterator[tuple[str, str]]:
-    """The devices with one more of each simulated kind."""
+    """The devices with another of each simulated kind."""
     parts = [part.strip() for part in devices.split(",")]
-    for place, part in enumerate(parts):
+    for position, part in enumerate(parts):
         kind, _, count = part.partition("*")
         if DeviceName(kind).simulated:
             number = int(count or 1) + 1 if (count or "1").isdecimal() else 2
-            yield ",".join([*parts[:place], f"{kind}*{number}", *parts[place + 1 :]]), kind
+            yield ",".join([*parts[:position], f"{kind}*{number}", *parts[position + 1 :]]), kind
 
 
 def _rates(name: str, entry: "TenantEntry") -> tuple[list[Change], ...]:
-    """Lower rates, for a file that writes `rate` and for one that writes `load`."""
+    """Lower rates, for a file with `rate` and for a file with `load`."""
     load = entry.load
     if load is None or not load.rate_rps or load.kind not in {"poisson", "gamma"}:
         return ()
-    found: tuple[list[Change], list[Change]] = ([], [])
+    by_key: tuple[list[Change], list[Change]] = ([], [])
     for part in PARTS:
         less = figure(load.rate_rps * part).replace(",", "")
         sentence = f"at {less}/s instead of {load.rate_rps:g}/s"
         written = f"poisson({less})" if load.kind == "poisson" else f"gamma({less}, {load.cv:g})"
-        found[0].append(Change(name, sentence, (f"tenants.{name}.rate={less}/s",)))
-        found[1].append(Change(name, sentence, (f"tenants.{name}.load={written}",)))
-    return found
+        by_key[0].append(Change(name, sentence, (f"tenants.{name}.rate={less}/s",)))
+        by_key[1].append(Change(name, sentence, (f"tenants.{name}.load={written}",)))
+    return by_key
 
 
 def _limits(name: str, entry: "TenantEntry") -> list[Change]:
@@ -141,7 +141,7 @@ def _relaxed(objective: "Objective", factor: float) -> str:
 
 
 def _first(steps: Sequence[Change], works: Callable[[Change], bool], more: Callable[[], bool]) -> Change | None:
-    """The first step that works, by bisection: where one works, all later ones do."""
+    """The first step that works, by bisection: if a step works, all later steps do."""
     if not steps or not more() or not works(steps[-1]):
         return None
     low, high = -1, len(steps) - 1

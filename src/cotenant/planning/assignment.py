@@ -97,7 +97,7 @@ def plan(
     policy = Slack(fleet)
     free = np.ones(len(fleet), dtype=bool)
     chosen: dict[int, Numbers] = {}
-    for number in sorted(range(len(units)), key=lambda one: _order(policy, units[one], objective)):
+    for number in sorted(range(len(units)), key=lambda index: _order(policy, units[index], objective)):
         unit = units[number]
         gpus = np.sort(policy.choose(unit.kind, unit.count, free))
         free[gpus] = False
@@ -117,7 +117,7 @@ def plan(
 
 @dataclass(frozen=True, slots=True)
 class _Unit:
-    """A unit of placement: one job, or two that share a GPU."""
+    """A unit of placement: a job, or two that share a GPU."""
 
     jobs: tuple[WaitingJob, ...]
     slowdown: float = 1.0
@@ -137,9 +137,9 @@ def _units(
 ) -> tuple[list[_Unit], list[WaitingJob]]:
     """Take jobs in order while GPUs last, pairing shareable jobs only as far as needed to run them all."""
 
-    def slowdown(one: WaitingJob, other: WaitingJob) -> float:
-        known = slowdowns.get((one.name, other.name), slowdowns.get((other.name, one.name)))
-        return estimated_slowdown(one.kind, other.kind) if known is None else known
+    def slowdown(job: WaitingJob, other: WaitingJob) -> float:
+        known = slowdowns.get((job.name, other.name), slowdowns.get((other.name, job.name)))
+        return estimated_slowdown(job.kind, other.kind) if known is None else known
 
     sharers = [job for job in jobs if job.shareable and job.gpus == 1]
     missing = sum(job.gpus for job in jobs) - len(fleet)
@@ -152,7 +152,7 @@ def _units(
         unit = unit_of.get(id(job), _Unit((job,)))
         if id(job) not in served and unit.count <= left:
             units.append(unit)
-            served |= {id(one) for one in unit.jobs}
+            served |= {id(member) for member in unit.jobs}
             left -= unit.count
     return units, [job for job in jobs if id(job) not in served]
 
@@ -187,13 +187,13 @@ def _rows(fleet: GpuFleet, unit: _Unit, gpus: Numbers, clock: Floats) -> list[Pl
 T = TypeVar("T")
 
 
-def estimated_slowdown(one: JobClass, other: JobClass) -> float:
+def estimated_slowdown(kind: JobClass, other: JobClass) -> float:
     """Estimate a pair's slowdown by a rule: their demands on cores and on memory add up.
 
     Two matrix products share the cores and take twice as long; a product beside a copy hardly notices it.
     """
-    cores = one.core_share * min(one.activity, 1.0) + other.core_share * min(other.activity, 1.0)
-    memory = (1 - one.core_share) + (1 - other.core_share)
+    cores = kind.core_share * min(kind.activity, 1.0) + other.core_share * min(other.activity, 1.0)
+    memory = (1 - kind.core_share) + (1 - other.core_share)
     return max(1.0, cores, memory)
 
 
@@ -294,17 +294,19 @@ def read_jobs(path: Path) -> tuple[WaitingJob, ...]:
     jobs: dict[str, WaitingJob] = {}
     problems = list(tree.problems)
     for number, entry in enumerate(entries):
-        place = (*above, number)
+        location = (*above, number)
         try:
             job = _JobEntry.model_validate(entry).job()
         except ValidationError as error:
-            found = error.errors(include_url=False)
-            problems += [((*place, *one["loc"]), one["msg"].removeprefix("Value error, ")) for one in found]
+            details = error.errors(include_url=False)
+            problems += [
+                ((*location, *detail["loc"]), detail["msg"].removeprefix("Value error, ")) for detail in details
+            ]
             continue
         if job.name in jobs:
-            problems.append((place, f"duplicate job name {job.name!r}"))
+            problems.append((location, f"duplicate job name {job.name!r}"))
         jobs[job.name] = job
     if problems:
-        sentences = tuple(tree.places.describe(place, sentence) for place, sentence in problems)
+        sentences = tuple(tree.places.describe(location, sentence) for location, sentence in problems)
         raise StudyError(f"{path} has {amount(len(problems), 'problem')}", problems=sentences, hint=_HINT)
     return tuple(jobs.values())

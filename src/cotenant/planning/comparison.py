@@ -19,7 +19,7 @@ OURS = "slack"
 
 @dataclass(frozen=True, slots=True)
 class PolicyComparison:
-    """One policy over all draws. Ratios are relative to our policy on the same jobs: above 1 is worse."""
+    """A policy over all draws. Ratios are relative to our policy on the same jobs: above 1 is worse."""
 
     policy: str
     completion_s: Estimate
@@ -47,7 +47,7 @@ def compare(
     Args:
         fleet: The GPUs.
         count: Jobs per draw.
-        seeds: One per draw.
+        seeds: A seed per draw.
         load: GPU time requested over GPU time available.
         policies: By name.
         progress: Called after each draw with the number done.
@@ -70,13 +70,13 @@ def compare(
         )
         for column, name in enumerate(names)
     )
-    return tuple(replace(one, simulated=fleet.simulated) for one in compared)
+    return tuple(replace(policy, simulated=fleet.simulated) for policy in compared)
 
 
 # --- replay a policy: jobs arrive, wait, get GPUs, run at the pace of the slowest, and leave
 
 WAITING = 0.3
-"""Power above idle of a GPU waiting for others of its job, relative to a working one. An assumption."""
+"""Power above idle of a GPU waiting for others of its job, relative to a working GPU. An assumption."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +118,7 @@ def replay(fleet: GpuFleet, jobs: Jobs, policy: PlacementPolicy) -> JobReplay:
         while queue and jobs.gpus[queue[0]] <= available:
             available -= int(jobs.gpus[queue[0]])
             ready.append(queue.popleft())
-        for job in sorted(ready, key=lambda one: policy.rank(jobs.classes[jobs.kind[one]])):
+        for job in sorted(ready, key=lambda index: policy.rank(jobs.classes[jobs.kind[index]])):
             kind = jobs.classes[jobs.kind[job]]
             gpus = policy.choose(kind, int(jobs.gpus[job]), free)
             pace, watts = running_at(fleet, kind, gpus, slows_waiting=policy.slows_waiting_gpus)

@@ -1,7 +1,7 @@
 """GPUs as placement sees them: speed, power, location, and the effect of other clocks.
 
-At its power limit, a GPU runs at the clock the limit allows, so a slow die is one with a low clock. Work that needs
-less power runs at the highest clock on every die, and dies hardly differ. Both follow from one curve of power over
+At its power limit, a GPU runs at the clock the limit allows, so a slow die is a die with a low clock. Work that needs
+less power runs at the highest clock on every die, and dies hardly differ. Both follow from the same curve of power over
 clock, scaled to match each die's measured power at its measured clock.
 """
 
@@ -70,7 +70,7 @@ class GpuFleet:
 
     @cached_property
     def nodes(self) -> Numbers:
-        """GPUs by node, one row each, padded with -1."""
+        """GPUs by node, a row each, padded with -1."""
         order = np.argsort(self.node, kind="stable")
         counts = np.bincount(self.node)
         rows = np.full((counts.size, counts.max(initial=1)), -1, np.int64)
@@ -104,7 +104,7 @@ class GpuFleet:
 
 @dataclass(frozen=True)
 class DatabaseWork:
-    """One class of work on every GPU at its natural clock."""
+    """A class of work on every GPU at its natural clock."""
 
     clock_mhz: Floats
     time: Floats
@@ -138,16 +138,20 @@ def fleet_of(
     simulated: bool = False,
 ) -> GpuFleet:
     """Build from profiles, leaving out GPUs without a clock or power."""
-    known = [one for one in profiles if one.clock_mhz and one.power_w]
-    places = sorted({(one.cabinet, one.node) for one in known if one.node})  # node numbers repeat across cabinets
-    codes = {place: code for code, place in enumerate(places)}
+    known = [profile for profile in profiles if profile.clock_mhz and profile.power_w]
+    # Node numbers repeat across cabinets.
+    nodes = sorted({(profile.cabinet, profile.node) for profile in known if profile.node})
+    codes = {cabinet_node: code for code, cabinet_node in enumerate(nodes)}
     nowhere = iter(range(len(known)))
-    node = [codes[one.cabinet, one.node] if one.node else len(places) + next(nowhere) // NODE_SIZE for one in known]
+    node = [
+        codes[profile.cabinet, profile.node] if profile.node else len(nodes) + next(nowhere) // NODE_SIZE
+        for profile in known
+    ]
     return GpuFleet(
-        gpus=tuple(one.gpu for one in known),
-        relative_time=np.array([one.relative_time for one in known]),
-        clock_mhz=np.array([one.clock_mhz or 0.0 for one in known]),
-        power_w=np.array([one.power_w or 0.0 for one in known]),
+        gpus=tuple(profile.gpu for profile in known),
+        relative_time=np.array([profile.relative_time for profile in known]),
+        clock_mhz=np.array([profile.clock_mhz or 0.0 for profile in known]),
+        power_w=np.array([profile.power_w or 0.0 for profile in known]),
         node=np.array(node, dtype=np.int64),
         kind=kind,
         simulated=simulated,

@@ -42,7 +42,7 @@ class Jobs:
     gpus: Numbers
     arrival_s: Floats
     seconds: Floats
-    """Duration on median GPUs within one node."""
+    """Duration on median GPUs within a node."""
 
     def __len__(self) -> int:
         return int(self.kind.size)

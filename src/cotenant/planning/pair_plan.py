@@ -1,4 +1,4 @@
-"""Pair tenants, one pair per device: the best pairs, and which to measure before trusting them."""
+"""Pair tenants, a pair per device: the best pairs, and which to measure before trusting them."""
 
 import numpy as np
 
@@ -10,7 +10,7 @@ HOPES = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0)
 
 
 def best_pairs(worth: Floats, pairs: Ints, tenants: int) -> Ints:
-    """Positions in ``pairs`` of the disjoint pairs that cover all tenants but an odd one, with the largest worth.
+    """Positions in ``pairs`` of the most valuable disjoint pairs that cover all tenants but the last of an odd number.
 
     Args:
         worth: Worth of each pair.
@@ -25,15 +25,15 @@ def best_pairs(worth: Floats, pairs: Ints, tenants: int) -> Ints:
     holds = np.zeros((tenants, len(pairs)))
     holds[pairs[:, 0], np.arange(len(pairs))] = 1
     holds[pairs[:, 1], np.arange(len(pairs))] = 1
-    found = milp(
+    solution = milp(
         -worth,
         constraints=[LinearConstraint(holds, 0, 1), LinearConstraint(np.ones((1, len(pairs))), tenants // 2)],
         integrality=np.ones(len(pairs), np.int64),
         bounds=Bounds(0, 1),
     )
-    if found.x is None:
+    if solution.x is None:
         raise ValueError("these pairs can't cover all tenants")
-    return np.flatnonzero(found.x > 0.5)
+    return np.flatnonzero(solution.x > 0.5)
 
 
 def together(slowdowns: Floats) -> Floats:
@@ -52,16 +52,16 @@ def next_pairs(predictor: Predictor, pairs: Ints, count: int) -> list[int]:
         pairs: All pairs that can share a device.
         count: Number of pairs to return.
     """
-    found = predictor.slowdowns(pairs)
-    known = found.basis[:, 0] == MEASURED
+    predicted = predictor.slowdowns(pairs)
+    known = predicted.basis[:, 0] == MEASURED
     both = [predictor.correction.variance(pairs), predictor.correction.variance(pairs[:, ::-1])]
     spread = np.where(known[:, None], 0.0, np.sqrt(np.stack(both, axis=1)))
     chosen: list[int] = []
     for hope in HOPES:
-        hoped = together(np.maximum(found.estimate * np.exp(-hope * spread), 1.0))
+        hoped = together(np.maximum(predicted.estimate * np.exp(-hope * spread), 1.0))
         used = best_pairs(hoped, pairs, len(predictor.setting))
-        fresh = [int(place) for place in used if not known[place] and place not in chosen]
-        chosen += sorted(fresh, key=lambda place: -float(spread[place].sum()))
+        fresh = [int(pair) for pair in used if not known[pair] and pair not in chosen]
+        chosen += sorted(fresh, key=lambda pair: -float(spread[pair].sum()))
         if len(chosen) >= count:
             break
     return chosen[:count]

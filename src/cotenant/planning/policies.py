@@ -16,7 +16,7 @@ Free = npt.NDArray[np.bool_]
 
 
 class PlacementPolicy(Protocol):
-    """Places one job at a time on free GPUs."""
+    """Places jobs one at a time on free GPUs."""
 
     slows_waiting_gpus: bool
     """Whether it lowers the clocks of GPUs that would only wait for the slowest of their job."""
@@ -139,7 +139,7 @@ class Slack:
     """How much slower than on the fastest free GPUs a job may be placed, if that is cheaper."""
 
     MOST_SETS = 200
-    """Maximum sets within one node that are enumerated; larger nodes take the fastest for their price."""
+    """Maximum sets within a node that are enumerated; in larger nodes, the fastest for their price are taken."""
 
     def __init__(self, fleet: GpuFleet, seed: int = 0) -> None:
         del seed
@@ -171,7 +171,7 @@ class Slack:
         return candidates[_cheapest(times, prices, count)]
 
     def _cheapest_node(self, kind: JobClass, count: int, free: Free, wholeness: Floats) -> Numbers | None:
-        """The best set within one node; None if no node has enough."""
+        """The best set within a node; None if no node has enough."""
         if (kind, count) not in self._within:
             sets = self._nodes.sets(count)
             self._within[kind, count] = (
@@ -234,13 +234,13 @@ class Nodes:
         return candidates[np.lexsort((fit, factor[candidates]))][:count]
 
     def sets(self, count: int) -> Numbers:
-        """Every set of this many GPUs of one node: nodes x sets x GPUs; padded with -1 in front."""
+        """Every set of this many GPUs of the same node: nodes x sets x GPUs; padded with -1 in front."""
         picks = np.array(list(combinations(range(self.size), count)))
         sets = self._rows[:, picks]
         return np.asarray(np.where((sets >= 0).all(axis=2, keepdims=True), sets, -1))
 
     def best_within(self, factor: Floats, count: int, free: Free) -> Numbers | None:
-        """The set within one node with the lowest maximum factor; None if no node has enough."""
+        """The set within a node with the lowest maximum factor; None if no node has enough."""
         if count > self.size:
             return None
         rows = self._rows

@@ -1,4 +1,4 @@
-"""Pure: the scheduler that orders the requests of one device's tenants; costs come in as values.
+"""Pure: the scheduler that orders the requests of a device's tenants; costs come in as values.
 
 Events go in, instructions come out (``Scheduler.handle``). The same object runs in the server, in the check of a plan,
 in a dry run and under simulated time (``cotenant.scheduling.simulation``).

@@ -8,7 +8,7 @@ from cotenant.errors import SchedulingError
 
 
 class Fairness(StrEnum):
-    """One rule for all tenants of a device."""
+    """A rule for all tenants of a device."""
 
     SHARES = "shares"
     """A tenant within its share meets its objective, whatever the others send."""
@@ -25,10 +25,10 @@ class ServiceClass(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Contract:
-    """The contract with one tenant.
+    """The contract with a tenant.
 
     A request is due ``objective_s`` after it arrives; a decoder's may have ``per_step_s`` more for each decode step, so
-    that a time to first token and a time per token make one deadline. ``hard``: a request that can no longer meet its
+    that a time to first token and a time per token make a deadline. ``hard``: a request that can no longer meet its
     deadline is shed. Otherwise (soft) it is served late, in time that would be idle, until ``patience`` objectives have
     passed.
     """
@@ -101,13 +101,13 @@ def settle_shares(contracts: Iterable[Contract]) -> Mapping[str, float]:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How the scheduler of one device behaves; times in seconds."""
+    """How the scheduler of a device behaves; times in seconds."""
 
     fairness: Fairness = Fairness.SHARES
     slots: int = 1
     """Chunks the device runs at a time (parallel workers, partitions)."""
     queue_ahead: bool = True
-    """Whether the worker holds the next chunk while one runs."""
+    """Whether the worker holds the next chunk while another runs."""
     burst: float = 2.0
     """Burst a tenant may send within its share, in objectives of device time."""
     reserve: float = 1.5

@@ -1,4 +1,4 @@
-"""Correct costs by measured chunk times: one speed for the device, one factor per chunk.
+"""Correct costs by measured chunk times: a speed for the device, a factor per chunk.
 
 All estimates are in logarithms, so that twice as slow and twice as fast weigh the same. A chunk after an idle gap only
 updates its own spaced cost: caches and clocks have gone cold, which back-to-back plans must not learn from.
@@ -16,7 +16,7 @@ JUMP = 0.25
 """A run of one-sided errors this large is a change of the device's speed, not noise."""
 JUMP_LENGTH = 3
 MOST = 0.7
-"""A single chunk changes the estimate by at most a factor of two: one that took seconds was stopped with its
+"""A single chunk changes the estimate by at most a factor of two: a chunk that took seconds was stopped with its
 process."""
 FADE_S = 5.0
 """Time constant with which an idle device's learnt speed is forgotten: a device believed to be too slow for every
@@ -46,7 +46,7 @@ class DeviceSpeed:
             self._at = now
 
     def see(self, surprise: float) -> None:
-        """Learn from log(actual / predicted) of one back-to-back chunk."""
+        """Learn from log(actual / predicted) of a back-to-back chunk."""
         step = SPEED_GAIN * surprise
         if abs(surprise) <= JUMP or (self._surprises and self._surprises[0] * surprise < 0):
             self._surprises.clear()
@@ -61,7 +61,7 @@ class DeviceSpeed:
 
 
 class ChunkEstimate:
-    """The corrected cost of one chunk, relative to the device's speed."""
+    """The corrected cost of a chunk, relative to the device's speed."""
 
     __slots__ = ("_ratio", "_spaced", "_spread", "base", "p50_s", "spaced_s", "variance")
 
@@ -98,7 +98,7 @@ def _clipped(surprise: float) -> float:
 
 
 class CostEstimate:
-    """The corrected costs of one tenant: the rest of a request, by the number of chunks done.
+    """The corrected costs of a tenant: the rest of a request, by the number of chunks done.
 
     ``rest_s[i]`` and ``rest_variance[i]`` hold for a request that has done i chunks, decode steps not counted. The
     "variance" is the square of p90 - p50: independent chunks add in quadrature, so that a request in many chunks isn't
@@ -137,8 +137,8 @@ class CostEstimate:
         """Current median time of a chunk."""
         chunk = self.step if steps else self.chunks[index]
         assert chunk is not None
-        one = (chunk.spaced_s if spaced else chunk.p50_s) * self.speed.factor
-        return one * (steps * self.costs.step_curve.at(batch) if steps else scale * self.costs.curve.at(batch))
+        unscaled_s = (chunk.spaced_s if spaced else chunk.p50_s) * self.speed.factor
+        return unscaled_s * (steps * self.costs.step_curve.at(batch) if steps else scale * self.costs.curve.at(batch))
 
     def request_s(self, scale: float, steps: int) -> float:
         """Median device time of a complete request alone, back to back: the charge to a tenant's account."""
@@ -146,9 +146,9 @@ class CostEstimate:
         return (self.rest_s[0] * scale + step) * self.speed.factor
 
     def _add_up(self, last: int) -> None:
-        """Update the rest of requests that have this chunk or an earlier one ahead."""
+        """Update the rest of requests that have this chunk or an earlier chunk ahead."""
         rest, variance = self.rest_s[last + 1], self.rest_variance[last + 1]
-        for place in range(last, -1, -1):
-            chunk = self.chunks[place]
-            self.rest_s[place] = rest = rest + chunk.p50_s
-            self.rest_variance[place] = variance = variance + chunk.variance
+        for index in range(last, -1, -1):
+            chunk = self.chunks[index]
+            self.rest_s[index] = rest = rest + chunk.p50_s
+            self.rest_variance[index] = variance = variance + chunk.variance

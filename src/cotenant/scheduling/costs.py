@@ -11,7 +11,7 @@ from cotenant.errors import SchedulingError
 
 @dataclass(frozen=True, slots=True)
 class ChunkCost:
-    """Device time of one chunk alone: ``p50_s`` and ``p90_s`` back to back, ``spaced_s`` the median after a gap."""
+    """Device time of a chunk alone: ``p50_s`` and ``p90_s`` back to back, ``spaced_s`` the median after a gap."""
 
     p50_s: float
     p90_s: float
@@ -50,7 +50,7 @@ class BatchCurve:
 
     @classmethod
     def through(cls, times: Mapping[int, float]) -> Self:
-        """The curve through the times of some batches, straight between them; ``times`` includes that of one."""
+        """The curve through the times of some batches, straight between them; ``times`` includes batch 1."""
         sizes = sorted(times)
         factors, most = [], 0.0
         for batch in range(1, sizes[-1] + 1):
@@ -67,7 +67,7 @@ class BatchCurve:
         return len(self.factors)
 
     def at(self, batch: int) -> float:
-        """The factor of a batch; beyond the largest one, every full batch and the rest are added up."""
+        """The factor of a batch; beyond the largest measured, full batches and the rest are added up."""
         if batch <= len(self.factors):
             return self.factors[batch - 1]
         full, rest = divmod(batch, len(self.factors))
@@ -76,9 +76,9 @@ class BatchCurve:
 
 @dataclass(frozen=True, slots=True)
 class TenantCosts:
-    """The costs of one tenant.
+    """The costs of a tenant.
 
-    ``chunks``: the parts of a request in order (layer groups; for a decoder its prefill). ``step``: one decode step of
+    ``chunks``: the parts of a request in order (layer groups; for a decoder its prefill). ``step``: a decode step of
     a decoder, else None; its requests take ``steps`` of them unless they say otherwise.
     """
 

@@ -12,7 +12,7 @@ from cotenant.scheduling.waiting import Waiting
 
 
 class Dispatcher:
-    """Keeps every slot busy with the policy's choices, one chunk ahead."""
+    """Keeps every slot busy with the policy's choices, a chunk ahead."""
 
     def __init__(
         self,
@@ -37,7 +37,7 @@ class Dispatcher:
         self._versions = 0
 
     def decide(self, now: float) -> None:
-        """Give every idle slot a chunk, and every busy one its next."""
+        """Give every idle slot a chunk, and every busy slot its next chunk."""
         for slot in self._slots:
             if slot.running is None:
                 offer = self._offer(slot, now, now)
@@ -69,7 +69,7 @@ class Dispatcher:
         self._answers.out.append(QueueAhead(slot.running.chunk.version, chunk, slot.index))
 
     def _offer(self, slot: Slot, now: float, begin: float) -> Offer | None:
-        """The chunk to run next on the slot; the queued one if it is still the best."""
+        """The chunk to run next on the slot; the queued chunk if it is still the best."""
         if not self._waiting:
             return None
         jobs = self._timely(now, begin)
@@ -125,8 +125,8 @@ class Dispatcher:
 
     def _steps(self, jobs: list[Job], batch: int) -> int:
         """Decode steps per chunk, limited by the member that ends first."""
-        one = jobs[0].estimate.chunk_s(0, 1, batch, 1.0, spaced=False)
-        return max(1, min([int(self._roster.quantum_s / one), *[job.steps for job in jobs]]))
+        step_s = jobs[0].estimate.chunk_s(0, 1, batch, 1.0, spaced=False)
+        return max(1, min([int(self._roster.quantum_s / step_s), *[job.steps for job in jobs]]))
 
     def _begin(self, slot: Slot, offer: Offer, at: float) -> None:
         """Book a chunk as running. Requests that ended since it was queued are left out; the worker skips them too."""

@@ -1,4 +1,4 @@
-"""Input events of the scheduler. Each carries its time in seconds, from one monotonic clock of the caller."""
+"""Input events of the scheduler. Each carries its time in seconds, from a monotonic clock of the caller."""
 
 from typing import NamedTuple, TypeAlias
 
@@ -43,7 +43,7 @@ class ChunkDone(NamedTuple):
 
 
 class ChunkLost(NamedTuple):
-    """The worker died or hung: the running chunk and the one queued behind it will never end."""
+    """The worker died or hung: the running and the queued chunk will never end."""
 
     time: float
     version: int

@@ -1,4 +1,4 @@
-"""Output of the scheduler: chunks for the worker, and exactly one completion for every request."""
+"""Output of the scheduler: chunks for the worker, and exactly one completion per request."""
 
 from collections import deque
 from enum import StrEnum
@@ -87,7 +87,7 @@ Instruction: TypeAlias = StartChunk | QueueAhead | Shed | Done | Dropped
 
 
 class Decision(NamedTuple):
-    """One decision: what was chosen or refused, why, and the alternatives."""
+    """A decision: what was chosen or refused, why, and the alternatives."""
 
     time: float
     kind: str

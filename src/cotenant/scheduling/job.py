@@ -15,7 +15,7 @@ LONGEST_WAY = 0.05
 
 
 class Request:
-    """One request. ``due`` orders it, never earlier than its contract; ``deadline`` is when its client gives up.
+    """A request. ``due`` orders it, never earlier than its contract; ``deadline`` is when its client gives up.
 
     ``way_s``: delivery time of its answer; it must be ready that much earlier.
     """
@@ -44,7 +44,7 @@ class Request:
 
 
 class Job:
-    """Requests of one tenant that advance together; ``stage`` and ``steps`` count done and remaining work.
+    """Requests of a tenant that advance together; ``stage`` and ``steps`` count done and remaining work.
 
     ``rest_s`` (p50) and ``plan_s`` (p90) are the remaining time as of the last ``reckon``, at which the device's speed
     had the ``stamp``.

@@ -15,7 +15,7 @@ class PolicyChoice(NamedTuple):
 
 
 class Policy(Protocol):
-    """A policy for the work of one device."""
+    """A policy for the work of a device."""
 
     @property
     def sheds(self) -> bool:
@@ -64,7 +64,7 @@ class EarliestDeadline:
         return True
 
     def choose(self, jobs: list[Job], begin: float) -> PolicyChoice:  # noqa: ARG002
-        """The running job if jobs run to completion, else the one due first."""
+        """The running job if jobs run to completion, else the job due first."""
         if not self._chunks:
             for job in jobs:
                 if job.begun:

@@ -1,4 +1,4 @@
-"""The tenants of one device with their contracts and shares, and the memory for their caches."""
+"""The tenants of a device with their contracts and shares, and the memory for their caches."""
 
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -71,7 +71,7 @@ class Caches:
     """Decides which requests may take memory. A request holds its memory from its first chunk until its end.
 
     A tenant's part of the memory is its share among the tenants that use any. What others don't use is lent, except
-    for room for one typical request of each, so that a tenant within its part never waits for all borrowers to end.
+    for room for a typical request of each, so that a tenant within its part never waits for all borrowers to end.
     """
 
     def __init__(self, total: int | None, roster: Roster) -> None:
@@ -105,20 +105,20 @@ class Caches:
             return need <= total
         if held + need > total:
             return False
-        users = [one for one in self._roster.tenants.values() if one.estimate.costs.cache_bytes]
-        rates = sum(one.rate for one in users)
+        users = [user for user in self._roster.tenants.values() if user.estimate.costs.cache_bytes]
+        rates = sum(user.rate for user in users)
         kept = 0.0
-        for one in users:
-            part = total * one.rate / rates if rates > 0 else 0.0
-            if one is not tenant:
-                kept += min(max(0.0, part - one.held_bytes), one.estimate.costs.cache_bytes)
-            elif one.held_bytes + need <= part:
+        for user in users:
+            part = total * user.rate / rates if rates > 0 else 0.0
+            if user is not tenant:
+                kept += min(max(0.0, part - user.held_bytes), user.estimate.costs.cache_bytes)
+            elif user.held_bytes + need <= part:
                 return True
         return held + need + kept <= total
 
 
 class TenantStanding(NamedTuple):
-    """One tenant: its share, account, waiting work, recent attainment, and current cost of a request."""
+    """A tenant: its share, account, waiting work, recent attainment, and current cost of a request."""
 
     tenant: str
     share_rate: float

@@ -1,4 +1,4 @@
-"""The scheduler of one device: events in, instructions out. Deterministic."""
+"""The scheduler of a device: events in, instructions out. Deterministic."""
 
 import math
 from collections.abc import Callable, Iterable
@@ -32,7 +32,7 @@ from cotenant.scheduling.waiting import Waiting
 
 
 class Scheduler:
-    """Orders the requests of all tenants of one device.
+    """Orders the requests of all tenants of a device.
 
     Feed it every event with ``handle`` and carry out what it returns, in order. Every request that arrives is answered
     exactly once: by a ``Done``, a ``Shed`` or, if it was cancelled, a ``Dropped``.
@@ -162,7 +162,7 @@ class Scheduler:
         self._waiting.add(job)
 
     def _cover_started(self, tenant: TenantState, request: Request) -> None:
-        """Let a request that began beyond its tenant's share conform in place of a new one that costs more.
+        """Let a request that began beyond its tenant's share conform instead of a new request that costs more.
 
         Otherwise the tenant's own newcomers would displace what it has begun, and waste the time already spent.
         """

@@ -35,10 +35,10 @@ class AheadOfIt(NamedTuple):
 
 
 def keep_feasible(jobs: list[Job], ahead: AheadOfIt) -> tuple[list[Job], list[float]]:
-    """Jobs that remain when one is dropped each time another would be late.
+    """Jobs that remain when a job is dropped each time another would be late.
 
-    Moore-Hodgson drops the longest; here it is a job of a tenant that recently sent twice its share, of those one that
-    hasn't begun, of the tenant with the best recent attainment, of its lowest priority, with the most remaining work
+    Moore-Hodgson drops the longest; here it is a job of a tenant that recently sent twice its share, preferably
+    not begun, of the tenant with the best recent attainment, of its lowest priority, with the most remaining work
     for its worth.
     """
     begin, slots, gang = ahead
@@ -47,14 +47,14 @@ def keep_feasible(jobs: list[Job], ahead: AheadOfIt) -> tuple[list[Job], list[fl
     ranks: list[_Rank] = []
     while True:
         end = begin
-        for place, job in enumerate(jobs):
-            end += costs[place] / slots
+        for index, job in enumerate(jobs):
+            end += costs[index] / slots
             if end > job.due:
                 break
         else:
             return jobs, costs
-        ranks = ranks or [_rank(one) for one in jobs]
-        victim = max(range(place, -1, -1), key=ranks.__getitem__)  # of equals, the one due last
+        ranks = ranks or [_rank(waiting) for waiting in jobs]
+        victim = max(range(index, -1, -1), key=ranks.__getitem__)  # of equals, the last due
         del jobs[victim], ranks[victim]
         costs = demands(jobs, gang)
 
@@ -80,40 +80,42 @@ def fill_slack(
     begin, slots, gang = ahead
     limits = [limit(job) for job in jobs]
     for job in others:
-        place = bisect_right(jobs, job.due, key=_DUE)
+        position = bisect_right(jobs, job.due, key=_DUE)
         own = job.due
         if begin + job.rest_s > own and gang < 2:
             continue
         if gang > 1 and job.steps:
-            more = [*jobs[:place], job, *jobs[place:]]
-            their_limits = [*limits[:place], own, *limits[place:]]
+            more = [*jobs[:position], job, *jobs[position:]]
+            their_limits = [*limits[:position], own, *limits[position:]]
             their_costs = demands(more, gang)
-            if _delays_nothing(their_costs, their_limits, costs, place, ahead):
+            if _delays_nothing(their_costs, their_limits, costs, position, ahead):
                 jobs, limits, costs = more, their_limits, their_costs
             continue
-        end = begin + (sum(costs[:place]) + job.plan_s) / slots
+        end = begin + (sum(costs[:position]) + job.plan_s) / slots
         if end > own:
             continue
-        for behind in range(place, len(jobs)):
+        for behind in range(position, len(jobs)):
             end += costs[behind] / slots
             if end > limits[behind]:
                 break
         else:
-            jobs.insert(place, job)
-            costs.insert(place, job.plan_s)
-            limits.insert(place, own)
+            jobs.insert(position, job)
+            costs.insert(position, job.plan_s)
+            limits.insert(position, own)
     return jobs, costs
 
 
-def _delays_nothing(costs: list[float], limits: list[float], before: list[float], place: int, ahead: AheadOfIt) -> bool:
-    """Whether all end by their limits, or no later than before the job at ``place`` was inserted."""
+def _delays_nothing(
+    costs: list[float], limits: list[float], before: list[float], inserted: int, ahead: AheadOfIt
+) -> bool:
+    """Whether all end by their limits, or no later than before the job at ``inserted`` was there."""
     end = was = ahead.begin
     slots = ahead.slots
     for at, (cost, limit) in enumerate(zip(costs, limits, strict=True)):
         end += cost / slots
-        if at != place:
-            was += before[at - (at > place)] / slots
-        if end > limit and (at == place or end > was):
+        if at != inserted:
+            was += before[at - (at > inserted)] / slots
+        if end > limit and (at == inserted or end > was):
             return False
     return True
 
@@ -127,11 +129,11 @@ def demands(jobs: list[Job], size: int) -> list[float]:
     if size < 2:
         return costs
     gangs: dict[CostEstimate, list[int]] = {}
-    for place, job in enumerate(jobs):
+    for index, job in enumerate(jobs):
         if job.steps:
             members = gangs.setdefault(job.estimate, [])
             if len(members) < min(size, job.estimate.costs.step_curve.largest):
-                members.append(place)
+                members.append(index)
     for members in gangs.values():
         if len(members) > 1:
             _share_steps(jobs, members, costs)
@@ -144,23 +146,23 @@ def _share_steps(jobs: list[Job], members: list[int], costs: list[float]) -> Non
     assert estimate.step is not None
     step = estimate.step.p50_s * estimate.speed.factor
     factors = estimate.costs.step_curve.factors
-    end = sum(jobs[place].prefill_s for place in members)
+    end = sum(jobs[member].prefill_s for member in members)
     ends: dict[int, float] = {}
     done, live = 0, len(members)
-    for place in sorted(members, key=lambda place: jobs[place].steps):
-        job = jobs[place]
+    for member in sorted(members, key=lambda member: jobs[member].steps):
+        job = jobs[member]
         end += (job.steps - done) * step * factors[live - 1]
-        ends[place] = end + job.plan_s - job.rest_s
+        ends[member] = end + job.plan_s - job.rest_s
         done = job.steps
         live -= 1
     reached = 0.0
-    for place in members:
-        costs[place] = max(0.0, ends[place] - reached)
-        reached = max(reached, ends[place])
+    for member in members:
+        costs[member] = max(0.0, ends[member] - reached)
+        reached = max(reached, ends[member])
 
 
 CONFORMING_WORTH = 4.0
-"""A plan that keeps one more conforming request beats one that serves up to three others of its size."""
+"""A plan that keeps another conforming request beats a plan that serves up to three others of its size."""
 LARGEST_MARGINAL = 0.8
 """Maximum marginal cost of a batch's last member, relative to alone."""
 LONGEST_BATCHED = 4 / 3
@@ -280,7 +282,7 @@ class SlackStealing:
 
 
 def _gang(plan: Rehearsal, first: Job) -> list[Job]:
-    """All members step together; one without its prefill does that first, so that it can join."""
+    """All members step together; a job without its prefill runs that first, so that it can join."""
     members = [job for job in plan.jobs if job.estimate is first.estimate][: plan.gang]
     for job in members:
         if job.stage < job.stages:

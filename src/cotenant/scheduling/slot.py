@@ -27,7 +27,7 @@ class Offer:
 
 
 class Slot:
-    """The state of one slot."""
+    """The state of a slot."""
 
     __slots__ = ("expected_end", "index", "last_end", "offers", "queued", "running")
 
@@ -38,7 +38,7 @@ class Slot:
         self.running: Offer | None = None
         self.queued: Offer | None = None
         self.offers: dict[int, Offer] = {}
-        """All chunks queued behind the running one, by version: a late message may leave an older one in place."""
+        """All chunks queued behind the running chunk, by version: a late message may leave an older chunk queued."""
 
     def run(self, offer: Offer, at: float) -> None:
         """A chunk begins; chunks queued behind its predecessor are void."""

@@ -1,4 +1,4 @@
-"""The state of one tenant: its account in device time, and its recent attainment."""
+"""The state of a tenant: its account in device time, and its recent attainment."""
 
 import math
 
@@ -15,7 +15,7 @@ OVERDUE = 0.25
 
 
 class TenantState:
-    """One tenant on one device."""
+    """A tenant on a device."""
 
     __slots__ = (
         "_account_at", "_booked_until", "_capacity_s", "_fortune_at", "_memory_s", "_met", "_offered", "_paused_at",
@@ -129,5 +129,5 @@ class TenantState:
 
     @property
     def expected_rate(self) -> float:
-        """Expected conforming work in device-seconds per second: the recent rate, limited to the guaranteed one."""
+        """Expected conforming work in device-seconds per second: the recent rate, at most the guaranteed rate."""
         return min(self.asked_s / self._memory_s, self.rate)

@@ -26,22 +26,22 @@ EVERY_TENANT = "tenants.*"
 
 @dataclass(frozen=True, slots=True)
 class Contradiction:
-    """A problem with one key that depends on other keys."""
+    """A problem with a key that depends on other keys."""
 
     path: Path
     sentence: str
     rests_on: frozenset[str]
-    """Top-level keys involved; if one of them is broken, the problem may be spurious."""
+    """Top-level keys involved; if any is invalid, the problem may be spurious."""
 
 
 def contradictions(study: Study) -> list[Contradiction]:
     """All reasons why a study can't be run as written, on any device."""
-    found = [*_tenants(study), *_lists(study), *_blocks(study), *_loads(study), *_divided(study)]
+    problems = [*_tenants(study), *_lists(study), *_blocks(study), *_loads(study), *_divided(study)]
     unknown = [*_unknown_members(study)]
     if len(study.tenants) <= MOST_TENANTS:
-        found += [*_labels(study), *_shares(study)]
-        found += [] if unknown else [*_size(study)]
-    return [*found, *unknown]
+        problems += [*_labels(study), *_shares(study)]
+        problems += [] if unknown else [*_size(study)]
+    return [*problems, *unknown]
 
 
 def _tenants(study: Study) -> Iterator[Contradiction]:
@@ -166,7 +166,7 @@ def disagreeing_shares(study: Study) -> Iterator[Contradiction]:
     if study.sharing == "all" or len(study.tenants) > MOST_TENANTS:
         return
     everyone = Mix("all", tuple(study.tenants))
-    for sharing in (one for one in study.sharing if one.shares != (EQUAL,)):
+    for sharing in (mode for mode in study.sharing if mode.shares != (EQUAL,)):
         mixes = [mix for mix in (*study.mix_list(), everyone) if len(mix.members) == len(sharing.shares)]
         for member, share in dict.fromkeys(
             pair for mix in mixes for pair in zip(mix.members, sharing.shares, strict=True)
@@ -225,14 +225,14 @@ def _divided(study: Study) -> Iterator[Contradiction]:
 
 
 def _size(study: Study) -> Iterator[Contradiction]:
-    # The ways that `all` stands for are known only with the device; there is at least one.
+    # The ways that `all` stands for are known only with the device, and every device has some.
     ways = 1 if study.sharing == "all" else len(study.sharing)
     most = (len(study.mix_list()) * ways + len(study.measured())) * len(study.settings) * len(study.loads)
     on = frozenset({"tenants", "mixes", "sharing", "settings", "loads"})
     if most > MOST_TRIALS:
         yield Contradiction((), f"a block would have {most} trials; at most {MOST_TRIALS} are allowed", on)
         return
-    # Counted for one way to share, so that the result is the same before and after `all` is expanded, and for one
+    # Counted for a single way to share, so that the result is the same before and after `all` is expanded, and for one
     # device: their number is known only later.
     trials = trials_per_block(study.model_copy(update={"sharing": "all", "spread": None}), ("processes",))
     needed = study.blocks.min * trials * _trial_s(study)
@@ -253,7 +253,7 @@ def demanding(study: Study) -> tuple[str, ...]:
 
 
 def _open_loads(study: Study, name: str) -> Sequence[tuple[Load, float]]:
-    """Loads with a rate, which a tenant that takes one request at a time may not keep up with, and their rates."""
+    """Loads with a rate, which a tenant without batching may not keep up with, and their rates."""
     entry = study.tenants[name]
     if is_server(entry.workload or "") or in_steps(entry.spec()):
         return ()
@@ -267,11 +267,11 @@ def _limit_s(study: Study, name: str) -> float | None:
 
 
 def impossible(study: Study, alone_s: Mapping[str, float]) -> Iterator[str]:
-    """One sentence for each tenant that can't keep up with its load, or can't meet its objective, even alone.
+    """A sentence for each tenant that can't keep up with its load, or can't meet its objective, even alone.
 
     Args:
         study: What to measure.
-        alone_s: Seconds of a request alone, by tenant; tenants without one are skipped.
+        alone_s: Seconds of a request alone, by tenant; others are skipped.
     """
     for name in study.measured():
         if name not in alone_s:

@@ -1,4 +1,4 @@
-"""The studies behind `copies`: one copy at rising load, then one to N copies under every way to share. Pure."""
+"""The studies behind `copies`: a single copy at rising load, then 1 to N copies under every way to share. Pure."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -19,7 +19,7 @@ LEAD_S = 0.5
 REQUESTS = 100
 """In a window of each copy: three windows then have a p99."""
 REQUESTS_TUNED = 12
-"""In a window of one request at a time."""
+"""In a window with a single request in flight."""
 
 
 def ways_among(modes: Sequence[str], *, gpu: bool) -> list[str | dict[str, str]]:
@@ -34,7 +34,7 @@ def ways_among(modes: Sequence[str], *, gpu: bool) -> list[str | dict[str, str]]
 
 
 def levels_from(load: Load | None) -> tuple[int, ...]:
-    """Requests in flight to try with one copy; a given load must turn out to be enough."""
+    """Requests in flight to try with a single copy; a given load must turn out to be enough."""
     if load is None:
         return FIRST_LEVELS
     return tuple(dict.fromkeys(min(load.outstanding * times, MOST_OUTSTANDING) for times in (1, 2, 4)))
@@ -43,7 +43,7 @@ def levels_from(load: Load | None) -> tuple[int, ...]:
 def tuning_study(
     name: str, entry: Mapping[str, Any], device: str, *, levels: Sequence[int], window_s: float, seed: int
 ) -> Study:
-    """One copy under each number of requests in flight, in two blocks."""
+    """A single copy under each number of requests in flight, in two blocks."""
     return study_from(
         {
             "name": f"{name}-tuning",
@@ -75,9 +75,9 @@ def copies_study(
     budget_s: float | None,
     seed: int,
 ) -> Study:
-    """One to ``up_to`` copies under each way to share, every trial with servers of its own.
+    """1 to ``up_to`` copies under each way to share, every trial with servers of its own.
 
-    A closed load is that of each copy, to saturate it; the rate of an open one is divided among them.
+    A closed load is that of each copy, to saturate it; the rate of an open load is divided among them.
     """
     several = "replicas" if load.open else "copies"
     own = {key: value for key, value in entry.items() if key not in {"load", "rate"}}
@@ -103,5 +103,5 @@ def copies_study(
 
 def window_for(rate_rps: float, up_to: int, latency_s: float) -> float:
     """Seconds in which even the last of the copies has enough requests, if they only take turns."""
-    wanted = max(REQUESTS * up_to / rate_rps if rate_rps > 0 else 0.0, REQUESTS_TUNED * latency_s)
-    return float(math.ceil(min(max(WINDOW_S, wanted), LONGEST_S)))
+    window_s = max(REQUESTS * up_to / rate_rps if rate_rps > 0 else 0.0, REQUESTS_TUNED * latency_s)
+    return float(math.ceil(min(max(WINDOW_S, window_s), LONGEST_S)))

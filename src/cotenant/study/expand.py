@@ -41,7 +41,7 @@ class _Cell:
 def expand(
     study: Study, block: int, modes: Sequence[str], members: Sequence[str] = (), layouts: Layouts = NO_LAYOUTS
 ) -> Block:
-    """The trials of one block in random order.
+    """The trials of a block in random order.
 
     A block contains a solo trial (sharing `alone`) of every tenant that appears in any mix, at each load and setting:
     the baseline. Then each mix under each sharing, setting and load, each combination once.
@@ -102,7 +102,7 @@ def needs_capacity(study: Study) -> tuple[Tenant, ...]:
 
 
 def closed_tenants(study: Study) -> tuple[Tenant, ...]:
-    """Every measured tenant, never idle and with one request at a time."""
+    """Every measured tenant, never idle and with a single request in flight."""
     closed = Load(kind="closed")
     return tuple(study.tenants[name].tenant(name, name, closed) for name in study.measured())
 
@@ -148,13 +148,13 @@ def _cells(
     once: dict[tuple[str, ...], _Cell] = {}
     for cell in [*_solo_cells(study), *_shared_cells(study, modes, layouts)]:
         once.setdefault(_identity(cell), cell)
-    return tuple(_placed(cell, place) for place in placements(study.spread, members) for cell in once.values())
+    return tuple(_placed(cell, spread) for spread in placements(study.spread, members) for cell in once.values())
 
 
-def _placed(cell: _Cell, place: SpreadOver) -> _Cell:
+def _placed(cell: _Cell, spread: SpreadOver) -> _Cell:
     """The cell on some members. Tenants on separate members share nothing: `apart`."""
-    apart = cell.sharing.mode == ALONE and place.suffix
-    return replace(cell, place=place, sharing=Sharing(mode=APART) if apart else cell.sharing)
+    apart = cell.sharing.mode == ALONE and spread.suffix
+    return replace(cell, place=spread, sharing=Sharing(mode=APART) if apart else cell.sharing)
 
 
 def _solo_cells(study: Study) -> Iterator[_Cell]:
@@ -219,7 +219,7 @@ def without(study: Study, names: Collection[str]) -> Study:
 
 def _kept(rule: MixLists, names: Collection[str]) -> MixLists:
     beside = {
-        base: tuple(one for one in others if one not in names)
+        base: tuple(name for name in others if name not in names)
         for base, others in rule.beside.items()
         if base not in names
     }

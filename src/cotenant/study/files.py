@@ -112,7 +112,7 @@ def load_with_tenants(name_or_path: str | Path, tenants_of: str | Path, override
 
 
 def study_from_text(text: str, source: str) -> Study:
-    """Validate a study that is already in memory, such as the one stored in a run folder.
+    """Validate a study that is already in memory, such as a run's.
 
     Args:
         text: Output of `Study.to_yaml`.
@@ -141,8 +141,8 @@ def _read(text: str, source: str) -> Tree:
     except NotYaml as error:
         raise _refusal(source, [f"{source}:{error.line}: {error}"]) from None
     if not isinstance(tree.data, dict):
-        found = "is empty" if tree.data is None else f"holds {shown(tree.data)}"
-        sentence = f"{found}; expected a mapping with the key tenants"
+        content = "is empty" if tree.data is None else f"holds {shown(tree.data)}"
+        sentence = f"{content}; expected a mapping with the key tenants"
         raise _refusal(source, [f"{source}:{tree.places.line(())}: {sentence}"])
     return tree
 
@@ -208,10 +208,10 @@ def _checked(tree: Tree, *, folder: Path, overrides: Sequence[str], needs: Needs
     try:
         study = Study.model_validate(tree.data)
     except ValidationError as error:
-        found = problems_of(error, Study)
-        problems += [(path, sentence) for path, sentence in found if path not in already]
-        study, broken = _sketch(tree.data, [path for path, _ in found])
-        wrong = {path[:2] for path, _ in found} | {path[:3] for path, _ in found}
+        invalid = problems_of(error, Study)
+        problems += [(path, sentence) for path, sentence in invalid if path not in already]
+        study, broken = _sketch(tree.data, [path for path, _ in invalid])
+        wrong = {path[:2] for path, _ in invalid} | {path[:3] for path, _ in invalid}
     if needs is to_measure:
         problems += [(it.path, it.sentence) for it in contradictions(study) if not it.rests_on & broken]
     problems += [(it.path, it.sentence) for it in disagreeing_shares(study) if not it.rests_on & broken]
@@ -224,8 +224,8 @@ def _checked(tree: Tree, *, folder: Path, overrides: Sequence[str], needs: Needs
     study, missing = _with_traces(study, folder)
     problems += missing
     if problems or sayings:
-        said = {path for path, _ in problems}
-        problems += [problem for problem in unknown_workloads(tree.data.get("tenants")) if problem[0] not in said]
+        reported = {path for path, _ in problems}
+        problems += [problem for problem in unknown_workloads(tree.data.get("tenants")) if problem[0] not in reported]
         problems.sort(key=lambda problem: tree.places.line(problem[0]))
         lines = [tree.places.describe(path, sentence) for path, sentence in problems]
         raise _refusal(tree.places.source or "the study", list(dict.fromkeys([*lines, *sayings])))

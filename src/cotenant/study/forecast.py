@@ -21,7 +21,7 @@ START_S = 9.0
 
 @dataclass(frozen=True, slots=True)
 class MixMemory:
-    """Peak memory of one mix."""
+    """Peak memory of a mix."""
 
     mix: str
     needed_bytes: int
@@ -32,7 +32,7 @@ class MixMemory:
     """Tenants whose memory is unknown before they run."""
     fits: bool
     solo: bool = False
-    """One tenant, alone on the device."""
+    """A tenant, alone on the device."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class Forecast:
     simulated: bool = False
     """A model computes the trials: their seconds are simulated, not wall-clock."""
     left_out: tuple[str, ...] = ()
-    """Why `sharing: all` leaves out some mixes under some sharings, one sentence each."""
+    """Why `sharing: all` leaves out some mixes under some sharings, a sentence each."""
     window_s: float | None = None
     """Length of a window; None: chosen when the tenants are known, counted here as the shortest."""
     widest: float | None = None
@@ -68,9 +68,9 @@ class Forecast:
     wall_s: float | None = None
     """For a simulated device: computing time on this machine; None if unknown."""
     problems: tuple[str, ...] = ()
-    """One sentence for each tenant that can't keep up with its load or meet its objective, even alone."""
+    """A sentence for each tenant that can't keep up with its load or meet its objective, even alone."""
     unchecked: tuple[str, ...] = ()
-    """What is unknown without running code that the study names, one sentence each."""
+    """What is unknown without running code that the study names, a sentence each."""
 
     def require_fit(self) -> None:
         """Refuse a study with a mix that does not fit in the device's memory.
@@ -138,7 +138,7 @@ def forecast(
         members: Names of a group's members.
         in_a_block: Trials per block, if the device can't do everything in the study.
         block_s: Leads and windows of a block, if its trials have lengths of their own.
-        left_out: Why some of them are left out, one sentence each.
+        left_out: Why some of them are left out, a sentence each.
         simulated: A model computes the trials.
     """
     trials = trials_per_block(study, modes, members) if in_a_block is None else in_a_block

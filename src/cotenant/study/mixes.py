@@ -26,7 +26,7 @@ class Mix:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The members' names within the mix: copies of one tenant are `a#1`, `a#2`."""
+        """The members' names within the mix: copies of a tenant are `a#1`, `a#2`."""
         times = Counter(self.members)
         seen: Counter[str] = Counter()
         named = []
@@ -109,9 +109,11 @@ def with_replicas(mixes: Sequence[Mix], replicas: Mapping[str, int]) -> tuple[Mi
     """The mixes with as many replicas as their tenants have; first the replicas of each tenant by themselves."""
     own = {mix.label: mix for mix in (replica_mix(name, count) for name, count in replicas.items())}
     for mix in mixes:
-        several = len(set(mix.members)) == 1  # copies of one tenant: as many as the study says
+        several = len(set(mix.members)) == 1  # copies of the same tenant: as many as the study says
         members = (
-            mix.members if several else tuple(one for name in mix.members for one in (name,) * replicas.get(name, 1))
+            mix.members
+            if several
+            else tuple(member for name in mix.members for member in (name,) * replicas.get(name, 1))
         )
         own.setdefault(mix.label, Mix(mix.label, members, mix.divided))
     return tuple(own.values())

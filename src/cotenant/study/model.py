@@ -114,7 +114,7 @@ SharingRule = Annotated[
 
 
 class Study(Frozen):
-    """A tenants file: what to measure, plan and serve. See `files.load_study` for how a file becomes one."""
+    """A tenants file: what to measure, plan and serve. See `files.load_study` for how files are read."""
 
     name: StudyName = Field(default="study", description="Names the run's folder; default: the file's name.")
     about: Sentence = Field(default="", description="One sentence about the question the study answers.")
@@ -285,7 +285,9 @@ class Study(Frozen):
         """The mixes of several tenants."""
         mixes = mixes_of(self.mixes, tuple(self.tenants))
         measured = self.measured()
-        several = {name: one.replicas for name, one in self.tenants.items() if one.replicas and one.replicas > 1}
+        several = {
+            name: entry.replicas for name, entry in self.tenants.items() if entry.replicas and entry.replicas > 1
+        }
         replicas = {name: count for name, count in several.items() if name in measured}
         return with_replicas(mixes, replicas) if replicas else mixes
 

@@ -13,7 +13,7 @@ class _Unset(ValueError):
 
 
 def apply_overrides(tree: Tree, overrides: Sequence[str]) -> list[str]:
-    """Change the tree's data in place; return one sentence for each invalid override."""
+    """Change the tree's data in place; return a sentence for each invalid override."""
     problems: list[str] = []
     changed: set[Path] = set()
     for text in overrides:
@@ -33,7 +33,7 @@ def apply_overrides(tree: Tree, overrides: Sequence[str]) -> list[str]:
 
 
 def _keep_in_order(blocks: dict[str, Any], changed: AbstractSet[Path]) -> None:
-    """Setting one end of the number of blocks beyond the file's other end sets both."""
+    """Set both ends of the number of blocks if an end exceeds the file's other end."""
     low, high = blocks.get("min"), blocks.get("max")
     if not isinstance(low, int) or not isinstance(high, int) or low <= high:
         return
@@ -60,7 +60,7 @@ def _apply(tree: Tree, text: str) -> Path:
 
 
 def _put(container: Any, path: Path, parts: list[str], value: Any) -> Path:
-    """Walk to the key and set it. Keys may contain dots (`llama-3.2-3b`): the longest existing one wins."""
+    """Walk to the key and set it. Keys may contain dots (`llama-3.2-3b`): the longest existing key wins."""
     if isinstance(container, list):
         return _put_in_list(container, path, parts, value)
     if not isinstance(container, dict):
@@ -94,8 +94,8 @@ def _put_new(container: dict[str, Any], path: Path, parts: list[str], value: Any
 
 def _put_in_list(items: list[Any], path: Path, parts: list[str], value: Any) -> Path:
     if not parts[0].isdecimal() or int(parts[0]) >= len(items):
-        wanted = f"a position from 0 to {len(items) - 1}" if items else "the complete list: it is empty"
-        raise _Unset(f"{dotted(path)} is a list; expected {wanted}, not {shown(parts[0])}")
+        form = f"a position from 0 to {len(items) - 1}" if items else "the complete list: it is empty"
+        raise _Unset(f"{dotted(path)} is a list; expected {form}, not {shown(parts[0])}")
     index = int(parts[0])
     if parts[1:]:
         return _put(items[index], (*path, index), parts[1:], value)

@@ -64,7 +64,7 @@ _FOLDER = Path(__file__).parent / "builtin"
 
 @dataclass(frozen=True, slots=True)
 class StudyInfo:
-    """One line of the list of studies."""
+    """A line of the list of studies."""
 
     name: str
     about: str

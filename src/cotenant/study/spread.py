@@ -13,7 +13,7 @@ Role = Literal["replicates", "workers", "compare"]
 ROLES: tuple[Role, ...] = ("replicates", "workers", "compare")
 
 MOST_COMBINED = 4
-"""Most members to measure all combinations of: 15 of 4, and twice as many with each further one."""
+"""Most members to measure all combinations of: 15 of 4, and twice as many with each further member."""
 MOST_IN_TURN = 16
 """Larger groups take too long in turn: `auto` runs them at once."""
 

@@ -31,7 +31,7 @@ BLOCKS_MIN = 12
 LONG_EVERY = 5
 """One in this many blocks has a long window. Odd, so that cells visited in every second or fourth block get theirs."""
 LONG_TIMES = 5
-"""It contains a fifth of what the moments after a switch add to a short one; a longer one would show little more."""
+"""It contains a fifth of what the moments after a switch add to a short window; longer would show little more."""
 LONG_FROM_S, LONGEST_COMPARED_S = 0.25, 0.9
 """Windows of at least the first length are long enough; the second is the longest to compare with."""
 
@@ -85,7 +85,7 @@ def chosen(slowest_s: float, shortest: Windows = SHORT) -> Windows:
 
 
 def needed_s(trial: Trial, alone_s: Mapping[str, float]) -> float | None:
-    """Longest time between two requests of a tenant beside the others, from times alone; None if one is unknown."""
+    """Longest time between two requests of a tenant beside the others, from times alone; None if any is unknown."""
     if any(tenant.of not in alone_s for tenant in trial.tenants):
         return None
     return max(_between_s(tenant, alone_s[tenant.of], len(trial.tenants)) for tenant in trial.tenants)
@@ -108,7 +108,7 @@ def arrivals_for(requests: int, cv: float) -> float:
 def fitted(
     trials: tuple[Trial, ...], alone_s: Mapping[str, float], study: Study, shortest: Windows = SHORT
 ) -> tuple[Trial, ...]:
-    """Trials with lengths of their own where the study leaves them open: a quick tenant needn't wait for a slow one.
+    """Trials with lengths of their own where the study leaves them open: a quick tenant needn't wait for a slow tenant.
 
     Args:
         trials: Trials with the lengths of the study, which suit all of them.
@@ -142,7 +142,7 @@ def with_windows(study: Study, windows: Windows) -> Study:
 
 
 def with_a_long_one(trials: tuple[Trial, ...], block: int) -> tuple[Trial, ...]:
-    """Lengthen one window of every fifth block, a different one each time, to detect bias of short windows."""
+    """Lengthen a window of every fifth block, a different window each time, to detect bias of short windows."""
     short = sorted(trial.number for trial in trials if trial.window_s < LONG_FROM_S)
     if block % LONG_EVERY != LONG_EVERY - 1 or not short:
         return trials

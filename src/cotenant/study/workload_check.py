@@ -22,7 +22,7 @@ def check_workloads(study: Study, *, execute: bool = True, simulated: bool = Fal
         simulated: The device is simulated, so servers and commands can't run on it.
 
     Raises:
-        StudyError: with one problem for each tenant that can't run.
+        StudyError: with a problem for each tenant that can't run.
         MissingExtra: A package that a workload needs isn't installed.
     """
     from cotenant import workloads
@@ -37,8 +37,8 @@ def check_workloads(study: Study, *, execute: bool = True, simulated: bool = Fal
     for name, entry in study.tenants.items():
         spec = entry.spec()
         if simulated and spec.name.startswith((*SERVERS, COMMAND)):
-            said = f"{shown(spec.name)} can't run on a simulated device: name a real one, e.g. --device cpu"
-            problems.append(study.places.describe(("tenants", name, "workload"), said))
+            sentence = f"{shown(spec.name)} can't run on a simulated device: name a real one, e.g. --device cpu"
+            problems.append(study.places.describe(("tenants", name, "workload"), sentence))
             continue
         try:
             workload = workloads.find(spec.name)
@@ -55,8 +55,8 @@ def check_workloads(study: Study, *, execute: bool = True, simulated: bool = Fal
             problems.append(study.places.describe(("tenants", name), _sentence(error)))
             continue
         if any(objective.metric != "latency" for objective in entry.slo) and not _times_tokens(spec):
-            said = f"{shown(spec.name)} has no tokens that are timed: give a latency instead, such as p99: 300ms"
-            problems.append(study.places.describe(("tenants", name, "slo"), said))
+            sentence = f"{shown(spec.name)} has no tokens that are timed: give a latency instead, such as p99: 300ms"
+            problems.append(study.places.describe(("tenants", name, "slo"), sentence))
         if execute and not simulated:
             require_packages(spec.name)
     if problems:

@@ -32,7 +32,7 @@ Seconds = Annotated[float, PlainValidator(read_duration)]
 
 
 class BackendTimeouts(Frozen):
-    """How long to wait for a backend, step by step; a request that exceeds one is answered with 504."""
+    """How long to wait for a backend, step by step; a request that exceeds a limit is answered with 504."""
 
     connect: Seconds = Field(default=5.0, description="For a connection.")
     first: Seconds = Field(

@@ -55,7 +55,7 @@ class Places:
         return 1
 
     def describe(self, path: Path, sentence: str) -> str:
-        """One problem on one line: location, key, sentence."""
+        """A problem on a single line: location, key, sentence."""
         key = f"{dotted(path)}: " if path else ""
         return f"{self._where(path)}{key}{sentence}"
 
@@ -81,7 +81,7 @@ class Tree:
 class _Dumper(yaml.SafeDumper):
     """Quotes text that other YAML versions could read as something else."""
 
-    def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 - PyYAML asks about each value; the answer is one
+    def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 - PyYAML asks about each value; the answer is constant
         return True
 
 
@@ -92,10 +92,10 @@ for _kind, _pattern, _first in CORE:
 
 
 def read(text: str, source: str = "") -> Tree:
-    """The data of one YAML document.
+    """The data of a YAML document.
 
     Raises:
-        NotYaml: if it isn't one.
+        NotYaml: if it isn't YAML.
     """
     tree = Tree(data={}, places=Places(source))
     node = compose(text)

@@ -68,7 +68,7 @@ class TenantIdentity:
     params: str | None = None
     """As JSON."""
     flags: str | None = None
-    """How its server is started, as JSON; empty without one."""
+    """How its server is started, as JSON; empty without a server."""
     at_once: str | None = None
     """Of an engine: how many requests it may execute together; empty: as many as it likes."""
     in_flight: int | None = None
@@ -130,7 +130,7 @@ class TenantIdentity:
         return replace(self, **{name: value for name, value in columns.items() if value is not None})
 
     def differences(self, measured: "TenantIdentity") -> tuple[str, ...]:
-        """Fields in which a measured tenant is another one; what is unknown of either doesn't count."""
+        """Fields in which a measured tenant differs; what is unknown of either doesn't count."""
         return tuple(
             field.name
             for field in fields(self)
@@ -178,7 +178,7 @@ class TenantIdentity:
 
 def nearest(asked: TenantIdentity, measured: Iterable[TenantIdentity]) -> tuple[TenantIdentity, tuple[str, ...]] | None:
     """The measured tenant of the same workload that differs least, and in what."""
-    same = [(one, asked.differences(one)) for one in measured if one.workload == asked.workload]
+    same = [(identity, asked.differences(identity)) for identity in measured if identity.workload == asked.workload]
     return min(same, key=lambda pair: len(pair[1]), default=None)
 
 
@@ -187,8 +187,8 @@ def not_used(name: str, asked: TenantIdentity, measured: Iterable[TenantIdentity
     near = nearest(asked, measured)
     if near is None or not near[1]:
         return ""
-    one, different = near
-    there, here = (" and ".join(who.says(field) for field in different) for who in (one, asked))
+    closest, different = near
+    there, here = (" and ".join(who.says(field) for field in different) for who in (closest, asked))
     return f"{name}: measured at {there}; you asked for {here}: not used"
 
 

@@ -26,9 +26,9 @@ from cotenant.workloads.recorded_arrivals import read_trace
 Kind = Literal["closed", "poisson", "gamma", "trace"]
 
 MOST_OUTSTANDING = 1024
-"""A queue must be served once before its times are steady: a deeper one would take longer than any window."""
+"""A queue must be served once before its times are steady: a deeper queue would take longer than any window."""
 MOST_ARRIVALS = 10_000_000
-"""Of an open load in one trial: more than any tenant serves, since memory for their records is reserved up front."""
+"""Of an open load in a trial: more than any tenant serves, since memory for their records is reserved up front."""
 BURSTINESS = (0.001, 100.0)
 """Outside this range gaps are practically equal, or all requests of a trial come at once or not at all."""
 
@@ -74,7 +74,7 @@ class Load(BaseModel):
 
     @property
     def open(self) -> bool:
-        """Requests arrive on a schedule, whether or not the previous one is done."""
+        """Requests arrive on a schedule, whether or not the previous request is done."""
         return self.kind != "closed"
 
     def at(self, rate_rps: float) -> "Load":
@@ -258,7 +258,7 @@ def _from_trace(load: Load, seed: int, horizon_s: float) -> Int64s:
         times, gap = times / (gap * load.rate_rps), 1 / load.rate_rps
     _require_room(load, horizon_s / gap)
     begin = times[seed % len(times)]
-    period = times[-1] + gap  # the gap from its end to its beginning is one mean gap
+    period = times[-1] + gap  # the gap from its end to its beginning is the mean gap
     repeats = int(np.ceil((begin + horizon_s) / period))
     repeated: Floats = (times[None, :] + period * np.arange(repeats)[:, None]).ravel() - begin
     return (repeated[(repeated >= 0) & (repeated < horizon_s)] * NS).astype(np.int64)

@@ -35,7 +35,7 @@ class Tenant(Frozen):
 
 
 class Trial(Frozen):
-    """One mix, one device, one sharing, one setting of the controls, one time window."""
+    """A mix on a device under a sharing, with a setting of the controls, in a time window."""
 
     number: int
     block: int
@@ -53,7 +53,7 @@ class Trial(Frozen):
 
     @property
     def solo(self) -> bool:
-        """One tenant, alone on the whole device (of a group: on its member): the baseline of the block."""
+        """A tenant, alone on the whole device (of a group: on its member): the baseline of the block."""
         return self.sharing.mode == ALONE
 
 

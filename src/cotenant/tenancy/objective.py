@@ -35,7 +35,7 @@ class Objective:
 
 
 Objectives = tuple[Objective, ...]
-"""All of one tenant, at most one for each metric."""
+"""All of a tenant, at most one for each metric."""
 
 
 def read_objectives(value: Any) -> Objectives:
@@ -48,17 +48,17 @@ def read_objectives(value: Any) -> Objectives:
         return (Objective("latency", DEFAULT_QUANTILE, _ms(value)),)
     if not isinstance(value, Mapping) or not value:
         raise expected("an objective such as 50ms, {p99: 30ms} or {ttft p95: 300ms, tpot p95: 40ms}", value)
-    found: dict[Metric, Objective] = {}
+    by_metric: dict[Metric, Objective] = {}
     for key, limit in value.items():
         objective = read_objective(str(key), limit)
-        if objective.metric in found:
+        if objective.metric in by_metric:
             raise ValueError(f"{objective.metric} has more than one limit; give each metric one quantile and one time")
-        found[objective.metric] = objective
-    return tuple(found[metric] for metric in METRICS if metric in found)
+        by_metric[objective.metric] = objective
+    return tuple(by_metric[metric] for metric in METRICS if metric in by_metric)
 
 
 def read_objective(key: str, limit: Any) -> Objective:
-    """One objective from its key and its time; without a quantile it is the 99th percentile."""
+    """An objective from its key and its time; without a quantile it is the 99th percentile."""
     match = re.match(_KEY, key)
     if match is None:
         raise ValueError(
@@ -79,7 +79,7 @@ def objectives_written(objectives: Iterable[Objective]) -> dict[str, str]:
 
 
 def objective_for(objectives: Iterable[Objective], metric: Metric) -> Objective | None:
-    """The objective of a metric, if there is one."""
+    """The objective of a metric, if any."""
     return next((objective for objective in objectives if objective.metric == metric), None)
 
 

@@ -21,7 +21,7 @@ from cotenant.tenancy.words import expected, is_number
 from cotenant.text import amount
 
 VERSION: Literal[2] = 2
-"""The first version counted items where this one counts requests."""
+"""The first version counted items where this version counts requests."""
 LARGEST = 4 * 1024 * 1024
 REPLAN = "write it anew: cotenant plan tenants.yaml --devices ... --out plan.yaml"
 
@@ -66,7 +66,7 @@ class PromisedTime(Frozen):
 
 
 class PlanSeat(Frozen):
-    """A tenant, or one of its replicas, on a device."""
+    """A tenant or replica on a device."""
 
     tenant: Name | None = None
     """Of the tenants file; None: of the seat's name."""
@@ -98,7 +98,9 @@ class PlanSeat(Frozen):
     def objectives(self) -> Objectives:
         """What is promised."""
         limits = ((read_objective(label, "1ms"), promised) for label, promised in self.expected.items())
-        return tuple(Objective(one.metric, one.quantile, promised.limit_ms) for one, promised in limits)
+        return tuple(
+            Objective(objective.metric, objective.quantile, promised.limit_ms) for objective, promised in limits
+        )
 
     def limit_of_a_request(self, steps: int) -> tuple[float, float] | None:
         """Seconds for a request and the quantile that must keep them; None without an objective.
@@ -146,7 +148,7 @@ class PlanSeat(Frozen):
 
 
 class PlanDevice(Frozen):
-    """A device, or several that one tenant spans, and its tenants."""
+    """A device, or several that a tenant spans, and its tenants."""
 
     name: Text
     kind: Text = ""
@@ -171,7 +173,7 @@ class PlanDevice(Frozen):
 
     @property
     def way(self) -> Sharing:
-        """How its tenants share it, with their shares if all have one."""
+        """How its tenants share it, with their shares if all are limited."""
         shares = [seat.share for seat in self.tenants.values()]
         given = tuple(share for share in shares if share is not None)
         return Sharing(mode=self.sharing, shares=given if len(given) == len(shares) else ())
@@ -208,10 +210,10 @@ class PlanDocument(Frozen):
                 yield device, name, seat
 
     def device(self, name: str | None, source: str) -> PlanDevice:
-        """One of its devices.
+        """A device of the plan.
 
         Args:
-            name: None: the only one.
+            name: None: the only device.
             source: The plan's name, for messages.
 
         Raises:

@@ -1,6 +1,6 @@
 """The records of a run: its tables, their columns and units, and their in-memory form.
 
-One trial yields one `TrialRecords`; the store writes it; analysis reads `TenantObservation`s. Nothing else
+Each trial yields a `TrialRecords`; the store writes it; analysis reads `TenantObservation`s. Nothing else
 crosses from measuring to analysis.
 """
 
@@ -19,7 +19,7 @@ Int64s = npt.NDArray[np.int64]
 Columns = Mapping[str, npt.NDArray[Any]]
 
 APART = "apart"
-"""The sharing of trials on several members of a group: one tenant on each, so no device is shared."""
+"""The sharing of trials on several members of a group: a tenant on each, so no device is shared."""
 OWN = "own"
 """The load of a trial whose tenants have different loads."""
 MISSING_NS = -1
@@ -31,16 +31,16 @@ STOPPED_BLOCK, WHOLE_BLOCK = -2, -3
 TOKEN_STAGES = ("token", "decode")
 """Stages that end with a token after the first: of a server's answer, and of a model that generates."""
 JUDGED_ALONE_S = 1.0
-"""Windows of at least this length are judged one by one; shorter ones of the same cell together."""
+"""Windows of at least this length are judged individually; shorter windows of a cell together."""
 REQUESTS_MIN = 10
 """Fewest requests of each tenant in a window that is judged by itself."""
 CANARY = "canary_us"
-"""The sensor for each tenant's plain loop, with the tenant as its source: one value per window."""
+"""The sensor for each tenant's plain loop, with the tenant as its source: a value per window."""
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column of one table."""
+    """A column of a table."""
 
     name: str
     type: str
@@ -219,7 +219,7 @@ TABLES: Mapping[str, tuple[Column, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class TrialRecords:
-    """The output of one trial: rows as dictionaries, bulk data as columns. Missing columns are NULL."""
+    """The output of a trial: rows as dictionaries, bulk data as columns. Missing columns are NULL."""
 
     trial: Mapping[str, Any]
     tenants: tuple[Mapping[str, Any], ...]
@@ -246,7 +246,7 @@ class TokenTimes:
     ttft_ns: Int64s
     """First token - intended."""
     tpot_ns: Int64s
-    """(Done - first) / (tokens - 1), of those with more than one token."""
+    """(Done - first) / (tokens - 1), of those with several tokens."""
     itl_ns: Int64s = field(default_factory=lambda: np.empty(0, np.int64))
     """Between consecutive tokens, of all tokens after the first."""
 
@@ -272,10 +272,10 @@ class ModelErrorRecord:
         """Parse the records' column; None if measured, or recorded before the column existed."""
         if not text:
             return None
-        found = json.loads(text)
+        fields = json.loads(text)
         names = ("time", "slowdown", "tail", "shared", "shared_tail")
-        ends = {name: (float(found[name][0]), float(found[name][1])) for name in names if name in found}
-        return cls(str(found["class"]), bool(found["validated"]), str(found["error"]), **ends)
+        ends = {name: (float(fields[name][0]), float(fields[name][1])) for name in names if name in fields}
+        return cls(str(fields["class"]), bool(fields["validated"]), str(fields["error"]), **ends)
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,7 +299,7 @@ class TenantInTrial:
 
 @dataclass(frozen=True, slots=True)
 class TenantObservation(TenantInTrial):
-    """One tenant in one trial, as seen by the analysis.
+    """A tenant in a trial, as seen by the analysis.
 
     ``latency_ns`` is done - intended of the requests in the window that were served without an error; it is ``None``
     where only means are needed (they are cheap, the raw values of a long run are not).
@@ -339,7 +339,7 @@ class TenantObservation(TenantInTrial):
     mean_ttft_ns: float | None = None
     """Of the served requests whose tokens were counted."""
     mean_tpot_ns: float | None = None
-    """Of those with more than one token."""
+    """Of those with several tokens."""
     token_times: TokenTimes | None = None
     """Only with raw values, for tenants that generate."""
     software: str | None = None

@@ -9,10 +9,10 @@ from cotenant.tenancy.values import Frozen
 from cotenant.tenancy.words import did_you_mean, expected, is_number
 
 ALONE = "alone"
-"""The sharing of solo trials: one tenant has the whole device."""
+"""The sharing of solo trials: a tenant has the whole device."""
 SPLITTING_MODES = ("mps", "mps-static", "green", "mig", "pinned")
 SCHEDULED = "scheduled"
-"""One server orders the requests of all tenants on the whole device."""
+"""A server orders the requests of all tenants on the whole device."""
 TURNS = (ALONE, "processes", "threads", SCHEDULED)
 """Ways to share in which a server gives out the whole device, in place of the system's time slices."""
 PERCENTAGES = ("mps", "mps-static", "green")

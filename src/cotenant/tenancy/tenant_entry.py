@@ -1,6 +1,6 @@
 """A tenant in a file: what it runs, its requests, load and objective, and what verbs may do with it.
 
-One type for every verb. Each ignores the keys that it doesn't need.
+The same type for every verb. Each ignores the keys that it doesn't need.
 """
 
 import re
@@ -62,7 +62,7 @@ def _at_once(value: Any) -> tuple[int, ...] | None:
         low, high = int(match.group(1)), int(match.group(2))
         doubled = [low * 2**power for power in range(20) if low * 2**power < high]
         numbers = [*doubled, high] if 1 <= low <= high else []
-    if not numbers or any(isinstance(one, bool) or not isinstance(one, int) or one < 1 for one in numbers):
+    if not numbers or any(isinstance(number, bool) or not isinstance(number, int) or number < 1 for number in numbers):
         raise expected("a number of requests such as 8, a range such as 1..16, or auto", value)
     return tuple(sorted(set(numbers)))
 
@@ -77,10 +77,10 @@ def _software(value: Any) -> tuple[Software, ...] | None:
     named: list[Any] = [value] if isinstance(value, str) else list(value) if isinstance(value, list | tuple) else []
     if not named:
         raise expected(f"one of {', '.join(SOFTWARE)}, or a list of them", value)
-    for one in named:
-        if one not in SOFTWARE:
-            near = did_you_mean(one, SOFTWARE) if isinstance(one, str) else ""
-            raise expected(f"one of {', '.join(SOFTWARE)}", one, near)
+    for software in named:
+        if software not in SOFTWARE:
+            near = did_you_mean(software, SOFTWARE) if isinstance(software, str) else ""
+            raise expected(f"one of {', '.join(SOFTWARE)}", software, near)
     return tuple(dict.fromkeys(named))
 
 
@@ -101,7 +101,7 @@ def _share(value: Any) -> float | str | None:
 
 def _names(value: Any) -> tuple[str, ...]:
     names = [value] if isinstance(value, str) else value
-    if not isinstance(names, list | tuple) or any(not isinstance(one, str) for one in names):
+    if not isinstance(names, list | tuple) or any(not isinstance(name, str) for name in names):
         raise expected("a list of tenants such as [embed, rerank]", value)
     return tuple(dict.fromkeys(names))
 
@@ -297,7 +297,7 @@ class TenantEntry(Frozen):
         given = [name for name in ("rate", "load", "job") if getattr(self, name) is not None]
         if len(given) > 1:
             raise ValueError(f"expected one of rate, load and job, not {' and '.join(given)}")
-        if self.rate is not None:  # the load says it all, so that there is one place to look
+        if self.rate is not None:  # from here on, only the load holds the rate
             object.__setattr__(self, "load", Load(kind="poisson", rate_rps=self.rate))
             object.__setattr__(self, "rate", None)
         if self.tokens is not None and self.mode is None and not self.train and self.workload in generators():

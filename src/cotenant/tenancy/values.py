@@ -39,12 +39,12 @@ class Frozen(BaseModel):
 
 
 def _whole(low: int, high: int | None = None) -> Callable[[Any], int]:
-    wanted = f"a whole number of at least {low}" if high is None else f"a whole number from {low} to {high}"
+    form = f"a whole number of at least {low}" if high is None else f"a whole number from {low} to {high}"
 
     def read(value: Any) -> int:
         fits = isinstance(value, int) and not isinstance(value, bool) and low <= value <= (high or value)
         if not fits:
-            raise expected(wanted, value)
+            raise expected(form, value)
         return int(value)
 
     return read
@@ -57,7 +57,7 @@ def _priority(value: Any) -> int:
 
 
 def _duration(example: str, *, zero: bool = False, bare: bool = True) -> Callable[[Any], float]:
-    wanted = f"a time such as {example}" if bare else f"a time with its unit such as {example}"
+    form = f"a time such as {example}" if bare else f"a time with its unit such as {example}"
 
     def read(value: Any) -> float:
         match = _DURATION.match(value.strip()) if isinstance(value, str) else None
@@ -66,7 +66,7 @@ def _duration(example: str, *, zero: bool = False, bare: bool = True) -> Callabl
         elif bare and is_number(value):
             seconds = float(value)
         else:
-            raise expected(wanted, value)
+            raise expected(form, value)
         if not math.isfinite(seconds) or seconds < 0 or (seconds == 0 and not zero):
             raise expected(f"a time {'of at least' if zero else 'above'} 0", value)
         return seconds
@@ -120,7 +120,7 @@ def _switch(value: Any) -> bool:
 
 
 def one_of(*options: str) -> Callable[[Any], str]:
-    """Reads one word of a closed set."""
+    """Reads a word of a closed set."""
 
     def read(value: Any) -> str:
         if value not in options:
@@ -131,10 +131,10 @@ def one_of(*options: str) -> Callable[[Any], str]:
     return read
 
 
-def _text(wanted: str, *, longest: int = 4096, empty: bool = False) -> Callable[[Any], str]:
+def _text(form: str, *, longest: int = 4096, empty: bool = False) -> Callable[[Any], str]:
     def read(value: Any) -> str:
         if not isinstance(value, str) or not (value.strip() or empty):
-            raise expected(wanted, value)
+            raise expected(form, value)
         if len(value) > longest:
             raise ValueError(f"is {len(value)} characters long; at most {longest} are allowed")
         if not value.replace("\n", " ").isprintable():
@@ -168,10 +168,10 @@ def _study_name(value: Any) -> str:
     return text
 
 
-def _plain_mapping(wanted: str) -> Callable[[Any], dict[str, Any]]:
+def _plain_mapping(form: str) -> Callable[[Any], dict[str, Any]]:
     def read(value: Any) -> dict[str, Any]:
         if not isinstance(value, dict):
-            raise expected(wanted, value)
+            raise expected(form, value)
         for key, inner in value.items():
             if isinstance(inner, float) and not math.isfinite(inner):
                 raise ValueError(f"{key_shown(key)} is {inner}; expected a finite number")

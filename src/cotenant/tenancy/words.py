@@ -14,7 +14,7 @@ _PERCENT = re.compile(r"^(\d+(?:\.\d*)?)\s*%$")
 
 
 def shown(value: Any) -> str:
-    """A value in a message: short, on one line, without control characters."""
+    """A value in a message: short, on a single line, without control characters."""
     match value:
         case None:
             return "nothing"
@@ -40,9 +40,9 @@ def did_you_mean(word: str, options: Iterable[str]) -> str:
     return f'; did you mean "{near[0]}"?' if near else ""
 
 
-def expected(wanted: str, value: Any, near: str = "") -> ValueError:
+def expected(form: str, value: Any, near: str = "") -> ValueError:
     """The error for a value of another kind than expected."""
-    return ValueError(f"expected {wanted}, not {shown(value)}{near}")
+    return ValueError(f"expected {form}, not {shown(value)}{near}")
 
 
 def _short(text: str) -> str:

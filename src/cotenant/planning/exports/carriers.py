@@ -1,6 +1,6 @@
 """What keeps servers running: Docker Compose, systemd and llama-swap.
 
-Compose starts a container per tenant, each when the one before it on the same GPU is healthy.
+Compose starts a container per tenant, each once its predecessor on the same GPU is healthy.
 
 MPS daemons, MIG instances, clocks and power limits are the machine's: `plan.sh` sets them up and starts the containers
 in them.
@@ -75,7 +75,7 @@ def _plain(word: str) -> str:
     return word.replace("$", "$$")
 
 
-# --- systemd: a unit per tenant, started when the one before it is ready, after a unit that sets the GPUs up
+# --- systemd: a unit per tenant, started once its predecessor is ready, after a unit that sets the GPUs up
 
 DEVICES, TARGET = "cotenant-devices.service", "cotenant.target"
 
@@ -98,9 +98,9 @@ def for_systemd(plan: ExportedPlan, commands: Sequence[ServerCommand]) -> Export
             }
         ),
     }
-    for place, command in enumerate(commands):
-        after = [DEVICES, *names[max(place - 1, 0) : place]]
-        units[names[place]] = _text(
+    for index, command in enumerate(commands):
+        after = [DEVICES, *names[max(index - 1, 0) : index]]
+        units[names[index]] = _text(
             {
                 "Unit": [
                     f"Description=Tenant {command.tenant.key} of a cotenant plan",
@@ -135,7 +135,7 @@ def _text(sections: dict[str, list[str]]) -> str:
     return "\n".join("\n".join([f"[{name}]", *lines, ""]) for name, lines in sections.items())
 
 
-# --- llama-swap: one address for all tenants that generate, and the set of models that may be loaded at the same time
+# --- llama-swap: an address for all tenants that generate, and the set of models that may be loaded together
 
 QUEUE = 1024
 """Requests that a model may have at once; servers queue what they don't run yet, llama-swap would refuse it."""

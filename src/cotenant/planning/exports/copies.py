@@ -1,4 +1,4 @@
-"""`plan.sh` that starts copies of a server as they were measured, one after another, and stops them."""
+"""`plan.sh` that starts copies of a server as they were measured, in sequence, and stops them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from cotenant.tenancy.plan import PlanDocument
 
 @dataclass(frozen=True, slots=True)
 class CopyCommand:
-    """How one copy is started."""
+    """How a copy is started."""
 
     words: Sequence[str]
     ports: Sequence[int]
@@ -48,9 +48,9 @@ def export_copies(
     tenants = tuple(
         ExportedTenant(
             key=key, name=key, model=Model(workload=name), at_once=1, together=None, software="eager", priority=0,
-            memory_bytes=memory_bytes, percentage=one.percentage, profile=one.profile, isolated=False, limit_ms=None,
+            memory_bytes=memory_bytes, percentage=copy.percentage, profile=copy.profile, isolated=False, limit_ms=None,
         )
-        for key, one in zip(keys, copies, strict=True)
+        for key, copy in zip(keys, copies, strict=True)
     )  # fmt: skip
     device = ExportedDevice(
         number=0, name="device", kind="cpu" if gpu is None else "gpu", title="", sharing=sharing, index=gpu or 0,
@@ -58,17 +58,21 @@ def export_copies(
     )  # fmt: skip
     commands = [
         ServerCommand(
-            device=device, tenant=tenant, server=name, words=_words(one), ports=tuple(one.ports), ready=one.ready,
+            device=device, tenant=tenant, server=name, words=_words(copy), ports=tuple(copy.ports), ready=copy.ready,
             image="",
         )
-        for tenant, one in zip(tenants, copies, strict=True)
+        for tenant, copy in zip(tenants, copies, strict=True)
     ]  # fmt: skip
     return machine.with_servers(ExportedPlan((device,), _no_plan, ""), commands)
 
 
-def _words(one: CopyCommand) -> tuple[str, ...]:
-    settings = [f"{name}={value}" for name, value in one.environment.items()]
-    return (*(("env", *settings) if settings else ()), *(("taskset", "-c", one.cores) if one.cores else ()), *one.words)
+def _words(copy: CopyCommand) -> tuple[str, ...]:
+    settings = [f"{name}={value}" for name, value in copy.environment.items()]
+    return (
+        *(("env", *settings) if settings else ()),
+        *(("taskset", "-c", copy.cores) if copy.cores else ()),
+        *copy.words,
+    )
 
 
 def _no_plan() -> PlanDocument:

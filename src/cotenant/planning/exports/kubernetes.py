@@ -1,6 +1,6 @@
 """Kubernetes: a claim per device (dynamic resource allocation, resource.k8s.io/v1) and a deployment per tenant.
 
-Sharing is configured in the claim for NVIDIA's driver, with one MPS percentage for all clients of a device. Unequal
+Sharing is configured in the claim for NVIDIA's driver, with an equal MPS percentage for all clients. Unequal
 shares can't be expressed.
 """
 
@@ -25,14 +25,14 @@ _CONFIG = "resource.nvidia.com/v1beta1"
 
 def for_kubernetes(plan: ExportedPlan) -> ExportedFolder:
     """`kubernetes.yaml`."""
-    found: list[dict[str, Any]] = []
+    documents: list[dict[str, Any]] = []
     for device in plan.devices:
-        found.append(_claim(device))
+        documents.append(_claim(device))
         claim = {"name": "gpu", "resourceClaimName": _name(device)}
         for tenant in device.tenants:
             claimed = {"name": "gpu", **({"request": tenant.key} if device.sharing == "mig" else {})}
-            found.append(deployment(tenant, resources={"claims": [claimed]}, pod={"resourceClaims": [claim]}))
-    return with_script(plan, {"kubernetes.yaml": yaml_documents(found)}, _notes(plan))
+            documents.append(deployment(tenant, resources={"claims": [claimed]}, pod={"resourceClaims": [claim]}))
+    return with_script(plan, {"kubernetes.yaml": yaml_documents(documents)}, _notes(plan))
 
 
 def _notes(plan: ExportedPlan) -> list[str]:
@@ -51,7 +51,7 @@ def _notes(plan: ExportedPlan) -> list[str]:
 
 
 def _claim(device: ExportedDevice) -> dict[str, Any]:
-    """One claim per device, so that its tenants share it: instances of a claim come from one GPU."""
+    """A claim per device, so that its tenants share it: instances of a claim come from the same GPU."""
     devices: dict[str, Any] = {"requests": _requests(device)}
     if device.sharing == "mig":
         devices["constraints"] = [{"requests": [], "matchAttribute": f"{_DRIVER}/parentUUID"}]
@@ -120,7 +120,7 @@ def deployment(
     annotations: Mapping[str, str] | None = None,
     labels: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
-    """One replica of a tenant.
+    """A replica of a tenant.
 
     Args:
         tenant: The tenant.
@@ -173,13 +173,13 @@ HAMI = "kubernetes-hami"
 
 def for_hami(plan: ExportedPlan) -> ExportedFolder:
     """`hami.yaml`: a deployment per tenant."""
-    found: list[dict[str, Any]] = []
+    documents: list[dict[str, Any]] = []
     for device in plan.devices:
         if device.sharing == "mig":
             raise CannotExpress(HAMI, f"the MIG instances on {device.name}", "kubernetes")
         for tenant in device.tenants:
             uuids = [f"REPLACE-WITH-THE-UUID-OF-GPU-{device.index + number}" for number in range(device.gpus)]
-            found.append(
+            documents.append(
                 deployment(
                     tenant,
                     resources={"limits": _limits(device, tenant)},
@@ -190,7 +190,7 @@ def for_hami(plan: ExportedPlan) -> ExportedFolder:
     notes = ["write the GPUs' UUIDs in place of REPLACE-WITH-THE-UUID-OF-GPU"]
     if any(device.sharing == "mps" for device in plan.devices):
         notes.append("MPS isn't used: HAMi throttles each tenant to its cores, so times differ from the plan's")
-    return with_script(plan, {"hami.yaml": yaml_documents(found)}, notes)
+    return with_script(plan, {"hami.yaml": yaml_documents(documents)}, notes)
 
 
 def _limits(device: ExportedDevice, tenant: ExportedTenant) -> dict[str, int]:
@@ -211,19 +211,19 @@ MODES = {"processes": "time-slicing", "mps": "sm-sharing"}
 
 def for_kai(plan: ExportedPlan) -> ExportedFolder:
     """`kai.yaml`: a deployment per tenant."""
-    found: list[dict[str, Any]] = []
+    documents: list[dict[str, Any]] = []
     for device in plan.devices:
         if device.percentages:
             raise CannotExpress(KAI, f"compute shares on {device.name}", "kubernetes-hami")
         if device.sharing not in {"alone", "mig", *MODES}:
             raise CannotExpress(KAI, f"`{device.sharing}` on {device.name}", "cotenant")
-        found += [_kai_tenant(device, tenant) for tenant in device.tenants]
+        documents += [_kai_tenant(device, tenant) for tenant in device.tenants]
     notes = []
     if any(device.sharing in MODES for device in plan.devices):
         notes.append("needs KAI's gpuSharingMode NvFractions and its GPU-sharing operator, which hold memory limits")
     if sum(device.sharing in MODES for device in plan.devices) > 1:
         notes.append("KAI chooses which tenants of one compute mode share a GPU: it may not be the plan's choice")
-    return with_script(plan, {"kai.yaml": yaml_documents(found)}, notes)
+    return with_script(plan, {"kai.yaml": yaml_documents(documents)}, notes)
 
 
 def _kai_tenant(device: ExportedDevice, tenant: ExportedTenant) -> dict[str, Any]:
@@ -256,17 +256,17 @@ DEVICE_PLUGIN = "kubernetes-device-plugin"
 
 
 def for_device_plugin(plan: ExportedPlan) -> ExportedFolder:
-    """`device-plugin.yaml` (a ConfigMap with one configuration per GPU model) and `deployments.yaml`."""
+    """`device-plugin.yaml` (a ConfigMap with a configuration per GPU model) and `deployments.yaml`."""
     kinds = Counter(device.kind for device in plan.devices)
     configurations: dict[str, str] = {}
-    found: list[dict[str, Any]] = []
+    documents: list[dict[str, Any]] = []
     for device in plan.devices:
         if kinds[device.kind] > 1 and device.sharing not in {"alone", "mig"}:
             raise CannotExpress(DEVICE_PLUGIN, f"who shares which of {kinds[device.kind]} {device.kind}", "kubernetes")
         configurations[slug(device.kind)] = yaml_document(_configuration(device))
         for tenant in device.tenants:
             resource = mig_resource(tenant) if device.sharing == "mig" else _resource(device)
-            found.append(
+            documents.append(
                 deployment(
                     tenant,
                     resources={"limits": {resource: device.gpus}},
@@ -279,7 +279,7 @@ def for_device_plugin(plan: ExportedPlan) -> ExportedFolder:
         "metadata": {"name": "cotenant-device-plugin", "namespace": "nvidia-device-plugin"},
         "data": configurations,
     }
-    manifests = {"device-plugin.yaml": yaml_document(config), "deployments.yaml": yaml_documents(found)}
+    manifests = {"device-plugin.yaml": yaml_document(config), "deployments.yaml": yaml_documents(documents)}
     notes = [
         "point the plugin at the ConfigMap, and label nodes with the configuration of their GPU",
         "memory isn't limited: every replica sees the whole GPU",

@@ -1,4 +1,4 @@
-"""`plan.sh` for one machine: sets up the sharing, starts servers in it one after the other, and undoes all of it."""
+"""`plan.sh` for a single machine: sets up the sharing, starts servers in sequence, and undoes all of it."""
 
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
@@ -78,7 +78,7 @@ def check(plan: ExportedPlan, target: str) -> None:
 
 
 def unenforced(plan: ExportedPlan) -> list[str]:
-    """What separate servers on one GPU can't be held to."""
+    """What can't be enforced for separate servers on a GPU."""
     shared = [device for device in plan.devices if len(device.tenants) > 1]
     notes = []
     if any(device.sharing in {"mps", "processes"} for device in shared):

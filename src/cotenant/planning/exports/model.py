@@ -40,7 +40,7 @@ class Model:
 
     @property
     def source(self) -> str:
-        """The name or path for a server to load; `plan.sh` refuses to start one that is still to be replaced."""
+        """The name or path for a server to load; `plan.sh` refuses to start with an unreplaced placeholder."""
         return self.weights or self.hub_id or f"REPLACE-WITH-THE-HUB-ID-OF/{slug(self.workload)}"
 
     @property
@@ -54,7 +54,7 @@ Models = Mapping[str, Model]
 
 @dataclass(frozen=True, slots=True)
 class ExportedTenant:
-    """A tenant, or one of its replicas, as a target writes it."""
+    """A tenant or replica as a target writes it."""
 
     key: str
     """Unique in the export: a-z, 0-9 and `-`, at most 40 characters."""
@@ -100,13 +100,13 @@ class ExportedDevice:
     gpus: int
     tenants: tuple[ExportedTenant, ...]
     memory_bytes: int
-    """Of one GPU."""
+    """Of a single GPU."""
     clock_mhz: int | None
     power_limit_w: int | None
 
     @property
     def percentages(self) -> list[int]:
-        """MPS percentages of tenants that have one; empty if none has."""
+        """MPS percentages of the tenants that are limited; empty if none is."""
         return [tenant.percentage for tenant in self.tenants if tenant.percentage is not None]
 
     def memory_share(self, tenant: ExportedTenant) -> float:
@@ -243,7 +243,7 @@ def _tenant(device: PlannedDevice, tenant: SeatedTenant, key: str, model: Model)
 
 
 def _checked(what: str, text: str) -> str:
-    """Any printable text of one line passes; targets quote it."""
+    """Any printable single-line text passes; targets quote it."""
     if not isinstance(text, str) or not text.strip() or not text.isprintable() or len(text) > LONGEST_NAME:
         raise _refused(what, text)
     return text

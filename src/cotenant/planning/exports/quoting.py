@@ -1,4 +1,4 @@
-"""Text from people inside files of other tools: one function per language, none for comments, which hold no names."""
+"""Quote user text in files of other tools: a function per language; comments never contain names."""
 
 import json
 import re
@@ -13,7 +13,7 @@ from cotenant.planning.exports.model import ExportedFolder, ExportedPlan
 
 
 def shell_word(text: str) -> str:
-    """One word of a shell command."""
+    """A word of a shell command."""
     return shlex.quote(text)
 
 
@@ -23,12 +23,12 @@ def shell_words(words: Sequence[str]) -> str:
 
 
 def yaml_document(data: Any) -> str:
-    """One YAML document."""
+    """A YAML document."""
     return yaml.safe_dump(data, sort_keys=False, allow_unicode=True, width=100)
 
 
 def yaml_documents(data: Sequence[Any]) -> str:
-    """Several YAML documents in one text."""
+    """Several YAML documents in the same text."""
     return yaml.safe_dump_all(data, sort_keys=False, allow_unicode=True, width=100, explicit_start=True)
 
 
@@ -65,7 +65,7 @@ TARGETS = (
 )  # fmt: skip
 
 
-# --- `plan.sh` for a cluster: applies manifests, one tenant after the other, and deletes them
+# --- `plan.sh` for a cluster: applies manifests tenant by tenant, and deletes them
 
 IMAGES = "images are still to be named: write yours in place of REPLACE-WITH-THE-IMAGE-OF"
 

@@ -12,7 +12,7 @@ HOST = "127.0.0.1"
 
 @dataclass(frozen=True, slots=True)
 class ServerCommand:
-    """A server for one tenant. Its paths are relative to the export's folder, where it is started."""
+    """A server for a tenant. Its paths are relative to the export's folder, where it is started."""
 
     device: ExportedDevice
     tenant: ExportedTenant
@@ -31,7 +31,7 @@ class ServerCommand:
 
 
 MakeCommand = Callable[[ExportedDevice, ExportedTenant, int], ServerCommand | None]
-"""The command on ports from the given one; None for a tenant that the server can't run."""
+"""The command, with ports from the given number up; None for a tenant that the server can't run."""
 
 
 def commands_for(plan: ExportedPlan, servers: Mapping[str, MakeCommand], names: Sequence[str]) -> list[ServerCommand]:
@@ -40,18 +40,18 @@ def commands_for(plan: ExportedPlan, servers: Mapping[str, MakeCommand], names: 
     Raises:
         CannotExpress: None of them can.
     """
-    found: list[ServerCommand] = []
+    commands: list[ServerCommand] = []
     port = FIRST_PORT
     for device in plan.devices:
         for tenant in device.tenants:
             made = (servers[name](device, tenant, port) for name in names)
-            command = next((one for one in made if one is not None), None)
+            command = next((candidate for candidate in made if candidate is not None), None)
             if command is None:
                 what = f"{tenant.name}, which doesn't generate"
                 raise CannotExpress(" and ".join(names), what, ",".join([*names, "triton"]))
-            found.append(command)
+            commands.append(command)
             port = command.ports[-1] + 1
-    return found
+    return commands
 
 
 def software_note(tenant: ExportedTenant, server: str, *, runs: Sequence[str]) -> tuple[str, ...]:

@@ -95,7 +95,7 @@ def devices_of(devices: str, prices: Mapping[str, float], *, priced: bool, clock
 
 
 def _counted_without_price(kinds: dict[str, DeviceKind]) -> dict[str, DeviceKind]:
-    """Devices of one kind need no price: they can be counted."""
+    """Devices of the same kind need no price: they can be counted."""
     unpriced = [kind.name for kind in kinds.values() if math.isnan(kind.price_per_h)]
     if unpriced and len(kinds) > 1:
         raise unknown_prices(unpriced)
@@ -126,17 +126,17 @@ def _clocks(gpu: "SimulatedGpuDevice") -> tuple[Clock, ...]:
 
 def _named(devices: str) -> list[tuple[str, int]]:
     """Names and counts; in `cuda:0,1` the second part inherits the family of the first."""
-    found: list[tuple[str, int]] = []
-    for part in (one.strip() for one in devices.split(",")):
+    named: list[tuple[str, int]] = []
+    for part in (text.strip() for text in devices.split(",")):
         if not part:
             continue
         name, _, number = part.partition("*")
         if number and (not number.isdigit() or int(number) < 1):
             raise DeviceError(f"{part!r} does not end in a number of devices", hint="write e.g. sim:a100-sxm4-80gb*4")
-        if _MORE_OF_IT.match(name) and found:
-            name = f"{found[-1][0].partition(':')[0]}:{name}"
-        found.append((name.strip(), int(number or 1)))
-    return found
+        if _MORE_OF_IT.match(name) and named:
+            name = f"{named[-1][0].partition(':')[0]}:{name}"
+        named.append((name.strip(), int(number or 1)))
+    return named
 
 
 def _price(kind: str, prices: Mapping[str, float], *, priced: bool) -> Price:
@@ -148,8 +148,8 @@ def _gpu_kind(gpu: "SimulatedGpuDevice", count: int, price: Price) -> DeviceKind
     mig = None
     if gpu.gpu.mig is not None:
         profiles = {
-            name: (one.compute_slices, one.memory_slices, int(one.memory_gib * 2**30))
-            for name, one in gpu.gpu.mig.profiles.items()
+            name: (profile.compute_slices, profile.memory_slices, int(profile.memory_gib * 2**30))
+            for name, profile in gpu.gpu.mig.profiles.items()
         }
         mig = MigGeometry.of(gpu.gpu.mig.compute_slices, gpu.gpu.mig.memory_slices, profiles)
     return DeviceKind(
@@ -169,30 +169,30 @@ def _real_gpu(name: str, prices: Mapping[str, float], *, priced: bool) -> "tuple
     """A GPU of this machine, predicted by its twin in the catalogue; its ways to share are those available here."""
     from cotenant.devices.target import place_at, twin_of
 
-    place = place_at(name)
-    twin = twin_of(place)
+    target = place_at(name)
+    twin = twin_of(target)
     own = {twin.name: prices[name]} if name in prices else {}
     kind = _gpu_kind(twin, 1, _price(twin.name, {**prices, **own}, priced=priced))
-    return replace(kind, ways=tuple(way for way in kind.ways if way in place.modes)), twin
+    return replace(kind, ways=tuple(way for way in kind.ways if way in target.modes)), twin
 
 
 def _cpu_kind(name: str, prices: Mapping[str, float]) -> "tuple[DeviceKind, TargetDevice]":
     from cotenant.devices.target import place_at
 
-    place = place_at(name)
+    target = place_at(name)
     price = price_of(name, dict(prices)) or _OWN
-    free = place.device.least_free_bytes()
+    free = target.device.least_free_bytes()
     kind = DeviceKind(
         name=name,
-        title=place.kind,
+        title=target.kind,
         memory_bytes=free,
         price_per_h=price.usd_per_h,
         price_basis=price.basis,
         available=1,
-        ways=tuple(way for way in CPU_WAYS if way in place.modes),
+        ways=tuple(way for way in CPU_WAYS if way in target.modes),
         members=(name,),
     )
-    return kind, place
+    return kind, target
 
 
 # --- A fleet.yaml as `--devices` of a plan: devices, counts and prices
@@ -223,15 +223,15 @@ def read_fleet(path: Path) -> tuple[str, Mapping[str, float]]:
     if not isinstance(entries, list) or not entries:
         raise StudyError(f"{path} names no devices", hint=_HINT)
     names, prices, problems = [], {}, []
-    for place, entry in enumerate(entries):
+    for position, entry in enumerate(entries):
         problem = _problem(entry)
         if problem:
-            problems.append(tree.places.describe(("devices", place), problem))
+            problems.append(tree.places.describe(("devices", position), problem))
             continue
-        one = {"device": entry} if isinstance(entry, str) else entry
-        names.append(f"{one['device']}*{one['count']}" if "count" in one else str(one["device"]))
-        if "price" in one:
-            prices[str(one["device"])] = float(one["price"])
+        device = {"device": entry} if isinstance(entry, str) else entry
+        names.append(f"{device['device']}*{device['count']}" if "count" in device else str(device["device"]))
+        if "price" in device:
+            prices[str(device["device"])] = float(device["price"])
     if problems:
         raise StudyError(f"{path} has problems", problems=tuple(problems), hint=_HINT)
     return ", ".join(names), prices

@@ -23,7 +23,7 @@ MOST_PAIRED = 8
 def write_study(tenants: AnyPath, devices: str | None, out: AnyPath) -> tuple[Path, ...]:
     """Write the study that a plan for a real device needs: every tenant alone at every batch, and pairs.
 
-    For a CPU a second one measures every tenant at its own rate, because requests after a pause take longer there. It
+    For a CPU a second study measures every tenant at its own rate, because requests after a pause take longer there. It
     is a study of its own since open loads need longer windows than slowdowns do.
 
     Args:
@@ -54,11 +54,11 @@ def write_study(tenants: AnyPath, devices: str | None, out: AnyPath) -> tuple[Pa
         "sharing": [kind.ways[0]],
     }
     for name, entry in file.tenants.items():
-        for place, together in enumerate(entry.at_once or (1,)):
-            study["tenants"][name if not place else f"{name}-b{together * entry.batch}"] = _entry(entry, together)
+        for index, together in enumerate(entry.at_once or (1,)):
+            study["tenants"][name if not index else f"{name}-b{together * entry.batch}"] = _entry(entry, together)
     names = list(file.tenants)
     if 1 < len(names) <= MOST_PAIRED:
-        pairs = {f"{one}-{other}": [one, other] for place, one in enumerate(names) for other in names[place + 1 :]}
+        pairs = {f"{name}-{other}": [name, other] for index, name in enumerate(names) for other in names[index + 1 :]}
         study["mixes"].append({"groups": pairs})
     head = f"# For: cotenant plan {tenants} --devices {devices} --from RUN\n"
     _written(out, head + write(study))
@@ -90,7 +90,7 @@ def _entry(entry: "TenantEntry", together: int) -> dict[str, Any]:
 
 
 def planned_study(path: str | Path, device: str | None) -> dict[str, Any] | None:
-    """One device of a plan as a study: its mix at the plan's rates, shared as planned; None if it isn't a plan.
+    """A device of a plan as a study: its mix at the plan's rates, shared as planned; None if it isn't a plan.
 
     Args:
         path: A plan.yaml, or another file.
@@ -141,7 +141,7 @@ def study_of(planned: PlanDevice, *, about: str) -> dict[str, Any]:
 
 
 def _tenant(seat: PlanSeat) -> dict[str, Any]:
-    """What usually runs together is one request: rarer, less bursty, and with less time left, since it gathered."""
+    """Requests that usually run together count as a single request: rarer, less bursty, with the wait deducted."""
     engine = in_steps(seat.entry.spec())
     together = 1 if engine else seat.usually_together
     runs = seat.runs.model_dump(mode="json", by_alias=True, exclude_defaults=True)
@@ -157,8 +157,8 @@ def _tenant(seat: PlanSeat) -> dict[str, Any]:
     burst, often = seat.cv / together**0.5, f"{seat.rate_rps / together:.6g}"
     entry["load"] = f"poisson({often})" if abs(burst - 1) < 1e-9 else f"gamma({often}, {burst:.4g})"
     limits = {
-        label: one.limit_ms - (0.0 if label.startswith("tpot") or engine else seat.gathered_ms)
-        for label, one in seat.expected.items()
+        label: expectation.limit_ms - (0.0 if label.startswith("tpot") or engine else seat.gathered_ms)
+        for label, expectation in seat.expected.items()
     }
     if limits:
         entry["slo"] = {label: f"{max(limit, 0.001):.6g}ms" for label, limit in limits.items()}

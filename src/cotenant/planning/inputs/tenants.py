@@ -23,8 +23,8 @@ NOT_RUN = ("load", "slo", "at_once", "near", "apart", "replicas", "isolation", "
 
 def runs_of(entry: "TenantEntry") -> dict[str, Any]:
     """A tenant in the format of a study."""
-    found: dict[str, Any] = entry.model_dump(mode="json", by_alias=True, exclude_defaults=True, exclude=set(NOT_RUN))
-    return found
+    values: dict[str, Any] = entry.model_dump(mode="json", by_alias=True, exclude_defaults=True, exclude=set(NOT_RUN))
+    return values
 
 
 def tenants_to_plan(path: Path, overrides: Sequence[str] = ()) -> "Study":
@@ -115,23 +115,23 @@ def as_served(file: "Study", runs: Sequence[Path]) -> ServedTraffic:
     from cotenant.tenancy.load import Load
 
     with open_runs([baselines.resolve(str(run)) for run in runs]) as opened:
-        found = {name: one for name, one in traffic_of(opened).items() if one.requests >= FEWEST}
-    entries, said, costs = dict(file.tenants), [], {}
+        served = {name: traffic for name, traffic in traffic_of(opened).items() if traffic.requests >= FEWEST}
+    entries, changes, costs = dict(file.tenants), [], {}
     for tenant in planned(file.tenants):
-        if tenant.name not in found or tenant.job:
+        if tenant.name not in served or tenant.job:
             continue
-        came = found[tenant.name]
+        came = served[tenant.name]
         load = Load(kind="gamma", rate_rps=came.rate_rps, cv=min(max(came.cv, 0.1), MOST_BURSTY))
         entries[tenant.name] = file.tenants[tenant.name].model_copy(update={"load": load})
-        said.append(f"{tenant.name} {_shown(load)} instead of {_shown(tenant)}")
+        changes.append(f"{tenant.name} {_shown(load)} instead of {_shown(tenant)}")
         if came.cost_s and came.served >= FEWEST:
             costs[tenant.name] = came.cost_s
-    if not said:
+    if not changes:
         raise CotenantError(
             f"{', '.join(map(str, runs))}: no tenant of the plan had {amount(FEWEST, 'request')} there",
             hint=f"tenants are matched by name; the plan's are {', '.join(file.tenants)}",
         )
-    return ServedTraffic(file.model_copy(update={"tenants": entries}), costs, f"rates as served: {', '.join(said)}")
+    return ServedTraffic(file.model_copy(update={"tenants": entries}), costs, f"rates as served: {', '.join(changes)}")
 
 
 def _shown(load: "Load | ServingTenant") -> str:

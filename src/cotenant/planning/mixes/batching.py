@@ -1,6 +1,6 @@
 """A server that batches what waits: up to a number of requests start together as soon as the previous batch is done.
 
-The time of a batch grows linearly from one request to the largest batch. In closed form, for all mixes; those that a
+The time of a batch grows linearly from a single request to the largest batch. In closed form for all mixes; mixes a
 plan would use are simulated request by request (`scheduling.simulation.lines`).
 """
 
@@ -20,7 +20,7 @@ class BatchService(NamedTuple):
     """Time of a batch, in the unit of 1/rate."""
 
     single: Floats
-    """With one request."""
+    """With a single request."""
     full: Floats
     """With the largest batch."""
     largest: Ints
@@ -30,7 +30,7 @@ class BatchService(NamedTuple):
         return np.asarray(self.single + self.each * (size - 1))
 
     def usual(self, rate: Floats) -> Floats:
-        """Mean batch: as many as arrive during one."""
+        """Mean batch: as many as arrive during a batch."""
         fixed = self.single - self.each
         with np.errstate(divide="ignore", invalid="ignore"):
             size = np.where(rate * self.each < 1, rate * fixed / (1 - rate * self.each), np.inf)

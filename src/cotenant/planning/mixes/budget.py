@@ -33,16 +33,16 @@ def within_budget(
     for level in range(max(len(kind.clocks) for kind in kinds)):
         held = [replace(kind, clocks=(kind.clocks[min(level, len(kind.clocks) - 1)],)) for kind in kinds]
         try:
-            found = make(held)
+            plan = make(held)
         except Impossible:
             if least is None:
                 raise
             break  # lower clocks can't do better
-        if found.left_out and least is not None:
+        if plan.left_out and least is not None:
             break
-        draws = sum((device.power_limit_w or 0.0) * device.devices for device in found.devices)
-        if draws <= budget_w and not found.left_out:
-            return found
+        draws = sum((device.power_limit_w or 0.0) * device.devices for device in plan.devices)
+        if draws <= budget_w and not plan.left_out:
+            return plan
         now = (draws, held[0].clocks[0].mhz)
         least = now if least is None else min(least, now)
     assert least is not None

@@ -42,30 +42,33 @@ def plan_of_instances(
         return None
     served = {
         tenant: sum(
-            offers[gpu.kind].rates[tenant, _profile(cut[gpu.kind], one.profile)]
+            offers[gpu.kind].rates[tenant, _profile(cut[gpu.kind], instance.profile)]
             for gpu in covered.gpus
-            for one in gpu.instances
-            if one.tenant == tenant
+            for instance in gpu.instances
+            if instance.tenant == tenant
         )
         for tenant in range(len(tenants))
     }
     units: list[Unit] = []
     groups: list[tuple[int, tuple[int, ...]]] = []
     seen = [0] * len(tenants)
-    total = [sum(one.tenant == tenant for gpu in covered.gpus for one in gpu.instances) for tenant in range(len(rates))]
+    total = [
+        sum(instance.tenant == tenant for gpu in covered.gpus for instance in gpu.instances)
+        for tenant in range(len(rates))
+    ]
     for gpu in covered.gpus:
         members = []
-        for one in gpu.instances:
-            offer = float(offers[gpu.kind].rates[one.tenant, _profile(cut[gpu.kind], one.profile)])
-            rate = float(rates[one.tenant]) * offer / served[one.tenant]
+        for instance in gpu.instances:
+            offer = float(offers[gpu.kind].rates[instance.tenant, _profile(cut[gpu.kind], instance.profile)])
+            rate = float(rates[instance.tenant]) * offer / served[instance.tenant]
             members.append(len(units))
-            units.append(Unit((UnitSeat(one.tenant, rate, seen[one.tenant], total[one.tenant]),)))
-            seen[one.tenant] += 1
+            units.append(Unit((UnitSeat(instance.tenant, rate, seen[instance.tenant], total[instance.tenant]),)))
+            seen[instance.tenant] += 1
         groups.append((kinds.index(cut[gpu.kind]), tuple(members)))
     judge = MixJudge(tenants, kinds, units, predictor, minimise=minimise)
     option = {way.kind: number for number, way in enumerate(judge.ways) if way.sharing == "mig"}
     columns = tuple(PlacedGroup(option[kind], members, price[kinds[kind].name]) for kind, members in groups if members)
-    fits = [bool(judge(one.option, np.array([one.members], np.int64)).fits[0]) for one in columns]
+    fits = [bool(judge(column.option, np.array([column.members], np.int64)).fits[0]) for column in columns]
     if not all(fits):
         return None
     bound = min(covered.bound, cost_of(columns))
@@ -85,8 +88,8 @@ def _offers(tenants: Sequence[ServingTenant], kind: DeviceKind, predictor: MixPr
     option = next(number for number, way in enumerate(judge.ways) if way.sharing == "mig")
     best = np.zeros((len(tenants), len(kind.mig.profiles)))
     for number in range(len(kind.mig.profiles)):
-        for tenant, one in enumerate(tenants):
-            rows = [(part * one.rate_rps, batch) for part in parts for batch in one.batches]
+        for tenant, serving in enumerate(tenants):
+            rows = [(part * serving.rate_rps, batch) for part in parts for batch in serving.batches]
             rates = np.array([rate for rate, _ in rows])
             keeps = judge.keeps_alone(option, tenant, rates, np.array([batch for _, batch in rows]), float(number))
             best[tenant, number] = rates[keeps].max(initial=0.0)
@@ -111,7 +114,7 @@ class CutGpu:
 
 @dataclass(frozen=True, slots=True)
 class MigInstance:
-    """One instance and its tenant."""
+    """An instance and its tenant."""
 
     profile: str
     tenant: int
@@ -119,7 +122,7 @@ class MigInstance:
 
 @dataclass(frozen=True, slots=True)
 class DividedGpu:
-    """One GPU of a plan."""
+    """A GPU of a plan."""
 
     kind: int
     layout: tuple[int, ...]
@@ -181,20 +184,20 @@ class _Model:
         ]
         self.layouts = [(number, layout) for number, kind in enumerate(kinds) for layout in kind.mig.layouts()]
         sizes = [(number, profile) for number, kind in enumerate(kinds) for profile in range(len(kind.mig.profiles))]
-        row = {size: place for place, size in enumerate(sizes)}
+        row = {size: index for index, size in enumerate(sizes)}
         width = len(self.instances) + len(self.layouts)
         self.cost = np.zeros(width)
         self.serves = np.zeros((rates.size, width))
         self.free = np.zeros((len(sizes), width))
         self.counts = np.zeros((len(kinds), width))
-        for place, (number, tenant, profile) in enumerate(self.instances):
-            self.serves[tenant, place] = kinds[number].rates[tenant, profile]
-            self.free[row[number, profile], place] = -1
-        for place, (number, layout) in enumerate(self.layouts, len(self.instances)):
-            self.cost[place] = kinds[number].price
-            self.counts[number, place] = 1
+        for column, (number, tenant, profile) in enumerate(self.instances):
+            self.serves[tenant, column] = kinds[number].rates[tenant, profile]
+            self.free[row[number, profile], column] = -1
+        for column, (number, layout) in enumerate(self.layouts, len(self.instances)):
+            self.cost[column] = kinds[number].price
+            self.counts[number, column] = 1
             for profile, count in enumerate(layout):
-                self.free[row[number, profile], place] = count
+                self.free[row[number, profile], column] = count
         self.available = np.array([kind.available for kind in kinds], float)
 
     def relaxed(self) -> float | None:
@@ -234,19 +237,19 @@ class _Model:
         return None if done.x is None else np.round(done.x).astype(int)
 
     def cuts(self, counts: np.ndarray) -> tuple[DividedGpu, ...]:
-        """Assign instances GPU by GPU to tenants that still need one of that size."""
-        wanted: dict[tuple[int, int], list[int]] = {}
+        """Assign instances GPU by GPU to tenants that still need that size."""
+        waiting: dict[tuple[int, int], list[int]] = {}
         for (number, tenant, profile), count in zip(self.instances, counts, strict=False):
-            wanted.setdefault((number, profile), []).extend([tenant] * int(count))
+            waiting.setdefault((number, profile), []).extend([tenant] * int(count))
         gpus = []
         for (number, layout), count in zip(self.layouts, counts[len(self.instances) :], strict=True):
             profiles = self.kinds[number].mig.profiles
             for _ in range(int(count)):
                 mine = [
-                    MigInstance(profiles[profile].name, wanted[number, profile].pop())
+                    MigInstance(profiles[profile].name, waiting[number, profile].pop())
                     for profile, there in enumerate(layout)
                     for _ in range(there)
-                    if wanted.get((number, profile))
+                    if waiting.get((number, profile))
                 ]
                 gpus.append(DividedGpu(number, layout, tuple(mine)))
         return tuple(gpus)

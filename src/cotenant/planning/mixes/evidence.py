@@ -21,7 +21,7 @@ FARTHEST = 5.0
 
 @dataclass(frozen=True, slots=True)
 class MeasuredGroup:
-    """Measured slowdown of each tenant in one mix."""
+    """Measured slowdown of each tenant in a mix."""
 
     slowdown: Mapping[int, float]
     """By tenant index; copies of a tenant count once, with their mean."""
@@ -71,20 +71,20 @@ class Corrections:
                 if not measured.simulated:
                     halves[row] = float(np.hypot(measured.half, least))
                 basis[row] = measured.basis
-                for place, tenant in enumerate(there):
-                    corrected[row, place] = 1 + (slowdown[row, place] - 1) * factors[tenant]
+                for seat, tenant in enumerate(there):
+                    corrected[row, seat] = 1 + (slowdown[row, seat] - 1) * factors[tenant]
                 continue
             corrected_any = False
-            for place, tenant in enumerate(there):
-                others = there[:place] + there[place + 1 :]
+            for seat, tenant in enumerate(there):
+                others = there[:seat] + there[seat + 1 :]
                 logs = [
-                    np.log(found[0][tenant])
+                    np.log(pair[0][tenant])
                     for other in others
-                    if (found := self.mixes.get((mixes.sharing, tuple(sorted((tenant, other)))))) is not None
+                    if (pair := self.mixes.get((mixes.sharing, tuple(sorted((tenant, other)))))) is not None
                 ]
                 if logs:
                     corrected_any = True
-                    corrected[row, place] = 1 + (slowdown[row, place] - 1) * float(np.exp(np.mean(logs)))
+                    corrected[row, seat] = 1 + (slowdown[row, seat] - 1) * float(np.exp(np.mean(logs)))
             if corrected_any:
                 basis[row] = "simulated, corrected by pairs of runs"
         return corrected, halves, tuple(basis)
@@ -94,7 +94,7 @@ NOTHING = Corrections({})
 
 
 def factors_of(measured: MeasuredGroup, predicted: Mapping[int, float]) -> Mapping[int, float]:
-    """Factors that scale each tenant's predicted excess time to the measured one."""
+    """Factors that scale each tenant's predicted excess time to the measured."""
     return {
         tenant: float(np.clip((slowdown - 1 + SLIGHT) / (predicted[tenant] - 1 + SLIGHT), 1 / FARTHEST, FARTHEST))
         for tenant, slowdown in measured.slowdown.items()

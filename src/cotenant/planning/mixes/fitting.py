@@ -1,4 +1,4 @@
-"""Tenants that don't all fit, and devices whose tenants fit on one after a closer look."""
+"""Tenants that don't all fit, and devices whose tenants can be joined after a closer look."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -13,7 +13,7 @@ from cotenant.planning.solver.generation import Solved
 from cotenant.planning.solver.problem import NOBODY, PlacedGroup, cost_of
 
 MOST_JOINED = 14
-"""Largest number of devices of which pairs are tried on one device."""
+"""Largest number of devices of which pairs are joined."""
 
 Units = tuple[Unit, ...]
 
@@ -33,20 +33,20 @@ def fitting(units: Units, solved: Solved, solve: Callable[[Units], Solved | None
     kept = {number for part in parts if part not in out for number in part}
     for part in sorted(out, key=len):
         tried = sorted(kept | set(part))
-        found = solve(tuple(units[number] for number in tried))
-        if found is None:
+        solution = solve(tuple(units[number] for number in tried))
+        if solution is None:
             break
-        if not found.left_out:
+        if not solution.left_out:
             kept = set(tried)
     return tuple(units[number] for number in sorted(kept))
 
 
 def _parted(units: Sequence[Unit]) -> list[list[int]]:
     """Numbers of the units, those of the same tenants together."""
-    found: dict[frozenset[int], list[int]] = {}
+    by_tenants: dict[frozenset[int], list[int]] = {}
     for number, unit in enumerate(units):
-        found.setdefault(frozenset(seat.tenant for seat in unit.seats), []).append(number)
-    return list(found.values())
+        by_tenants.setdefault(frozenset(seat.tenant for seat in unit.seats), []).append(number)
+    return list(by_tenants.values())
 
 
 def joined_devices(judge: MixJudge, solved: Solved, opinion: SecondOpinion, more: Callable[[], bool]) -> Solved:
@@ -70,20 +70,22 @@ def _joined(
     *,
     last: bool = False,
 ) -> list[PlacedGroup] | None:
-    """The columns with two of them on one device; None if no two can be. The last one has no device yet."""
+    """The columns with two of them joined; None if no two can be. ``last``: the last column has no device yet."""
     pairs = [pair for pair in combinations(range(len(columns)), 2) if not last or pair[1] == len(columns) - 1]
-    for one, other in pairs:
-        members = (*columns[one].members, *columns[other].members)
-        if not more() or columns[one].devices > 1 or columns[other].devices > 1:
+    for first, other in pairs:
+        members = (*columns[first].members, *columns[other].members)
+        if not more() or columns[first].devices > 1 or columns[other].devices > 1:
             continue
-        kinds = {judge.ways[column.option].kind for column in (columns[one], columns[other]) if column.option != NOBODY}
+        kinds = {
+            judge.ways[column.option].kind for column in (columns[first], columns[other]) if column.option != NOBODY
+        }
         seats = tuple(sorted(seat.tenant for unit in members for seat in judge.units[unit].seats))
         opinion.also.add(seats)
         for option, way in enumerate(judge.ways):
             if way.kind in kinds and bool((laid := judge.lay_out(option, np.array([members], np.int64))).fits[0]):
                 cost = float(judge.cost(option, laid)[0])
-                if last or cost < columns[one].cost + columns[other].cost:
-                    rest = [column for place, column in enumerate(columns) if place not in (one, other)]
+                if last or cost < columns[first].cost + columns[other].cost:
+                    rest = [column for index, column in enumerate(columns) if index not in (first, other)]
                     return [*rest, PlacedGroup(option, members, cost)]
         opinion.also.discard(seats)
     return None

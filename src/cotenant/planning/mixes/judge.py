@@ -28,7 +28,7 @@ TOO_MUCH = 1000.0
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """One way to use one kind of device."""
+    """A way to use a kind of device."""
 
     kind: int
     sharing: str
@@ -54,7 +54,7 @@ def ways_of(kinds: Sequence[DeviceKind]) -> tuple[Way, ...]:
 
 
 def _clocks(kind: DeviceKind) -> tuple[float | None, ...]:
-    return tuple(one.mhz for one in kind.clocks) or (None,)
+    return tuple(clock.mhz for clock in kind.clocks) or (None,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,8 +111,8 @@ class MixJudge:
             cost = self.cost(option, laid)
             # What spans several devices has columns of its own.
             single = ~np.isin(laid.mixes.tenants, self._wide(self.ways[option])).any(axis=1)
-            for key, fits, busy, one in zip(fresh, laid.fits & single, laid.predicted.busy, cost, strict=True):
-                self._known[key] = bool(fits), float(busy), float(one)
+            for key, fits, busy, price in zip(fresh, laid.fits & single, laid.predicted.busy, cost, strict=True):
+                self._known[key] = bool(fits), float(busy), float(price)
         answers = np.array([self._known[key] for key in keys]).reshape(len(keys), 3)
         return JudgedGroups(answers[:, 0] > 0, answers[:, 1], answers[:, 2])
 
@@ -159,7 +159,7 @@ class MixJudge:
         return np.asarray(fine & (predicted.busy <= 1) & enough)
 
     def keeps_alone(self, option: int, tenant: int, rates: Floats, batches: Ints, share: float) -> Bools:
-        """The same for one tenant at many rates and batches, limited to one share or profile."""
+        """The same for a single tenant at many rates and batches, limited to a share or profile."""
         way = self.ways[option]
         seat = np.full((rates.size, 1), tenant, np.int64)
         held = np.full((rates.size, 1), share)
@@ -173,8 +173,8 @@ class MixJudge:
         table = np.full((len(self.units) + 1, self.seats), NOBODY, np.int64)
         rate = np.zeros((len(self.units) + 1, self.seats))
         for number, unit in enumerate(self.units):
-            for place, seat in enumerate(unit.seats):
-                table[number, place], rate[number, place] = seat.tenant, seat.rate_rps
+            for column, seat in enumerate(unit.seats):
+                table[number, column], rate[number, column] = seat.tenant, seat.rate_rps
         tenants = table[groups].reshape(len(groups), width)
         rates = rate[groups].reshape(len(groups), width)
         if self.seats > 1:
@@ -187,8 +187,8 @@ class MixJudge:
         """Constraints: isolation, `apart`, and groups already refused."""
         fine = np.ones(len(tenants), dtype=bool)
         strict = [
-            place
-            for place, tenant in enumerate(self.tenants)
+            number
+            for number, tenant in enumerate(self.tenants)
             if (tenant.isolation == "mig" and way.sharing != "mig")
             or (tenant.isolation == "process" and way.sharing not in {*OWN_PROCESS, CAPPED})
             or tenant.devices_on(self.kinds[way.kind].name) > self.kinds[way.kind].available
@@ -203,9 +203,9 @@ class MixJudge:
             there[np.arange(len(tenants))[:, None], tenants] = True
             there = there[:, :-1]
             fine &= ~((there @ self._apart) & there).any(axis=1)
-        for place, tenant in enumerate(self.tenants):
+        for number, tenant in enumerate(self.tenants):
             if tenant.name in tenant.apart:  # its replicas go on separate devices
-                fine &= (tenants == place).sum(axis=1) <= 1
+                fine &= (tenants == number).sum(axis=1) <= 1
         if self.refused:
             for row, group in enumerate(groups):
                 members = frozenset(int(unit) for unit in group if unit != NOBODY)
@@ -215,7 +215,7 @@ class MixJudge:
     def _wide(self, way: Way) -> list[int]:
         """Tenants that span several devices of this kind."""
         kind = self.kinds[way.kind].name
-        return [place for place, tenant in enumerate(self.tenants) if tenant.devices_on(kind) > 1]
+        return [number for number, tenant in enumerate(self.tenants) if tenant.devices_on(kind) > 1]
 
     def _late(self, tenants: Ints, predicted: PredictedMix) -> Bools:
         """Seats whose objective is missed at the upper end, or whose rate exceeds capacity."""
@@ -265,7 +265,7 @@ class MixJudge:
         return rates
 
     def _ladder(self, way: Way) -> Ints:
-        """Batches worth trying by tenant: the one that uses the least of the device first, then faster ones."""
+        """Batches worth trying by tenant: least use of the device first, then faster batches."""
         key = (way.kind, way.clock_mhz)
         if key in self._ladders:
             return self._ladders[key]
@@ -277,22 +277,22 @@ class MixJudge:
         rates = self._unit_rates()[everyone]
         busy = np.full((everyone.size, width), np.inf)
         late = np.full((everyone.size, width), np.inf)
-        for place in range(width):
-            batch = np.array([(*own, *[own[-1]] * width)[place] for own in batches])
+        for step in range(width):
+            batch = np.array([(*own, *[own[-1]] * width)[step] for own in batches])
             mixes = Mixes(
                 self.kinds[kind].name, self.kinds[kind].ways[0], everyone[:, None], rates[:, None],
                 batch[:, None], np.full((everyone.size, 1), np.nan), way.clock_mhz,
             )  # fmt: skip
             predicted = self.predictor(mixes)
-            busy[:, place] = predicted.busy
-            late[:, place] = _strain(predicted, self._limits[everyone])
+            busy[:, step] = predicted.busy
+            late[:, step] = _strain(predicted, self._limits[everyone])
         for row, (number, own) in enumerate(zip(everyone, batches, strict=True)):
             steps: list[int] = []
             best = np.inf
-            for place in np.argsort(busy[row, : len(own)], kind="stable"):
-                if late[row, place] < best or not steps:
-                    steps.append(own[place])
-                    best = late[row, place]
+            for step in np.argsort(busy[row, : len(own)], kind="stable"):
+                if late[row, step] < best or not steps:
+                    steps.append(own[step])
+                    best = late[row, step]
             ladder[number, : len(steps)] = steps
         self._ladders[key] = ladder
         return ladder
@@ -321,7 +321,7 @@ class MixJudge:
             where = self.kinds[way.kind]
             assert where.mig is not None
             steps = [int(batch) for batch in self._ladder(way)[tenant] if batch > 0]
-            rank = sorted(range(len(where.mig.profiles)), key=lambda one: _size(where, one))
+            rank = sorted(range(len(where.mig.profiles)), key=lambda profile: _size(where, profile))
             tried = [(number, batch) for number in rank for batch in steps]
             seat = np.full((len(tried), 1), tenant, np.int64)
             mixes = Mixes(
@@ -334,12 +334,12 @@ class MixJudge:
                 way.clock_mhz,
             )
             fine = np.flatnonzero(self.keeps(self.ways.index(way), mixes))
-            found = tried[fine[0]] if fine.size else None
-            self._cuts[way, tenant, rate] = (float(found[0]), found[1]) if found else (np.nan, steps[0])
+            smallest = tried[fine[0]] if fine.size else None
+            self._cuts[way, tenant, rate] = (float(smallest[0]), smallest[1]) if smallest else (np.nan, steps[0])
         return self._cuts[way, tenant, rate]
 
     def cost(self, option: int, laid: Laid) -> Floats:
-        """By group, of one device in units of the objective."""
+        """By group, of a device in units of the objective."""
         kind = self.kinds[self.ways[option].kind]
         if self.minimise in PER_DEVICE:
             return np.full(len(laid.fits), self.least(kind))
@@ -355,8 +355,8 @@ class MixJudge:
 
 def _size(kind: DeviceKind, profile: int) -> tuple[int, int]:
     assert kind.mig is not None
-    one = kind.mig.profiles[profile]
-    return one.memory, one.compute
+    size = kind.mig.profiles[profile]
+    return size.memory, size.compute
 
 
 def _strain(predicted: PredictedMix, limits: Floats) -> Floats:
@@ -366,9 +366,9 @@ def _strain(predicted: PredictedMix, limits: Floats) -> Floats:
 
 
 def _apart(tenants: Sequence[ServingTenant]) -> Bools:
-    number = {tenant.name: place for place, tenant in enumerate(tenants)}
+    number = {tenant.name: index for index, tenant in enumerate(tenants)}
     apart = np.zeros((len(tenants), len(tenants)), dtype=bool)
-    for place, tenant in enumerate(tenants):
+    for index, tenant in enumerate(tenants):
         for name in (tenant.apart & number.keys()) - {tenant.name}:
-            apart[place, number[name]] = apart[number[name], place] = True
+            apart[index, number[name]] = apart[number[name], index] = True
     return apart

@@ -9,7 +9,7 @@ from cotenant.tenancy.device_names import DeviceName
 from cotenant.text import listed
 
 MOST_TENANTS = 48
-"""Maximum clients of one MPS server on Volta and later."""
+"""Maximum clients of an MPS server on Volta and later."""
 OWN_PROCESS = frozenset({"processes", "mps", "pinned", "mig"})
 """Ways to share in which every tenant has its own process."""
 
@@ -52,7 +52,7 @@ class DeviceKind:
         )
 
     def member(self, number: int) -> str:
-        """Name of one device."""
+        """Name of a device."""
         if self.members:
             return self.members[number]
         return self.name if self.available == 1 else f"{self.name}#{number}"
@@ -63,7 +63,7 @@ class DeviceKind:
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """Dollars per hour for one device, with the source."""
+    """Dollars per hour for a device, with the source."""
 
     usd_per_h: float
     source: str
@@ -101,10 +101,10 @@ def price_of(kind: str, own: dict[str, float]) -> Price | None:
 
 def unknown_prices(kinds: Sequence[str]) -> CotenantError:
     """The refusal of kinds without a price."""
-    wanted = ", ".join(f"{kind.removeprefix('sim:')}: 1.20" for kind in kinds)
+    prices = ", ".join(f"{kind.removeprefix('sim:')}: 1.20" for kind in kinds)
     several = len(kinds) > 1
     return CotenantError(
         f"the {'prices' if several else 'price'} of {listed(kinds)} {'are' if several else 'is'} unknown",
         hint=f"add {'their prices' if several else 'its price'} per hour to the tenants file: "
-        f"`prices: {{{wanted}}}`, or minimise devices, energy or latency",
+        f"`prices: {{{prices}}}`, or minimise devices, energy or latency",
     )

@@ -23,10 +23,10 @@ from cotenant.text import amount
 
 MOST_ON_ONE = 16
 TRIES = 10
-"""Where not all tenants fit, the part of the time for one try at some of them."""
+"""Where not all tenants fit, the part of the time for each try at some of them."""
 INTERRUPTED = "none: interrupted"
 MOST_ROUNDS = 12
-"""Plans the second predictor may refuse before the last one is accepted."""
+"""Plans the second predictor may refuse before the last is accepted."""
 ENOUGH = 0.3
 """Headroom, as a fraction of the limit, above which a simpler way to share is preferred."""
 EXPLAINED = 40
@@ -78,8 +78,8 @@ def make_plan(
         Impossible: A tenant's objectives can't be met anywhere.
         CotenantError: Constraints contradict each other.
     """
-    wanted = ask or Ask()
-    end = clock() + wanted.seconds
+    asked = ask or Ask()
+    end = clock() + asked.seconds
     opinion = None
     if closer is not None:
         predictor = opinion = SecondOpinion(predictor, closer, tenants)
@@ -90,16 +90,16 @@ def make_plan(
     refused: set[tuple[int, frozenset[int]]] = set()
 
     def planned(seconds: float, units: tuple[Unit, ...]) -> tuple[MixJudge, Solved]:
-        one = MixJudge(tenants, kinds, units, predictor, minimise=wanted.minimise, refused=frozenset(refused))
+        judge = MixJudge(tenants, kinds, units, predictor, minimise=asked.minimise, refused=frozenset(refused))
         available = tuple(kind.available for kind in kinds)
-        problem = Problem(len(units), one.options(), available, one, wanted.most, _wide(one))
-        found = solve(problem, clock=clock, seconds=seconds)
-        return one, replace(found, columns=tuple(_roomiest(one, column) for column in found.columns))
+        problem = Problem(len(units), judge.options(), available, judge, asked.most, _wide(judge))
+        solution = solve(problem, clock=clock, seconds=seconds)
+        return judge, replace(solution, columns=tuple(_roomiest(judge, column) for column in solution.columns))
 
-    judge, solved = planned(max(end - clock(), wanted.seconds / TRIES), units)
+    judge, solved = planned(max(end - clock(), asked.seconds / TRIES), units)
     try:
         if solved.left_out:
-            half, part = clock() + max(end - clock(), 0.0) / 2, wanted.seconds / TRIES
+            half, part = clock() + max(end - clock(), 0.0) / 2, asked.seconds / TRIES
             units = fitting(units, solved, lambda some: planned(part, some)[1] if clock() < half else None)
             _require_any(units, tenants, counts, kinds)
             judge, solved = planned(part, units)
@@ -112,12 +112,12 @@ def make_plan(
             progress(f"the second predictor refuses {len(bad)} of {len(solved.columns)} mixes; planning again")
             refused |= bad
             judge, solved = planned(max(end - clock(), 0.5), units)
-        if wanted.minimise in PER_DEVICE:
+        if asked.minimise in PER_DEVICE:
             complete = len(units) == len(everyone)
             judge, solved = _cheaper(judge, solved, opinion, clock=clock, end=end, complete=complete)
     except KeyboardInterrupt:
         solved, closer = replace(solved, bound=0.0, proof=INTERRUPTED), None
-    return _explained(judge, solved, wanted, closer)
+    return _explained(judge, solved, asked, closer)
 
 
 def _cheaper(
@@ -137,7 +137,7 @@ def _cheaper(
 
 def _wide(judge: MixJudge) -> tuple[PlacedGroup, ...]:
     """Jobs and split models that span several devices occupy them exclusively."""
-    found = []
+    columns = []
     for number, unit in enumerate(judge.units):
         tenant = judge.tenants[unit.seats[0].tenant]
         for option, way in enumerate(judge.ways):
@@ -146,15 +146,15 @@ def _wide(judge: MixJudge) -> tuple[PlacedGroup, ...]:
             if not 1 < spans <= kind.available:
                 continue
             if tenant.job is not None:
-                first = next(place for place, one in enumerate(judge.ways) if one.kind == way.kind)
+                first = next(position for position, candidate in enumerate(judge.ways) if candidate.kind == way.kind)
                 if option == first:
-                    found.append(PlacedGroup(option, (number,), judge.least(kind) * spans, spans))
+                    columns.append(PlacedGroup(option, (number,), judge.least(kind) * spans, spans))
                 continue
             laid = judge.lay_out(option, np.array([[number]], np.int64))
             if bool(laid.fits[0]):
                 cost = float(judge.cost(option, laid)[0]) * (1 if judge.minimise == "latency" else spans)
-                found.append(PlacedGroup(option, (number,), cost, spans))
-    return tuple(found)
+                columns.append(PlacedGroup(option, (number,), cost, spans))
+    return tuple(columns)
 
 
 def _roomiest(judge: MixJudge, column: PlacedGroup) -> PlacedGroup:
@@ -168,7 +168,7 @@ def _roomiest(judge: MixJudge, column: PlacedGroup) -> PlacedGroup:
             laid = judge.lay_out(option, np.array([column.members], np.int64))
             if bool(laid.fits[0]):
                 left = min(round(1 - judge.strain(laid), 1), ENOUGH)
-                best = max(best, (left, option), key=lambda one: (one[0], -one[1]))
+                best = max(best, (left, option), key=lambda room: (room[0], -room[1]))
     return PlacedGroup(best[1], column.members, column.cost)
 
 
@@ -186,7 +186,9 @@ def _refused(
 
 
 def _explained(judge: MixJudge, solved: Solved, ask: Ask, closer: MixPredictor | None) -> ServingPlan:
-    columns = sorted(solved.columns, key=lambda one: (judge.ways[one.option].kind, -len(one.members), one.members))
+    columns = sorted(
+        solved.columns, key=lambda column: (judge.ways[column.option].kind, -len(column.members), column.members)
+    )
     devices: Sequence[PlannedDevice] = seated(judge, columns, closer)
     if len(columns) <= EXPLAINED:
         devices = [with_sensitivity(judge, *pair) for pair in zip(columns, devices, strict=True)]
@@ -213,9 +215,9 @@ def _explained(judge: MixJudge, solved: Solved, ask: Ask, closer: MixPredictor |
 
 
 def _require_consistent(tenants: Sequence[ServingTenant]) -> None:
-    found = contradictions(tenants)
-    if found:
-        name, sentence = found[0]
+    problems = contradictions(tenants)
+    if problems:
+        name, sentence = problems[0]
         raise CotenantError(f"{name} {sentence}", hint="drop one of the two constraints")
 
 
@@ -277,9 +279,9 @@ def _device(judge: MixJudge, column: PlacedGroup, laid: Laid, name: str) -> Plan
     kind = judge.kinds[way.kind]
     seats = [seat for unit in column.members for seat in judge.units[unit].seats]
     tenants = []
-    for place, seat in enumerate(seats):
-        assert laid.mixes.tenants[0, place] == seat.tenant
-        tenants.append(_tenant(judge, laid, place, seat))
+    for index, seat in enumerate(seats):
+        assert laid.mixes.tenants[0, index] == seat.tenant
+        tenants.append(_tenant(judge, laid, index, seat))
     alone = len(tenants) == 1 and way.sharing != "mig"
     return PlannedDevice(
         name=name,
@@ -295,14 +297,14 @@ def _device(judge: MixJudge, column: PlacedGroup, laid: Laid, name: str) -> Plan
         power_w=float(laid.predicted.power_w[0]) * column.devices,
         basis=laid.predicted.basis[0],
         clock_mhz=way.clock_mhz,
-        power_limit_w=next((one.full_w for one in kind.clocks if one.mhz == way.clock_mhz), None),
+        power_limit_w=next((clock.full_w for clock in kind.clocks if clock.mhz == way.clock_mhz), None),
     )
 
 
-def _tenant(judge: MixJudge, laid: Laid, place: int, seat: UnitSeat) -> SeatedTenant:
+def _tenant(judge: MixJudge, laid: Laid, index: int, seat: UnitSeat) -> SeatedTenant:
     tenant, predicted = judge.tenants[seat.tenant], laid.predicted
     share: float | str | None = None
-    held = float(laid.mixes.share[0, place])
+    held = float(laid.mixes.share[0, index])
     if laid.mixes.sharing == "mig":
         mig = next(kind.mig for kind in judge.kinds if kind.name == laid.mixes.device)
         assert mig is not None
@@ -314,27 +316,27 @@ def _tenant(judge: MixJudge, laid: Laid, place: int, seat: UnitSeat) -> SeatedTe
         replica=seat.replica,
         replicas=seat.of,
         rate_rps=seat.rate_rps,
-        at_once=int(laid.mixes.batch[0, place]),
-        together=None if predicted.together is None else int(predicted.together[0, place]),
-        doubt="" if predicted.doubts is None else predicted.doubts[0][place],
+        at_once=int(laid.mixes.batch[0, index]),
+        together=None if predicted.together is None else int(predicted.together[0, index]),
+        doubt="" if predicted.doubts is None else predicted.doubts[0][index],
         software=tenant.software_on(laid.mixes.device),
         share=share,
         priority=tenant.priority,
         cv=tenant.cv,
         isolated=tenant.isolation != "any",
-        memory_bytes=int(predicted.memory_bytes[0, place]),
+        memory_bytes=int(predicted.memory_bytes[0, index]),
         slowdown=(
-            float(predicted.slowdown.lower[0, place]),
-            float(predicted.slowdown.estimate[0, place]),
-            float(predicted.slowdown.upper[0, place]),
+            float(predicted.slowdown.lower[0, index]),
+            float(predicted.slowdown.estimate[0, index]),
+            float(predicted.slowdown.upper[0, index]),
         ),
         kept=tuple(
             KeptObjective(
                 objective.label,
                 objective.limit_ms,
-                float(predicted.latency_ms.lower[0, place, number]),
-                float(predicted.latency_ms.estimate[0, place, number]),
-                float(predicted.latency_ms.upper[0, place, number]),
+                float(predicted.latency_ms.lower[0, index, number]),
+                float(predicted.latency_ms.estimate[0, index, number]),
+                float(predicted.latency_ms.upper[0, index, number]),
             )
             for number, objective in enumerate(tenant.objectives)
         ),

@@ -37,14 +37,14 @@ class MigGeometry:
         return self._layouts
 
     def holds(self, counts: Sequence[int]) -> bool:
-        """Whether these instances fit on one GPU together."""
-        return any(all(have >= want for have, want in zip(one, counts, strict=True)) for one in self.layouts())
+        """Whether these instances fit on a GPU together."""
+        return any(all(have >= want for have, want in zip(layout, counts, strict=True)) for layout in self.layouts())
 
     def places(self, names: Sequence[str]) -> tuple[tuple[str, int], ...] | None:
         """First memory slice of each instance, in order of creation; None if they don't fit."""
         by_name = {profile.name: profile for profile in self.profiles}
-        wanted = sorted((by_name[name] for name in names), key=lambda one: (-one.memory, -one.compute))
-        return _placed(self, wanted, frozenset())
+        sizes = sorted((by_name[name] for name in names), key=lambda size: (-size.memory, -size.compute))
+        return _placed(self, sizes, frozenset())
 
     def profile(self, name: str) -> MigSize:
         """By its name."""
@@ -66,32 +66,32 @@ def starts(mig: MigGeometry, profile: MigSize) -> tuple[int, ...]:
 
 
 def _layouts(mig: MigGeometry) -> list[tuple[int, ...]]:
-    found: set[tuple[int, ...]] = set()
+    layouts: set[tuple[int, ...]] = set()
 
     def cut(at: int, counts: tuple[int, ...], compute: int) -> None:
         if at >= mig.memory:
-            found.add(counts)
+            layouts.add(counts)
             return
         for number, profile in enumerate(mig.profiles):
             if at in starts(mig, profile) and compute + profile.compute <= mig.compute:
-                more = tuple(count + (place == number) for place, count in enumerate(counts))
+                more = tuple(count + (position == number) for position, count in enumerate(counts))
                 cut(at + profile.memory, more, compute + profile.compute)
         cut(at + 1, counts, compute)
 
     cut(0, (0,) * len(mig.profiles), 0)
-    return sorted(one for one in found if not any(_within(one, other) for other in found))
+    return sorted(counts for counts in layouts if not any(_within(counts, other) for other in layouts))
 
 
-def _within(one: tuple[int, ...], other: tuple[int, ...]) -> bool:
-    return one != other and all(mine <= theirs for mine, theirs in zip(one, other, strict=True))
+def _within(counts: tuple[int, ...], other: tuple[int, ...]) -> bool:
+    return counts != other and all(mine <= theirs for mine, theirs in zip(counts, other, strict=True))
 
 
-def _placed(mig: MigGeometry, wanted: Sequence[MigSize], taken: frozenset[int]) -> tuple[tuple[str, int], ...] | None:
-    if not wanted:
+def _placed(mig: MigGeometry, sizes: Sequence[MigSize], taken: frozenset[int]) -> tuple[tuple[str, int], ...] | None:
+    if not sizes:
         return ()
-    first = wanted[0]
+    first = sizes[0]
     for start in starts(mig, first):
         mine = frozenset(range(start, start + first.memory))
-        if not mine & taken and (rest := _placed(mig, wanted[1:], taken | mine)) is not None:
+        if not mine & taken and (rest := _placed(mig, sizes[1:], taken | mine)) is not None:
             return ((first.name, start), *rest)
     return None

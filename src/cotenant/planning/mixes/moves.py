@@ -1,4 +1,4 @@
-"""Moves from one plan to another, cheapest first."""
+"""Moves from a plan to another, cheapest first."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from cotenant.tenancy.plan import PlanDocument, PlanSeat
 
 @dataclass(frozen=True, slots=True)
 class PlanMove:
-    """One step."""
+    """A step."""
 
     tenant: str
     change: str
@@ -35,9 +35,9 @@ _EFFORT = {"adjusts": 0, "stops": 1, "restarts": 2, "starts": 3, "moves": 4}
 
 
 def moves(old: PlanDocument, new: PlanDocument) -> tuple[PlanMove, ...]:
-    """Moves that lead from one plan to another.
+    """Moves that lead from a plan to another.
 
-    Devices of one kind are interchangeable: each device of the new plan is matched to the old one that already has
+    Devices of a kind are interchangeable: each device of the new plan is matched to the old device that already has
     most of its tenants. So are the replicas of a tenant.
     """
     before = _seats(old, {})
@@ -82,7 +82,7 @@ def _move(name: str, old: _Seat | None, new: _Seat | None) -> PlanMove | None:
         return PlanMove(name, "restarts", _place(old), _place(new), new.seat.memory_bytes or 0)
     before, after = old.seat, new.seat
     if (before.at_once, before.rate_rps) != (after.at_once, after.rate_rps):
-        was, now = (f"{one.at_once} at once, {one.rate_rps:g}/s" for one in (before, after))
+        was, now = (f"{seat.at_once} at once, {seat.rate_rps:g}/s" for seat in (before, after))
         return PlanMove(name, "adjusts", was, now, 0)
     return None
 

@@ -35,7 +35,7 @@ class KeptObjective:
 
 @dataclass(frozen=True, slots=True)
 class SeatedTenant:
-    """One tenant, or one of its replicas, on a device."""
+    """A tenant or replica on a device."""
 
     tenant: str
     replica: int
@@ -70,7 +70,7 @@ class SeatedTenant:
 
 @dataclass(frozen=True, slots=True)
 class PlannedDevice:
-    """One device, or several that one tenant spans."""
+    """A device, or several that a tenant spans."""
 
     name: str
     kind: str
@@ -84,7 +84,7 @@ class PlannedDevice:
     busy: float
     bandwidth: float
     power_w: float
-    """Of all its devices; memory, compute and bandwidth are each one's."""
+    """Of all its devices; memory, compute and bandwidth are per device."""
     basis: str
     clock_mhz: float | None = None
     """Fixed clock; None if unrestricted."""

@@ -13,7 +13,7 @@ from cotenant.planning.solver.problem import NOBODY, Bools, Floats, Ints
 
 @dataclass(frozen=True, slots=True)
 class Mixes:
-    """Mixes on one kind of device under one way to share. Rows are mixes, columns are seats."""
+    """Mixes on a kind of device under a way to share. Rows are mixes, columns are seats."""
 
     device: str
     sharing: str

@@ -18,35 +18,35 @@ def replicas_of(
     tenants: Sequence[ServingTenant], kinds: Sequence[DeviceKind], predictor: MixPredictor
 ) -> list[int | None]:
     """The smallest number of replicas that each meet the objectives alone on some device; None if no number does."""
-    found: list[int | None] = [1 if tenant.job and tenant.job.gpus > 1 else None for tenant in tenants]
+    counts: list[int | None] = [1 if tenant.job and tenant.job.gpus > 1 else None for tenant in tenants]
     for count in sorted({*COUNTS, *(tenant.replicas for tenant in tenants if tenant.replicas)}):
-        wanted = [
+        candidates = [
             number
             for number, tenant in enumerate(tenants)
-            if found[number] is None and count == (tenant.replicas or (1 if tenant.job else count))
+            if counts[number] is None and count == (tenant.replicas or (1 if tenant.job else count))
         ]
-        if not wanted:
+        if not candidates:
             continue
-        fits = _fit(_alone(tenants, kinds, predictor, wanted, 1 / count))
-        for number, fit in zip(wanted, fits, strict=True):
+        fits = _fit(_alone(tenants, kinds, predictor, candidates, 1 / count))
+        for number, fit in zip(candidates, fits, strict=True):
             if fit:
-                found[number] = count
-    return found
+                counts[number] = count
+    return counts
 
 
 def hopeless(
     tenants: Sequence[ServingTenant], kinds: Sequence[DeviceKind], predictor: MixPredictor, who: Sequence[int]
 ) -> list[int]:
     """Those of some tenants that even the largest number of replicas wouldn't serve, where a lower rate never hurts."""
-    found = []
+    unserved = []
     by_count: dict[int, list[int]] = {}
     for number in who:
         tenant = tenants[number]
         by_count.setdefault(tenant.replicas or (1 if tenant.job else COUNTS[-1]), []).append(number)
     for count, numbers in by_count.items():
         fits = _fit(_alone(tenants, kinds, predictor, numbers, 1 / count))
-        found += [number for number, fit in zip(numbers, fits, strict=True) if not fit]
-    return sorted(found)
+        unserved += [number for number, fit in zip(numbers, fits, strict=True) if not fit]
+    return sorted(unserved)
 
 
 def _fit(judge: MixJudge) -> Bools:

@@ -1,6 +1,6 @@
-"""Ask the slower predictor where the fast one can't decide: its estimate keeps every limit, its upper end doesn't.
+"""Ask the slower predictor where the faster can't decide: its estimate keeps every limit, its upper end doesn't.
 
-The fast predictor's range includes its own difference from the slower one. Tenants alone on a whole device always get
+The fast predictor's range includes its difference from the slower predictor. Tenants alone on a whole device always get
 a second opinion; groups get one where a plan depends on it.
 """
 
@@ -17,7 +17,7 @@ FOREVER_MS = 1e12
 
 
 class SecondOpinion:
-    """A predictor that asks another one about rows it leaves open."""
+    """A predictor that asks another about rows it leaves open."""
 
     def __init__(
         self,

@@ -24,7 +24,7 @@ class BatchJob:
 
 @dataclass(frozen=True, slots=True)
 class ServingTenant:
-    """One tenant and its requirements."""
+    """A tenant and its requirements."""
 
     name: str
     rate_rps: float
@@ -51,10 +51,10 @@ class ServingTenant:
     parallel: int = 1
     """Devices that every replica is split over (tensor parallelism), whatever their kind."""
     spans: Mapping[str, int] = field(default_factory=dict)
-    """By kind of device: the number of them that a replica is split over, where one is not enough."""
+    """By kind of device: the number of them that a replica is split over, where a single device is too small."""
 
     def devices_on(self, kind: str) -> int:
-        """Devices that a replica occupies; more than one are its own."""
+        """Devices that a replica occupies; if several, exclusively."""
         return self.job.gpus if self.job else self.spans.get(kind, self.parallel)
 
     def software_on(self, kind: str) -> str:
@@ -64,7 +64,7 @@ class ServingTenant:
 
 @dataclass(frozen=True, slots=True)
 class UnitSeat:
-    """One replica of a tenant."""
+    """A replica of a tenant."""
 
     tenant: int
     rate_rps: float
@@ -74,13 +74,13 @@ class UnitSeat:
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """Seats that must stay together: one, or those of tenants joined by `near`."""
+    """Seats that must stay together: a single seat, or those of tenants joined by `near`."""
 
     seats: tuple[UnitSeat, ...]
 
 
 def units_of(tenants: Sequence[ServingTenant], replicas: Sequence[int]) -> tuple[Unit, ...]:
-    """One unit per replica; tenants joined by `near` share one."""
+    """A unit per replica, shared by tenants joined by `near`."""
     together = _joined(tenants)
     units: list[Unit] = []
     for members in together:
@@ -101,19 +101,19 @@ def units_of(tenants: Sequence[ServingTenant], replicas: Sequence[int]) -> tuple
 def contradictions(tenants: Sequence[ServingTenant]) -> list[tuple[str, str]]:
     """Contradictory constraints, by tenant."""
     known = {tenant.name: tenant for tenant in tenants}
-    found: list[tuple[str, str]] = []
+    problems: list[tuple[str, str]] = []
     for members in _joined(tenants):
         names = [tenants[member].name for member in members]
         for name in names:
             clash = sorted(known[name].apart & set(names) - {name})
             if clash:
-                found.append((name, f"must be near {_others(names, name)} and apart from {clash[0]}"))
+                problems.append((name, f"must be near {_others(names, name)} and apart from {clash[0]}"))
         split = [name for name in names if known[name].isolation == "mig"]
         if split and len(names) > 1:
-            found.append(
+            problems.append(
                 (split[0], f"wants a MIG instance of its own and {_others(names, split[0])} on the same device")
             )
-    return found
+    return problems
 
 
 def _others(names: Sequence[str], but: str) -> str:
@@ -122,14 +122,14 @@ def _others(names: Sequence[str], but: str) -> str:
 
 def _joined(tenants: Sequence[ServingTenant]) -> list[tuple[int, ...]]:
     """Tenants that must share a device, grouped by `near`; the others alone."""
-    number = {tenant.name: place for place, tenant in enumerate(tenants)}
+    number = {tenant.name: index for index, tenant in enumerate(tenants)}
     group = list(range(len(tenants)))
-    for place, tenant in enumerate(tenants):
+    for index, tenant in enumerate(tenants):
         for name in tenant.near:
             if name in number:
-                old, new = group[number[name]], group[place]
-                group = [new if one == old else one for one in group]
-    return [tuple(member for member, one in enumerate(group) if one == root) for root in dict.fromkeys(group)]
+                old, new = group[number[name]], group[index]
+                group = [new if label == old else label for label in group]
+    return [tuple(member for member, label in enumerate(group) if label == root) for root in dict.fromkeys(group)]
 
 
 def planned(tenants: Mapping[str, TenantEntry]) -> tuple[ServingTenant, ...]:
@@ -175,14 +175,14 @@ def lacking(tenants: Mapping[str, TenantEntry]) -> list[tuple[tuple[str | int, .
 
 
 def _lacking(entry: TenantEntry) -> list[tuple[tuple[str, ...], str]]:
-    found: list[tuple[tuple[str, ...], str]] = []
+    problems: list[tuple[tuple[str, ...], str]] = []
     if entry.workload is None:
-        found.append(((), "needs a workload: what only has a backend can be served, not planned for"))
+        problems.append(((), "needs a workload: what only has a backend can be served, not planned for"))
     if entry.load is None and entry.job is None:
-        found.append(((), "a plan needs a rate such as rate: 20/s, a load with a rate, or a job"))
+        problems.append(((), "a plan needs a rate such as rate: 20/s, a load with a rate, or a job"))
     if entry.load is not None and (not entry.load.open or entry.load.rate_rps is None):
         sentence = f"{entry.load} has no rate to plan for; write rate: 20/s, poisson(20) or gamma(20, 2)"
-        found.append((("load",), sentence))
+        problems.append((("load",), sentence))
     if entry.mode != "generate" and any(objective.metric != "latency" for objective in entry.slo):
-        found.append(((), "ttft and tpot are times of generated tokens: add mode: generate"))
-    return found
+        problems.append(((), "ttft and tpot are times of generated tokens: add mode: generate"))
+    return problems

@@ -15,7 +15,7 @@ from cotenant.text import milliseconds, percent, together
 
 FACTORS = np.concatenate([np.arange(1.0, 2.0, 0.05), np.arange(2.0, 4.01, 0.25)])
 MOST_DEVICES = 14
-"""Least busy devices whose pairs are tried as one."""
+"""Least busy devices whose pairs are tried as a single device."""
 MOST_REJECTED = 8
 MOST_REFUSED = 8
 """Tenants left out of which the reason is looked for."""
@@ -36,8 +36,10 @@ class Reasons:
 
 def reasons(judge: MixJudge, columns: Sequence[PlacedGroup], devices: Sequence[PlannedDevice]) -> Reasons:
     """Try cheaper alternatives and name the objective each would break."""
-    tried = sorted(_alternatives(judge, columns, devices), key=lambda one: (one.strain, -one.rejected.saves_per_h))
-    rejected = tuple(one.rejected for one in tried[:MOST_REJECTED])
+    tried = sorted(
+        _alternatives(judge, columns, devices), key=lambda attempt: (attempt.strain, -attempt.rejected.saves_per_h)
+    )
+    rejected = tuple(attempt.rejected for attempt in tried[:MOST_REJECTED])
     if not tried:
         return Reasons((), "", "", _measure(rejected, devices))
     nearest = tried[0]
@@ -51,9 +53,9 @@ def reasons(judge: MixJudge, columns: Sequence[PlacedGroup], devices: Sequence[P
 
 def refusals(judge: MixJudge, columns: Sequence[PlacedGroup], names: Sequence[str]) -> tuple[Refusal, ...]:
     """What fails for each of these tenants on the device of the plan where it comes closest to fitting."""
-    found = []
+    refused = []
     for name in names[:MOST_REFUSED]:
-        number = next(place for place, tenant in enumerate(judge.tenants) if tenant.name == name)
+        number = next(index for index, tenant in enumerate(judge.tenants) if tenant.name == name)
         own = [column for column in columns if column.devices == 1]
         best = (np.inf, "no device is left for it")
         for column in own:
@@ -66,15 +68,15 @@ def refusals(judge: MixJudge, columns: Sequence[PlacedGroup], names: Sequence[st
             best = min(
                 best, (strain, f"beside {others} on {judge.kinds[judge.ways[column.option].kind].name}: {sentence}")
             )
-        found.append(Refusal(name, best[1]))
-    return tuple(found)
+        refused.append(Refusal(name, best[1]))
+    return tuple(refused)
 
 
 def with_sensitivity(judge: MixJudge, column: PlacedGroup, device: PlannedDevice) -> PlannedDevice:
     """The device with the factor by which each tenant's rate may grow before an objective is missed."""
     tenants = tuple(
-        replace(tenant, holds_to=_holds_to(judge, column, place)) if tenant.rate_rps > 0 else tenant
-        for place, tenant in enumerate(device.tenants)
+        replace(tenant, holds_to=_holds_to(judge, column, seat)) if tenant.rate_rps > 0 else tenant
+        for seat, tenant in enumerate(device.tenants)
     )
     return replace(device, tenants=tenants)
 
@@ -82,20 +84,20 @@ def with_sensitivity(judge: MixJudge, column: PlacedGroup, device: PlannedDevice
 def broken(judge: MixJudge, laid: Laid, *, option: int, row: int = 0) -> tuple[str, str, float, bool]:
     """What a mix would break: a sentence, the objective, by how much, and whether only the upper end misses it."""
     kind = judge.kinds[judge.ways[option].kind]
-    seats = [place for place, tenant in enumerate(laid.mixes.tenants[row]) if tenant != NOBODY]
-    names = [judge.tenants[laid.mixes.tenants[row, place]].name for place in seats]
-    if kind.mig is None and any(judge.tenants[laid.mixes.tenants[row, place]].isolation == "mig" for place in seats):
+    seats = [seat for seat, tenant in enumerate(laid.mixes.tenants[row]) if tenant != NOBODY]
+    names = [judge.tenants[laid.mixes.tenants[row, seat]].name for seat in seats]
+    if kind.mig is None and any(judge.tenants[laid.mixes.tenants[row, seat]].isolation == "mig" for seat in seats):
         return f"{kind.name} has no MIG, which `isolation: mig` needs", f"MIG of {kind.name}", NEVER, False
     memory = float(laid.predicted.memory_bytes[row].sum())
     if laid.mixes.sharing != "mig" and memory > kind.memory_bytes:
         sentence = f"they need {memory / _GIB:.1f} GiB of {kind.memory_bytes / _GIB:.1f}"
         return sentence, f"memory of {kind.name}", memory / kind.memory_bytes, False
     worst: tuple[float, str, str, bool] = (0.0, "", "", False)
-    for place, name in zip(seats, names, strict=True):
-        tenant = judge.tenants[laid.mixes.tenants[row, place]]
+    for seat, name in zip(seats, names, strict=True):
+        tenant = judge.tenants[laid.mixes.tenants[row, seat]]
         for number, objective in enumerate(tenant.objectives):
-            upper = float(laid.predicted.latency_ms.upper[row, place, number])
-            estimate = float(laid.predicted.latency_ms.estimate[row, place, number])
+            upper = float(laid.predicted.latency_ms.upper[row, seat, number])
+            estimate = float(laid.predicted.latency_ms.estimate[row, seat, number])
             strain = upper / objective.limit_ms
             if strain > worst[0]:
                 worst = (
@@ -104,8 +106,8 @@ def broken(judge: MixJudge, laid: Laid, *, option: int, row: int = 0) -> tuple[s
                     f"{objective.label} of {name}",
                     estimate <= objective.limit_ms,
                 )
-        if tenant.job is not None and laid.predicted.slowdown.upper[row, place] > tenant.job.stretch:
-            slow = float(laid.predicted.slowdown.upper[row, place])
+        if tenant.job is not None and laid.predicted.slowdown.upper[row, seat] > tenant.job.stretch:
+            slow = float(laid.predicted.slowdown.upper[row, seat])
             sentence = f"{name} would take {slow:.2f}x its time, more than {tenant.job.stretch:g}x"
             return sentence, f"time of {name}", slow / tenant.job.stretch, False
     busy = float(laid.predicted.busy[row])
@@ -115,7 +117,7 @@ def broken(judge: MixJudge, laid: Laid, *, option: int, row: int = 0) -> tuple[s
         return worst[1], worst[2], worst[0], worst[3]
     if laid.mixes.sharing == "mig":
         return "no MIG layout of the GPU has a large enough instance for each", f"MIG slices of {kind.name}", 2.0, False
-    return _forbidden(judge, [int(laid.mixes.tenants[row, place]) for place in seats], kind)
+    return _forbidden(judge, [int(laid.mixes.tenants[row, seat]) for seat in seats], kind)
 
 
 def _forbidden(judge: MixJudge, tenants: Sequence[int], kind: DeviceKind) -> tuple[str, str, float, bool]:
@@ -144,16 +146,16 @@ class _Tried:
 def _alternatives(judge: MixJudge, columns: Sequence[PlacedGroup], devices: Sequence[PlannedDevice]) -> list[_Tried]:
     """Merge two devices, or move a device's tenants to a cheaper kind."""
     tried = []
-    single = [place for place, column in enumerate(columns) if column.devices == 1]
-    idle = sorted(single, key=lambda place: devices[place].busy)[:MOST_DEVICES]
-    for one, other in combinations(idle, 2):
-        members = (*columns[one].members, *columns[other].members)
-        saved = min(devices[one].price_per_h, devices[other].price_per_h)
-        dearer = max((columns[one], columns[other]), key=lambda column: column.cost)
+    single = [index for index, column in enumerate(columns) if column.devices == 1]
+    idle = sorted(single, key=lambda index: devices[index].busy)[:MOST_DEVICES]
+    for first, other in combinations(idle, 2):
+        members = (*columns[first].members, *columns[other].members)
+        saved = min(devices[first].price_per_h, devices[other].price_per_h)
+        dearer = max((columns[first], columns[other]), key=lambda column: column.cost)
         kinds = {judge.ways[dearer.option].kind}
-        if found := _best(judge, members, kinds, saved):
-            tried.append(found)
-    for column, device in ((columns[place], devices[place]) for place in single):
+        if attempt := _best(judge, members, kinds, saved):
+            tried.append(attempt)
+    for column, device in ((columns[index], devices[index]) for index in single):
         kinds = {
             number
             for number, kind in enumerate(judge.kinds)
@@ -161,13 +163,13 @@ def _alternatives(judge: MixJudge, columns: Sequence[PlacedGroup], devices: Sequ
         }
         for number in kinds:
             saved = device.price_per_h - judge.kinds[number].price_per_h
-            if found := _best(judge, column.members, {number}, saved):
-                tried.append(found)
+            if attempt := _best(judge, column.members, {number}, saved):
+                tried.append(attempt)
     return tried
 
 
 def _best(judge: MixJudge, members: tuple[int, ...], kinds: set[int], saved: float) -> _Tried | None:
-    """The least bad way to put these units on one device; None if they break nothing."""
+    """The least bad way to put these units on a single device; None if they break nothing."""
     best: _Tried | None = None
     for option, way in enumerate(judge.ways):
         if way.kind not in kinds:
@@ -188,10 +190,10 @@ def _written(sharing: str) -> str:
     return "mps (with shares)" if sharing == CAPPED else sharing
 
 
-def _holds_to(judge: MixJudge, column: PlacedGroup, place: int) -> float:
+def _holds_to(judge: MixJudge, column: PlacedGroup, position: int) -> float:
     """The largest of `FACTORS` times a tenant's rate at which this device still serves all, planned again for it."""
     seats = [(unit, number) for unit in column.members for number, _ in enumerate(judge.units[unit].seats)]
-    unit, number = seats[place]
+    unit, number = seats[position]
 
     def holds(factor: float) -> bool:
         seat = judge.units[unit].seats[number]
@@ -211,9 +213,9 @@ def _holds_to(judge: MixJudge, column: PlacedGroup, place: int) -> float:
 
 def _measure(rejected: Sequence[Rejected], devices: Sequence[PlannedDevice]) -> Measurement | None:
     """A cheaper alternative whose estimate fits, else the plan's mix with the least headroom."""
-    open_ones = [one for one in rejected if one.undecided]
-    if open_ones:
-        best = max(open_ones, key=lambda one: one.saves_per_h)
+    undecided = [alternative for alternative in rejected if alternative.undecided]
+    if undecided:
+        best = max(undecided, key=lambda alternative: alternative.saves_per_h)
         would = f"could save {best.saving}: its estimate meets every objective, its upper end doesn't"
         return Measurement(best.tenants, best.kind, best.sharing, would)
     unmeasured = [device for device in devices if not device.basis.startswith("measured") and device.tightest]

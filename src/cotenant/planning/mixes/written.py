@@ -81,10 +81,13 @@ def _seat(seat: PlanSeat, memory_bytes: int, replica: int, replicas: int) -> Sea
         kept=tuple(
             KeptObjective(
                 label,
-                one.limit_ms,
-                *(one.limit_ms if time is None else time for time in (one.lower_ms, one.estimate_ms, one.upper_ms)),
+                expectation.limit_ms,
+                *(
+                    expectation.limit_ms if time is None else time
+                    for time in (expectation.lower_ms, expectation.estimate_ms, expectation.upper_ms)
+                ),
             )
-            for label, one in seat.expected.items()
+            for label, expectation in seat.expected.items()
         ),
         cv=seat.cv,
         isolated=seat.isolated,

@@ -1,7 +1,7 @@
 """Predictions for planning on simulated GPUs, in closed form: fast enough for all mixes.
 
 Requests that wait are served together, up to the planned batch; none waits for a batch to fill. A generating tenant
-instead has as many slots as its batch, and a sequence takes the first free one. The simulation's solo times are
+instead has as many slots as its batch, and a sequence takes the first free slot. The simulation's solo times are
 stretched by the neighbours' use of the device, and queueing time is added.
 """
 
@@ -62,7 +62,7 @@ class ClosedForm:
         pairs = zip(busy, bandwidth, strict=True)
         watts = [self.simulation.power_w(mixes.device, *pair, mixes.clock_mhz) for pair in pairs]
         memory = np.where(mixes.there, seats.memory, 0.0)
-        basis = tuple(one or CLOSED for one in measured)
+        basis = tuple(source or CLOSED for source in measured)
         together = seats.together(mixes, slowdown, self.simulation)
         return PredictedMix(Range(*ends), stretched, memory, busy, bandwidth, np.array(watts), basis, together)
 
@@ -94,8 +94,8 @@ class ClosedForm:
             if these.engine.max() >= 0 or not np.isfinite(these.alone).all():
                 law = self._engine
                 asked = asked._replace(slowdown=asked.slowdown * float(self.simulation.scale[number]))
-            for place, objective in enumerate(tenant.objectives or (_ANY,)):
-                result[mine, place] = law(these, asked, objective)
+            for index, objective in enumerate(tenant.objectives or (_ANY,)):
+                result[mine, index] = law(these, asked, objective)
         return result
 
     def _in_batches(self, mixes: Mixes, seats: "Seats", slowdown: Floats, mine: Bools) -> Floats:
@@ -103,22 +103,22 @@ class ClosedForm:
         tenants, rate, slow = mixes.tenants[mine], mixes.rate_rps[mine] / 1e3, slowdown[mine]
         service = BatchService(seats.single[mine] * slow, seats.alone[mine] * slow, mixes.batch[mine])
         levels = self._levels[tenants]
-        found = np.zeros(levels.shape)
-        for place in range(levels.shape[1]):
-            asked = levels[:, place] > 0
+        latency = np.zeros(levels.shape)
+        for index in range(levels.shape[1]):
+            asked = levels[:, index] > 0
             these = BatchService(service.single[asked], service.full[asked], service.largest[asked])
-            waited = quantile(these, rate[asked], self._cvs[tenants[asked]], levels[asked, place])
-            found[asked, place] = np.where(rate[asked] > 0, waited, these.full)
-        return found
+            waited = quantile(these, rate[asked], self._cvs[tenants[asked]], levels[asked, index])
+            latency[asked, index] = np.where(rate[asked] > 0, waited, these.full)
+        return latency
 
     def _engine(self, seats: "Seats", asked: "_Asked", objective: Objective) -> Floats:
-        """By the tables of each engine; a job's requests take as long as a single one, slowed down."""
-        found = np.full(asked.rate.shape, np.inf)
+        """By the tables of each engine; a job's requests take as long as a single request, slowed down."""
+        latency = np.full(asked.rate.shape, np.inf)
         for number in np.unique(seats.engine[seats.engine >= 0]):
             mine, engine = seats.engine == number, self.simulation.engines[int(number)]
             rate, slowdown = 1e3 * asked.rate[mine], asked.slowdown[mine]
-            found[mine] = 1e3 * engine.quantile(objective.metric, objective.quantile, rate, slowdown)
-        return np.where(asked.rate > 0, found, seats.alone * asked.slowdown)
+            latency[mine] = 1e3 * engine.quantile(objective.metric, objective.quantile, rate, slowdown)
+        return np.where(asked.rate > 0, latency, seats.alone * asked.slowdown)
 
 
 _ANY = Objective("latency", 0.5, np.inf)
@@ -140,12 +140,12 @@ class Seats:
     alone: Floats
     """With the planned batch."""
     single: Floats
-    """With one request."""
+    """With a single request."""
     first: Floats
     step: Floats
     """With as many sequences as the planned batch."""
     step_1: Floats
-    """With one sequence."""
+    """With a single sequence."""
     device: Floats
     holds: Floats
     moves: Floats
@@ -166,7 +166,7 @@ class Seats:
 
     @classmethod
     def of(cls, simulation: Simulation, mixes: Mixes) -> "Seats":
-        """Look up every seat's profile, each distinct one once."""
+        """Look up the profile of each seat, without repetition."""
         shares = np.where(np.isnan(mixes.share), WHOLE, mixes.share)
         keys = np.stack([mixes.tenants, mixes.batch, shares], axis=-1).reshape(-1, 3).astype(float)
         needed, index = np.unique(keys, axis=0, return_inverse=True)
@@ -177,24 +177,24 @@ class Seats:
                 continue
             held = float("nan") if share == WHOLE else float(share)
             at = mixes.clock_mhz
-            one = simulation.profile(mixes.device, int(tenant), int(batch), mixes.sharing, held, clock_mhz=at)
+            profile = simulation.profile(mixes.device, int(tenant), int(batch), mixes.sharing, held, clock_mhz=at)
             engine = simulation.served(mixes.device, int(tenant))
-            single = one
+            single = profile
             if not engine:
                 single = simulation.profile(mixes.device, int(tenant), 1, mixes.sharing, held, clock_mhz=at)
             first = single.first_ms  # a sequence joins by itself, whatever else runs
-            whole = one.alone_ms
+            whole = profile.alone_ms
             if share != WHOLE or at is not None:
                 whole = simulation.profile(mixes.device, int(tenant), int(batch), "", float("nan")).alone_ms
-            times = [one.alone_ms, single.alone_ms, first, one.step_ms, single.step_ms, one.device_ms]
+            times = [profile.alone_ms, single.alone_ms, first, profile.step_ms, single.step_ms, profile.device_ms]
             asked = [
                 simulation.demand(mixes.device, int(tenant), size, mixes.sharing, held, clock_mhz=at)
                 for size in ((int(batch),) * 2 if engine else (int(batch), 1))
-                if one.engine >= 0 or not engine
+                if profile.engine >= 0 or not engine
             ] or [0, 0]
             rows.append([
-                *times, single.device_ms, one.holds, one.moves, one.memory_bytes, one.outputs, whole, *asked,
-                one.engine, one.sequence_bytes,
+                *times, single.device_ms, profile.holds, profile.moves, profile.memory_bytes, profile.outputs, whole,
+                *asked, profile.engine, profile.sequence_bytes,
             ])  # fmt: skip
         columns = np.moveaxis(np.array(rows)[index.reshape(mixes.tenants.shape)], -1, 0)
         alone, single, first, step, step_1, device, device_1, holds, moves, memory, outputs, whole = columns[:12]
@@ -231,8 +231,8 @@ class Seats:
         usual = np.where(self.outputs > 1, active, waiting)
         for number in np.unique(self.engine[self.engine >= 0]):
             mine = self.engine == number
-            found = simulation.engines[int(number)].usual(mixes.rate_rps[mine] * slowdown[mine])[3]
-            usual[mine] = np.where(np.isfinite(found), found, mixes.batch[mine])
+            sequences = simulation.engines[int(number)].usual(mixes.rate_rps[mine] * slowdown[mine])[3]
+            usual[mine] = np.where(np.isfinite(sequences), sequences, mixes.batch[mine])
         usual = np.nan_to_num(usual, nan=1.0, posinf=1e6)
         return np.where(rate > 0, np.clip(usual, 1, mixes.batch), mixes.batch).astype(np.int64)
 
@@ -273,12 +273,12 @@ def _step(seats: Seats, rate: Floats, batch: Ints, slowdown: Floats, active: Flo
 def _active(seats: Seats, rate: Floats, batch: Ints, slowdown: Floats) -> Floats:
     """Sequences in progress: more of them take longer steps, and then stay longer. At most more than the batch."""
     later = np.maximum(seats.outputs - 1, 0)
-    found = np.ones_like(rate)
+    active = np.ones_like(rate)
     for _ in range(ROUNDS):
-        each = np.where(later > 0, _step(seats, rate, batch, slowdown, found), 0.0)  # infinite where it can't keep up
+        each = np.where(later > 0, _step(seats, rate, batch, slowdown, active), 0.0)  # infinite where it can't keep up
         steps = later * each
-        found = rate * (seats.first * slowdown + steps)
-    return found
+        active = rate * (seats.first * slowdown + steps)
+    return active
 
 
 def _room_for(sequences: Floats) -> Floats:
@@ -293,8 +293,8 @@ def _erlang(active: Floats, places: Ints) -> Floats:
     for count in np.unique(places):
         mine = (places == count) & (active < count)
         blocked = np.ones(int(mine.sum()))
-        for place in range(1, int(count) + 1):
-            blocked = active[mine] * blocked / (place + active[mine] * blocked)
+        for slot in range(1, int(count) + 1):
+            blocked = active[mine] * blocked / (slot + active[mine] * blocked)
         share = active[mine] / count
         result[mine] = blocked / (1 - share + share * blocked)
     return result

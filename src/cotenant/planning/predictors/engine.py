@@ -42,12 +42,13 @@ class EnginePredictor:
         """Predict: latencies and slowdowns from the event simulation, the rest from the closed form."""
         rough = self.rough(mixes)
         low, high = self.rough.errors.factors(mixes, closed=False)
-        found = [self._outcome(mixes, row, low[row], high[row]) for row in range(len(mixes.tenants))]
-        latency = np.stack([one[0] for one in found], axis=1)
+        outcomes = [self._outcome(mixes, row, low[row], high[row]) for row in range(len(mixes.tenants))]
+        latency = np.stack([outcome[0] for outcome in outcomes], axis=1)
         seats = Seats.of(self.simulation, mixes)
-        slowdown = np.stack([one[1] for one in found]) * seats.alone / seats.whole
+        slowdown = np.stack([outcome[1] for outcome in outcomes]) * seats.alone / seats.whole
         beside = mixes.there.sum(axis=1, keepdims=True) > 1
-        measured = np.array([not one.startswith(CLOSED) for one in rough.basis])  # a measurement beats any simulation
+        # A measurement beats any simulation.
+        measured = np.array([not source.startswith(CLOSED) for source in rough.basis])
         known = measured[:, None]
         slow = Range(
             np.where(known, rough.slowdown.lower, np.maximum(slowdown * np.where(beside, low, 1.0), 1.0)),
@@ -56,12 +57,12 @@ class EnginePredictor:
         )
         ends = (rough.latency_ms.lower, rough.latency_ms.estimate, rough.latency_ms.upper)
         late = Range(*(np.where(known[:, :, None], was, now) for was, now in zip(ends, latency, strict=True)))
-        basis = tuple(one if one != CLOSED else ENGINE for one in rough.basis)
+        basis = tuple(source if source != CLOSED else ENGINE for source in rough.basis)
         return replace(rough, latency_ms=late, slowdown=slow, basis=basis, doubts=self.rough.errors.doubts(mixes))
 
     def _outcome(self, mixes: Mixes, row: int, low: Floats, high: Floats) -> tuple[Floats, Floats]:
         """Ends x seats x objectives of latency, and the slowdown of each seat on its part."""
-        seats = [place for place in range(mixes.tenants.shape[1]) if mixes.there[row, place]]
+        seats = [seat for seat in range(mixes.tenants.shape[1]) if mixes.there[row, seat]]
         whole = len(seats) == 1 and not np.isfinite(mixes.share[row, seats[0]])
         key = (mixes.device, "" if whole else mixes.sharing, mixes.clock_mhz, tuple(
             (int(mixes.tenants[row, s]), round(float(mixes.rate_rps[row, s]), 9), int(mixes.batch[row, s]),
@@ -71,7 +72,7 @@ class EnginePredictor:
         return self._known[key]
 
     def _simulated(self, mixes: Mixes, row: int, seats: Sequence[int], factors: Floats) -> tuple[Floats, Floats]:
-        one = Mixes(
+        mix = Mixes(
             mixes.device,
             mixes.sharing,
             mixes.tenants[row : row + 1],
@@ -80,40 +81,40 @@ class EnginePredictor:
             mixes.share[row : row + 1],
             mixes.clock_mhz,
         )
-        table = Seats.of(self.simulation, one)
-        batches = table.together(one, self.rough.slowdown(one, table), self.simulation)
-        if not np.isfinite(table.alone[0, seats]).all():  # an engine without room for one request
+        table = Seats.of(self.simulation, mix)
+        batches = table.together(mix, self.rough.slowdown(mix, table), self.simulation)
+        if not np.isfinite(table.alone[0, seats]).all():  # an engine without room for a request
             return np.full((3, mixes.tenants.shape[1], self.simulation.objectives), np.inf), np.full(
                 mixes.tenants.shape[1], np.inf
             )
-        tenants = [self._seated(one, seat, order, int(batches[0, seat])) for order, seat in enumerate(seats)]
+        tenants = [self._seated(mix, seat, order, int(batches[0, seat])) for order, seat in enumerate(seats)]
         slowed = [np.ones(1)]
         if len(tenants) > 1 or tenants[0].engine is None:  # alone, an engine's steps take the time they take alone
             slowed = stretches(tenants, slicing=TURNS if mixes.sharing == "processes" else None, seed=self.seed)
         result = np.zeros((3, mixes.tenants.shape[1], self.simulation.objectives))
-        slowdown = np.ones(one.tenants.shape)
+        slowdown = np.ones(mix.tenants.shape)
         slowdown[0, seats] = mean_slowdowns(slowed)
         for end, factor in enumerate(factors):
             for seat, stretch in zip(seats, slowed, strict=True):
-                objectives = self.simulation.tenants[int(one.tenants[0, seat])].objectives
+                objectives = self.simulation.tenants[int(mix.tenants[0, seat])].objectives
                 if table.engine[0, seat] >= 0:
-                    times = self._steps(one, table, seat, stretch * factor[seat])
-                    for place, objective in enumerate(objectives):
-                        result[end, seat, place] = 1e3 * times.of(objective.metric).quantile(objective.quantile)[end]
+                    times = self._steps(mix, table, seat, stretch * factor[seat])
+                    for index, objective in enumerate(objectives):
+                        result[end, seat, index] = 1e3 * times.of(objective.metric).quantile(objective.quantile)[end]
                     continue
-                queue = self._queue(one, table, seat, stretch * factor[seat])
-                for place, objective in enumerate(objectives):
-                    result[end, seat, place] = 1e3 * queue.quantile(objective.quantile)[end]
+                queue = self._queue(mix, table, seat, stretch * factor[seat])
+                for index, objective in enumerate(objectives):
+                    result[end, seat, index] = 1e3 * queue.quantile(objective.quantile)[end]
             generating = (table.outputs[0] > 1) & (table.engine[0] < 0)
             if generating.any():
-                result[end, generating] = self.rough.latency(one, table, slowdown * factor)[0][generating]
+                result[end, generating] = self.rough.latency(mix, table, slowdown * factor)[0][generating]
         return result, slowdown[0]
 
     def request_times(self, mixes: Mixes, factors: Floats) -> list[dict[str, Replications]]:
         """Times of single requests of the only row, by seat and metric, with service times that are longer by factors.
 
         Args:
-            mixes: One mix.
+            mixes: A single mix.
             factors: By seat.
         """
         table = Seats.of(self.simulation, mixes)
@@ -126,17 +127,17 @@ class EnginePredictor:
         slowed = [np.ones(1)]
         if len(tenants) > 1 or tenants[0].engine is None:
             slowed = stretches(tenants, slicing=TURNS if mixes.sharing == "processes" else None, seed=self.seed)
-        found: list[dict[str, Replications]] = []
+        by_seat: list[dict[str, Replications]] = []
         for seat, stretch in zip(seats, slowed, strict=True):
             slower = stretch * factors[seat]
             if table.engine[0, seat] >= 0:
                 times = self._steps(mixes, table, seat, slower)
-                found.append({metric: times.of(metric) for metric in METRICS})
+                by_seat.append({metric: times.of(metric) for metric in METRICS})
             elif table.outputs[0, seat] > 1:
-                found.append(self._sequences(mixes, table, seat, slower))
+                by_seat.append(self._sequences(mixes, table, seat, slower))
             else:
-                found.append(dict.fromkeys(METRICS, self._queue(mixes, table, seat, slower)))
-        return found
+                by_seat.append(dict.fromkeys(METRICS, self._queue(mixes, table, seat, slower)))
+        return by_seat
 
     def _sequences(self, mixes: Mixes, table: Seats, seat: int, stretch: Floats) -> dict[str, Replications]:
         """Sequences that take the first free slot; a step takes longer the more of them are in progress."""
@@ -161,7 +162,7 @@ class EnginePredictor:
         return {metric: Replications(tuple(times)) for metric, times in kept.items()}
 
     def _steps(self, mixes: Mixes, table: Seats, seat: int, stretch: Floats) -> EngineTimes:
-        """Requests of an engine whose steps are slowed down like this, one after another."""
+        """Requests of an engine whose consecutive steps are slowed down like this."""
         tenant, rate = int(mixes.tenants[0, seat]), float(mixes.rate_rps[0, seat])
         engine = self.simulation.engines[int(table.engine[0, seat])]
         slowdown = stretch * float(self.simulation.scale[tenant])
@@ -180,7 +181,7 @@ class EnginePredictor:
         )
 
     def _queue(self, mixes: Mixes, table: Seats, seat: int, stretch: Floats) -> Replications:
-        """Requests of a seat whose batches are slowed down like this, one after another."""
+        """Requests of a seat whose consecutive batches are slowed down like this."""
         if not np.isfinite(stretch).all():
             return NEVER
         rate, largest = float(mixes.rate_rps[0, seat]), int(mixes.batch[0, seat])
@@ -190,12 +191,12 @@ class EnginePredictor:
         load = rate * full_s / largest * float(stretch.mean())
         if load >= 1:
             return NEVER
-        wanted = Load(
+        arrivals = Load(
             kind="gamma", rate_rps=rate, cv=max(self.simulation.tenants[int(mixes.tenants[0, seat])].cv, LEAST_CV)
         )
         seconds = requests_at(load) / rate
         return tail_of(
-            lambda seed: arrivals_ns(wanted, seed=seed, horizon_s=seconds) / 1e9,
+            lambda seed: arrivals_ns(arrivals, seed=seed, horizon_s=seconds) / 1e9,
             # Every replication begins elsewhere among the simulated batches.
             lambda seed: np.roll(stretch, -37 * seed) * single_s,
             np.linspace(1.0, full_s / single_s, largest).tolist(),
@@ -209,20 +210,20 @@ class EnginePredictor:
         if self.simulation.served(mixes.device, tenant):
             return self._served(mixes, seat, part)
         trace, first, _ = self.simulation.trace(mixes.device, tenant, batch, part, mixes.clock_mhz)
-        wanted = self.simulation.tenants[tenant]
+        serving = self.simulation.tenants[tenant]
         return MixTenant(
             trace,
             part,
             rate_rps=float(mixes.rate_rps[0, seat]) / batch,
-            cv=wanted.cv / float(np.sqrt(batch)),
-            priority=wanted.priority,
+            cv=serving.cv / float(np.sqrt(batch)),
+            priority=serving.priority,
             first_output=first,
         )
 
     def _served(self, mixes: Mixes, seat: int, part: Part) -> MixTenant:
         """An engine at the rate of its requests; a job's is never idle."""
         simulation, tenant, most = self.simulation, int(mixes.tenants[0, seat]), int(mixes.batch[0, seat])
-        wanted, gpu, clock = simulation.tenants[tenant], simulation.gpus[mixes.device], mixes.clock_mhz
+        serving, gpu, clock = simulation.tenants[tenant], simulation.gpus[mixes.device], mixes.clock_mhz
         held = float(mixes.share[0, seat])
         profile = simulation.profile(mixes.device, tenant, most, mixes.sharing, held, clock_mhz=clock)
         loads = simulation.engines[profile.engine]
@@ -237,8 +238,8 @@ class EnginePredictor:
             simulation.usual_step(mixes.device, tenant, part, loads, clock),
             part,
             rate_rps=float(mixes.rate_rps[0, seat]),
-            cv=wanted.cv,
-            priority=wanted.priority,
+            cv=serving.cv,
+            priority=serving.priority,
             engine=engine,
         )
 

@@ -42,8 +42,8 @@ class SimulationErrors:
             if tenant >= 0:
                 way = _way(mixes.sharing, shared=bool(shared), limited=bool(limited))
                 ends[row] = self._ends(mixes.device, int(tenant), way, closed=closed)
-        found = ends[index.reshape(mixes.tenants.shape)]
-        return found[..., 0], found[..., 1]
+        factors = ends[index.reshape(mixes.tenants.shape)]
+        return factors[..., 0], factors[..., 1]
 
     def doubts(self, mixes: Mixes) -> tuple[tuple[str, ...], ...]:
         """Mixes x seats: what nothing validates, and where the range comes from instead; empty if all is validated."""
@@ -61,16 +61,16 @@ class SimulationErrors:
     def _doubt(self, device: str, tenant: int, way: str) -> str:
         from cotenant.prediction.trust import nearest
 
-        found = []
+        doubts = []
         for kind, quantity in self._classes(device, tenant, way, tenant in self._simulation.measured):
             near = nearest(kind, quantity)
             if kind not in near:
-                others = listed(list(dict.fromkeys(_different(one, kind) for one in near))) or "the widest known"
+                others = listed(list(dict.fromkeys(_different(known, kind) for known in near))) or "the widest known"
                 what = "time alone" if quantity == "time" else f"slowdown under {kind.sharing}"
-                found.append(f"{what} of {kind.software} {kind.phase} on {kind.family} (range of {others})")
+                doubts.append(f"{what} of {kind.software} {kind.phase} on {kind.family} (range of {others})")
         if self._simulation.spans_of(device, tenant) > 1:
-            found.append("tensor parallelism")
-        return " and ".join(found)
+            doubts.append("tensor parallelism")
+        return " and ".join(doubts)
 
     @cached_property
     def queue(self) -> float:
@@ -89,7 +89,7 @@ class SimulationErrors:
         """Logarithms of both ends: of the time alone, unless it was measured, and of the slowdown."""
         from cotenant.prediction.trust import error_of
 
-        ranges = [error_of(*one).around_one for one in self._classes(device, tenant, way, measured)]
+        ranges = [error_of(*question).around_one for question in self._classes(device, tenant, way, measured)]
         logs = np.abs(np.log(np.array(ranges).reshape(-1, 2)))
         return logs[:, 0], logs[:, 1]
 
@@ -99,16 +99,16 @@ class SimulationErrors:
 
         spec = self._simulation.spec(device, tenant, self._simulation.tenants[tenant].batches[0])
         gpu = self._simulation.gpus[device]
-        wanted: list[tuple[str, Quantity]] = [] if measured else [("alone", "time")]
+        questions: list[tuple[str, Quantity]] = [] if measured else [("alone", "time")]
         if way != "alone":
-            wanted.append((way, "slowdown"))
+            questions.append((way, "slowdown"))
         phase = phase_of(gpu.family(spec), spec)
         several = self._simulation.spans_of(device, tenant) > 1
         experts = of_experts(gpu.describing.dimensions(spec.name) or {})
         made: tuple[Architecture, str, Phase] = gpu.gpu.architecture, spec.software or "eager", phase
         return [
             (Class(*made, sharing, measured, several, experts, spec.quantised or ""), quantity)
-            for sharing, quantity in wanted
+            for sharing, quantity in questions
         ]
 
     @property
@@ -119,12 +119,14 @@ class SimulationErrors:
         return float(ndtri(1 - self._simulation.risk) / ndtri(1 - STATED))
 
 
-def _different(one: "Class", wanted: "Class") -> str:
-    """A class by what sets it apart from the wanted one."""
-    parts = ((one.software, wanted.software), (one.phase, wanted.phase), (one.family, wanted.family))
+def _different(known: "Class", asked: "Class") -> str:
+    """A class by its differences from another."""
+    parts = ((known.software, asked.software), (known.phase, asked.phase), (known.family, asked.family))
     words = [mine for mine, other in parts if mine != other] or ["the same"]
-    words += [f"under {one.sharing}"] if one.sharing != wanted.sharing else []
-    words += ["with measured solo times" if one.calibrated else "without them"] * (one.calibrated != wanted.calibrated)
+    words += [f"under {known.sharing}"] if known.sharing != asked.sharing else []
+    words += ["with measured solo times" if known.calibrated else "without them"] * (
+        known.calibrated != asked.calibrated
+    )
     return " ".join(words)
 
 

@@ -110,21 +110,21 @@ def use_costs(costs_s: Mapping[str, float], simulation: "Simulation") -> str:
     """Scale the simulated times of tenants to what their requests cost where they were served on a real GPU.
 
     Args:
-        costs_s: By tenant, of requests that were served one by one.
+        costs_s: By tenant, of requests that were served in sequence.
         simulation: Corrected in place.
 
     Returns:
         The costs, in a sentence.
     """
-    kind, said = next(iter(simulation.gpus)), []
+    kind, costs = next(iter(simulation.gpus)), []
     for number, tenant in enumerate(simulation.tenants):
         if tenant.name in costs_s:
             simulated = simulation.profile(kind, number, 1, "", float("nan")).alone_ms
             simulation.scale[number] *= 1e3 * costs_s[tenant.name] / simulated
             simulation.measured.add(number)
-            said.append((tenant.name, simulated / 1e3, costs_s[tenant.name]))
+            costs.append((tenant.name, simulated / 1e3, costs_s[tenant.name]))
     simulation.forget()
-    return costs_sentence(said)
+    return costs_sentence(costs)
 
 
 def costs_sentence(costs_s: Iterable[tuple[str, float, float]]) -> str:
@@ -147,7 +147,7 @@ def _mixes(
     for row in result.tenants:
         if not row.cell.solo and row.cell.load.startswith("closed") and _usual(row.cell.settings):
             rows.setdefault((row.cell.sharing, row.cell.mix), []).append(row)
-    found = {}
+    groups = {}
     for (sharing, _), tenants in rows.items():
         if "[" in sharing or any(row.of not in same or not hasattr(row.slowdown, "est") for row in tenants):
             continue
@@ -157,11 +157,11 @@ def _mixes(
             for number in set(numbers)
         }
         halves = [row.slowdown.relative_half_width for row in tenants]
-        half = max((one for one in halves if one is not None), default=0.1)
-        found[sharing, numbers] = MeasuredGroup(
+        half = max((width for width in halves if width is not None), default=0.1)
+        groups[sharing, numbers] = MeasuredGroup(
             slowdown, half, min(row.blocks for row in tenants), tenants[0].cell.simulated
         )
-    return found
+    return groups
 
 
 def _predicted(rough: "ClosedForm", key: tuple[str, tuple[int, ...]]) -> Mapping[int, float] | None:
@@ -171,5 +171,5 @@ def _predicted(rough: "ClosedForm", key: tuple[str, tuple[int, ...]]) -> Mapping
     seats = np.array([numbers], np.int64)
     batch = np.array([[rough.simulation.tenants[number].batches[0] for number in numbers]], np.int64)
     nothing = np.full(seats.shape, np.nan)
-    found = rough(Mixes(device, sharing, seats, np.zeros(seats.shape), batch, nothing)).slowdown.estimate[0]
-    return {number: float(found[place]) for place, number in enumerate(numbers)}
+    slowdown = rough(Mixes(device, sharing, seats, np.zeros(seats.shape), batch, nothing)).slowdown.estimate[0]
+    return {number: float(slowdown[index]) for index, number in enumerate(numbers)}

@@ -1,4 +1,4 @@
-"""A tenant measured alone on a real device, at one batch."""
+"""A tenant measured alone on a real device, at a single batch size."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -22,7 +22,7 @@ ONE_BLOCK = 0.1
 
 @dataclass(frozen=True, slots=True)
 class SoloTimes:
-    """A tenant at one batch, measured alone."""
+    """A tenant at a single batch size, measured alone."""
 
     place: int
     """Index among the solos that the laws know."""
@@ -30,7 +30,7 @@ class SoloTimes:
     drawn_s: Floats
     """By block, times of its requests."""
     drift: float
-    """Standard error of the logarithm of the mean, for another period as long as the measured one."""
+    """Standard error of the logarithm of the mean, for another period of the same length."""
     cores: float
     """Share of the device's cores that it keeps busy."""
     bandwidth: float
@@ -84,10 +84,10 @@ def drift(means_s: Sequence[float], inflation: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Batches:
-    """The measured batches of one tenant up to the planned one."""
+    """The measured batches of a tenant up to the planned batch."""
 
     solos: "Mapping[int, SoloTimes]"
-    """By batch; the planned one is the largest."""
+    """By batch; the planned batch is the largest."""
     largest: int
 
     @classmethod
@@ -113,8 +113,8 @@ class Batches:
     def service(self, stretch: float = 1.0) -> BatchService:
         """Times of batches, in seconds, slowed down by neighbours."""
         growth = self.growth
-        one = np.array(self.single.mean_s * stretch)
-        return BatchService(one, one * growth[-1], np.array(self.largest))
+        single_s = np.array(self.single.mean_s * stretch)
+        return BatchService(single_s, single_s * growth[-1], np.array(self.largest))
 
     def usual(self, rate_rps: float, stretch: float = 1.0) -> float:
         """Requests that usually run together; a job's batches are full."""
@@ -128,10 +128,10 @@ class Batches:
 
     def like(self, size: float) -> "SoloTimes":
         """The largest measured batch that is not above this size, else the smallest."""
-        return self.solos[max((one for one in self.solos if one <= size), default=min(self.solos))]
+        return self.solos[max((batch for batch in self.solos if batch <= size), default=min(self.solos))]
 
 
-# --- tensor parallelism in plans: split a model over several GPUs where one can't serve it
+# --- tensor parallelism in plans: split a model over several GPUs where a single GPU can't serve it
 
 SPANS = (2, 4, 8)
 SPLIT = ("encoder", "decoder", "seq2seq")
@@ -148,17 +148,17 @@ def with_spans(
         kinds: Kinds of GPUs.
         predictor: Knows how far each tenant is split; changed accordingly.
     """
-    found = list(tenants)
+    split = list(tenants)
     for kind in kinds:
-        splits = [number for number in range(len(found)) if _may_be_split(number, kind, found, predictor)]
-        left = hopeless(found, [kind], predictor, splits)
-        for spans in (one for one in SPANS if one <= kind.available):
+        splits = [number for number in range(len(split)) if _may_be_split(number, kind, split, predictor)]
+        left = hopeless(split, [kind], predictor, splits)
+        for spans in (count for count in SPANS if count <= kind.available):
             for number in left:
-                _split(number, kind.name, spans, found, predictor)
-            left = hopeless(found, [kind], predictor, left)
+                _split(number, kind.name, spans, split, predictor)
+            left = hopeless(split, [kind], predictor, left)
         for number in left:
-            _split(number, kind.name, 1, found, predictor)
-    return tuple(found)
+            _split(number, kind.name, 1, split, predictor)
+    return tuple(split)
 
 
 def _split(number: int, kind: str, spans: int, tenants: "list[ServingTenant]", predictor: "ClosedForm") -> None:

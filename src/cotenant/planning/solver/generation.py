@@ -113,7 +113,7 @@ def generate(
     if relaxed.left_out.max(initial=0.0) > 1e-6 or best.left_out:
         bound = 0.0  # prices of units that can't be placed don't bound the cost of the rest
     cost = cost_of(best.columns)
-    worth = tuple(float(one) for one in relaxed.worth)
+    worth = tuple(float(price) for price in relaxed.worth)
     return Solved(best.columns, best.left_out, cost, min(bound, cost), PROOF if bound > 0 else UNKNOWN, worth)
 
 
@@ -167,9 +167,9 @@ def _varied(groups: Ints, count: int) -> Ints:
 def _bound(problem: Problem, relaxed: Relaxed, ratio: float) -> float:
     """Scale prices so that no group is worth more than it costs; they then bound every plan from below."""
     given: list[float] = [
-        relaxed.worth[list(one.members)].sum()
-        / max(one.cost + one.devices * relaxed.scarce[problem.options[one.option].kind], 1e-12)
-        for one in problem.given
+        relaxed.worth[list(column.members)].sum()
+        / max(column.cost + column.devices * relaxed.scarce[problem.options[column.option].kind], 1e-12)
+        for column in problem.given
     ]
     scale = float(max([1.0, ratio, *given]))
     scarcity = float(relaxed.scarce @ np.asarray(problem.available, float)) if relaxed.scarce.any() else 0.0
@@ -213,7 +213,7 @@ def best_fit_decreasing(
     alone = np.arange(problem.units, dtype=np.int64)[:, None]
     judged = [problem.judge(option, alone) for option in range(len(problem.options))]
     floors = np.array([option.floor for option in problem.options])
-    need = np.array([np.where(one.fits, one.busy, np.inf) for one in judged])
+    need = np.array([np.where(option.fits, option.busy, np.inf) for option in judged])
     price = np.where(np.isfinite(need), need, np.inf) * np.maximum(floors, 1e-12)[:, None]
     given = {column.members: column for column in problem.given}
     smallest = price.min(axis=0)
@@ -270,10 +270,10 @@ class _Opened:
                 best = (float(busy[fullest]), int(places[fullest]), number)
         if best is None:
             return False
-        _, place, number = best
-        self.groups[place, self.size[place]] = unit
-        self.size[place] += 1
-        self.option[place] = number
+        _, device, number = best
+        self.groups[device, self.size[device]] = unit
+        self.size[device] += 1
+        self.option[device] = number
         return True
 
     def begin(self, unit: int, price: Floats) -> bool:
@@ -287,24 +287,24 @@ class _Opened:
         return False
 
     def columns(self) -> list[PlacedGroup]:
-        found: list[PlacedGroup] = []
+        columns: list[PlacedGroup] = []
         for number in range(len(self.problem.options)):
             places = np.flatnonzero(self.option[: self.count] == number)
             if not places.size:
                 continue
             judged = self.problem.judge(number, self.groups[places])
-            found += [
-                PlacedGroup(number, tuple(int(unit) for unit in self.groups[place] if unit != NOBODY), float(cost))
-                for place, cost in zip(places, judged.cost, strict=True)
+            columns += [
+                PlacedGroup(number, tuple(int(unit) for unit in self.groups[device] if unit != NOBODY), float(cost))
+                for device, cost in zip(places, judged.cost, strict=True)
             ]
-        return found
+        return columns
 
 
 def thinned(problem: Problem, columns: list[PlacedGroup]) -> list[PlacedGroup]:
     """Keep every unit only in its first column; drop empty columns."""
     seen: set[int] = set()
     kept = []
-    for column in sorted(columns, key=lambda one: -len(one.members)):
+    for column in sorted(columns, key=lambda group: -len(group.members)):
         members = tuple(unit for unit in column.members if unit not in seen)
         seen |= set(members)
         if members == column.members:

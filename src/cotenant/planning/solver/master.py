@@ -25,7 +25,7 @@ class Relaxed:
     worth: Floats
     """By unit: the marginal cost of placing it."""
     scarce: Floats
-    """By kind: what one more device would save; 0 while some are unused."""
+    """By kind: what another device would save; 0 while some are unused."""
     weight: Floats
     """By column."""
     left_out: Floats
@@ -103,7 +103,7 @@ def choose(
 
 
 def _most(problem: Problem, columns: Sequence[PlacedGroup]) -> Floats:
-    return np.array([min(1, problem.available[problem.options[one.option].kind]) for one in columns], float)
+    return np.array([min(1, problem.available[problem.options[column.option].kind]) for column in columns], float)
 
 
 def _stacked(cover: Any, counts: Any) -> Any:
@@ -118,7 +118,7 @@ def _matrices(problem: Problem, columns: Sequence[PlacedGroup]) -> tuple[Floats,
 
     dearest = max((column.cost for column in columns), default=1.0)
     rows = [unit for column in columns for unit in column.members]
-    places = [place for place, column in enumerate(columns) for _ in column.members]
+    places = [index for index, column in enumerate(columns) for _ in column.members]
     cover = csr_array((np.ones(len(rows)), (rows, places)), shape=(problem.units, len(columns)))
     kinds = [problem.options[column.option].kind for column in columns]
     devices = [float(column.devices) for column in columns]

@@ -1,6 +1,6 @@
 """Find groups that would make the plan cheaper, given the worth of placing each unit.
 
-Searches a tree of groups: a node is a group that fits, a child adds one of its candidates. A child's candidates are
+Searches a tree of groups: a node is a group that fits, a child adds a candidate. A child's candidates are
 those after it in its parent's list, so every group occurs once. The worth below a node is bounded by a fractional
 knapsack of its candidates, each weighing at least what it would take now; nodes that can't gain are pruned. Levels are
 judged in batches.
@@ -32,7 +32,7 @@ class Priced:
 
 @dataclass(slots=True)
 class _Level:
-    """Nodes of one depth."""
+    """Nodes of the same depth."""
 
     groups: Ints
     value: Floats
@@ -55,7 +55,7 @@ def price(
     more: Callable[[], bool],
     least_gain: float = 1e-6,
 ) -> Priced:
-    """Search one option.
+    """Search an option.
 
     Args:
         problem: The units and their judge.
@@ -121,8 +121,8 @@ class _Search:
         units, busy, cost = units[order], busy[order], cost[order]
         self._note(units[:, None], self.worth[units], cost)
         behind = np.full((units.size, units.size), NOBODY, np.int64)
-        for place in range(units.size - 1):
-            behind[place, : units.size - place - 1] = units[place + 1 :]
+        for index in range(units.size - 1):
+            behind[index, : units.size - index - 1] = units[index + 1 :]
         value = self.worth[units]
         weights = np.append(np.maximum(busy, 1e-9), 0.0)
         number = np.full(self.worth.size, units.size)
@@ -154,10 +154,10 @@ class _Search:
 
     def _grown(self, level: _Level) -> _Level | None:
         nodes, width = level.candidates.shape
-        node, place = np.nonzero(level.candidates != NOBODY)
+        node, column = np.nonzero(level.candidates != NOBODY)
         if not node.size:
             return None
-        joined = level.candidates[node, place]
+        joined = level.candidates[node, column]
         groups = np.column_stack([level.groups[node], joined])
         judged = self.problem.judge(self.option, groups)
         value = level.value[node] + self.worth[joined]
@@ -165,7 +165,7 @@ class _Search:
         self._note(groups[fits], value[fits], judged.cost[fits])
         # Only candidates that fit now can fit later. Best worth per room first within each node.
         marginal = np.full((nodes, width), np.inf)
-        marginal[node[fits], place[fits]] = np.maximum(judged.busy[fits] - level.busy[node[fits]], 1e-9)
+        marginal[node[fits], column[fits]] = np.maximum(judged.busy[fits] - level.busy[node[fits]], 1e-9)
         gains = np.where(np.isfinite(marginal), self.worth[level.candidates] / marginal, -1.0)
         order = np.argsort(-gains, axis=1, kind="stable")
         sorted_marginal = np.take_along_axis(marginal, order, axis=1)
@@ -179,8 +179,8 @@ class _Search:
         sorted_marginal, sorted_units = sorted_marginal[:, :widest], sorted_units[:, :widest]
         position = np.empty((nodes, width), np.int64)
         np.put_along_axis(position, order, np.arange(width)[None, :].repeat(nodes, 0), axis=1)
-        node, place, groups, value = node[fits], place[fits], groups[fits], value[fits]
-        rank = position[node, place]
+        node, column, groups, value = node[fits], column[fits], groups[fits], value[fits]
+        rank = position[node, column]
         room = _ROOM - judged.busy[fits]
         bound = value + _filling_behind(self.worth[sorted_units], sorted_marginal, node, rank, room)
         most_more = self.problem.most - groups.shape[1]

@@ -23,7 +23,7 @@ EVERY_GROUP = 10
 
 @dataclass(frozen=True, slots=True)
 class JudgedGroups:
-    """Judgement of groups on one option; one entry per group."""
+    """Judgement of groups on an option; an entry per group."""
 
     fits: Bools
     busy: Floats
@@ -37,7 +37,7 @@ Judge = Callable[[int, Ints], JudgedGroups]
 
 @dataclass(frozen=True, slots=True)
 class WayToUse:
-    """One way to use one kind of device."""
+    """A way to use a kind of device."""
 
     kind: int
     floor: float
@@ -46,7 +46,7 @@ class WayToUse:
 
 @dataclass(frozen=True, slots=True)
 class PlacedGroup:
-    """A group on a device, or on several where one unit spans them."""
+    """A group on a device, or on several that a unit spans."""
 
     option: int
     members: tuple[int, ...]
@@ -71,11 +71,11 @@ class Problem:
     def restricted(self, units: Sequence[int], available: Sequence[int]) -> "Problem":
         """The problem restricted to some units, renumbered from 0."""
         names = np.append(np.asarray(units, np.int64), NOBODY)
-        number = {unit: place for place, unit in enumerate(units)}
+        number = {unit: index for index, unit in enumerate(units)}
         given = tuple(
-            PlacedGroup(one.option, tuple(number[unit] for unit in one.members), one.cost, one.devices)
-            for one in self.given
-            if all(unit in number for unit in one.members)
+            PlacedGroup(column.option, tuple(number[unit] for unit in column.members), column.cost, column.devices)
+            for column in self.given
+            if all(unit in number for unit in column.members)
         )
 
         def judge(option: int, groups: Ints) -> JudgedGroups:
@@ -86,10 +86,10 @@ class Problem:
 
 def as_groups(members: Sequence[Sequence[int]], width: int | None = None) -> Ints:
     """Pad rows to equal length."""
-    longest = max((len(one) for one in members), default=1) if width is None else width
+    longest = max((len(group) for group in members), default=1) if width is None else width
     rows = np.full((len(members), max(longest, 1)), NOBODY, np.int64)
-    for row, one in zip(rows, members, strict=True):
-        row[: len(one)] = one
+    for row, group in zip(rows, members, strict=True):
+        row[: len(group)] = group
     return rows
 
 
@@ -107,8 +107,8 @@ def columns_of(problem: Problem, option: int, groups: Ints) -> list[PlacedGroup]
 def singles(problem: Problem) -> list[PlacedGroup]:
     """Every unit alone wherever it fits, plus the supplied columns."""
     alone = np.arange(problem.units, dtype=np.int64)[:, None]
-    found = [column for option in range(len(problem.options)) for column in columns_of(problem, option, alone)]
-    return [*problem.given, *found]
+    columns = [column for option in range(len(problem.options)) for column in columns_of(problem, option, alone)]
+    return [*problem.given, *columns]
 
 
 def cost_of(columns: Iterable[PlacedGroup]) -> float:

@@ -20,7 +20,7 @@ from cotenant.planning.solver.problem import (
 )
 
 AT_ONCE = 200
-"""Up to this many units are solved as one problem."""
+"""Up to this many units are solved as a single problem."""
 QUICK_SHARE = 0.6
 """Fraction of the time left when the first plan stops looking for the best fit and takes the first."""
 LEAST_S = 0.2
@@ -110,7 +110,7 @@ def improve_in_blocks(
     worth: Floats = np.full(problem.units, np.nan)
     interrupted = False
     while clock() < end and not interrupted:
-        blocks = _blocks([columns[place] for place in random.permutation(len(columns))], block_units)
+        blocks = _blocks([columns[index] for index in random.permutation(len(columns))], block_units)
         for number, mine in enumerate(list(blocks)):
             if clock() >= end:
                 break
@@ -153,12 +153,12 @@ def _solved(
     clock: Clock,
     seconds: float,
 ) -> tuple[list[PlacedGroup], list[int]]:
-    """Solve a block, keeping the old one if no better. Unplaced units get another chance in every block.
+    """Solve a block, keeping the old solution if no better. Unplaced units get another chance in every block.
 
     Stores each unit's worth in its block in ``worth``.
     """
     units = [unit for column in mine for unit in column.members] + missing
-    number = {unit: place for place, unit in enumerate(units)}
+    number = {unit: index for index, unit in enumerate(units)}
     used = devices_used(problem, rest)
     part = problem.restricted(units, [there - taken for there, taken in zip(problem.available, used, strict=True)])
     known = tuple(
@@ -168,11 +168,11 @@ def _solved(
     begun = FirstPlan(known, tuple(number[unit] for unit in missing))
     solved = generate(part, begun, clock=clock, seconds=seconds, proven=False, gap=1e-3)
     worth[units] = solved.worth
-    still = [units[place] for place in solved.left_out]
+    still = [units[index] for index in solved.left_out]
     if len(still) >= len(missing) and solved.cost >= cost_of(mine) - 1e-9:
         return mine, missing
     named = [
-        PlacedGroup(column.option, tuple(units[place] for place in column.members), column.cost, column.devices)
+        PlacedGroup(column.option, tuple(units[index] for index in column.members), column.cost, column.devices)
         for column in solved.columns
     ]
     return named, still
@@ -186,12 +186,12 @@ def bound_of_all(problem: Problem, worth: Floats, *, clock: Clock, seconds: floa
     is the bound.
     """
     end = clock() + seconds
-    given = [worth[list(one.members)].sum() / max(one.cost, 1e-12) for one in problem.given]
-    found = [
+    given = [worth[list(column.members)].sum() / max(column.cost, 1e-12) for column in problem.given]
+    searches = [
         price(problem, option, worth / STRETCH, 0.0, keep=1, beam=None, more=lambda: clock() < end)
         for option in range(len(problem.options))
     ]
-    ratio = float(max([STRETCH * max(one.most_ratio for one in found), *given]))
+    ratio = float(max([STRETCH * max(search.most_ratio for search in searches), *given]))
     return max(bound_by_room(problem), float(worth.sum()) / ratio)
 
 
