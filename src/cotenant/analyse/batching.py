@@ -15,7 +15,7 @@ LOADER_BOUND = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Impact:
-    """Measurements of one batch size."""
+    """Measurements of a batch size."""
 
     batch: int
     items_per_s: Estimate

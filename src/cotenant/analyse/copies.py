@@ -12,12 +12,12 @@ from cotenant.analyse.sharing.summary import Summary
 from cotenant.tenancy.load import Load
 from cotenant.text import amount, figure, percent, size, times
 
-# --- one copy at rising load: from how many requests in flight on does it serve no more?
+# --- a single copy at rising load: beyond how many requests in flight does throughput stop growing?
 
 STILL_GROWS = 0.05
 """Growth of the throughput per doubling of the load above which a copy is not saturated."""
 ENOUGH = 1 / (1 + STILL_GROWS)
-"""The least load with this share of the highest throughput is the tuned one: more only queues."""
+"""The lowest load with this share of the highest throughput is chosen: more only queues."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class Tuning:
 
     @property
     def saturated(self) -> bool:
-        """A higher level than the chosen one was tried, and none served clearly more."""
+        """A level above the chosen load was tried, and none served clearly more."""
         chosen = self.chosen
         if chosen is None or chosen.throughput_rps.est is None:
             return False
@@ -59,7 +59,7 @@ class Tuning:
 
     @property
     def sentence(self) -> str:
-        """What was found, in one sentence."""
+        """The finding as a sentence."""
         chosen = self.chosen
         if chosen is None or chosen.throughput_rps.est is None:
             return "One copy served no request."
@@ -107,14 +107,14 @@ class CopiesAnswer:
     """Rate of all copies together; None: each is kept busy."""
     simulated: bool
     left_out: tuple[str, ...]
-    """Combinations that the device doesn't have, one sentence each."""
+    """Combinations that the device doesn't have, a sentence each."""
     folder: Path | None = None
     tuning_folders: tuple[Path, ...] = ()
     script: Path | None = None
     notes: tuple[str, ...] = field(default=())
 
     @property
-    def one(self) -> CopiesOption | None:
+    def single(self) -> CopiesOption | None:
         """One copy, alone."""
         return next((option for option in self.options if option.copies == 1), None)
 
@@ -123,12 +123,12 @@ class CopiesAnswer:
         """What to run; None if nothing can be recommended."""
         if self.verdict == "copies":
             return _fewest(self._eligible(), self.rate_rps is not None)
-        return self.one if self.verdict == "one copy" else None
+        return self.single if self.verdict == "one copy" else None
 
     @cached_property
     def verdict(self) -> CopiesVerdict:  # noqa: PLR0911 - one return per case
         """The answer in a word."""
-        single, several = self.one, self._eligible()
+        single, several = self.single, self._eligible()
         if self.tuning is not None and not self.tuning.saturated:
             return "no baseline"
         if single is None:
@@ -151,7 +151,7 @@ class CopiesAnswer:
     @property
     def headline(self) -> list[str]:  # noqa: PLR0911 - one return per verdict
         """The answer, in sentences."""
-        chosen, single = self.chosen, self.one
+        chosen, single = self.chosen, self.single
         match self.verdict:
             case "no baseline":
                 assert self.tuning is not None
@@ -172,8 +172,8 @@ class CopiesAnswer:
 
     @property
     def limit(self) -> str | None:  # noqa: PLR0911 - one return per limit
-        """What limits more copies, or one copy."""
-        single, chosen = self.one, self.chosen
+        """What limits more copies, or a single copy."""
+        single, chosen = self.single, self.chosen
         if single is None:
             return None
         short = next((option for option in self.options if _out_of_memory(option)), None)
@@ -195,14 +195,14 @@ class CopiesAnswer:
     @property
     def cost(self) -> str | None:
         """What the chosen copies cost in memory."""
-        single, chosen = self.one, self.chosen
+        single, chosen = self.single, self.chosen
         if single is None or chosen is None or chosen.copies == 1 or not single.memory_bytes or not chosen.memory_bytes:
             return None
         return f"They take {size(chosen.memory_bytes)} of memory; one copy takes {size(single.memory_bytes)}."
 
     @property
     def rejected(self) -> list[str]:
-        """Why options can't be recommended, one sentence each."""
+        """Why options can't be recommended, a sentence each."""
         found = []
         for option in self.options:
             against = option.against(self.failures)
@@ -215,7 +215,7 @@ class CopiesAnswer:
     def remarks(self) -> list[str]:
         """What to know before relying on the answer."""
         found = list(self.notes)
-        single = self.one
+        single = self.single
         for option in self.options if single is not None else ():
             assert single is not None
             differ = [
@@ -267,8 +267,8 @@ class CopiesAnswer:
 
     def _why_one(self) -> str:
         if self.rate_rps is not None:
-            assert self.one is not None
-            return f"it holds {self.rate_rps:g}/s{self._kept(self.one)}"
+            assert self.single is not None
+            return f"it holds {self.rate_rps:g}/s{self._kept(self.single)}"
         several = self._eligible()
         if not several:
             return "no larger number can be recommended"

@@ -1,4 +1,4 @@
-"""So many copies under one way to share: what they serve, how reliably they start, and what speaks against them."""
+"""A number of copies under a way to share: what they serve, how reliably they start, and what speaks against them."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,7 +21,7 @@ from cotenant.text import amount, percent
 
 @dataclass(frozen=True, slots=True)
 class CopyStart:
-    """The copies that one trial started."""
+    """The copies that a trial started."""
 
     block: int
     mix: str
@@ -52,7 +52,7 @@ class CopyStart:
 
 @dataclass(frozen=True, slots=True)
 class Reliability:
-    """How starts of so many copies, shared one way, turned out."""
+    """Outcome of the starts of a number of copies under a way to share."""
 
     starts: int
     failed: int
@@ -73,7 +73,7 @@ class Reliability:
 
 
 def reliability(starts: Iterable[CopyStart]) -> Reliability:
-    """Count the starts of one option."""
+    """Count the starts of an option."""
     made = list(starts)
     sentences = [start.failed or start.died for start in made if start.failed or start.died]
     return Reliability(
@@ -92,14 +92,14 @@ IN_FLIGHT = 0.8
 
 @dataclass(frozen=True, slots=True)
 class CopiesOption:
-    """So many copies under one way to share."""
+    """A number of copies under a way to share."""
 
     copies: int
     sharing: str
     throughput_rps: Number
     """Of all copies."""
     gain: Number
-    """Throughput against one copy in the same blocks."""
+    """Throughput relative to a single copy in the same blocks."""
     latency_ms: Mapping[str, Number]
     """p50, p95 and p99 of the slowest copy."""
     kept: Kept | None
@@ -193,7 +193,7 @@ def options_of(result: Result, starts: Iterable[CopyStart], *, load_each: float 
 
 
 def _gain(made: Sequence[CopyStart], alone: Mapping[int, float]) -> Number:
-    """Throughput against one copy within each block."""
+    """Throughput relative to a single copy within each block."""
     if made[0].copies == 1:
         return Estimate(1.0, 1.0, 1.0, len(alone), "by definition")
     logs = [

@@ -20,12 +20,12 @@ TELLING = ("power_w", "sm_clock_mhz", "sm_active")
 MEANS = (*GAUGES, "throttled_share", "energy_per_request_j")
 """Quantities averaged over trials."""
 MOST_DEVICES = 8
-"""Members of a larger group share one row."""
+"""Members of a larger group share a row."""
 
 
 @dataclass(frozen=True, slots=True)
 class SensorSeries:
-    """One sensor over one trial, in seconds since the window opened."""
+    """A sensor over a trial, in seconds since the window opened."""
 
     t_s: Floats
     values: Floats
@@ -34,7 +34,7 @@ class SensorSeries:
 
 @dataclass(frozen=True, slots=True)
 class TrialReadings:
-    """One device in one trial."""
+    """A device in a trial."""
 
     cell: Cell
     trial: int
@@ -48,7 +48,7 @@ class TrialReadings:
 
 @dataclass(frozen=True, slots=True)
 class MixReading:
-    """One quantity of one mix: the mean over its trials."""
+    """A quantity of a mix: the mean over its trials."""
 
     value: float
     trials: int
@@ -59,7 +59,7 @@ class MixReading:
 
 @dataclass(frozen=True, slots=True)
 class DeviceUse:
-    """One device under one mix, shared one way."""
+    """A device under a mix and a way to share."""
 
     cell: Cell
     device: str
@@ -92,7 +92,7 @@ def device_use(trials: Iterable[TrialReadings], manifests: Sequence[Mapping[str,
 
 
 def _pooled(groups: dict[tuple[Cell, str], list[DeviceUse]]) -> dict[tuple[Cell, str], list[DeviceUse]]:
-    """Collapse all members of a large group into one row."""
+    """Collapse all members of a large group into a row."""
     members: dict[Cell, list[str]] = {}
     for cell, device in groups:
         members.setdefault(cell, []).append(device)
@@ -105,7 +105,7 @@ def _pooled(groups: dict[tuple[Cell, str], list[DeviceUse]]) -> dict[tuple[Cell,
 
 
 def _in_trial(trial: TrialReadings, sensor: PowerSensor | None) -> DeviceUse:
-    """Reduce one trial at a time: the readings of all trials would not fit in memory."""
+    """Reduce trial by trial: the readings of all trials would not fit in memory."""
     energy_per_request_j, no_energy = _energy(trial, sensor)
     return DeviceUse(
         cell=trial.cell,
@@ -149,7 +149,7 @@ def _gauge(trial: TrialReadings, name: str) -> MixReading | None:
 
 
 def _inside(series: SensorSeries, window_s: float) -> Any:
-    """Readings in the window, or the last one before it if the window is shorter than the sensor's period."""
+    """Readings in the window, or the last before it if the window is shorter than the sensor's period."""
     inside = series.values[(series.t_s >= 0) & (series.t_s <= window_s)]
     return inside if inside.size else (series.values[-1:] if series.values.size else None)
 

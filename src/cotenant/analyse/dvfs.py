@@ -24,7 +24,7 @@ WORTH_SAYING = 0.01
 
 @dataclass(frozen=True, slots=True)
 class JobReading:
-    """One job alone on one device in one trial."""
+    """A job alone on a device in a trial."""
 
     run: str
     job: str
@@ -45,7 +45,7 @@ class JobReading:
 
 @dataclass(frozen=True, slots=True)
 class ClockStep:
-    """Means over all readings at one value of the control."""
+    """Means over all readings at a value of the control."""
 
     value: float | None
     """None: the control was left at its default."""
@@ -58,7 +58,7 @@ class ClockStep:
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """One job over the values of one control."""
+    """A job over the values of a control."""
 
     run: str
     job: str
@@ -120,7 +120,7 @@ def sweeps(readings: Iterable[JobReading]) -> tuple[Sweep, ...]:
 
 
 def sentence(sweep: Sweep) -> str:
-    """The conclusion in one sentence."""
+    """The conclusion as a sentence."""
     best, first = sweep.best, sweep.steps[0]
     against = "no limit" if first.value is None else _named(sweep.control, first.value)
     if best is first or sweep.energy_saved < WORTH_SAYING:

@@ -20,7 +20,7 @@ FEWEST_CHANGES = 4
 
 @dataclass(frozen=True, slots=True)
 class PowerSensor:
-    """How one counter of one GPU produces its values."""
+    """How a counter of a GPU produces its values."""
 
     counter: Counter
     update_s: float
@@ -28,7 +28,7 @@ class PowerSensor:
     window_s: float
     """Averaging window: a value is the mean over this time before it."""
     known: bool = True
-    """False: no published figures for this architecture; assumed to behave like the newest one that has them."""
+    """False: no published figures for this architecture; assumed to behave like the newest that has them."""
     measured_update_s: float | None = None
     """Update period as observed on this machine."""
 
@@ -80,7 +80,7 @@ LONGEST_SILENCE_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Energy:
-    """Energy of one device over one time span."""
+    """Energy of a device over a time span."""
 
     joules: float | None
     """None: see ``refused``."""
@@ -93,7 +93,7 @@ class Energy:
 
 
 def from_counter(t_s: Floats, joules: Floats, begin_s: float, end_s: float, sensor: PowerSensor) -> Energy:
-    """From the driver's energy counter: exact apart from its gain and one update at either edge."""
+    """From the driver's energy counter: exact apart from its gain and an update at either edge."""
     t_s, joules = _within(t_s, joules, begin_s, end_s, sensor)
     if (why := _too_short(begin_s, end_s, sensor)) is not None:
         return _refused(why, "counter")
@@ -113,7 +113,7 @@ def from_counter(t_s: Floats, joules: Floats, begin_s: float, end_s: float, sens
 
 
 def from_power(t_s: Floats, watts: Floats, begin_s: float, end_s: float, sensor: PowerSensor) -> Energy:
-    """From power readings: each value stands for the time since the previous one, observed or not."""
+    """From power readings: each value stands for the time since the previous reading, observed or not."""
     t_s, watts = _within(t_s, watts, begin_s, end_s, sensor)
     if (why := _too_short(begin_s, end_s, sensor)) is not None:
         return _refused(why, "power")
@@ -149,7 +149,7 @@ def _too_short(begin_s: float, end_s: float, sensor: PowerSensor) -> str | None:
 
 
 def _within(t_s: Floats, values: Floats, begin_s: float, end_s: float, sensor: PowerSensor) -> tuple[Floats, Floats]:
-    """The readings within the span, plus one on either side."""
+    """The readings within the span, plus a neighbour on either side."""
     good = np.isfinite(values)
     t_s, values = t_s[good], values[good]
     around = max(0.2, 2 * sensor.period_s)
@@ -230,7 +230,7 @@ def silent(series: Series, name: str) -> str | None:
 
 
 def faults(readings: Mapping[str, Series]) -> tuple[str, ...]:
-    """All faults in the readings of one device, keyed by sensor name: `power_w`, `energy_j`, ..."""
+    """All faults in the readings of a device, keyed by sensor name: `power_w`, `energy_j`, ..."""
     power, energy = readings.get("power_w"), readings.get("energy_j")
     found = []
     if power is not None:

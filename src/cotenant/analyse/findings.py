@@ -22,7 +22,7 @@ FEWEST_LEVELS = 3
 
 @dataclass(frozen=True, slots=True)
 class RateLatency:
-    """Latency at one rate."""
+    """Latency at a rate."""
 
     rate_rps: float
     median_ms: float
@@ -251,7 +251,7 @@ WORTH_NAMING = 0.05
 
 @dataclass(frozen=True, slots=True)
 class StageShare:
-    """Mean time of one stage of one tenant alone."""
+    """Mean time of a stage of a tenant alone."""
 
     of: str
     stage: str
@@ -259,7 +259,7 @@ class StageShare:
 
     @property
     def model(self) -> str:
-        """Variants of one model are named `model.variant`; a version, as in `llama-3.2-3b`, is not a variant."""
+        """Variants of a model are named `model.variant`; a version, as in `llama-3.2-3b`, is not a variant."""
         model, dot, variant = self.of.partition(".")
         return self.of if dot and variant[:1].isdigit() else model
 

@@ -31,7 +31,7 @@ class OverlapWindow:
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """All launches of one kernel by one tenant."""
+    """All launches of a kernel by a tenant."""
 
     name: str
     launches: int
@@ -48,7 +48,7 @@ class TenantKernels:
     tenant: str
     launches: int
     running_share: float
-    """Share of the window in which at least one of its kernels ran."""
+    """Share of the window in which any of its kernels ran."""
     copying_share: float
     """The same for its copies to and from the device."""
     top: tuple[Kernel, ...]
@@ -65,7 +65,7 @@ class Overlap:
     share: float
     """Of the window."""
     share_of_one: float
-    """Share of the time in which the first one's kernels ran."""
+    """Share of the time in which the first tenant's kernels ran."""
     share_of_other: float
 
 
@@ -106,7 +106,7 @@ class Excerpt:
 
 @dataclass(frozen=True, slots=True)
 class KernelProfile:
-    """Kernel statistics of one mix."""
+    """Kernel statistics of a mix."""
 
     mix: str
     sharing: str
@@ -127,7 +127,7 @@ def profile_of(
     window: OverlapWindow | None = None,
     top: int = 10,
 ) -> KernelProfile:
-    """Analyse the kernels of one mix.
+    """Analyse the kernels of a mix.
 
     Args:
         kernels: As in the table `kernels`; may be empty.
@@ -192,7 +192,7 @@ def _activity(device: str, sensor: str, unit: str, parts: Floats) -> KernelActiv
 
 
 def window_of(kernels: Columns) -> OverlapWindow:
-    """From the first kernel's start to the last one's end."""
+    """From the first kernel's start to the last kernel's end."""
     start = kernels["start_ns"]
     return OverlapWindow(int(start.min()), int((start + kernels["duration_ns"]).max()))
 

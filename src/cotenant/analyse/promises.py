@@ -14,7 +14,7 @@ from cotenant.analyse.sharing.cells import counts, usable
 from cotenant.analyse.sharing.model_error import time_range, widened_quantile
 from cotenant.analyse.sharing.slo import attainment_of, queries_needed
 from cotenant.tenancy.objective import Objective, read_objective
-from cotenant.tenancy.plan import PlanDocument, PromisedTime
+from cotenant.tenancy.plan_document import PlanDocument, PromisedTime
 from cotenant.tenancy.records import Int64s, TenantObservation
 
 CONFIDENCE = 0.95
@@ -27,7 +27,7 @@ _VERDICTS: dict[str, Verdict] = {"met": "kept", "missed": "missed", "undecided":
 
 @dataclass(frozen=True, slots=True)
 class JudgedPromise:
-    """One objective of one tenant: what was promised, and what came."""
+    """An objective of a tenant: what was promised, and what came."""
 
     tenant: str
     objective: str
@@ -133,9 +133,9 @@ def judge_plan(plan: PlanDocument, seen: Iterable[TenantObservation], *, served:
 
     Args:
         plan: The plan.
-        seen: Observations with raw times, those of one cell consecutive.
-        served: The requests came one by one, as clients sent them. A run of the plan asks for what usually runs
-            together as one request, which adds the time to gather it.
+        seen: Observations with raw times, those of a cell consecutive.
+        served: The requests came singly, as clients sent them. A run of the plan asks for what usually runs
+            together as a single request, which adds the time to gather it.
     """
     seats = {name: seat for _, name, seat in plan.seats()}
     largest: dict[str, tuple[int, list[JudgedPromise]]] = {}

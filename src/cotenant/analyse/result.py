@@ -19,12 +19,12 @@ from cotenant.analyse.sharing.summary import MixSummary, Summary, TenantSummary
 from cotenant.analyse.tabular import Row, Tabular, plain
 from cotenant.tenancy.records import TenantObservation
 
-# --- one study on several devices side by side: the recommendation for each mix on each device
+# --- a study on several devices side by side: the recommendation for each mix on each device
 
 
 @dataclass(frozen=True, slots=True)
 class OnDevices:
-    """One mix under one load and setting."""
+    """A mix under a load and setting."""
 
     mix: str
     under: str
@@ -69,7 +69,7 @@ class SideBySide:
 
 
 def side_by_side(answer: Answer, manifests: Sequence[Mapping[str, Any]]) -> SideBySide | None:
-    """Compare devices; None if there is only one."""
+    """Compare devices; None for a single device."""
     devices = tuple(dict.fromkeys(choice.best.cell.device for choice in answer.choices))
     if len(devices) < 2:
         return None
@@ -151,7 +151,7 @@ class Result(Tabular):
 
     @cached_property
     def side_by_side(self) -> SideBySide | None:
-        """Recommendations by device; None if there is only one."""
+        """Recommendations by device; None for a single device."""
         return side_by_side(self.answer, self.manifests)
 
     @property
@@ -222,7 +222,7 @@ def _without_trials(manifest: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class RunRecords:
-    """The records of one or more runs that a result is computed from; iterables are read once, when needed."""
+    """The records of any number of runs that a result is computed from; iterables are read once, when needed."""
 
     folders: tuple[Path, ...]
     manifests: tuple[Mapping[str, Any], ...]
@@ -232,7 +232,7 @@ class RunRecords:
     target: float | None
     """The relative half-width of slowdowns that the study aims for."""
     observations: Iterable[TenantObservation]
-    """Of the blocks, with raw latencies; those of one tenant of one cell are consecutive."""
+    """Of the blocks, with raw latencies; those of a tenant of a cell are consecutive."""
     around: Iterable[TenantObservation]
     """All trials of runs with solo trials outside the blocks, without raw latencies; else empty."""
     reasons: Mapping[str, str]

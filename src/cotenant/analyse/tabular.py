@@ -79,7 +79,7 @@ def _not_installed(error: ModuleNotFoundError, packages: str) -> CotenantError:
 def plain(data: Any) -> Any:  # noqa: PLR0911 - one return per case
     """Convert to lists, dicts, text and finite numbers; infinity and NaN, which JSON lacks, become null.
 
-    An object is converted by its `to_json`; a dataclass without one becomes its fields.
+    An object is converted by its `to_json`; a dataclass without it becomes its fields.
     """
     if hasattr(data, "to_json"):  # first: a named tuple with `to_json` is also a sequence
         return plain(data.to_json())

@@ -39,9 +39,9 @@ def batch(
 
     Args:
         workloads: Names from the catalogue, or directories of weights.
-        device: The device; a simulated GPU stands in for one that isn't installed.
+        device: The device; a simulated GPU stands in for hardware that isn't installed.
         memory_bytes: Limit on the device memory to use.
-        dtype: Number format; None: the device's preferred one.
+        dtype: Number format; None: the device's preference.
         image: Side of a vision model's images.
         seq: Tokens per item.
         train: A training step instead of inference.

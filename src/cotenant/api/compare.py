@@ -27,7 +27,7 @@ def compare(runs: Sequence[str | Path], *, margin: float = 0.03) -> "Comparison"
 
     Args:
         runs: Run folders, or names of saved baselines. One study on several devices is put side by side; three or more
-            runs on one device are a history; first a plan.yaml: which of its promises were kept?
+            runs on a device are a history; first a plan.yaml: which of its promises were kept?
         margin: The smallest change that matters, e.g. 0.03 for 3 %.
 
     Raises:
@@ -91,7 +91,7 @@ def compared_runs(runs: Sequence[str | Path], *, margin: float = 0.03) -> "PairC
     else:
         before, now = folders
         found = compare_pair(
-            *([one for one in everything if one.seen.run == folder.run] for folder in folders),
+            *([observation for observation in everything if observation.seen.run == folder.run] for folder in folders),
             margin=margin,
             notes=differences(before.manifest, now.manifest),
         )
@@ -196,7 +196,7 @@ def compare_plan(plan: AnyPath, runs: Sequence[str | Path]) -> PlanAndReality:
     from cotenant.store.observe import observations
     from cotenant.store.reading import open_runs, require_requests
     from cotenant.store.watched import SERVED
-    from cotenant.tenancy.plan import read_plan
+    from cotenant.tenancy.plan_document import read_plan
 
     plan = Path(plan)
     promised = read_plan(plan)

@@ -48,18 +48,18 @@ def copies(
     listener: Listener | None = None,
     quiet: bool = False,  # noqa: ARG001 - `with_progress` reads it
 ) -> "CopiesAnswer":
-    """Measure one to N copies of a server under every way to share the device; say how many to run, and write a script.
+    """Measure 1 to N copies of a server under every way to share the device; say how many to run, and write a script.
 
     Args:
-        server: The command that starts it, with `{port}`; or a file with one tenant, whose `server` starts it. On a
-            simulated GPU: a file with one tenant.
+        server: The command that starts it, with `{port}`; or a file with a tenant whose `server` starts it. On a
+            simulated GPU: a file with a single tenant.
         up_to: The most copies.
         device: `cpu`, `cuda:0`, `sim:a100-sxm4-80gb`; by default the file's, else the CPU.
         workload: What is asked of a command's server: `openai:`, `v2:` or `http:/path`.
         request: Further keys of its tenant: `{"tokens": 64, "params": {...}}`.
         ready: Path that answers with a 2xx once a command's server can serve.
         memory: Arguments that give each copy the same explicit memory.
-        load: Requests in flight at each copy: `closed(16)`; by default as many as saturate one.
+        load: Requests in flight at each copy: `closed(16)`; by default as many as saturate a copy.
         rate: Requests per second of all copies together: `20/s`; they divide it.
         slo: The objective: `50ms`, `{"ttft p95": "300ms"}`.
         sharing: The ways to share to try; by default all that the device has.
@@ -78,7 +78,7 @@ def copies(
         CotenantError: It can't be measured. Finished measurements are kept.
     """
     from cotenant.devices import find_device
-    from cotenant.study.copies import copies_study, ways_among, window_for
+    from cotenant.study.copies_study import copies_study, ways_among, window_for
 
     if up_to < 2:
         raise StudyError("at least 2 copies are needed to compare", hint="leave --up-to out, or give 2 or more")
@@ -127,7 +127,7 @@ def write_start_script(
         folder: Where to write it.
         port: Of the first copy.
     """
-    from cotenant.planning.exports.copies import export_copies
+    from cotenant.planning.exports.copies_script import export_copies
 
     option = answer.chosen
     assert option is not None, "something is recommended"
@@ -148,7 +148,7 @@ def write_start_script(
 
 def _commands(entry: Any, option: "CopiesOption", place: "Device", port: int) -> list[Any]:
     from cotenant.devices.cpu.cores import format_cores
-    from cotenant.planning.exports.copies import CopyCommand
+    from cotenant.planning.exports.copies_script import CopyCommand
     from cotenant.tenancy.sharing import Sharing
 
     spec = entry.server
@@ -239,10 +239,10 @@ def _tuned(
     name: str, entry: Mapping[str, Any], place: "Device", asked: "Load | None", *, window_s: float | None, seed: int,
     out: AnyPath, listener: Listener | None,
 ) -> "tuple[Tuning, tuple[Path, ...]]":  # fmt: skip
-    """Raise the load of one copy until its throughput stops growing."""
+    """Raise the load of a copy until its throughput stops growing."""
     from cotenant.analyse.copies import Tuning, levels_of
     from cotenant.api.show import show
-    from cotenant.study.copies import MORE_LEVELS, REQUESTS_TUNED, TUNING_WINDOW_S, levels_from, tuning_study
+    from cotenant.study.copies_study import MORE_LEVELS, REQUESTS_TUNED, TUNING_WINDOW_S, levels_from, tuning_study
 
     window_s = window_s or TUNING_WINDOW_S
     folders: list[Path] = []
@@ -291,7 +291,7 @@ def _answer(
         result = show(folder)
         with open_runs([folder]) as runs:
             options = options_of(result, starts(runs), load_each=None if load.open else load.outstanding)
-        left_out = tuple(str(one) for one in result.manifests[0].get("left_out") or ())
+        left_out = tuple(str(option) for option in result.manifests[0].get("left_out") or ())
     return CopiesAnswer(
         server=name, device=place.name, host_cores=place.host_cores, failures=failures, options=options,
         tuning=tuning, rate_rps=load.rate_rps if load is not None and load.open else None, simulated=place.simulated,

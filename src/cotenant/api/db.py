@@ -1,4 +1,4 @@
-"""`cotenant.db`: the measurements of all machines in one place, and questions about them."""
+"""`cotenant.db`: the measurements of all machines together, and questions about them."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -72,7 +72,7 @@ def gpus(work: str | None = None, *, db: AnyPath | None = None) -> "tuple[Variab
 
 
 def gpu(gpu: str, *, db: AnyPath | None = None) -> "GpuStory":
-    """Everything known about one GPU, given its UUID or part of it.
+    """Everything known about a GPU, given its UUID or part of it.
 
     Raises:
         DatabaseError: No GPU matches, or several do.
@@ -94,7 +94,7 @@ def sensors(*, db: AnyPath | None = None) -> "tuple[tuple[SensorUse, str], ...]"
 
 
 def compare_sensors(reference: str, other: str, *, db: AnyPath | None = None) -> "SensorPair":
-    """Gain, offset, lag and averaging window of one sensor against a finer one of the same quantity.
+    """Gain, offset, lag and averaging window of a sensor against a finer sensor of the same quantity.
 
     Args:
         reference: Words that match only the finer sensor's line: GPU, sensor, tool, source.
@@ -120,7 +120,7 @@ def trend(work: str | None = None, *, db: AnyPath | None = None) -> "dict[str, D
 
     with Database.open(home_of(db)) as database:
         works = database.find_work(work)
-        return {one.name: replace(drift(database.readings(one)), simulated=one.simulated) for one in works}
+        return {work.name: replace(drift(database.readings(work)), simulated=work.simulated) for work in works}
 
 
 def anomalies(work: str | None = None, *, db: AnyPath | None = None) -> "Anomalies":
@@ -133,7 +133,7 @@ def anomalies(work: str | None = None, *, db: AnyPath | None = None) -> "Anomali
 
 
 def report(out: AnyPath, work: str | None = None, *, db: AnyPath | None = None) -> Path:
-    """Write one self-contained HTML file about the database. Raises DatabaseError, or RunFolderError if it can't."""
+    """Write a self-contained HTML file about the database. Raises DatabaseError, or RunFolderError if it can't."""
     from cotenant.api.report import write_whole
     from cotenant.reporting.html.variability_page import gather as material_of
     from cotenant.reporting.html.variability_page import page

@@ -70,7 +70,7 @@ def _restored() -> "tuple[Finding, ...]":
 
 
 def _gpus() -> "tuple[Finding, ...]":
-    """Findings for every GPU; a single line on a machine without one."""
+    """Findings for every GPU; a single line on a machine without any."""
     from cotenant.devices.nvidia.checkup.state import every_gpu
     from cotenant.devices.nvidia.cuda_device import open_cuda
     from cotenant.devices.nvidia.jetson_device import open_jetson
@@ -80,7 +80,7 @@ def _gpus() -> "tuple[Finding, ...]":
     found: list[Finding] = []
     for gpu in gpus:
         device = open_cuda(str(gpu.index))
-        found += [replace(one, subject=f"cuda:{gpu.index} {one.subject}") for one in _own(device.checkup())]
+        found += [replace(finding, subject=f"cuda:{gpu.index} {finding.subject}") for finding in _own(device.checkup())]
     found += [Finding(f"cuda:{index} GPU", "problem", problem.message, problem.hint) for index, problem in lost.items()]
     board = open_jetson() if not gpus else None
     if board is not None:
@@ -94,7 +94,7 @@ def _gpus() -> "tuple[Finding, ...]":
 
 def _own(findings: "tuple[Finding, ...]") -> "tuple[Finding, ...]":
     """Drop findings already reported for the CPU."""
-    return tuple(one for one in findings if one.subject not in {"Python", "disk"})
+    return tuple(finding for finding in findings if finding.subject not in {"Python", "disk"})
 
 
 # --- `selftest`: does cotenant measure correctly on this device?
@@ -125,7 +125,7 @@ def selftest(device: str = "cpu") -> "SelfTest":
 
 
 def selftest_nodes(device: str = "cpu", *, on: str, insecure: bool = False) -> "tuple[SelfTest, ...]":
-    """The self-test of one device on every node of a Ray cluster. Raises CotenantError."""
+    """The self-test of a device on every node of a Ray cluster. Raises CotenantError."""
     from cotenant.fleet import asking
 
     return asking.selftest(on, device, insecure=insecure)

@@ -17,7 +17,7 @@ def explain(runs: Runs) -> "Explanation":
     Depends only on the run's records: the explanation is the same on any machine.
 
     Args:
-        runs: A run folder or the name of a saved baseline; or several on one device, explained together.
+        runs: A run folder or the name of a saved baseline; or several on the same device, explained together.
 
     Raises:
         RunFolderError: It can't be read, or contains no trial.
@@ -35,7 +35,7 @@ def explain(runs: Runs) -> "Explanation":
     with open_runs(paths) as opened:
         require_requests(opened, "an explanation")
         found, manifest = evidence(opened), opened.manifests[0]
-        devices = list(dict.fromkeys(str(one.get("device")) for one in opened.manifests))
+        devices = list(dict.fromkeys(str(manifest.get("device")) for manifest in opened.manifests))
         if len(devices) > 1:
             raise RunFolderError(
                 f"An explanation is about one device; these runs are on {' and '.join(devices)}.",

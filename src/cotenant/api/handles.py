@@ -62,7 +62,7 @@ class Run(Result):
     def report(
         self, *, out: AnyPath | None = None, markdown: AnyPath | None = None, figures: AnyPath | None = None
     ) -> "Written":
-        """Write one self-contained HTML file, optionally with Markdown and figures; see `cotenant.report`."""
+        """Write a self-contained HTML file, optionally with Markdown and figures; see `cotenant.report`."""
         from cotenant.api.report import report
 
         return report(self.folders, out=out, markdown=markdown, figures=figures)
@@ -81,13 +81,13 @@ class Run(Result):
         return compare([str(earlier), self.folder], margin=margin)
 
     def sql(self, query: str, *, limit_s: float = 60.0) -> "Table":
-        """Run one SELECT over the records; see `cotenant.sql`."""
+        """Run a SELECT over the records; see `cotenant.sql`."""
         from cotenant.api.records import sql
 
         return sql(query, self.folders, limit_s=limit_s)
 
     def export(self, table: str, destination: AnyPath, format: "Format | None" = None) -> None:  # noqa: A002 - as `export`
-        """Write one table of the records as CSV, JSON or Parquet; see `cotenant.export`."""
+        """Write a table of the records as CSV, JSON or Parquet; see `cotenant.export`."""
         from cotenant.api.records import export
 
         export(self.folders, table, destination, format)
@@ -109,7 +109,7 @@ class Run(Result):
 @public
 @dataclass(frozen=True, slots=True, repr=False)
 class Comparison:
-    """What `compare` says: of two runs, of a history, of one study on several devices, or of a plan and its runs."""
+    """What `compare` says: of two runs, of a history, of a study on several devices, or of a plan and its runs."""
 
     kind: Literal["pair", "history", "devices", "plan"]
     details: "PairComparison | History | SideBySide | PlanAndReality"

@@ -48,7 +48,7 @@ def list_devices(*, on: str | None = None, insecure: bool = False) -> "tuple[Dev
 def list_workloads(
     words: str | None = None, *, say: Callable[[str], None] = lambda _: None
 ) -> "tuple[WorkloadInfo, ...]":
-    """The catalogue, with the cost of one request of each entry at its defaults.
+    """The catalogue, with the cost of a request of each entry at its defaults.
 
     The costs come from a dry run without weights, cached after the first time.
 
@@ -124,14 +124,14 @@ def list_kernels(
     train: bool = False,
     software: str = "eager",
 ) -> "KernelTrace":
-    """The kernels that one request of a workload runs on a simulated GPU.
+    """The kernels that a request of a workload runs on a simulated GPU.
 
     Args:
         workload: Its name.
         device: A simulated GPU, `sim:...`.
         batch: Items per request.
         seq: Tokens per item; None: the workload's default.
-        dtype: Number format; None: the GPU's preferred one.
+        dtype: Number format; None: the GPU's preference.
         train: A training step instead of inference.
         software: Execution mode: `eager`, `compile`, `graphs`, `onnxruntime`, `tensorrt` or `vllm`.
 

@@ -11,22 +11,22 @@ from cotenant.api.handles import one_line, paragraphs, public, written
 from cotenant.api.progress import Say, saying
 from cotenant.errors import CotenantError, DatabaseError, ImpossibleObjectives
 from cotenant.paths import AnyPath, Runs, run_paths
-from cotenant.planning.mixes.plan import ServingPlan
+from cotenant.planning.mixes.serving_plan import ServingPlan
 from cotenant.text import amount
 
 if TYPE_CHECKING:
-    from cotenant.planning.admission import Change
+    from cotenant.planning.admission import AdmissionChange
     from cotenant.planning.assignment import JobPlan, Objective
     from cotenant.planning.check import Checked
     from cotenant.planning.comparison import PolicyComparison
     from cotenant.planning.exports.model import Model
-    from cotenant.planning.fleet import GpuFleet
+    from cotenant.planning.gpu_fleet import GpuFleet
     from cotenant.planning.mixes.judge import Minimise
     from cotenant.planning.mixes.kinds import DeviceKind
     from cotenant.planning.mixes.moves import PlanMove
-    from cotenant.planning.mixes.plan import Measurement, Refusal
+    from cotenant.planning.mixes.serving_plan import Measurement, Refusal
     from cotenant.study.model import Study
-    from cotenant.tenancy.plan import PlanDocument
+    from cotenant.tenancy.plan_document import PlanDocument
 
 SECONDS, RISK = 30.0, 0.1
 MOST_NAMED = 5
@@ -79,7 +79,7 @@ class Plan(ServingPlan):
         from cotenant.planning.inputs.devices import devices_of
         from cotenant.planning.inputs.tenants import model_of
         from cotenant.planning.mixes.written import from_document
-        from cotenant.tenancy.plan import read_plan
+        from cotenant.tenancy.plan_document import read_plan
 
         path = Path(path)
         plan = read_plan(path)
@@ -138,19 +138,19 @@ class Plan(ServingPlan):
         return WrittenExport(tuple(paths), made.notes)
 
     def moves_from(self, old: "AnyPath | Plan") -> "tuple[PlanMove, ...]":
-        """The moves that lead from an older plan (a plan.yaml, or a handle) to this one, the cheapest first.
+        """The moves that lead from an older plan (a plan.yaml, or a handle) to the new plan, the cheapest first.
 
         Raises:
             CotenantError: It can't be read or isn't a plan.
         """
         from cotenant.planning.mixes.moves import moves
-        from cotenant.tenancy.plan import read_plan
+        from cotenant.tenancy.plan_document import read_plan
 
         return moves(old.document() if isinstance(old, Plan) else read_plan(Path(old)), self.document())
 
     def document(self) -> "PlanDocument":
         """The plan as plan.yaml holds it."""
-        from cotenant.planning.mixes.plan import document_of
+        from cotenant.planning.mixes.serving_plan import document_of
 
         runs = {name: model.runs for name, model in self.models.items() if model.runs is not None}
         return document_of(self, runs, self.runs)
@@ -327,7 +327,7 @@ class _Advisor:
         other_kinds: Sequence[str] = (),
         room: bool = False,
         left_out: Collection[str] = (),
-    ) -> "Change | None":
+    ) -> "AdmissionChange | None":
         from cotenant.planning.admission import admitting_change
 
         return admitting_change(
@@ -340,7 +340,7 @@ class _Advisor:
             more=lambda: time.monotonic() < end,
         )
 
-    def _command(self, change: "Change") -> str:
+    def _command(self, change: "AdmissionChange") -> str:
         given = replace(change, overrides=(*self.overrides, *change.overrides))
         return given.command(str(self.tenants), self.devices)
 
@@ -421,9 +421,9 @@ def compare_policies(
 
 
 def measured_fleet(work: str | None, db: AnyPath | None) -> "GpuFleet":
-    """The GPUs of the database under one kind of work."""
+    """The GPUs of the database under a kind of work."""
     from cotenant.api.db import gpus
-    from cotenant.planning.fleet import fleet_of
+    from cotenant.planning.gpu_fleet import fleet_of
 
     found = gpus(work, db=db)
     if not found:
@@ -432,7 +432,7 @@ def measured_fleet(work: str | None, db: AnyPath | None) -> "GpuFleet":
             hint="measure some: cotenant run variability --devices all, then cotenant db add RUN",
         )
     if len(found) > 1:
-        names = ", ".join(one.work for one in found[:MOST_NAMED])
+        names = ", ".join(kind.work for kind in found[:MOST_NAMED])
         names += f" and {len(found) - MOST_NAMED} more" if len(found) > MOST_NAMED else ""
         raise DatabaseError(
             f"the database contains {len(found)} kinds of work: {names}",

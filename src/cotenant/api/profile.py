@@ -103,7 +103,11 @@ def _of_run(path: Path, top: int) -> Profile:
 
     profiles, marked = from_run(path, top=top)
     notes = [str(note) for note in marked.get("notes") or ()]
-    notes += [f"No kernel of {one.mix} was seen: its work may run elsewhere." for one in profiles if not one.tenants]
+    notes += [
+        f"No kernel of {profile.mix} was seen: its work may run elsewhere."
+        for profile in profiles
+        if not profile.tenants
+    ]
     return Profile(str(path), str(marked.get("tool")), path, profiles, tuple(notes))
 
 
@@ -119,5 +123,5 @@ def _of_file(path: Path, top: int, *, skip_bad: bool) -> Profile:
             f"{path} contains no kernels: it is {importing.FORMATS[found.format].meaning}.",
             hint="profiles are exports of Nsight Systems (SQLite) and traces of nvprof (CSV)",
         )
-    notes = tuple(f"Left out: {sentence(one)}." for one in found.skipped)
+    notes = tuple(f"Left out: {sentence(skipped)}." for skipped in found.skipped)
     return Profile(str(path), found.format, None, (from_import(found, top=top),), notes)

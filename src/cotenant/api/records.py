@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def sql(query: str, runs: Runs, *, limit_s: float = 60.0) -> "Table":
-    """Run one SELECT over the tables of any number of runs.
+    """Run a SELECT over the tables of any number of runs.
 
     Args:
         query: The SELECT.
@@ -36,7 +36,7 @@ def export(
     destination: AnyPath,
     format: "Format | None" = None,  # noqa: A002 - the word of the command line
 ) -> None:
-    """Write one table of the runs as CSV, JSON or Parquet; `-` is the standard output.
+    """Write a table of the runs as CSV, JSON or Parquet; `-` is the standard output.
 
     Raises:
         QueryError: There is no such table or format.

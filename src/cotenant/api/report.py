@@ -25,7 +25,7 @@ def report(
     figures: AnyPath | None = None,
     figures_for: Literal["screen", "paper"] = "screen",
 ) -> Written:
-    """Write one self-contained HTML file about one or several runs, optionally with Markdown and figures.
+    """Write a self-contained HTML file about any number of runs, optionally with Markdown and figures.
 
     Args:
         runs: A run folder, or several.
@@ -81,7 +81,7 @@ def report(
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Replace atomically: a reader of the old file never sees half of the new one."""
+    """Replace atomically: a reader of the old file never sees half of the new file."""
     from contextlib import suppress
 
     from cotenant import opening

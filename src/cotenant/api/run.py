@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from cotenant.devices.protocol import Device
     from cotenant.measure.plan import RunPlan
     from cotenant.store.folder import RunFolder
-    from cotenant.study.forecast import Forecast
+    from cotenant.study.run_forecast import Forecast
 
 
 @with_progress
@@ -43,14 +43,14 @@ def run(
     Args:
         study: A built-in study's name, a YAML file, a study, or a plan.yaml, whose mix is then measured at its rates;
             None with ``resume``.
-        device: Overrides the study's device; for a plan, selects one of its devices.
+        device: Overrides the study's device; for a plan, selects among its devices.
         devices: A group of devices to spread the study over: `all`, `cuda:0,1`, `cpu:each`, `sim:...*4`; or different
             devices, `sim:t4,sim:l4`: a run on each, read together.
         tenants: A study file whose tenants, mixes and sharing replace those of the study.
         overrides: `key=value` each, as `--set`.
         out: Parent folder of the run folder.
         resume: A run folder to resume, with its own study and device.
-        calibrate: Measured solo times for a simulated device: a run on a real one, or a CSV file.
+        calibrate: Measured solo times for a simulated device: a run on a real device, or a CSV file.
         on: A Ray cluster to run on: `ray`, `ray://host:port`; ``devices`` then selects among its devices.
         insecure: Accept a cluster without token authentication.
         listener: Receives progress events; default: a display on stderr, or a bar in a notebook.
@@ -73,7 +73,7 @@ def run(
         return run_on_each(about, named, changes, out, listener)
     if resume is not None:
         given = (study, device, devices, tenants, calibrate)
-        if overrides or any(one is not None for one in given):
+        if overrides or any(value is not None for value in given):
             raise RunFolderError(
                 "a resumed run keeps its study and its device",
                 hint=f"cotenant run --resume {resume}, without other arguments; or start a new run",
@@ -116,7 +116,7 @@ def dry_run(
 ) -> "Forecast":
     """Duration and precision of a study. Nothing that the study names is run or imported.
 
-    The best forecast is an earlier run of it under ``out``. Without one a plain loop is timed for two seconds, to see
+    The best forecast is an earlier run of it under ``out``. Otherwise a plain loop is timed for two seconds, to see
     how much this machine's speed varies.
 
     Raises:
@@ -202,9 +202,9 @@ def _calibrated(study: str | Path | Study, overrides: Sequence[str], source: Pat
     """The study with measured solo times in all of its settings."""
     from cotenant.api.calibrate import measured_solos
 
-    rows = [one.model_dump(exclude={"row"}, exclude_none=True) for one in measured_solos(source)]
+    rows = [solo.model_dump(exclude={"row"}, exclude_none=True) for solo in measured_solos(source)]
     given = _study(study, overrides)
-    settings = tuple({**one, "solo_ms": rows} for one in given.settings)
+    settings = tuple({**setting, "solo_ms": rows} for setting in given.settings)
     return given.model_copy(update={"settings": settings}).placed(given.places)
 
 
@@ -294,7 +294,7 @@ def _reopened(path: Path) -> "tuple[RunFolder, RunPlan, Device]":
     return folder, plan_for(study, device, folder.manifest.get("modes")), device
 
 
-# --- one study on several devices in turn: a run for each, read together
+# --- a study on several devices in turn: a run for each, read together
 
 
 def each_of(devices: str | None) -> tuple[str, ...]:
@@ -307,7 +307,7 @@ def each_of(devices: str | None) -> tuple[str, ...]:
 def run_on_each(
     study: str | Path | Study, names: Sequence[str], overrides: Sequence[str], out: Path, listener: Listener
 ) -> "Run":
-    """Run the study on each device; a tenant that doesn't fit on one is left out there, and its run records that.
+    """Run the study on each device; a tenant that doesn't fit on a device is left out there, which the run records.
 
     Raises:
         CotenantError: It can't be carried out. Finished measurements are kept.
@@ -328,7 +328,7 @@ def forecasts_on_each(study: str | Path | Study, names: Sequence[str], overrides
 
 
 def plan_on(study: str | Path | Study, name: str, overrides: Sequence[str]) -> "tuple[RunPlan, Device]":
-    """The study on one device, without the tenants that don't fit."""
+    """The study on a device, without the tenants that don't fit."""
     from dataclasses import replace
 
     from cotenant.errors import DoesNotFit

@@ -98,7 +98,7 @@ def _check(settings: SearchSettings, listener: Listener) -> None:
     if settings.top < 1:
         raise CotenantError("a ranking needs at least one line", hint="--top 10")
     candidates = resolve(settings.models)
-    bare = tuple(one.name for one in candidates if not one.pretrained)
+    bare = tuple(candidate.name for candidate in candidates if not candidate.pretrained)
     if bare:
         listener(WithoutWeights(bare, len(candidates) - len(bare)))
     find_scorer(settings.scorer)
@@ -115,7 +115,7 @@ def _named(data: str, models: Sequence[str], *, fetch: bool) -> tuple[str, ...]:
         from cotenant.ranking.data import open_data
 
         images = open_data(data).kind == "image"
-        names = [name for name, one in PRETRAINED.items() if bool(one.pixels) == images]
+        names = [name for name, model in PRETRAINED.items() if bool(model.pixels) == images]
     if fetch:
         for name in names:
             if name in PRETRAINED:

@@ -1,4 +1,4 @@
-"""`serve`: several models on one device, each with an objective."""
+"""`serve`: several models on a device, each with an objective."""
 
 import json
 import urllib.error
@@ -13,7 +13,7 @@ from cotenant.paths import AnyPath
 
 if TYPE_CHECKING:
     from cotenant.fleet.serving.cluster_serve import OnCluster, Opened
-    from cotenant.serving.dry_run import SimulatedContracts
+    from cotenant.planning.check import Checked
     from cotenant.serving.server import Listening
     from cotenant.serving.service import Service
     from cotenant.serving.tenants_file import TenantsFile
@@ -32,7 +32,7 @@ def serve(
 
     Args:
         tenants: A tenants file, or a plan.
-        device: Overrides the file's device; for a plan, selects one of its devices.
+        device: Overrides the file's device; for a plan, selects among its devices.
         listening: Address to listen on; 127.0.0.1:8700 by default.
         ready: Called with the address once requests are accepted.
         ended: Called at the end, when everything was answered and recorded.
@@ -119,14 +119,16 @@ def promise(
     seconds: float = 30.0,
     seed: int = 0,
     say: Callable[[str], None] = lambda _: None,
-) -> "SimulatedContracts":
-    """Simulate the contracts of a file under its stated loads.
+) -> "Checked":
+    """Simulate the objectives of a file or plan under its stated loads, as `check_plan` does for the same sharing.
+
+    Where requests take turns, and on a real device, the scheduler that serves orders them.
 
     Args:
-        tenants: The YAML file; each tenant states its `load`.
+        tenants: The YAML file, or a plan; each tenant states its `load`.
         device: Overrides the file's device.
-        seconds: Simulated time.
-        seed: Seed of the arrivals.
+        seconds: The least time that the scheduler's order is simulated for.
+        seed: Of the scheduler's arrivals.
         say: Called with the expected traffic of each tenant.
 
     Raises:

@@ -21,7 +21,7 @@ def view(directory: AnyPath = Path("runs"), *, port: int = PORT, ready: Callable
 
     Args:
         directory: The folder; runs are found up to three levels deep.
-        port: Port on 127.0.0.1; 0 picks a free one.
+        port: Port on 127.0.0.1; 0 picks any free port.
         ready: Called with the address once it can be opened.
 
     Raises:

@@ -52,7 +52,7 @@ def watch(
     """
     from cotenant.clients.published import named_histogram
 
-    named = [named_histogram(one) for one in histograms]
+    named = [named_histogram(histogram) for histogram in histograms]
     if prometheus is not None:
         from cotenant.measure.watch.history import read_history
 
@@ -64,7 +64,7 @@ def watch(
     from cotenant.measure.watch.watch_session import WatchSession
 
     with WatchSession(
-        [str(one) for one in targets], device=device or _usual_device(), every_s=every_s, histograms=named,
+        [str(target) for target in targets], device=device or _usual_device(), every_s=every_s, histograms=named,
         root=Path(out),
     ) as session:  # fmt: skip
         left = seconds

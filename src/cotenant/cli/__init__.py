@@ -1,1 +1,1 @@
-"""The command line: one small file per verb that parses arguments, calls the API and prints."""
+"""The command line: a small file per verb that parses arguments, calls the API and prints."""

@@ -22,7 +22,7 @@ library's limit, 32-bit indices. Any other failure is an error. A simulated GPU 
 @click.argument("models", metavar="MODEL...", nargs=-1, required=True)
 @click.option("--device", metavar="DEVICE", default="cpu", show_default=True, help="Where.")
 @click.option("--memory", "memory_bytes", metavar="SIZE", type=memory, help="Limit on memory, e.g. 4GB or 512MiB.")
-@click.option("--dtype", metavar="DTYPE", help="Number format; default: the device's preferred one.")
+@click.option("--dtype", metavar="DTYPE", help="Number format; default: what the device prefers.")
 @click.option("--image", metavar="PIXELS", type=int, help="Side of a vision model's images.")
 @click.option("--seq", metavar="TOKENS", type=int, help="Tokens per item.")
 @click.option("--train", is_flag=True, help="A training step instead of inference.")

@@ -34,7 +34,7 @@ Servers are started and stopped many times. The exit code is 2 if the answer isn
 @click.option("--ready", metavar="PATH", default="/health", show_default=True,
               help="Answers with a 2xx once a command's server can serve.")  # fmt: skip
 @click.option("--memory", metavar="ARGS", default="", help="Arguments that give each copy the same explicit memory.")
-@click.option("--load", metavar="LOAD", help="At each copy, such as 'closed(16)'; default: what saturates one.")
+@click.option("--load", metavar="LOAD", help="At each copy, such as 'closed(16)'; default: what saturates a copy.")
 @click.option("--rate", metavar="RATE", help="Of all copies together, such as 20/s; they divide it.")
 @click.option("--slo", metavar="TIME", help="Objective of the p99, such as 50ms.")
 @click.option("--sharing", metavar="WAY", multiple=True, help="Try only this way to share; repeatable.")
@@ -72,7 +72,7 @@ def command(
     quiet: bool,
     as_json: bool,
 ) -> int:
-    """Measure one to N copies of a server: how many pay, and under which way to share?"""
+    """Measure 1 to N copies of a server: how many pay, and under which way to share?"""
     from cotenant.api.copies import copies
     from cotenant.measure.events import silent
     from cotenant.reporting.elements.terminal import terminal

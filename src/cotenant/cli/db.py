@@ -1,4 +1,4 @@
-"""`cotenant db`: measurements of all machines in one place."""
+"""`cotenant db`: measurements of all machines together."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -102,7 +102,7 @@ def gpus(above: Path | None, *, work: str | None, every: bool, db: Path | None, 
 @as_json
 @click.pass_obj
 def gpu(above: Path | None, *, gpu: str, db: Path | None, as_json: bool) -> None:
-    """Show everything known about one GPU; part of its UUID is enough."""
+    """Show everything known about a GPU; part of its UUID is enough."""
     from cotenant.api import db as database
     from cotenant.reporting.terminal.variability import gpu_parts
 
@@ -115,7 +115,7 @@ def gpu(above: Path | None, *, gpu: str, db: Path | None, as_json: bool) -> None
 @as_json
 @click.pass_obj
 def sensors(above: Path | None, *, words: tuple[str, ...], db: Path | None, as_json: bool) -> None:
-    """List the sensors read; given two, relate the second to the finer first one.
+    """List the sensors read; given two, relate the second to the first, which is finer.
 
     FINER and OTHER are words that match only one line of the list, e.g. "GPU-8f3c power_instant_w" or
     "rails.log vdd_in".
@@ -164,7 +164,7 @@ def anomalies(above: Path | None, *, work: str | None, db: Path | None, as_json:
 @as_json
 @click.pass_obj
 def report(above: Path | None, *, out: Path, work: str | None, db: Path | None, as_json: bool) -> None:
-    """Write figures, tables and anomalies as one self-contained HTML file."""
+    """Write figures, tables and anomalies as a self-contained HTML file."""
     from cotenant.api import db as database
 
     written = database.report(out, work, db=db or above)

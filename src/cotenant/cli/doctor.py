@@ -8,7 +8,7 @@ from cotenant.cli.output import Exit, as_json, show, show_json
 
 @click.command(
     "doctor",
-    epilog="The exit code is 2 if there is a problem; notes and warnings do not count as one.",
+    epilog="The exit code is 2 if there is a problem; notes and warnings do not count.",
 )
 @click.option("--device", metavar="DEVICE", help="Check this device only; default: the CPU and every GPU.")
 @click.option("--fix", is_flag=True, help="Fix what is safe: GPU persistence mode, leftovers of killed runs.")

@@ -26,7 +26,7 @@ The tables are trials, tenants, requests, stages, samples and kernels.
 @click.option("--format", "form", type=click.Choice(FORMATS), help="Default: by the file's suffix; CSV for -.")
 @click.option("--json", "as_json", is_flag=True, help="Short for --format json.")
 def command(*, table: str, runs: tuple[Path, ...], destination: str, form: str | None, as_json: bool) -> None:
-    """Write TABLE of one or several run folders as CSV, JSON or Parquet."""
+    """Write TABLE of any number of run folders as CSV, JSON or Parquet."""
     from cotenant.api.records import export
 
     if as_json and form not in {None, "json"}:

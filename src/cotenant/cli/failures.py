@@ -37,7 +37,7 @@ class Interrupted(KeyboardInterrupt):
         self.kept = kept
 
 
-def explain(problem: BaseException) -> Failure:  # noqa: PLR0911 - one return per case
+def explain(problem: BaseException) -> Failure:  # noqa: PLR0911 - a return per case
     """The message for an exception."""
     match problem:
         case StudyError():
@@ -60,7 +60,7 @@ def explain(problem: BaseException) -> Failure:  # noqa: PLR0911 - one return pe
 
 
 def tell(failure: Failure) -> None:
-    """Print to stderr: the sentence, its details one per line, a blank line, the hint."""
+    """Print to stderr: the sentence, each detail on its own line, a blank line, the hint."""
     interrupted = failure.code in {Exit.HUNG_UP, Exit.INTERRUPTED, Exit.TERMINATED}
     label = click.style("interrupted:", fg="yellow") if interrupted else click.style("error:", fg="red", bold=True)
     _say(f"{label} {_lines(failure.sentence)}")

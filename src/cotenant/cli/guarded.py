@@ -13,7 +13,7 @@ from collections.abc import Callable
 _PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _PR_SET_PDEATHSIG = 1
 _SENT_BY_A_PROCESS = 0
-"""Exit codes up to this one. A terminal's Ctrl-C comes from the kernel, which sends it to the child as well."""
+"""The largest exit code. A terminal's Ctrl-C comes from the kernel, which sends it to the child as well."""
 NEARLY = 0.9
 
 

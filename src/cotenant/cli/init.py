@@ -1,4 +1,4 @@
-"""`cotenant init`: describe your models once, in one file for every verb."""
+"""`cotenant init`: describe your models once, in a file for every verb."""
 
 import sys
 from pathlib import Path

@@ -13,7 +13,7 @@ import click
 
 from cotenant.errors import CotenantError, DamagedTrials, IntegrityWarning
 
-# --- warnings on the command line: ours as one sentence each; those of libraries are hidden
+# --- warnings on the command line: ours as a sentence each; those of libraries are hidden
 
 
 class Notices:
@@ -59,7 +59,7 @@ def spoken(*, debug: bool) -> Iterator[Notices]:
 
 LEVELS = ("debug", "info", "warning", "error")
 MOST_ALIKE = 20
-"""Messages of one kind a minute: a client that sends rubbish must not fill a disk."""
+"""Messages of a kind per minute: a client that sends rubbish must not fill a disk."""
 MINUTE_S = 60.0
 
 
@@ -82,7 +82,7 @@ class OneLine(logging.Formatter):
 
 
 class FewAlike(logging.Filter):
-    """Lets through so many messages of one kind a minute, and counts the others."""
+    """Lets through so many messages of a kind per minute, and counts the others."""
 
     def __init__(self) -> None:
         super().__init__()

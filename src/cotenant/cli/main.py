@@ -190,7 +190,7 @@ def main(
     name: str = "cotenant",
     guard: Callable[[Callable[[], int]], int] = lambda work: work(),
 ) -> int:
-    """Run one command line and return its exit code; `guard` is called with the part that does the work."""
+    """Run a command line and return its exit code; `guard` is called with the part that does the work."""
     if refused := refusal():
         from cotenant.cli.failures import tell
 

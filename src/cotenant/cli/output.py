@@ -78,7 +78,7 @@ QUESTION = '"select trial, mix, sharing, verdict, reasons from trials"'
 
 
 def show_result(result: "Result", *, everything: bool) -> None:
-    """Print the answer on one screen, or everything, to stdout."""
+    """Print the answer that fits a screen, or everything, to stdout."""
     from cotenant.reporting.elements.terminal import terminal
     from cotenant.reporting.results.measured import answer_screen, measured_elements
 

@@ -156,7 +156,7 @@ def _tenants(
     from cotenant.api.plan import plan
     from cotenant.reporting.elements.terminal import terminal
     from cotenant.reporting.results.planned import moves_elements, plan_elements
-    from cotenant.tenancy.plan import read_plan
+    from cotenant.tenancy.plan_document import read_plan
 
     talk = console(talk=True)
     if was is not None:
@@ -194,8 +194,8 @@ def _export(planned: "Plan", target: str, folder: Path) -> None:
 def _study(file: Path, devices: str | None, out: Path) -> None:
     from cotenant.planning.inputs.studies import write_study
 
-    files = [str(one) for one in write_study(file, devices, out)]
-    commands = ", ".join(f"cotenant run {one}" for one in files)
+    files = [str(path) for path in write_study(file, devices, out)]
+    commands = ", ".join(f"cotenant run {name}" for name in files)
     runs = " ".join(["--from RUN"] * len(files))
     console(talk=True).print(f"wrote {' and '.join(files)}; then: {commands}, and plan again with {runs}")
 
@@ -209,7 +209,7 @@ def _check(path: Path, *, as_json: bool) -> int:
         show_json(found)
     else:
         show(*check_parts(found.tenants, found.basis))
-    if any(one.verdict == "missed" for one in found.tenants):
+    if found.misses:
         return Exit.BREACH
     return Exit.OK if found.keeps_all else Exit.NOT_READY
 

@@ -21,7 +21,7 @@ On a CPU, kernels are torch's operators.
 @click.command("profile", epilog=EPILOG)
 @click.argument("subject", metavar="STUDY|RUN|FILE")
 @click.option("--device", metavar="DEVICE", help="Overrides the study's device.")
-@click.option("--set", "overrides", metavar="KEY=VALUE", multiple=True, help="Change one key of the study; repeatable.")
+@click.option("--set", "overrides", metavar="KEY=VALUE", multiple=True, help="Change a key of the study; repeatable.")
 @click.option("--tool", type=click.Choice(["nsys", "torch"]), help="The profiler; by default nsys if installed.")
 @click.option("--out", metavar="DIR", type=click.Path(path_type=Path), default=Path("runs"), show_default=True,
               help="Parent folder of the run folder.")  # fmt: skip

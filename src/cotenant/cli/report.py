@@ -1,4 +1,4 @@
-"""`cotenant report`: results as one HTML file, Markdown and figures."""
+"""`cotenant report`: results as an HTML file, Markdown and figures."""
 
 from pathlib import Path
 from typing import Literal
@@ -46,9 +46,9 @@ def command(
     figures_for: Literal["screen", "paper"],
     as_json: bool,
 ) -> None:
-    """Write the results of one or several run folders as one self-contained HTML file.
+    """Write the results of any number of run folders as a self-contained HTML file.
 
-    Prints the paths of the files written, one per line.
+    Prints the path of each file written.
     """
     from cotenant.api.report import report
 

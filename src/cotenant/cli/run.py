@@ -41,7 +41,7 @@ to disk about every second: after any interruption, `--resume` continues where t
 )
 @click.option("--tenants", "tenants_of", metavar="FILE",
               help="Run STUDY with the tenants, mixes and sharing of this file.")  # fmt: skip
-@click.option("--set", "overrides", metavar="KEY=VALUE", multiple=True, help="Change one key of the study; repeatable.")
+@click.option("--set", "overrides", metavar="KEY=VALUE", multiple=True, help="Change a key of the study; repeatable.")
 @click.option("--dry-run", is_flag=True, help="Only list the trials, and the time and memory they need.")
 @click.option("--out", metavar="DIR", type=click.Path(path_type=Path), default=Path("runs"), show_default=True,
               help="Parent folder of the run folder.")  # fmt: skip
@@ -181,7 +181,7 @@ def _forecast(study: str, options: dict[str, Any], *, as_json: bool) -> int:
         if as_json:
             show_json(found)
         else:
-            show(*(part for one in found for part in forecast_tables(one)[:1]))
+            show(*(part for forecast in found for part in forecast_tables(forecast)[:1]))
         return Exit.OK
     forecast = dry_run(study, **options)
     if as_json:

@@ -117,5 +117,5 @@ def _refuse_other_settings() -> None:
     context = click.get_current_context()
     for name in ("scorer", "memory_bytes", "exact", "device", "fetch", "skip_bad", "top", "out"):
         if context.get_parameter_source(name) is not click.core.ParameterSource.DEFAULT:
-            (option,) = [one for one in context.command.params if one.name == name]
+            (option,) = [parameter for parameter in context.command.params if parameter.name == name]
             raise click.UsageError(f"A resumed search keeps its settings: leave out {option.opts[0]}.")

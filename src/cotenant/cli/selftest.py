@@ -21,11 +21,11 @@ def command(*, device: str, on: str | None, insecure: bool, as_json: bool) -> in
 
     if on is not None:
         nodes = selftest_nodes(device, on=on, insecure=insecure)
-        passed = all(one.passed for one in nodes)
+        passed = all(node.passed for node in nodes)
         if as_json:
-            show_json({"schema_version": 1, "passed": passed, "nodes": [plain(one) for one in nodes]})
+            show_json({"schema_version": 1, "passed": passed, "nodes": [plain(node) for node in nodes]})
         else:
-            show(*(part for one in nodes for part in selftest_tables(one)))
+            show(*(part for node in nodes for part in selftest_tables(node)))
         return Exit.OK if passed else Exit.NOT_READY
     found = selftest(device)
     if as_json:

@@ -1,4 +1,4 @@
-"""`cotenant serve`: several models on one device, each with an objective."""
+"""`cotenant serve`: several models on a device, each with an objective."""
 
 import shlex
 from collections.abc import Mapping
@@ -48,9 +48,7 @@ if TYPE_CHECKING:
               help="Record served traffic as runs in this folder: `cotenant show` reads them.")  # fmt: skip
 @click.option("--record-most", metavar="GIB", type=click.FloatRange(min=0.01), default=1.0, show_default=True,
               help="Disk space for recorded traffic; the oldest is deleted first.")  # fmt: skip
-@click.option(
-    "--dry-run", is_flag=True, help="Simulate the contracts under the stated loads, and report which are kept."
-)
+@click.option("--dry-run", is_flag=True, help="Simulate the stated loads, and report which objectives are kept.")
 @on_cluster
 @click.option("--devices", metavar="LIST", help="With --on: which devices, as for `run`; default: those of the plan.")
 @click.option("--when-full", metavar="COMMAND",
@@ -94,16 +92,7 @@ def command(
         return None
     _refuse({"--devices": devices, "--when-full": when_full}, "needs --on")
     if dry_run:
-        from cotenant.api.serve import promise
-        from cotenant.reporting.terminal.promises import promise_parts
-
-        found = promise(tenants, device=device, say=console(talk=True).print)
-        if as_json:
-            show_json({"kept": found.kept, "device": found.device, "basis": found.basis, "seconds": found.seconds,
-                       "tenants": [one._asdict() for one in found.tenants]})  # fmt: skip
-        else:
-            show(*promise_parts(found))
-        return None if found.kept else Exit.BREACH
+        return _simulated(tenants, device, as_json=as_json)
 
     from cotenant.serving.server import Listening
 
@@ -111,6 +100,23 @@ def command(
                           grpc_port=grpc_port)  # fmt: skip
     _here(tenants, device, listening, as_json=as_json)
     return None
+
+
+def _simulated(tenants: Path, device: str | None, *, as_json: bool) -> int:
+    from dataclasses import asdict
+
+    from cotenant.api.serve import promise
+    from cotenant.reporting.terminal.promises import check_parts
+
+    checked = promise(tenants, device=device, say=console(talk=True).print)
+    if as_json:
+        rows = [asdict(tenant) | {"verdict": tenant.verdict} for tenant in checked.tenants]
+        show_json({"kept": checked.keeps_all, "device": checked.source, "basis": checked.basis, "tenants": rows})
+    else:
+        show(*check_parts(checked.tenants, checked.basis))
+    if checked.misses:
+        return Exit.BREACH
+    return Exit.OK if checked.keeps_all else Exit.NOT_READY
 
 
 def _here(tenants: Path, device: str | None, listening: "Listening", *, as_json: bool) -> None:

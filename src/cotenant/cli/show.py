@@ -1,4 +1,4 @@
-"""`cotenant show`: results of one or several runs."""
+"""`cotenant show`: results of runs."""
 
 from pathlib import Path
 
@@ -20,7 +20,7 @@ Examples:  cotenant show RUN
 @click.option("--all", "everything", is_flag=True, help="Every table, check and sentence, not only the answer.")
 @as_json
 def command(*, runs: tuple[Path, ...], skip_bad: bool, everything: bool, as_json: bool) -> None:
-    """Show the results of one or several run folders, or a result file of the original model-search study."""
+    """Show the results of any number of run folders, or a result file of the original model-search study."""
     from cotenant.api.show import show, show_search_results
     from cotenant.errors import WatchedRuns
 

@@ -65,7 +65,7 @@ The tables are trials, tenants, requests, stages, samples and kernels, all read-
               help="Stop the query after this time.")  # fmt: skip
 @as_json
 def command(*, query: str, runs: tuple[Path, ...], timeout: float, as_json: bool) -> None:
-    """Run QUERY over the records of one or several run folders."""
+    """Run QUERY over the records of any number of run folders."""
     from cotenant.api.records import sql
     from cotenant.reporting.terminal.lists import QueryAnswer
 

@@ -16,7 +16,7 @@ Examples:  cotenant verify RUN
            cotenant verify runs/quick/* --json
 
 Every committed trial has a seal: the SHA-256 of its files and the rows of its tables. The exit code
-is 0 if all runs are intact, 1 if one is damaged, 2 if one was written without seals or has a gap: requests
+is 0 if all runs are intact, 1 if any is damaged, 2 if any was written without seals or has a gap: requests
 that could not be written when they were served.
 
 A seal detects accidents; it is not a signature. Whoever can write to a folder can write a new seal. To detect
@@ -45,26 +45,26 @@ def command(*, runs: tuple[Path, ...], digest: bool, as_json: bool) -> int:
 
     found = verify(runs)
     if as_json:
-        show_json([{**plain(one), "state": one.state} for one in found])
+        show_json([{**plain(verified), "state": verified.state} for verified in found])
     else:
-        for one in found:
-            console().print(_words(one), soft_wrap=True)
-    states = {one.state for one in found}
+        for verified in found:
+            console().print(_words(verified), soft_wrap=True)
+    states = {verified.state for verified in found}
     return Exit.ERROR if "damaged" in states else Exit.NOT_READY if states - {"whole"} else Exit.OK
 
 
-def _words(one: "Verified") -> str:
+def _words(verified: "Verified") -> str:
     from cotenant.reporting.terminal.literal import literal
     from cotenant.text import amount
 
-    lines = [f"{one.run}: {one.state}, {amount(one.trials, 'trial')}"]
-    if one.unsealed:
-        lines.append(f"  {one.unsealed} were written without a seal: damage to them would go unnoticed")
-    lines += [f"  {sentence}" for sentence in one.damaged]
-    if one.incomplete:
-        lines.append(f"  {one.incomplete}")
-    if one.missing:
-        lines.append(f"  {one.missing} trials of the complete run are missing")
-    if one.state == "damaged" and one.trials:
-        lines.append(f"  measure them again: cotenant run --resume {shlex.quote(str(one.run))}")
+    lines = [f"{verified.run}: {verified.state}, {amount(verified.trials, 'trial')}"]
+    if verified.unsealed:
+        lines.append(f"  {verified.unsealed} were written without a seal: damage to them would go unnoticed")
+    lines += [f"  {sentence}" for sentence in verified.damaged]
+    if verified.incomplete:
+        lines.append(f"  {verified.incomplete}")
+    if verified.missing:
+        lines.append(f"  {verified.missing} trials of the complete run are missing")
+    if verified.state == "damaged" and verified.trials:
+        lines.append(f"  measure them again: cotenant run --resume {shlex.quote(str(verified.run))}")
     return "\n".join(map(literal, lines))

@@ -19,7 +19,7 @@ BEHIND = 10
 @click.command("view", epilog=EPILOG)
 @click.argument("directory", metavar="[DIR]", default="runs", type=click.Path(path_type=Path))
 @click.option("--port", metavar="N", type=click.IntRange(0, 65535), default=8765, show_default=True,
-              help="Port on 127.0.0.1; 0 picks a free one.")  # fmt: skip
+              help="Port on 127.0.0.1; 0 picks any free port.")  # fmt: skip
 @as_json
 def command(*, directory: Path, port: int, as_json: bool) -> None:
     """Show the runs in DIR (default: runs) in a browser: list, filter, compare, reports, live progress."""

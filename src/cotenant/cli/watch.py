@@ -82,7 +82,7 @@ def command(
 
 
 class _Live:
-    """The view while it goes on: on a terminal refreshed in place, elsewhere one line at the start."""
+    """The view while it goes on: on a terminal refreshed in place, elsewhere a line at the start."""
 
     def __init__(self, terminal: bool) -> None:
         self._terminal = terminal

@@ -36,18 +36,18 @@ def command() -> None:
 
 @command.command("list", epilog=EPILOG)
 @click.argument("words", metavar="[FILTER]", required=False)
-@click.option("--kernels", is_flag=True, help="The kernels of one request of the workload that FILTER names.")
+@click.option("--kernels", is_flag=True, help="The kernels of a request of the workload that FILTER names.")
 @click.option("--device", metavar="DEVICE", help="A simulated GPU.  [default: sim:a100-sxm4-40gb]")
 @click.option("--batch", metavar="ITEMS", type=click.IntRange(min=1), help="Items per request.")
 @click.option("--seq", metavar="TOKENS", type=click.IntRange(min=1), help="Tokens per item.")
-@click.option("--dtype", metavar="DTYPE", help="Number format; default: the GPU's preferred one.")
+@click.option("--dtype", metavar="DTYPE", help="Number format; default: what the GPU prefers.")
 @click.option("--train", is_flag=True, help="A training step instead of inference.")
 @click.option("--software", metavar="SOFTWARE", help="Execution mode: eager, compile, tensorrt, ...")
 @as_json
 def list_command(*, words: str | None, kernels: bool, as_json: bool, **options: Any) -> None:
     """List the workloads of the catalogue, or those whose name, family or description contains FILTER.
 
-    With --kernels: the kernels of one request on a simulated GPU. The other options require it.
+    With --kernels: the kernels of a request on a simulated GPU. The other options require it.
     """
     asked = {name: value for name, value in options.items() if value}
     if kernels and words:
@@ -79,7 +79,7 @@ def servers_command(*, as_json: bool) -> None:
 
     found = list_servers()
     if as_json:
-        show_json([one.to_json() for one in found])
+        show_json([server.to_json() for server in found])
     else:
         show(server_list(found))
 

@@ -36,7 +36,7 @@ def find_device(name: str) -> Device:
     Args:
         name: `cpu` (all cores this process may use) or some cores: `cpu:0`, `cpu:0-1`, `cpu:0,2`; or a
             GPU: `cuda:0`, `cuda:GPU-UUID`, a MIG instance `cuda:MIG-UUID`, `rocm:0`, `xpu:0`; a
-            simulated GPU: `sim:a100-sxm4-40gb`, one of a fleet `sim:v100-sxm2-16gb#17`, your own `sim:gpu.yaml`;
+            simulated GPU: `sim:a100-sxm4-40gb`, a member of a fleet `sim:v100-sxm2-16gb#17`, your own `sim:gpu.yaml`;
             or a group of devices: `cpu:each`, `cuda:all`, `cuda:0,1`, `sim:v100-sxm2-16gb*4`, `all`.
 
     Raises:
@@ -70,7 +70,7 @@ def find_device(name: str) -> Device:
 
 
 def _cuda(name: str, part: str) -> Device:
-    """Return an NVIDIA GPU; the error for a missing one lists those present."""
+    """Return an NVIDIA GPU; the error for a missing GPU lists those present."""
     from cotenant.devices.nvidia.cuda_device import open_cuda
     from cotenant.devices.nvidia.jetson_device import open_jetson
     from cotenant.devices.nvidia.torch_side import ON_CPU

@@ -1,4 +1,4 @@
-"""Several devices as one: a multi-GPU machine, single cores of a CPU, a simulated fleet.
+"""Several devices as a single device: a multi-GPU machine, single cores of a CPU, a simulated fleet.
 
 Each member is a device. Tenants name the member they run on; everything else (seats,
 sharing, controls, sensors) is delegated to the members.
@@ -49,7 +49,7 @@ class MemberProbe:
 
 
 class GroupFixture:
-    """Fixtures of all members' sharings as one: all are set up, or none."""
+    """The fixtures of all members' sharings together: all are set up, or none."""
 
     def __init__(self, fixtures: Sequence[Fixture], users: Counter[int]) -> None:
         self.name = ", ".join(dict.fromkeys(fixture.name for fixture in fixtures))
@@ -67,12 +67,12 @@ class GroupFixture:
         return self
 
     def __exit__(self, *exc: object) -> None:
-        """Restore everything, even if one member fails."""
+        """Restore everything, even if a member fails."""
         self._standing.close()
 
     @contextmanager
     def _held(self, fixture: Fixture) -> Iterator[None]:
-        """A member's fixture serves every set of members it belongs to: the last one to finish tears it down."""
+        """A member's fixture serves every set of members it belongs to: the last to finish tears it down."""
         if not self._users[id(fixture)]:
             fixture.__enter__()
         self._users[id(fixture)] += 1
@@ -141,7 +141,7 @@ class DeviceGroup:
         return tuple(self.member(name) for name in self.names)
 
     def member(self, name: str | None) -> Device:
-        """One member; the first for a tenant that doesn't name one.
+        """A member; the first for a tenant that names none.
 
         Raises:
             DeviceError: The group has no such member.
@@ -231,7 +231,7 @@ class DeviceGroup:
         )
 
     def sharings(self) -> tuple[SharingMode, ...]:
-        """Sharing modes available on every member, or why one of them lacks a mode."""
+        """Sharing modes available on every member, or why a member lacks a mode."""
         by_mode: dict[str, SharingMode] = {}
         for member in self.members:
             for mode in member.sharings():
@@ -331,11 +331,11 @@ class DeviceGroup:
         return tuple(gone)
 
     def roofline(self, *, refresh: bool = False) -> Roofline:
-        """Peak rates of one member."""
+        """Peak rates of a member."""
         return self.member(None).roofline(refresh=refresh)
 
     def remembered_roofline(self) -> Roofline | None:
-        """Cached peak rates of one member; None if not measured yet."""
+        """Cached peak rates of a member; None if not measured yet."""
         return self.member(None).remembered_roofline()
 
     def checkup(self) -> tuple[Finding, ...]:

@@ -82,7 +82,7 @@ def _gpus(name: str, part: str, find: Opener) -> DeviceGroup:
             f"there is no {what} for {name!r}: {has}",
             hint="use cpu:each, or simulate a fleet: --device sim:v100-sxm2-16gb*4; `cotenant devices` lists all",
         )
-    # Spelled out, so that a resumed run uses the same GPUs, or names the missing one.
+    # Spelled out, so that a resumed run uses the same GPUs, or names the missing GPU.
     mark = ON_CPU if on_cpu() else ""
     return DeviceGroup(f"cuda:{_spelled(wanted)}{mark}", [f"cuda:{index}" for index in wanted], find)
 

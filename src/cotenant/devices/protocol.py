@@ -48,7 +48,7 @@ class SensorInfo:
 
 
 class Probe(Protocol):
-    """Reads one or more sensors at once."""
+    """Reads sensors, several at once if possible."""
 
     sensors: tuple[SensorInfo, ...]
 
@@ -88,7 +88,7 @@ class SeatReport:
 class Fixture(Protocol):
     """What a sharing mode needs besides its tenants: a daemon, a partition, a mode of the device.
 
-    It is set up before the first tenant process starts and torn down after the last one ends. Arrangements that can
+    It is set up before the first tenant process starts and torn down after the last ends. Arrangements that can
     use the same fixture get the same object.
     """
 
@@ -110,7 +110,7 @@ class Fixture(Protocol):
 
 
 class Arrangement(Protocol):
-    """A mix laid out on a device under one sharing."""
+    """A mix laid out on a device under a sharing."""
 
     fixture: Fixture | None
     """None if the tenants need none."""
@@ -222,12 +222,12 @@ class Device(Protocol):
         ...
 
     def spec(self, spec: WorkloadSpec) -> WorkloadSpec:
-        """The spec with the number format its tenants use here, unless it or its workload names one."""
+        """The spec with the number format its tenants use here, unless it or its workload names it."""
         ...
 
     @property
     def stand_in(self) -> bool:
-        """True if tenants compute on the CPU although the device is a GPU, to test sensors and controls without one."""
+        """True if tenants compute on the CPU although the device is a GPU: to test sensors and controls without it."""
         ...
 
     @property
@@ -291,7 +291,7 @@ class Device(Protocol):
         ...
 
     def least_free_bytes(self) -> int:
-        """Memory available to the tenants of one member while all members are used."""
+        """Memory available to the tenants of a member while all members are used."""
         ...
 
     @property

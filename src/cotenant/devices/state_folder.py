@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def state_folder(kind: str) -> Path:
-    """The folder for notes of one kind; not created yet.
+    """The folder for notes of a kind; not created yet.
 
     Raises:
         OSError: There is no home directory, and its substitute belongs to another user.

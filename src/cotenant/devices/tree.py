@@ -40,7 +40,7 @@ class FileTree:
 
 
 class HeldOpen:
-    """A file kept open and reread from the start: one system call per reading."""
+    """A file kept open and reread from the start: a system call per reading."""
 
     def __init__(self, path: Path) -> None:
         self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)

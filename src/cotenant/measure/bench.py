@@ -1,6 +1,6 @@
 """Where a run's trials are carried out: hosts that each take a stretch of blocks at a time.
 
-On this machine there is one host: a device with tenants on it, or a model of one. A cluster has a host per device.
+On this machine there is a single host: a device with tenants on it, or its model. A cluster has a host per device.
 The runner treats all of them alike.
 """
 
@@ -30,7 +30,7 @@ class DeviceBench(Protocol):
         ...
 
     def carry_out(self, trial: Trial, *, session: int, rates: Mapping[str, float]) -> TrialRecords:
-        """Carry out one trial; tenant failures are recorded, never raised."""
+        """Carry out a trial; tenant failures are recorded, never raised."""
         ...
 
     def carry_out_some(
@@ -63,7 +63,7 @@ class DeviceBench(Protocol):
 def bench_for(
     device: Device, *, run: str, before: Before | None = None, warm_s: tuple[float, float] = WARM_S
 ) -> DeviceBench:
-    """The bench for a device: tenants on a real one, a model for a simulated one.
+    """The bench for a device: tenants on a real device, a model for a simulated device.
 
     Args:
         device: The device for the trials.
@@ -94,7 +94,7 @@ def bench_for(
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """Trials of consecutive blocks for one host."""
+    """Trials of consecutive blocks for a host."""
 
     first: int
     """The first block."""
@@ -165,7 +165,7 @@ class Bench(Protocol):
         ...
 
     def carry_out(self, next_stretch: NextStretch, rates: Mapping[str, float]) -> Iterator[Delivery | HostLost]:
-        """Carry out stretches until no host gets another one; a delivery is stored before the next one.
+        """Carry out stretches until no host gets another; a delivery is stored before the next.
 
         Args:
             next_stretch: Called for each host that is free.

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 STEPS = 400
-"""Iterations of one reading: some 30 microseconds."""
+"""Iterations of a reading: some 30 microseconds."""
 INTERRUPTED = 4
 """A reading this many times as long as the fastest was interrupted: a core's speeds are about a factor of two apart."""
 WINDOW_S = 0.1
@@ -40,7 +40,7 @@ def mean_ns(readings: Sequence[int]) -> int:
 def block_noise(seconds: float = 2.0, window_s: float = WINDOW_S) -> float | None:
     """Variation of the ratio of two windows of a block on this machine, as a standard deviation of its logarithm.
 
-    Takes the given time, on one core. None for too few windows.
+    Takes the given time, on a core. None for too few windows.
     """
     means = []
     end = time.monotonic() + seconds

@@ -169,7 +169,7 @@ CHECKS: dict[str, Check] = {
 
 @dataclass(frozen=True, slots=True)
 class CheckedTenant:
-    """Facts about one tenant in one trial that the checks use."""
+    """Facts about a tenant in a trial that the checks use."""
 
     name: str
     fate: str | None = None
@@ -191,7 +191,7 @@ class CheckedTenant:
 
 @dataclass(frozen=True, slots=True)
 class CheckedTrial:
-    """Facts about one trial that the checks use. None where unknown, so nothing is claimed."""
+    """Facts about a trial that the checks use. None where unknown, so nothing is claimed."""
 
     tenants: tuple[CheckedTenant, ...]
     sharing_violations: tuple[str, ...] = ()
@@ -228,7 +228,7 @@ class CheckFailure:
 
 
 def failures(facts: CheckedTrial) -> tuple[CheckFailure, ...]:
-    """Every failed check with one sentence, in the order of `CHECKS`."""
+    """Every failed check with a sentence, in the order of `CHECKS`."""
     found: list[tuple[str, str]] = []
     for tenant in facts.tenants:
         found += [failed for failed in _of_tenant(tenant) if failed[0] not in facts.elsewhere]

@@ -2,7 +2,7 @@
 
 A block is never divided over hosts: its trials are compared with each other. Where hosts divide the work, each takes
 the next unassigned blocks; otherwise each goes through all of them. A block that a lost host had begun goes to another
-one from its start.
+host, which repeats it from its start.
 """
 
 import math
@@ -169,9 +169,9 @@ def _alone(tenant: Tenant, study: Study, number: int, block: int, lengths: Windo
 # --- selects the cells of a block to visit: precise ones less often, so that others get the time
 
 SELDOM = 4
-"""A cell that is precise enough is visited in one of this many blocks."""
+"""A cell that is precise enough is visited once in this many blocks."""
 RELAXED, RELAXED_EVERY = 0.5, 2
-"""A cell at most this share as wide as the widest is visited in one of this many blocks: a run waits for the widest."""
+"""A cell at most this share as wide as the widest is visited once in this many blocks: a run waits for the widest."""
 LOOK_AGAIN = 1.25
 """Widths are judged again after this many times the blocks: in the short term they vary by chance."""
 
@@ -214,7 +214,7 @@ class Visits:
 
 
 def widths_of(now: Iterable[CurrentSlowdown], lacking: Collection[CellKey], target: float) -> dict[CellKey, float]:
-    """The widest half-width of each cell; one with too few requests for an objective isn't precise enough yet."""
+    """The widest half-width of each cell; a cell with too few requests for an objective isn't precise enough yet."""
     widths: dict[CellKey, float] = {}
     for slowdown in now:
         cell, width = (slowdown.mix, slowdown.sharing, slowdown.load), slowdown.estimate.relative_half_width

@@ -44,7 +44,7 @@ class Noticed:
 
 @dataclass(frozen=True, slots=True)
 class DeviceAt:
-    """Progress of one of several devices measured at the same time."""
+    """Progress of a device among several measured at the same time."""
 
     device: str
     doing: str

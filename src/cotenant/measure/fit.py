@@ -3,7 +3,7 @@
 from cotenant import workloads
 from cotenant.devices.protocol import Device
 from cotenant.measure.plan import RunPlan
-from cotenant.study.forecast import Forecast, forecast
+from cotenant.study.run_forecast import Forecast, forecast
 
 
 def forecast_for(plan: RunPlan, device: Device) -> Forecast:

@@ -215,13 +215,13 @@ def _answers(outcome: SeatOutcome, requests: RequestColumns) -> dict[str, np.nda
         kinds = outcome.result.kinds if outcome.result else ()
         for position, kind in enumerate(kinds):
             error[:recorded][requests.answers["kind"] == position] = kind
-    elif "prefill" in slots and "decode" in slots:  # a generating model produces one token in each of them
+    elif "prefill" in slots and "decode" in slots:  # a generating model produces a token in each of them
         tokens["tokens_out"][:recorded] = 1 + slots.count("decode")
     return {**tokens, "error": error}
 
 
 def stage_table(outcomes: Sequence[SeatOutcome]) -> Columns:
-    """The `stages` table: each slot starts where the previous one ended; skipped slots have no row."""
+    """The `stages` table: each slot starts where the previous slot ended; skipped slots have no row."""
     parts: dict[str, list[np.ndarray]] = {}
     for outcome in outcomes:
         if outcome.requests is None or outcome.ready is None:

@@ -98,7 +98,7 @@ class LiveBench:
         self._release()
 
     def carry_out(self, trial: Trial, *, session: int, rates: Mapping[str, float]) -> TrialRecords:
-        """Carry out one trial; tenant failures are recorded, never raised.
+        """Carry out a trial; tenant failures are recorded, never raised.
 
         Args:
             trial: The trial.
@@ -114,7 +114,7 @@ class LiveBench:
     ) -> tuple[TrialRecords, ...]:
         """Carry out about a second's worth of these trials, from the first on, without a pause.
 
-        All have the first one's configuration, so that running tenants can switch from one to the next.
+        All have the first trial's configuration, so that running tenants can switch between them.
         """
         started_utc = now_utc()
         first = trials[0]
@@ -129,7 +129,7 @@ class LiveBench:
             with used.apply(first.settings) as control_violations:
                 found = self._served_together(used, self._alike(used, trials), probes, rates)
         except DeviceError as error:
-            # A failure from the start is the user's to fix. A later one is a lost device: the others' trials continue.
+            # A failure at the start is the user's to fix. Later, a device was lost: the others' trials continue.
             if not used.names or not self._served.issuperset(used.names):
                 raise
             found = [self._unserved(first, error)]
@@ -261,7 +261,7 @@ class LiveBench:
                 found.append(_Served(window.trial, outcomes, timing, samples, violations))
         for seat in (seat for window in windows for seat in window.seats):
             if seat.host.fate is not None or (seat.result and (seat.result.gave_up or seat.result.out_of_memory)):
-                self._pool.drop(seat.host)  # the next trial gets a new one
+                self._pool.drop(seat.host)  # the next trial gets a new host
         for host in hosts:
             if host.alive:
                 host.trim_log()

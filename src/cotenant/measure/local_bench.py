@@ -1,4 +1,4 @@
-"""The bench of a run on this machine: one host, which is a device with tenants on it or a model of one."""
+"""The bench of a run on this machine: a single host, which is a device with tenants on it or its model."""
 
 import logging
 import math
@@ -83,7 +83,7 @@ class LocalBench:
             self._bench.prepare(plan.block(0).trials)
 
     def carry_out(self, next_stretch: NextStretch, rates: Mapping[str, float]) -> Iterator[Delivery]:
-        """Carry out one stretch after another until there are no more."""
+        """Carry out stretches until there are no more."""
         [host] = self.hosts
         while (stretch := next_stretch(host)) is not None:
             missing = len(stretch.trials)

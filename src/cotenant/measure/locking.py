@@ -1,9 +1,9 @@
-"""One run or server at a time per device, machine-wide. The kernel holds the lock: a killed run leaves no stale one.
+"""One run or server at a time per device, machine-wide. The kernel holds the lock: a killed run leaves no stale lock.
 
 A run that only asks servers uses no device itself, so it may run beside a server of ours, but not beside another run.
 
 Locks are socket names, shared by all users and temporary folders. `COTENANT_LOCKS` names a
-folder for lock files instead, e.g. one that several containers mount.
+folder for lock files instead, e.g. a folder that several containers mount.
 """
 
 import contextlib

@@ -1,4 +1,4 @@
-"""The trials of a run on one device or group: the study's, minus sharing modes the device lacks."""
+"""The trials of a run on a device or group: the study's, minus sharing modes the device lacks."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -34,9 +34,9 @@ class RunPlan:
     layouts: Layouts = field(default_factory=dict)
     """Shares tried besides the defaults of MPS and MIG."""
     left_out: tuple[str, ...] = ()
-    """Why some mixes are not measured under some modes, one sentence each."""
+    """Why some mixes are not measured under some modes, a sentence each."""
     too_small_for: tuple[str, ...] = ()
-    """Tenants left out because they don't fit on the device, one sentence each."""
+    """Tenants left out because they don't fit on the device, a sentence each."""
     alone_s: Mapping[str, float] = field(default_factory=dict)
     """Time of a request alone by tenant, once known: each trial gets a window of its own, unless the study sets it."""
     as_written: Study | None = None
@@ -91,7 +91,7 @@ class RunPlan:
         return replace(self, study=windows.with_windows(self.study, lengths), alone_s=alone_s)
 
     def block(self, number: int) -> Block:
-        """The trials of one block, in order."""
+        """The trials of a block, in order."""
         study = self.study if self.settings is None else self.study.model_copy(update={"settings": self.settings})
         whole = expand(study, number, self.modes, self.members, self.layouts)
         kept = tuple(trial for trial in whole.trials if (trial.mix, str(trial.sharing)) not in self._skipped)

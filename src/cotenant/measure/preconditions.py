@@ -110,7 +110,7 @@ class Preconditions:
 
 
 def temperatures(probes: Sequence[Probe], device: str) -> dict[str, float]:
-    """The highest temperature of each device; those without one are missing."""
+    """The highest temperature of each device; those without a sensor are missing."""
     found: dict[str, float] = {}
     for probe in probes:
         if not any(info.unit == DEGREES for info in probe.sensors):

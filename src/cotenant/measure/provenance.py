@@ -35,7 +35,7 @@ def now_utc() -> str:
 
 
 def session() -> dict[str, Any]:
-    """The facts of one start (or resume) of a run."""
+    """The facts of a start (or resume) of a run."""
     return {
         "started_utc": now_utc(),
         "pid": os.getpid(),

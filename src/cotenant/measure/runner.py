@@ -196,7 +196,7 @@ class Runner:
         self._requests.add(seen)
 
     def _bracket(self, moment: dispatch.Moment) -> None:
-        """Measure servers alone with all others stopped, one after another."""
+        """Measure servers alone with all others stopped, in turn."""
         study = self._plan.study
         trials = list(dispatch.bracket_trials(study, moment, windows.expected(study)))
         under_way: str | None = None

@@ -25,7 +25,7 @@ LAST_READING_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Samples:
-    """All values read during one trial."""
+    """All values read during a trial."""
 
     columns: Columns
     lost: tuple[str, ...]
@@ -34,7 +34,7 @@ class Samples:
     """Their probes, not to be read again."""
 
     def by_device(self, sensor: str) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-        """Times (ns) and values of one sensor, for each device that has it."""
+        """Times (ns) and values of a sensor, for each device that has it."""
         if not self.columns:
             return {}
         mine = self.columns["sensor"] == sensor
@@ -56,7 +56,7 @@ class Samples:
         return Samples({name: values[inside] for name, values in self.columns.items()}, self.lost, self.lost_probes)
 
     def of(self, sensor: str) -> tuple[np.ndarray, np.ndarray]:
-        """Times (ns) and values of one sensor."""
+        """Times (ns) and values of a sensor."""
         if not self.columns:
             return np.empty(0, np.int64), np.empty(0)
         mine = self.columns["sensor"] == sensor
@@ -73,9 +73,9 @@ class Sampler:
         self._lost: list[str] = []
         self._lost_probes: list[Probe] = []
         self._going_on = threading.Lock()
-        """Held until the end. Waiting for a lock is one call; for an event it is many, on a core that just woke."""
+        """Held until the end. Waiting for a lock is a single call; for an event, many on a core that just woke."""
         self._alive = threading.Lock()
-        """Held by the thread. `threading.Thread` waits forever for one that has no memory to start with."""
+        """Held by the thread. `threading.Thread` waits forever for a thread that has no memory to start with."""
         self._failure: BaseException | None = None
 
     def __enter__(self) -> Self:
@@ -86,7 +86,7 @@ class Sampler:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        """Stop after one last reading; raise what ended the thread."""
+        """Stop after a last reading; raise what ended the thread."""
         self._going_on.release()
         if not self._alive.acquire(timeout=LAST_READING_S):
             self._failure = MemoryError("the sampler's thread could not start")
@@ -122,7 +122,7 @@ class Sampler:
     def _live(self) -> None:
         try:
             self._run()
-        except BaseException as error:  # noqa: BLE001 - raised in the thread that waits for this one
+        except BaseException as error:  # noqa: BLE001 - raised in the thread that waits for this thread
             self._failure = error
         finally:
             self._alive.release()
@@ -138,7 +138,7 @@ class Sampler:
             now = time.monotonic()
             for period_s, at in due.items():
                 if at <= now:
-                    due[period_s] = (int(now / period_s + 1e-6) + 1) * period_s  # on one grid, to wake together
+                    due[period_s] = (int(now / period_s + 1e-6) + 1) * period_s  # on a common grid, to wake together
                     self._read(groups[period_s])
             next_due = min(due.values(), default=now + 1)
             wait_s = max(next_due - time.monotonic(), 0.001)
@@ -170,7 +170,7 @@ QUALITY = "from the server's last answer; at most once a second"
 
 
 class ServerMetricsProbe:
-    """The metrics of one tenant's server; a context manager around the trial."""
+    """The metrics of a tenant's server; a context manager around the trial."""
 
     def __init__(self, tenant: str, url: str, names: Sequence[str]) -> None:
         self._address = read_address(url)

@@ -24,7 +24,7 @@ from cotenant.workloads.servers.spec import is_server
 def carry_out(
     plan: RunPlan, device: Device, *, folder: RunFolder | None, out: Path, listener: Listener
 ) -> tuple[str, Path]:
-    """Resume a run, or start one in a new folder under ``out``; return why it ended and where it is."""
+    """Resume a run, or start a run in a new folder under ``out``; return why it ended and where it is."""
     path = folder.path if folder else new_run_path(out, plan.study.name)
     asks = _only_asks(plan)
     lock = device_lock(device.lock_keys(), run=str(path), purpose="ask" if asks else "measure")

@@ -1,6 +1,6 @@
-"""Named baselines for comparisons: one small file per name under `runs/.baselines`, never a copy of a run.
+"""Named baselines for comparisons: a small file per name under `runs/.baselines`, never a copy of a run.
 
-They live beside the runs rather than in the user's home, since `main` is a different run in every project. With one
+They live beside the runs rather than in the user's home, since `main` is a different run in every project. With a
 file per name, concurrent saves under different names never overwrite each other.
 """
 
@@ -20,7 +20,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
 def save(run: Path, name: str, home: Path = HOME) -> Path:
-    """Save a run under a name, replacing any previous one; returns the file.
+    """Save a run under a name, replacing any previous baseline; returns the file.
 
     Raises:
         RunFolderError: It isn't a run, the name is invalid, or the file can't be written.

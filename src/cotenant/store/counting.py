@@ -21,7 +21,7 @@ DEFAULT_SOFTWARE = "eager"
 
 @dataclass(frozen=True, slots=True)
 class Counted(TenantInTrial):
-    """One tenant of one trial, in the order of the query's columns."""
+    """A tenant of a trial, in the order of the query's columns."""
 
     verdict: Any
     failed_checks: Sequence[str] | None
@@ -160,7 +160,7 @@ class _Requests:
         return known & _within(self.first_ns - self.intended_ns, limit_ms)
 
     def tpot_within(self, limit_ms: float | None) -> Bools:
-        """Mask of requests served within this mean time per later token; requests with one token pass."""
+        """Mask of requests served within this mean time per later token; requests with a single token pass."""
         if limit_ms is None:
             return self.served
         known = self.served & self.first_known & self.tokens_known

@@ -29,7 +29,7 @@ def check_end(file: Path) -> None:
 
 
 def find(files: Iterable[Path]) -> RunFolderError | None:
-    """Read every value of every file; returns an error for the first unreadable one, if any."""
+    """Read every value of every file; returns an error for the first unreadable file, if any."""
     import duckdb
 
     con = parquet.memory()
@@ -51,7 +51,7 @@ def literal(file: Path) -> str:
 
 
 def damaged(file: Path, how: str) -> RunFolderError:
-    """The error for one damaged file of a trial."""
+    """The error for a damaged file of a trial."""
     trial = file.parent
     return RunFolderError(
         f"{file} is damaged: {how}.",

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import duckdb
 
 CLOCKS = ("frequency_mhz", "sm_clock_mhz")
-"""Clocks of a CPU and of a GPU: a trial has one of them."""
+"""Clocks of a CPU and of a GPU: a trial has either."""
 BUSY, OWN, STEAL = "cpu_busy_s", "own_cpu_s", "cpu_steal_s"
 PACKAGE, PACKAGE_CORES = "package_busy_s", "package_cores"
 

@@ -1,4 +1,4 @@
-"""Export a table of any number of runs as one file: CSV, JSON or Parquet."""
+"""Export a table of any number of runs as a single file: CSV, JSON or Parquet."""
 
 import re
 import shutil

@@ -1,4 +1,4 @@
-"""A run on disk: trials are committed singly or in chunks, in one atomic rename."""
+"""A run on disk: trials are committed singly or in chunks, by an atomic rename."""
 
 import errno
 import json
@@ -92,7 +92,7 @@ FRESH_AFTER = 16
 
 
 class RunFolder:
-    """A run's folder. Make one with `create` or `open`; nothing is written before `commit` or `update_manifest`."""
+    """A run's folder. Made with `create` or `open`; nothing is written before `commit` or `update_manifest`."""
 
     def __init__(self, path: Path, manifest: Mapping[str, Any]) -> None:
         self.path = path
@@ -213,7 +213,7 @@ class RunFolder:
             raise RunFolderError(f"Trials {name} arrived damaged: {broken}.", hint=again) from None
 
     def _place(self, what: str, name: str, numbers: Sequence[int], fill: Callable[[Path], None]) -> None:
-        """Fill a folder out of sight, then commit it in one rename."""
+        """Fill a folder out of sight, then commit it by a rename."""
         target = self.path / TRIALS / name
         with held(), _explained(f"{what} could not be written to {self.path}", self._all_safe):
             if self._taken is None:  # listing thousands of names at every commit takes time, and leaves gaps in memory
@@ -248,7 +248,7 @@ class RunFolder:
         self._manifest = json.loads(json.dumps(changed))
 
     def export(self, table: str, destination: "Path | Literal['-']", format: "Format | None" = None) -> None:  # noqa: A002  (the word of the command line)
-        """Write one table to a file, or to standard output if the destination is "-"; see `export.export`."""
+        """Write a table to a file, or to standard output if the destination is "-"; see `export.export`."""
         from cotenant.store import export
 
         export.export([self.path], table, destination, format)
@@ -308,7 +308,7 @@ def _remove(folder: Path) -> None:
 
 @contextmanager
 def _explained(what: str, hint: Callable[[bool], str]) -> Iterator[None]:
-    """Turn a failed write into one sentence; the hint may depend on whether the disk is full."""
+    """Turn a failed write into a sentence; the hint may depend on whether the disk is full."""
     import duckdb
 
     try:

@@ -91,7 +91,7 @@ def by_tenant(runs: OpenRuns) -> dict[str, TenantIdentity]:
 
 
 def _entries(manifest: Mapping[str, Any]) -> "Mapping[str, TenantEntry]":
-    """The tenants of the run's study; none if it has no study, or one of another version."""
+    """The tenants of the run's study; none if it has no study, or a study of another version."""
     from cotenant.study.files import study_from_text
 
     try:

@@ -35,7 +35,7 @@ class Gap:
 
 
 def with_gap(gaps: Sequence[Gap], new: Gap) -> tuple[Gap, ...]:
-    """The gaps with another one behind them."""
+    """Add a gap, joined with the last if they belong together."""
     joined = gaps[-1].joined(new) if gaps else None
     return (*gaps, new) if joined is None else (*gaps[:-1], joined)
 

@@ -28,7 +28,7 @@ def learnt(runs: Sequence[str | Path], place: "TargetDevice", *, db: AnyPath | N
         db: The database's folder instead of the default.
 
     Raises:
-        PredictionError: A named run is from another device, or the database has none from this one.
+        PredictionError: A named run is from another device, or the database has none from this device.
     """
     from cotenant.analyse.sharing.evidence import peaks_of
     from cotenant.prediction.interference.gathered import Learnt, gathered

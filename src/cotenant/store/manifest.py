@@ -149,7 +149,7 @@ def _of_tenants(manifest: Mapping[str, Any], key: str) -> dict[str, str]:
 
 
 def asked_interval(manifests: Sequence[Mapping[str, Any]]) -> float | None:
-    """The target precision of slowdowns (relative half-width), if all runs are of one study."""
+    """The target precision of slowdowns (relative half-width), if all runs are of the same study."""
     from cotenant.tenancy.words import share_of_one
 
     studies = {str(manifest.get("study", "")) for manifest in manifests}

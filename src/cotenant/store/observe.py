@@ -1,15 +1,15 @@
-"""From records to observations for analysis: one per tenant and trial.
+"""From records to observations for analysis: an observation per tenant and trial.
 
 Definitions, the same for runs on disk (a query here) and for a trial in memory (`counting`):
 
 * *due*: the request's `in_window` is true. The runner sets it for requests due in the window that were done while every
   tenant was active, or failed, or were never done.
 * *served*: due, `ok`, and done. ``n`` counts these; ``unfinished`` counts what was due and not served.
-* *latency*: done - intended of a served request. ``mean_latency_ns`` is NaN without one.
+* *latency*: done - intended of a served request. ``mean_latency_ns`` is NaN if there is none.
 * *throughput*: ``n`` over the time it took. Closed loads: from the first start to the last end of the due requests,
-  or to the end of the window if one of them never ended, since a hanging tenant is not faster. Open
+  or to the end of the window if any of them never ended, since a hanging tenant is not faster. Open
   loads: from the start of the window to its end, or to the last end if that is later. 0 if nothing was served.
-* *device time*: mean of ``device_ns`` over the served requests that have one.
+* *device time*: mean of ``device_ns`` over the served requests that have it.
 * *within the objective*: served with a latency of at most ``slo_ms``; for generation with a time to first token
   (first - intended) of at most ``ttft_slo_ms``, and a time per output token ((done - first) / (tokens - 1); none for
   a single token) of at most ``tpot_slo_ms``. ``all_met`` counts the requests within all of them at once.
@@ -123,7 +123,7 @@ ORDER BY place
 def observations(runs: OpenRuns, *, raw: bool) -> Iterator[TenantObservation]:
     """Every tenant of every trial of the runs, including calibration trials (`block` < 0).
 
-    All trials of one cell (device, mix, sharing, settings, load, tenant) are consecutive. With ``raw``, each
+    All trials of a cell (device, mix, sharing, settings, load, tenant) are consecutive. With ``raw``, each
     observation carries its latencies, read in portions to bound memory.
     """
     rows = [Counted(*row) for row in runs.con.execute("WITH" + _OBSERVE).fetchall()]

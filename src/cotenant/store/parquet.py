@@ -1,4 +1,4 @@
-"""Records in, Parquet out: the tables of one trial as DuckDB sees them, with the types of `records.TABLES`.
+"""Records in, Parquet out: the tables of a trial as DuckDB sees them, with the types of `records.TABLES`.
 
 Accepted forms of columns in `TrialRecords`:
 
@@ -91,7 +91,7 @@ def rows_by_trial(trials: Sequence[TrialRecords]) -> dict[int, dict[str, int]]:
 
 
 def _joined(table: str, trials: Sequence[TrialRecords]) -> Columns:
-    """The columns of one table over all trials, with the trial's number in each row if there are several."""
+    """The columns of a table over all trials, with the trial's number in each row if there are several."""
     if len(trials) == 1:
         return getattr(trials[0], table)  # type: ignore[no-any-return]  # one of the bulk tables
     parts: list[dict[str, np.ndarray[Any, np.dtype[Any]]]] = []

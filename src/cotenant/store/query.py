@@ -1,4 +1,4 @@
-"""Query the records in SQL: one SELECT, over the runs' files and nothing else."""
+"""Query the records in SQL: a single SELECT, over the runs' files and nothing else."""
 
 import json
 import threading
@@ -31,7 +31,7 @@ class Table:
 
 
 def sql(query: str, runs: Sequence[Path], *, limit_s: float = LIMIT_S) -> Table:
-    """Run one SELECT over the tables of the runs.
+    """Run a SELECT over the tables of the runs.
 
     Nothing can be written and no other file read. A query may use `views.MEMORY_LIMIT` of memory, return `MOST_ROWS`
     rows and take `limit_s` seconds.

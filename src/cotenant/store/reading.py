@@ -1,4 +1,4 @@
-"""Open runs for reading: each manifest is read once, and all records are one database."""
+"""Open runs for reading: each manifest is read once, and all records form a database."""
 
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
@@ -45,7 +45,7 @@ class OpenRuns:
         return [folder.manifest for folder in self.folders.values()]
 
     def latest_reasons(self) -> dict[str, str]:
-        """The latest reason of each failed check, from trials with one reason per check."""
+        """The latest reason of each failed check, from trials with a reason per check."""
         return dict(self.con.execute(_LATEST_REASONS).fetchall())
 
 

@@ -10,7 +10,7 @@ from cotenant.store.portions import TrialKey, of_trials, portions, rows_by_trial
 from cotenant.store.reading import OpenRuns
 
 MOST_TRIALS_DRAWN = 6
-"""Trials of one mix whose timelines are kept, spread evenly over the run."""
+"""Trials of a mix whose timelines are kept, spread evenly over the run."""
 MOST_TIMELINE_POINTS = 8_000
 MOST_BINS = 40
 FEWEST_BINS = 8
@@ -73,12 +73,12 @@ FROM placed JOIN spans USING (run)
 WHERE t_s IS NOT NULL AND isfinite(value)
 GROUP BY run, sensor, bin
 """
-"""Sums instead of means, since an interval may span several portions. Rates are within one trial of one device."""
+"""Sums instead of means, since an interval may span several portions. Rates are within a trial of a device."""
 
 
 @dataclass(frozen=True, slots=True)
 class TenantFacts:
-    """Facts about one tenant of one cell, besides its times."""
+    """Facts about a tenant of a cell, besides its times."""
 
     rate_rps: float | None
     flops_per_request: float | None
@@ -103,7 +103,7 @@ class TrialFacts:
 
 @dataclass(frozen=True, slots=True)
 class TimelinePoint:
-    """An interval of one trial's window as seen by one tenant."""
+    """An interval of a trial's window as seen by a tenant."""
 
     cell: Cell
     block: int
@@ -115,7 +115,7 @@ class TimelinePoint:
 
 @dataclass(frozen=True, slots=True)
 class StageTime:
-    """Mean time that requests of one tenant of one cell spend in a stage, over all its repetitions in a request."""
+    """Mean time that requests of a tenant of a cell spend in a stage, over all its repetitions in a request."""
 
     cell: Cell
     tenant: str

@@ -1,6 +1,6 @@
 """A seal in every committed folder: its trials, their rows, and the SHA-256 of its files.
 
-The seal is written before the rename that commits the folder, so a trial never exists without one. Readers verify it:
+The seal is written before the rename that commits the folder, so every trial has a seal. Readers verify it:
 a flipped bit, a missing file or a swapped folder is detected before any number is computed. Content is hashed once per
 process, cached by the file's identity.
 """
@@ -129,7 +129,7 @@ def _same(file: int, found: os.stat_result, digest: str) -> tuple[int, bool]:
 
 
 def _digest(file: int, size: int) -> str:
-    """Plain reads, small files in one: a file object or a large buffer costs more than the hash of most files."""
+    """Plain reads, small files in a single read: a file object or a large buffer costs more than hashing most files."""
     block = os.read(file, min(size, _BLOCK) + 1)
     whole = hashlib.sha256(block)
     while block and (size := size - len(block)) != 0:

@@ -15,7 +15,7 @@ from cotenant.store.integrity import gap_sentence
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """The result of verifying one run."""
+    """The result of verifying a run."""
 
     run: Path
     trials: int
@@ -31,7 +31,7 @@ class Verified:
 
     @property
     def state(self) -> Literal["whole", "incomplete", "unsealed", "damaged"]:
-        """The result in one word."""
+        """The result in a word."""
         if self.damaged or self.missing:
             return "damaged"
         if self.incomplete:

@@ -1,4 +1,4 @@
-"""Any number of runs as one database: one view per table, with the run's identity in every row."""
+"""Any number of runs as a single database: a view per table, with the run's identity in every row."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -76,7 +76,7 @@ def open_views(files: Files) -> "duckdb.DuckDBPyConnection":
 
 
 def part(run: str, table: str, files: Sequence[Path], *, numbered: bool = False) -> str:
-    """A query for one run's rows of a table; `numbered` adds `file_row_number`, their order in a file."""
+    """A query for a run's rows of a table; `numbered` adds `file_row_number`, their order in a file."""
     names = [column.name for column in view_columns(table) if column.name != "run"]
     columns = ", ".join(parquet.quoted(name) for name in (*names, *(["file_row_number"] if numbered else ())))
     listed = ", ".join(parquet.text(damage.literal(file)) for file in files)

@@ -38,7 +38,7 @@ def role_unit(role: str) -> str:
 
 
 def watched_totals(runs: OpenRuns) -> list[TenantTotals]:
-    """Every tenant of the watched runs among these; of several runs, one tenant's readings together."""
+    """Every tenant of the watched runs among these; of several runs, a tenant's readings together."""
     totals: dict[str, dict[str, Totals]] = {}
     for sensor, t_ns, values in runs.con.execute(_SAMPLES, [WATCHED]).fetchall():
         role, _, rest = sensor.partition("[")
@@ -112,7 +112,7 @@ FROM arrivals GROUP BY name
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """Arrivals of one tenant."""
+    """Arrivals of a tenant."""
 
     requests: int
     rate_rps: float

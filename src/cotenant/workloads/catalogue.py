@@ -54,7 +54,7 @@ class WorkloadEntry:
 
 @dataclass(frozen=True, slots=True)
 class WorkloadInfo:
-    """A catalogue entry, and the cost of one request."""
+    """A catalogue entry, and the cost of a request."""
 
     entry: WorkloadEntry
     properties: Figures
@@ -130,7 +130,7 @@ def published(name: str) -> tuple[str | None, int | None]:
 
 
 def described(entry: WorkloadEntry) -> WorkloadInfo:
-    """The entry with the cost of one request at its defaults."""
+    """The entry with the cost of a request at its defaults."""
     return WorkloadInfo(entry, figures(WorkloadSpec(name=entry.name)))
 
 
@@ -171,7 +171,7 @@ def generators() -> frozenset[str]:
 
 
 _ROOMS = ("cotenant.workloads.kernels", "cotenant.ranking.pipeline.workload", "cotenant.workloads.instrument")
-"""Modules with workloads, by name because `ranking` is a higher layer than this one."""
+"""Modules with workloads, by name because `ranking` is a higher layer."""
 
 
 _MODELS_IMPORT = ("torch", "transformers.modeling_utils", "cotenant.workloads.models.building")

@@ -32,7 +32,7 @@ def remembered(spec: WorkloadSpec, config: Mapping[str, Any], describe: Callable
 def to_json(properties: Properties) -> dict[str, Any]:
     """As JSON; each distinct operator is written once, since layers repeat them."""
     known: dict[Operator, int] = {}
-    # By identity first: repeated layers share their operators, and hashing one takes longer than anything else here.
+    # By identity first: repeated layers share their operators, and hashing them takes longer than anything else here.
     same = {id(operator): operator for operator in properties.operators}
     numbers = {key: known.setdefault(operator, len(known)) for key, operator in same.items()}
     order = [numbers[id(operator)] for operator in properties.operators]

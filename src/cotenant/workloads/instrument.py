@@ -1,4 +1,4 @@
-"""Workloads that measure the instrument itself: nothing, a fixed delay, a fixed amount of work on one core."""
+"""Workloads that measure the instrument itself: nothing, a fixed delay, a fixed amount of work on a core."""
 
 import hashlib
 import time
@@ -86,9 +86,9 @@ class SpinOptions(Options):
 
 @dataclass(frozen=True, slots=True)
 class Spin:
-    """A request is a fixed number of hash rounds on one core.
+    """A request is a fixed number of hash rounds on a core.
 
-    The amount of work is fixed, not the time: two of them on one core take twice as long. The rounds release
+    The amount of work is fixed, not the time: two of them on a core take twice as long. The rounds release
     the interpreter lock and fit into registers, so tenants only compete for the core.
     """
 

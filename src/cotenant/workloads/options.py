@@ -12,7 +12,7 @@ from cotenant.workloads.protocol import Properties, WorkloadSpec
 
 
 class Options(BaseModel):
-    """The `params` of one kind of workload."""
+    """The `params` of a kind of workload."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -23,7 +23,7 @@ _OPTIONAL_FIELDS = ("seq", "dtype", "mode", "tokens", "software", "train", "laye
 
 
 def read_options(spec: WorkloadSpec, known: type[AnyOptions]) -> AnyOptions:
-    """The spec's `params`, typed; an invalid one is refused in one sentence that names it."""
+    """The spec's `params`, typed; an invalid value is refused in a sentence that names it."""
     try:
         return known.model_validate(dict(spec.params))
     except ValidationError as error:
@@ -82,7 +82,7 @@ class Stated(Options):
     memory: ByteSize | None = None
 
     def properties(self) -> Properties:
-        """The stated costs of one request."""
+        """The stated costs of a request."""
         return Properties(
             params=self.parameters,
             weight_bytes=None if self.weights is None else int(self.weights),

@@ -1,4 +1,4 @@
-"""The workload protocol: build on a place, then serve one request at a time, in named stages.
+"""The workload protocol: build on a place, then serve requests singly, in named stages.
 
 The measuring code runs and times the stages; a workload never reads a clock.
 """
@@ -79,7 +79,7 @@ AUTO_AT_ONCE = (64, 256)
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """One named part of a request. It takes the previous stage's result (the first one takes None)."""
+    """A named part of a request. It takes the previous stage's result (the first takes None)."""
 
     name: str
     run: Callable[[Any], Any]
@@ -110,7 +110,7 @@ Mark = Callable[[int, int], None]
 
 
 class Client(Protocol):
-    """Sends requests to a server, several at once, all from one event loop in the tenant's thread."""
+    """Sends requests to a server, several at once, all from a single event loop in the tenant's thread."""
 
     slots: tuple[str, ...]
     """The timed parts of a request in order; a repeated part (tokens) is listed as often as it may occur."""
@@ -126,11 +126,11 @@ class Client(Protocol):
         ...
 
     def rest(self) -> None:
-        """The window is over: use no resources until the next one."""
+        """The window is over: use no resources until the next."""
         ...
 
     async def request(self, number: int, mark: Mark) -> AnswerTokens:
-        """Serve one request; `mark(slot, ns)` says when each part of it ended, `mark(SENT, ns)` when it was sent.
+        """Serve a request; `mark(slot, ns)` says when each part of it ended, `mark(SENT, ns)` when it was sent.
 
         A client that doesn't mark `SENT` sent it when this was called.
 
@@ -154,7 +154,7 @@ class Client(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Built:
-    """A workload built on its place, ready to serve: in stages one after another, or through a client."""
+    """A workload built on its place, ready to serve: in consecutive stages, or through a client."""
 
     stages: tuple[Stage, ...]
     dtype: str
@@ -183,7 +183,7 @@ class Operator:
 
 @dataclass(frozen=True, slots=True)
 class StageCost:
-    """The cost of one stage of a request: operators on the device, and host time."""
+    """The cost of a stage of a request: operators on the device, and host time."""
 
     stage: str
     operators: tuple[Operator, ...] = ()
@@ -230,7 +230,7 @@ class StagedWorkload(Protocol):
     """A workload with host work: it assigns operators to stages."""
 
     def stage_costs(self, spec: WorkloadSpec) -> tuple[StageCost, ...]:
-        """The stages of one request in order."""
+        """The stages of a request in order."""
         ...
 
 
@@ -252,7 +252,7 @@ class Workload(Protocol):
         ...
 
     def properties(self, spec: WorkloadSpec) -> Properties:
-        """The cost of one request of this spec, without making the weights."""
+        """The cost of a request of this spec, without making the weights."""
         ...
 
     def build(self, spec: WorkloadSpec, place: Place) -> Built:

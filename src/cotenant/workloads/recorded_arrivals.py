@@ -40,7 +40,7 @@ class RecordedTrace:
 
 @dataclass(frozen=True, slots=True)
 class _Form:
-    """Columns of one CSV format."""
+    """Columns of a CSV format."""
 
     time: str
     seconds: Callable[[str], float]
@@ -138,7 +138,7 @@ def _from_lines(path: Path, text: str) -> RecordedTrace:
 
 
 def _length(value: Any) -> int:
-    """At least one: a request that failed when recorded still arrived and requested an answer."""
+    """At least 1: a request that failed when recorded still arrived and requested an answer."""
     return max(int(value), 1)
 
 

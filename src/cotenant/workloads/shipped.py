@@ -1,6 +1,6 @@
 """Figures that ship with the package: a dry run imports torch and takes up to seconds per model.
 
-`figures.json` has every model at its defaults and the tenants of `search-bottlenecks`, one per line, and the versions
+`figures.json` has every model at its defaults and the tenants of `search-bottlenecks`, each on a line, and the versions
 of the libraries whose operators were counted. With other versions nothing in it is used, without them everything.
 `make figures` writes it.
 """
@@ -39,7 +39,7 @@ def _known() -> Mapping[str, Figures]:
 
 
 def _versions() -> dict[str, str]:
-    """Builds of one version (CPU, CUDA) have the same operators."""
+    """Builds of a version (CPU, CUDA) have the same operators."""
     return {name: version(name).partition("+")[0] for name in LIBRARIES}
 
 

@@ -156,7 +156,7 @@ class _Edge(nn.Module):
 
 
 class _Given(nn.Module):
-    """Replaces the module that computed the hidden state, and returns the given one."""
+    """Replaces the module that computed the hidden state, and returns the given state."""
 
     hidden: torch.Tensor
 

@@ -50,7 +50,7 @@ def change(now: Blocks, before: Blocks) -> RatioEffect | None:
 def judge(effects: Sequence[RatioEffect], margin: float, level: float = LEVEL) -> list[JudgedChange]:
     """Judge all rows of a matrix together.
 
-    The chance of even one false `slower` is at most ``level``, and so is that of one false `faster` (Holm, one family
+    The chance of even a single false `slower` is at most ``level``, and so is that of a false `faster` (Holm, a family
     per direction), where false means that the true ratio is within the margin. `same` is wrong with probability at
     most `LEVEL` in each row.
     """
@@ -92,7 +92,7 @@ def _blocks_missing(effect: RatioEffect, margin: float, strictest: float) -> int
     total = n + 1
     while total - n <= MOST_BLOCKS:
         df = 2 * total - 2
-        # student_t is two-sided: one tail is half of what its level leaves.
+        # student_t is two-sided: a tail is half of what its level leaves.
         wanted = student_t(df, 1 - 2 * (LEVEL if within else strictest))
         if wanted * effect.standard_error * math.sqrt(n / total) <= room:
             return total - n
@@ -103,7 +103,7 @@ def _blocks_missing(effect: RatioEffect, margin: float, strictest: float) -> int
 # --- variance between runs with no change behind it: load that drifts more slowly than a block
 
 DF = 2.0
-"""Degrees of freedom: two runs contribute one difference of halves each."""
+"""Degrees of freedom: two runs each contribute a difference of halves."""
 FEWEST_BLOCKS = 4
 
 
@@ -139,7 +139,7 @@ def _drift(rows: Sequence[Blocks]) -> float:
         return 0.0
     middle = len(together) // 2
     halves = (statistics.fmean(together[middle:]) - statistics.fmean(together[:middle])) / 2
-    # From neighbours: a slow drift is part of the overall scatter, but hardly of the step from one block to the next.
+    # From neighbours: a slow drift is part of the overall scatter, but hardly of the step between neighbouring blocks.
     steps = [(later - earlier) ** 2 for earlier, later in pairwise(together)]
     scatter = statistics.fmean(steps) / 2
     return max(0.0, halves**2 - scatter / len(together))

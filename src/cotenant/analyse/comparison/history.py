@@ -35,7 +35,7 @@ LEAST_NOISE = 0.003
 
 @dataclass(frozen=True, slots=True)
 class RowStep:
-    """A change of level of one row."""
+    """A change of level of a row."""
 
     row: SeriesRow | None
     """None for the part common to all tenants."""
@@ -111,7 +111,7 @@ def compare_history(
 ) -> History:
     """Find the steps of every row over three or more runs.
 
-    A run is one replicate: its level is the mean over its blocks. The variation between runs without a change is
+    Runs are the replicates: a run's level is the mean over its blocks. The variation between runs without a change is
     estimated from all rows together. Steps below the margin are not reported. The chance of reporting a step where
     there is none is at most ``level`` over all rows.
     """
@@ -163,7 +163,7 @@ def _same_work(series: Sequence[BlockSeries | None]) -> bool:
 
 
 def _levels(runs: Sequence[Blocks], common: Sequence[Blocks] | None) -> Floats:
-    """One number per run, with the common part removed where there is one."""
+    """One number per run, minus the common part, if any."""
     own = [(relative_to(run, shared) or run) for run, shared in zip(runs, common or [{}] * len(runs), strict=True)]
     return np.asarray([statistics.fmean(run.values()) for run in own])
 

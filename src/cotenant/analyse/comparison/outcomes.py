@@ -104,7 +104,7 @@ def subject(before: BlockSeries, now: BlockSeries) -> Subject:
 
 
 def together(subjects: Sequence[Subject]) -> Subject:
-    """Several rows as one: their mean in each block scatters less than each of them."""
+    """Several rows pooled: their mean in each block scatters less than each of them."""
 
     def mean(pairs: Sequence[ComparedPair]) -> ComparedPair:
         return ComparedPair(pooled([pair.before for pair in pairs]), pooled([pair.now for pair in pairs]))
@@ -130,7 +130,7 @@ def outcomes(
     common_moved: bool,
     between: float = 0.0,
 ) -> list[ComparisonOutcome]:
-    """Judge one family of subjects.
+    """Judge a family of subjects.
 
     Args:
         subjects: Each with at least two blocks in both runs.

@@ -73,7 +73,7 @@ def _change(metric: str, old: Blocks, new: Blocks) -> TokenChange:
 
 @dataclass(frozen=True, slots=True)
 class RowChange:
-    """One tenant of one cell, now against before."""
+    """A tenant of a cell, now against before."""
 
     row: SeriesRow
     of: str
@@ -151,7 +151,7 @@ class PairComparison:
     before: Quality
     now: Quality
     notes: tuple[str, ...]
-    """Other differences between the runs, one sentence each."""
+    """Other differences between the runs, a sentence each."""
     margin: float
     level: float
 
@@ -204,7 +204,7 @@ def compare_pair(
 
     A common part within the margin is normal variation of a machine between two days: it is removed from every block
     before tenants and rows are judged. Beyond the margin it is a change in itself: tenants and rows are judged with it
-    included, and their reasons mention it. The chance of even one false `slower` is at most ``level``: half of it goes
+    included, and their reasons say so. The chance of even a single false `slower` is at most ``level``: half of it goes
     to the rows, half to the tenants and the common part.
 
     Unless most trials of both runs are valid there are numbers but no verdicts.
@@ -258,7 +258,7 @@ def _without_verdicts(found: PairComparison) -> PairComparison:
 
 
 def quality(evidence: Iterable[TenantEvidence]) -> Quality:
-    """Assess the trials of one run.
+    """Assess the trials of a run.
 
     Other work on the machine hardly disturbs comparisons within a block, but those between runs.
     """
@@ -281,7 +281,7 @@ def _failed_between_runs(seen: TenantObservation) -> set[str]:
 
 
 def _refusal(old: BlockSeries, new: BlockSeries, margin: float) -> tuple[Because, str] | None:
-    """Reason why comparing this row would be meaningless, if there is one."""
+    """Reason why comparing this row would be meaningless, if any."""
     for series, which in ((old, "before"), (new, "now")):
         if not series.time:
             checks = ", ".join(sorted(series.unusable)) or "no request was served"
@@ -308,7 +308,7 @@ def _other_work(old: BlockSeries, new: BlockSeries) -> str:
 
 
 def _by_tenant(series: Mapping[SeriesRow, BlockSeries], subjects: Mapping[SeriesRow, Subject]) -> dict[str, Subject]:
-    """Every tenant of the study with at least two rows whose blocks overlap, as one subject."""
+    """Every tenant of the study with at least two rows whose blocks overlap, pooled into a subject."""
     groups: dict[str, list[Subject]] = {}
     for row, compared in subjects.items():
         if not compared.unserved:

@@ -10,13 +10,13 @@ from cotenant.analyse.estimates.quantiles import Number
 from cotenant.text import amount, percent
 
 MOST_ROWS = 5
-"""Rows named one by one; the rest are counted."""
+"""Rows named individually; the rest are counted."""
 
 
 def comparison_sentences(found: PairComparison) -> list[str]:
     """The answer first, then the common part, single rows, open questions and other differences."""
     named = {tenant.of for tenant in found.tenants if tenant.outcome.verdict in {"slower", "faster"}}
-    # Don't repeat for each row what one sentence about its tenant covers.
+    # Don't repeat for each row what the sentence about its tenant covers.
     single = [row for row in found.rows if row.outcome.verdict in {"slower", "faster"} and row.of not in named]
     lines = [
         _headline(found),
@@ -45,7 +45,7 @@ def row_name(row: SeriesRow) -> str:
 
 
 def row_reason(change: RowChange, found: PairComparison) -> str:  # noqa: PLR0911  (one return per case)
-    """The reason for a row's verdict, in one sentence."""
+    """The sentence that gives the reason for a row's verdict."""
     outcome = change.outcome
     taken_out = " without what all tenants have in common" if found.common else ""
     own = f"{_with_ends(outcome.own)}{taken_out}"

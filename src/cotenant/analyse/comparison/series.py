@@ -1,4 +1,4 @@
-"""One tenant of one cell in one run: its time per request, block by block."""
+"""A tenant of a cell in a run: its time per request, block by block."""
 
 import math
 import statistics
@@ -18,7 +18,7 @@ OVERLOADED = 0.01
 
 
 class SeriesRow(NamedTuple):
-    """A line of a comparison: one tenant of one cell, the same in every run. Solo rows sort first."""
+    """A line of a comparison: a tenant of a cell, the same in every run. Solo rows sort first."""
 
     with_neighbours: bool
     mix: str
@@ -43,7 +43,7 @@ class SeriesRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class BlockSeries:
-    """One run's replicates of a row: natural logarithms, one for each block with a usable trial."""
+    """A run's replicates of a row: the natural logarithm for each block with a usable trial."""
 
     of: str
     works: frozenset[RequestWork]
@@ -79,7 +79,7 @@ class BlockSeries:
 
 
 def series_by_row(evidence: Iterable[TenantEvidence]) -> dict[SeriesRow, BlockSeries]:
-    """The rows of one run, in order."""
+    """The rows of a run, in order."""
     groups: dict[SeriesRow, list[TenantEvidence]] = {}
     for item in evidence:
         seen = item.seen
@@ -112,7 +112,7 @@ def _series(group: Sequence[TenantEvidence]) -> BlockSeries:
 
 
 def _blocks(used: Sequence[TenantEvidence], value_of: Callable[[TenantEvidence], float | None]) -> Blocks:
-    """One mean per block: a block is one replicate however many trials it contains."""
+    """The mean of each block: a block is a single replicate however many trials it contains."""
     found: dict[int, list[float]] = {}
     for item in used:
         value = value_of(item)

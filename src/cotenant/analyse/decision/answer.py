@@ -9,7 +9,7 @@ from cotenant.analyse.sharing.cells import Cell, settings_said
 from cotenant.analyse.sharing.summary import Summary, TenantSummary
 from cotenant.tenancy.records import APART
 
-# --- the choice between the ways to share one mix, under one load and setting of one device
+# --- the choice between the ways to share a mix, under the same load, setting and device
 
 Verdict = Literal["share", "apart", "open"]
 Because = Literal[
@@ -29,17 +29,17 @@ SAME_WITHIN = 0.05
 AS_GOOD_WITHIN = 0.10
 """An option whose estimate is worse than the best by more than this isn't called as good, however wide its interval."""
 AS_MUCH_WITHIN = 0.02
-"""A difference in work or headroom below this is not a reason to prefer one way to another."""
+"""A difference in work or headroom below this is not a reason to prefer a way."""
 LEAST_EFFORT = ("processes", "threads", "streams", "exclusive", "pinned", "mps", "mps-static", "green", "mig")
 """Effort to set up, from none to an administrator who partitions the GPU."""
 
 
 @dataclass(frozen=True, slots=True)
 class MixChoice:
-    """The recommendation for one mix."""
+    """The recommendation for a mix."""
 
     options: tuple[SharingOption, ...]
-    """Best first; ways without a single valid trial come last, unless the verdict is that one of them may be better."""
+    """Best first; ways without a single valid trial come last, unless the verdict is that such a way may be better."""
     verdict: Verdict
     because: Because
 
@@ -63,7 +63,7 @@ class MixChoice:
 
     @property
     def starving(self) -> tuple[SharingOption, ...]:
-        """Ways that do more work than the recommended one, and were not chosen because they starve a tenant."""
+        """Ways that do more work than the recommendation, and were not chosen because they starve a tenant."""
         best = self.best
         if self.verdict != "share" or best.kept is not None or not best.fair:
             return ()
@@ -78,7 +78,7 @@ class MixChoice:
 
 
 def choose(options: Sequence[SharingOption]) -> MixChoice:
-    """Choose between the ways to share one mix. Never recommends one that misses an objective."""
+    """Choose between the ways to share a mix. Never recommends a way that misses an objective."""
     trusted = [option for option in options if option.trusted]
     if not trusted:
         return _choice(_among(options, options).options, "open", "no trial passed")

@@ -1,4 +1,4 @@
-"""One way to share one mix: its effect on the work done, on each tenant and on every objective."""
+"""A way to share a mix: its effect on the work done, on each tenant and on every objective."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -9,7 +9,7 @@ from cotenant.analyse.sharing.model_error import time_range
 from cotenant.analyse.sharing.slo import Metric
 from cotenant.analyse.sharing.summary import QUANTILES, MixSummary, TenantSummary
 
-# --- whether a tenant meets its objective in one cell, and with how much headroom
+# --- whether a tenant meets its objective in a cell, and with how much headroom
 
 Kept = Literal["kept", "missed", "open"]
 _KEPT: dict[str, Kept] = {"met": "kept", "missed": "missed", "undecided": "open"}
@@ -188,7 +188,7 @@ class SharingOption:
 
     @property
     def trusted(self) -> bool:
-        """At least one trial passed every check."""
+        """Some trial passed every check."""
         return self.mix.trials_by_verdict.get("valid", 0) > 0
 
     @property
@@ -200,12 +200,12 @@ class SharingOption:
 
     @property
     def objectives(self) -> tuple[MeasuredObjective, ...]:
-        """Objectives of the tenants that have one."""
+        """Objectives of the tenants that have any."""
         return tuple(tenant.shared for tenant in self.standings if tenant.shared is not None)
 
     @property
     def kept(self) -> Kept | None:
-        """`kept` if all are, `missed` if one is; None without objectives."""
+        """`kept` if all are, `missed` if any is; None without objectives."""
         answers = {objective.answer for objective in self.objectives}
         if not answers:
             return None

@@ -43,12 +43,12 @@ def headline(answer: Answer) -> list[str]:
 
 
 def _is_matrix(answer: Answer) -> bool:
-    """Many mixes without objectives: a matrix, not one mix in particular."""
+    """Many mixes without objectives: a matrix, not a particular mix."""
     return len(answer.choices) >= MATRIX_FROM and not any(choice.best.objectives for choice in answer.choices)
 
 
 def _over_all(answer: Answer) -> list[str]:
-    """How many mixes may share, the one that gains most for its size, and the one that gains least."""
+    """How many mixes may share, which gains most for its size, and which gains least."""
     counts: Counter[str] = Counter(choice.verdict for choice in answer.choices)
     words = {"share": "may share", "apart": "should not", "open": "can't be decided yet"}
     parts = [f"{counts[of]} {said}" for of, said in words.items() if counts[of]]
@@ -333,7 +333,7 @@ def _slowest(option: SharingOption) -> TenantInOption:
 
 
 def _rivals(choice: MixChoice) -> str:
-    """Other ways that may be as good; why one that looks better isn't the first."""
+    """Other ways that may be as good; why a seemingly better way isn't the first."""
     mode = _mode(choice.best)
     better = [option for option in choice.passed_over if _mode(option) != mode]
     words = ""
@@ -359,7 +359,7 @@ def _mode(option: SharingOption) -> str:
 
 
 def _loser(choice: MixChoice) -> str:
-    """The way that is clearly worst, if there is one, of all that the table shows."""
+    """The clearly worst way in the table, if any."""
     worst = min(choice.options, key=lambda option: math.inf if option.work.est is None else option.work.est)
     if worst is choice.best or not worst.trusted or worst.work.hi is None or choice.best.work.lo is None:
         return ""

@@ -1,6 +1,6 @@
-"""Correlation of blocks: how much less a correlated block tells than an independent one.
+"""Correlation of blocks: how much less a correlated block tells than an independent block.
 
-From one series of some seventy blocks the correlation of neighbours is known to ±0.12 only, and that of blocks further
+From a series of some seventy blocks the correlation of neighbours is known to ±0.12 only, and that of blocks further
 apart, small but many, not at all: single slowdowns were widened by up to a third for nothing, and slow changes of the
 machine went unseen (four of five intervals held instead of 19 of 20). All slowdowns of a run are taken on the same
 machine at the same time: what they have in common is known several times better. A series whose own correlation is
@@ -66,14 +66,14 @@ def common_correlation(series: Iterable[Floats]) -> Common | None:
 
 
 def lag_correlation(influence: Floats) -> float:
-    """Correlation of neighbours in one series, if beyond its standard error, else 0."""
+    """Correlation of neighbours in a series, if beyond its standard error, else 0."""
     n = influence.size
     own = float(lags(influence, 1)[0])
     return min(_corrected(own, n), LARGEST) if own > 1 / math.sqrt(n) else 0.0
 
 
 def lags(data: Floats, reach: int) -> Floats:
-    """Correlation of values one apart, two apart and so on."""
+    """Correlations at lag 1, 2 and so on."""
     centred = data - data.mean()
     variance = float(centred @ centred)
     if variance == 0:
@@ -86,7 +86,7 @@ def _corrected(raw: float, n: float) -> float:
     return raw + (1 + 3 * raw) / n
 
 
-# --- how much less information a correlated request carries than an independent one
+# --- how much less information a correlated request carries than an independent request
 
 STRETCHES = 12
 """Fewest stretches to cut the trials into: with fewer, their variance is poorly known."""
@@ -94,7 +94,7 @@ STRETCHES = 12
 
 @dataclass(frozen=True, slots=True)
 class Stretches:
-    """Requests of one trial, cut into stretches in the order in which they were due."""
+    """Requests of a trial, cut into stretches in the order in which they were due."""
 
     sizes: npt.NDArray[np.int64]
     hits: npt.NDArray[np.int64]

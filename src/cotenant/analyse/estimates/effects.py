@@ -58,7 +58,7 @@ def _effect(ratio: Estimate, log_ratio: float, spread: float, error: float, df: 
     return RatioEffect(ratio, log_ratio, error, df, log_ratio / spread * (1 - 3 / (4 * df - 1)), p_value)
 
 
-# --- multiple tests: bound the chance of even one false alarm
+# --- multiple tests: bound the chance of even a single false alarm
 
 
 def holm(p_values: Sequence[float]) -> Floats:

@@ -5,7 +5,7 @@ stated (75 % at 3, 91 % at 5 instead of 95 %); Student's t does not. From `BOOTS
 with expanded percentiles stays at 94-96 % where t drifts to 97 % because of outliers or skew. With hundreds the two
 are indistinguishable, and t is free.
 
-Blocks are a time series: from `BOOTSTRAP_FROM` of them on, their mean is a robust one, and if neighbours are correlated
+Blocks are a time series: from `BOOTSTRAP_FROM` of them on, their mean is robust, and if neighbours are correlated
 its interval comes from resampling stretches of blocks.
 """
 
@@ -84,7 +84,7 @@ def block_interval(values: Numbers, level: float = 0.95, common: Common | None =
 def ratio_interval(log_ratios: Numbers, level: float = 0.95, common: Common | None = None) -> Estimate:
     """Geometric mean of ratios, with its interval, from the natural logarithms of the ratios in order of their blocks.
 
-    Assumes each ratio was taken within one block, so that influences common to its trials (drift, room temperature)
+    Assumes each ratio was taken within a block, so that influences common to its trials (drift, room temperature)
     cancel. ``common``: as for `block_interval`.
     """
     logs = block_interval(log_ratios, level, common)
@@ -159,7 +159,7 @@ def _expanded_tails(n: int, level: float) -> tuple[float, float]:
 
 @lru_cache(maxsize=32)
 def _weights(n: int) -> Floats:
-    """Share of each of n replicates in each resample, so that one matrix product gives all means."""
+    """Share of each of n replicates in each resample, so that a matrix product gives all means."""
     counts = np.random.default_rng(SEED).multinomial(n, np.full(n, 1 / n), size=RESAMPLES)
     return np.asarray(counts / n, dtype=np.float64)
 
@@ -213,7 +213,7 @@ def anytime_factor(n: int, level: float = 0.95) -> float:
 def anytime_interval(log_ratios: Numbers, level: float = 0.95, common: Common | None = None) -> Estimate:
     """Geometric mean of ratios over the blocks so far, with an interval that holds however often it is looked at.
 
-    None before `FIRST_LOOK` blocks. For correlated blocks the interval is widened like the ordinary one;
+    None before `FIRST_LOOK` blocks. For correlated blocks the interval is widened like the ordinary interval;
     ``common``: as for `block_interval`.
     """
     data = np.asarray(log_ratios, dtype=np.float64)

@@ -33,7 +33,7 @@ class QuantileEstimate:
     needs_n: int | None = None
     """Requests needed for the quantile (or for a missing end of its interval); None if nothing is missing."""
     deff: float = 1.0
-    """Requests that carry as much information as one independent request."""
+    """Requests that carry as much information as an independent request."""
     reason: str | None = None
     method: str = ORDER_STATISTICS
 
@@ -64,7 +64,7 @@ def needed_for(q: float, level: float = LEVEL) -> int:
 def interval_ranks(n: int, q: float, level: float = LEVEL) -> tuple[int, int]:
     """Ranks (from 1) of two order statistics that enclose the quantile with at least this probability.
 
-    Equal tails where the data allow; where one end would lie beyond the data, the last value is that end and the other
+    Equal tails where the data allow; where an end would lie beyond the data, the last value is that end and the other
     moves so that the coverage still holds. Assumes independent values; exact for any distribution.
     """
     if n < needed_for(q, level):

@@ -30,7 +30,7 @@ class Robust:
     location: float
     scale: float
     weights: Floats
-    """1 for a value with full weight; BOUND / distance for one further away."""
+    """1 for a value with full weight; BOUND / distance for a value further away."""
     influence: Floats
     """Pseudo-values: their mean is the location, and their standard error its error."""
 

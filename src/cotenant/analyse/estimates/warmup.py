@@ -27,7 +27,7 @@ SHORTEST_STRETCH = 5
 TOLERANCE = 0.05
 """Changes of level below this share of the median are ignored."""
 STEADY_PART = 0.25
-"""The final share of the window that must be at one level for the state to count as steady."""
+"""The final share of the window that must be at a constant level for the state to count as steady."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +185,7 @@ class Step:
 def noise_of(series: Sequence[Floats]) -> float:
     """Standard deviation around changing levels, from differences of neighbours, common to all series.
 
-    A step is one difference among many, so their median ignores it. Assumes that steps are rare.
+    A step is a single difference among many, so their median ignores it. Assumes that steps are rare.
     """
     differences = np.concatenate([np.diff(values) for values in series]) if series else np.empty(0)
     if not differences.size:

@@ -36,7 +36,7 @@ FULL = 0.9
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """One tenant alone, at one load and setting."""
+    """A tenant alone, at a load and setting."""
 
     of: str
     load: str
@@ -101,7 +101,7 @@ def bindings(evidence: Sequence[TenantEvidence], peaks: Peaks) -> list[Binding]:
 
 @dataclass(frozen=True, slots=True)
 class _Measured:
-    """Means over the blocks of one tenant alone."""
+    """Means over the blocks of a tenant alone."""
 
     cores: float | None
     compute_share: float | None

@@ -33,7 +33,7 @@ RESOURCES: Mapping[str, Resource] = {QUEUE: "queue", CORES: "cores", CLOCK: "clo
 
 @dataclass(frozen=True, slots=True)
 class Fight:
-    """The resource that one tenant of a mix lacks."""
+    """The resource that a tenant of a mix lacks."""
 
     tenant: str
     resource: Resource
@@ -43,7 +43,7 @@ class Fight:
 
 @dataclass(frozen=True, slots=True)
 class MixStory:
-    """One mix under one sharing."""
+    """A mix under a sharing."""
 
     cell: Cell
     fights: tuple[Fight, ...]
@@ -84,7 +84,7 @@ class MixStory:
 
 @dataclass(frozen=True, slots=True)
 class ContendingPair:
-    """Two tenants and, block by block, the logarithm of the first one's slowdown over the second one's."""
+    """Two tenants and, block by block, the logarithm of the first tenant's slowdown over the second's."""
 
     first: str
     second: str

@@ -43,7 +43,7 @@ class Circumstance(NamedTuple):
     """`noisy neighbour`, `hypervisor`, `overload`, `clock`."""
     sentence: str
     about: str = ""
-    """The tenant concerned, if it is a single one."""
+    """The tenant concerned, if it is a single tenant."""
 
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
@@ -165,7 +165,7 @@ class Explanation:
     contrasts: tuple[Contrast, ...]
     """Groups of pairs (by kind, by size) compared, by way to share; empty with few mixes."""
     more: tuple[str, ...]
-    """Measurements that would explain more, one sentence each."""
+    """Measurements that would explain more, a sentence each."""
     simulated: bool
 
     def to_json(self) -> dict[str, Any]:
@@ -193,13 +193,13 @@ def explain_run(
     answer: Answer | None = None,
     kinds: Mapping[str, str] = MappingProxyType({}),
 ) -> Explanation:
-    """Explain one run.
+    """Explain a run.
 
     Args:
         evidence: Every tenant in every trial.
         peaks: Peak rates of the device, as far as known.
         summary: The run's summary, if it is known already.
-        answer: The decision made from all latencies; by default the one this evidence supports.
+        answer: The decision made from all latencies; by default, what this evidence supports.
         kinds: Kind of each tenant of the study, where known: `encoder`, `decoder`.
     """
     seen = [item.seen for item in evidence]

@@ -1,4 +1,4 @@
-"""Correlates of slowdown under one way to share, and a small model validated on held-out mixes."""
+"""Correlates of slowdown under a way to share, and a small model validated on held-out mixes."""
 
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -63,7 +63,7 @@ PROPERTIES: Mapping[str, Callable[[Binding, Neighbours], float | None]] = {
 
 @dataclass(frozen=True, slots=True)
 class Sufferer:
-    """One tenant of one mix: its properties and its slowdown."""
+    """A tenant of a mix: its properties and its slowdown."""
 
     mix: str
     sharing: str
@@ -76,7 +76,7 @@ class Sufferer:
 
 
 def sufferers(summary: Summary, alone: Sequence[Binding]) -> list[Sufferer]:
-    """Every tenant of every mix whose properties and slowdown are known; copies of one tenant count once."""
+    """Every tenant of every mix whose properties and slowdown are known; copies of a tenant count once."""
     known = {(binding.of, binding.load, binding.settings): binding for binding in alone}
     members: dict[Cell, list[str]] = {}
     for tenant in summary.tenants:
@@ -114,7 +114,7 @@ LEVEL = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """The correlation of one property with slowdown."""
+    """The correlation of a property with slowdown."""
 
     property: str
     r: float
@@ -126,7 +126,7 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """The pattern under one way to share."""
+    """The pattern under a way to share."""
 
     sharing: str
     mixes: int
@@ -170,7 +170,7 @@ def _patterns(sufferers: Sequence[Sufferer]) -> Iterator[Pattern]:
 
 
 def _links(columns: dict[str, Floats], y: Floats, mixes: int) -> tuple[Link, ...]:
-    """Mixes are the replicates: tenants of one mix are not independent of each other."""
+    """Mixes are the replicates: tenants of a mix are not independent of each other."""
     found = {name: float(np.clip(np.corrcoef(column, y)[0, 1], -0.999, 0.999)) for name, column in columns.items()}
     error = 1 / sqrt(mixes - 3)
     p_values = holm([2 * NormalDist().cdf(-abs(atanh(r)) / error) for r in found.values()])
@@ -203,7 +203,7 @@ BIG_FROM = 3.0
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Mixes of one kind under one way to share."""
+    """Mixes of a kind under a way to share."""
 
     name: str
     mixes: int
@@ -213,7 +213,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Contrast:
-    """Two groups under one way to share."""
+    """Two groups under the same way to share."""
 
     sharing: str
     one: Group
@@ -276,7 +276,7 @@ def _by_kind(many: Sequence[Sufferer], kinds: Mapping[str, str]) -> str | None:
 def _by_size(many: Sequence[Sufferer]) -> str | None:
     times = [sufferer.service_ms for sufferer in many]
     if len(times) < 2 or not all(times):
-        return None  # copies of one tenant count once
+        return None  # copies of a tenant count once
     return "a small beside a big tenant" if max(times) >= BIG_FROM * min(times) else "tenants of one size"
 
 

@@ -27,7 +27,7 @@ SAME = 0.01
 """Parts that change time by less are not mentioned."""
 OVER_MIXES = "Intervals of correlations and of groups are over the simulated mixes, without the simulation's own error."
 UNEVEN = 1.05
-"""Smallest difference in slowdown of a pair for its aggressor to be named on one screen."""
+"""Smallest difference in slowdown of a pair for its aggressor to be named on the screen."""
 
 
 def explanation_sentences(found: Explanation) -> list[str]:
@@ -55,7 +55,7 @@ def main_sentences(found: Explanation) -> list[str]:
     """Most important first: circumstances, why the best way of each mix costs what it does, then the summary."""
     stories = {story.cell: story for story in found.mixes}
     by_cell: dict[object, dict[str, Split]] = {}
-    for split in found.splits:  # copies of one tenant suffer alike: one of them is enough
+    for split in found.splits:  # copies of a tenant suffer alike: the first is enough
         by_cell.setdefault(split.cell, {}).setdefault(split.of, split)
     best = [stories[choice.best.cell] for choice in found.answer.choices if choice.best.cell in stories]
     shown = best[:1] + [story for story in best[1:] if _fights(story)]
@@ -184,7 +184,7 @@ def _parts(split: Split) -> str:
 
 
 def _roles(mixes: Sequence[MixStory]) -> Iterator[str]:
-    """Pairs one by one, then tenants that are aggressors everywhere."""
+    """Single pairs, then tenants that are aggressors everywhere."""
     for story in mixes:
         if story.aggressor is not None:
             yield (

@@ -1,4 +1,4 @@
-"""How much one tenant slows another, from what both did anyway; or why that can't be known yet."""
+"""How much a tenant slows another, from their ordinary activity; or why that can't be known yet."""
 
 import math
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ from cotenant.analyse.neighbours.totals import Floats
 Verdict = Literal["slows", "hardly", "can't tell"]
 
 BLOCKS_S = (300.0, 120.0, 60.0, 600.0, 1200.0, 2400.0, 4800.0)
-"""Lengths of blocks, the preferred first. Shorter ones serve short watching: what happens in one still affects the
+"""Lengths of blocks, the preferred first. Shorter blocks serve short watching: an event in a block still affects the
 next. Longer ones serve neighbours that rarely change: more drift is left inside."""
 FEWEST_BLOCKS = 5
 """Blocks with both levels before there is an interval."""
@@ -288,7 +288,7 @@ def _came_first(
 ) -> str | None:
     """Whether the tenant was already slow before its neighbour became busy: then something else caused both.
 
-    Compares intervals in which the neighbour is at its reference level and stays there for one more, with those
+    Compares intervals in which the neighbour is at its reference level and stays there for another, with those
     shortly before it becomes busy.
     """
     tenant, there = series[victim], levels[neighbour]

@@ -1,9 +1,9 @@
 """The mean time of a unit of work, by level of its neighbours, at equal own load and free of drift.
 
-The model is log-linear: each block of time has a level of its own (drift, and neighbours that no one sees), the
+The model is log-linear: each block of time has a level of its own (drift, and neighbours that nobody sees), the
 tenant's own load has a smooth effect, and each level of each neighbour multiplies the time. Servers publish sums and
 counts, so it is fitted to the mean of each interval (a gamma regression: right on average whatever the distribution of
-single requests, unlike a fit to logarithms). The interval comes from leaving out one block at a time, which allows for
+single requests, unlike a fit to logarithms). The interval comes from leaving out each block in turn, which allows for
 correlation within blocks.
 """
 
@@ -94,7 +94,7 @@ def effects(rows: Rows) -> list[Effect]:
 
 
 def residuals(rows: Rows) -> Floats:
-    """Measured mean over the fitted one, minus 1, of each interval."""
+    """Measured mean over the fitted mean, minus 1, of each interval."""
     design, factors = _solved(rows, _weights(rows))
     residual: Floats = rows.mean / np.exp(design @ factors) - 1
     return residual
@@ -110,7 +110,7 @@ def _weights(rows: Rows) -> Floats:
     design, factors = _solved(rows, rows.units)
     square = (rows.mean / np.exp(design @ factors) - 1) ** 2
     inverse = 1 / rows.units
-    # Of the usual intervals only: one outlier would decide everything.
+    # Of the usual intervals only: a single outlier would decide everything.
     kept = square <= np.quantile(square, 0.98)
     single = max(float((square * rows.units)[kept].mean()), 1e-12)
     shared = 0.0

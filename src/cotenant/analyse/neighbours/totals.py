@@ -69,7 +69,7 @@ class Totals:
 
 
 def summed(parts: Iterable[Totals]) -> Totals | None:
-    """Several counters of one tenant together (models, engines, handlers); None without any.
+    """Several counters of a tenant together (models, engines, handlers); None without any.
 
     Each is first brought to the times of the first: they come from the same page, so the times usually agree.
     """

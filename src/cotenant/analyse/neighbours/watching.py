@@ -43,7 +43,7 @@ class Grant:
 
 @dataclass(frozen=True, slots=True)
 class TenantTotals:
-    """Everything read of one tenant."""
+    """Everything read of a tenant."""
 
     tenant: str
     software: str
@@ -58,7 +58,7 @@ class TenantTotals:
 
 @dataclass(frozen=True, slots=True)
 class WatchedTenant:
-    """Figures of one tenant over the watched time; None where nothing tells."""
+    """Figures of a tenant over the watched time; None where nothing tells."""
 
     tenant: str
     software: str
@@ -68,7 +68,7 @@ class WatchedTenant:
     """Variation of the gaps between its requests, from counts per interval; 1 is Poisson."""
     mean_ms: float | None
     quantiles_ms: Mapping[str, float]
-    """From the server's own buckets: interpolated within one."""
+    """From the server's own buckets: interpolated within a bucket."""
     token_ms: float | None
     first_ms: float | None
     """Mean time to the first token."""
@@ -157,7 +157,7 @@ def watched_of(
 
 
 def _step(tenants: Sequence[TenantTotals]) -> float:
-    """Long enough for two readings and for most requests to begin and end in one interval."""
+    """Long enough for two readings and for most requests to begin and end in the same interval."""
     periods = [read.period_s for tenant in tenants for read in tenant.totals.values() if read.t_s.size > 2]
     times = [mean for tenant in tenants if (mean := _mean(tenant, "latency_s", "latency_count"))]
     least = max([SHORTEST_STEP_S, *(2 * seconds for seconds in periods), *(3 * seconds for seconds in times)])
@@ -300,7 +300,7 @@ def answer_sentences(watched: Watched) -> list[str]:
 
 
 def sentence(influence: Influence) -> str:
-    """One pair, in one sentence."""
+    """A pair, as a sentence."""
     neighbour, tenant, busy = influence.neighbour, influence.tenant, influence.busy
     above = f"when it {_does(influence)} more than {_level(influence)}"
     against = "" if influence.reference == "idle" else ", against its lightest load: it was never idle"

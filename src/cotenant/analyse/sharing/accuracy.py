@@ -66,7 +66,7 @@ class Accuracy:
         }
 
     def sentence(self) -> str:
-        """The precision in one sentence, and what limits it."""
+        """A sentence on the precision, and what limits it."""
         if self.widest > MEANINGFUL:
             said = f"Not precise yet: some slowdown is known to no better than ±{_percent(MEANINGFUL)}"
         else:
@@ -91,7 +91,7 @@ def accuracy_of(
     block_s: float,
     foreign_shares: Sequence[float | None] = (),
 ) -> Accuracy | None:
-    """Accuracy of one run; None if no slowdown has an interval.
+    """Accuracy of a run; None if no slowdown has an interval.
 
     Args:
         widths: Relative half-widths of all slowdowns.
@@ -179,7 +179,7 @@ class Agree:
         return {"check": "short_windows_agree", "answer": self.answer, "long_over_short": self.ratio}
 
     def sentence(self) -> str:
-        """The result in one sentence."""
+        """The result as a sentence."""
         ends = "" if self.ratio.lo is None else f" [{self.ratio.lo:.2f}, {self.ratio.hi:.2f}]"
         figure = f"{self.ratio.est:.3f}x{ends} from {self.ratio.n} long windows"
         match self.answer:
@@ -209,7 +209,7 @@ def short_windows_agree(groups: Iterable[Sequence[tuple[TenantObservation, float
             ]
             if near:
                 by_trial.setdefault((seen.run, seen.trial), []).append(time - sum(near) / len(near))
-    # Tenants of one trial shared the same moment: one replicate.
+    # Tenants of a trial shared the same moment: a single replicate.
     differences = [sum(found) / len(found) for _, found in sorted(by_trial.items())]
     if not differences:
         return None
@@ -241,7 +241,7 @@ class Moments:
 
 @dataclass(frozen=True, slots=True)
 class CarryOver:
-    """Times of a tenant that was active in the previous window over those of one that was not."""
+    """Times of a tenant that was active in the previous window over those of a tenant that was not."""
 
     ratio: float
     lo: float

@@ -36,7 +36,7 @@ class RateAttainment:
 
 @dataclass(frozen=True, slots=True)
 class CapacityCurve:
-    """One tenant of one mix, shared one way: attainment by rate, slowest first."""
+    """A tenant of a mix under a way to share: attainment by rate, slowest first."""
 
     cell: Cell
     """Its load is the kind of arrivals; empty where each tenant has its own."""
@@ -46,7 +46,7 @@ class CapacityCurve:
 
     @property
     def knee(self) -> RateAttainment | None:
-        """The highest rate with every lower measured one kept too; None if not even the lowest was kept."""
+        """The highest rate with every lower measured rate kept too; None if not even the lowest was kept."""
         found = None
         for level in self.levels:
             if not level.kept:
@@ -105,7 +105,7 @@ def capacity_sentences(curves: Sequence[CapacityCurve]) -> list[str]:
 
 
 def beside_alone(curves: Sequence[CapacityCurve]) -> list[tuple[CapacityCurve, CapacityCurve | None]]:
-    """Each curve, and the one of the same tenant alone under the same arrivals."""
+    """Each curve, and that of the same tenant alone under the same arrivals."""
     alone = {(curve.cell.run, curve.cell.load, curve.of): curve for curve in curves if curve.cell.solo}
     return [
         (curve, None if curve.cell.solo else alone.get((curve.cell.run, curve.cell.load, curve.of))) for curve in curves
@@ -142,7 +142,7 @@ def _sentence(curve: CapacityCurve, alone: CapacityCurve | None, *, several: boo
     return f"{curve.tenant} {where} {what}{left}."
 
 
-# --- latency distributions, reduced in a single pass: only one tenant's latencies are in memory at a time
+# --- latency distributions, reduced in a single pass: the latencies of a single tenant are in memory at a time
 
 POINTS_PER_DECADE = 16
 REQUESTS_BEHIND_A_QUANTILE = 3
@@ -196,7 +196,7 @@ class CurveCollector:
     _unfinished: int = 0
 
     def watch(self, observations: Iterable[TenantObservation]) -> Iterator[TenantObservation]:
-        """Pass every observation on; those of one tenant of one cell are consecutive."""
+        """Pass every observation on; those of a tenant of a cell are consecutive."""
         for seen in observations:
             key = Cell.of(seen), seen.role, seen.of
             if key != self._key:

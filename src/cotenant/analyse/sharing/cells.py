@@ -1,4 +1,4 @@
-"""Cells: observations of one mix, shared one way, under equal conditions."""
+"""Cells: observations of a mix under a way to share, under equal conditions."""
 
 import json
 from collections.abc import Iterable
@@ -10,7 +10,7 @@ from cotenant.tenancy.records import OWN, TenantObservation
 
 @dataclass(frozen=True, slots=True, order=True)
 class Cell:
-    """One mix, one sharing, under one load and one setting of one device, within one run."""
+    """A mix and a sharing under a load and a setting of a device, within a run."""
 
     run: str
     device: str
@@ -98,7 +98,7 @@ def counts(seen: TenantObservation) -> bool:
 
 
 def by_block(values: Iterable[tuple[int, float]]) -> list[float]:
-    """One mean per block, in order of the blocks: a block is one replicate however many trials it contains."""
+    """The mean of each block, in order: a block is a single replicate however many trials it contains."""
     blocks: dict[int, list[float]] = {}
     for block, value in values:
         blocks.setdefault(block, []).append(value)

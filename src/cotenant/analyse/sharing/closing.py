@@ -56,7 +56,7 @@ def closing_sentences(summary: Summary, target: float | None = None) -> list[str
     """Slowdowns under the best sharing of each mix, then objectives, then open questions.
 
     Recommendations are left to the decision. ``target`` is the relative half-width of slowdowns that the study aims
-    for; without one only quantiles and single blocks count as imprecise.
+    for; without it only quantiles and single blocks count as imprecise.
     """
     label = _Label(summary)
     shared = [mix for mix in summary.mixes if not mix.cell.solo]
@@ -111,7 +111,7 @@ def _options(shared: Sequence[MixSummary]) -> list[list[MixSummary]]:
 
 
 def _trusted(mix: MixSummary) -> bool:
-    """At least one trial passed every check."""
+    """Some trial passed every check."""
     return mix.trials_by_verdict.get("valid", 0) > 0
 
 
@@ -195,7 +195,7 @@ def _rejected(mixes: Sequence[MixSummary]) -> Iterable[str]:
 
 
 def _imprecise(summary: Summary, label: _Label, target: float | None) -> Iterable[str]:
-    """One sentence on slowdowns and one on quantiles: how many need more data, and what the neediest needs."""
+    """A sentence on slowdowns and another on quantiles: how many need more data, and what the neediest needs."""
     wide = [
         (more * summary.block_seconds.get(tenant.cell.run, 0.0), more, tenant)
         for tenant in summary.tenants
@@ -249,7 +249,7 @@ ALIKE = 0.05
 
 @dataclass(frozen=True, slots=True)
 class AloneThreeWays:
-    """Mean latencies of one tenant of one run, ms."""
+    """Mean latencies of a tenant of a run, ms."""
 
     of: str
     idle_ms: float

@@ -1,4 +1,4 @@
-"""One tenant in one trial, with everything that comparisons and explanations need besides its latency."""
+"""A tenant in a trial, with everything that comparisons and explanations need besides its latency."""
 
 import re
 from collections.abc import Mapping
@@ -53,7 +53,7 @@ class TenantEvidence:
 
     @property
     def open(self) -> bool:
-        """Requests arrive on a schedule, whether or not the previous one is done."""
+        """Requests arrive on a schedule, whether or not the previous request is done."""
         return not self.load.startswith("closed")
 
 

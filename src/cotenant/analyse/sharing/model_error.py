@@ -61,7 +61,7 @@ def widened_quantile(quantile: QuantileEstimate, ends: Ends) -> QuantileEstimate
 
 
 def of_ratio(first: ModelErrorRecord, second: ModelErrorRecord) -> Ends:
-    """Error of one tenant's slowdown over another's: a bias they share cancels, the rest is independent."""
+    """Error of a tenant's slowdown over another's: a bias they share cancels, the rest is independent."""
     (low, high), (least, most) = ((math.log(end) for end in error.slowdown) for error in (first, second))
     centre, half = (low + high - least - most) / 2, math.hypot(high - low, most - least) / 2
     return math.exp(centre - half), math.exp(centre + half)
@@ -70,7 +70,7 @@ def of_ratio(first: ModelErrorRecord, second: ModelErrorRecord) -> Ends:
 def of_work(progress: Sequence[float], errors: Sequence[ModelErrorRecord]) -> Ends:
     """Error of the work of a mix, the sum of its tenants' progress.
 
-    Errors of one class have the same cause and add up; those of different classes are combined as independent.
+    Errors of a class have the same cause and add up; those of different classes are combined as independent.
     """
     less: dict[str, float] = defaultdict(float)
     more: dict[str, float] = defaultdict(float)

@@ -71,7 +71,7 @@ def attainment(met: Sequence[int], total: Sequence[int], quantile: float) -> Att
 
 
 def attainment_of(trials: Sequence[Stretches], quantile: float, confidence: float = CONFIDENCE) -> Attainment:
-    """The same where each trial's requests are counted in stretches, decided with a confidence of one's own."""
+    """The same where each trial's requests are counted in stretches, decided with a given confidence."""
     counted = [trial for trial in trials if trial.sizes.sum()]
     n = sum(int(trial.sizes.sum()) for trial in counted)
     if n == 0:

@@ -1,7 +1,7 @@
 """Slowdown: a tenant's time beside neighbours over its time alone, both from the same block.
 
 Time is the mean latency (done - intended) of the requests of a trial. Under a closed load that is the inverse of the
-rate; under an open one it includes queueing, as users experience it.
+rate; under an open load it includes queueing, as users experience it.
 """
 
 import math
@@ -60,7 +60,7 @@ class Solos:
         return bool(self._logs)
 
     def add(self, seen: TenantObservation) -> None:
-        """Record an observation if it is a usable solo one."""
+        """Record an observation if it is solo and usable."""
         time = _log_time(seen, self._clock)
         if seen.solo and time is not None:
             self._logs.setdefault(_place(seen), []).append(time)
@@ -93,7 +93,7 @@ def _log_time(seen: TenantObservation, clock: Clock) -> float | None:
 def log_slowdowns(
     observations: Sequence[TenantObservation], solos: Solos, calm: Solos | None = None
 ) -> dict[int, float]:
-    """Log slowdowns of one tenant of one cell, by block; blocks without a usable pair are left out.
+    """Log slowdowns of a tenant of a cell, by block; blocks without a usable pair are left out.
 
     ``calm``: the canaries' times alone, to remove variation in the core's own speed.
     """
@@ -118,19 +118,19 @@ def timed(observations: Sequence[TenantObservation]) -> list[tuple[TenantObserva
 
 
 def log_times(observations: Sequence[TenantObservation]) -> dict[int, float]:
-    """Logarithms of one tenant's mean latency in one cell, by block."""
+    """Logarithms of a tenant's mean latency in a cell, by block."""
     return _by_block((seen.block, time) for seen, time in timed(observations))
 
 
 class SlowdownInterval(Protocol):
-    """`ratio_interval`, or one like it."""
+    """`ratio_interval`, or a function like it."""
 
     def __call__(self, log_ratios: Sequence[float], *, common: Common | None) -> Estimate:
         """An estimate from log ratios in order, and the correlation that all series have in common."""
 
 
 class CurrentSlowdown(NamedTuple):
-    """State of one tenant beside its neighbours so far."""
+    """State of a tenant beside its neighbours so far."""
 
     mix: str
     sharing: str
@@ -140,7 +140,7 @@ class CurrentSlowdown(NamedTuple):
 
 
 class RunningSlowdowns:
-    """Slowdowns of a run in progress. Keeps one logarithm per tenant and trial."""
+    """Slowdowns of a run in progress. Keeps a logarithm per tenant and trial."""
 
     def __init__(self) -> None:
         self._solos, self._calm = Solos(), Solos(canary_us)
@@ -185,7 +185,7 @@ class RunningSlowdowns:
                 yield cell, tenant, list(adjusted(logs, canaries).values())
 
     def current(self, interval: SlowdownInterval = ratio_interval) -> list[CurrentSlowdown]:
-        """Slowdowns of all tenants that have one so far, in order of their cells."""
+        """Slowdowns of all tenants measured so far, in order of their cells."""
         found = list(self.by_block())
         common = common_correlation(np.array(logs) for _, _, logs in found)
         return [

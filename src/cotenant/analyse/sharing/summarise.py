@@ -27,10 +27,10 @@ Key = tuple[Cell, str]
 
 
 def summarise(observations: Iterable[TenantObservation]) -> Summary:
-    """Summarise one or many runs, each separately.
+    """Summarise runs, each separately.
 
-    Observations of one tenant of one cell must be consecutive; their raw latencies are released as soon as the next
-    tenant's arrive, so memory holds one tenant's at a time.
+    Observations of a tenant of a cell must be consecutive; their raw latencies are released as soon as the next
+    tenant's arrive, so memory holds a single tenant's at a time.
     """
     groups: dict[Key, list[TenantObservation]] = {}
     times: dict[Key, Times] = {}
@@ -68,7 +68,7 @@ def _key(seen: TenantObservation) -> Key:
 
 
 def _reduced(group: Iterable[TenantObservation]) -> tuple[Times, list[TenantObservation]]:
-    """The quantiles of one tenant's raw times, and its observations without them."""
+    """The quantiles of a tenant's raw times, and its observations without them."""
     every = list(group)
     return Times.of(every), [replace(seen, latency_ns=None, token_times=None) for seen in every]
 
@@ -120,7 +120,7 @@ def _doubts(
     groups: Mapping[Key, Sequence[TenantObservation]],
     solos: Solos,
 ) -> Iterator[str]:
-    """Doubts about cells of short windows, which are not judged one by one."""
+    """Doubts about cells of short windows, which are not judged singly."""
     for key, group in groups.items():
         if min(seen.window_s for seen in group) >= JUDGED_ALONE_S:
             continue

@@ -16,7 +16,7 @@ from cotenant.tenancy.records import ModelErrorRecord, Verdict
 
 @dataclass(frozen=True, slots=True)
 class TokenSummary:
-    """One tenant of one cell that generates."""
+    """A tenant of a cell that generates."""
 
     ttft_ms: Mapping[str, QuantileEstimate]
     """From when a request was due to its first token; p50, p90, p95, p99."""
@@ -45,7 +45,7 @@ QUANTILES = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99}
 
 @dataclass(frozen=True, slots=True)
 class TenantSummary:
-    """One tenant of one cell."""
+    """A tenant of a cell."""
 
     cell: Cell
     tenant: str
@@ -67,7 +67,7 @@ class TenantSummary:
     device_ms: Number
     device_slowdown: Number
     slo: Attainment | None
-    """The deciding objective: one that is missed, else one that is open, else the one with the least headroom."""
+    """The deciding objective: a missed objective, else an open one, else that with the least headroom."""
     slo_ms: float | None
     """The limit of that objective."""
     objectives: tuple[tuple[float, Attainment], ...]
@@ -176,12 +176,12 @@ class MixSummary:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """Every tenant and every mix of one or several runs."""
+    """Every tenant and every mix of any number of runs."""
 
     tenants: tuple[TenantSummary, ...]
     mixes: tuple[MixSummary, ...]
     block_seconds: Mapping[str, float]
-    """By run: measured seconds of one block, all its trials together; the least that one more block would cost."""
+    """By run: measured seconds of a block, all its trials together; the least that another block would cost."""
     accuracy: Mapping[str, Accuracy] = field(default_factory=dict)
     """By run: precision of its slowdowns."""
     windows: Agree | None = None

@@ -1,4 +1,4 @@
-"""Summarise one tenant of one cell: throughput, latency, slowdown, objectives and tokens, each with its interval."""
+"""Summarise a tenant of a cell: throughput, latency, slowdown, objectives and tokens, each with its interval."""
 
 import math
 from collections import Counter
@@ -173,7 +173,7 @@ def _tokens_per_s(seen: TenantObservation) -> float | None:
 def _mean(
     used: Sequence[TenantObservation], value_of: Callable[[TenantObservation], float | None], absent: str = "no request"
 ) -> Number:
-    """Typical value over blocks, each block one replicate."""
+    """Typical value over blocks, each block a replicate."""
     if not used:
         return Missing(NO_TRIAL)
     values = [(seen.block, value) for seen in used if (value := value_of(seen)) is not None and math.isfinite(value)]

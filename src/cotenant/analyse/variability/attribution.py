@@ -86,13 +86,13 @@ def _shapley(
     return {tenant: watts + worth[frozenset()] / n for tenant, watts in found.items()}
 
 
-# --- power attributed to each of several kinds of work on one GPU, from shared and solo trials
+# --- power attributed to each of several kinds of work on a GPU, from shared and solo trials
 
 Together = frozenset[str]
 
 
 class Drawn(NamedTuple):
-    """One kind of work on a GPU in one trial, and the power of the whole GPU meanwhile."""
+    """A kind of work on a GPU in a trial, and the power of the whole GPU meanwhile."""
 
     source: str
     settings: str
@@ -107,7 +107,7 @@ class Drawn(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SharedPower:
-    """One set of workloads that shared a GPU in one source under one setting; means over trials."""
+    """A set of workloads that shared a GPU in a source under a setting; means over trials."""
 
     gpu: str
     source: str
@@ -140,7 +140,7 @@ def shared_power(drawn: Iterable[Drawn], gpu: str, names: Mapping[str, str]) -> 
     for (source, settings, simulated), by_trial in trials.items():
         sets: dict[Together, list[list[Drawn]]] = {}
         for rows in by_trial.values():
-            if len(rows) == 1 + rows[0].neighbours:  # copies of one kind of work are one row, not a set of kinds
+            if len(rows) == 1 + rows[0].neighbours:  # copies of the same work share a row: not a set of kinds
                 sets.setdefault(frozenset(row.work for row in rows), []).append(rows)
         power = {works: float(np.mean([rows[0].power_w for rows in many])) for works, many in sets.items()}
         for works, many in sets.items():

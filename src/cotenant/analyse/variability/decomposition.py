@@ -66,7 +66,7 @@ RESIDUAL = "residual"
 
 @dataclass(frozen=True, slots=True)
 class Component:
-    """Variance of one level."""
+    """Variance of a level."""
 
     level: str
     variance: float
@@ -80,7 +80,7 @@ def variance_components(values: Numbers, levels: Mapping[str, Sequence[Hashable]
     """Nested random effects by the method of moments (Henderson's first), outermost level first, then the residual.
 
     ``levels`` maps each level's name, from the outside in, to every value's group; labels need to be unique only within
-    the enclosing group. Assumes independent effects with one variance per level; no distribution is assumed. Groups may
+    the enclosing group. Assumes independent effects with a variance per level; no distribution is assumed. Groups may
     differ in size.
     """
     data = np.asarray(values, dtype=np.float64)
@@ -164,9 +164,9 @@ class Decomposition:
     components: tuple[Component, ...]
     """Nested random effects; the residual is run to run."""
     with_jobs: tuple[Component, ...]
-    """The same for cabinet, node and job: GPUs and jobs are crossed, so one can't be nested in the other.
+    """The same for cabinet, node and job: GPUs and jobs are crossed, so neither can be nested in the other.
 
-    Empty: jobs are unknown, or of one run each."""
+    Empty: jobs are unknown, or have a single run each."""
     notes: tuple[str, ...]
 
     @property
@@ -266,7 +266,7 @@ def _levels(rows: FleetReadings, notes: list[str]) -> dict[str, Ints]:
 
 
 def _jobs(rows: FleetReadings, node: Codes, notes: list[str]) -> Ints:
-    """Jobs as recorded. If each has only one run, runs that began on one node in the same second are one job."""
+    """Jobs as recorded. If each has a single run, runs that began on a node in the same second form a job."""
     jobs = _numbered(rows.job)
     timed = np.isfinite(rows.at_s)
     if int(jobs.max()) + 1 < 0.9 * len(rows) or not timed.all():

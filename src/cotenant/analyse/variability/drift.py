@@ -30,7 +30,7 @@ MOST_ROWS = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A step or a drift of one GPU, or of all."""
+    """A step or a drift of a single GPU, or of all."""
 
     gpu: str
     """Empty: the whole fleet."""
@@ -80,7 +80,7 @@ def drift(readings: FleetReadings) -> Drift:
     """Find steps and drifts. A GPU is compared with the fleet of the same day, so a warm week is not held against it.
 
     Assumes noise of equal spread around a GPU's level, possibly correlated between runs close in time; then about 5 %
-    of fleets without a change show one in some GPU by chance.
+    of fleets without a change show a change in some GPU by chance.
     """
     readings = readings.thinned(MOST_ROWS)
     timed = np.isfinite(readings.at_s)

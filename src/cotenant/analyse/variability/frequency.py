@@ -26,7 +26,7 @@ class PowerByClock:
     bend: float
     knee_mhz: float
     held_out: float | None
-    """Mean relative error at clocks that were left out, each in turn; None: too few clocks to leave one out."""
+    """Mean relative error at clocks that were left out, each in turn; None: too few clocks to leave any out."""
     clocks: int
 
     def at(self, clock_mhz: Floats) -> Floats:
@@ -163,7 +163,7 @@ def _held_out(clock: Floats, values: Floats, predict: Callable[[Any, Any], Float
 
 
 class AtSetting(NamedTuple):
-    """One GPU under one setting of its controls."""
+    """A GPU under a setting of its controls."""
 
     work: str
     model: str | None
@@ -178,7 +178,7 @@ class AtSetting(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ClockCurve:
-    """Effect of the clock on one kind of work: means over GPUs, and curves if there are enough clocks."""
+    """Effect of the clock on a kind of work: means over GPUs, and curves if there are enough clocks."""
 
     work: str
     simulated: bool

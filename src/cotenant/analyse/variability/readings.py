@@ -1,4 +1,4 @@
-"""Measurements of one kind of work on many GPUs, as columns sorted by GPU and time."""
+"""Measurements of a kind of work on many GPUs, as columns sorted by GPU and time."""
 
 import re
 from collections.abc import Mapping, Sequence

@@ -13,7 +13,7 @@ WINDOWS_S = (0.0, 0.01, 0.025, 0.05, 0.1, 0.2, 0.5, 1.0)
 """Averaging windows known from vendors' tools."""
 _LAGS = 81
 _PARTS = 10
-"""Number of stretches to cut the traces into: every other one is fitted, the rest is tested on."""
+"""Number of stretches to cut the traces into: every other stretch is fitted, the rest is tested on."""
 STILL_READINGS = 20
 STILL_S = 5.0
 """Tools that poll faster than a sensor updates, or average over a second, repeat values for less than this."""
@@ -21,7 +21,7 @@ MOVED = {"temperature_c": 5.0, "any_kernel_share": 0.3}
 """Change required elsewhere before a constant power reading is suspect. Clocks don't count: where power is held at a
 cap, they are what moves instead."""
 GAP = 20
-"""A pause of this many times the usual one between readings ends a stretch."""
+"""A pause of this many times the usual interval between readings ends a stretch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,14 +36,14 @@ class SensorComparison:
     held_out_rmse: float
     """Error on stretches that were not fitted."""
     uncorrected_rmse: float
-    """Error of taking one reading for the other."""
+    """Error of taking either reading for the other."""
     n: int
 
 
 def compare_sensors(
     reference_s: Floats, reference: Floats, other_s: Floats, other: Floats, *, most_lag_s: float = 2.0
 ) -> SensorComparison:
-    """Fit offset, gain, lag and averaging window of a sensor against a finer one of the same quantity (a rail's meter).
+    """Fit a sensor's offset, gain, lag and averaging window to a finer sensor of the same quantity (a rail's meter).
 
     Raises:
         ValueError: They don't overlap for ten readings, or the reference never moves.
@@ -99,7 +99,7 @@ def longest_stretch(at_s: Floats, values: Floats) -> tuple[Floats, Floats]:
 
 @dataclass(frozen=True, slots=True)
 class Stuck:
-    """A stretch in which a sensor stood still while a related one moved."""
+    """A stretch in which a sensor stood still while a related sensor moved."""
 
     sensor: str
     value: float
@@ -231,7 +231,7 @@ def _terms(grid: Floats, poles: list[Floats], tau_slow: float) -> Floats:
 
 
 def _solved(grid: Floats, learnt: Any, heat: Floats, poles: list[Floats], tau_slow: float) -> tuple[Floats, float]:
-    """Least squares in which no pole cools: one that would is dropped."""
+    """Least squares in which no pole cools: a pole that would is dropped."""
     terms = _terms(grid, poles, tau_slow)
     kept = np.ones(terms.shape[1], dtype=bool)
     found = np.zeros(terms.shape[1])

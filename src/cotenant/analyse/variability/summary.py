@@ -1,4 +1,4 @@
-"""The complete analysis of one kind of work on many GPUs."""
+"""The complete analysis of a kind of work on many GPUs."""
 
 import math
 import warnings
@@ -34,7 +34,7 @@ LEVEL = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Alikeness:
-    """Whether the GPUs' times could be draws from one distribution."""
+    """Whether the GPUs' times could share a distribution."""
 
     anderson_darling: float | None
     """Normalised statistic of the k-sample test; None: too few runs."""
@@ -114,7 +114,7 @@ def kolmogorov_smirnov_pairs(samples: Sequence[Floats]) -> tuple[Any, Any, Float
 
 @cache
 def _chance_of_distance(n: int, m: int, distance: int) -> float:
-    """Probability that two samples of one continuous distribution differ by at least ``distance`` / (n m).
+    """Probability that two samples of a continuous distribution differ by at least ``distance`` / (n m).
 
     Counts paths.
     """
@@ -190,7 +190,7 @@ class Variability:
 
 
 def analyse_variability(readings: FleetReadings, work: str = "", *, simulated: bool = False) -> Variability:
-    """Analyse one kind of work. Needs at least one row."""
+    """Analyse a kind of work. Needs at least a row."""
     if not len(readings):
         raise ValueError("there are no readings to analyse")
     tested, changes = alikeness(readings), drift(readings)
@@ -232,12 +232,12 @@ def _slow_now(readings: FleetReadings, changes: Drift) -> tuple[SlowGpu, ...]:
 
 
 def rank_correlations(readings: FleetReadings) -> dict[str, Number]:
-    """Spearman's coefficient of time with each sensor, over GPUs that have both; Missing where one never varied."""
+    """Spearman's coefficient of time with each sensor, over GPUs that have both; Missing where either never varied."""
     return {name: _of(readings.gpu_times, readings.medians(getattr(readings, name))) for name in SENSORS}
 
 
 def rank_correlation(a: Floats, b: Floats, counts: Ints | None = None) -> Any:
-    """Spearman's coefficient; NaN where one side is constant.
+    """Spearman's coefficient; NaN where either side is constant.
 
     Args:
         a: One value per item.

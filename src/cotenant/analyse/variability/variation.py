@@ -1,4 +1,4 @@
-"""How far apart GPUs are: whisker range, slowest over median, spread, and how well one GPU repeats itself."""
+"""How far apart GPUs are: whisker range, slowest over median, spread, and how well a GPU repeats itself."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -28,19 +28,19 @@ class Variation:
     whisker_range: Number
     """Range of the box plot's whiskers over the median, all runs together."""
     max_over_median: Number
-    """The slowest run over the median run; its interval is biased low, as a resample can't contain a slower one."""
+    """The slowest run over the median run; its interval is biased low, as a resample can't contain a slower run."""
     cv: Number
     """Standard deviation over mean of the GPUs' medians."""
     outliers: float
     """Share of runs outside the whiskers."""
     repeatability: Number
-    """Coefficient of variation of one GPU's runs, median over GPUs."""
+    """Coefficient of variation of a GPU's runs, median over GPUs."""
     repeatability_p95: float | None
     """The same for the 95th of a hundred GPUs."""
 
 
 def variation(readings: FleetReadings) -> Variation:
-    """Compute all measures. Assumes independent GPUs of one population; runs of a GPU need not be independent."""
+    """Compute all measures. Assumes independent GPUs of a single population; runs of a GPU need not be."""
     times = readings.time_ms
     gpus = len(readings.gpus)
     low, middle, high = (float(edge) for edge in np.percentile(times, [25, 50, 75]))
@@ -115,7 +115,7 @@ def _reduced(readings: FleetReadings, most: int) -> tuple[Floats, Floats]:
 
 
 def _whisker_ranges(readings: FleetReadings, draws: Ints) -> Floats:
-    """Smoothed bootstrap: each drawn GPU is moved a little, as if a similar one had been drawn.
+    """Smoothed bootstrap: each drawn GPU is moved a little, as if a similar GPU had been drawn.
 
     Whiskers end at single GPUs, beyond which no plain resample reaches: its intervals would be too short and end at
     the estimate. The moves widen the fleet, so the result is contracted until it spreads as before.
@@ -156,12 +156,12 @@ def _slowest_over_median(readings: FleetReadings, counts: Ints) -> Floats:
     return ratios
 
 
-# --- one line per GPU, with what placement needs
+# --- a line per GPU, with what placement needs
 
 
 @dataclass(frozen=True, slots=True)
 class GpuProfile:
-    """One GPU under one kind of work. None: not recorded."""
+    """A GPU under a kind of work. None: not recorded."""
 
     gpu: str
     cabinet: str

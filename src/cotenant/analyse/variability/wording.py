@@ -55,7 +55,7 @@ def anomalies(found: Variability) -> list[str]:
 
 
 def undecided_sentences(found: Sequence[Variability]) -> list[str]:
-    """Work under which no GPU can be called slow, one sentence per reason."""
+    """Work under which no GPU can be called slow, a sentence per reason."""
     reasons: dict[str, list[str]] = {}
     for work in found:
         if work.undecided:
@@ -120,7 +120,7 @@ def heat_sentence(fit: HeatFit) -> str:
 
 
 def pair_sentence(reference: str, other: str, unit: str, found: SensorComparison) -> str:
-    """How one sensor relates to a finer one of the same quantity."""
+    """How a sensor relates to a finer sensor of the same quantity."""
     window = f" averaged over {duration(found.window_s)}" if found.window_s > 0 else ""
     late = f", {duration(found.lag_s)} late" if found.lag_s > 0.005 else ""
     return (

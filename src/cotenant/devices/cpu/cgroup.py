@@ -25,7 +25,7 @@ def quota_statistics(tree: FileTree) -> str | None:
 
 
 def memory_limit_bytes(tree: FileTree, process: str = OURS) -> int | None:
-    """The tightest limit; None without one."""
+    """The tightest limit; None if there is none."""
     limits = (
         _first_number(tree, folder, "memory.max", "memory.limit_in_bytes")
         for folder in _folders(tree, "memory", process)

@@ -118,7 +118,7 @@ def arrange(physical: Sequence[Cores], sharing: Sharing, tenants: Sequence[Tenan
     """Lay a mix out on cores.
 
     Args:
-        physical: The device's cores, hyper-threads of one physical core together.
+        physical: The device's cores, hyper-threads of a physical core together.
         sharing: The mode; the shares of `pinned` are numbers of cores per tenant.
         tenants: The tenants of the mix.
 
@@ -181,7 +181,7 @@ def _parts(physical: Sequence[Cores], sharing: Sharing, tenants: Sequence[Tenant
         )
     asked: tuple[float | str | None, ...] = sharing.shares or tuple(tenant.share for tenant in tenants)
     if all(share is None for share in asked):
-        # Two hyper-threads of one core are not disjoint: split physical cores while there are enough.
+        # Two hyper-threads of a core are not disjoint: split physical cores while there are enough.
         units = list(physical) if len(physical) >= len(tenants) else [(core,) for core in cores]
         return [tuple(core for unit in part for core in unit) for part in _evenly(units, len(tenants))]
     counts = [_core_count(share) for share in asked]

@@ -195,7 +195,7 @@ def _applied(tree: FileTree, writes: Sequence[tuple[str, str, str]]) -> Iterator
 
 
 def _writes(tree: FileTree, cores: Cores, key: str, value: Any) -> list[tuple[str, str, str]]:
-    """The files to write for one setting, and the text for each."""
+    """The files to write for a setting, and the text for each."""
     makers: dict[str, Callable[[FileTree, Cores, Any], list[tuple[str, str, str]]]] = {
         "governor": _governor,
         "boost": _boost,

@@ -59,7 +59,7 @@ def roofline(tree: FileTree, cores: Cores, *, refresh: bool = False) -> Roofline
 
 
 def remembered(tree: FileTree, cores: Cores) -> Roofline | None:
-    """The cached result, including a recent disturbed one. Never measures."""
+    """The cached result, even if disturbed and recent. Never measures."""
     path = cache_path(tree, cores)
     found = _recall(path)
     if found is not None:

@@ -1,6 +1,6 @@
 """Measures peak rates of given cores, as a separate program so that the caller's process is unaffected.
 
-Reads one JSON argument (`cores`, `array_bytes`), prints one JSON object: `flops_per_s` by dtype, `bytes_per_s`.
+Reads a JSON argument (`cores`, `array_bytes`), prints a JSON object: `flops_per_s` by dtype, `bytes_per_s`.
 """
 
 import json
@@ -24,7 +24,7 @@ def main() -> None:
 
 
 def matrix_flops_per_s(dtype: str) -> float:
-    """Rate of square matrix products, sized to take about as long as one try."""
+    """Rate of square matrix products, sized to take about as long as a try."""
     import torch
 
     def rate(size: int, tries: int) -> float:

@@ -71,7 +71,7 @@ class CpuSeat:
         return end - start
 
     def memory_bytes(self) -> int:
-        """Peak resident set of the process so far (shared by tenants in one process)."""
+        """Peak resident set of the process so far (shared by tenants in a process)."""
         for line in Path("/proc/self/status").read_text(encoding="utf-8").splitlines():
             if line.startswith("VmHWM:"):
                 # The kernel sums per-core counts loosely, so its own peak may drop a little.

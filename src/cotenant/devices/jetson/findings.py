@@ -130,7 +130,7 @@ class PowerMode:
 
     @property
     def unlimited(self) -> int | None:
-        """The mode without a power budget, if the board has one: its number varies by board."""
+        """The mode without a power budget, if the board has it: its number varies by board."""
         return next((number for number, name in self.modes.items() if name.upper().startswith("MAXN")), None)
 
 

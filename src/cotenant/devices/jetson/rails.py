@@ -36,7 +36,7 @@ class Rail:
 
     @property
     def sensor(self) -> str:
-        """Sensor name: the module's power, or that of one rail."""
+        """Sensor name: the module's power, or that of a rail."""
         return "power_w" if self.total else f"rail_{self.label.lower()}_w"
 
 
@@ -155,7 +155,7 @@ _RAIL = re.compile(r"(?<=\s)([A-Z][A-Z0-9_]*) (-?\d+)(?:mW)?/-?\d+(?:mW)?(?=\s|$
 
 
 def powers_w(line: str) -> dict[str, float]:
-    """The rails of one line, in watts. JetPack 4 omits the unit, which is still milliwatts."""
+    """The rails of a line, in watts. JetPack 4 omits the unit, which is still milliwatts."""
     return {name: int(value) / 1e3 for name, value in _RAIL.findall(line) if name != "NC"}
 
 

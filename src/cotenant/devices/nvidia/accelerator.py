@@ -56,7 +56,7 @@ class TorchAccelerator(SingleDevice):
         return len(usable_cores(FileTree()))
 
     def lock_keys(self) -> tuple[str, ...]:
-        """By UUID where torch knows one."""
+        """By UUID where torch knows it."""
         return (str(self._facts.get("uuid") or self.name),)
 
     def describe(self) -> Mapping[str, Any]:
@@ -83,7 +83,7 @@ class TorchAccelerator(SingleDevice):
         )
 
     def arrange(self, sharing: Sharing, tenants: Sequence[Tenant]) -> GpuArrangement:
-        """One process per tenant, or one for all."""
+        """A process per tenant, or one for all."""
         if sharing.mode not in {ALONE, "processes", "streams"}:
             raise SharingUnavailable(
                 f"`{sharing.mode}` is not available on {self.name}: it needs an NVIDIA card",

@@ -76,7 +76,7 @@ def require_permission(gpu: GpuFacts, settings: Mapping[str, Any]) -> None:
 
 
 def restore(gpu: GpuFacts, *, own: bool = False) -> tuple[str, ...]:
-    """Undo what a killed run left; return one sentence for each change undone.
+    """Undo what a killed run left; return a sentence for each change undone.
 
     Args:
         gpu: The GPU.

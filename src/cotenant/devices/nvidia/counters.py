@@ -102,7 +102,7 @@ _NOTHING = (float("nan"), float("nan"))
 
 
 class PcieProbe:
-    """Each reading returns the result since the previous one and starts the next."""
+    """Each reading returns the result since the previous reading and starts the next."""
 
     def __init__(self, gpu: GpuFacts) -> None:
         self._device, self._label = handle(gpu), gpu.label
@@ -154,7 +154,7 @@ def why_no_pcie(gpu: GpuFacts) -> str | None:
     return None
 
 
-# --- field values: several metrics of a GPU in one driver call
+# --- field values: several metrics of a GPU in a single driver call
 
 POWER_AVERAGE, POWER_INSTANT, ENERGY, MEMORY_TEMPERATURE = 185, 186, 83, 82
 THROTTLED_POWER_CAP, THROTTLED_SYNC_BOOST = 74, 76
@@ -174,7 +174,7 @@ _OF_TYPE = tuple(struct.Struct(code) for code in ("=d", "=I4x", "=Q", "=Q", "=q"
 
 
 class Fields:
-    """Field values of one GPU, polled many times a second: the request is built once."""
+    """Field values of a GPU, polled many times a second: the request is built once."""
 
     def __init__(self, gpu: GpuFacts, ids: Sequence[int]) -> None:
         self._device, self._n = handle(gpu), len(ids)

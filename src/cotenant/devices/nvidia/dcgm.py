@@ -1,6 +1,6 @@
 """Activity of SMs, tensor cores and memory through `dcgmi dmon`, for GPUs whose driver lacks it (V100 to A100).
 
-A child process prints one line per period; it is read without blocking and ends with the run.
+A child process prints a line per period; it is read without blocking and ends with the run.
 """
 
 import logging
@@ -86,7 +86,7 @@ _PAUSED = Unavailable("DCGM's profiling is paused", "dcgmi profile --resume")
 
 
 class DcgmProbe:
-    """The latest line of one GPU."""
+    """The latest line of a GPU."""
 
     def __init__(self, lines: ChildLines, gpu_index: int, fields: Sequence[Field], first: Sequence[float]) -> None:
         self._lines, self._row, self._first = lines, _row_pattern(gpu_index), tuple(first)
@@ -117,7 +117,7 @@ class DcgmProbe:
 
 
 def probe(gpu_index: int, uuid: str | None = None) -> Probe | Unavailable:
-    """Return a probe of one GPU, or why there is none.
+    """Return a probe of a GPU, or why there is none.
 
     Starts a child process that lives as long as the probe: call once and keep it.
 

@@ -10,7 +10,7 @@ from cotenant.devices.nvidia import counters, library
 from cotenant.devices.nvidia.nvml import GpuFacts, handle, process_function
 from cotenant.devices.protocol import Probe, SensorInfo
 
-# --- sources of each metric in order of preference, the one chosen, and why better ones were not
+# --- sources of each metric in order of preference, the choice, and why better sources were not chosen
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +115,7 @@ class SensorSurvey:
 
 
 class _ReadTogether:
-    """Sensors read together, each by a function that returns one or more numbers."""
+    """Sensors read together, each by a function that returns numbers."""
 
     def __init__(self, gpu: GpuFacts, sensors: Sequence[SensorInfo], readers: Sequence[_Reader]) -> None:
         self.sensors = tuple(sensors)
@@ -135,7 +135,7 @@ class _ReadTogether:
 
 
 def probes(gpu: GpuFacts, *, measure_period: bool = True) -> tuple[Probe, ...]:
-    """The probes of one GPU.
+    """The probes of a GPU.
 
     Args:
         gpu: The GPU.
@@ -175,7 +175,7 @@ def survey(gpu: GpuFacts) -> SensorSurvey:
 
 
 def ladder(gpu: GpuFacts, *, no_dcgm: str | None = "it was not looked for") -> tuple[SourceChoice, ...]:
-    """For each metric, its source here and why no better one is available.
+    """For each metric, its source here and why no better source is available.
 
     Args:
         gpu: The GPU.
@@ -215,7 +215,7 @@ def reasons_function(gpu: GpuFacts) -> str | None:
 
 
 def _power(gpu: GpuFacts, found: SensorSurvey, *, measure_period: bool) -> Probe | None:
-    """Power and energy: field values in one call, or the older functions where there are none."""
+    """Power and energy: field values in a single call, or the older functions where there are none."""
     infos: list[SensorInfo] = []
     readers: list[_Reader] = []
     by_field: list[int] = []

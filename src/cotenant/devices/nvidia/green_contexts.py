@@ -1,4 +1,4 @@
-"""Green contexts with dedicated SMs in a tenants' process: cut from one split of the GPU, so none overlap.
+"""Green contexts with dedicated SMs in a tenants' process: cut from a single split of the GPU, so none overlap.
 
 torch's own `green_contexts` are not used: up to 2.14 each context is cut from the whole GPU and so starts at the
 same SMs as the others, and its size can't be queried. The driver's bindings do both.

@@ -46,7 +46,7 @@ class JetsonGpu(TorchAccelerator):
 
     @property
     def nsys_index(self) -> int | None:
-        """The board has one GPU."""
+        """The board has a single GPU."""
         return None if self.stand_in else 0
 
     @property

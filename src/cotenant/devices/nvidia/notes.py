@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class SettingsNote:
-    """A GPU's state before a change; None: unchanged. Locks can't be read, so undoing one means unlocking."""
+    """A GPU's state before a change; None: unchanged. Locks can't be read, so undoing a lock means unlocking."""
 
     power_limit_w: float | None = None
     persistence: bool | None = None
@@ -58,7 +58,7 @@ def remove(uuid: str) -> None:
 
 
 def read(uuid: str) -> Note | None:
-    """The note about a GPU, if there is one."""
+    """The note about a GPU, if any."""
     try:
         path = _path(uuid)
         if path.stat(follow_symlinks=False).st_uid != os.geteuid():

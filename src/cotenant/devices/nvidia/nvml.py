@@ -45,7 +45,7 @@ class Instance:
 
 @dataclass(frozen=True, slots=True)
 class GpuFacts:
-    """The driver's facts about one GPU; None where it doesn't say."""
+    """The driver's facts about a GPU; None where it doesn't say."""
 
     index: int
     uuid: str

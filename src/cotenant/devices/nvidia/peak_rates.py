@@ -29,7 +29,7 @@ def roofline(visible: str, *, sms: int, driver: str, refresh: bool = False) -> R
     Args:
         visible: Its UUID.
         sms: Its SMs.
-        driver: Its version; another one may have other kernels, so it is measured again.
+        driver: Its version; another version may have other kernels, so it is measured again.
         refresh: Measure even if a result is cached.
 
     Raises:

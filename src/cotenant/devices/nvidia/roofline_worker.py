@@ -1,4 +1,4 @@
-"""Measures a GPU's peak rates: `python -m cotenant.devices.nvidia.roofline_worker`; one line of JSON on stdout."""
+"""Measures a GPU's peak rates: `python -m cotenant.devices.nvidia.roofline_worker`; a line of JSON on stdout."""
 
 import json
 import sys
@@ -15,7 +15,7 @@ DTYPES = ("float32", "float16", "bfloat16")
 
 
 def best_s(side: OnAccelerator, work: Callable[[], Any]) -> float:
-    """Device time of one call: the best of a few rounds after one to warm up."""
+    """Device time of a call: the best of a few rounds after a warm-up round."""
     times = []
     for _ in range(ROUNDS + 1):
         begin = side.mark()

@@ -70,7 +70,7 @@ class GpuSeat:
         self._side.synchronise()
 
     def mark(self) -> Any:
-        """A point in device time; with `flush_l2`, the one before a request follows the flush."""
+        """A point in device time; with `flush_l2`, the point before a request follows the flush."""
         if self._flush and not self._in_request:
             self._in_request = True
             self._side.flush_l2()
@@ -82,7 +82,7 @@ class GpuSeat:
         return self._side.elapsed_ns(start, end)
 
     def memory_bytes(self) -> int:
-        """Peak memory reserved on the device (shared by tenants in one process)."""
+        """Peak memory reserved on the device (shared by tenants in a process)."""
         return self._side.peak_memory_bytes()
 
     def observed(self) -> Mapping[str, Any]:

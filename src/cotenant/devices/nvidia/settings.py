@@ -17,7 +17,7 @@ CONTROLS: Mapping[str, str] = {
     "persistence": "keep the driver loaded while the GPU is unused",
 }
 SAME: Mapping[str, str] = {"clock_mhz": "sm_clock_mhz", "power_w": "power_limit_w"}
-"""Names of the same controls on simulated GPUs, so that one study runs on both."""
+"""Names of the same controls on simulated GPUs, so that a study runs on both."""
 
 _PERCENT = re.compile(r"^\s*(\d+(?:\.\d*)?)\s*%\s*$")
 _NO_LOCKED_CLOCKS = ("kepler", "maxwell", "pascal")

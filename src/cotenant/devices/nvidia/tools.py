@@ -31,7 +31,7 @@ def installed(tool: str) -> bool:
 def run(
     command: Sequence[str], *, text: str = "", env: Mapping[str, str] | None = None, timeout_s: float = TIMEOUT_S
 ) -> ToolResult:
-    """Run a tool to completion. A missing or hanging one counts as failed."""
+    """Run a tool to completion. A missing or hanging tool counts as failed."""
     try:
         done = subprocess.run(
             list(command),
@@ -88,7 +88,7 @@ def torch_build(folder: Path | None = None) -> TorchBuild | None:
     """The installed build; None if torch is missing.
 
     Args:
-        folder: The package's folder; by default the one Python would import.
+        folder: The package's folder; by default that which Python would import.
     """
     if folder is None:
         spec = importlib.util.find_spec("torch")

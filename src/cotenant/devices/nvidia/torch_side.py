@@ -1,7 +1,7 @@
 """The interface to torch's accelerators: streams, events, memory, errors. All GPU work goes through here.
 
 Uses `torch.accelerator`, so that ROCm and XPU builds work like CUDA builds. Only tenants' processes (and
-the short-lived one of `look`) use it: a runner that opened the device would be a tenant itself.
+the short-lived process of `look`) use it: a runner that opened the device would be a tenant itself.
 
 `COTENANT_TORCH_DEVICE=cpu` is a test seam: torch computes on the CPU while sensors,
 controls and sharing are the device's. Records of such runs have ``ON_CPU`` in the device's name.
@@ -43,7 +43,7 @@ class Green:
     sms: tuple[int, ...]
     """SMs of each."""
     mine: int
-    """Index of this one."""
+    """Index of this GPU."""
 
 
 class TorchSide(Protocol):

@@ -22,11 +22,11 @@ class Catalogue:
     """Describes workloads of the catalogue, model files and the user's own."""
 
     def spec(self, spec: WorkloadSpec, usual: Dtype) -> WorkloadSpec:
-        """The spec with a number format: its own, else its workload's, else the usual one."""
+        """The spec with a number format: its own, else its workload's, else the default."""
         return with_dtype(spec, usual)
 
     def request(self, spec: WorkloadSpec, execution: Execution | None = None) -> RequestKernels:
-        """The kernels of one request, from a dry run."""
+        """The kernels of a request, from a dry run."""
         return request_of(spec, execution)
 
     def family(self, name: str) -> str:
@@ -71,7 +71,7 @@ def execution_of(spec: WorkloadSpec) -> Execution:
 
 
 def kernels_for(spec: WorkloadSpec, execution: Execution | None = None) -> Kernels:
-    """The kernels of one request of a workload.
+    """The kernels of a request of a workload.
 
     Args:
         spec: The workload, with its dtype.

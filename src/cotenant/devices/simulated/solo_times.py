@@ -27,7 +27,7 @@ def solo_times(value: Any) -> tuple[SoloTime, ...]:
     """Parse a study's `solo_ms`: times by workload, a list of rows, or the path of a CSV file.
 
     Raises:
-        DeviceError: A row is invalid; names the first one.
+        DeviceError: A row is invalid; names the first.
     """
     if value is None:
         return ()

@@ -18,7 +18,7 @@ from cotenant.tenancy.nouns import Tenant
 from cotenant.tenancy.sharing import ALONE, Sharing
 from cotenant.workloads.protocol import WorkloadSpec
 
-# --- the outcome of one attempt at a batch, and the errors that mean it was too large
+# --- the outcome of an attempt at a batch, and the errors that mean it was too large
 
 Kind = Literal["ran", "out of memory", "library limit", "32-bit index", "failed"]
 TOO_LARGE: tuple[Kind, ...] = ("out of memory", "library limit", "32-bit index")
@@ -46,7 +46,7 @@ class Attempt:
     peak_bytes: int | None = None
     """Peak memory of the model, its inputs and activations; None if it didn't get that far."""
     seconds: float | None = None
-    """Seconds of one request, after a first one."""
+    """Seconds of a request, after the first."""
 
     @property
     def too_large(self) -> bool:
@@ -87,7 +87,7 @@ class VerifiedBatch:
     smallest_too_large: int | None
     """None if every attempt up to the upper bound ran."""
     reason: str | None
-    """Why that one was too large."""
+    """Why the smallest was too large."""
     attempts: tuple[Attempt, ...]
 
 
@@ -96,7 +96,7 @@ def verify(predicted: int, attempt: Callable[[int], Attempt], *, highest: int | 
 
     Args:
         predicted: The starting point; may be wrong by any factor.
-        attempt: Tries one batch size.
+        attempt: Tries a batch size.
         highest: Upper bound, e.g. the number of items.
 
     Raises:

@@ -54,12 +54,12 @@ def from_export(file: Path, start_ns: int) -> tuple[Columns, Columns, str | None
 
 
 def of_trial(kernels: Columns, tenants: Mapping[str, int | None], span: tuple[int, int]) -> Columns:
-    """The kernels of one trial's tenants, without those from building and warming up before its start.
+    """The kernels of a trial's tenants, without those from building and warming up before its start.
 
     Args:
         kernels: Those of all trials.
         tenants: The trial's, with their processes.
-        span: Start of the trial, and of the next one.
+        span: Start of the trial, and of the next trial.
     """
     if not kernels:
         return {}
@@ -72,7 +72,7 @@ def of_trial(kernels: Columns, tenants: Mapping[str, int | None], span: tuple[in
 
 
 def samples_of_trial(samples: Columns, device: str, span: tuple[int, int]) -> Columns:
-    """Counters sampled during one trial, under the device's name."""
+    """Counters sampled during a trial, under the device's name."""
     if not samples:
         return {}
     keep = (samples["t_ns"] >= span[0]) & (samples["t_ns"] < span[1])
@@ -97,7 +97,7 @@ def from_run(path: Path, *, top: int) -> tuple[tuple[KernelProfile, ...], Mappin
     """The profile of each trial of a profile pass, and the pass's manifest entry.
 
     Raises:
-        RunFolderError: Not a run, or one without a profile.
+        RunFolderError: Not a run, or a run without a profile.
     """
     with open_runs([path]) as runs:
         (manifest,), con = runs.manifests, runs.con

@@ -244,7 +244,7 @@ def _started(plan: RunPlan, device: Device, path: Path, trials: int) -> RunStart
     )
 
 
-# --- moves a trial with the profiler's results from a scratch folder into the run, atomically by one rename
+# --- moves a trial with the profiler's results from a scratch folder into the run, atomically by a rename
 
 PART = "part.parquet"
 

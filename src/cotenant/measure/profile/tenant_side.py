@@ -42,7 +42,7 @@ class Profiling(Protocol):
 
 
 def start_if_asked(tenants: Mapping[str, TenantThread]) -> Profiling | None:
-    """Enable what the environment requests, for one trial; None in every measurement."""
+    """Enable what the environment requests, for a trial; None in every measurement."""
     kind, _, folder = os.environ.get(VARIABLE, "").partition(":")
     if kind == "torch":
         return TorchProfiling(tenants, Path(folder))
@@ -121,7 +121,7 @@ def _started() -> Any:
 
 
 def _all_threads() -> Any:
-    """Tenants that share a process have a thread each; older torch releases only see the starting one."""
+    """Tenants that share a process have a thread each; older torch releases only see the starting thread."""
     from torch._C._profiler import _ExperimentalConfig
 
     try:
@@ -133,16 +133,16 @@ def _all_threads() -> Any:
 # --- turns torch.profiler's events into kernels: the device's, or on a CPU the operators that do the work
 
 DOMINANT = 0.5
-"""An operator that spends at least this share of its time in one inner operator only delegates."""
+"""An operator that spends at least this share of its time in an inner operator only delegates."""
 _COPIES = {"gpu_memcpy", "gpu_memset"}
 
 
 def kernels_of(events: Iterable[Any], tenants: Mapping[int, str]) -> Columns:
-    """The table of kernels of one process.
+    """The table of kernels of a process.
 
     Args:
         events: From kineto.
-        tenants: The tenant of each thread; other threads work for the tenant that launched them, or for the only one.
+        tenants: The tenant of each thread; other threads work for the tenant that launched them, or the only tenant.
     """
     every = [event for event in events if event.duration_ns() > 0 and not event.is_user_annotation()]
     on_device = [event for event in every if "CUDA" in str(event.device_type())]
@@ -163,8 +163,8 @@ def kernels_of(events: Iterable[Any], tenants: Mapping[int, str]) -> Columns:
 def working_operators(events: list[Any]) -> list[Any]:
     """Of nested operators, those that do the work themselves, none inside another.
 
-    From the outermost inwards: while one inner operator takes most of the time, descend into it (`linear` is
-    `addmm`); where none does, the outer one does the work.
+    From the outermost inwards: while an inner operator takes most of the time, descend into it (`linear` is
+    `addmm`); where none does, the outer does the work.
     """
     by_thread: dict[int, list[Any]] = {}
     for event in events:
@@ -184,7 +184,7 @@ def working_operators(events: list[Any]) -> list[Any]:
 
 
 def _descend(events: list[Any], first: int, after: int) -> Any:
-    """The working operator among one (at ``first``) and everything inside it (up to ``after``)."""
+    """The working operator from ``first`` and everything inside it (up to ``after``)."""
     outer = events[first]
     for inner in range(first + 1, after):
         event = events[inner]

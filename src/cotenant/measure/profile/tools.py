@@ -79,14 +79,14 @@ class NsysTool:
 
 
 Tool = TorchTool | NsysTool
-"""A profiler around one trial: its command, the tenants' environment, where kernels are afterwards."""
+"""A profiler around a trial: its command, the tenants' environment, where kernels are afterwards."""
 
 
 def choose(device: Device, wanted: str | None) -> Tool:
     """The profiler for a device.
 
     Raises:
-        DeviceError: The requested one is missing, or nothing on this device can be profiled.
+        DeviceError: The requested profiler is missing, or nothing on this device can be profiled.
     """
     if device.simulated:
         raise DeviceError(

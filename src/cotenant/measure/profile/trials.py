@@ -27,7 +27,7 @@ class Order(Frozen):
 
 
 def main(file: Path) -> int:
-    """Carry out the order; a failure is one sentence on standard error."""
+    """Carry out the order; a failure is a sentence on standard error."""
     order = Order.model_validate_json(file.read_text(encoding="utf-8"))
     from cotenant.devices import find_device
     from cotenant.measure.bench import bench_for

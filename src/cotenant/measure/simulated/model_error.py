@@ -1,4 +1,4 @@
-"""The simulation's error for one tenant of one trial: recorded with it, so that every reader shows it."""
+"""The simulation's error for a tenant of a trial: recorded with it, so that every reader shows it."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -85,7 +85,7 @@ TOGETHER_S, MOST_TOGETHER = 1.0, 24
 
 
 class Modelled:
-    """A bench whose workloads are described by one GPU and whose trials are computed by these threads."""
+    """A bench whose workloads are described by a GPU and whose trials are computed by these threads."""
 
     def __init__(self, describing: SimulatedGpuDevice, *, threads: int) -> None:
         self._describing = describing
@@ -99,7 +99,7 @@ class Modelled:
                 self._describing.request(tenant.workload)
 
     def carry_out(self, trial: Trial, *, session: int, rates: Mapping[str, float]) -> TrialRecords:
-        """Carry out one trial; a mix that doesn't fit is recorded, never raised."""
+        """Carry out a trial; a mix that doesn't fit is recorded, never raised."""
         raise NotImplementedError
 
     def carry_out_some(
@@ -142,7 +142,7 @@ def request_times(
     Args:
         device: The simulated GPU.
         tenants: Workloads by tenant.
-        in_flight: Requests of closed loads by tenant, where there is more than one.
+        in_flight: Requests of closed loads by tenant, where there are several.
     """
     found: dict[str, float] = {}
     for name, spec in tenants.items():

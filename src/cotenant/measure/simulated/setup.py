@@ -1,4 +1,4 @@
-"""One trial on one simulated GPU: set up, simulated, and turned into the records real tenants leave."""
+"""A trial on a simulated GPU: set up, simulated, and turned into the records real tenants leave."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -70,7 +70,7 @@ def set_up(device: SimulatedGpuDevice, trial: Trial, rates: Mapping[str, float])
 
 
 def shortages(device: SimulatedGpuDevice, setup: TrialSetup) -> Mapping[str, str]:
-    """Tenants that run out of memory: they allocate one after another in their parts."""
+    """Tenants that run out of memory: they allocate in turn in their parts."""
     left = {seat.part.dram_domain: seat.part.memory_bytes for seat in setup.seats}
     fates = {}
     for seat in setup.seats:
@@ -88,7 +88,7 @@ def shortages(device: SimulatedGpuDevice, setup: TrialSetup) -> Mapping[str, str
 
 
 def play(device: SimulatedGpuDevice, setup: TrialSetup, clock_mhz: float | None) -> Outcome:
-    """Simulate it at one clock; None for the one that costs assume."""
+    """Simulate it at a clock; None for the clock that costs assume."""
     return simulate(
         [_player(device, seat, setup, clock_mhz) for seat in setup.seats],
         window_end_ns=float(setup.timing.window_end_ns),
@@ -214,7 +214,7 @@ def _columns(request: RequestKernels, requests: Requests) -> RequestColumns:
     used = np.unique(request.slot)
     ends = np.empty((len(request.stages), requests.done.size), np.int64)
     for stage in range(len(request.stages)):
-        # A stage without kernels ends with the previous one; the first ends with the host's part before the launches.
+        # A stage without kernels ends with the previous stage; the first ends with the host's part before the launches.
         before = used[used <= stage]
         ends[stage] = whole(requests.slot_ends[:, int(before[-1]) + 1 if before.size else 0])
     ends[-1] = whole(requests.slot_ends[:, last + 1])

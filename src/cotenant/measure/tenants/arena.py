@@ -44,7 +44,7 @@ def _shared_map(fd: int, size: int) -> mmap.mmap:
 
 
 class ArenaPart:
-    """The part of a tenant's records that belongs to one window."""
+    """The part of a tenant's records that belongs to a window."""
 
     __slots__ = ("capacity", "device", "done", "first", "intended", "ok", "slot_ends", "started")
 
@@ -66,7 +66,7 @@ class Arena:
         self._table: Int64s | None = table.reshape(columns, capacity)
 
     def part(self, first: int, capacity: int) -> ArenaPart:
-        """The rows of one window (drop or copy them before `close`)."""
+        """The rows of a window (drop or copy them before `close`)."""
         assert self._table is not None
         return ArenaPart(self._table[:, first : first + capacity])
 
@@ -120,7 +120,7 @@ class Board:
         ]
 
     def page(self, window: int) -> Page:
-        """The page of one window."""
+        """The page of a window."""
         return self._pages[window]
 
     def clear(self) -> None:

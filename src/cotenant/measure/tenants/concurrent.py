@@ -1,7 +1,7 @@
-"""The loop of a tenant that is a server's client: several requests in flight, all from one event loop.
+"""The loop of a tenant that is a server's client: several requests in flight, all from a single event loop.
 
 The rules are those of `serving`: an open load's requests are sent when due, whatever is in flight;
-`closed(n)` keeps n in flight, and the next is due when one of them ends. A tenant done with the window continues until
+`closed(n)` keeps n in flight, and the next is due when any of them ends. A tenant done with the window continues until
 all are done, and then waits for its requests, so that no server is left with work from a past window.
 """
 
@@ -34,7 +34,7 @@ def serve_concurrently(  # noqa: PLR0917 - as `serve`
     page: Page,
     usage: Callable[[], Usage],
 ) -> tuple[Served, tuple[str, ...]]:
-    """Serve one window; return how it ended, and the kinds of error numbered in the arena."""
+    """Serve a window; return how it ended, and the kinds of error numbered in the arena."""
     client.begin(order.first_arrival)
     window = _Window(client, loop, order, arena, page, usage)
     try:
@@ -67,7 +67,7 @@ def _ramp(order: SeatOrder, seconds: float) -> list[int]:
 
 
 class _Window:
-    """One window of one tenant. All times are on the monotonic clock, in ns."""
+    """A window of a tenant. All times are on the monotonic clock, in ns."""
 
     def __init__(  # noqa: PLR0917 - as `serve`
         self,
@@ -128,7 +128,7 @@ class _Window:
         return min(next_on_grid, end) if end > now else next_on_grid
 
     def _next_due(self) -> int | None:
-        """When the next request is due; None if only after one in flight ends."""
+        """When the next request is due; None if only after a request in flight ends."""
         if self._count >= self._limit:
             return None
         if self._order.outstanding:
@@ -207,7 +207,7 @@ class _Window:
         self._gave_up = self._failed_in_a_row >= ERRORS_IN_A_ROW
 
     def _note_finished(self, due: int | None) -> None:
-        """Everything due in the window is done: the others may end it; the last one ends it for all."""
+        """Everything due in the window is done: the others may end it; the last tenant ends it for all."""
         order = self._order
         past = due >= order.window_end_ns if due is not None else time.monotonic_ns() >= order.window_end_ns
         if past and not self._counted_under_way and not self._finished:

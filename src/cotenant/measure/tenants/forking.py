@@ -1,6 +1,6 @@
 """The fork server: `python -m cotenant.measure.tenants.forking FD`. Loads modules, then forks a host for each order.
 
-It has one thread and runs nothing of the workloads, so that a fork inherits loaded modules and nothing else: no thread
+Single-threaded, it runs nothing of the workloads, so that a fork inherits loaded modules and nothing else: no thread
 pool has been started. Requests and replies are JSON packets on a socket; descriptors travel beside.
 """
 

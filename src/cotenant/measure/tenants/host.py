@@ -261,7 +261,7 @@ def main(control_fd: int) -> None:
     for line in lines:
         sequence = SequenceOrder.model_validate_json(line)
         named = {mine.tenant: seats[program.seat] for program in sequence.programs for mine in program.windows}
-        profiling = start_if_asked(named)  # only in a profile pass, where a sequence has one window
+        profiling = start_if_asked(named)  # only in a profile pass, where a sequence has a single window
         running = [
             seats[program.seat].do(partial(seats[program.seat].serve, sequence, program))
             for program in sequence.programs

@@ -112,7 +112,7 @@ class HostProcess:
         self._say(order.model_dump_json())
 
     def receive(self) -> HostReady | HostResult | None:
-        """Its answer if a complete one has come; None if not yet, or if it is gone (see `fate`)."""
+        """Its answer if complete; None if not yet, or if it is gone (see `fate`)."""
         try:
             data = self._control.recv(1 << 16, socket.MSG_DONTWAIT)
         except BlockingIOError:
@@ -240,7 +240,7 @@ def _kernel_oom_kills() -> int:
     return next((int(line.split()[1]) for line in lines if line.startswith("oom_kill ")), 0)
 
 
-# --- waits for the answers of several tenant processes at once, and notices when one dies
+# --- waits for the answers of several tenant processes at once, and notices when any dies
 
 LOOK_S = 1.0
 """How often a tenant's log is checked, so that endless output can't fill the disk during a trial."""

@@ -1,4 +1,4 @@
-"""Messages between runner and host: one JSON document per line, over a socket."""
+"""Messages between runner and host: a JSON document per line, over a socket."""
 
 from collections.abc import Mapping
 from typing import Any, Literal
@@ -60,7 +60,7 @@ class SeatReady(Frozen):
 
 
 class HostReady(Frozen):
-    """Answer to `BuildOrder`, one entry per seat."""
+    """Answer to `BuildOrder`, an entry per seat."""
 
     kind: Literal["ready"] = "ready"
     seats: tuple[SeatReady, ...]
@@ -78,12 +78,12 @@ class WindowTimes(Frozen):
 
 
 class SeatWindow(Frozen):
-    """One seat's part in one window."""
+    """A seat's part in a window."""
 
     window: int
     """Position in the sequence."""
     index: int
-    """Index on the window's page of the board; seat 0 of a window starts the next one."""
+    """Index on the window's page of the board; seat 0 of a window starts the next."""
     first: int
     """Where its records start in the arena."""
     capacity: int
@@ -109,7 +109,7 @@ class SeatProgram(Frozen):
 
 
 class SequenceOrder(Frozen):
-    """Serve these windows one after another, each when the board says it starts."""
+    """Serve these windows in turn, each when the board says it starts."""
 
     kind: Literal["sequence"] = "sequence"
     windows: tuple[WindowTimes, ...]
@@ -145,7 +145,7 @@ class SeatResult(Frozen):
 
 
 class HostResult(Frozen):
-    """Answer to `SequenceOrder`: one entry per seat and window that was started."""
+    """Answer to `SequenceOrder`: an entry per seat and window that was started."""
 
     kind: Literal["result"] = "result"
     seats: tuple[SeatResult, ...]

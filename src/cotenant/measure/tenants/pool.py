@@ -1,6 +1,6 @@
 """The pool of tenant processes. They stay up between trials, so that a block takes seconds instead of minutes.
 
-An idle tenant sleeps on its control socket and holds only memory; when memory runs short, the longest-idle one
+An idle tenant sleeps on its control socket and holds only memory; when memory runs short, the longest-idle tenant
 is ended. A process that hosts several tenants (threads, streams) also serves mixes of some of them.
 """
 
@@ -32,7 +32,7 @@ SeatKey = tuple[str, int | None, str]
 
 @dataclass(slots=True)
 class HostPlacement:
-    """Where the tenants of one host plan are: a process, and each tenant's seat in it."""
+    """Where the tenants of a host plan are: a process, and each tenant's seat in it."""
 
     host: HostProcess
     seats: tuple[int, ...]
@@ -73,7 +73,7 @@ class TenantPool:
     def place(
         self, plans: Sequence[HostPlan], tenants: Sequence[Tenant], *, keep: Sequence[HostProcess] = ()
     ) -> list[HostPlacement] | None:
-        """Return processes for all hosts of one trial, starting missing ones. Raises TenantFailed.
+        """Return processes for all hosts of a trial, starting missing ones. Raises TenantFailed.
 
         None if there is no room for them besides those to keep.
         """
@@ -202,7 +202,7 @@ class TenantPool:
         return entry
 
     def _await_server(self, entry: _Pooled) -> None:
-        """Start servers one after another: two that check the free memory at once would both claim it."""
+        """Start servers in turn: two that check the free memory at once would both claim it."""
         if any(tenant.workload.server is not None for tenant in entry.host.tenants):
             self._await_ready([entry])
 
@@ -241,7 +241,7 @@ class TenantPool:
             raise TenantFailed(failed[0][1], hint="run it alone first, or ask `cotenant workloads` what it needs")
 
     def _needed_bytes(self, tenants: Iterable[Tenant]) -> int:
-        """Of one process with these tenants."""
+        """Of a process with these tenants."""
         return self._process_bytes + sum(map(self._memory_of, tenants))
 
     def _held_bytes(self) -> int:

@@ -32,7 +32,7 @@ def end_marked(mark: str) -> None:
 
 
 def _marked(mark: str) -> list[int]:
-    """Our processes with that mark; one that has ended has no environment."""
+    """Our processes with that mark; an ended process has no environment."""
     wanted = f"{VARIABLE}={mark}".encode()
     own = os.getpid()
     found = []

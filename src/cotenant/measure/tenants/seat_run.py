@@ -1,4 +1,4 @@
-"""One tenant's part in one window, on the runner's side: its schedule, memory and result."""
+"""A tenant's part in a window, on the runner's side: its schedule, memory and result."""
 
 import contextlib
 from collections import Counter
@@ -25,7 +25,7 @@ ROOM_EXTRA = 1000
 
 @dataclass(slots=True)
 class SeatRun:
-    """A tenant in one window, its seat, and the memory it will write to."""
+    """A tenant in a window, its seat, and the memory it will write to."""
 
     tenant: Tenant
     window: int

@@ -1,6 +1,6 @@
 """A sequence of windows: the runner starts the first and waits until all tenants have answered or are lost.
 
-All tenants of a window start at one absolute time. They advance from window to window by themselves (see `turns`).
+All tenants of a window start at the same absolute time. They advance from window to window by themselves (see `turns`).
 """
 
 import logging
@@ -17,7 +17,7 @@ from cotenant.measure.tenants.seat_run import SeatRun
 from cotenant.tenancy.nouns import Trial
 
 START_DELAY_NS = 15_000_000
-"""Time between the order and the first start: enough for every host to read it. A later one has a shorter lead."""
+"""Time between the order and the first start: enough for every host to read it. A later order has a shorter lead."""
 HANG_S = 10.0
 """A host this far behind its window's deadline, and its own slowest request, hangs."""
 
@@ -71,7 +71,7 @@ def serve_sequence(windows: Sequence[Window], board: Board) -> None:
 
 
 def begun(windows: Sequence[Window], board: Board) -> list[Window]:
-    """The windows to record: those that ended by themselves, and the one in which a tenant was lost.
+    """The windows to record: those that ended by themselves, and the window in which a tenant was lost.
 
     What a dead tenant served in earlier windows is lost with its answer, and a window cut short
     because a tenant outside it died says nothing. Those count as never started.
@@ -87,7 +87,7 @@ def _ended(window: Window, board: Board) -> bool:
 
 
 def _programs(seats: Sequence[SeatRun]) -> tuple[SeatProgram, ...]:
-    """The orders of each seat of one host."""
+    """The orders of each seat of a host."""
     of_seat: dict[int, list[SeatRun]] = {}
     for seat in seats:
         of_seat.setdefault(seat.seat, []).append(seat)
@@ -171,7 +171,7 @@ def await_turn(board: Board, window: int, windows: Sequence[WindowTimes]) -> int
 
 
 def pass_turn(board: Board, window: int, windows: Sequence[WindowTimes]) -> None:
-    """Start the next window once every seat has left this one."""
+    """Start the next window once every seat has left this window."""
     if window + 1 >= len(windows):
         return
     page, seats = board.page(window), windows[window].seats

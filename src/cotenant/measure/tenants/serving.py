@@ -28,8 +28,8 @@ WARM_REQUESTS = 200
 CLOCK_NOISE_NS = 200
 """Smaller differences in time can't be resolved."""
 CANARY_SPARED, CANARY_LONGEST_NS = 30, 100_000
-"""The plain loop is timed at most once in this many times its own duration, which takes about 3 % of the core. One that
-was interrupted took no longer: without that limit, there would be no further one in the window."""
+"""The plain loop is timed at most once in this many times its own duration, which takes about 3 % of the core. An
+interrupted loop counts as no longer than that limit: else it would be the last reading of the window."""
 NAP_NS = 2_000_000
 """How often to check whether the others have finished."""
 
@@ -56,7 +56,7 @@ class SeatOrder:
     first_arrival: int = 0
     """For a load from a trace: the position of its first request."""
     canary: bool = False
-    """For a closed load with one outstanding request: occasionally time a plain loop between requests."""
+    """For a closed load with a single outstanding request: occasionally time a plain loop between requests."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +112,7 @@ class Warmth:
 
 
 def flatten(stages: Sequence[Stage]) -> list[tuple[Callable[[Any], Any], bool]]:
-    """The calls of one request in order, and whether the first output exists after each."""
+    """The calls of a request in order, and whether the first output exists after each."""
     return [(stage.run, stage.first_output and turn == 0) for stage in stages for turn in range(stage.repeat)]
 
 

@@ -75,7 +75,7 @@ class Started:
 
 
 class Starter:
-    """Starts tenant processes, with one fork server per environment, which libraries read when loaded."""
+    """Starts tenant processes, with a fork server per environment, which libraries read when loaded."""
 
     def __init__(self, mark: str) -> None:
         self._mark = mark
@@ -160,7 +160,7 @@ class ForkServer:
         self._process.wait()
 
     def _ask(self, order: dict[str, Any], limit_s: float, fds: Sequence[int] = ()) -> dict[str, Any]:
-        """Its reply. A server that doesn't give one is killed: a late reply would be taken for the next one's."""
+        """Its reply. A server that doesn't reply is killed: a late reply would be taken for the next server's."""
         try:
             self._control.settimeout(limit_s)
             socket.send_fds(self._control, [json.dumps(order).encode()], fds)

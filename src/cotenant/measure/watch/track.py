@@ -1,4 +1,4 @@
-"""The readings of one tenant so far."""
+"""The readings of a tenant so far."""
 
 import threading
 from array import array
@@ -35,7 +35,7 @@ class Track:
                 self.sources[role] = source
 
     def add_buckets(self, buckets: Mapping[str, Mapping[float, float]]) -> None:
-        """A reading of histograms: what was added since the one before counts, unless the server restarted."""
+        """A reading of histograms: what was added since the previous reading counts, unless the server restarted."""
         with self._lock:
             for measured, counts in buckets.items():
                 before = self._buckets.get(measured)

@@ -3,8 +3,8 @@
 ```
 DATABASE/
   index.json       its files and their sources; replaced atomically, never edited in place
-  measurements/    one row per measurement of a workload on a GPU
-  readings/        one row per sensor reading
+  measurements/    a row per measurement of a workload on a GPU
+  readings/        a row per sensor reading
   partial/         work in progress, never part of the database
   lock             exclusive while the index changes, shared while queries run
 ```

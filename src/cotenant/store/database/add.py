@@ -26,7 +26,7 @@ PARTIAL = "partial"
 
 @dataclass(frozen=True, slots=True)
 class Added:
-    """Result of adding one source."""
+    """Result of adding a source."""
 
     source: Source
     how: str
@@ -117,7 +117,7 @@ def _commit(home: Path, staged: Sequence[tuple[Source, StagedSource | None]]) ->
 
 @contextlib.contextmanager
 def _explained(home: Path) -> Iterator[None]:
-    """Turn a failed write into one sentence; the database is unchanged."""
+    """Turn a failed write into a sentence; the database is unchanged."""
     import duckdb
 
     full = {os.strerror(code).lower() for code in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)}

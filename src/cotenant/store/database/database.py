@@ -1,4 +1,4 @@
-"""Query the database: its contents, one kind of work, one GPU, sensor readings."""
+"""Query the database: its contents, a kind of work, a GPU, sensor readings."""
 
 import contextlib
 from collections.abc import Iterator
@@ -32,7 +32,7 @@ _ONE_WORK = (
 
 
 class MeasuredWork(NamedTuple):
-    """One kind of work under one set of conditions: the unit of comparison between GPUs."""
+    """A kind of work under a set of conditions: the unit of comparison between GPUs."""
 
     work: str
     conditions: str
@@ -58,7 +58,7 @@ class MeasuredWork(NamedTuple):
 
 
 class SensorUse(NamedTuple):
-    """One sensor of one GPU in one source."""
+    """A sensor of a GPU in a source."""
 
     gpu: str
     source: str
@@ -161,7 +161,7 @@ class Database:
         raise DatabaseError(f"{part!r} matches {len(names)} GPUs.", hint=f"the first are {', '.join(names[:4])}")
 
     def readings(self, work: MeasuredWork) -> FleetReadings:
-        """All measurements of one kind of work, in columns; read GPU by GPU to bound memory."""
+        """All measurements of a kind of work, in columns; read GPU by GPU to bound memory."""
         con, chosen = self._con, _ONE_WORK
         given = {name: getattr(work, name) for name in ("work", "conditions", "simulated", "model")}
         con.execute(
@@ -205,7 +205,7 @@ class Database:
         return [SensorUse(*row) for row in rows]
 
     def series(self, sensor: SensorUse) -> "tuple[Floats, Floats]":
-        """Times and values of one sensor, in order of time."""
+        """Times and values of a sensor, in order of time."""
         found = self._con.execute(
             "SELECT t_s, value FROM readings WHERE gpu = ? AND source = ? AND sensor = ? ORDER BY t_s",
             [sensor.gpu, sensor.source, sensor.sensor],
@@ -217,7 +217,7 @@ class Database:
         return {key: source.name for key, source in self.sources.items()}
 
     def drawn(self, gpu: str) -> list[Drawn]:
-        """Every trial of one GPU with a power reading."""
+        """Every trial of a GPU with a power reading."""
         rows = self._con.execute(
             f"""
             SELECT source, coalesce(settings, ''), simulated, trial, work,
@@ -272,7 +272,7 @@ def _filled(
 
 
 def _chunks(counts: list[int]) -> Iterator[tuple[int, int]]:
-    """First and last of consecutive GPUs with at most `ROWS_AT_ONCE` rows in total, or a single one."""
+    """First and last of consecutive GPUs with at most `ROWS_AT_ONCE` rows in total, or a single GPU."""
     first, total = 0, 0
     for number, count in enumerate(counts):
         if number > first and total + count > ROWS_AT_ONCE:

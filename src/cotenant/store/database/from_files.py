@@ -207,7 +207,7 @@ def _runs(sheet: Sheet, staging: Staging) -> StagedSource | None:
 
 
 def _constant(value: str, kind: str) -> str:
-    """Text as an ENUM of one value, which is faster to write."""
+    """Text as an ENUM of a value, which is faster to write."""
     return f"CAST({value} AS {f'ENUM ({value})' if kind == 'VARCHAR' and value != 'NULL' else kind})"
 
 
@@ -250,7 +250,7 @@ def _gpu_of_line(sheet: Sheet, labels: Mapping[str, Label], staging: Staging) ->
 
 
 def _enum(staging: Staging, name: str, texts: Sequence[str], value: str) -> str:
-    """SQL of a value as one of these texts, which sort in this order; NULL if it is none of them."""
+    """SQL of a value as any of these texts, which sort in this order; NULL if it is none of them."""
     if not texts:
         return _NOTHING
     staging.con.execute(f"CREATE TYPE {name}_text AS ENUM ({', '.join(map(parquet.text, texts))})")

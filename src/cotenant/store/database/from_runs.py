@@ -1,4 +1,4 @@
-"""Convert a run to rows of the database: one per kind of work, member and trial."""
+"""Convert a run to rows of the database: a row per kind of work, member and trial."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -91,7 +91,7 @@ FROM (
 )
 GROUP BY gpu, trial, work, conditions
 """
-"""Concurrent copies of a tenant on one member are one measurement: they are not independent."""
+"""Concurrent copies of a tenant on a member are a single measurement: they are not independent."""
 _READINGS = """
 WITH placed AS (
     SELECT run, trial, {begins} AS begins_s FROM (
@@ -155,7 +155,7 @@ def _typed(table: str, query: str, order: str) -> str:
 
 
 def _lasting(name: str, whole: str, manifest: Mapping[str, Any]) -> str:
-    """SQL of a persistent identity: a UUID is one, a simulation has no machine, `cpu:0` differs on every machine.
+    """SQL of a persistent identity: a UUID is unique, a simulation has no machine, `cpu:0` differs on every machine.
 
     ``name`` is SQL of the run's name for it, ``whole`` is true if that is the run's device rather than a member.
     """
@@ -188,7 +188,7 @@ def _model(manifest: Mapping[str, Any]) -> str:
 
 
 def _details(manifest: Mapping[str, Any]) -> str:
-    """SQL of further details of a tenant's work, over `of`: a product of 8,192 is not one of 16,896."""
+    """SQL of further details of a tenant's work, over `of`: a product of 8,192 differs from a product of 16,896."""
     try:
         study = plain_yaml.load(str(manifest.get("study") or ""))
         tenants = {str(name): dict(entry) for name, entry in study["tenants"].items()}
@@ -218,7 +218,7 @@ def _kind(described: Mapping[str, Any]) -> str | None:
 
 
 def _machine(manifest: Mapping[str, Any]) -> str:
-    """The machine's name, if the manifest has one."""
+    """The machine's name, if the manifest has it."""
     for session in manifest.get("sessions") or ():
         if isinstance(session, Mapping) and isinstance(session.get("host"), str):
             return str(session["host"])

@@ -1,4 +1,4 @@
-"""The index of the database: one small file, replaced atomically under a lock."""
+"""The index of the database: a small file, replaced atomically under a lock."""
 
 import contextlib
 import fcntl
@@ -30,7 +30,7 @@ class Source:
     key: str
     """Derived from its content: the same source never counts twice."""
     version: str
-    """Changes when it grows, e.g. after a resumed run; a newer version replaces the older one."""
+    """Changes when it grows, e.g. after a resumed run; a newer version replaces the older."""
     name: str
     kind: str
     """`run`, or the format of a file."""

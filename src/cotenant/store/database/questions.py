@@ -32,7 +32,7 @@ from cotenant.store.database.index import Source
 # --- quality of sensors from their readings: comparison of two of the same quantity, and how power becomes heat
 
 SAME_THING = ("power_instant_w", "power_w", "power_average_w")
-"""Sensors of one power, from the least averaging."""
+"""Sensors of the same power, from the least averaging."""
 MOST_READINGS = 20_000
 """Maximum readings used; more add nothing about gain, lag and window."""
 FEWEST_READINGS = 30
@@ -57,7 +57,7 @@ class SensorPair:
 
 @dataclass(frozen=True, slots=True)
 class HeatOf:
-    """The thermal behaviour of one GPU, from one source."""
+    """The thermal behaviour of a GPU, from a source."""
 
     gpu: str
     source: str
@@ -66,7 +66,7 @@ class HeatOf:
 
 
 def sensor_pairs(database: Database, gpu: str) -> list[SensorPair]:
-    """Sensors of one GPU that read the same power at the same time, each compared with the finest."""
+    """Sensors of a GPU that read the same power at the same time, each compared with the finest."""
     there = [
         sensor for sensor in database.sensors(gpu) if sensor.sensor in SAME_THING and sensor.readings >= FEWEST_READINGS
     ]
@@ -81,7 +81,7 @@ def sensor_pairs(database: Database, gpu: str) -> list[SensorPair]:
 
 
 def compare_named(database: Database, reference: str, other: str) -> SensorPair:
-    """Two sensors, each selected by words unique to its line in the list; the finer one first.
+    """Two sensors, each selected by words unique to its line in the list; the finer first.
 
     Raises:
         DatabaseError: The words match no sensor or several, or the two don't overlap in time.
@@ -163,7 +163,7 @@ class StuckSensor:
 
 @dataclass(frozen=True, slots=True)
 class GpuUnderWork:
-    """One GPU under one kind of work."""
+    """A GPU under a kind of work."""
 
     work: str
     profile: GpuProfile
@@ -205,7 +205,7 @@ class Contents:
 
 @dataclass(frozen=True, slots=True)
 class GpuStory:
-    """Everything known about one GPU."""
+    """Everything known about a GPU."""
 
     gpu: str
     works: tuple[GpuUnderWork, ...]
@@ -261,7 +261,7 @@ class Anomalies:
 
 
 def variabilities(database: Database, part: str | None = None) -> Iterator[tuple[MeasuredWork, Variability]]:
-    """Every kind of work whose name contains the text, one at a time to bound memory."""
+    """Every kind of work whose name contains the text, singly to bound memory."""
     for work in database.find_work(part):
         yield work, analyse_variability(database.readings(work), work.name, simulated=work.simulated)
 
@@ -274,7 +274,7 @@ def stuck_sensors(database: Database, gpu: str | None = None) -> list[StuckSenso
     found = []
     for (name, source), sensors in by_place.items():
         for sensor, use in sensors.items():
-            # A simulated GPU at its cap draws exactly constant power; no real one does.
+            # A simulated GPU at its cap draws exactly constant power; no real GPU does.
             if not sensor.startswith("power") or "limit" in sensor or use.origin.startswith("simulated"):
                 continue
             at_s, values = database.series(use)
@@ -289,13 +289,13 @@ def stuck_sensors(database: Database, gpu: str | None = None) -> list[StuckSenso
 
 
 def all_anomalies(database: Database, part: str | None = None) -> Anomalies:
-    """All anomalies; sensors are skipped if one kind of work is selected."""
+    """All anomalies; sensors are skipped if a kind of work is selected."""
     works = tuple(found for _, found in variabilities(database, part))
     return Anomalies(works, tuple(stuck_sensors(database)) if part is None else ())
 
 
 def gpu_story(database: Database, name: str) -> GpuStory:
-    """Everything known about one GPU."""
+    """Everything known about a GPU."""
     sensors: dict[str, int] = {}
     for sensor in database.sensors(name):
         sensors[sensor.sensor] = sensors.get(sensor.sensor, 0) + sensor.readings

@@ -1,4 +1,4 @@
-"""Stage rows of one source as Parquet, so that they can become visible in one step."""
+"""Stage rows of a source as Parquet, so that they can become visible in a single step."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -113,7 +113,7 @@ class StagedSource:
 
 
 class Staging:
-    """Writes the rows of one source into a separate folder. Close it when done."""
+    """Writes the rows of a source into a separate folder. Close it when done."""
 
     def __init__(self, folder: Path, source: str) -> None:
         folder.mkdir(parents=True)
@@ -193,7 +193,7 @@ class Staging:
         written.append(file)
 
     def _whole(self, table: str) -> Path:
-        """Merge parts into one file; each part is sorted, which is enough to skip most of it in queries."""
+        """Merge parts into a single file; each part is sorted, which is enough to skip most of it in queries."""
         files = self._files[table]
         if len(files) == 1:
             return files[0]

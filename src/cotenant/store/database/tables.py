@@ -42,7 +42,7 @@ def split_tables(paths: "Iterable[Path]") -> tuple[list[Path], list[tuple[Path, 
 
 
 def add_tables(tables: Sequence[tuple[Path, ForeignTable]], home: Path) -> tuple[Added, ...]:
-    """Keep checked tables; one with the same content is known."""
+    """Keep checked tables; a table with the same content is known."""
     added: list[Added] = []
     if tables and not (home / index.NAME).exists():
         home.mkdir(parents=True, exist_ok=True)

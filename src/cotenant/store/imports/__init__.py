@@ -1,4 +1,4 @@
-"""Import measurements of other tools into our columns: one reader per format, all or nothing by default."""
+"""Import measurements of other tools into our columns: a reader per format, all or nothing by default."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

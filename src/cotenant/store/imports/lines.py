@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 MEMORY_LIMIT = "512MiB"
 MOST_CATEGORIES = 20_000
 BLANK, WRONG_LENGTH, FIRST_CELL = 1, 2, 10
-"""Codes of lines: a blank one is fine, a wrong number of cells is not; cells count from the last code."""
+"""Codes of lines: a blank line is fine, a wrong number of cells is not; cells count from the last code."""
 
 _TIMES = "['%Y/%m/%d %H:%M:%S.%g', '%Y/%m/%d %H:%M:%S', '%m-%d-%Y %H:%M:%S', '%Y-%m-%d %H:%M:%S.%g']"
 NOT_THERE = "('', 'n/a', '[n/a]', '-', 'nan', '[not supported]', '[unknown error]', '[gpu requires reset]', 'null')"
@@ -173,7 +173,7 @@ def _value(cell: SheetCell, text: str, categories: Mapping[str, tuple[str, ...]]
 
 
 class _Source:
-    """The lines of a file from one on, as read by DuckDB."""
+    """The lines of a file from a given line on, as read by DuckDB."""
 
     def __init__(self, path: Path, split: str, first_line: int, *, tolerant: bool) -> None:
         self._path, self._tolerant, self._encoding = path, tolerant, "utf-8"
@@ -295,7 +295,7 @@ class Sheet:
         return labels
 
     def all_or_error(self, labels: Mapping[str, Label]) -> str:
-        """SQL of the rows, one column per cell; the query fails if a line is not perfect.
+        """SQL of the rows, a column per cell; the query fails if a line is not perfect.
 
         Numbers are DOUBLE, NULL if missing; times are BIGINT, in ns; text is trimmed.
 

@@ -126,7 +126,7 @@ def _kernels(db: sqlite3.Connection, tables: set[str], problems: Problems) -> Co
 
 
 def _activity(db: sqlite3.Connection, table: str, name: str) -> list[tuple[Any, ...]]:
-    """Rows of one kind of device activity: name, start, end, device, stream, process, correlation."""
+    """Rows of a kind of device activity: name, start, end, device, stream, process, correlation."""
     columns = columns_of(db, table)
     wanted = (("start", "NULL"), ("end", "NULL"), ("deviceId", "0"), ("streamId", "-1"), ("globalPid", "0"),
               ("correlationId", "-1"))  # fmt: skip

@@ -102,7 +102,7 @@ def _scales(path: Path, line: int, units: list[str], at: Mapping[str, int]) -> d
 
 
 def _take(cells: list[str], at: Mapping[str, int], scale: Mapping[str, float], found: _Found) -> str | None:
-    """Parse one row; returns what is wrong with it."""
+    """Parse a row; returns what is wrong with it."""
     name, device = cells[at["Name"]], cells[at["Device"]]
     start = _number(cells[at["Start"]])
     if start is None:
@@ -140,7 +140,7 @@ def _number(text: str) -> float | None:
 
 
 def _table(kernels: list[tuple[str, str, int, int, int]], tenant: str) -> Columns:
-    """A trace is of one application: it is the tenant, under the file's name."""
+    """A trace is of a single application: it is the tenant, under the file's name."""
     if not kernels:
         return {}
     names, devices, streams, starts, durations = zip(*kernels, strict=True)

@@ -27,7 +27,7 @@ RUN_COLUMNS = {
     "temperature_c": "temperature over the run, degrees Celsius",
     "power_w": "power over the run, watts",
 }
-"""The columns of `Imported.runs`: one row per run of a workload on a GPU. Text is str or None, numbers float64."""
+"""The columns of `Imported.runs`: a row per run of a workload on a GPU. Text is str or None, numbers float64."""
 
 KERNEL_COLUMNS = ("tenant", "name", "device", "stream", "start_ns", "duration_ns")
 """The columns of `Imported.kernels`, as in the table `kernels` of a run."""
@@ -35,12 +35,12 @@ KERNEL_COLUMNS = ("tenant", "name", "device", "stream", "start_ns", "duration_ns
 
 @dataclass(frozen=True, slots=True)
 class ImportedSeries:
-    """The readings of one sensor of one device, in order of time. Failed readings are left out."""
+    """The readings of a sensor of a device, in order of time. Failed readings are left out."""
 
     device: str
     """The file's name for it: a UUID, `GPU 0`, `0`."""
     sensor: str
-    """Our name for the quantity, if there is one: `power_w`, `sm_clock_mhz`, `temperature_c`, `sm_active`."""
+    """Our name for the quantity, if any: `power_w`, `sm_clock_mhz`, `temperature_c`, `sm_active`."""
     unit: str
     source: str
     """The tool, and its own name for the quantity."""
@@ -85,7 +85,7 @@ class Imported:
         return sum(len(column) for column in tables) + sum(len(series.value) for series in self.series)
 
     def samples(self) -> Columns:
-        """All series as one table with the columns of a run's `samples`; several times larger, as text is repeated."""
+        """All series as a table with the columns of a run's `samples`; several times larger, as text is repeated."""
         if not self.series:
             return {}
         counts = [len(series.value) for series in self.series]
@@ -114,12 +114,12 @@ class Kind(NamedTuple):
 
 
 def by_device(columns: Columns, kinds: Mapping[str, Kind], devices: Sequence[str]) -> tuple[ImportedSeries, ...]:
-    """Split by the column `device`, if there is one.
+    """Split by the column `device`, if any.
 
     Args:
         columns: `t_ns`, optionally `device`, and a column of numbers per sensor, NaN where nothing was read.
         kinds: The meaning of each.
-        devices: Names indexed by the column `device`; one name without such a column.
+        devices: Names indexed by the column `device`; a single name without such a column.
     """
     t_ns = columns["t_ns"]
     rows = {
@@ -171,7 +171,7 @@ class Problems:
         self._found[what] = (count + len(lines), [*first, *lines][:SHOWN])
 
     def add_codes(self, codes: npt.NDArray[np.int8], words: Mapping[int, str], first_line: int) -> None:
-        """One code per line, 0 for a good one."""
+        """A code per line, 0 for a good line."""
         bad = np.flatnonzero(codes)
         for code in np.unique(codes[bad]):
             if int(code) in words:

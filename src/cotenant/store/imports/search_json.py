@@ -31,7 +31,7 @@ LARGEST = 256 << 20
 
 @dataclass(frozen=True, slots=True)
 class ModelTimes:
-    """One model at one batch size."""
+    """A model at a batch size."""
 
     model: str
     batch: int
@@ -66,7 +66,7 @@ class SearchJson:
     skipped: tuple[Skipped, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data: one row per model and batch size."""
+        """Plain data: a row per model and batch size."""
         return {
             "path": str(self.path),
             "facts": dict(self.facts),

@@ -95,7 +95,7 @@ def _rail_sensor(rail: str) -> str:
 
 
 def _spread(t_ns: Int64s) -> Int64s:
-    """Stamps have whole seconds: lines that share one are spread evenly over it."""
+    """Stamps have whole seconds: lines that share a stamp are spread evenly over its second."""
     _, first, count = np.unique(t_ns, return_index=True, return_counts=True)
     spread = t_ns.copy()
     for begin, many in zip(first.tolist(), count.tolist(), strict=True):

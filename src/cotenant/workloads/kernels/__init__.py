@@ -1,4 +1,4 @@
-"""Kernels that each stress one resource: arithmetic (GEMM), memory (triad), a cache, kernel launches."""
+"""Kernels that each stress a resource: arithmetic (GEMM), memory (triad), a cache, kernel launches."""
 
 from cotenant.workloads.kernels.gemm import GEMMS
 from cotenant.workloads.kernels.stressors import CACHES, LAUNCHES, TRIADS

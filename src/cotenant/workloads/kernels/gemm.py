@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import torch
 
 
-# Common to all kernels: a request repeats one operator.
+# Common to all kernels: a request repeats an operator.
 
 FloatName = Literal["float64", "float32", "float16", "bfloat16"]
 
@@ -33,7 +33,7 @@ def float_of(spec: WorkloadSpec) -> FloatName:
 
 
 def elementwise(name: str, dtype: FloatName, elements: int, *, inputs: int, flops_per_element: float) -> Operator:
-    """An operator that reads ``inputs`` arrays of the same length and writes one."""
+    """An operator that reads ``inputs`` arrays of the same length and writes another."""
     array_bytes = float(elements * BYTES[dtype])
     return Operator(
         name=name,
@@ -140,7 +140,7 @@ class Gemm:
         read_options(spec, GemmOptions)
 
     def properties(self, spec: WorkloadSpec) -> Properties:
-        """Exact: 2 n^3 operations per product; two matrices read, one written."""
+        """Exact: 2 n^3 operations per product; reads two matrices, writes a third."""
         self.check(spec)
         n = self._size(spec)
         matrix_bytes = n * n * BYTES[self.dtype]
@@ -215,7 +215,7 @@ class Distribution(NamedTuple):
         """Parse the text form.
 
         Raises:
-            ValueError: It is not one of the forms.
+            ValueError: It has none of the forms.
         """
         match = _FORM.match(text)
         if match is None or match.group(1) not in _NAMES or (match.group(2) and match.group(1) != "sparse"):
@@ -233,7 +233,7 @@ class Distribution(NamedTuple):
 def matrix(
     distribution: Distribution, rows: int, columns: int, dtype: "torch.dtype", generator: "torch.Generator"
 ) -> "torch.Tensor":
-    """A matrix in host memory; needs only one row of extra memory."""
+    """A matrix in host memory; needs only a row of extra memory."""
     import torch
 
     made = torch.empty(rows, columns, dtype=dtype)

@@ -29,7 +29,7 @@ class TriadOptions(Options):
 class Triad:
     """a = b + s c; a request is `batch` passes over the three arrays.
 
-    Bytes are counted as in STREAM: two arrays read, one written. A core that fetches a line before writing
+    Bytes are counted as in STREAM: two arrays read, a third written. A core that fetches a line before writing
     it moves a third more.
     """
 
@@ -50,7 +50,7 @@ class Triad:
         read_options(spec, TriadOptions)
 
     def properties(self, spec: WorkloadSpec) -> Properties:
-        """Exact: one multiplication and one addition per element."""
+        """Exact: a multiplication and an addition per element."""
         self.check(spec)
         elements = self._elements(spec)
         dtype = float_of(spec)
@@ -114,7 +114,7 @@ class Cache:
         read_options(spec, CacheOptions)
 
     def properties(self, spec: WorkloadSpec) -> Properties:
-        """Exact: one multiplication per element and sweep."""
+        """Exact: a multiplication per element and sweep."""
         self.check(spec)
         elements, dtype = self._elements(spec), float_of(spec)
         sweep = elementwise("aten.mul_", dtype, elements, inputs=1, flops_per_element=1)
@@ -175,7 +175,7 @@ class LaunchStressor:
         read_options(spec, LaunchOptions)
 
     def properties(self, spec: WorkloadSpec) -> Properties:
-        """Exact: one multiplication per element and kernel, which is close to nothing."""
+        """Exact: a multiplication per element and kernel, which is close to nothing."""
         self.check(spec)
         dtype = float_of(spec)
         kernel = elementwise("aten.mul_", dtype, ELEMENTS, inputs=1, flops_per_element=1)

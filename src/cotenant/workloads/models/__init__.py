@@ -1,1 +1,1 @@
-"""Models: the catalogue, building one in place, serving and training."""
+"""Models: the catalogue, building a model in place, serving and training."""

@@ -79,7 +79,7 @@ def _survey(entry: ModelEntry, spec: WorkloadSpec, mode: str, dtype: torch.dtype
 def stages_of(
     model: nn.Module, entry: ModelEntry, spec: WorkloadSpec, inputs: Inputs, device: str
 ) -> tuple[Stage, ...]:
-    """The stages of one request of this spec, inference or training."""
+    """The stages of a request of this spec, inference or training."""
     if spec.train:
         return training_stages(model, entry, spec, inputs, device=device)
     return inference_stages(model, entry, mode_of(entry, spec), inputs, device=device, tokens=spec.tokens)
@@ -109,7 +109,7 @@ LEARNING_RATE = 1e-5
 def training_stages(
     model: nn.Module, entry: ModelEntry, spec: WorkloadSpec, inputs: Inputs, *, device: str
 ) -> tuple[Stage, ...]:
-    """The stages of one step on one batch, with AdamW."""
+    """The stages of a step on a batch, with AdamW."""
     model.train()
     optimiser = torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE)
     labelled = Inputs(
@@ -161,7 +161,7 @@ def dry_run(entry: ModelEntry, spec: WorkloadSpec, *, preparation: bool = True) 
         weight_bytes = watch.live_bytes
         stages = stages_of(model, entry, spec, inputs, "meta")
         prepared = watch.peak_bytes if preparation else 0
-        # The first training step creates the optimiser's state; a later one is described.
+        # The first training step creates the optimiser's state; a later step is described.
         for _ in range(2 if spec.train else 1):
             watch.restart()
             state = None
@@ -253,7 +253,7 @@ class _OnnxModel(nn.Module):
         self._names = tuple(example)
 
     def forward(self, **batch: torch.Tensor) -> SimpleNamespace:
-        """Serve one batch."""
+        """Serve a batch."""
         import onnxruntime
 
         values = {
@@ -265,7 +265,7 @@ class _OnnxModel(nn.Module):
 
 
 class _Tensors(nn.Module):
-    """The one tensor of a model's output that a request needs: exported files can only hold tensors."""
+    """The tensor of a model's output that a request needs: exported files can only hold tensors."""
 
     def __init__(self, model: nn.Module, field: str) -> None:
         super().__init__()
@@ -282,7 +282,7 @@ class _Tensors(nn.Module):
 def inference_stages(
     model: nn.Module, entry: ModelEntry, mode: str, inputs: Inputs, *, device: str, tokens: int | None = None
 ) -> tuple[Stage, ...]:
-    """The stages of one request."""
+    """The stages of a request."""
     match mode:
         case "prefill":
             return _around(_quiet(lambda batch: _prefill(model, batch)[1]), inputs, device, first_output=True)

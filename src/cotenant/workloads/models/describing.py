@@ -1,6 +1,6 @@
 """The cost of a model's request: of its dry run on `meta`, or without torch from a template that ships.
 
-Steps of a generation and requests of several lengths are put together from descriptions of one pass each.
+Steps of a generation and requests of several lengths are put together from descriptions of a pass each.
 """
 
 from collections import defaultdict
@@ -16,11 +16,11 @@ DEFAULT_DTYPE = "float32"
 """The dtype described when the spec leaves it to the device."""
 
 Pass = Callable[[ModelEntry, WorkloadSpec, bool], Properties]
-"""Describes one pass; the last argument: its peak of memory includes what precedes it (a decode's prompt)."""
+"""Describes a pass; the last argument: its peak of memory includes what precedes it (a decode's prompt)."""
 
 
 def describe(entry: ModelEntry, spec: WorkloadSpec) -> Properties:
-    """Parameters, FLOPs, bytes, peak memory and operators of one request, from dry runs."""
+    """Parameters, FLOPs, bytes, peak memory and operators of a request, from dry runs."""
     from cotenant.workloads.models.building import dry_run
 
     return _described(entry, spec, lambda entry, spec, preparation: dry_run(entry, spec, preparation=preparation))
@@ -63,7 +63,7 @@ def _described(entry: ModelEntry, spec: WorkloadSpec, one_pass: Pass) -> Propert
 def _one_length(entry: ModelEntry, spec: WorkloadSpec, one_pass: Pass) -> Properties:
     if mode_of(entry, spec) != "generate":
         return one_pass(entry, spec, True)
-    # Steps differ only in context length, and costs are linear in it: the middle one represents all.
+    # Steps differ only in context length, and costs are linear in it: the middle step represents all.
     steps = (spec.tokens or DEFAULT_TOKENS) - 1
     context = spec.seq or entry.seq or 1
     first = one_pass(entry, spec.model_copy(update={"mode": "prefill", "tokens": None}), True)

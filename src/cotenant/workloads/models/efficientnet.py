@@ -11,7 +11,7 @@ from transformers.modeling_outputs import ImageClassifierOutputWithNoAttention
 
 
 class NetworkPart(NamedTuple):
-    """A sequence of equal blocks: the first one changes width and resolution."""
+    """A sequence of equal blocks: the first changes width and resolution."""
 
     fused: bool
     expand: int
@@ -22,11 +22,11 @@ class NetworkPart(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class EfficientNetV2Config:
-    """The dimensions of one size."""
+    """The dimensions of a size."""
 
     stem: int
     parts: tuple[tuple[bool, int, int, int, int], ...]
-    """Fields of one `Part` each: plain data, so that the catalogue needs no torch."""
+    """Fields of a `Part` each: plain data, so that the catalogue needs no torch."""
     head: int = 1280
     dropout: float = 0.2
     num_labels: int = 1000

@@ -31,7 +31,7 @@ class Architecture:
 
 @dataclass(frozen=True, slots=True)
 class ModelEntry:
-    """One model of the catalogue, at one size."""
+    """A model of the catalogue, at a size."""
 
     name: str
     family: Family

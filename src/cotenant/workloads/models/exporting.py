@@ -1,7 +1,7 @@
 """Exports a catalogue model as a folder servers can load: configuration, random weights, tokenizer, chat template.
 
-The tokenizer is as simple as possible: a vocabulary with one word for every token the model
-can produce, so that each generated token has a text and arrives as one.
+The tokenizer is as simple as possible: a vocabulary with a word for every token the model
+can produce, so that each generated token has a text and arrives as a unit.
 """
 
 import importlib.util
@@ -27,7 +27,7 @@ _TEXT_FAMILIES = ("decoder", "encoder")
 def export_model(
     entry: ModelEntry, folder: Path, *, seed: int = 0, dtype: str = "float32", gguf: bool = False
 ) -> dict[str, Any]:
-    """Write it, with ``gguf`` also as one file for llama.cpp; return what was written.
+    """Write it, with ``gguf`` also as a file for llama.cpp; return what was written.
 
     Raises:
         WorkloadError: It is not a language model, or the folder is not empty.

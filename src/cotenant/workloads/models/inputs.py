@@ -1,4 +1,4 @@
-"""Inputs of requests: made once, from the seed, on the host; each request takes the next one."""
+"""Inputs of requests: made once, from the seed, on the host; each request takes the next."""
 
 import itertools
 from collections.abc import Iterator, Mapping
@@ -28,7 +28,7 @@ class Inputs:
     facts: Mapping[str, Any] = field(default_factory=dict)
 
     def turns(self) -> Iterator[Tensors]:
-        """Yield inputs endlessly, one per request."""
+        """Yield the input of each request, endlessly."""
         return itertools.cycle(self.ring)
 
 
@@ -53,7 +53,7 @@ def hidden_inputs(shape: tuple[int, ...], *, dtype: torch.dtype, seed: int, devi
 
 
 def lengths_of(entry: ModelEntry, spec: WorkloadSpec) -> tuple[int, ...]:
-    """Tokens per item of each request in turn: one length, or several drawn uniformly from an eighth of it upwards."""
+    """Tokens per item of each request in turn: fixed, or drawn uniformly from an eighth of the length upwards."""
     longest = spec.seq or entry.seq or 1
     if spec.params.get("lengths", "fixed") == "fixed":
         return (longest,)
@@ -86,7 +86,7 @@ def _make(entry: ModelEntry, spec: WorkloadSpec, dtype: torch.dtype, generator: 
 def _read_and_written(
     entry: ModelEntry, spec: WorkloadSpec, dtype: torch.dtype, generator: torch.Generator | None
 ) -> Inputs:
-    """The sequence read (a spectrogram, or tokens), and the one written."""
+    """The sequence read (a spectrogram, or tokens), and the sequence written."""
     seq = spec.seq or entry.seq or 1
     if "num_mel_bins" in entry.config:
         frames = 2 * int(entry.config.get("max_source_positions", 1500))

@@ -44,7 +44,7 @@ class Network(nn.Module):
 
 
 class JoinedBranches(nn.Module):
-    """Branches over one input, with concatenated results."""
+    """Branches over the same input, with concatenated results."""
 
     def __init__(self, *branches: nn.Module) -> None:
         super().__init__()
@@ -244,7 +244,7 @@ _FAMILIES: Mapping[str, Callable[[NetworkConfig], nn.Module]] = {
 
 @dataclass(frozen=True, slots=True)
 class DlrmConfig:
-    """The dimensions of one model."""
+    """The dimensions of a model."""
 
     tables: tuple[int, ...]
     """Rows of each embedding table."""

@@ -1,4 +1,4 @@
-"""Models that map one sequence to another. Figures: configuration files of the named hub repositories."""
+"""Models that map a sequence to another. Figures: configuration files of the named hub repositories."""
 
 from cotenant.workloads.models.entry import Architecture, ModelEntry
 

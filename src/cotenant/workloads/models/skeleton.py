@@ -68,7 +68,7 @@ def assemble(make_model: Callable[[Any], nn.Module], config: Any) -> nn.Module:
 class _Shapes(TorchFunctionMode):
     """Spare work on tensors that are only shapes here.
 
-    What is too large to exist even briefly is created on `meta` (all experts of a layer are one tensor), and nothing
+    What is too large to exist even briefly is created on `meta` (a layer's experts are a single tensor), and nothing
     on `meta` is initialised.
     """
 
@@ -100,7 +100,7 @@ def parameters_on_meta() -> Iterator[None]:
     builder = threading.get_ident()
 
     def to_meta(_module: nn.Module, _name: str, parameter: nn.Parameter | None) -> Any:
-        # Tenants may be threads of one process: leave other threads' modules alone.
+        # Tenants may be threads of a process: leave other threads' modules alone.
         if parameter is None or parameter.is_meta or threading.get_ident() != builder:
             return None
         on_meta = nn.Parameter(parameter.to("meta"), requires_grad=parameter.requires_grad)
@@ -148,7 +148,7 @@ def place_buffers(model: nn.Module, *, device: str, dtype: torch.dtype) -> None:
 
 
 def random_filler(*, device: str, dtype: torch.dtype, seed: int) -> Callable[[nn.Module, nn.Parameter], torch.Tensor]:
-    """A function that makes one parameter's values after another, the same for the same seed."""
+    """A function that makes the values of each parameter in turn, the same for the same seed."""
     if device == "meta":
         return lambda _, parameter: torch.empty(parameter.shape, dtype=dtype, device="meta")
     generator = torch.Generator().manual_seed(seed)

@@ -40,7 +40,7 @@ def value(polynomial: Polynomial, terms: Sequence[int]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """One mode of a model in one number format, for some batches and lengths."""
+    """A mode of a model in a number format, for some batches and lengths."""
 
     data: Mapping[str, Any]
     dtype: str

@@ -25,7 +25,7 @@ _MOST = 10_000
 
 @dataclass(frozen=True, slots=True)
 class OperatorResult:
-    """What an operator of one form leaves."""
+    """What an operator of a form leaves."""
 
     template: Any
     operator: Operator
@@ -220,7 +220,7 @@ class _FusedOnMeta(TorchFunctionMode):
 
 
 def _grouped_product(rows: torch.Tensor, weights: torch.Tensor, **_: Any) -> torch.Tensor:
-    """A product of rows with several matrices, one matrix per row: here evenly distributed."""
+    """A product of rows with several matrices, a matrix per row: here evenly distributed."""
     most = min(len(rows), len(weights))
     groups = next(count for count in range(most, 0, -1) if len(rows) % count == 0)
     product = torch.bmm(rows.view(groups, -1, rows.shape[-1]), weights[:groups])

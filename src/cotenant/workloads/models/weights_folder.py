@@ -17,7 +17,7 @@ _PICKLED = (".bin", ".pt", ".pth", ".pkl", ".ckpt")
 
 
 def is_path(weights: str) -> bool:
-    """True for a path on this machine rather than a hub id: it exists, or looks like one."""
+    """True for a path on this machine rather than a hub id: it exists, or looks like a path."""
     return Path(weights).expanduser().exists() or weights.startswith((".", "~", os.sep))
 
 
@@ -89,7 +89,7 @@ _PATIENCE_S = 3.0
 
 
 def check_hub_id(weights: str) -> None:
-    """Refuse a malformed id, or one neither cached here nor reachable."""
+    """Refuse a malformed id, or an id neither cached here nor reachable."""
     if not _ID.match(weights):
         raise WorkloadError(f"weights {weights!r} is neither a directory nor a hub id", hint="a hub id is owner/name")
     from huggingface_hub import try_to_load_from_cache

@@ -27,7 +27,7 @@ class ModelWorkload:
         check_model(self.entry, spec)
 
     def properties(self, spec: WorkloadSpec) -> Properties:
-        """The cost of one request, from a dry run on `meta`; float32 unless the spec says otherwise."""
+        """The cost of a request, from a dry run on `meta`; float32 unless the spec says otherwise."""
         self.check(spec)
         entry = self._describable(self.sized(spec))
         if not (extras.installed("torch") and extras.installed("transformers")):
@@ -47,7 +47,7 @@ class ModelWorkload:
         return build_model(self.sized(spec), spec, place)
 
     def _describable(self, entry: ModelEntry) -> ModelEntry:
-        """A library's model by the catalogue's definition where there is one: the same with or without the library."""
+        """A library's model by the catalogue's definition if any: the same with or without the library."""
         known = described_without(entry) if entry.architecture.module in LIBRARIES else None
         return known or entry
 
@@ -58,7 +58,7 @@ class ModelWorkload:
             return replace(self.entry, config={**self.entry.config, "tables": tables})
         if "image" in spec.params:
             side = int(spec.params["image"])
-            # Models with positions have one per image patch: the configuration must match.
+            # Models with positions have them per image patch: the configuration must match.
             known = {"image_size": side} if isinstance(self.entry.config.get("image_size"), int) else {}
             return replace(self.entry, image=side, config={**self.entry.config, **known})
         return self.entry

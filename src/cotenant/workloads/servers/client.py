@@ -23,7 +23,7 @@ class ServerOptions(StatedOptions):
 
     headers: dict[str, str] = Field(default_factory=dict)
     timeout_s: float = Field(default=60.0, gt=0)
-    """Timeout of one request, from connecting to the end of its answer."""
+    """Timeout of a request, from connecting to the end of its answer."""
     ramp_s: float = Field(default=0.0, ge=0, le=600)
     """A closed load starts its requests spread over this time, at most the lead, instead of all at once."""
 
@@ -121,7 +121,7 @@ def not_asked(spec: WorkloadSpec, prefix: str) -> str:
 
 
 def stand(spec: WorkloadSpec, prefix: str, *, grpc: bool = False) -> ServerPlace:
-    """The server of this workload: started now and ready, or the one at its address; its port for HTTP or gRPC."""
+    """The server of this workload: started now and ready, or running at its address; its port for HTTP or gRPC."""
     address = address_in(spec, prefix)
     if spec.server is None:
         assert address is not None
@@ -176,7 +176,7 @@ class HttpClient:
         """A no-op: a server without requests is idle by itself."""
 
     async def request(self, number: int, mark: Mark) -> AnswerTokens:
-        """Serve one request."""
+        """Serve a request."""
         raise NotImplementedError
 
     async def close(self) -> None:

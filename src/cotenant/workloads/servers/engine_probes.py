@@ -18,7 +18,7 @@ from cotenant.workloads.servers.spec import OPENAI
 SPREAD = 0.5
 """Answers are shorter and longer by up to this share, so that requests in flight don't end together."""
 PASSES = 3
-"""Times that all loads are probed, one after another: what slows a machine down for a while is in one pass only."""
+"""Passes over all loads: what slows a machine down for a while affects a single pass."""
 _FEWEST, _ROUNDS = 6, 4
 """Requests of a probe: at least so many, and so many for each in flight."""
 _BUSY = 1.3
@@ -45,7 +45,7 @@ class ProbeLoad:
 
 @dataclass(frozen=True, slots=True)
 class ProbedLoad:
-    """What clients saw at one load; each the mean of the middle half."""
+    """What clients saw at a load; each the mean of the middle half."""
 
     load: ProbeLoad
     prompt: int
@@ -76,7 +76,7 @@ def loads_around(prompt: int, tokens: int, in_flight: int) -> tuple[ProbeLoad, .
 
 
 class EngineProbes:
-    """Probes of one served model."""
+    """Probes of a served model."""
 
     def __init__(self, url: str, model: str | None, *, api: str = "chat", headers: Mapping[str, str]) -> None:
         self.address = read_address(url)

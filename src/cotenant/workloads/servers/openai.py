@@ -51,7 +51,7 @@ class OpenAIOptions(ServerOptions):
     """The model and the kind of request."""
 
     model: str | None = None
-    """A model or one of its adapters; None for the server's only one."""
+    """A model or an adapter of it; None for the server's only model."""
     api: Literal["chat", "completions", "embeddings", "rerank"] = "chat"
     prompts: PromptOptions = PromptOptions()
     turns: int = Field(default=1, ge=1, le=1000)
@@ -74,7 +74,7 @@ def times_tokens(spec: WorkloadSpec) -> bool:
 
 
 class OpenAIClient(HttpClient):
-    """Queries one model, each time with a new prompt."""
+    """Queries a model, each time with a new prompt."""
 
     def __init__(self, standing: ServerPlace, spec: WorkloadSpec, options: OpenAIOptions, model: str) -> None:
         warm = spec.server.warm if spec.server else 0

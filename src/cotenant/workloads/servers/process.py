@@ -218,7 +218,7 @@ PATTERNS: Mapping[str, tuple[str, ...]] = {
 
 
 def read_log(text: str) -> dict[str, int]:
-    """The quantities that the log names; of several values the last counts, which is the resolved one."""
+    """The quantities that the log names; of several values the last counts, which is the resolved value."""
     resolved = {}
     for quantity, patterns in PATTERNS.items():
         for pattern in patterns:

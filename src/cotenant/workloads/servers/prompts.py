@@ -1,8 +1,8 @@
 """Prompts by length, or from a file: each is new, so that no prefix cache answers for the model.
 
-Words are common and short, so that most tokenizers make one token of each; a prompt's actual number of tokens is what
+Words are common and short, so that most tokenizers make each a token; a prompt's actual number of tokens is what
 the server counts. Lengths depend on the seed; words also on a salt, so that a second run, or a second
-tenant of the same server, never finds the first one's prompts in a cache.
+tenant of the same server, never finds the first tenant's prompts in a cache.
 """
 
 import hashlib
@@ -78,7 +78,7 @@ def _words(name: str, count: int) -> list[str]:
 
 
 class Prompts:
-    """The prompts of one tenant, by number."""
+    """The prompts of a tenant, by number."""
 
     def __init__(self, options: PromptOptions, seed: int) -> None:
         self._options, self._seed = options, seed
@@ -106,7 +106,7 @@ class Prompts:
 
     @property
     def longest_answer(self) -> int | None:
-        """Longest answer in the trace; None without one."""
+        """Longest answer in the trace; None without a trace."""
         return None if self._trace is None else max(self._trace.tokens_out)
 
     def next(self, number: int) -> str:
@@ -137,7 +137,7 @@ class Prompts:
         return (self._first_arrival + number) % len(self._trace.tokens_in)
 
     def _recorded(self, trace: RecordedTrace, arrival: int, place: int) -> str:
-        """As long as the recorded one; it shares prefixes with others where the recording does."""
+        """As long as recorded; it shares prefixes with others where the recording does."""
         length = min(trace.tokens_in[arrival], self._options.longest)
         words: list[str] = []
         for block in trace.blocks[arrival] if trace.blocks else ():
@@ -242,7 +242,7 @@ class Conversation:
 
 
 class Conversations:
-    """The conversations of one tenant: a request continues the one that has waited longest, or starts a new one.
+    """The conversations of a tenant: a request continues the longest waiting, or starts another.
 
     The load decides when requests come, so there are as many conversations as requests in flight, plus those waiting
     for their next turn. A conversation whose turn failed is over.
@@ -253,7 +253,7 @@ class Conversations:
         self._waiting: deque[Conversation] = deque()
 
     def take(self) -> Conversation:
-        """Take one for a request, exclusively until it is returned."""
+        """Take a conversation for a request, exclusively until it is returned."""
         return self._waiting.popleft() if self._waiting else Conversation()
 
     def give_back(self, conversation: Conversation) -> None:

@@ -291,5 +291,5 @@ SERVER_FORMS = ("openai:", "v2:", "v2:grpc:", "http:/path")
 
 
 def is_server(name: str) -> bool:
-    """True if it takes several requests at once: one at a time says nothing about its capacity."""
+    """True if it takes several requests at once: a single request says nothing about its capacity."""
     return name.startswith(SERVERS)

@@ -218,7 +218,7 @@ def request_of(inputs: Sequence[Input], options: V2Options) -> bytes:
 
 
 class GrpcClient:
-    """Sends the same tensors each time, several requests over one connection."""
+    """Sends the same tensors each time, several requests over a connection."""
 
     slots: tuple[str, ...] = ("answer",)
     first_output: int | None = None

@@ -1,4 +1,4 @@
-"""`command: my-server --flag`: a program that answers each input line with one line, or works by itself."""
+"""`command: my-server --flag`: a program that answers each input line with a line, or works by itself."""
 
 import json
 import os
@@ -180,7 +180,7 @@ def _clean_up(options: CommandOptions) -> None:
 
 
 class LineServer:
-    """The running program, one request at a time."""
+    """The running program, which serves requests singly."""
 
     def __init__(self, name: str, arguments: list[str], options: CommandOptions, asked: Mapping[str, Any]) -> None:
         self._name = name
@@ -229,10 +229,10 @@ class LineServer:
             raise self._gone() from None
 
     def wait(self, _: Any) -> bytes:
-        """Read the answer: one line, without its line end."""
+        """Read the answer: a line, without its line end."""
         while (end := self._pending.find(b"\n")) < 0:
             if not self._poll.poll(self._timeout_s * 1e3):
-                self._process.kill()  # a late answer would be taken for the next one's
+                self._process.kill()  # a late answer would be taken for the next request's
                 raise WorkloadError(
                     f"`{self._name}` gave no answer within {self._timeout_s:g} s and was stopped",
                     hint="it must flush its output after each line; `params: {timeout_s: ...}` waits longer",

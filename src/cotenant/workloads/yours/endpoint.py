@@ -36,7 +36,7 @@ class EndpointOptions(ServerOptions):
     body_file: str | None = None
     """The body in a file, as it is; the suffix of its name determines the content type."""
     timeout_s: float = Field(default=30.0, gt=0)
-    """Timeout of one request, from connecting to the end of its answer."""
+    """Timeout of a request, from connecting to the end of its answer."""
     expect_status: int | None = Field(default=None, ge=100, le=599)
     """None for any 2xx."""
 
@@ -60,7 +60,7 @@ class Endpoint(Opaque):
     about: str = "an HTTP server as a black box"
 
     def check(self, spec: WorkloadSpec) -> None:
-        """Refuse a malformed address, and one where nothing is listening."""
+        """Refuse a malformed address, and an address where nothing is listening."""
         self.check_unexecuted(spec)
         if spec.server is not None:
             check_start(spec)
@@ -111,7 +111,7 @@ class Endpoint(Opaque):
 
 
 class EndpointClient(HttpClient):
-    """Sends one request, and accepts any answer with the expected status."""
+    """Sends a request, and accepts any answer with the expected status."""
 
     slots: tuple[str, ...] = ("send", "wait", "receive")
     first_output: int | None = 1

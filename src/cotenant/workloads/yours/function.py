@@ -1,4 +1,4 @@
-"""`package.module:function`: a user's function that returns what one request does."""
+"""`package.module:function`: a user's function that returns what a request does."""
 
 import functools
 import importlib
@@ -193,7 +193,7 @@ def look(name: str) -> dict[str, Any]:
 
 
 def tell() -> None:
-    """The child's main: answers with one JSON object, whatever the user's module prints."""
+    """The child's main: answers with a JSON object, whatever the user's module prints."""
     sys.stdout.write(json.dumps(look(sys.argv[1])))
 
 
@@ -320,7 +320,7 @@ _LIBRARIES = tuple(sysconfig.get_paths()[key] for key in ("stdlib", "platstdlib"
 
 
 def what_and_where(error: BaseException) -> str:
-    """For example `KeyError: 'width' (model.py:12)`; the line is the last one in the user's code, not a library's."""
+    """For example `KeyError: 'width' (model.py:12)`; the line is the last in the user's code, not a library's."""
     text = str(error).strip()
     first_line = text.splitlines()[0] if text else ""
     what = f"{type(error).__name__}: {first_line[:300]}" if first_line else type(error).__name__

@@ -52,7 +52,7 @@ class OnnxFile(Opaque):
             )
 
     def build(self, spec: WorkloadSpec, place: Place) -> Built:
-        """Open a session, make the inputs, and try one request."""
+        """Open a session, make the inputs, and try a request."""
         self.check(spec)
         import onnxruntime
         import torch

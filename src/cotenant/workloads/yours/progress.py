@@ -1,4 +1,4 @@
-"""A command that works by itself, such as a training script: a request is one progress report.
+"""A command that works by itself, such as a training script: a request is a progress report.
 
 It runs only during its windows; otherwise its processes are stopped (SIGSTOP), so that others can
 be measured without it.
@@ -203,7 +203,7 @@ class ProgressClient:
 
 
 def run_aside(what: str, command: str, limit_s: float) -> None:
-    """Run a command before or after the measured one.
+    """Run a command before or after the measured command.
 
     Raises:
         WorkloadError: It can't be started, fails, or takes too long.

@@ -25,7 +25,7 @@ class TorchScriptOptions(StatedOptions):
     """The model's inputs: TorchScript files don't describe them."""
 
     shape: Shape | list[Shape]
-    """Shape of one item, without the batch: `[3, 224, 224]`, `[seq]`, or one list for each of several inputs."""
+    """Shape of an item, without the batch: `[3, 224, 224]`, `[seq]`, or a list for each of several inputs."""
     input_dtype: InputDtype | list[InputDtype] = "float32"
     integers_below: int = Field(default=100, ge=1)
 
@@ -69,7 +69,7 @@ class TorchScriptFile(Opaque):
         _full_shapes(spec)
 
     def build(self, spec: WorkloadSpec, place: Place) -> Built:
-        """Load the model onto the place, make its inputs there, and try one request."""
+        """Load the model onto the place, make its inputs there, and try a request."""
         self.check(spec)
         import torch
 

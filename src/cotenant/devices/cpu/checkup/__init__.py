@@ -1,4 +1,4 @@
-"""Checks whether this CPU is ready to be measured: one function per question, each with the step that fixes it."""
+"""Checks whether this CPU is ready to be measured: a function per question, each with the step that fixes it."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -114,7 +114,7 @@ def open_quota(tree: FileTree) -> QuotaProbe | None:
 
 
 _KINDS = (("cpu", "some"), ("memory", "some"), ("memory", "full"), ("io", "some"), ("io", "full"))
-"""`some`: at least one task waited; `full`: none could run, which can't happen for a machine's CPU."""
+"""`some`: some task waited; `full`: none could run, which can't happen for a machine's CPU."""
 
 
 class PressureProbe:

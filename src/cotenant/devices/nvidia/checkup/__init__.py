@@ -1,4 +1,4 @@
-"""Checks whether this GPU is ready to be measured: one function per question, each with the step that fixes it."""
+"""Checks whether this GPU is ready to be measured: a function per question, each with the step that fixes it."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,7 +18,7 @@ __all__ = ["absent", "checkup", "fix", "restore"]
 
 
 def checkup(device: "CudaDevice", tree: FileTree | None = None) -> tuple[Finding, ...]:
-    """Findings on one GPU, after watching its sensors for about three seconds."""
+    """Findings on a GPU, after watching its sensors for about three seconds."""
     tree = tree or FileTree()
     gpu = device.gpu
     found: list[Finding | None] = [state.versions(), state.model(device), state.torch_for(gpu)]

@@ -1,4 +1,4 @@
-"""Sharing modes of an NVIDIA GPU, one per file: set up, verified, and undone even after a crash."""
+"""Sharing modes of an NVIDIA GPU, each in its file: set up, verified, and undone even after a crash."""
 
 from cotenant.devices.nvidia.sharing.every import Fixtures, arrange, sharing_modes
 from cotenant.devices.nvidia.sharing.layout import GpuPlace

@@ -44,7 +44,7 @@ def _only(mode: SharingMode, fit: Sequence[str], why: str, instead: str) -> Shar
     return SharingMode(mode.mode, mode.meaning, available=False, missing=why, instead=instead)
 
 
-def arrange(  # noqa: PLR0911 - one return per way
+def arrange(  # noqa: PLR0911 - a return per way
     place: GpuPlace, fixtures: Fixtures, sharing: Sharing, tenants: Sequence[Tenant]
 ) -> GpuArrangement:
     """Lay a mix out.

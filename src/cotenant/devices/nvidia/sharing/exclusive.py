@@ -52,5 +52,5 @@ def available(place: GpuPlace) -> SharingMode:
 
 
 def arrange(place: GpuPlace, fixture: ExclusiveFixture, tenants: Sequence[Tenant]) -> GpuArrangement:
-    """All tenants in one process."""
+    """All tenants in the same process."""
     return streams.arrange(place, "exclusive", tenants, fixture)

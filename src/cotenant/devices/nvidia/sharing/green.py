@@ -1,4 +1,4 @@
-"""`green`: one process, with a green context on dedicated SMs for each tenant; DRAM and L2 are shared."""
+"""`green`: a single process, with a green context on dedicated SMs for each tenant; DRAM and L2 are shared."""
 
 from collections.abc import Mapping, Sequence
 
@@ -71,7 +71,7 @@ def grain(generation: int) -> tuple[int, int]:
 
 
 def arrange(place: GpuPlace, sharing: Sharing, tenants: Sequence[Tenant]) -> GpuArrangement:
-    """All tenants in one process, each in its own context."""
+    """All tenants in the same process, each in its own context."""
     parts = sms_of(place, sharing, tenants)
     seats: list[GpuSeatOptions] = [{"green_sms": list(parts), "green_part": number} for number in range(len(parts))]
     hosts = (host(place, [(number, tenant, seats[number]) for number, tenant in enumerate(tenants)]),)
@@ -86,9 +86,9 @@ def arrange(place: GpuPlace, sharing: Sharing, tenants: Sequence[Tenant]) -> Gpu
 
 
 def _elsewhere(place: GpuPlace, parts: Mapping[str, int], reports: Mapping[str, SeatReport]) -> list[str]:
-    """Tenants without a context, or with one of the wrong size; parts of one split never overlap.
+    """Tenants without a context, or with a context of the wrong size; parts of a split never overlap.
 
-    The driver may round up by one step, no more.
+    The driver may round up by a step, no more.
     """
     sentences = []
     for name, wanted in parts.items():

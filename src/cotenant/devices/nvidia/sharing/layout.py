@@ -17,7 +17,7 @@ from cotenant.tenancy.sharing import Sharing, percent_of_sms
 from cotenant.workloads.protocol import Dtype
 
 NO_DAEMON = "/nonexistent/cotenant-without-mps"
-"""Where tenants that must not use MPS look for its daemon, to keep them off a system-wide one."""
+"""Where tenants that must not use MPS look for its daemon, to keep them off a system-wide daemon."""
 
 MANY_SMS = 1 << 16
 """No upper limit."""
@@ -60,7 +60,7 @@ Proof = Callable[[Mapping[str, SeatReport]], list[str]]
 
 @dataclass(slots=True)
 class GpuArrangement:
-    """A mix on a GPU under one sharing."""
+    """A mix on a GPU under a sharing."""
 
     mode: str
     tenants: tuple[str, ...]
@@ -112,7 +112,7 @@ def host(
     """One process that sees only this GPU; ``env`` is what the mode adds."""
     everyone: GpuSeatOptions = {
         "kind": "cuda",
-        "index": 0,  # the only one it sees
+        "index": 0,  # the only GPU it sees
         "threads": place.threads,
         "dtype": place.dtype,
         "flush_l2": place.flush_l2,
@@ -153,13 +153,13 @@ def whole(place: GpuPlace) -> Expected:
 
 
 def ranks(tenants: Sequence[Tenant]) -> list[int]:
-    """0 for the lowest priority in the mix, one more for each higher one."""
+    """0 for the lowest priority in the mix, rising by 1 with each higher priority."""
     levels = sorted({tenant.priority for tenant in tenants})
     return [levels.index(tenant.priority) for tenant in tenants]
 
 
 def shares_of(sharing: Sharing, tenants: Sequence[Tenant]) -> tuple[float | str, ...]:
-    """The sharing's shares, or the tenants' own if all have one; empty if none. Raises SharingUnavailable."""
+    """The sharing's shares, or the tenants' own if all have some; empty if none. Raises SharingUnavailable."""
     if sharing.shares and len(sharing.shares) != len(tenants):
         raise SharingUnavailable(
             f"`{sharing}` names {len(sharing.shares)} shares for {len(tenants)} tenants",

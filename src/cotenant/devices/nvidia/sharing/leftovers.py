@@ -143,7 +143,7 @@ GONE = ("not found", "no such", "does not exist", "no gpu instances", "no comput
 
 
 def end_daemon(facts: Mapping[str, Any]) -> str:
-    """Stop one of our MPS daemons and remove its directory."""
+    """Stop an MPS daemon of ours and remove its directory."""
     directory = Path(str(facts["directory"]))
     if not directory.name.startswith("cotenant-mps-"):
         raise DeviceError(f"{directory} is not the directory of a cotenant MPS daemon")

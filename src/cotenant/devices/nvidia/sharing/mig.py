@@ -41,7 +41,7 @@ _PROFILES = {
 
 
 class MigFixture(Undoing):
-    """Instances of these profiles on one GPU."""
+    """Instances of these profiles on a GPU."""
 
     alone = True
 
@@ -97,7 +97,7 @@ class MigFixture(Undoing):
 
 
 def _smi(gpu: GpuFacts, *arguments: str) -> str:
-    """Run nvidia-smi for one GPU. Raises SharingUnavailable with its message."""
+    """Run nvidia-smi for a GPU. Raises SharingUnavailable with its message."""
     first, rest = ([arguments[0]], arguments[1:]) if arguments[0] == "mig" else ([], arguments)
     said = tools.run([SMI, *first, "-i", str(gpu.index), *rest])
     if not said.ok:

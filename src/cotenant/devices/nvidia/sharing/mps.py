@@ -1,4 +1,4 @@
-"""`mps`: one process per tenant, kernels run concurrently, with caps on the SMs if shares are given.
+"""`mps`: a process per tenant, kernels run concurrently, with caps on the SMs if shares are given.
 
 A client that can't find its daemon silently runs without MPS. So this is verified: the daemon is asked
 who is attached and what its servers give at most, and the tenants how many SMs they see.
@@ -34,7 +34,7 @@ NEXT_BEST = "processes"
 
 
 class MpsFixture(Undoing):
-    """A daemon for one GPU."""
+    """A daemon for a GPU."""
 
     alone = False
 

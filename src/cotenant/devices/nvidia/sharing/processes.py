@@ -1,4 +1,4 @@
-"""`processes`: one process per tenant; the driver time-slices the whole GPU. Also `alone`, its baseline."""
+"""`processes`: a process per tenant; the driver time-slices the whole GPU. Also `alone`, its baseline."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""`streams`: one process, with a thread and a stream per tenant, and priorities where the GPU has them."""
+"""`streams`: a single process, with a thread and a stream per tenant, and priorities where the GPU has them."""
 
 from collections.abc import Mapping, Sequence
 
@@ -16,7 +16,7 @@ def available() -> SharingMode:
 
 
 def arrange(place: GpuPlace, mode: str, tenants: Sequence[Tenant], fixture: Fixture | None = None) -> GpuArrangement:
-    """All tenants in one process."""
+    """All tenants in the same process."""
     order = ranks(tenants)
     seats = [(index, tenant, _seat(order[index])) for index, tenant in enumerate(tenants)]
     hosts = (host(place, seats),)

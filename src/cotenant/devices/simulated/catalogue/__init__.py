@@ -1,4 +1,4 @@
-"""GPUs that can be simulated, one YAML file each."""
+"""GPUs that can be simulated, a YAML file each."""
 
 from cotenant.devices.simulated.catalogue.find import find_gpu, gpu_names
 

@@ -23,14 +23,14 @@ def gpu_names() -> tuple[str, ...]:
 
 
 def find_gpu(name: str) -> GpuSpec:
-    """Return the GPU with this name, or the one described by the YAML file at this path.
+    """Return the GPU with this name, or described by the YAML file at this path.
 
     Args:
         name: A name in the catalogue such as `a100-sxm4-40gb`, or a path ending in `.yaml`. A leading `sim:` is
             ignored.
 
     Raises:
-        DeviceError: No such GPU, or the file doesn't describe one.
+        DeviceError: No such GPU, or the file doesn't describe a GPU.
     """
     wanted = DeviceName(name.strip()).model
     if wanted.lower().endswith(_SUFFIXES):
