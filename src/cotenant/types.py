@@ -67,7 +67,8 @@ if TYPE_CHECKING:
     from cotenant.planning.comparison import PolicyComparison as PolicyComparison
     from cotenant.planning.mixes.judge import Minimise as Minimise
     from cotenant.planning.mixes.moves import PlanMove as PlanMove
-    from cotenant.planning.mixes.plan import ServingPlan as ServingPlan
+    from cotenant.planning.mixes.serving_plan import ServingPlan as ServingPlan
+    from cotenant.prediction.calibration.engine_loads import PredictedLoad as PredictedLoad
     from cotenant.prediction.interference.forecast import MixForecast as MixForecast
     from cotenant.prediction.interference.forecast import NextMix as NextMix
     from cotenant.prediction.interference.forecast import PredictedMixes as PredictedMixes
@@ -83,7 +84,6 @@ if TYPE_CHECKING:
     from cotenant.ranking.outcome import WithoutWeights as WithoutWeights
     from cotenant.ranking.outcome import Working as Working
     from cotenant.scheduling.roster import TenantStanding as TenantStanding
-    from cotenant.serving.dry_run import SimulatedContracts as SimulatedContracts
     from cotenant.serving.library import Admission as Admission
     from cotenant.serving.server import Listening as Listening
     from cotenant.serving.service import Service as Service
@@ -97,9 +97,9 @@ if TYPE_CHECKING:
     from cotenant.store.imports.search_json import SearchJson as SearchJson
     from cotenant.store.query import Table as Table
     from cotenant.store.verifying import Verified as Verified
-    from cotenant.study.forecast import Forecast as Forecast
+    from cotenant.study.run_forecast import Forecast as Forecast
     from cotenant.study.schema import StudyInfo as StudyInfo
-    from cotenant.tenancy.plan import PlanDocument as PlanDocument
+    from cotenant.tenancy.plan_document import PlanDocument as PlanDocument
     from cotenant.workloads import WorkloadInfo as WorkloadInfo
     from cotenant.workloads.servers.spec import Preset as Preset
 else:

@@ -210,12 +210,12 @@ def test_impossible_options_are_refused_before_anything_starts(wrong, sentence):
 
 
 def test_requests_that_differ_only_on_the_host_are_described_once(monkeypatch, tmp_path):
-    from cotenant.ranking.pipeline import workload
+    from cotenant.ranking.pipeline import request_costs
 
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     first = PIPELINE.properties(spec())
     headed = PIPELINE.properties(spec(heads=2, joined="head", classes=10))
-    monkeypatch.setattr(workload, "describe", lambda *_: pytest.fail("described again"))
+    monkeypatch.setattr(request_costs, "describe", lambda *_: pytest.fail("described again"))
     for same in (spec(classes=7), spec(start="cold"), spec(mode="pipelined", workers=4), spec(scorer="knn")):
         assert PIPELINE.properties(same) == first
     assert PIPELINE.properties(spec(heads=2, joined="head", classes=10, start="cold")) == headed

@@ -96,7 +96,7 @@ def test_a_hanging_backend_is_504_marked_and_served_again_once_its_model_answers
     (backend,) = marked["workers"]
     assert (backend["up"], backend["timeouts"]) == (False, 1)
     assert said in backend["why"]
-    line, table, _ = status_parts(marked)
+    line, table, *_ = status_parts(marked)
     assert said in line.plain
     assert "llm (backend down)" in list(table.columns[0].cells)
     assert (ready.status, ready.json()["backends_down"], ready.json()["tenants_not_ready"]) == (503, 1, 1)
