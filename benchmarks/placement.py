@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from cotenant.planning.comparison import replay
-from cotenant.planning.fleet import GpuFleet
+from cotenant.planning.gpu_fleet import GpuFleet
 from cotenant.planning.jobs import draw_jobs
 from cotenant.planning.policies import POLICIES
 

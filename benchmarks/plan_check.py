@@ -15,7 +15,7 @@ from cotenant.planning.check import SEEDS, Attained
 from cotenant.planning.check_simulated import simulated_device
 from cotenant.planning.mixes.tenants import planned
 from cotenant.planning.predictors.profiles import Simulation
-from cotenant.tenancy.plan import PlanDevice
+from cotenant.tenancy.plan_document import PlanDevice
 from cotenant.tenancy.tenant_entry import TenantEntry
 
 INSTANCES = 40

@@ -22,7 +22,7 @@ from cotenant.api.compare import compare_plan
 from cotenant.errors import DeviceBusy
 from cotenant.planning.check_measured import measured_device
 from cotenant.planning.inputs.studies import write_study
-from cotenant.tenancy.plan import PlanDocument
+from cotenant.tenancy.plan_document import PlanDocument
 
 INSTANCES = 10
 MODELS = {

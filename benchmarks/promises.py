@@ -21,7 +21,7 @@ from cotenant.errors import ImpossibleObjectives
 from cotenant.planning.check_simulated import device_simulation
 from cotenant.planning.predictors.closed_form import ClosedForm
 from cotenant.planning.predictors.engine import EnginePredictor
-from cotenant.tenancy.plan import PlanDevice, read_plan
+from cotenant.tenancy.plan_document import PlanDevice, read_plan
 
 WORKLOADS = ("distilbert", "bert-base", "bert-large", "resnet18", "resnet50", "mobilenet-v2", "vit-b-16", "gpt2")
 GPUS = ("sim:a100-sxm4-80gb", "sim:t4", "sim:l40s")

@@ -15,8 +15,10 @@ from pathlib import Path
 import cotenant
 from cotenant.errors import CotenantError, StudyError
 from cotenant.plain_yaml import load
-from cotenant.planning.mixes.plan import PlannedDevice
+from cotenant.planning.mixes.serving_plan import PlannedDevice
+from cotenant.serving.tenants_file import read_tenants, way_to_serve
 from cotenant.study.files import load_study
+from cotenant.tenancy.sharing import ALONE, TURNS
 
 HERE = Path(__file__).parent
 FILES = {path.stem: path for path in sorted((HERE / "files").glob("*.yaml"))}
@@ -159,22 +161,27 @@ def _run_of_plan(path: Path, folder: Path) -> Answers:
 
 def _serve(path: Path, _folder: Path) -> Answers:
     if _device(path) == "cpu":
-        from cotenant.serving.tenants_file import read_tenants
-
         read_tenants(path)
         return {}
-    return {
-        Quantity("scheduled", one.tenant, "attainment"): Range(one.worst, max(one.attainment, one.worst))
-        for one in cotenant.promise(path, seconds=SIMULATED_S).tenants
-    }
+    way = way_to_serve(load_study(path))
+    return _promised(path, None, "scheduled" if way is None or way.mode in TURNS else str(way))
 
 
 def _serve_plan(_path: Path, folder: Path) -> Answers:
     ways = _planned_ways(folder)
+    found: Answers = {}
+    for device, way in ways.items():
+        turns = way in TURNS and way != ALONE  # the server orders the requests in place of the system
+        found |= _promised(folder / "plan.yaml", device, "scheduled" if turns else way)
+    return found
+
+
+def _promised(path: Path, device: str | None, way: str) -> Answers:
+    """Each objective against its limit; without a range of times, as in the scheduler's order, no time is compared."""
     return {
-        Quantity(way, one.tenant, "attainment"): Range(one.worst, max(one.attainment, one.worst))
-        for device, way in ways.items()
-        for one in cotenant.promise(folder / "plan.yaml", device=device, seconds=SIMULATED_S).tenants
+        Quantity(way, row.tenant, row.objective): Range(*row.tail_range_ms)
+        for row in cotenant.promise(path, device=device, seconds=SIMULATED_S).tenants
+        if row.tail_range_ms is not None
     }
 
 

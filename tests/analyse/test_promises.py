@@ -8,7 +8,7 @@ from cotenant.analyse.estimates.autocorrelation import Stretches
 from cotenant.analyse.promises import JudgedPromise, judge, judge_plan, promise_sentence
 from cotenant.reporting.terminal.promises import judged_parts
 from cotenant.tenancy.objective import Objective
-from cotenant.tenancy.plan import PlanDocument
+from cotenant.tenancy.plan_document import PlanDocument
 from cotenant.tenancy.records import TenantObservation, TokenTimes
 
 P99 = Objective("latency", 0.99, 60.0)

@@ -7,7 +7,7 @@ from cotenant.analyse.copies import CopyLevel, Tuning
 from cotenant.analyse.estimates.estimate import Estimate
 from cotenant.devices.cpu.cores import by_node, equal_blocks
 from cotenant.errors import StudyError
-from cotenant.study.copies import copies_study, ways_among
+from cotenant.study.copies_study import copies_study, ways_among
 from cotenant.study.expand import expand
 from cotenant.study.files import study_from
 from cotenant.tenancy.load import Load

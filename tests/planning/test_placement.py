@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from cotenant.analyse.variability.variation import GpuProfile
 from cotenant.errors import CotenantError
 from cotenant.planning.assignment import WaitingJob, estimated_slowdown, pair_up, plan
-from cotenant.planning.clocks import clocks_within, thriftiest_clock, waiting_clocks
+from cotenant.planning.clock_choice import clocks_within, thriftiest_clock, waiting_clocks
 from cotenant.planning.comparison import OURS, compare, replay, running_at
-from cotenant.planning.fleet import GpuFleet, fleet_of
+from cotenant.planning.gpu_fleet import GpuFleet, fleet_of
 from cotenant.planning.jobs import CLASSES, JobClass, Jobs, draw_jobs
 from cotenant.planning.policies import POLICIES, cluster_factors
 
@@ -209,7 +209,7 @@ def test_on_the_gpus_of_a_real_cluster_ours_is_sooner_than_every_other_policy_at
     if not LONGHORN.exists():
         pytest.skip(f"{LONGHORN} not found: measurements of a real cluster are needed")
 
-    from cotenant.planning.fleet import fleet_of
+    from cotenant.planning.gpu_fleet import fleet_of
     from cotenant.store.database.add import add
     from cotenant.store.database.database import Database
     from cotenant.store.database.questions import variabilities

@@ -5,7 +5,7 @@ import pytest
 from cotenant.errors import StudyError
 from cotenant.planning.check import interval_over_seeds
 from cotenant.planning.check_simulated import simulated_device
-from cotenant.tenancy.plan import PlanDevice
+from cotenant.tenancy.plan_document import PlanDevice
 
 
 def test_seeds_that_all_agree_say_no_more_than_their_requests_do():

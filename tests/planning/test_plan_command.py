@@ -12,7 +12,7 @@ from cotenant.cli.main import main
 from cotenant.errors import StudyError
 from cotenant.planning.assignment import WaitingJob, plan, read_jobs
 from cotenant.planning.comparison import compare
-from cotenant.planning.fleet import GpuFleet
+from cotenant.planning.gpu_fleet import GpuFleet
 from cotenant.planning.jobs import CLASSES
 from cotenant.reporting.terminal.plan import comparison_parts, plan_tables
 

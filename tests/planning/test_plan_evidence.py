@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from cotenant.planning.mixes.evidence import NOTHING, Corrections, MeasuredGroup, factors_of
+from cotenant.planning.mixes.corrections import NOTHING, Corrections, MeasuredGroup, factors_of
 from cotenant.planning.mixes.predictor import Mixes
 from cotenant.planning.solver.problem import NOBODY
 

@@ -9,8 +9,8 @@ from cotenant.planning.inputs.studies import study_of, write_study
 from cotenant.planning.mixes.budget import within_budget
 from cotenant.planning.mixes.kinds import Clock, DeviceKind
 from cotenant.planning.mixes.make import Impossible
-from cotenant.planning.mixes.plan import PlannedDevice, ServingPlan
 from cotenant.planning.mixes.predictor import Mixes
+from cotenant.planning.mixes.serving_plan import PlannedDevice, ServingPlan
 from cotenant.planning.mixes.tenants import ServingTenant
 from cotenant.planning.predictors.measured import Measured, SharingLaw, most_of, require_measured
 from cotenant.planning.predictors.solo import ONE_BLOCK, SoloTimes, drift
@@ -20,7 +20,7 @@ from cotenant.prediction.interference.predictor import Predictor
 from cotenant.prediction.interference.setting import setting_of
 from cotenant.study.files import study_from
 from cotenant.tenancy.objective import Objective
-from cotenant.tenancy.plan import PlanDevice
+from cotenant.tenancy.plan_document import PlanDevice
 
 P99 = (Objective("latency", 0.99, 100.0),)
 TENANTS = [ServingTenant("a", 20.0, P99), ServingTenant("b", 20.0, P99)]

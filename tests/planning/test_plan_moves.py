@@ -1,7 +1,7 @@
 """From an old plan to a new one with as few moves as possible, cheapest first."""
 
 from cotenant.planning.mixes.moves import moves as typed_moves
-from cotenant.tenancy.plan import PlanDocument
+from cotenant.tenancy.plan_document import PlanDocument
 
 
 def seat(batch=1, rate=10.0, share=None, gib=1):

@@ -4,7 +4,7 @@ from cotenant.devices.simulated.simulated_gpu import open_simulated
 from cotenant.planning.check_simulated import simulated_device
 from cotenant.planning.mixes.tenants import planned
 from cotenant.planning.predictors.profiles import Simulation
-from cotenant.tenancy.plan import PlanDevice
+from cotenant.tenancy.plan_document import PlanDevice
 from cotenant.tenancy.tenant_entry import TenantEntry
 
 GPU = "sim:a100-sxm4-80gb"

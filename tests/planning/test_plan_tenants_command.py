@@ -9,7 +9,7 @@ import yaml
 from cotenant.cli.main import main
 from cotenant.errors import StudyError
 from cotenant.planning.inputs.tenants import tenants_to_plan
-from cotenant.planning.mixes.plan import KeptObjective, PlannedDevice, SeatedTenant
+from cotenant.planning.mixes.serving_plan import KeptObjective, PlannedDevice, SeatedTenant
 from cotenant.planning.mixes.tenants import planned
 from cotenant.reporting.results.planned import run_by, seat_table
 from cotenant.reporting.terminal.grouped import COLUMN_GAP

@@ -11,7 +11,7 @@ from cotenant.errors import CotenantError
 from cotenant.planning.mixes.kinds import DeviceKind
 from cotenant.planning.mixes.make import Ask, make_plan
 from cotenant.planning.mixes.mig import MigGeometry
-from cotenant.planning.mixes.plan import document_of
+from cotenant.planning.mixes.serving_plan import document_of
 from cotenant.planning.mixes.tenants import BatchJob, ServingTenant
 from cotenant.reporting.results.planned import answer_of
 from cotenant.tenancy.objective import Objective

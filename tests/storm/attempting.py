@@ -137,7 +137,7 @@ def import_everything(*, models: bool = True) -> None:
              "PIL.Image")  # fmt: skip
     verbs = ("compare", "db", "explain", "export", "plan", "report", "run", "search", "serve", "show", "sql", "verify")
     mine = [f"cotenant.{room}.{verb}" for room in ("api", "cli") for verb in verbs]
-    inner = ("store.observe", "store.evidence", "store.integrity", "study.files", "study.forecast", "study.expand",
+    inner = ("store.observe", "store.evidence", "store.integrity", "study.files", "study.run_forecast", "study.expand",
              "analyse.sharing.summarise", "analyse.comparison.pair", "reporting.results.measured", "store.imports",
              "store.database.database", "measure.plan", "devices.simulated.device", "workloads")  # fmt: skip
     for name in (

@@ -8,7 +8,7 @@ import pytest
 from cotenant.api.run import dry_run
 from cotenant.errors import DoesNotFit
 from cotenant.study.files import load_study, study_from
-from cotenant.study.forecast import START_S, SWITCH_S, Forecast, forecast
+from cotenant.study.run_forecast import START_S, SWITCH_S, Forecast, forecast
 from cotenant.workloads.protocol import Properties, WorkloadSpec
 
 GIB = 2**30

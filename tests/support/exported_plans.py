@@ -9,7 +9,7 @@ from pathlib import Path
 
 from cotenant.planning.exports.model import Model, exported
 from cotenant.planning.exports.targets import export
-from cotenant.planning.mixes.plan import KeptObjective, PlannedDevice, SeatedTenant, ServingPlan
+from cotenant.planning.mixes.serving_plan import KeptObjective, PlannedDevice, SeatedTenant, ServingPlan
 
 GIB = 2**30
 TESTS = Path(__file__).parent.parent

@@ -7,7 +7,7 @@ from cotenant.cli.main import main
 from cotenant.errors import StudyError
 from cotenant.planning.check import check_plan
 from cotenant.serving.tenants_file import planned_devices, read_tenants
-from cotenant.tenancy.plan import read_plan
+from cotenant.tenancy.plan_document import read_plan
 
 PLAN = """\
 plan: 2

@@ -24,7 +24,7 @@ Attempt = Callable[[Sequence[str], str], bool]
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class AdmissionChange:
     """A change that admits a tenant."""
 
     tenant: str
@@ -50,7 +50,7 @@ def admitting_change(
     other_kinds: Sequence[str] = (),
     room: bool = False,
     more: Callable[[], bool] = lambda: True,
-) -> Change | None:
+) -> AdmissionChange | None:
     """The first single change under which a plan has room for a tenant; None if none of those tried does.
 
     Args:
@@ -74,29 +74,29 @@ def admitting_change(
     for kind in other_kinds:
         if not more():
             return None
-        change = Change(name, f"on {kind}", devices=f"{devices},{kind}")
+        change = AdmissionChange(name, f"on {kind}", devices=f"{devices},{kind}")
         if attempt((), change.devices or devices):
             return change
     return None
 
 
-def _candidates(name: str, entry: "TenantEntry", devices: str, *, room: bool) -> Iterator[Change]:
+def _candidates(name: str, entry: "TenantEntry", devices: str, *, room: bool) -> Iterator[AdmissionChange]:
     """Changes of how it is executed, and of the devices; those that cost nothing first."""
     key = f"tenants.{name}"
     if entry.isolation != "any":
-        yield Change(name, "without its isolation", (f"{key}.isolation=any",))
+        yield AdmissionChange(name, "without its isolation", (f"{key}.isolation=any",))
     if entry.share is not None:
-        yield Change(name, "without a share of its own", (f"{key}.share=null",))
+        yield AdmissionChange(name, "without a share of its own", (f"{key}.share=null",))
     generates = entry.mode == "generate"
     given = entry.at_once[-1] if entry.at_once else 1
     if given < MOST_AT_ONCE and not (generates and entry.at_once is None):
-        yield Change(name, f"with at_once: 1..{MOST_AT_ONCE}", (f"{key}.at_once=1..{MOST_AT_ONCE}",))
+        yield AdmissionChange(name, f"with at_once: 1..{MOST_AT_ONCE}", (f"{key}.at_once=1..{MOST_AT_ONCE}",))
     for software in GENERATING if generates else SOFTWARE:
         if software not in (entry.software or ()):
-            yield Change(name, f"with software: {software}", (f"{key}.software={software}",))
+            yield AdmissionChange(name, f"with software: {software}", (f"{key}.software={software}",))
     if room:
         for more_devices, kind in _one_more(devices):
-            yield Change(name, f"with one more {kind}", devices=more_devices)
+            yield AdmissionChange(name, f"with one more {kind}", devices=more_devices)
 
 
 def _one_more(devices: str) -> Iterator[tuple[str, str]]:
@@ -109,25 +109,25 @@ def _one_more(devices: str) -> Iterator[tuple[str, str]]:
             yield ",".join([*parts[:position], f"{kind}*{number}", *parts[position + 1 :]]), kind
 
 
-def _rates(name: str, entry: "TenantEntry") -> tuple[list[Change], ...]:
+def _rates(name: str, entry: "TenantEntry") -> tuple[list[AdmissionChange], ...]:
     """Lower rates, for a file with `rate` and for a file with `load`."""
     load = entry.load
     if load is None or not load.rate_rps or load.kind not in {"poisson", "gamma"}:
         return ()
-    by_key: tuple[list[Change], list[Change]] = ([], [])
+    by_key: tuple[list[AdmissionChange], list[AdmissionChange]] = ([], [])
     for part in PARTS:
         less = figure(load.rate_rps * part).replace(",", "")
         sentence = f"at {less}/s instead of {load.rate_rps:g}/s"
         written = f"poisson({less})" if load.kind == "poisson" else f"gamma({less}, {load.cv:g})"
-        by_key[0].append(Change(name, sentence, (f"tenants.{name}.rate={less}/s",)))
-        by_key[1].append(Change(name, sentence, (f"tenants.{name}.load={written}",)))
+        by_key[0].append(AdmissionChange(name, sentence, (f"tenants.{name}.rate={less}/s",)))
+        by_key[1].append(AdmissionChange(name, sentence, (f"tenants.{name}.load={written}",)))
     return by_key
 
 
-def _limits(name: str, entry: "TenantEntry") -> list[Change]:
+def _limits(name: str, entry: "TenantEntry") -> list[AdmissionChange]:
     """All objectives relaxed by the same factor."""
     return [
-        Change(
+        AdmissionChange(
             name,
             "with " + ", ".join(f"{limit.label}: {milliseconds(limit.limit_ms * factor)}" for limit in entry.slo),
             (f"tenants.{name}.slo={{{', '.join(_relaxed(limit, factor) for limit in entry.slo)}}}",),
@@ -140,7 +140,9 @@ def _relaxed(objective: "Objective", factor: float) -> str:
     return f"{objective.label}: {objective.limit_ms * factor:.6g}ms"
 
 
-def _first(steps: Sequence[Change], works: Callable[[Change], bool], more: Callable[[], bool]) -> Change | None:
+def _first(
+    steps: Sequence[AdmissionChange], works: Callable[[AdmissionChange], bool], more: Callable[[], bool]
+) -> AdmissionChange | None:
     """The first step that works, by bisection: if a step works, all later steps do."""
     if not steps or not more() or not works(steps[-1]):
         return None

@@ -11,8 +11,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from cotenant import opening
 from cotenant.analyse.estimates.intervals import Floats
 from cotenant.errors import StudyError
-from cotenant.planning.clocks import clocks_within, thriftiest_clock, waiting_clocks
-from cotenant.planning.fleet import GpuFleet, Numbers
+from cotenant.planning.clock_choice import clocks_within, thriftiest_clock, waiting_clocks
+from cotenant.planning.gpu_fleet import GpuFleet, Numbers
 from cotenant.planning.jobs import CLASSES, JobClass
 from cotenant.planning.policies import Slack
 from cotenant.tenancy.document import NotYaml, read

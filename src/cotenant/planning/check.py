@@ -12,11 +12,12 @@ import numpy as np
 
 from cotenant.paths import AnyPath
 from cotenant.tenancy.device_names import DeviceName
-from cotenant.tenancy.plan import PlanDevice, PlanDocument, read_plan
+from cotenant.tenancy.plan_document import PlanDevice, PlanDocument, read_plan
 
 SEEDS = range(11, 15)
 """Of the joint simulation; each is followed by many replications of the queues."""
 UNDECIDED = "can't tell"
+BASIS = "simulated: all tenants of a device together, queues and arrivals; service times predicted"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +55,17 @@ class Checked:
 
     source: str
     tenants: tuple[Attained, ...]
-    basis: str = "simulated: all tenants of a device together, queues and arrivals; service times predicted"
+    basis: str = BASIS
 
     @property
     def keeps_all(self) -> bool:
         """No objective is missed or in doubt."""
-        return all(one.verdict == "kept" for one in self.tenants)
+        return all(tenant.verdict == "kept" for tenant in self.tenants)
+
+    @property
+    def misses(self) -> bool:
+        """An objective is missed beyond doubt."""
+        return any(tenant.verdict == "missed" for tenant in self.tenants)
 
 
 def check_plan(path: AnyPath) -> Checked:

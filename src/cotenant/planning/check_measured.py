@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from cotenant.planning.check import interval_over_seeds
-from cotenant.tenancy.plan import PlanDevice, PlanDocument
+from cotenant.tenancy.plan_document import PlanDevice, PlanDocument
 
 if TYPE_CHECKING:
     from cotenant.planning.predictors.measured import Measured

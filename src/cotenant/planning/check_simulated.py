@@ -18,7 +18,7 @@ from cotenant.planning.predictors.engine import EnginePredictor
 from cotenant.planning.predictors.profiles import Simulation
 from cotenant.planning.solver.problem import Floats
 from cotenant.scheduling.simulation.lines import Replications
-from cotenant.tenancy.plan import REPLAN, PlanDevice, PlanSeat
+from cotenant.tenancy.plan_document import REPLAN, PlanDevice, PlanSeat
 
 if TYPE_CHECKING:
     from cotenant.tenancy.objective import Objective
@@ -89,8 +89,10 @@ def _narrowed(seat: PlanSeat, low: float, high: float) -> tuple[float, float]:
     The plan's range is that of a queue, in which an error of the service time grows.
     """
     ranges = [promised for promised in seat.expected.values() if promised.estimate_ms]
-    least = min(((promised.lower_ms or 0.0) / (promised.estimate_ms or 1.0) for promised in ranges), default=1.0)
-    most = max(((promised.upper_ms or 0.0) / (promised.estimate_ms or 1.0) for promised in ranges), default=1.0)
+    if not ranges:
+        return low, high
+    least = min((promised.lower_ms or 0.0) / (promised.estimate_ms or 1.0) for promised in ranges)
+    most = max((promised.upper_ms or 0.0) / (promised.estimate_ms or 1.0) for promised in ranges)
     return max(low, least), min(high, most)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cotenant.analyse.estimates.intervals import Floats
-from cotenant.planning.fleet import GpuFleet, Numbers
+from cotenant.planning.gpu_fleet import GpuFleet, Numbers
 from cotenant.planning.jobs import JobClass
 
 Free = npt.NDArray[np.bool_]

@@ -1,52 +1,45 @@
-"""Simulate whether the contracts of a file hold under its stated loads, before serving."""
+"""Simulate whether the contracts of a file hold under its stated loads, before serving.
+
+Tenants with a part of a simulated GPU each, or one that has it alone, are simulated as `plan --check` simulates them.
+Where requests take turns, and on real devices, the scheduler that will serve orders simulated arrivals.
+"""
 
 import asyncio
 import itertools
-import statistics
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+import numpy as np
+
 from cotenant.errors import ServingError
+from cotenant.planning.check import BASIS, SEEDS, Attained, Checked, interval_over_seeds
 from cotenant.scheduling import Scheduler, Settings, TenantCosts
 from cotenant.scheduling.simulation import Arrival, SimulatedDevice, simulate
+from cotenant.scheduling.simulation.simulator import SimulatedRequest
 from cotenant.serving.reloader import opened
-from cotenant.serving.tenants_file import ServedTenant, TenantsFile, lanes_of
+from cotenant.serving.tenants_file import Lane, ServedTenant, TenantsFile, lanes_of
+from cotenant.tenancy.device_names import DeviceName
 from cotenant.tenancy.load import arrivals_ns
+from cotenant.tenancy.objective import Objective
+from cotenant.tenancy.plan_document import PlanDevice, PlanSeat, PromisedTime
+from cotenant.tenancy.sharing import ALONE
 from cotenant.workloads.protocol import DEFAULT_TOKENS
 
-SEEDS = 5
+REPLICATIONS = 5
+"""Of the scheduler's arrivals."""
+LEAST_REQUESTS, LONGEST_S = 200, 120.0
+"""Of each tenant and replication, if that doesn't take longer."""
+TOGETHER = ("mps", "streams")
+"""Ways to share in which tenants without a share may use the entire GPU."""
 
 
-class SimulatedContract(NamedTuple):
-    """One tenant: fraction of its requests in time, over the seeds, and its demand on the device."""
-
-    tenant: str
-    objective_ms: float
-    quantile: float
-    asked_share: float
-    attainment: float
-    worst: float
-    kept: bool
-
-
-@dataclass(frozen=True, slots=True)
-class SimulatedContracts:
-    """The result; ``basis`` names the source of the costs."""
-
-    device: str
-    basis: str
-    seconds: float
-    tenants: tuple[SimulatedContract, ...]
-
-    @property
-    def kept(self) -> bool:
-        """Whether every tenant meets its objective."""
-        return all(tenant.kept for tenant in self.tenants)
-
-
-def simulate_contracts(file: TenantsFile, *, seconds: float = 30.0, seed: int = 0) -> SimulatedContracts:
+def simulate_contracts(file: TenantsFile, *, seconds: float = 30.0, seed: int = 0) -> Checked:
     """Measure the costs (predict them on a simulated device), then simulate the contracts under the stated loads.
+
+    Args:
+        file: The tenants.
+        seconds: The least time that the scheduler's order is simulated for.
+        seed: Of the scheduler's arrivals.
 
     Raises:
         ServingError: A tenant states no load, or can't be served.
@@ -61,19 +54,96 @@ def simulate_contracts(file: TenantsFile, *, seconds: float = 30.0, seed: int = 
     return judge(file, costs, basis=basis, seconds=seconds, seed=seed)
 
 
-def judge(
-    file: TenantsFile, costs: Mapping[str, TenantCosts], *, basis: str, seconds: float, seed: int
-) -> SimulatedContracts:
-    """Simulate contracts with known costs."""
-    attained: dict[str, list[float]] = {name: [] for name in file.tenants}
+def judge(file: TenantsFile, costs: Mapping[str, TenantCosts], *, basis: str, seconds: float, seed: int) -> Checked:
+    """Simulate contracts with known costs: every objective against its own limit."""
+    lanes = lanes_of(file)
+    device = _planned(file, costs)
+    rows: dict[str, list[Attained]] = {name: [] for name in file.tenants}
+    bases = []
+    if device is not None:
+        from cotenant.planning.check_simulated import simulated_device
+
+        lanes = tuple(lane for lane in lanes if not lane.own)
+        bases.append(BASIS)
+        for row in simulated_device(device, SEEDS, risk=file.risk):
+            rows[row.tenant].append(row)
+    if lanes:
+        times = "measured here" if basis == "measured" else "predicted" if basis == "simulated" else basis
+        bases.append(f"simulated: the scheduler's order, queues and arrivals; times alone {times}")
+    for lane in lanes:
+        for row in _in_order(file, lane, costs, seconds, seed):
+            rows[row.tenant].append(row)
+    return Checked(file.device, tuple(itertools.chain(*rows.values())), "\n".join(bases))
+
+
+# --- as in `plan --check`: all tenants together on a simulated GPU
+
+
+def _planned(file: TenantsFile, costs: Mapping[str, TenantCosts]) -> PlanDevice | None:
+    """The tenants of the device as those of a plan; None if requests take turns or the device is real."""
+    own = {name: tenant for name, tenant in file.tenants.items() if tenant.backend is None}
+    if not DeviceName(file.device).simulated or not own:
+        return None
+    if any(tenant.arrivals is None or tenant.arrivals.kind == "trace" for tenant in own.values()):
+        return None
+    shares: Sequence[float | str | None] = [None] * len(own)
+    mode = ALONE
+    if file.divided:
+        assert file.sharing is not None
+        sharing = file.sharing.among(len(own))
+        mode, shares = sharing.mode, sharing.shares or shares
+        if not sharing.shares and mode not in TOGETHER:
+            return None  # the server cuts the GPU itself
+    elif len(own) > 1:
+        return None
+    seats = {name: _seat(tenant, costs[name], share) for (name, tenant), share in zip(own.items(), shares, strict=True)}
+    return PlanDevice(name=file.device, sharing=mode, clock_mhz=file.settings.get("clock_mhz"), tenants=seats)
+
+
+def _seat(tenant: ServedTenant, costs: TenantCosts, share: float | str | None) -> PlanSeat:
+    assert tenant.arrivals is not None
+    promised = {
+        objective.label: tenant.promised.get(objective.label, PromisedTime(limit_ms=objective.limit_ms))
+        for objective in tenant.slo
+    }
+    return PlanSeat(
+        rate_rps=_rate(tenant, costs),
+        at_once=tenant.most_at_once,
+        runs=tenant,
+        cv=tenant.arrivals.cv,
+        software=tenant.software[0] if tenant.software else "eager",
+        share=share,
+        priority=tenant.priority,
+        expected=promised,
+    )
+
+
+# --- in turns: requests in the order of the scheduler that will serve them
+
+
+class _Judged(NamedTuple):
+    """An objective, and by replication the times of its requests in seconds; refused ones are never in time."""
+
+    objective: Objective
+    times: list[list[float]]
+
+
+def _in_order(
+    file: TenantsFile, lane: Lane, costs: Mapping[str, TenantCosts], seconds: float, seed: int
+) -> list[Attained]:
     places = {name: place for place, name in enumerate(file.tenants)}
-    for lane, run in itertools.product(lanes_of(file), range(SEEDS)):
+    rates = {name: _rate(file.tenants[name], costs[name]) for name in lane.tenants}
+    slowest = min((rate for rate in rates.values() if rate > 0), default=LEAST_REQUESTS / LONGEST_S)
+    seconds = max(seconds, min(LEAST_REQUESTS / slowest, LONGEST_S))
+    contracts = [file.tenants[name].scheduled_contract(name, _tokens(file.tenants[name])) for name in lane.tenants]
+    judged = {name: [_Judged(objective, []) for objective in _objectives(file, costs, name)] for name in lane.tenants}
+    shed = dict.fromkeys(lane.tenants, 0)
+    for run in range(REPLICATIONS):
         arrivals = sorted(
             arrival
             for name in lane.tenants
             for arrival in _arrivals(name, file.tenants[name], costs[name], seconds, seed + 1000 * run + places[name])
         )
-        contracts = [file.tenants[name].scheduled_contract(name, _tokens(file.tenants[name])) for name in lane.tenants]
         scheduler = Scheduler(
             [(contract, costs[contract.tenant]) for contract in contracts],
             Settings(
@@ -83,21 +153,58 @@ def judge(
                 cache_bytes=file.cache_bytes(lane),
             ),
         )
-        result = simulate(arrivals, scheduler, SimulatedDevice(costs, seed=seed + run))
-        for name, part in result.attainment().items():
-            attained[name].append(part)
-    return SimulatedContracts(
-        file.device, basis, seconds, tuple(_kept(file, costs, name, parts) for name, parts in attained.items())
-    )
+        outcomes = simulate(arrivals, scheduler, SimulatedDevice(costs, seed=seed + run)).outcomes
+        for name in lane.tenants:
+            own = [outcome for outcome in outcomes if outcome.tenant == name]
+            shed[name] += sum(outcome.done is None for outcome in own)
+            for objective, times in judged[name]:
+                times.append([_time_s(outcome, objective.metric, costs[name].steps) for outcome in own])
+    return [
+        _attained(file.device, name, rates[name], objective, shed[name])
+        for name in lane.tenants
+        for objective in judged[name]
+    ]
 
 
-def _kept(file: TenantsFile, costs: Mapping[str, TenantCosts], name: str, parts: list[float]) -> SimulatedContract:
-    tenant, cost = file.tenants[name], costs[name]
-    mean, quantile = (statistics.mean(parts) if parts else 1.0), tenant.deadline.quantile
-    within_s = tenant.scheduled_contract(name, _tokens(tenant)).within_s(cost.steps)
-    asked = _rate(tenant, cost) * cost.total_s
-    return SimulatedContract(
-        name, 1e3 * within_s, quantile, asked, mean, min(parts, default=1.0), kept=mean >= quantile
+def _objectives(file: TenantsFile, costs: Mapping[str, TenantCosts], name: str) -> Sequence[Objective]:
+    """Those of a tenant; a backend's request is one chunk, so it has one limit for all of its tokens."""
+    tenant = file.tenants[name]
+    if tenant.backend is None:
+        return tenant.slo
+    limit_s = tenant.scheduled_contract(name, _tokens(tenant)).within_s(costs[name].steps)
+    return (Objective("latency", tenant.deadline.quantile, 1e3 * limit_s),)
+
+
+def _time_s(outcome: SimulatedRequest, metric: str, steps: int) -> float:
+    if outcome.done is None:
+        return float("inf")
+    first = outcome.done if outcome.first is None else outcome.first
+    if metric == "tpot":
+        return (outcome.done - first) / max(steps, 1)
+    return (first if metric == "ttft" else outcome.done) - outcome.arrived
+
+
+def _attained(device: str, name: str, rate_rps: float, judged: _Judged, shed: int) -> Attained:
+    """The share in time, with an interval over the replications; the tail is that of answered requests."""
+    objective, times = judged.objective, [np.array(each) for each in judged.times if each]
+    requests = sum(each.size for each in times)
+    parts = [float((each <= objective.limit_ms / 1e3).mean()) for each in times]
+    answered = np.concatenate([*times, np.empty(0)])
+    answered = answered[np.isfinite(answered)]
+    lo, hi = interval_over_seeds(parts, requests) if parts else (0.0, 1.0)
+    return Attained(
+        device=device,
+        tenant=name,
+        rate_rps=rate_rps,
+        objective=objective.label,
+        objective_ms=objective.limit_ms,
+        wanted=objective.quantile,
+        attained=float(np.mean(parts)) if parts else 1.0,
+        lo=lo,
+        hi=hi,
+        shed=shed / max(requests, 1),
+        tail_ms=1e3 * float(np.quantile(answered, objective.quantile)) if answered.size else float("inf"),
+        requests=requests,
     )
 
 

@@ -12,7 +12,7 @@ from cotenant.scheduling import Contract, Fairness, ServiceClass, settle_shares
 from cotenant.study.files import Problem, read_tenants_file
 from cotenant.study.model import Study
 from cotenant.tenancy.objective import METRICS, Objectives, objective_for
-from cotenant.tenancy.plan import PlanDevice, PromisedTime, plan_in
+from cotenant.tenancy.plan_document import PlanDevice, PromisedTime, plan_in
 from cotenant.tenancy.sharing import SPLITTING_MODES, TURNS, Sharing, SharingText
 from cotenant.tenancy.tenant_entry import GROUP, TenantEntry
 from cotenant.tenancy.values import Count, Frozen, Name, Text
@@ -23,6 +23,7 @@ from cotenant.workloads.protocol import WorkloadSpec
 
 DEVICE = "device"
 SLEEPERS = "sleepers"
+RISK = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +124,8 @@ class TenantsFile(Frozen):
     threads: Count | None = None
     settings: dict[str, float] = Field(default_factory=dict)
     """From a plan: the clock and the power limit of the device while it serves."""
+    risk: float = RISK
+    """From a plan: how often a service time may be beyond its predicted range."""
     admin_key: str | None = None
 
     @property
@@ -182,7 +185,7 @@ def read_tenants(path: Path, device: str | None = None) -> TenantsFile:
     """
     plan = plan_in(path)
     if plan is not None:
-        return _planned(plan.device(device, str(path)), str(path))
+        return _planned(plan.device(device, str(path)), str(path)).model_copy(update={"risk": plan.risk})
     study = read_tenants_file(path, lacking)
     file = _served(study)
     return file if device is None else file.model_copy(update={"device": device})

@@ -18,9 +18,9 @@ from cotenant.study.workload_check import unknown_workloads
 from cotenant.tenancy import document as where
 from cotenant.tenancy.document import NotYaml, Tree, read
 from cotenant.tenancy.load import Load
-from cotenant.tenancy.plan import is_plan
-from cotenant.tenancy.sentences import problems_of
+from cotenant.tenancy.plan_document import is_plan
 from cotenant.tenancy.sharing import SCHEDULED, Sharing
+from cotenant.tenancy.validation_errors import problems_of
 from cotenant.tenancy.words import did_you_mean, shown
 from cotenant.text import amount
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, PlainValidator, Tag, WithJsonSchema
 
-from cotenant.tenancy.sentences import LISTS, WORD
+from cotenant.tenancy.validation_errors import LISTS, WORD
 from cotenant.tenancy.values import Copies, Frozen, GroupName, Name
 from cotenant.tenancy.words import did_you_mean, expected
 

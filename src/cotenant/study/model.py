@@ -19,9 +19,9 @@ from cotenant.study.preconditions import Before
 from cotenant.study.spread import ROLES, SPREADS, Role, Spread
 from cotenant.tenancy.document import Places
 from cotenant.tenancy.load import Load, LoadText
-from cotenant.tenancy.sentences import LISTS, WORD
 from cotenant.tenancy.sharing import MODES, Sharing, SharingText
 from cotenant.tenancy.tenant_entry import KeyHash, TenantEntry
+from cotenant.tenancy.validation_errors import LISTS, WORD
 from cotenant.tenancy.values import (
     AutoSeconds,
     AutoSecondsOrZero,

@@ -8,7 +8,7 @@ from cotenant.serving.promises import MOST_BLOCKS, BlockCounts, PromiseCounts
 from cotenant.serving.recording import Recorder
 from cotenant.serving.tenants_file import TenantsFile
 from cotenant.serving.tickets import BAD_INPUT, RequestOutcome
-from cotenant.tenancy.plan import PlanDocument
+from cotenant.tenancy.plan_document import PlanDocument
 from tests.serving.http.front import front
 
 SEATS = {

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from cotenant.errors import CotenantError, StudyError
-from cotenant.planning.mixes.plan import PlannedDevice, SeatedTenant, ServingPlan, document_of
-from cotenant.tenancy.plan import PlanDocument
+from cotenant.planning.mixes.serving_plan import PlannedDevice, SeatedTenant, ServingPlan, document_of
+from cotenant.tenancy.plan_document import PlanDocument
 
 LONGEST_KEY = 40
 LONGEST_NAME = 300

@@ -18,7 +18,7 @@ from cotenant.planning.solver.problem import Floats
 if TYPE_CHECKING:
     from cotenant.devices.target import TargetDevice
     from cotenant.planning.inputs.devices import Devices
-    from cotenant.planning.predictors.evidence import RunEvidence
+    from cotenant.planning.predictors.run_evidence import RunEvidence
     from cotenant.prediction.interference.gathered import Learnt, SoloTenant
     from cotenant.store.folder import RunFolder
     from cotenant.store.service_times import ServiceTimes
@@ -73,8 +73,8 @@ def predictors_for(
     """
     from cotenant.planning.predictors.closed_form import ClosedForm
     from cotenant.planning.predictors.engine import EnginePredictor
-    from cotenant.planning.predictors.evidence import use_costs, use_runs
     from cotenant.planning.predictors.profiles import Simulation
+    from cotenant.planning.predictors.run_evidence import use_costs, use_runs
     from cotenant.planning.predictors.solo import with_spans
     from cotenant.store.learnt import same_kind
 
@@ -120,7 +120,7 @@ def _opened(run: Path) -> "RunFolder":
 
 def _evidence(run: Path) -> "RunEvidence":
     from cotenant.analyse.result import result_of
-    from cotenant.planning.predictors.evidence import RunEvidence
+    from cotenant.planning.predictors.run_evidence import RunEvidence
     from cotenant.store.identities import by_tenant
     from cotenant.store.reading import open_runs
     from cotenant.store.run_records import run_records

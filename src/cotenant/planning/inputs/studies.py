@@ -8,7 +8,7 @@ from cotenant.errors import CotenantError
 from cotenant.paths import AnyPath
 from cotenant.planning.inputs.tenants import runs_of
 from cotenant.tenancy.device_names import DeviceName
-from cotenant.tenancy.plan import PlanDevice, PlanSeat
+from cotenant.tenancy.plan_document import PlanDevice, PlanSeat
 from cotenant.tenancy.sharing import sharing_written
 from cotenant.workloads.protocol import in_steps
 
@@ -100,7 +100,7 @@ def planned_study(path: str | Path, device: str | None) -> dict[str, Any] | None
         StudyError: It is a plan that can't be measured.
     """
     from cotenant.study.files import contents
-    from cotenant.tenancy.plan import read_plan
+    from cotenant.tenancy.plan_document import read_plan
 
     file = Path(path)
     if file.suffix not in {".yaml", ".yml"} or not file.is_file() or contents(file) != "plan":

@@ -6,7 +6,7 @@ from dataclasses import replace
 from cotenant.errors import CotenantError
 from cotenant.planning.mixes.kinds import DeviceKind
 from cotenant.planning.mixes.make import Impossible
-from cotenant.planning.mixes.plan import ServingPlan
+from cotenant.planning.mixes.serving_plan import ServingPlan
 from cotenant.text import figure
 
 

@@ -10,10 +10,10 @@ from cotenant.planning.mixes.cut import plan_of_instances
 from cotenant.planning.mixes.fitting import fitting, joined_devices
 from cotenant.planning.mixes.judge import PER_DEVICE, Laid, Minimise, MixJudge
 from cotenant.planning.mixes.kinds import DeviceKind
-from cotenant.planning.mixes.plan import KeptObjective, PlannedDevice, SeatedTenant, ServingPlan
 from cotenant.planning.mixes.predictor import MixPredictor
 from cotenant.planning.mixes.replicas import floors, replicas_of
 from cotenant.planning.mixes.second_opinion import SecondOpinion
+from cotenant.planning.mixes.serving_plan import KeptObjective, PlannedDevice, SeatedTenant, ServingPlan
 from cotenant.planning.mixes.tenants import ServingTenant, Unit, UnitSeat, contradictions, units_of
 from cotenant.planning.mixes.why import reasons, refusals, with_sensitivity
 from cotenant.planning.solver.generation import Clock, Solved

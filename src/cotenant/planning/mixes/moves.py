@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from cotenant.tenancy.plan import PlanDocument, PlanSeat
+from cotenant.tenancy.plan_document import PlanDocument, PlanSeat
 
 
 @dataclass(frozen=True, slots=True)

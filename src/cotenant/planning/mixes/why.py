@@ -8,7 +8,7 @@ import numpy as np
 
 from cotenant.planning.mixes.judge import CAPPED, Laid, MixJudge
 from cotenant.planning.mixes.kinds import DeviceKind
-from cotenant.planning.mixes.plan import Measurement, PlannedDevice, Refusal, Rejected, SeatedTenant
+from cotenant.planning.mixes.serving_plan import Measurement, PlannedDevice, Refusal, Rejected, SeatedTenant
 from cotenant.planning.mixes.tenants import Unit, UnitSeat
 from cotenant.planning.solver.problem import NOBODY, PlacedGroup
 from cotenant.text import milliseconds, percent, together

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 
 from cotenant.errors import StudyError
 from cotenant.planning.mixes.kinds import DeviceKind
-from cotenant.planning.mixes.plan import KeptObjective, PlannedDevice, SeatedTenant, ServingPlan
-from cotenant.tenancy.plan import REPLAN, PlanDevice, PlanDocument, PlanSeat
+from cotenant.planning.mixes.serving_plan import KeptObjective, PlannedDevice, SeatedTenant, ServingPlan
+from cotenant.tenancy.plan_document import REPLAN, PlanDevice, PlanDocument, PlanSeat
 
 
 def from_document(plan: PlanDocument, kinds: Mapping[str, DeviceKind], source: str) -> ServingPlan:

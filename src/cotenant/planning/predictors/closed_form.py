@@ -12,7 +12,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from cotenant.planning.mixes.batching import BatchService, quantile
-from cotenant.planning.mixes.evidence import NOTHING, Corrections
+from cotenant.planning.mixes.corrections import NOTHING, Corrections
 from cotenant.planning.mixes.predictor import Mixes, PredictedMix, Range
 from cotenant.planning.predictors.errors import SimulationErrors
 from cotenant.planning.predictors.profiles import WHOLE, Simulation

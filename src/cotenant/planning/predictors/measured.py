@@ -10,7 +10,7 @@ from cotenant.errors import PredictionError
 from cotenant.planning.mixes.batching import quantile
 from cotenant.planning.mixes.predictor import Mixes, PredictedMix, Range
 from cotenant.planning.mixes.tenants import ServingTenant
-from cotenant.planning.predictors.evidence import costs_sentence
+from cotenant.planning.predictors.run_evidence import costs_sentence
 from cotenant.planning.predictors.solo import Batches
 from cotenant.planning.solver.problem import Floats, Ints
 from cotenant.prediction.interference.predictor import MEASURED, Predictor, Slowdowns, stretched

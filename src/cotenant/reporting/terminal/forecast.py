@@ -5,7 +5,7 @@ from rich.text import Text
 
 from cotenant.reporting.terminal.grouped import listing
 from cotenant.reporting.terminal.literal import literal
-from cotenant.study.forecast import Forecast, MixMemory
+from cotenant.study.run_forecast import Forecast, MixMemory
 from cotenant.text import duration, percent, ratio, size
 
 MOST_MIXES = 12

@@ -13,7 +13,7 @@ from cotenant.planning.exports.model import (
     distinct,
 )
 from cotenant.planning.exports.servers import ServerCommand
-from cotenant.tenancy.plan import PlanDocument
+from cotenant.tenancy.plan_document import PlanDocument
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,9 +8,9 @@ from pydantic import ValidationError
 
 from cotenant.errors import StudyError
 from cotenant.tenancy.device_names import DeviceName
-from cotenant.tenancy.plan import VERSION, PlanDevice, PlanDocument, PlanSeat, PromisedTime
-from cotenant.tenancy.sentences import problems_of
+from cotenant.tenancy.plan_document import VERSION, PlanDevice, PlanDocument, PlanSeat, PromisedTime
 from cotenant.tenancy.tenant_entry import TenantEntry
+from cotenant.tenancy.validation_errors import problems_of
 from cotenant.tenancy.words import key_shown
 
 HOURS_PER_MONTH = 730.0

@@ -13,9 +13,9 @@ from cotenant.plain_yaml import NotYaml
 from cotenant.tenancy.document import Tree, read, write
 from cotenant.tenancy.load import Load
 from cotenant.tenancy.objective import Objective, Objectives, objective_for, read_objective
-from cotenant.tenancy.sentences import problems_of
 from cotenant.tenancy.sharing import ALONE, MODES, Sharing
 from cotenant.tenancy.tenant_entry import JobEntry, TenantEntry
+from cotenant.tenancy.validation_errors import problems_of
 from cotenant.tenancy.values import Bytes, Count, Frozen, Name, Priority, SoftwareName, Switch, Text, one_of
 from cotenant.tenancy.words import expected, is_number
 from cotenant.text import amount

@@ -4,7 +4,7 @@ import numpy as np
 
 from cotenant.analyse.estimates.intervals import Floats
 from cotenant.errors import CotenantError
-from cotenant.planning.fleet import GpuFleet, Numbers
+from cotenant.planning.gpu_fleet import GpuFleet, Numbers
 from cotenant.planning.jobs import JobClass
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cotenant.errors import CotenantError
-from cotenant.planning.mixes.evidence import Corrections, MeasuredGroup, factors_of
+from cotenant.planning.mixes.corrections import Corrections, MeasuredGroup, factors_of
 from cotenant.planning.mixes.predictor import Mixes
 from cotenant.text import figure
 
