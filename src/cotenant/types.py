@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from cotenant.analyse.comparison.history import History as History
     from cotenant.analyse.comparison.pair import PairComparison as PairComparison
-    from cotenant.analyse.copies import CopiesAnswer as CopiesAnswer
+    from cotenant.analyse.copies_answer import CopiesAnswer as CopiesAnswer
     from cotenant.analyse.copy_options import CopiesOption as CopiesOption
     from cotenant.analyse.decision.answer import Answer as Answer
     from cotenant.analyse.device_use import DeviceUse as DeviceUse
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from cotenant.analyse.estimates.quantiles import Missing as Missing
     from cotenant.analyse.estimates.quantiles import Number as Number
     from cotenant.analyse.estimates.quantiles import QuantileEstimate as QuantileEstimate
-    from cotenant.analyse.explanation.explain import Explanation as Explanation
+    from cotenant.analyse.explanation.explanation import Explanation as Explanation
     from cotenant.analyse.kernel_overlap import KernelProfile as KernelProfile
     from cotenant.analyse.neighbours.influence import Influence as Influence
     from cotenant.analyse.neighbours.watching import Watched as Watched
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from cotenant.api.plan import WrittenExport as WrittenExport
     from cotenant.api.predict import NextFor as NextFor
     from cotenant.api.profile import Profile as Profile
-    from cotenant.api.progress import Say as Say
+    from cotenant.api.progress_output import Say as Say
     from cotenant.api.report import Written as Written
     from cotenant.devices import DeviceInfo as DeviceInfo
     from cotenant.devices.protocol import Finding as Finding

@@ -5,7 +5,7 @@ import pytest
 from rich.console import Console
 
 from cotenant.analyse.estimates.autocorrelation import Stretches
-from cotenant.analyse.promises import JudgedPromise, judge, judge_plan, promise_sentence
+from cotenant.analyse.judged_promises import JudgedPromise, judge, judge_plan, promise_sentence
 from cotenant.reporting.terminal.promises import judged_parts
 from cotenant.tenancy.objective import Objective
 from cotenant.tenancy.plan_document import PlanDocument

@@ -3,7 +3,7 @@
 import pytest
 
 from cotenant import copies
-from cotenant.analyse.copies import CopyLevel, Tuning
+from cotenant.analyse.copies_answer import CopyLevel, Tuning
 from cotenant.analyse.estimates.estimate import Estimate
 from cotenant.devices.cpu.cores import by_node, equal_blocks
 from cotenant.errors import StudyError

@@ -118,7 +118,7 @@ def test_without_permission_the_hint_is_the_command_and_the_rest_is_restored(clo
 
 
 def test_settings_that_need_root_are_refused_while_planning(clocked, monkeypatch):
-    from cotenant.measure.plan import plan_for
+    from cotenant.measure.run_plan import plan_for
     from cotenant.study.files import load_study
 
     study = load_study("quick", ["settings=[{}, {governor: performance}]"])

@@ -16,7 +16,7 @@ from cotenant.devices import find_device
 from cotenant.errors import RunFolderError
 from cotenant.measure.events import TrialDone
 from cotenant.measure.locking import device_lock
-from cotenant.measure.plan import plan_for
+from cotenant.measure.run_plan import plan_for
 from cotenant.store.folder import RunFolder
 from cotenant.study.files import load_study
 

@@ -8,7 +8,7 @@ from cotenant.devices import find_device
 from cotenant.measure.bench import HostLost, bench_for
 from cotenant.measure.events import BlockDone, Noticed, TrialDone
 from cotenant.measure.local_bench import LocalBench
-from cotenant.measure.plan import RunPlan, plan_for
+from cotenant.measure.run_plan import RunPlan, plan_for
 from cotenant.measure.runner import Runner
 from cotenant.store.folder import RunFolder
 from cotenant.store.observe import counted_from, counted_rows, observe_trial

@@ -139,7 +139,7 @@ def import_everything(*, models: bool = True) -> None:
     mine = [f"cotenant.{room}.{verb}" for room in ("api", "cli") for verb in verbs]
     inner = ("store.observe", "store.evidence", "store.integrity", "study.files", "study.run_forecast", "study.expand",
              "analyse.sharing.summarise", "analyse.comparison.pair", "reporting.results.measured", "store.imports",
-             "store.database.database", "measure.plan", "devices.simulated.device", "workloads")  # fmt: skip
+             "store.database.database", "measure.run_plan", "devices.simulated.simulated_gpu", "workloads")  # fmt: skip
     for name in (
         *names,
         *(["torch"] if models else []),

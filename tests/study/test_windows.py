@@ -6,7 +6,7 @@ import pytest
 from cotenant.api.records import sql
 from cotenant.api.run import dry_run, run
 from cotenant.devices import find_device
-from cotenant.measure.plan import plan_for
+from cotenant.measure.run_plan import plan_for
 from cotenant.study.consistency import demanding, impossible
 from cotenant.study.files import load_study, study_from
 from cotenant.study.windows import LONG, LONG_EVERY, SHORT, arrivals_for, chosen, expected, with_windows

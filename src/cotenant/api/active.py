@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cotenant.api.progress import with_progress
+from cotenant.api.progress_output import with_progress
 from cotenant.measure.events import Listener
 from cotenant.paths import AnyPath
 from cotenant.tenancy.device_names import DeviceName

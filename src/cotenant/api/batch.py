@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cotenant.api.progress import Say, saying, with_progress
+from cotenant.api.progress_output import Say, saying, with_progress
 from cotenant.errors import WorkloadError
 from cotenant.measure.events import Listener, silent
 from cotenant.paths import AnyPath

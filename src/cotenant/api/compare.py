@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from cotenant.analyse.comparison.history import History
     from cotenant.analyse.comparison.pair import PairComparison
-    from cotenant.analyse.promises import JudgedPromise
+    from cotenant.analyse.judged_promises import JudgedPromise
     from cotenant.analyse.result import SideBySide
     from cotenant.analyse.sharing.evidence import TenantEvidence
     from cotenant.api.handles import Comparison
@@ -191,7 +191,7 @@ def compare_plan(plan: AnyPath, runs: Sequence[str | Path]) -> PlanAndReality:
     Raises:
         CotenantError: The plan or a run can't be read, or they have no tenant in common.
     """
-    from cotenant.analyse.promises import judge_plan
+    from cotenant.analyse.judged_promises import judge_plan
     from cotenant.store import baselines
     from cotenant.store.observe import observations
     from cotenant.store.reading import open_runs, require_requests

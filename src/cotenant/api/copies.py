@@ -5,13 +5,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cotenant.api.progress import with_progress
+from cotenant.api.progress_output import with_progress
 from cotenant.errors import StudyError, TenantFailed
 from cotenant.measure.events import Listener
 from cotenant.paths import AnyPath
 
 if TYPE_CHECKING:
-    from cotenant.analyse.copies import CopiesAnswer, Tuning
+    from cotenant.analyse.copies_answer import CopiesAnswer, Tuning
     from cotenant.analyse.copy_options import CopiesOption
     from cotenant.devices.protocol import Device
     from cotenant.study.model import Study
@@ -240,7 +240,7 @@ def _tuned(
     out: AnyPath, listener: Listener | None,
 ) -> "tuple[Tuning, tuple[Path, ...]]":  # fmt: skip
     """Raise the load of a copy until its throughput stops growing."""
-    from cotenant.analyse.copies import Tuning, levels_of
+    from cotenant.analyse.copies_answer import Tuning, levels_of
     from cotenant.api.show import show
     from cotenant.study.copies_study import MORE_LEVELS, REQUESTS_TUNED, TUNING_WINDOW_S, levels_from, tuning_study
 
@@ -279,7 +279,7 @@ def _answer(
     folder: Path | None, name: str, place: "Device", *, tuning: "Tuning | None", folders: tuple[Path, ...],
     load: "Load | None", failures: float,
 ) -> "CopiesAnswer":  # fmt: skip
-    from cotenant.analyse.copies import CopiesAnswer
+    from cotenant.analyse.copies_answer import CopiesAnswer
     from cotenant.analyse.copy_options import options_of
     from cotenant.api.show import show
     from cotenant.store.reading import open_runs

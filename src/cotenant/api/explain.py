@@ -7,7 +7,7 @@ from cotenant.paths import Runs, run_paths
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from cotenant.analyse.explanation.explain import Explanation
+    from cotenant.analyse.explanation.explanation import Explanation
     from cotenant.analyse.sharing.metrics import Metric
 
 
@@ -22,7 +22,7 @@ def explain(runs: Runs) -> "Explanation":
     Raises:
         RunFolderError: It can't be read, or contains no trial.
     """
-    from cotenant.analyse.explanation.explain import explain_run
+    from cotenant.analyse.explanation.explanation import explain_run
     from cotenant.analyse.result import result_of
     from cotenant.analyse.sharing.evidence import peaks_of
     from cotenant.errors import RunFolderError

@@ -13,7 +13,7 @@ from cotenant.paths import AnyPath
 if TYPE_CHECKING:
     from cotenant.analyse.comparison.history import History
     from cotenant.analyse.comparison.pair import PairComparison
-    from cotenant.analyse.explanation.explain import Explanation
+    from cotenant.analyse.explanation.explanation import Explanation
     from cotenant.analyse.result import SideBySide
     from cotenant.api.compare import PlanAndReality
     from cotenant.api.report import Written

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from cotenant.analyse.tabular import plain
 from cotenant.api.handles import one_line, paragraphs, public, written
-from cotenant.api.progress import Say, saying
+from cotenant.api.progress_output import Say, saying
 from cotenant.errors import CotenantError, DatabaseError, ImpossibleObjectives
 from cotenant.paths import AnyPath, Runs, run_paths
 from cotenant.planning.mixes.serving_plan import ServingPlan

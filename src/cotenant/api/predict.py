@@ -9,7 +9,7 @@ import numpy as np
 
 from cotenant.analyse.tabular import Row, Tabular, plain
 from cotenant.api.handles import one_line, public, written
-from cotenant.api.progress import Say, saying
+from cotenant.api.progress_output import Say, saying
 from cotenant.errors import StudyError
 from cotenant.paths import AnyPath
 from cotenant.prediction.interference.forecast import PredictedMixes

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cotenant.api.progress import with_progress
+from cotenant.api.progress_output import with_progress
 from cotenant.measure.events import Listener, silent
 from cotenant.paths import AnyPath
 from cotenant.study.model import Study

@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cotenant.api.progress import with_progress
+from cotenant.api.progress_output import with_progress
 from cotenant.errors import DeviceError, RunFolderError, StudyError
 from cotenant.measure.events import Listener, silent
 from cotenant.paths import AnyPath
@@ -17,7 +17,7 @@ from cotenant.tenancy.device_names import DeviceName
 if TYPE_CHECKING:
     from cotenant.api.handles import Run
     from cotenant.devices.protocol import Device
-    from cotenant.measure.plan import RunPlan
+    from cotenant.measure.run_plan import RunPlan
     from cotenant.store.folder import RunFolder
     from cotenant.study.run_forecast import Forecast
 
@@ -123,7 +123,7 @@ def dry_run(
         CotenantError: The study is wrong, or a mix does not fit.
     """
     from cotenant.measure.fit import forecast_for, require_fit
-    from cotenant.measure.plan import earlier
+    from cotenant.measure.run_plan import earlier
     from cotenant.study.workload_check import check_workloads
 
     out = Path(out)
@@ -224,7 +224,7 @@ def _unchecked(
 ) -> "tuple[RunPlan, Device]":
     from cotenant.devices import find_device
     from cotenant.devices.group_names import require_group
-    from cotenant.measure.plan import plan_for
+    from cotenant.measure.run_plan import plan_for
     from cotenant.planning.inputs.studies import planned_study
     from cotenant.study.files import study_from
 
@@ -275,7 +275,7 @@ def _resumed_on(path: Path, on: str | None, *, insecure: bool, listener: Listene
 
 def _reopened(path: Path) -> "tuple[RunFolder, RunPlan, Device]":
     from cotenant.devices import find_device
-    from cotenant.measure.plan import plan_for
+    from cotenant.measure.run_plan import plan_for
     from cotenant.store.folder import RunFolder
     from cotenant.store.manifest import PROFILE_PASS
     from cotenant.study.files import study_from_text
@@ -333,7 +333,7 @@ def plan_on(study: str | Path | Study, name: str, overrides: Sequence[str]) -> "
 
     from cotenant.errors import DoesNotFit
     from cotenant.measure.fit import forecast_for
-    from cotenant.measure.plan import plan_for
+    from cotenant.measure.run_plan import plan_for
     from cotenant.study.expand import without
     from cotenant.text import size
 

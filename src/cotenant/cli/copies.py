@@ -11,7 +11,7 @@ from cotenant.cli.options import duration, percent
 from cotenant.cli.output import Exit, as_json, console, show, show_json
 
 if TYPE_CHECKING:
-    from cotenant.analyse.copies import CopiesAnswer
+    from cotenant.analyse.copies_answer import CopiesAnswer
 
 EPILOG = """\b
 Examples:  cotenant copies "vllm serve MODEL --port {port}" --device cuda:0 --memory "--kv-cache-memory-bytes 20000000"

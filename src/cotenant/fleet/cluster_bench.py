@@ -18,7 +18,7 @@ from cotenant.fleet.worker import READY
 from cotenant.measure.bench import Delivery, HostLost, NextStretch, Stretch
 from cotenant.measure.calibration import NUMBERS
 from cotenant.measure.events import DeviceAt, Listener, Noticed, Preparing, TrialDone
-from cotenant.measure.plan import RunPlan
+from cotenant.measure.run_plan import RunPlan
 from cotenant.store.folder import RunFolder, resume_command, trials_in
 from cotenant.store.observe import counted_from
 from cotenant.study.model import Study

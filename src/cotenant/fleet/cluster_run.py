@@ -17,7 +17,7 @@ from cotenant.fleet.surveying import Survey, differences, held_back, survey
 from cotenant.measure import provenance
 from cotenant.measure.events import Listener, Noticed, Preparing
 from cotenant.measure.locking import device_lock
-from cotenant.measure.plan import RunPlan
+from cotenant.measure.run_plan import RunPlan
 from cotenant.measure.session import conduct, started
 from cotenant.store.folder import RunFolder, new_run_path
 from cotenant.store.integrity import set_damaged_aside

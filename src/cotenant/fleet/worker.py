@@ -24,7 +24,7 @@ from cotenant.measure.events import Event, Noticed, Preparing
 from cotenant.measure.fit import forecast_for, require_fit
 from cotenant.measure.local_bench import LocalBench
 from cotenant.measure.locking import device_lock
-from cotenant.measure.plan import RunPlan, plan_for
+from cotenant.measure.run_plan import RunPlan, plan_for
 from cotenant.measure.session import manifest_of
 from cotenant.store.folder import LONGEST_NAME, RunFolder, chunk_name, slug
 from cotenant.store.folder import MOST_TRIALS as MOST_IN_CHUNK

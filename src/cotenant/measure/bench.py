@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from cotenant import workloads
 from cotenant.devices.protocol import Device
 from cotenant.measure.events import TrialDone
-from cotenant.measure.plan import RunPlan
+from cotenant.measure.run_plan import RunPlan
 from cotenant.store.folder import RunFolder
 from cotenant.study.preconditions import Before
 from cotenant.tenancy.nouns import Tenant, Trial

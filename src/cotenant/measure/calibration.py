@@ -8,7 +8,7 @@ import numpy as np
 from cotenant.errors import TenantFailed
 from cotenant.measure.bench import DeviceBench
 from cotenant.measure.events import Listener, Noticed, Preparing
-from cotenant.measure.plan import RunPlan
+from cotenant.measure.run_plan import RunPlan
 from cotenant.store.folder import RunFolder
 from cotenant.store.observe import observe_trial
 from cotenant.study import windows

@@ -2,7 +2,7 @@
 
 from cotenant import workloads
 from cotenant.devices.protocol import Device
-from cotenant.measure.plan import RunPlan
+from cotenant.measure.run_plan import RunPlan
 from cotenant.study.run_forecast import Forecast, forecast
 
 

@@ -16,7 +16,7 @@ from cotenant.errors import DeviceError, SharingUnavailable, TenantFailed
 from cotenant.measure import calibration
 from cotenant.measure.bench import Delivery, DeviceBench, NextStretch, Stretch
 from cotenant.measure.events import Listener, Preparing, TrialDone, TrialStarted, silent
-from cotenant.measure.plan import RunPlan
+from cotenant.measure.run_plan import RunPlan
 from cotenant.store.folder import RunFolder
 from cotenant.store.observe import observe_trial
 from cotenant.study.model import Study

@@ -17,7 +17,7 @@ from cotenant.measure.bench import Bench, Delivery, HostLost, Stretch
 from cotenant.measure.calibration import with_known_windows
 from cotenant.measure.dispatch import Dispatch, Visits, widths_of
 from cotenant.measure.events import BlockDone, CurrentEstimate, Listener, Noticed, Preparing
-from cotenant.measure.plan import RunPlan
+from cotenant.measure.run_plan import RunPlan
 from cotenant.store.folder import RunFolder
 from cotenant.store.observe import observations
 from cotenant.store.reading import open_runs

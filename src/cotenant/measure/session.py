@@ -13,7 +13,7 @@ from cotenant.measure.calibration import FIRST_NUMBER
 from cotenant.measure.events import Listener, RunEnded, RunStarted
 from cotenant.measure.local_bench import LocalBench
 from cotenant.measure.locking import device_lock
-from cotenant.measure.plan import RunPlan
+from cotenant.measure.run_plan import RunPlan
 from cotenant.measure.runner import Runner
 from cotenant.store.folder import RunFolder, new_run_path
 from cotenant.store.integrity import set_damaged_aside

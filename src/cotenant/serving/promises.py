@@ -8,7 +8,7 @@ import numpy as np
 
 from cotenant.analyse.estimates.autocorrelation import Stretches
 from cotenant.analyse.estimates.quantiles import QuantileEstimate, needed_for
-from cotenant.analyse.promises import NOT_COUNTED, JudgedPromise, judge
+from cotenant.analyse.judged_promises import NOT_COUNTED, JudgedPromise, judge
 from cotenant.serving.measures import SLOT_S, Lately, bin_of, quantile_ms
 from cotenant.serving.service import Service
 from cotenant.serving.tickets import NOT_OURS, RequestOutcome

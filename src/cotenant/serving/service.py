@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from cotenant.analyse.promises import JudgedPromise
+from cotenant.analyse.judged_promises import JudgedPromise
 from cotenant.errors import BadInput, Refused
 from cotenant.scheduling import Contract, TenantCosts, TenantPaused, TenantResumed, TenantStanding, Why
 from cotenant.serving.backends.backend import Errand

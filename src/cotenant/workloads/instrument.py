@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from pydantic import Field
 
-from cotenant.workloads.options import Options, read_options, refuse_unused
 from cotenant.workloads.protocol import Built, Place, Properties, Stage, WorkloadSpec
+from cotenant.workloads.spec_options import Options, read_options, refuse_unused
 
 FAMILY = "instrument"
 NO_DTYPE = "none"

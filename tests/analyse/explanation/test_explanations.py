@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from cotenant.analyse.explanation.explain import explain_run
+from cotenant.analyse.explanation.explanation import explain_run
 from cotenant.analyse.explanation.sentences import explanation_sentences
 from cotenant.analyse.sharing.evidence import Peaks
 from cotenant.tenancy.records import ModelErrorRecord

@@ -5,7 +5,7 @@ import pytest
 
 from cotenant.analyse.variability.attribution import attribute
 from cotenant.analyse.variability.frequency import best_clock, fit_power, fit_time
-from cotenant.analyse.variability.sensors import compare_sensors, fit_heat, stuck
+from cotenant.analyse.variability.sensor_quality import compare_sensors, fit_heat, stuck
 
 
 def load(seconds=60.0, step=0.002, seed=0):

@@ -16,7 +16,7 @@ from cotenant.devices.nvidia.sharing import compute_mode, green, leftovers
 from cotenant.devices.nvidia.tools import TorchBuild
 from cotenant.devices.protocol import SeatReport
 from cotenant.errors import SharingUnavailable
-from cotenant.measure.plan import plan_for
+from cotenant.measure.run_plan import plan_for
 from cotenant.study.files import study_from
 from cotenant.tenancy.sharing import Sharing
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cotenant.analyse.variability.sensors import compare_sensors
+from cotenant.analyse.variability.sensor_quality import compare_sensors
 from cotenant.store import imports as importing
 from cotenant.store.database.add import add
 from cotenant.store.database.database import Database

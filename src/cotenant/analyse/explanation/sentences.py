@@ -8,7 +8,7 @@ from cotenant.analyse.estimates.estimate import Estimate
 from cotenant.analyse.estimates.quantiles import Number
 from cotenant.analyse.explanation.binding import Binding
 from cotenant.analyse.explanation.contention import Fight, MixStory, contribution
-from cotenant.analyse.explanation.explain import Explanation
+from cotenant.analyse.explanation.explanation import Explanation
 from cotenant.analyse.explanation.patterns import Pattern, contrast_sentences, pattern_sentences
 from cotenant.analyse.explanation.split import MEANING, Split
 from cotenant.text import percent

@@ -9,7 +9,7 @@ from cotenant.analyse.variability.attribution import MEANINGS as ATTRIBUTION
 from cotenant.analyse.variability.attribution import Rule
 from cotenant.analyse.variability.decomposition import Decomposition
 from cotenant.analyse.variability.drift import Change
-from cotenant.analyse.variability.sensors import HeatFit, SensorComparison, Stuck
+from cotenant.analyse.variability.sensor_quality import HeatFit, SensorComparison, Stuck
 from cotenant.analyse.variability.slow import MEANINGS, SickSensor, SlowGpu
 from cotenant.analyse.variability.summary import Variability
 from cotenant.text import amount, duration, percent, ratio

@@ -12,7 +12,7 @@ from cotenant.analyse.sharing.model_error import inverse, widened_estimate
 from cotenant.devices.protocol import Device
 from cotenant.measure.batching.verification import VerifiedBatch
 from cotenant.measure.events import Listener
-from cotenant.measure.plan import plan_for
+from cotenant.measure.run_plan import plan_for
 from cotenant.measure.session import carry_out
 from cotenant.prediction.batch_limit import BatchLimit
 from cotenant.store.observe import observations

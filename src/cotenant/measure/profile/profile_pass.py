@@ -18,10 +18,10 @@ from cotenant.measure import calibration, provenance
 from cotenant.measure.bench import bench_for
 from cotenant.measure.events import Listener, Preparing, RunEnded, RunStarted, TrialDone, TrialStarted
 from cotenant.measure.locking import device_lock
-from cotenant.measure.plan import RunPlan
 from cotenant.measure.profile import kernels as found_kernels
 from cotenant.measure.profile.tools import Tool, interpreter
 from cotenant.measure.profile.trials import BEGINS, DONE, Order
+from cotenant.measure.run_plan import RunPlan
 from cotenant.store import parquet, seals
 from cotenant.store.folder import RunFolder, new_run_path
 from cotenant.store.manifest import PROFILE_PASS

@@ -9,8 +9,8 @@ from cotenant.ranking.candidates import find_candidate
 from cotenant.ranking.data import check_data
 from cotenant.ranking.scorers import find_scorer
 from cotenant.workloads.models.entry import ModelEntry, block_count, kept
-from cotenant.workloads.options import Options, read_options, refuse_unused
 from cotenant.workloads.protocol import WorkloadSpec
+from cotenant.workloads.spec_options import Options, read_options, refuse_unused
 
 MODES = ("synchronised", "pipelined")
 HEAD = "head"

@@ -1,6 +1,6 @@
 """How many copies: the answer, the options, and what speaks against some."""
 
-from cotenant.analyse.copies import CopiesAnswer
+from cotenant.analyse.copies_answer import CopiesAnswer
 from cotenant.analyse.copy_options import CopiesOption
 from cotenant.reporting.elements import DataTable, Element, Remark, Sentence, Sentences
 from cotenant.text import NOTHING, figure, size, times, with_interval, without_interval

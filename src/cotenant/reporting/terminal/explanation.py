@@ -10,7 +10,7 @@ from rich.text import Text
 
 from cotenant.analyse.decision.wording import headline
 from cotenant.analyse.estimates.quantiles import Number
-from cotenant.analyse.explanation.explain import Explanation
+from cotenant.analyse.explanation.explanation import Explanation
 from cotenant.analyse.explanation.sentences import explanation_sentences, main_sentences, mix_name
 from cotenant.analyse.sharing.metrics import Metric
 from cotenant.reporting.elements import markdown

@@ -11,7 +11,7 @@ import numpy as np
 from cotenant.analyse.tabular import plain
 from cotenant.analyse.variability.attribution import SharedPower, shared_power
 from cotenant.analyse.variability.drift import Change
-from cotenant.analyse.variability.sensors import (
+from cotenant.analyse.variability.sensor_quality import (
     MOVED,
     HeatFit,
     SensorComparison,

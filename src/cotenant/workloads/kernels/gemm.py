@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from pydantic import Field, field_validator
 
 from cotenant.errors import DoesNotFit, WorkloadError
-from cotenant.workloads.options import Options, read_options, refuse_unused
 from cotenant.workloads.protocol import Built, Operator, Place, Properties, Stage, WorkloadSpec
+from cotenant.workloads.spec_options import Options, read_options, refuse_unused
 
 if TYPE_CHECKING:
     import torch

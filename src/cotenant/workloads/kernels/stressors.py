@@ -13,8 +13,8 @@ from cotenant.workloads.kernels.gemm import (
     repeated,
     require_room,
 )
-from cotenant.workloads.options import Options, read_options, refuse_unused
 from cotenant.workloads.protocol import Built, Place, Properties, Stage, WorkloadSpec
+from cotenant.workloads.spec_options import Options, read_options, refuse_unused
 
 MIB = 2**20
 

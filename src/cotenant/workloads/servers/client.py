@@ -11,9 +11,9 @@ from cotenant.clients.exposition import PATH, page_of, read_metrics, read_sizes
 from cotenant.clients.http11 import Connections
 from cotenant.clients.openai_stream import AnswerTokens
 from cotenant.errors import WorkloadError
-from cotenant.workloads.options import UNKNOWN_DTYPE, StatedOptions
 from cotenant.workloads.protocol import Built, Client, Mark, WorkloadSpec
 from cotenant.workloads.servers.process import ServerProcess, listening, program_of
+from cotenant.workloads.spec_options import UNKNOWN_DTYPE, StatedOptions
 
 LAST_MOMENT_S = 0.3
 

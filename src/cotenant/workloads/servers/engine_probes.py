@@ -9,11 +9,11 @@ from typing import Any
 
 from cotenant.clients.address import read_address
 from cotenant.errors import RequestFailed, WorkloadError
-from cotenant.workloads.options import read_options
 from cotenant.workloads.protocol import SENT, WorkloadSpec
 from cotenant.workloads.servers.client import ServerPlace
 from cotenant.workloads.servers.openai import OpenAIClient, OpenAIOptions, choose_model
 from cotenant.workloads.servers.spec import OPENAI
+from cotenant.workloads.spec_options import read_options
 
 SPREAD = 0.5
 """Answers are shorter and longer by up to this share, so that requests in flight don't end together."""

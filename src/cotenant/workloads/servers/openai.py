@@ -12,7 +12,6 @@ from cotenant.clients.address import Address, UnexpectedAnswer, ask_json
 from cotenant.clients.http11 import AnswerTiming, refused
 from cotenant.clients.openai_stream import AnswerTokens, StreamedAnswer, counter, whole_answer
 from cotenant.errors import HungUp, RequestFailed, WorkloadError
-from cotenant.workloads.options import Opaque, Options, StatedOptions, read_options, refuse_unused
 from cotenant.workloads.protocol import SENT, Built, Mark, Place, WorkloadSpec
 from cotenant.workloads.servers.client import (
     HttpClient,
@@ -26,6 +25,7 @@ from cotenant.workloads.servers.client import (
 )
 from cotenant.workloads.servers.prompts import Conversation, Conversations, PromptOptions, Prompts
 from cotenant.workloads.servers.spec import OPENAI
+from cotenant.workloads.spec_options import Opaque, Options, StatedOptions, read_options, refuse_unused
 
 DEFAULT_TOKENS = 32
 MOST_TOKENS = 4096

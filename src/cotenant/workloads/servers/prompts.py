@@ -19,8 +19,8 @@ from pydantic import Field, model_validator
 
 from cotenant import opening
 from cotenant.errors import WorkloadError
-from cotenant.workloads.options import Options
 from cotenant.workloads.recorded_arrivals import BLOCK_TOKENS, RecordedTrace, read_trace
+from cotenant.workloads.spec_options import Options
 
 LARGEST_FILE = 64 << 20
 _USERS = ("user", "human")

@@ -13,11 +13,11 @@ from cotenant.clients.address import Address, ask, ask_json
 from cotenant.clients.http11 import AnswerTiming, refused
 from cotenant.clients.openai_stream import AnswerTokens
 from cotenant.errors import RequestFailed, WorkloadError
-from cotenant.workloads.options import Opaque, StatedOptions, read_options, refuse_unused
 from cotenant.workloads.protocol import SENT, Built, Mark, Place, WorkloadSpec
 from cotenant.workloads.servers.client import HttpClient, ServerPlace, address_in, built, check_start, not_asked, stand
 from cotenant.workloads.servers.spec import V2, V2_GRPC
 from cotenant.workloads.servers.v2_inputs import Input, V2Options, inputs_of
+from cotenant.workloads.spec_options import Opaque, StatedOptions, read_options, refuse_unused
 
 WHAT = "a server with the Open Inference Protocol"
 BINARY = "binary_tensor_data"

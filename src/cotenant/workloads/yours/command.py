@@ -16,9 +16,9 @@ from typing import Any, ClassVar, Self
 from pydantic import Field, field_validator, model_validator
 
 from cotenant.errors import WorkloadError
-from cotenant.workloads.options import UNKNOWN_DTYPE, Opaque, StatedOptions, read_options, refuse_unused
 from cotenant.workloads.protocol import Built, Place, Stage, WorkloadSpec
-from cotenant.workloads.yours.progress import ProgressClient, ProgressReports, run_aside
+from cotenant.workloads.spec_options import UNKNOWN_DTYPE, Opaque, StatedOptions, read_options, refuse_unused
+from cotenant.workloads.yours.progress_reports import ProgressClient, ProgressReports, run_aside
 
 PREFIX = "command:"
 LONGEST_LINE = 32 * 1024

@@ -15,9 +15,9 @@ from cotenant.clients.address import read_address, unreachable
 from cotenant.clients.http11 import AnswerTiming, refused
 from cotenant.clients.openai_stream import AnswerTokens
 from cotenant.errors import WorkloadError
-from cotenant.workloads.options import Opaque, StatedOptions, read_options, refuse_unused
 from cotenant.workloads.protocol import SENT, Built, Mark, Place, WorkloadSpec
 from cotenant.workloads.servers.client import HttpClient, ServerOptions, ServerPlace, built, check_start, stand
+from cotenant.workloads.spec_options import Opaque, StatedOptions, read_options, refuse_unused
 
 PREFIX = "http:"
 NUMBER = "{{number}}"

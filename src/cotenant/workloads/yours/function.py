@@ -16,8 +16,8 @@ from typing import Any, NoReturn
 
 from cotenant.errors import WorkloadError
 from cotenant.text import did_you_mean
-from cotenant.workloads.options import FAMILY, UNKNOWN_DTYPE, StatedOptions, read_options, refuse_unused
 from cotenant.workloads.protocol import Built, Place, Properties, Stage, WorkloadSpec
+from cotenant.workloads.spec_options import FAMILY, UNKNOWN_DTYPE, StatedOptions, read_options, refuse_unused
 
 ARGUMENTS = ("batch", "seq", "device", "dtype", "seed", "params")
 """Arguments a user's function can have; it gets those in its signature."""

@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 from pydantic import Field
 
 from cotenant.errors import WorkloadError
-from cotenant.workloads.options import UNKNOWN_DTYPE, Opaque, StatedOptions, read_options, refuse_unused
 from cotenant.workloads.protocol import Built, Place, Stage, WorkloadSpec
+from cotenant.workloads.spec_options import UNKNOWN_DTYPE, Opaque, StatedOptions, read_options, refuse_unused
 from cotenant.workloads.yours.files import InputDtype, existing_file, identity, made_up
 
 SUFFIXES = (".onnx",)
