@@ -1,5 +1,7 @@
 """Plans with engines: continuous batching in the plan, in its check and in the promise of `serve`."""
 
+import pytest
+
 import cotenant
 
 CHAT = """device: sim:a100-sxm4-40gb
@@ -21,6 +23,12 @@ def test_a_single_chat_tenant_is_planned_checked_and_promised(tmp_path):
     assert all(
         kept.upper_ms < kept.limit_ms / 4 for kept in seat.kept
     )  # one request at a time can't serve five a second
-    (checked,) = planned.check().tenants
-    assert checked.verdict == "kept"
-    assert cotenant.promise(file, seconds=10.0).kept
+    checked = planned.check()
+    assert checked.keeps_all
+    assert [row.objective for row in checked.tenants] == ["ttft p95", "tpot p95"]
+    promised = cotenant.promise(file)
+    assert promised.keeps_all
+    for row, same in zip(promised.tenants, checked.tenants, strict=True):
+        assert (row.objective, row.objective_ms) == (same.objective, same.objective_ms)
+        assert row.tail_ms == pytest.approx(same.tail_ms, rel=0.05)
+    assert cotenant.promise(planned.write(tmp_path / "plan.yaml")).tenants == checked.tenants

@@ -3,7 +3,7 @@
 import pytest
 
 from cotenant.errors import ServingError, StudyError
-from cotenant.scheduling import TenantCosts, chunk_cost
+from cotenant.scheduling import BatchCurve, TenantCosts, chunk_cost
 from cotenant.serving.deployment import orders, worker_cores
 from cotenant.serving.dry_run import judge, simulate_contracts
 from cotenant.serving.http.access import new_key
@@ -136,11 +136,28 @@ def test_a_dry_run_reports_kept_and_missed_objectives():
     costs = {name: TenantCosts((chunk_cost(0.005),) * 2) for name in file.tenants}
     found = judge(file, costs, basis="measured", seconds=10.0, seed=1)
     calm, flood = found.tenants
-    assert (calm.kept, flood.kept, found.kept) == (True, False, False)
-    assert calm.attainment > 0.95
-    assert flood.attainment < 0.8
-    assert flood.asked_share == pytest.approx(1.5)
+    assert (calm.verdict, flood.verdict) == ("kept", "missed")
+    assert (found.keeps_all, found.misses) == (False, True)
+    assert flood.attained < 0.8
+    assert flood.shed > 0.1
+    assert flood.rate_rps == pytest.approx(150.0), "150 % of what it can do alone"
     assert found == judge(file, costs, basis="measured", seconds=10.0, seed=1)
+
+
+def test_tokens_in_turns_are_judged_by_their_own_limits():
+    """Prompts of 20 ms and steps of 10 ms: the whole is due in 1 s, and yet tokens come too slowly."""
+    file = tenants(
+        chat={
+            "workload": "gpt2-mini", "mode": "generate", "tokens": 11, "load": "poisson(2)",
+            "slo": {"ttft p95": "900ms", "tpot p95": "9ms"},
+        }
+    )  # fmt: skip
+    costs = {"chat": TenantCosts((chunk_cost(0.02),), BatchCurve(), chunk_cost(0.01), BatchCurve(), 10)}
+    first, each = judge(file, costs, basis="measured", seconds=30.0, seed=1).tenants
+    assert (first.objective, first.verdict) == ("ttft p95", "kept")
+    assert 20 < first.tail_ms < 300
+    assert (each.objective, each.verdict) == ("tpot p95", "missed")
+    assert each.tail_ms > 10
 
 
 def test_a_dry_run_needs_a_load():

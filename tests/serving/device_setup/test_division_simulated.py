@@ -100,6 +100,4 @@ def test_a_dry_run_agrees_with_the_check_of_the_plan(tmp_path):
     """Each asks for 70 % of its part: in turns, both together would ask for 93 % of the whole, and attain less."""
     path = tmp_path / "plan.yaml"
     path.write_text(write(planned("mps", (50.0, 50.0), runs={"workload": "bert-large", "seq": 384}, rate_rps=40.0)))
-    promised = {one.tenant: one.attainment for one in simulate_contracts(read_tenants(path), seconds=10.0).tenants}
-    checked = {one.tenant: one.attained for one in check_plan(path).tenants}
-    assert promised == pytest.approx(checked, abs=0.02)
+    assert simulate_contracts(read_tenants(path)).tenants == check_plan(path).tenants

@@ -1,19 +1,15 @@
 """Promises of a plan, for a terminal: checked under simulated arrivals, before serving, and as they were kept."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from rich.console import RenderableType
-from rich.table import Table
 from rich.text import Text
 
-from cotenant.analyse.promises import JudgedPromise, promise_sentence
+from cotenant.analyse.judged_promises import JudgedPromise, promise_sentence
 from cotenant.reporting.terminal.grouped import listing
 from cotenant.reporting.terminal.literal import literal
-from cotenant.text import NOTHING, amount, duration, figure, in_time, percent
-
-if TYPE_CHECKING:
-    from cotenant.serving.dry_run import SimulatedContracts
+from cotenant.text import NOTHING, amount, figure, in_time, percent
 
 
 class AttainedTenant(Protocol):
@@ -127,24 +123,3 @@ def _measured(row: JudgedPromise) -> str:
         return value
     doubt = "" if row.clearly_outside else "?"
     return f"{value} ({'+' if row.outside > 0 else '-'}{percent(abs(row.outside))}{doubt})"
-
-
-def promise_parts(promise: "SimulatedContracts") -> tuple[Text, Table]:
-    """The answer, then each tenant."""
-    broken = [tenant.tenant for tenant in promise.tenants if not tenant.kept]
-    answer = "Every objective will be met." if not broken else f"Missed: {', '.join(broken)}."
-    basis = "measured here" if promise.basis == "measured" else promise.basis
-    sentence = Text(f"{answer} Simulated for {duration(promise.seconds)} on {promise.device}, 5 seeds; costs {basis}.")
-    table = Table(box=None, pad_edge=False)
-    for name in ("tenant", "objective", "demand", "in time", "worst seed", ""):
-        table.add_column(name, justify="left" if name in ("tenant", "") else "right")
-    for tenant in promise.tenants:
-        table.add_row(
-            tenant.tenant,
-            duration(tenant.objective_ms / 1e3),
-            percent(tenant.asked_share),
-            percent(tenant.attainment),
-            percent(tenant.worst),
-            "kept" if tenant.kept else f"below {percent(tenant.quantile)}",
-        )
-    return sentence, table

@@ -7,11 +7,12 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from cotenant.analyse.promises import JudgedPromise
+from cotenant.analyse.judged_promises import JudgedPromise
 from cotenant.reporting.terminal.promises import judged_parts
 from cotenant.text import NOTHING, amount, duration, figure, milliseconds, percent
 
 if TYPE_CHECKING:
+    from cotenant.scheduling import TenantCosts
     from cotenant.serving.service import Service
 
 WINDOW = "1min"
@@ -79,11 +80,20 @@ def opening_lines(service: "Service") -> list[str]:
     lines = [] if service.grpc is None else [f"gRPC: {service.grpc}"]
     parts = parts_of(service.workers())
     for name, served in service.tenants.items():
-        takes = f"{milliseconds(1e3 * served.costs.spaced_s)} alone"
+        takes = f"{_times(served.costs)} alone"
         takes += f" on {parts[name]}" if name in parts else ""
-        due = f"due within {milliseconds(1e3 * served.contract.within_s(served.costs.steps))}"
+        due = f"due within {milliseconds(1e3 * served.contract.objective_s)}"
+        due += f" and {milliseconds(1e3 * served.contract.per_step_s)} each" if served.contract.per_step_s else ""
         lines.append(f"{name}: {takes}, {due}, in {amount(len(served.costs.chunks), 'chunk')}")
     return lines
+
+
+def _times(costs: "TenantCosts") -> str:
+    """Of a request; of one that generates, until its first token and for each further one."""
+    if costs.step is None:
+        return milliseconds(1e3 * costs.spaced_s)
+    first = sum(chunk.spaced_s for chunk in costs.chunks)
+    return f"first token in {milliseconds(1e3 * first)}, then {milliseconds(1e3 * costs.step.p50_s)} each"
 
 
 def closing_lines(service: "Service") -> list[str]:

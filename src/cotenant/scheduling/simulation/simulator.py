@@ -4,7 +4,7 @@ import heapq
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from cotenant.scheduling.events import Arrived, ChunkDone, Event
+from cotenant.scheduling.events import Arrived, ChunkDone, Event, RequestId
 from cotenant.scheduling.instructions import Chunk, Done, Dropped, Instruction, QueueAhead, Shed, StartChunk, Why
 from cotenant.scheduling.scheduler import Scheduler
 from cotenant.scheduling.simulation.device import Arrival, SimulatedDevice
@@ -21,6 +21,8 @@ class SimulatedRequest(NamedTuple):
     met: bool
     why: Why | None
     retry_after_s: float | None
+    first: float | None = None
+    """End of its prompt, with which the first token comes; of a request without steps, its end."""
 
     @property
     def latency_s(self) -> float | None:
@@ -89,6 +91,7 @@ class _Simulation:
         self._agenda: list[tuple[float, int, Event | StartChunk | QueueAhead | _End]] = []
         self._count = 0
         self._outcomes: list[SimulatedRequest | None] = [None] * len(arrivals)
+        self._firsts: dict[RequestId, float] = {}
         self._busy_s = self._now = 0.0
         self._chunks = self._replaced = self._late = 0
 
@@ -135,7 +138,9 @@ class _Simulation:
         arrived = self._arrivals[number].time
         if isinstance(end, Done):
             done = arrived + end.latency_s
-            self._outcomes[number] = SimulatedRequest(end.tenant, arrived, done, end.met, None, None)
+            self._outcomes[number] = SimulatedRequest(
+                end.tenant, arrived, done, end.met, None, None, self._firsts.pop(number, None)
+            )
         else:
             why, retry = (end.why, end.retry_after_s) if isinstance(end, Shed) else (None, None)
             self._outcomes[number] = SimulatedRequest(
@@ -165,6 +170,8 @@ class _Simulation:
         running, chunk = worker.running, worker.queued
         assert running is not None
         worker.running, worker.last_end = None, self._now
+        if not running.chunk.steps:  # of several chunks, the last remains
+            self._firsts |= dict.fromkeys(running.chunk.requests, self._now)
         if chunk is not None:
             self._start(chunk)
         done = ChunkDone(
