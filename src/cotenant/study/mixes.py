@@ -41,12 +41,12 @@ class MixLists(Frozen):
 
     copies: Mapping[Name, tuple[Copies, ...]] = Field(
         default_factory=dict,
-        description="Copies of one tenant beside each other: how many, for each tenant.",
+        description="Copies of a tenant beside each other: how many, for each tenant.",
         examples=[{"distilgpt2": [2, 3, 4, 10]}],
     )
     replicas: Mapping[Name, tuple[Copies, ...]] = Field(
         default_factory=dict,
-        description="Replicas of one tenant that divide its load: how many, for each tenant.",
+        description="Replicas of a tenant that divide its load: how many, for each tenant.",
         examples=[{"chat": [2, 3, 4]}],
     )
     beside: Mapping[Name, tuple[Name, ...]] = Field(

@@ -38,7 +38,7 @@ class BackendTimeouts(Frozen):
     first: Seconds = Field(
         default=120.0, description="From the request to the first byte; an answer that isn't streamed comes at its end."
     )
-    between: Seconds = Field(default=30.0, description="From one piece of an answer to the next.")
+    between: Seconds = Field(default=30.0, description="Between pieces of an answer.")
     whole: Seconds = Field(default=600.0, description="For a request from start to end.")
 
 

@@ -35,7 +35,7 @@ class Objective:
 
 
 Objectives = tuple[Objective, ...]
-"""All of a tenant, at most one for each metric."""
+"""All of a tenant, at most an objective per metric."""
 
 
 def read_objectives(value: Any) -> Objectives:

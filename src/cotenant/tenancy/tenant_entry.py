@@ -143,7 +143,7 @@ class TenantEntry(Frozen):
         examples=["bert-base-mini"],
     )
     batch: Annotated[int, PlainValidator(_batch), WithJsonSchema({"type": "integer", "minimum": 1})] = Field(
-        default=1, description="Items in one request.", examples=[8]
+        default=1, description="Items per request.", examples=[8]
     )
     at_once: Annotated[
         tuple[int, ...] | None,
@@ -162,12 +162,12 @@ class TenantEntry(Frozen):
     ] = Field(
         default=None,
         description="How many requests the software executes together: a number; a range or list, of which a plan "
-        "chooses; auto: one, or what an engine such as vLLM does. Without an engine, `run` and `predict` execute one "
-        "at a time.",
+        "chooses; auto: 1, or what an engine such as vLLM does. Without an engine, `run` and `predict` execute "
+        "them in sequence.",
         examples=["1..16"],
     )
     seq: Count | None = Field(default=None, description="Tokens per item; default: the workload's.", examples=[128])
-    dtype: DtypeName | None = Field(default=None, description="Number format; default: the device's preferred one.")
+    dtype: DtypeName | None = Field(default=None, description="Number format; default: what the device prefers.")
     tf32: Switch = Field(default=False, description="Round products of float32 to TF32 for tensor cores.")
     attention: AttentionName = Field(
         default="fused", description="`unfused`: several kernels, as in torch before 2.0.", examples=["unfused"]
@@ -249,7 +249,7 @@ class TenantEntry(Frozen):
     threads: Count | None = Field(default=None, description="CPU threads per operator; default: set by the sharing.")
     own_cores: Switch = Field(
         default=False,
-        description="On a GPU, beside others: a block of the host's cores of its own, all blocks of one size; on a CPU "
+        description="On a GPU, beside others: a block of the host's cores, of equal size for each; on a CPU "
         "write `sharing: pinned`.",
     )
     timing: Annotated[
@@ -278,7 +278,7 @@ class TenantEntry(Frozen):
         default=True, description="`serve`: refuse requests that can't be in time; false: serve them late."
     )
     best_effort: Switch = Field(default=False, description="`serve`: no share, idle time only.")
-    group: Name = Field(default=GROUP, description="`serve`: tenants of one group share a worker process.")
+    group: Name = Field(default=GROUP, description="`serve`: tenants of a group share a worker process.")
     key: KeyHash | None = Field(default=None, description="`serve`: hash of the tenant's API key.")
 
     @model_validator(mode="before")
